@@ -1,0 +1,134 @@
+//! What a run steps, whatever family it is of: a wasm guest, or a native process behind [`Native`](super::Native).
+
+use super::{Command, Event, Grants, Json, Limits, Micros, Payload, Permit, Pid, Problem, Status, Tag};
+use std::sync::Arc;
+
+/// How serious a log line is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// The finest detail.
+    Trace,
+    /// For debugging.
+    Debug,
+    /// The ordinary course.
+    Info,
+    /// Something odd.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+/// A line that a process wrote.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct LogLine {
+    /// How serious it is.
+    pub level: Level,
+    /// The text, as the process gave it.
+    pub text: String,
+    /// A JSON object of further fields.
+    pub fields: Option<Json>,
+}
+
+/// What a step gives beside its status. The run recycles it: a body only appends.
+#[derive(Default, Debug)]
+pub struct Output {
+    /// The commands, in order.
+    pub commands: Vec<Command>,
+    /// The log lines, in order.
+    pub log: Vec<LogLine>,
+    /// Log lines that went beyond the limit.
+    pub log_dropped: u64,
+    /// Fuel used by the step.
+    pub fuel: u64,
+}
+
+impl Output {
+    /// Empties it and keeps its buffers.
+    pub fn clear(&mut self) {
+        self.commands.clear();
+        self.log.clear();
+        self.log_dropped = 0;
+        self.fuel = 0;
+    }
+}
+
+/// An end that the process did not return. It is recorded and never executed again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Death {
+    /// The guest's own doing: a trap, a limit, a breach of the contract. The problem's kind says which.
+    Guest(Problem),
+    /// A cause on the host's side.
+    Host(Problem),
+}
+
+/// What one slice of a step came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// The slice is used up and the step is half done: poll again.
+    Preempted,
+    /// The step is done.
+    Stepped(Status),
+    /// The process died in it: its output is void, and it is never polled again.
+    Died(Death),
+}
+
+/// What a process is from its birth on.
+#[derive(Clone, Debug)]
+pub struct Birth {
+    /// The run's id.
+    pub run: Arc<str>,
+    /// The process's own.
+    pub pid: Pid,
+    /// The run's seed: with the pid it keys the process's random stream (ChaCha).
+    pub seed: [u8; 32],
+    /// The entry point that `init` is given.
+    pub entry: Arc<str>,
+    /// The input that `init` is given.
+    pub input: Payload,
+    /// What it may use.
+    pub limits: Arc<Limits>,
+    /// What it may ask for.
+    pub grants: Grants,
+    /// The first tag that it has not used: 1, or more after a renewal.
+    pub next_tag: Tag,
+}
+
+/// A process as a run sees it: a machine that is begun with a batch and polled until its step is done.
+///
+/// `init` is part of the first step: nothing is executed before the first poll. After [`Progress::Stepped`] comes the next
+/// `begin`; after [`Progress::Preempted`] the next `poll`; after a death nothing but drop.
+pub trait Body: Send {
+    /// Hands over the events of the next step and the time of their batch. The first one follows birth, perhaps with no events.
+    /// The events are taken out of the vector, whose buffer stays with the caller.
+    fn begin(&mut self, now: Micros, events: &mut Vec<Event>);
+
+    /// Runs one slice of the step.
+    fn poll(&mut self, output: &mut Output) -> Progress;
+
+    /// Once, after a normal end. Bounded, and nothing that happens in it matters to the run.
+    fn close(&mut self) {}
+
+    /// Gives back the instance slot and keeps what is needed to go on: called between two steps only. False: it cannot, and
+    /// nothing has changed. The next poll after it takes a slot again: the caller sees to it that there is one.
+    fn evict(&mut self) -> bool {
+        false
+    }
+}
+
+/// What bodies are made from: a compiled component, or a native process by its name.
+pub trait Program: Send + Sync {
+    /// What each body takes of the pool while it is live.
+    fn permit(&self) -> Permit {
+        Permit::NONE
+    }
+
+    /// The digest that is written into the run: two programs of one digest behave alike. `native:name@version` for native ones.
+    fn digest(&self) -> Arc<str>;
+
+    /// A body that has not run yet. Cheap: instantiation belongs to the first poll.
+    ///
+    /// # Errors
+    /// A problem of the host's: the spawn is answered with it.
+    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem>;
+}

@@ -1,0 +1,128 @@
+//! What a process asks for.
+
+use super::{Json, Micros, Payload, Pid, Problem, Tag};
+use std::sync::Arc;
+
+/// One item of a step's output.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Command {
+    /// Strictly increasing in its process.
+    pub tag: Tag,
+    /// What is asked for.
+    pub action: Action,
+}
+
+/// Small and closed: what a handler can do is a [`Call`].
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub enum Action {
+    /// Answers null when the time is over.
+    Sleep(Micros),
+    /// Answers with the child's output when it ends.
+    Spawn(Box<Spawn>),
+    /// Answers with what the handler answers.
+    Call(Box<Call>),
+    /// Answers only with a problem: no such process, mailbox full.
+    Send(Box<Send>),
+    /// That tag is answered `cancelled`, unless its answer was recorded first. No answer of its own.
+    Cancel(Tag),
+    /// Asks a process to end. No answer.
+    Stop(Target),
+    /// Hears the end of a process. No answer.
+    Monitor(Target),
+    /// Hears the end of a process; an ending other than `completed` on one side cancels the other. No answer.
+    Link(Target),
+    /// Takes a link or monitor back. No answer.
+    Unlink(Target),
+    /// Answers null, or the problem `name-taken`.
+    Register(Arc<str>),
+    /// What queries of this name read from now on. No answer.
+    Expose {
+        /// The query's name.
+        query: Arc<str>,
+        /// What it reads.
+        value: Payload,
+    },
+}
+
+/// Whom a command means.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub enum Target {
+    /// A process of the run.
+    Process(Pid),
+    /// The child that the spawn of that tag made.
+    Child(Tag),
+    /// A process of the run, by its registered name.
+    Name(Arc<str>),
+    /// A name of another run.
+    Run {
+        /// The run's id.
+        run: Arc<str>,
+        /// The registered name there.
+        name: Arc<str>,
+    },
+}
+
+/// Starts a child.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Spawn {
+    /// A name under `components:`; none is the component of this process.
+    pub component: Option<Arc<str>>,
+    /// The entry point.
+    pub entry: Arc<str>,
+    /// What `init` is given.
+    pub input: Payload,
+    /// A name to register, for people and for routing.
+    pub name: Option<Arc<str>>,
+    /// An ending other than `completed` on one side cancels the other.
+    pub link: bool,
+    /// False: it is cancelled when its parent ends. True: it lives until the run ends.
+    pub detached: bool,
+    /// A JSON object: a part of the parent's limits and grants. It only narrows.
+    pub narrow: Option<Json>,
+}
+
+/// Reaches a registered handler.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Call {
+    /// The handler's name.
+    pub handler: Arc<str>,
+    /// Its arguments: what they are, the handler's schema says.
+    pub args: Payload,
+    /// After it the tag is answered `timed-out`.
+    pub timeout: Option<Micros>,
+    /// The logical call's key; none: the host derives one.
+    pub idempotency_key: Option<Arc<str>>,
+}
+
+/// Sends a message.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Send {
+    /// To whom.
+    pub to: Target,
+    /// What it is about.
+    pub topic: Arc<str>,
+    /// Its content.
+    pub body: Payload,
+}
+
+/// How a step ended, when the process itself says so.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub enum Status {
+    /// Step again without waiting.
+    Ready,
+    /// Waits for answers, exits, cancel; messages queue up.
+    Blocked,
+    /// Waits for anything.
+    Idle,
+    /// Ends well, with an output.
+    Complete(Payload),
+    /// Ends with a problem.
+    Failed(Box<Problem>),
+    /// Goes on as a fresh instance; pid, queue and outstanding tags stay.
+    Renew {
+        /// The entry point of the fresh instance.
+        entry: Arc<str>,
+        /// Its input.
+        input: Payload,
+    },
+}

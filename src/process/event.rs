@@ -1,0 +1,76 @@
+//! What a process hears.
+
+use super::{Micros, Payload, Pid, Problem, Tag};
+use std::sync::Arc;
+
+/// The one answer that a tag gets.
+pub type Answer = Result<Payload, Box<Problem>>;
+
+/// One item of a process's queue.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub enum Event {
+    /// The one answer to a tag.
+    Completed {
+        /// The command that is answered.
+        tag: Tag,
+        /// The answer.
+        answer: Answer,
+    },
+    /// A message.
+    Message(Box<Message>),
+    /// A linked or monitored process has ended.
+    Exited(Box<Exit>),
+    /// End within the grace period; after it the host ends the process.
+    Cancel {
+        /// Why, for people.
+        reason: Arc<str>,
+        /// How long until the host ends the process.
+        grace: Micros,
+    },
+}
+
+/// Who sent a message.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub enum Sender {
+    /// The child that the spawn of that tag made.
+    Child(Tag),
+    /// Another process of the run.
+    Process(Pid),
+    /// A call in flight: progress, streamed parts.
+    Call(Tag),
+    /// The outside: a signal, a webhook, another run, by name.
+    Outside(String),
+}
+
+/// What one process tells another.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Message {
+    /// Who sent it.
+    pub sender: Sender,
+    /// What it is about; `wfhost.*` is the host's own.
+    pub topic: Arc<str>,
+    /// Its content.
+    pub body: Payload,
+}
+
+/// How a process ended.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub enum Ending {
+    /// It returned `complete`.
+    Completed,
+    /// It returned `failed`, or the host ended it for a fault of its own.
+    Failed(Box<Problem>),
+    /// The host ended it: the reason.
+    Cancelled(Arc<str>),
+}
+
+/// The end of a linked or monitored process.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Exit {
+    /// The process that ended.
+    pub pid: Pid,
+    /// The spawn, link or monitor command that this tells the end of.
+    pub by: Tag,
+    /// How it ended.
+    pub ending: Ending,
+}

@@ -1,0 +1,29 @@
+//! The process: a state machine that is stepped.
+//!
+//! Everything that a process hears is an [`Event`] on its queue; everything that it wants is a [`Command`] in its step's output.
+//! It has no other way out. Two families implement it: wasm guests, and native ones in Rust ([`Process`]). A run sees both as a
+//! [`Body`] that a [`Program`] makes.
+//!
+//! - **I1** A step sees a batch of events once, in the order of the queue.
+//! - **I2** Tags of a process strictly increase; at most one answer reaches a tag.
+//! - **I3** Between two steps a process has no stack: it can be moved, kept, and taken up elsewhere.
+//!
+//! This room knows no scheduler, no wasm and no journal.
+
+mod body;
+mod command;
+mod event;
+mod ids;
+mod limits;
+mod native;
+mod payload;
+pub mod problem;
+
+pub use body::{Birth, Body, Death, Level, LogLine, Output, Program, Progress};
+pub use command::{Action, Call, Command, Send, Spawn, Status, Target};
+pub use event::{Answer, Ending, Event, Exit, Message, Sender};
+pub use ids::{Micros, NUMBER_MAX, Pid, Tag};
+pub use limits::{Grants, Limits, Permit};
+pub use native::{Context, Native, NativeProgram, Process};
+pub use payload::{Blob, JSON_DEPTH_MAX, Json, Payload};
+pub use problem::{Problem, ProblemClass};

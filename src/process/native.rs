@@ -1,0 +1,115 @@
+//! Processes written in Rust, within the host.
+
+use super::{
+    Action, Birth, Body, Command, Event, LogLine, Micros, Output, Payload, Problem, Program, Progress, Status, Tag,
+};
+use std::sync::Arc;
+
+/// A state machine in Rust that a run steps.
+///
+/// It never waits: what it wants it asks for by commands, and hears the answers as events. A process that is to be durable is a
+/// pure function of its state and events: no clock but [`Context::now`], no randomness, no environment, no order of a hash map.
+pub trait Process: Send {
+    /// Checks entry and input, before the first step.
+    ///
+    /// # Errors
+    /// The process ends with the problem.
+    fn init(&mut self, context: &mut Context<'_>, entry: &str, input: Payload) -> Result<(), Problem>;
+
+    /// Takes the events out of `events` and says how to go on. Called again where it leaves some: never; what is left is lost.
+    fn step(&mut self, context: &mut Context<'_>, events: &mut Vec<Event>) -> Status;
+
+    /// Once, after a normal end.
+    fn close(&mut self) {}
+}
+
+/// What a native process sees of its host within one step.
+pub struct Context<'a> {
+    /// What the process is.
+    pub birth: &'a Birth,
+    /// The time of this batch; never goes back within a run.
+    pub now: Micros,
+    next_tag: &'a mut Tag,
+    output: &'a mut Output,
+}
+
+impl Context<'_> {
+    /// Asks for something; the answer comes under the tag.
+    pub fn command(&mut self, action: Action) -> Tag {
+        let tag = *self.next_tag;
+        self.next_tag.0 += 1;
+        self.output.commands.push(Command { tag, action });
+        tag
+    }
+
+    /// Writes into the run's log.
+    pub fn log(&mut self, line: LogLine) {
+        self.output.log.push(line);
+    }
+}
+
+/// A native [`Process`] as a [`Body`].
+pub struct Native<P> {
+    process: P,
+    birth: Birth,
+    next_tag: Tag,
+    now: Micros,
+    events: Vec<Event>,
+    begun: bool,
+}
+
+impl<P: Process> Native<P> {
+    /// A body that has not run yet.
+    pub fn new(process: P, birth: Birth) -> Self {
+        Self { process, next_tag: birth.next_tag, birth, now: Micros(0), events: Vec::new(), begun: false }
+    }
+}
+
+impl<P: Process> Body for Native<P> {
+    fn begin(&mut self, now: Micros, events: &mut Vec<Event>) {
+        self.now = now;
+        self.events.append(events);
+    }
+
+    fn poll(&mut self, output: &mut Output) -> Progress {
+        let mut context = Context { birth: &self.birth, now: self.now, next_tag: &mut self.next_tag, output };
+        if !self.begun {
+            self.begun = true;
+            // The input is needed once: taking it frees it early.
+            let input = self.birth.input.clone();
+            if let Err(problem) = self.process.init(&mut context, &self.birth.entry, input) {
+                return Progress::Stepped(Status::Failed(Box::new(problem)));
+            }
+        }
+        let status = self.process.step(&mut context, &mut self.events);
+        self.events.clear();
+        Progress::Stepped(status)
+    }
+
+    fn close(&mut self) {
+        self.process.close();
+    }
+}
+
+/// A [`Program`] of native processes, made by a function.
+pub struct NativeProgram<F> {
+    digest: Arc<str>,
+    make: F,
+}
+
+impl<P: Process + 'static, F: Fn() -> P + Send + Sync> NativeProgram<F> {
+    /// A program named `name`. A change of behaviour is a new version.
+    pub fn new(name: &str, version: u32, make: F) -> Self {
+        Self { digest: format!("native:{name}@{version}").into(), make }
+    }
+}
+
+impl<P: Process + 'static, F: Fn() -> P + Send + Sync> Program for NativeProgram<F> {
+    fn digest(&self) -> Arc<str> {
+        Arc::clone(&self.digest)
+    }
+
+    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
+        Ok(Box::new(Native::new((self.make)(), birth)))
+    }
+}

@@ -1,0 +1,107 @@
+//! The seam between the scheduler and whoever decides what a step's output means.
+
+use crate::process::{Micros, Permit};
+
+/// A place in the slot table: what the scheduler knows a process by. In memory only; it never mixes with a pid.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Slot {
+    /// The place.
+    pub index: u32,
+    /// How often the place was given anew: a late event for a former tenant is dropped and counted.
+    pub generation: u32,
+}
+
+/// What kind of event is posted: it decides whom it wakes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wake {
+    /// An answer, an exit or cancel: wakes a blocked process as well as an idle one.
+    Event,
+    /// A message: wakes an idle process only; a blocked one hears it with its next batch.
+    Message,
+}
+
+/// How a process goes on after a slice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// The slice is used up with the step half done: to the back of the global queue.
+    Preempted,
+    /// Step again without waiting, behind the others.
+    Ready,
+    /// Waits for an answer, an exit or cancel.
+    Blocked,
+    /// Waits for anything.
+    Idle,
+    /// It has ended, and everybody has been told.
+    Complete,
+}
+
+/// What a slice is told beside its events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// The process that is stepped.
+    pub slot: Slot,
+    /// The slice before ended in [`Next::Preempted`]: the batch is empty and the step goes on.
+    pub resumed: bool,
+    /// The CANCEL bit is set: somebody called [`Port::interrupt`] since the last slice.
+    pub interrupted: bool,
+}
+
+/// Steps processes and makes the outcome visible. The order at the end of a step is: commit, then commands are dispatched, and only
+/// when [`Commit::step`] has returned does the scheduler publish the state and honour what woke the process meanwhile.
+pub trait Commit: Send + Sync + Sized + 'static {
+    /// What is posted to a process.
+    type Event: Send + 'static;
+    /// What is stepped, with all that the commit point keeps beside it.
+    type Process: Send + 'static;
+    /// What a timer carries.
+    type Timer: Send + 'static;
+
+    /// Runs one slice of a step, and commits the step if that was its last. `events` is taken from the front; what is left in it is
+    /// dropped. Only one thread at a time has a given process.
+    fn step(
+        &self,
+        port: &mut dyn Port<Self>,
+        turn: Turn,
+        process: &mut Self::Process,
+        events: &mut Vec<Self::Event>,
+    ) -> Next;
+
+    /// The step panicked. Everybody who must know is told here; the process is then dropped.
+    fn panicked(&self, port: &mut dyn Port<Self>, slot: Slot, process: &mut Self::Process, message: &str);
+
+    /// Gives the process's pool resources back and keeps what it needs to go on. False: it cannot, and nothing has changed.
+    fn evict(&self, process: &mut Self::Process) -> bool {
+        let _ = process;
+        false
+    }
+
+    /// These timers are due, in the order of their due times: one batch.
+    fn fired(&self, port: &mut dyn Port<Self>, timers: &mut Vec<Self::Timer>);
+}
+
+/// What may be asked of the scheduler, from a worker within a step or from any other thread.
+pub trait Port<C: Commit> {
+    /// Starts a process. Where its permit cannot be had at once it waits for admission, in order.
+    ///
+    /// # Errors
+    /// The process itself, where the scheduler is shutting down or the slot table is full.
+    fn spawn(&mut self, process: C::Process, permit: Permit) -> Result<Slot, C::Process>;
+
+    /// Puts an event on a process's queue and wakes it where that kind of event does. FIFO per poster. False: the process has
+    /// ended; the event is dropped and counted.
+    fn post(&mut self, slot: Slot, event: C::Event, wake: Wake) -> bool;
+
+    /// Sets the CANCEL bit and wakes the process: a step in the middle sees it at its slice's end, one that waits for admission or
+    /// for an event is stepped with an empty batch, and one that never started is stepped without a permit.
+    fn interrupt(&mut self, slot: Slot);
+
+    /// Sets or takes back the PAUSED bit: takes effect at the next slice's or step's end.
+    fn pause(&mut self, slot: Slot, paused: bool);
+
+    /// Calls [`Commit::fired`] with `timer` when the monotonic clock reaches `due`. There is no way to take it back: whoever set it
+    /// knows when it no longer matters.
+    fn timer(&mut self, due: Micros, timer: C::Timer);
+
+    /// The monotonic time that `timer` is measured by: microseconds since the scheduler started.
+    fn monotonic(&self) -> Micros;
+}
