@@ -1,6 +1,6 @@
 //! What a process asks for.
 
-use super::{Json, Micros, Payload, Pid, Problem, Tag};
+use super::{Grants, Json, Limits, Micros, Payload, Pid, Problem, Tag};
 use std::sync::Arc;
 
 /// One item of a step's output.
@@ -62,6 +62,19 @@ pub enum Target {
     },
 }
 
+/// What only a native process can say of its children and calls, since it is code of the host: where they stand in the run, and
+/// what they may use and ask for. The contract of guests has no such thing.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Placement {
+    /// Its place in idempotency keys, `<node path>/<item>/<n>` for a node of a workflow: for a child in place of the spawn's tag,
+    /// for a call in place of the call's. A node that is tried again has the same place, unless its failure was definite.
+    pub scope: Arc<str>,
+    /// In place of the limits of the process that asks.
+    pub limits: Option<Arc<Limits>>,
+    /// In place of the grants of the process that asks.
+    pub grants: Option<Grants>,
+}
+
 /// Starts a child.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Spawn {
@@ -79,6 +92,8 @@ pub struct Spawn {
     pub detached: bool,
     /// A JSON object: a part of the parent's limits and grants. It only narrows.
     pub narrow: Option<Json>,
+    /// Its place in the run, where a native process gives it one. None from a guest.
+    pub placement: Option<Arc<Placement>>,
 }
 
 /// Reaches a registered handler.
@@ -92,6 +107,8 @@ pub struct Call {
     pub timeout: Option<Micros>,
     /// The logical call's key; none: the host derives one.
     pub idempotency_key: Option<Arc<str>>,
+    /// Its place in the run, where a native process gives it one. None from a guest.
+    pub placement: Option<Arc<Placement>>,
 }
 
 /// Sends a message.

@@ -20,8 +20,12 @@ pub struct Limits {
     pub commands_per_step: u32,
     /// Commands without an answer at one time.
     pub outstanding: u32,
+    /// Bytes of the inputs and arguments of all commands without an answer.
+    pub outstanding_bytes: u64,
     /// Messages that wait in the mailbox.
     pub mailbox: u32,
+    /// Bytes of all messages that wait in the mailbox.
+    pub mailbox_bytes: u64,
     /// Bytes of one payload.
     pub payload_bytes: u64,
     /// Bytes of all that one step gives: commands, payloads, names, log lines.
@@ -48,7 +52,9 @@ impl Default for Limits {
             fuel_total: u64::MAX,
             commands_per_step: 10_000,
             outstanding: 10_000,
+            outstanding_bytes: 64 << 20,
             mailbox: 10_000,
+            mailbox_bytes: 64 << 20,
             payload_bytes: 1 << 20,
             output_bytes: 16 << 20,
             spawn_depth: 64,

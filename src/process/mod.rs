@@ -18,12 +18,14 @@ mod limits;
 mod native;
 mod payload;
 pub mod problem;
+mod random;
 
 pub use body::{Birth, Body, Death, Level, LogLine, Output, Program, Progress};
-pub use command::{Action, Call, Command, Send, Spawn, Status, Target};
+pub use command::{Action, Call, Command, Placement, Send, Spawn, Status, Target};
 pub use event::{Answer, Ending, Event, Exit, Message, Sender};
 pub use ids::{Micros, NUMBER_MAX, Pid, Tag};
 pub use limits::{Grants, Limits, Permit};
 pub use native::{Context, Native, NativeProgram, Process};
 pub use payload::{Blob, JSON_DEPTH_MAX, Json, Payload};
 pub use problem::{Problem, ProblemClass};
+pub use random::Random;

@@ -57,4 +57,11 @@ pub trait Effects: Send + Sync + 'static {
 
     /// Whether a call may be sent again after an unknown outcome without a durable record that it left.
     fn is_repeatable(&self, handler: &str, args: &Payload) -> bool;
+
+    /// Whether a pattern of a capability asks for no more than these patterns grant. It is asked while the run stands still: an
+    /// answer must not take long, and must not depend on anything but its arguments.
+    fn narrows(&self, capability: &str, granted: &[String], wanted: &str) -> bool {
+        let _ = capability;
+        granted.iter().any(|pattern| pattern == wanted)
+    }
 }
