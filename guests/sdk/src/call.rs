@@ -1,0 +1,210 @@
+//! Calls of handlers, and children.
+
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::answer::{Answer, Pending};
+use crate::bindings::wfhost::process::types::{self, Action, Payload, Target};
+use crate::core::Core;
+use crate::ctx::micros;
+use crate::message::{Exits, Sent};
+use crate::{FromPayload, IntoPayload, Problem};
+
+/// A call that has not left yet: `.await` or [`start`](Self::start) issues it.
+#[must_use = "a call leaves only when it is awaited or started"]
+pub struct Call<T> {
+    core: Rc<Core>,
+    call: Result<types::Call, Problem>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Call<T> {
+    pub(crate) fn new(core: Rc<Core>, handler: &str, args: Result<Payload, Problem>) -> Self {
+        let handler = handler.to_owned();
+        let call = args.map(|args| types::Call {
+            handler,
+            args,
+            timeout: None,
+            idempotency_key: None,
+        });
+        Self {
+            core,
+            call,
+            of: PhantomData,
+        }
+    }
+
+    /// After this long it is answered with a timeout, and given up.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        if let Ok(call) = &mut self.call {
+            call.timeout = Some(micros(limit));
+        }
+        self
+    }
+
+    /// The same key means the same effect, however often the call is made. Without one the host derives it.
+    pub fn idempotency_key(mut self, key: &str) -> Self {
+        if let Ok(call) = &mut self.call {
+            call.idempotency_key = Some(key.to_owned());
+        }
+        self
+    }
+
+    /// Issues it now; the answer can be awaited later.
+    pub fn start(self) -> Answer<T> {
+        match self.call {
+            Ok(call) => Answer::new(Pending::issue(self.core, Action::Call(call))),
+            Err(problem) => Answer::refused(problem),
+        }
+    }
+}
+
+impl<T: FromPayload> IntoFuture for Call<T> {
+    type Output = Result<T, Problem>;
+    type IntoFuture = Answer<T>;
+
+    fn into_future(self) -> Answer<T> {
+        self.start()
+    }
+}
+
+/// A child that has not been started yet: `.await` starts it and waits for its output, [`start`](Self::start) gives a
+/// [`Child`] to talk to.
+#[must_use = "a child starts only when it is awaited or started"]
+pub struct Spawn<T> {
+    core: Rc<Core>,
+    spawn: Result<types::Spawn, Problem>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Spawn<T> {
+    pub(crate) fn new(core: Rc<Core>, entry: &str, input: Result<Payload, Problem>) -> Self {
+        let entry = entry.to_owned();
+        let spawn = input.map(|input| types::Spawn {
+            component: None,
+            entry,
+            input,
+            name: None,
+            link: false,
+            detached: false,
+            narrow: None,
+        });
+        Self {
+            core,
+            spawn,
+            of: PhantomData,
+        }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut types::Spawn)) -> Self {
+        if let Ok(spawn) = &mut self.spawn {
+            change(spawn);
+        }
+        self
+    }
+
+    /// Of another component: a name under the workflow's `components:`.
+    pub fn component(self, name: &str) -> Self {
+        self.with(|spawn| spawn.component = Some(name.to_owned()))
+    }
+
+    /// Registers the child under a name of the run.
+    pub fn name(self, name: &str) -> Self {
+        self.with(|spawn| spawn.name = Some(name.to_owned()))
+    }
+
+    /// An ending other than `completed` on one side cancels the other.
+    pub fn linked(self) -> Self {
+        self.with(|spawn| spawn.link = true)
+    }
+
+    /// It lives on when its parent ends, until the run ends. Dropping its [`Child`] does not cancel it.
+    pub fn detached(self) -> Self {
+        self.with(|spawn| spawn.detached = true)
+    }
+
+    /// Gives it a part of this process's limits and grants: a JSON object.
+    pub fn narrow(self, to: &serde_json::Value) -> Self {
+        self.with(|spawn| spawn.narrow = Some(to.to_string()))
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When its input has no JSON form. That it could not be started is its answer.
+    pub fn start(self) -> Result<Child<T>, Problem> {
+        let spawn = self.spawn?;
+        let (linked, detached) = (spawn.link, spawn.detached);
+        let mut pending = Pending::issue(self.core.clone(), Action::Spawn(spawn));
+        if detached {
+            pending.keep_running();
+        }
+        let exits = linked.then(|| Exits::of(self.core.clone(), pending.tag()));
+        Ok(Child {
+            core: self.core,
+            pending,
+            exits,
+            of: PhantomData,
+        })
+    }
+}
+
+impl<T: FromPayload> IntoFuture for Spawn<T> {
+    type Output = Result<T, Problem>;
+    type IntoFuture = Answer<T>;
+
+    fn into_future(self) -> Answer<T> {
+        self.start().map_or_else(Answer::refused, Child::join)
+    }
+}
+
+/// A child process. Dropping it cancels the child, unless it is detached.
+#[must_use = "dropping a child cancels it"]
+pub struct Child<T> {
+    core: Rc<Core>,
+    pending: Pending,
+    exits: Option<Exits>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Child<T> {
+    /// Its output, when it ends.
+    pub fn join(self) -> Answer<T> {
+        Answer::new(self.pending)
+    }
+
+    /// How to address it.
+    pub fn target(&self) -> Target {
+        Target::Child(self.pending.tag())
+    }
+
+    /// The sender of its messages, for [`Receive::sender`](crate::Receive::sender).
+    pub fn sender(&self) -> types::Sender {
+        types::Sender::Child(self.pending.tag())
+    }
+
+    /// Sends it a message.
+    ///
+    /// # Errors
+    /// When the body has no JSON form.
+    pub fn send(&self, topic: &str, body: impl IntoPayload) -> Result<Sent, Problem> {
+        Sent::new(
+            self.core.clone(),
+            self.target(),
+            topic,
+            body.into_payload()?,
+        )
+    }
+
+    /// Asks it to end; its answer still comes.
+    pub fn stop(&self) {
+        self.core.issue(Action::Stop(self.target()));
+    }
+
+    /// Waits for its end, which a child that was started with [`Spawn::linked`] tells once: none the second time.
+    pub fn exited(&mut self) -> Option<Exits> {
+        self.exits.take()
+    }
+}

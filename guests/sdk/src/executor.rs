@@ -1,0 +1,164 @@
+//! Turns an entry point into a process: the guest's one future is polled in `step`, when something that it waits for has come.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::bindings::wfhost::process::types::{Event, Outcome, Payload, Problem, Status};
+use crate::core::Core;
+use crate::ctx::Ctx;
+use crate::host::Host;
+use crate::{FromPayload, IntoPayload, unknown_entry};
+
+/// A started entry point.
+pub type Task = Pin<Box<dyn Future<Output = Result<Payload, Problem>>>>;
+
+/// An entry point: its name, and how it starts. [`export!`](crate::export) makes the table of these.
+pub type Entry = (&'static str, fn(Ctx, Payload) -> Result<Task, Problem>);
+
+/// Starts an entry point of any input and output: what [`export!`](crate::export) fills its table with.
+///
+/// # Errors
+/// When the input does not fit.
+pub fn start<I, O, F>(
+    entry: impl FnOnce(Ctx, I) -> F,
+    ctx: Ctx,
+    input: Payload,
+) -> Result<Task, Problem>
+where
+    I: FromPayload,
+    O: IntoPayload,
+    F: Future<Output = Result<O, Problem>> + 'static,
+{
+    let input = I::from_payload(input).map_err(|problem| Problem {
+        kind: "bad-input".to_owned(),
+        title: "The input does not fit the entry".to_owned(),
+        ..problem
+    })?;
+    let future = entry(ctx, input);
+    Ok(Box::pin(async move { future.await?.into_payload() }))
+}
+
+/// Set by the root's waker: whether it has to be polled again.
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        // Relaxed: a guest has one thread; the atomic only makes the waker `Sync`.
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The executor of one process.
+pub struct Executor {
+    core: Rc<Core>,
+    /// None once it has ended.
+    root: Option<Task>,
+    woken: Arc<Woken>,
+}
+
+impl Executor {
+    /// Starts an entry of a table.
+    ///
+    /// # Errors
+    /// `unknown-entry`, or `bad-input`.
+    pub fn start(
+        host: impl Host + 'static,
+        entries: &[Entry],
+        entry: &str,
+        input: Payload,
+    ) -> Result<Self, Problem> {
+        let (_, begin) = entries
+            .iter()
+            .find(|(name, _)| *name == entry)
+            .ok_or_else(|| unknown_entry(entry))?;
+        let core = Rc::new(Core::new(Box::new(host)));
+        let root = begin(Ctx { core: core.clone() }, input)?;
+        Ok(Self {
+            core,
+            root: Some(root),
+            woken: Arc::new(Woken(AtomicBool::new(true))),
+        })
+    }
+
+    /// Delivers events, runs the guest as far as it goes, and says what it waits for.
+    pub fn step(&mut self, events: Vec<Event>) -> Outcome {
+        for event in events {
+            self.core.deliver(event);
+        }
+        let status = self.run();
+        // What is dropped at the end cancels what it had asked for: these commands belong to the outcome.
+        if matches!(
+            status,
+            Status::Complete(_) | Status::Failed(_) | Status::Renew(_)
+        ) {
+            self.root = None;
+        }
+        Outcome {
+            status,
+            commands: self.core.take_commands(),
+        }
+    }
+
+    fn run(&mut self) -> Status {
+        if let Some(cancellation) = self.core.cancelled_unheard() {
+            return Status::Failed(
+                Problem::new("cancelled", "Cancelled").detail(cancellation.reason),
+            );
+        }
+        let root = self
+            .root
+            .as_mut()
+            .expect("invariant: a process that has ended is not stepped");
+        let waker = Waker::from(self.woken.clone());
+        while self.woken.0.swap(false, Ordering::Relaxed) {
+            match root.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(Ok(output)) => return Status::Complete(output),
+                Poll::Ready(Err(problem)) => return Status::Failed(problem),
+                Poll::Pending => {}
+            }
+            if let Some(renewal) = self.core.take_renewal() {
+                return Status::Renew(renewal);
+            }
+            if self.core.take_yielded() {
+                return Status::Ready;
+            }
+        }
+        if self.core.is_idle() {
+            Status::Idle
+        } else {
+            Status::Blocked
+        }
+    }
+}
+
+/// Exports `async fn` entry points as this component's guest.
+///
+/// ```ignore
+/// async fn run(ctx: Ctx, input: Input) -> Result<Output, Problem> { … }
+/// wfhost_guest::export! { "run" => run }
+/// ```
+#[macro_export]
+macro_rules! export {
+    ($($name:literal => $entry:path),+ $(,)?) => {
+        const _: () = {
+            struct Entries($crate::Executor);
+
+            impl $crate::Process for Entries {
+                fn init(entry: &str, input: $crate::Payload) -> ::core::result::Result<Self, $crate::Problem> {
+                    let entries: &[$crate::Entry] = &[$(($name, |ctx, input| $crate::start($entry, ctx, input))),+];
+                    $crate::Executor::start($crate::host::Imports, entries, entry, input).map(Self)
+                }
+
+                fn step(&mut self, events: ::std::vec::Vec<$crate::Event>) -> $crate::Outcome {
+                    self.0.step(events)
+                }
+            }
+
+            $crate::export_process!(Entries);
+        };
+    };
+}

@@ -1,0 +1,91 @@
+//! Payloads to and from the types of a guest: anything serde knows is JSON, `Payload` and `Bytes` go as they are.
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::bindings::wfhost::process::types::{Message, Payload, Problem};
+use crate::problem::not_json;
+
+/// Bytes that are not JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bytes(pub Vec<u8>);
+
+/// A value that can be sent.
+pub trait IntoPayload {
+    /// # Errors
+    /// When the value has no JSON form (a map whose keys are not text).
+    fn into_payload(self) -> Result<Payload, Problem>;
+}
+
+/// A value that can be received.
+pub trait FromPayload: Sized {
+    /// # Errors
+    /// When the payload does not fit the type.
+    fn from_payload(payload: Payload) -> Result<Self, Problem>;
+}
+
+impl<T: Serialize> IntoPayload for T {
+    fn into_payload(self) -> Result<Payload, Problem> {
+        Ok(Payload::Json(serde_json::to_string(&self)?))
+    }
+}
+
+impl<T: DeserializeOwned> FromPayload for T {
+    fn from_payload(payload: Payload) -> Result<Self, Problem> {
+        payload.parse()
+    }
+}
+
+impl IntoPayload for Payload {
+    fn into_payload(self) -> Result<Payload, Problem> {
+        Ok(self)
+    }
+}
+
+impl FromPayload for Payload {
+    fn from_payload(payload: Payload) -> Result<Self, Problem> {
+        Ok(payload)
+    }
+}
+
+impl IntoPayload for Bytes {
+    fn into_payload(self) -> Result<Payload, Problem> {
+        Ok(Payload::Bytes(self.0))
+    }
+}
+
+impl FromPayload for Bytes {
+    fn from_payload(payload: Payload) -> Result<Self, Problem> {
+        match payload {
+            Payload::Bytes(bytes) => Ok(Self(bytes)),
+            other => Err(not_json(&other)),
+        }
+    }
+}
+
+impl Payload {
+    /// JSON's null.
+    pub fn null() -> Self {
+        Self::Json("null".to_owned())
+    }
+
+    /// Reads JSON.
+    ///
+    /// # Errors
+    /// `bad-payload` when this is not JSON, `bad-json` when it does not fit the type.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        match self {
+            Self::Json(text) => Ok(serde_json::from_str(text)?),
+            other => Err(not_json(other)),
+        }
+    }
+}
+
+impl Message {
+    /// Reads a body of JSON.
+    ///
+    /// # Errors
+    /// As [`Payload::parse`].
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        self.body.parse()
+    }
+}

@@ -1,0 +1,122 @@
+//! A set of futures, of which only those that were woken are polled: what every combinator here is made of.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Wakers must be `Send` and `Sync`, hence the locks; a guest has one thread, so they are never contended.
+#[derive(Default)]
+struct Ready {
+    woken: Mutex<VecDeque<usize>>,
+    owner: Mutex<Option<Waker>>,
+}
+
+struct TaskWaker {
+    index: usize,
+    queued: AtomicBool,
+    ready: Arc<Ready>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        // Relaxed: the lock below orders the queue itself.
+        if !self.queued.swap(true, Ordering::Relaxed) {
+            self.ready
+                .woken
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push_back(self.index);
+            let owner = self
+                .ready
+                .owner
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            if let Some(owner) = owner {
+                owner.wake();
+            }
+        }
+    }
+}
+
+struct Task<F> {
+    future: Pin<Box<F>>,
+    waker: Arc<TaskWaker>,
+}
+
+/// Futures that run side by side. Indices are given in order of [`push`](Tasks::push).
+pub(crate) struct Tasks<F> {
+    tasks: Vec<Option<Task<F>>>,
+    left: usize,
+    ready: Arc<Ready>,
+}
+
+impl<F: Future> Tasks<F> {
+    pub(crate) fn new() -> Self {
+        Self {
+            tasks: Vec::new(),
+            left: 0,
+            ready: Arc::default(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, future: F) {
+        let index = self.tasks.len();
+        let waker = Arc::new(TaskWaker {
+            index,
+            queued: AtomicBool::new(false),
+            ready: self.ready.clone(),
+        });
+        // A new future is polled for the first time in its turn.
+        waker.clone().wake();
+        self.tasks.push(Some(Task {
+            future: Box::pin(future),
+            waker,
+        }));
+        self.left += 1;
+    }
+
+    /// How many are not done.
+    pub(crate) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// The next one that is done, with its index; none when all are.
+    pub(crate) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<(usize, F::Output)>> {
+        // The owner is known before the queue is read, so that no wake in between is lost.
+        *self
+            .ready
+            .owner
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+        while self.left > 0 {
+            let Some(index) = self
+                .ready
+                .woken
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop_front()
+            else {
+                return Poll::Pending;
+            };
+            let Some(task) = &mut self.tasks[index] else {
+                continue;
+            };
+            // Cleared before the poll: a wake during it counts for the next one.
+            task.waker.queued.store(false, Ordering::Relaxed);
+            let waker = Waker::from(task.waker.clone());
+            if let Poll::Ready(output) = task.future.as_mut().poll(&mut Context::from_waker(&waker))
+            {
+                self.tasks[index] = None;
+                self.left -= 1;
+                return Poll::Ready(Some((index, output)));
+            }
+        }
+        Poll::Ready(None)
+    }
+}
