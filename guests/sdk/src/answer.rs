@@ -20,12 +20,7 @@ pub(crate) struct Pending {
 impl Pending {
     pub(crate) fn issue(core: Rc<Core>, action: Action) -> Self {
         let tag = core.issue_awaited(action);
-        Self {
-            core,
-            tag,
-            done: false,
-            cancel: true,
-        }
+        Self { core, tag, done: false, cancel: true }
     }
 
     pub(crate) fn tag(&self) -> Tag {
@@ -69,18 +64,12 @@ pub struct Answer<T> {
 
 impl<T> Answer<T> {
     pub(crate) fn new(pending: Pending) -> Self {
-        Self {
-            state: Ok(pending),
-            of: PhantomData,
-        }
+        Self { state: Ok(pending), of: PhantomData }
     }
 
     /// The command could not even be issued.
     pub(crate) fn refused(problem: Problem) -> Self {
-        Self {
-            state: Err(Some(problem)),
-            of: PhantomData,
-        }
+        Self { state: Err(Some(problem)), of: PhantomData }
     }
 }
 
@@ -89,12 +78,8 @@ impl<T: FromPayload> Future for Answer<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.state {
-            Ok(pending) => pending
-                .poll(context.waker())
-                .map(|answer| T::from_payload(answer?)),
-            Err(problem) => Poll::Ready(Err(problem
-                .take()
-                .expect("an answer was polled after it had been given"))),
+            Ok(pending) => pending.poll(context.waker()).map(|answer| T::from_payload(answer?)),
+            Err(problem) => Poll::Ready(Err(problem.take().expect("an answer was polled after it had been given"))),
         }
     }
 }

@@ -16,29 +16,20 @@ use crate::{FromPayload, IntoPayload, Problem};
 #[must_use = "a call leaves only when it is awaited or started"]
 pub struct Call<T> {
     core: Rc<Core>,
-    call: Result<types::Call, Problem>,
+    command: Result<types::Call, Problem>,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T> Call<T> {
     pub(crate) fn new(core: Rc<Core>, handler: &str, args: Result<Payload, Problem>) -> Self {
         let handler = handler.to_owned();
-        let call = args.map(|args| types::Call {
-            handler,
-            args,
-            timeout: None,
-            idempotency_key: None,
-        });
-        Self {
-            core,
-            call,
-            of: PhantomData,
-        }
+        let command = args.map(|args| types::Call { handler, args, timeout: None, idempotency_key: None });
+        Self { core, command, of: PhantomData }
     }
 
     /// After this long it is answered with a timeout, and given up.
     pub fn timeout(mut self, limit: Duration) -> Self {
-        if let Ok(call) = &mut self.call {
+        if let Ok(call) = &mut self.command {
             call.timeout = Some(micros(limit));
         }
         self
@@ -46,7 +37,7 @@ impl<T> Call<T> {
 
     /// The same key means the same effect, however often the call is made. Without one the host derives it.
     pub fn idempotency_key(mut self, key: &str) -> Self {
-        if let Ok(call) = &mut self.call {
+        if let Ok(call) = &mut self.command {
             call.idempotency_key = Some(key.to_owned());
         }
         self
@@ -54,7 +45,7 @@ impl<T> Call<T> {
 
     /// Issues it now; the answer can be awaited later.
     pub fn start(self) -> Answer<T> {
-        match self.call {
+        match self.command {
             Ok(call) => Answer::new(Pending::issue(self.core, Action::Call(call))),
             Err(problem) => Answer::refused(problem),
         }
@@ -75,14 +66,14 @@ impl<T: FromPayload> IntoFuture for Call<T> {
 #[must_use = "a child starts only when it is awaited or started"]
 pub struct Spawn<T> {
     core: Rc<Core>,
-    spawn: Result<types::Spawn, Problem>,
+    command: Result<types::Spawn, Problem>,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T> Spawn<T> {
     pub(crate) fn new(core: Rc<Core>, entry: &str, input: Result<Payload, Problem>) -> Self {
         let entry = entry.to_owned();
-        let spawn = input.map(|input| types::Spawn {
+        let command = input.map(|input| types::Spawn {
             component: None,
             entry,
             input,
@@ -91,15 +82,11 @@ impl<T> Spawn<T> {
             detached: false,
             narrow: None,
         });
-        Self {
-            core,
-            spawn,
-            of: PhantomData,
-        }
+        Self { core, command, of: PhantomData }
     }
 
     fn with(mut self, change: impl FnOnce(&mut types::Spawn)) -> Self {
-        if let Ok(spawn) = &mut self.spawn {
+        if let Ok(spawn) = &mut self.command {
             change(spawn);
         }
         self
@@ -135,19 +122,14 @@ impl<T> Spawn<T> {
     /// # Errors
     /// When its input has no JSON form. That it could not be started is its answer.
     pub fn start(self) -> Result<Child<T>, Problem> {
-        let spawn = self.spawn?;
+        let spawn = self.command?;
         let (linked, detached) = (spawn.link, spawn.detached);
         let mut pending = Pending::issue(self.core.clone(), Action::Spawn(spawn));
         if detached {
             pending.keep_running();
         }
         let exits = linked.then(|| Exits::of(self.core.clone(), pending.tag()));
-        Ok(Child {
-            core: self.core,
-            pending,
-            exits,
-            of: PhantomData,
-        })
+        Ok(Child { core: self.core, pending, exits, of: PhantomData })
     }
 }
 
@@ -190,12 +172,7 @@ impl<T> Child<T> {
     /// # Errors
     /// When the body has no JSON form.
     pub fn send(&self, topic: &str, body: impl IntoPayload) -> Result<Sent, Problem> {
-        Sent::new(
-            self.core.clone(),
-            self.target(),
-            topic,
-            body.into_payload()?,
-        )
+        Ok(Sent::new(self.core.clone(), self.target(), topic, body.into_payload()?))
     }
 
     /// Asks it to end; its answer still comes.

@@ -79,11 +79,7 @@ where
 ///
 /// # Errors
 /// The first error to occur. The others are then dropped.
-pub async fn try_map<I, F, T, E>(
-    limit: usize,
-    items: I,
-    mut make: impl FnMut(I::Item) -> F,
-) -> Result<Vec<T>, E>
+pub async fn try_map<I, F, T, E>(limit: usize, items: I, mut make: impl FnMut(I::Item) -> F) -> Result<Vec<T>, E>
 where
     I: IntoIterator,
     F: IntoFuture<Output = Result<T, E>>,

@@ -35,11 +35,7 @@ impl Filter {
             Some(topic) => *topic == message.topic,
             None => !message.topic.starts_with("wfhost."),
         };
-        topic
-            && self
-                .sender
-                .as_ref()
-                .is_none_or(|sender| *sender == message.sender)
+        topic && self.sender.as_ref().is_none_or(|sender| *sender == message.sender)
     }
 }
 
@@ -70,13 +66,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(host: Box<dyn Host>) -> Self {
         let next_tag = host.whoami().next_tag;
-        Self {
-            host,
-            state: RefCell::new(State {
-                next_tag,
-                ..State::default()
-            }),
-        }
+        Self { host, state: RefCell::new(State { next_tag, ..State::default() }) }
     }
 
     /// Adds a command to this step's outcome.
@@ -131,10 +121,7 @@ impl Core {
 
     pub(crate) fn take_message(&self, filter: &Filter) -> Option<Message> {
         let mut state = self.state.borrow_mut();
-        let at = state
-            .mailbox
-            .iter()
-            .position(|message| filter.takes(message))?;
+        let at = state.mailbox.iter().position(|message| filter.takes(message))?;
         state.mailbox.remove(at)
     }
 
@@ -152,10 +139,7 @@ impl Core {
     }
 
     pub(crate) fn stop_receiving(&self, id: u64) {
-        self.state
-            .borrow_mut()
-            .receivers
-            .retain(|(of, ..)| *of != id);
+        self.state.borrow_mut().receivers.retain(|(of, ..)| *of != id);
     }
 
     pub(crate) fn listen(&self, id: u64, waker: Option<Waker>) {
@@ -167,10 +151,7 @@ impl Core {
     }
 
     pub(crate) fn stop_listening(&self, id: u64) {
-        self.state
-            .borrow_mut()
-            .listeners
-            .retain(|(of, _)| *of != id);
+        self.state.borrow_mut().listeners.retain(|(of, _)| *of != id);
     }
 
     pub(crate) fn cancellation(&self) -> Option<Cancellation> {
@@ -211,11 +192,7 @@ impl Core {
                     let mut state = self.state.borrow_mut();
                     state.cancellation = Some(cancellation);
                     state.cancel_heard |= !state.listeners.is_empty();
-                    state
-                        .listeners
-                        .iter_mut()
-                        .filter_map(|(_, waker)| waker.take())
-                        .collect()
+                    state.listeners.iter_mut().filter_map(|(_, waker)| waker.take()).collect()
                 };
                 wake(wakers);
             }
@@ -228,11 +205,7 @@ impl Core {
             Ok(waker) => wake(waker),
             // Nobody waits: a message that could not be delivered, or the echo of a cancel.
             Err(Err(problem)) if problem.kind != "cancelled" => {
-                self.host.log(
-                    Level::Warn,
-                    &format!("command {tag} failed unheard: {}", problem.kind),
-                    None,
-                );
+                self.host.log(Level::Warn, &format!("command {tag} failed unheard: {}", problem.kind), None);
             }
             Err(_) => {}
         }

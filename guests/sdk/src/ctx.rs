@@ -25,8 +25,7 @@ const MICROS_MAX: u64 = (1 << 53) - 1;
 
 /// Rounds up, so that a wait is never shorter than asked for.
 pub(crate) fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1_000))
-        .map_or(MICROS_MAX, |micros| micros.min(MICROS_MAX))
+    u64::try_from(duration.as_nanos().div_ceil(1_000)).map_or(MICROS_MAX, |micros| micros.min(MICROS_MAX))
 }
 
 impl Ctx {
@@ -50,7 +49,7 @@ impl Ctx {
     /// # Errors
     /// When the body has no JSON form.
     pub fn send(&self, to: Target, topic: &str, body: impl IntoPayload) -> Result<Sent, Problem> {
-        Sent::new(self.core.clone(), to, topic, body.into_payload()?)
+        Ok(Sent::new(self.core.clone(), to, topic, body.into_payload()?))
     }
 
     /// The next message, in order of arrival; [`Receive::topic`] and [`Receive::sender`] choose among them.
@@ -94,19 +93,13 @@ impl Ctx {
     /// # Errors
     /// When the value has no JSON form.
     pub fn expose(&self, query: &str, value: impl IntoPayload) -> Result<(), Problem> {
-        self.core.issue(Action::Expose(Expose {
-            query: query.to_owned(),
-            value: value.into_payload()?,
-        }));
+        self.core.issue(Action::Expose(Expose { query: query.to_owned(), value: value.into_payload()? }));
         Ok(())
     }
 
     /// Goes on as a fresh instance of this component, with the same pid and an empty history. Never returns.
     pub async fn renew<T>(&self, entry: &str, input: impl IntoPayload) -> Result<T, Problem> {
-        self.core.renew(Renewal {
-            entry: entry.to_owned(),
-            input: input.into_payload()?,
-        });
+        self.core.renew(Renewal { entry: entry.to_owned(), input: input.into_payload()? });
         core::future::pending().await
     }
 
@@ -128,11 +121,7 @@ impl Ctx {
     ///
     /// # Errors
     /// [`Elapsed`] when the time is over first. The future is dropped, and with it what it asked for is cancelled.
-    pub async fn timeout<F: IntoFuture>(
-        &self,
-        limit: Duration,
-        future: F,
-    ) -> Result<F::Output, Elapsed> {
+    pub async fn timeout<F: IntoFuture>(&self, limit: Duration, future: F) -> Result<F::Output, Elapsed> {
         match combine::select(future, self.sleep(limit)).await {
             Either::Left(output) => Ok(output),
             Either::Right(_) => Err(Elapsed),
@@ -148,15 +137,8 @@ impl Ctx {
     ///
     /// # Errors
     /// When the fields have no JSON form.
-    pub fn log_with(
-        &self,
-        level: Level,
-        text: &str,
-        fields: &impl Serialize,
-    ) -> Result<(), Problem> {
-        self.core
-            .host
-            .log(level, text, Some(&serde_json::to_string(fields)?));
+    pub fn log_with(&self, level: Level, text: &str, fields: &impl Serialize) -> Result<(), Problem> {
+        self.core.host.log(level, text, Some(&serde_json::to_string(fields)?));
         Ok(())
     }
 

@@ -23,11 +23,7 @@ pub type Entry = (&'static str, fn(Ctx, Payload) -> Result<Task, Problem>);
 ///
 /// # Errors
 /// When the input does not fit.
-pub fn start<I, O, F>(
-    entry: impl FnOnce(Ctx, I) -> F,
-    ctx: Ctx,
-    input: Payload,
-) -> Result<Task, Problem>
+pub fn start<I, O, F>(entry: impl FnOnce(Ctx, I) -> F, ctx: Ctx, input: Payload) -> Result<Task, Problem>
 where
     I: FromPayload,
     O: IntoPayload,
@@ -65,23 +61,11 @@ impl Executor {
     ///
     /// # Errors
     /// `unknown-entry`, or `bad-input`.
-    pub fn start(
-        host: impl Host + 'static,
-        entries: &[Entry],
-        entry: &str,
-        input: Payload,
-    ) -> Result<Self, Problem> {
-        let (_, begin) = entries
-            .iter()
-            .find(|(name, _)| *name == entry)
-            .ok_or_else(|| unknown_entry(entry))?;
+    pub fn start(host: impl Host + 'static, entries: &[Entry], entry: &str, input: Payload) -> Result<Self, Problem> {
+        let (_, begin) = entries.iter().find(|(name, _)| *name == entry).ok_or_else(|| unknown_entry(entry))?;
         let core = Rc::new(Core::new(Box::new(host)));
         let root = begin(Ctx { core: core.clone() }, input)?;
-        Ok(Self {
-            core,
-            root: Some(root),
-            woken: Arc::new(Woken(AtomicBool::new(true))),
-        })
+        Ok(Self { core, root: Some(root), woken: Arc::new(Woken(AtomicBool::new(true))) })
     }
 
     /// Delivers events, runs the guest as far as it goes, and says what it waits for.
@@ -91,28 +75,17 @@ impl Executor {
         }
         let status = self.run();
         // What is dropped at the end cancels what it had asked for: these commands belong to the outcome.
-        if matches!(
-            status,
-            Status::Complete(_) | Status::Failed(_) | Status::Renew(_)
-        ) {
+        if matches!(status, Status::Complete(_) | Status::Failed(_) | Status::Renew(_)) {
             self.root = None;
         }
-        Outcome {
-            status,
-            commands: self.core.take_commands(),
-        }
+        Outcome { status, commands: self.core.take_commands() }
     }
 
     fn run(&mut self) -> Status {
         if let Some(cancellation) = self.core.cancelled_unheard() {
-            return Status::Failed(
-                Problem::new("cancelled", "Cancelled").detail(cancellation.reason),
-            );
+            return Status::Failed(Problem::new("cancelled", "Cancelled").detail(cancellation.reason));
         }
-        let root = self
-            .root
-            .as_mut()
-            .expect("invariant: a process that has ended is not stepped");
+        let root = self.root.as_mut().expect("invariant: a process that has ended is not stepped");
         let waker = Waker::from(self.woken.clone());
         while self.woken.0.swap(false, Ordering::Relaxed) {
             match root.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -127,11 +100,7 @@ impl Executor {
                 return Status::Ready;
             }
         }
-        if self.core.is_idle() {
-            Status::Idle
-        } else {
-            Status::Blocked
-        }
+        if self.core.is_idle() { Status::Idle } else { Status::Blocked }
     }
 }
 

@@ -58,9 +58,9 @@ mod tests;
 
 pub use answer::Answer;
 pub use bindings::wfhost::process::types::{
-    Action, Blob, Call as CallCommand, Cancellation, Command, Completion, Ending, Event, Exit,
-    Expose, Message, Micros, Outcome, Payload, Pid, Problem, ProblemClass, Renewal, RunTarget,
-    Send, Sender, Spawn as SpawnCommand, Status, Tag, Target,
+    Action, Blob, Call as CallCommand, Cancellation, Command, Completion, Ending, Event, Exit, Expose, Message, Micros,
+    Outcome, Payload, Pid, Problem, ProblemClass, Renewal, RunTarget, Send, Sender, Spawn as SpawnCommand, Status, Tag,
+    Target,
 };
 pub use call::{Call, Child, Spawn};
 pub use combine::{Either, join, join_all, select, select_all, try_join_all, try_map};

@@ -6,29 +6,18 @@ use std::task::{Context, Poll};
 
 use crate::Problem;
 use crate::answer::Pending;
-use crate::bindings::wfhost::process::types::{
-    Action, Cancellation, Exit, Message, Payload, Send, Sender, Target,
-};
+use crate::bindings::wfhost::process::types::{Action, Cancellation, Exit, Message, Payload, Send, Sender, Target};
 use crate::core::{Core, Filter, Tag};
 
 /// A message on its way. Only a refusal is ever answered; one that nobody looks at is logged as a warning.
 pub struct Sent(Pending);
 
 impl Sent {
-    pub(crate) fn new(
-        core: Rc<Core>,
-        to: Target,
-        topic: &str,
-        body: Payload,
-    ) -> Result<Self, Problem> {
-        let send = Send {
-            to,
-            topic: topic.to_owned(),
-            body,
-        };
+    pub(crate) fn new(core: Rc<Core>, to: Target, topic: &str, body: Payload) -> Self {
+        let send = Send { to, topic: topic.to_owned(), body };
         let mut pending = Pending::issue(core, Action::Send(send));
         pending.keep_running();
-        Ok(Self(pending))
+        Self(pending)
     }
 
     /// Why it was not delivered, if that has become known: not before the next event.
@@ -48,11 +37,7 @@ pub struct Receive {
 impl Receive {
     pub(crate) fn new(core: Rc<Core>) -> Self {
         let id = core.next_id();
-        Self {
-            core,
-            id,
-            filter: Filter::default(),
-        }
+        Self { core, id, filter: Filter::default() }
     }
 
     /// Only messages of this topic. Others stay for other receivers.
@@ -77,8 +62,7 @@ impl Future for Receive {
     type Output = Message;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Message> {
-        self.core
-            .poll_message(self.id, &self.filter, context.waker())
+        self.core.poll_message(self.id, &self.filter, context.waker())
     }
 }
 

@@ -20,10 +20,7 @@ impl Problem {
 
     /// A problem that a retry may solve.
     pub fn retryable(kind: &str, title: &str) -> Self {
-        Self {
-            class: ProblemClass::Retryable,
-            ..Self::new(kind, title)
-        }
+        Self { class: ProblemClass::Retryable, ..Self::new(kind, title) }
     }
 
     /// Says what was special about this occurrence.
@@ -94,6 +91,5 @@ pub(crate) fn not_json(payload: &Payload) -> Problem {
         Payload::Bytes(_) => "bytes",
         Payload::Blob(_) => "a blob",
     };
-    Problem::new("bad-payload", "The payload has another form than expected")
-        .detail(format_args!("found {found}"))
+    Problem::new("bad-payload", "The payload has another form than expected").detail(format_args!("found {found}"))
 }

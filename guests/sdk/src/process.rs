@@ -1,8 +1,6 @@
 //! A guest as a bare state machine.
 
-use crate::bindings::wfhost::process::types::{
-    Action, Command, Event, Outcome, Payload, Problem, Status,
-};
+use crate::bindings::wfhost::process::types::{Action, Command, Event, Outcome, Payload, Problem, Status};
 
 /// What the host steps. [`export_process!`](crate::export_process) makes a component of an implementation.
 pub trait Process: Sized {
@@ -88,11 +86,7 @@ macro_rules! export_process {
             }
 
             fn with<T>(act: impl ::core::ops::FnOnce(&mut $process) -> T) -> T {
-                PROCESS.with_borrow_mut(|process| {
-                    act(process
-                        .as_mut()
-                        .expect("invariant: the host calls init first"))
-                })
+                PROCESS.with_borrow_mut(|process| act(process.as_mut().expect("invariant: the host calls init first")))
             }
 
             impl $crate::bindings::exports::wfhost::process::guest::Guest for Component {
@@ -108,14 +102,14 @@ macro_rules! export_process {
 
                 fn step(events: ::std::vec::Vec<$crate::Event>) -> $crate::Outcome {
                     with(|process| $crate::Process::step(process, events))
-        }
+                }
 
                 fn close() {
                     with(|process| $crate::Process::close(process));
                 }
             }
 
-            $crate::bindings::export_guest!(Component with_types_in $crate::bindings);
+    $crate::bindings::export_guest!(Component with_types_in $crate::bindings);
         };
     };
 }

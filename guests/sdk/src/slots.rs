@@ -20,10 +20,7 @@ pub(crate) struct Slots<T> {
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Self {
-            entries: Vec::new(),
-            gaps: 0,
-        }
+        Self { entries: Vec::new(), gaps: 0 }
     }
 }
 
@@ -35,10 +32,7 @@ impl<T> Slots<T> {
     }
 
     fn find(&mut self, tag: Tag) -> Option<&mut Slot<T>> {
-        let at = self
-            .entries
-            .binary_search_by_key(&tag, |(tag, _)| *tag)
-            .ok()?;
+        let at = self.entries.binary_search_by_key(&tag, |(tag, _)| *tag).ok()?;
         Some(&mut self.entries[at].1)
     }
 
@@ -88,17 +82,12 @@ impl<T> Slots<T> {
 
     /// Nobody waits any longer. True if the value had not come.
     pub(crate) fn remove(&mut self, tag: Tag) -> bool {
-        matches!(
-            self.take_if(tag, |slot| matches!(slot, Slot::Gone)),
-            Some(Slot::Waiting(_))
-        )
+        matches!(self.take_if(tag, |slot| matches!(slot, Slot::Gone)), Some(Slot::Waiting(_)))
     }
 
     /// Whether a value is waited for that has not come.
     pub(crate) fn any_waiting(&self) -> bool {
-        self.entries
-            .iter()
-            .any(|(_, slot)| matches!(slot, Slot::Waiting(_)))
+        self.entries.iter().any(|(_, slot)| matches!(slot, Slot::Waiting(_)))
     }
 }
 

@@ -23,17 +23,8 @@ impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         // Relaxed: the lock below orders the queue itself.
         if !self.queued.swap(true, Ordering::Relaxed) {
-            self.ready
-                .woken
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push_back(self.index);
-            let owner = self
-                .ready
-                .owner
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
+            self.ready.woken.lock().unwrap_or_else(PoisonError::into_inner).push_back(self.index);
+            let owner = self.ready.owner.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(owner) = owner {
                 owner.wake();
             }
@@ -48,33 +39,22 @@ struct Task<F> {
 
 /// Futures that run side by side. Indices are given in order of [`push`](Tasks::push).
 pub(crate) struct Tasks<F> {
-    tasks: Vec<Option<Task<F>>>,
+    all: Vec<Option<Task<F>>>,
     left: usize,
     ready: Arc<Ready>,
 }
 
 impl<F: Future> Tasks<F> {
     pub(crate) fn new() -> Self {
-        Self {
-            tasks: Vec::new(),
-            left: 0,
-            ready: Arc::default(),
-        }
+        Self { all: Vec::new(), left: 0, ready: Arc::default() }
     }
 
     pub(crate) fn push(&mut self, future: F) {
-        let index = self.tasks.len();
-        let waker = Arc::new(TaskWaker {
-            index,
-            queued: AtomicBool::new(false),
-            ready: self.ready.clone(),
-        });
+        let index = self.all.len();
+        let waker = Arc::new(TaskWaker { index, queued: AtomicBool::new(false), ready: self.ready.clone() });
         // A new future is polled for the first time in its turn.
         waker.clone().wake();
-        self.tasks.push(Some(Task {
-            future: Box::pin(future),
-            waker,
-        }));
+        self.all.push(Some(Task { future: Box::pin(future), waker }));
         self.left += 1;
     }
 
@@ -84,35 +64,21 @@ impl<F: Future> Tasks<F> {
     }
 
     /// The next one that is done, with its index; none when all are.
-    pub(crate) fn poll_next(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<(usize, F::Output)>> {
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, F::Output)>> {
         // The owner is known before the queue is read, so that no wake in between is lost.
-        *self
-            .ready
-            .owner
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+        *self.ready.owner.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
         while self.left > 0 {
-            let Some(index) = self
-                .ready
-                .woken
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .pop_front()
-            else {
+            let Some(index) = self.ready.woken.lock().unwrap_or_else(PoisonError::into_inner).pop_front() else {
                 return Poll::Pending;
             };
-            let Some(task) = &mut self.tasks[index] else {
+            let Some(task) = &mut self.all[index] else {
                 continue;
             };
             // Cleared before the poll: a wake during it counts for the next one.
             task.waker.queued.store(false, Ordering::Relaxed);
             let waker = Waker::from(task.waker.clone());
-            if let Poll::Ready(output) = task.future.as_mut().poll(&mut Context::from_waker(&waker))
-            {
-                self.tasks[index] = None;
+            if let Poll::Ready(output) = task.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                self.all[index] = None;
                 self.left -= 1;
                 return Poll::Ready(Some((index, output)));
             }

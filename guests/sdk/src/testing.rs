@@ -22,11 +22,7 @@ impl Host for Scripted {
     }
 
     fn whoami(&self) -> Identity {
-        Identity {
-            run: "test".to_owned(),
-            pid: 1,
-            next_tag: 1,
-        }
+        Identity { run: "test".to_owned(), pid: 1, next_tag: 1 }
     }
 
     fn now(&self) -> u64 {
@@ -50,10 +46,7 @@ impl Stepped {
     ///
     /// # Errors
     /// `bad-input`.
-    pub fn start(
-        entry: fn(Ctx, Payload) -> Result<Task, Problem>,
-        input: Payload,
-    ) -> Result<Self, Problem> {
+    pub fn start(entry: fn(Ctx, Payload) -> Result<Task, Problem>, input: Payload) -> Result<Self, Problem> {
         let host = Scripted::default();
         let executor = Executor::start(host.clone(), &[("run", entry)], "run", input)?;
         Ok(Self { executor, host })

@@ -14,9 +14,7 @@ struct Output {
 }
 
 async fn run(_ctx: Ctx, input: Input) -> Result<Output, Problem> {
-    Ok(Output {
-        greeting: format!("Hello, {}!", input.name),
-    })
+    Ok(Output { greeting: format!("Hello, {}!", input.name) })
 }
 
 wfhost_guest::export! { "run" => run }
