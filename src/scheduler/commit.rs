@@ -42,8 +42,11 @@ pub struct Turn {
     pub slot: Slot,
     /// The slice before ended in [`Next::Preempted`]: the batch is empty and the step goes on.
     pub resumed: bool,
-    /// The CANCEL bit is set: somebody called [`Port::interrupt`] since the last slice.
+    /// The CANCEL bit is set: somebody called [`Port::interrupt`] since the step began. Where the step has more slices, each one from
+    /// then on is told; and when it is over, another step follows with `interrupted` set, unless it was complete.
     pub interrupted: bool,
+    /// The monotonic time at the slice's start, as of [`Port::monotonic`]; zero where [`Commit::TIMED`] is false.
+    pub now: Micros,
 }
 
 /// Steps processes and makes the outcome visible. The order at the end of a step is: commit, then commands are dispatched, and only
@@ -56,18 +59,33 @@ pub trait Commit: Send + Sync + Sized + 'static {
     /// What a timer carries.
     type Timer: Send + 'static;
 
+    /// Whether the clock is read once a slice (about 25 ns): [`Turn::now`] and [`Commit::slow`] depend on it.
+    const TIMED: bool = true;
+
     /// Runs one slice of a step, and commits the step if that was its last. `events` is taken from the front; what is left in it is
     /// dropped. Only one thread at a time has a given process.
-    fn step(
+    ///
+    /// The port is a type parameter so that a post costs no virtual call; `let port: &mut dyn Port<Self> = port` erases it.
+    fn step<P: Port<Self>>(
         &self,
-        port: &mut dyn Port<Self>,
+        port: &mut P,
         turn: Turn,
         process: &mut Self::Process,
         events: &mut Vec<Self::Event>,
     ) -> Next;
 
     /// The step panicked. Everybody who must know is told here; the process is then dropped.
-    fn panicked(&self, port: &mut dyn Port<Self>, slot: Slot, process: &mut Self::Process, message: &str);
+    fn panicked<P: Port<Self>>(&self, port: &mut P, slot: Slot, process: &mut Self::Process, message: &str);
+
+    /// A slice took more than 10 ms. It has been counted; here it can be named.
+    fn slow(&self, slot: Slot, process: &Self::Process, took: Micros) {
+        let _ = (slot, process, took);
+    }
+
+    /// The scheduler shuts down and this process is alive: asks it to end, once.
+    fn cancel<P: Port<Self>>(&self, port: &mut P, slot: Slot) {
+        port.interrupt(slot);
+    }
 
     /// Gives the process's pool resources back and keeps what it needs to go on. False: it cannot, and nothing has changed.
     fn evict(&self, process: &mut Self::Process) -> bool {
@@ -76,7 +94,7 @@ pub trait Commit: Send + Sync + Sized + 'static {
     }
 
     /// These timers are due, in the order of their due times: one batch.
-    fn fired(&self, port: &mut dyn Port<Self>, timers: &mut Vec<Self::Timer>);
+    fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Self::Timer>);
 }
 
 /// What may be asked of the scheduler, from a worker within a step or from any other thread.
@@ -84,7 +102,7 @@ pub trait Port<C: Commit> {
     /// Starts a process. Where its permit cannot be had at once it waits for admission, in order.
     ///
     /// # Errors
-    /// The process itself, where the scheduler is shutting down or the slot table is full.
+    /// The process itself, where the scheduler is shutting down, the slot table is full, or the permit is more than the whole pool.
     fn spawn(&mut self, process: C::Process, permit: Permit) -> Result<Slot, C::Process>;
 
     /// Puts an event on a process's queue and wakes it where that kind of event does. FIFO per poster. False: the process has
