@@ -66,11 +66,11 @@ pub use call::{Call, Child, Spawn};
 pub use combine::{Either, join, join_all, select, select_all, try_join_all, try_map};
 pub use ctx::{Ctx, Elapsed};
 pub use executor::{Entry, Executor, Task, start};
-pub use host::Level;
+pub use host::{Host, Identity, Imports, Level};
 pub use message::{Cancelled, Exits, Receive, Sent};
 pub use payload::{Bytes, FromPayload, IntoPayload};
 pub use problem::{OrProblem, unknown_entry};
-pub use process::{Process, Tags, log_panics};
+pub use process::{Process, Tags, export_nowhere, log_panics};
 pub use {serde, serde_json, serde_json::json};
 
 #[doc(hidden)]

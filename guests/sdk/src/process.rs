@@ -18,9 +18,16 @@ pub trait Process: Sized {
 }
 
 impl Outcome {
-    /// Stops here until something happens, with these commands.
+    /// A status with commands.
     pub fn new(status: Status, commands: Vec<Command>) -> Self {
         Self { status, commands }
+    }
+
+    /// Adds commands.
+    #[must_use]
+    pub fn with(mut self, commands: Vec<Command>) -> Self {
+        self.commands.extend(commands);
+        self
     }
 
     /// Ends with this output.
@@ -109,10 +116,18 @@ macro_rules! export_process {
                 }
             }
 
-    $crate::bindings::export_guest!(Component with_types_in $crate::bindings);
+            // Natively, in tests, there is nobody to export to, and linkers do not like the names.
+            #[cfg(target_arch = "wasm32")]
+            $crate::bindings::export_guest! { Component with_types_in $crate::bindings }
+            #[cfg(not(target_arch = "wasm32"))]
+            const _: () = $crate::export_nowhere(&Component);
         };
     };
 }
+
+/// Uses a guest that is not exported.
+#[doc(hidden)]
+pub const fn export_nowhere<G: crate::bindings::exports::wfhost::process::guest::Guest>(_: &G) {}
 
 /// Makes panics reach the run's log before they trap.
 pub fn log_panics() {

@@ -1,0 +1,191 @@
+//! Guests that mean harm, one entry for each kind of it. Every one must end with a clear problem of its own, while the host and all other
+//! processes go on.
+
+use std::hint::black_box;
+
+use wfhost_guest::{
+    Action, CallCommand, Command, Event, Host, Imports, Level, Outcome, Payload, Problem, Process, Send, SpawnCommand,
+    Status, Tags, Target, unknown_entry,
+};
+
+type Step = fn(&mut Tags) -> Outcome;
+
+struct Hostile {
+    tags: Tags,
+    step: Step,
+    close: fn(),
+}
+
+/// The entries, each with what its step does. Three misbehave elsewhere: `trap-init`, `trap-close` and `bad-init`.
+const ENTRIES: &[(&str, Step)] = &[
+    ("endless-loop", |_| endless_loop()),
+    ("memory-bomb", |_| memory_bomb()),
+    ("command-flood", command_flood),
+    ("outstanding-flood", outstanding_flood),
+    ("giant-payload", giant_payload),
+    ("giant-command", giant_command),
+    ("deep-recursion", |_| Outcome::complete(Payload::Json(recurse(0).to_string()))),
+    ("trap-init", |_| Outcome::blocked(vec![])),
+    ("trap-step", |_| panic!("trap-step panics in its step")),
+    ("trap-close", |_| Outcome::complete(Payload::null())),
+    ("unreachable", |_| unreachable()),
+    ("lying-tags", lying_tags),
+    ("zero-tag", |_| Outcome::blocked(vec![Command { tag: 0, action: Action::Sleep(1) }])),
+    ("huge-tag", |_| Outcome::blocked(vec![Command { tag: u64::MAX, action: Action::Sleep(1) }])),
+    ("stranger", stranger),
+    ("endless-spawns", |tags| spawns(tags, 1)),
+    ("spawn-bomb", |tags| spawns(tags, 100)),
+    ("log-flood", |_| log_flood()),
+    ("giant-log", |_| giant_log()),
+    ("message-flood", message_flood),
+    ("blocked-on-nothing", |_| Outcome::blocked(vec![])),
+    ("ready-forever", |_| Outcome::ready(vec![])),
+    ("sleep-forever", |tags| Outcome::blocked(vec![tags.command(Action::Sleep(u64::MAX))])),
+    ("bad-json", |_| Outcome::complete(Payload::Json("{\"never\": closed".to_owned()))),
+    ("bad-args", bad_args),
+    ("renew-forever", |_| Outcome::new(Status::Renew(renewal()), vec![])),
+    ("random-flood", |_| random_flood()),
+    ("giant-random", |_| Outcome::complete(Payload::Bytes(Imports.random(u32::MAX)))),
+    ("slow-close", |_| Outcome::complete(Payload::null())),
+];
+
+impl Process for Hostile {
+    fn init(entry: &str, _input: Payload) -> Result<Self, Problem> {
+        let (_, step) = ENTRIES.iter().find(|(name, _)| *name == entry).ok_or_else(|| unknown_entry(entry))?;
+        assert!(entry != "trap-init", "trap-init panics in its init");
+        let close = match entry {
+            "trap-close" => || panic!("trap-close panics in its close"),
+            "slow-close" => || drop(endless_loop()),
+            _ => || {},
+        };
+        Ok(Self { tags: Tags::starting_at(Imports.whoami().next_tag), step: *step, close })
+    }
+
+    fn step(&mut self, _events: Vec<Event>) -> Outcome {
+        (self.step)(&mut self.tags)
+    }
+
+    fn close(&mut self) {
+        (self.close)();
+    }
+}
+
+fn endless_loop() -> Outcome {
+    let mut n = 0u64;
+    loop {
+        n = black_box(n.wrapping_add(1));
+    }
+}
+
+/// Writes to every page, so that the memory is really used.
+fn memory_bomb() -> Outcome {
+    let mut kept: Vec<Vec<u8>> = Vec::new();
+    loop {
+        kept.push(black_box(vec![1; 1 << 20]));
+    }
+}
+
+fn command_flood(tags: &mut Tags) -> Outcome {
+    Outcome::blocked((0..1_000_000).map(|_| tags.command(Action::Sleep(1))).collect())
+}
+
+/// A few commands in each step, of which none is ever answered.
+fn outstanding_flood(tags: &mut Tags) -> Outcome {
+    Outcome::ready((0..100).map(|_| tags.command(Action::Sleep(3_600_000_000))).collect())
+}
+
+fn giant_payload(_: &mut Tags) -> Outcome {
+    Outcome::complete(Payload::Bytes(vec![7; 32 << 20]))
+}
+
+fn giant_command(tags: &mut Tags) -> Outcome {
+    let args = Payload::Json(format!("\"{}\"", "x".repeat(32 << 20)));
+    let call = CallCommand { handler: "log".to_owned(), args, timeout: None, idempotency_key: None };
+    Outcome::blocked(vec![tags.command(Action::Call(call))])
+}
+
+/// Each frame holds something, and is needed after the call, so that no compiler makes a loop of it.
+fn recurse(depth: u64) -> u64 {
+    let frame = black_box([depth; 64]);
+    if black_box(depth) == u64::MAX {
+        return 0;
+    }
+    1 + recurse(depth + 1) + black_box(&frame)[63]
+}
+
+/// The instruction itself, without a panic's message.
+fn unreachable() -> Outcome {
+    std::process::abort()
+}
+
+/// Two commands under one tag.
+fn lying_tags(tags: &mut Tags) -> Outcome {
+    let first = tags.command(Action::Sleep(1));
+    let second = Command { tag: first.tag, action: Action::Sleep(2) };
+    Outcome::blocked(vec![first, second])
+}
+
+/// Names children and commands that it does not have.
+fn stranger(tags: &mut Tags) -> Outcome {
+    let send = Send { to: Target::Child(999_999), topic: "x".to_owned(), body: Payload::null() };
+    let commands = [
+        Action::Cancel(999_999),
+        Action::Send(send),
+        Action::Stop(Target::Process(999_999)),
+        Action::Monitor(Target::Child(999_999)),
+        Action::Link(Target::Process(u64::MAX)),
+        Action::Unlink(Target::Name("nobody".to_owned())),
+    ];
+    Outcome::complete(Payload::null()).with(commands.into_iter().map(|action| tags.command(action)).collect())
+}
+
+/// Each child does the same.
+fn spawns(tags: &mut Tags, count: usize) -> Outcome {
+    let entry = if count == 1 { "endless-spawns" } else { "spawn-bomb" };
+    let spawn = SpawnCommand {
+        component: None,
+        entry: entry.to_owned(),
+        input: Payload::null(),
+        name: None,
+        link: false,
+        detached: false,
+        narrow: None,
+    };
+    Outcome::blocked((0..count).map(|_| tags.command(Action::Spawn(spawn.clone()))).collect())
+}
+
+fn log_flood() -> Outcome {
+    loop {
+        Imports.log(Level::Info, "\u{1b}[31m flood \u{202e} \u{7}", Some("{\"n\": 1}"));
+    }
+}
+
+fn giant_log() -> Outcome {
+    Imports.log(Level::Error, &"x".repeat(16 << 20), Some("not an object"));
+    Outcome::complete(Payload::null())
+}
+
+/// Fills its own mailbox, which it never empties: it is blocked on a sleep.
+fn message_flood(tags: &mut Tags) -> Outcome {
+    let me = Target::Process(Imports.whoami().pid);
+    let send = |_| Action::Send(Send { to: me.clone(), topic: "flood".to_owned(), body: Payload::null() });
+    Outcome::ready((0..1_000).map(send).map(|action| tags.command(action)).collect())
+}
+
+fn bad_args(tags: &mut Tags) -> Outcome {
+    let args = Payload::Json("{\"never\": closed".to_owned());
+    let call = CallCommand { handler: "log".to_owned(), args, timeout: None, idempotency_key: None };
+    Outcome::blocked(vec![tags.command(Action::Call(call))])
+}
+
+fn renewal() -> wfhost_guest::Renewal {
+    wfhost_guest::Renewal { entry: "renew-forever".to_owned(), input: Payload::null() }
+}
+
+fn random_flood() -> Outcome {
+    loop {
+        black_box(Imports.random(4096));
+    }
+}
+
+wfhost_guest::export_process!(Hostile);
