@@ -4,3 +4,5 @@
 pub mod process;
 pub mod run;
 pub mod scheduler;
+#[cfg(feature = "wasm")]
+pub mod workflow;

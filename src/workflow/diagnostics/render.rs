@@ -1,0 +1,83 @@
+//! Problems as text and as JSON.
+
+use super::{Diagnostic, Diagnostics};
+use crate::workflow::syntax::{Source, Span};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+pub(super) fn render(problems: &Diagnostics, colours: bool) -> String {
+    let renderer = if colours { Renderer::styled() } else { Renderer::plain() }.decor_style(DecorStyle::Ascii);
+    let mut out = String::new();
+    for problem in problems.iter() {
+        out.push_str(&renderer.render(&[group(&problems.source, problem)]));
+        out.push_str("\n\n");
+    }
+    if problems.dropped > 0 {
+        let _ = writeln!(out, "… and {} more\n", problems.dropped);
+    }
+    let count = problems.count();
+    let _ = write!(out, "error: {} has {count} problem{}", problems.source.name(), if count == 1 { "" } else { "s" });
+    out
+}
+
+fn group<'a>(source: &'a Source, problem: &'a Diagnostic) -> Group<'a> {
+    let mut snippet = Snippet::source(source.text())
+        .path(source.name())
+        .annotation(AnnotationKind::Primary.span(visible(source, problem.span)));
+    for (span, label) in &problem.related {
+        snippet = snippet.annotation(AnnotationKind::Context.span(visible(source, *span)).label(label.as_str()));
+    }
+    let mut group = Level::ERROR.primary_title(escape(&problem.message)).id(problem.code).element(snippet);
+    if let Some(hint) = &problem.hint {
+        group = group.element(Level::HELP.with_name("hint").message(escape(hint)));
+    }
+    group
+}
+
+/// What is underlined: the first line of the span, without blanks at its end.
+fn visible(source: &Source, span: Span) -> std::ops::Range<usize> {
+    let text = source.slice(span);
+    let line = text.split('\n').next().unwrap_or("").trim_end();
+    let start = (span.start as usize).min(source.text().len());
+    start..start + line.len()
+}
+
+/// Control characters, and those that turn the direction of text, never reach a terminal as they are.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if (c.is_control() && c != '\n') || turns {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+pub(super) fn to_json(problems: &Diagnostics) -> Value {
+    let place = |span: Span| {
+        let (start, end) = (problems.source.position(span.start), problems.source.position(span.end));
+        json!({
+            "line": start.line, "column": start.column, "end-line": end.line, "end-column": end.column,
+            "start-byte": span.start, "end-byte": span.end,
+        })
+    };
+    let list: Vec<Value> = problems
+        .iter()
+        .map(|problem| {
+            let mut value = json!({"code": problem.code, "message": problem.message, "at": place(problem.span)});
+            if let Some(hint) = &problem.hint {
+                value["hint"] = json!(hint);
+            }
+            if !problem.related.is_empty() {
+                let related = problem.related.iter().map(|(span, label)| json!({"label": label, "at": place(*span)}));
+                value["related"] = related.collect();
+            }
+            value
+        })
+        .collect();
+    json!({"file": problems.source.name(), "problems": list, "count": problems.count()})
+}

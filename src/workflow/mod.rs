@@ -1,0 +1,4 @@
+//! Workflows: from a YAML file to a process that runs it.
+pub mod diagnostics;
+pub mod model;
+pub mod syntax;

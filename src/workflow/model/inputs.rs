@@ -1,0 +1,270 @@
+//! The declared inputs of a workflow: reading the declarations, and taking the values that a run is given.
+
+use super::fields::{Fields, Keys, shorten, text, texts};
+use super::schema::{Format, Schema, Type, Violation};
+use super::values::{boolean, whole};
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of};
+use crate::workflow::syntax::{Entry, Node, read_value};
+use serde_json::{Map, Value};
+
+/// One declared input.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Input {
+    /// Its name.
+    pub name: String,
+    /// What it must be.
+    pub schema: Schema,
+    /// Whether a run must be given it. Never where there is a default.
+    pub required: bool,
+}
+
+/// All declared inputs, in the order of the file.
+#[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Inputs(pub Vec<Input>);
+
+impl Inputs {
+    /// Completes given values by the defaults and checks all of them. An input that is absent and not required is null.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the values; a pointer's first part is the input's name.
+    pub fn accept(&self, mut given: Map<String, Value>) -> Result<Map<String, Value>, Vec<Violation>> {
+        let mut found = Vec::new();
+        let mut complete = Map::new();
+        for Input { name, schema, required } in &self.0 {
+            let mut pointer = format!("/{name}");
+            match given.shift_remove(name) {
+                Some(value) => {
+                    schema.check_at(&value, &mut pointer, &mut found);
+                    complete.insert(name.clone(), value);
+                }
+                None if *required => found.push(Violation { pointer, message: "is required".to_owned() }),
+                None => {
+                    complete.insert(name.clone(), schema.default.clone().unwrap_or(Value::Null));
+                }
+            }
+        }
+        for name in given.keys() {
+            let message = match closest(name, self.names()) {
+                Some(meant) => format!("is not an input; did you mean `{meant}`?"),
+                None if self.0.is_empty() => "is not an input: the workflow has none".to_owned(),
+                None => format!("is not an input; there is {}", one_of(self.names())),
+            };
+            found.push(Violation { pointer: format!("/{}", shorten(name)), message });
+        }
+        if found.is_empty() { Ok(complete) } else { Err(found) }
+    }
+
+    /// Reads the text of an argument `name=text` as the input's type wants it: a string as it stands, anything else as YAML or JSON.
+    ///
+    /// # Errors
+    /// Why the text is no value.
+    pub fn parse_argument(&self, name: &str, text: &str) -> Result<Value, String> {
+        let types = self.0.iter().find(|input| input.name == name).map_or(&[][..], |input| &input.schema.types);
+        if types == [Type::String] {
+            return Ok(Value::String(text.to_owned()));
+        }
+        let value = read_value(text)?;
+        // `--input version=1.10` for an input that may be a string is meant as text.
+        if types.contains(&Type::String) && !types.iter().any(|kind| Schema::of(*kind).check(&value).is_empty()) {
+            return Ok(Value::String(text.to_owned()));
+        }
+        Ok(value)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|input| input.name.as_str())
+    }
+}
+
+impl Schema {
+    /// A schema of one type.
+    #[must_use]
+    pub fn of(kind: Type) -> Self {
+        Self { types: vec![kind], ..Self::default() }
+    }
+}
+
+const KEYS: &[&str] = &[
+    "type",
+    "title",
+    "description",
+    "default",
+    "enum",
+    "const",
+    "format",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minLength",
+    "maxLength",
+    "items",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "properties",
+    "required",
+    "additionalProperties",
+];
+const LATER: &[&str] = &[
+    "pattern",
+    "oneOf",
+    "anyOf",
+    "allOf",
+    "not",
+    "$ref",
+    "$defs",
+    "multipleOf",
+    "prefixItems",
+    "contains",
+    "patternProperties",
+    "propertyNames",
+    "dependentRequired",
+    "if",
+    "then",
+    "else",
+];
+
+/// Reads `inputs:`.
+pub(super) fn read_inputs(node: &Node, problems: &mut Diagnostics) -> Inputs {
+    let Some(entries) = node.as_mapping() else {
+        let message = format!("`inputs` is a mapping of names, not {}", node.kind());
+        problems.push(Diagnostic::new("type", message, node.span).hint("inputs: { name: { type: string } }"));
+        return Inputs::default();
+    };
+    Inputs(entries.iter().filter_map(|entry| read_input(entry, problems)).collect())
+}
+
+fn read_input(entry: &Entry, problems: &mut Diagnostics) -> Option<Input> {
+    super::read::check_name(&entry.key, entry.key_span, "an input", problems);
+    // `inputs: { name: string }` says the type alone.
+    let is_flag =
+        |value: &Node| value.as_scalar().is_some_and(|scalar| scalar.text == "true" || scalar.text == "false");
+    let flag = entry.value.get("required").filter(|value| is_flag(value));
+    let schema = read_schema(&entry.value, flag.is_some(), problems)?;
+    let required =
+        flag.and_then(|flag| boolean(flag, "required", problems)).unwrap_or(true) && schema.default.is_none();
+    if let Some(default) = &schema.default {
+        let span = entry.value.get("default").map_or(entry.value.span, |node| node.span);
+        for violation in schema.check(default) {
+            let at = if violation.pointer.is_empty() { String::new() } else { format!(" at `{}`", violation.pointer) };
+            let message = format!("the default does not fit its own input{at}: {}", violation.message);
+            problems.push(Diagnostic::new("default", message, span));
+        }
+    }
+    Some(Input { name: entry.key.clone(), schema, required })
+}
+
+fn read_schema(node: &Node, required_is_flag: bool, problems: &mut Diagnostics) -> Option<Schema> {
+    if node.as_text().is_some() {
+        return Some(Schema { types: read_type(node, problems).into_iter().collect(), ..Schema::default() });
+    }
+    let fields = Fields::read(node, &Keys { what: "an input's schema", known: KEYS, later: LATER }, problems)?;
+    let mut schema = Schema::default();
+    if let Some(node) = fields.entry("type").map(|entry| &entry.value) {
+        schema.types = match node.as_sequence() {
+            Some(items) => items.iter().filter_map(|item| read_type(item, problems)).collect(),
+            None => read_type(node, problems).into_iter().collect(),
+        };
+    }
+    for (key, target) in [("title", &mut schema.title), ("description", &mut schema.description)] {
+        *target = fields.get(key).and_then(|node| text(node, key, problems)).map(str::to_owned);
+    }
+    schema.default = fields.entry("default").and_then(|entry| plain(&entry.value, problems));
+    schema.one_of = fields.get("enum").and_then(|node| read_enum(node, problems));
+    if let Some(value) = fields.entry("const").and_then(|entry| plain(&entry.value, problems)) {
+        schema.one_of = Some(vec![value]);
+    }
+    schema.format = fields.get("format").and_then(|node| read_format(node, problems));
+    for (key, target) in [
+        ("minimum", &mut schema.minimum),
+        ("maximum", &mut schema.maximum),
+        ("exclusiveMinimum", &mut schema.exclusive_minimum),
+        ("exclusiveMaximum", &mut schema.exclusive_maximum),
+    ] {
+        *target = fields.get(key).and_then(|node| read_number(node, key, problems));
+    }
+    for (key, target) in [
+        ("minLength", &mut schema.min_length),
+        ("maxLength", &mut schema.max_length),
+        ("minItems", &mut schema.min_items),
+        ("maxItems", &mut schema.max_items),
+    ] {
+        *target = fields.get(key).and_then(|node| whole(node, key, 0, 1 << 32, problems));
+    }
+    schema.unique_items =
+        fields.get("uniqueItems").and_then(|node| boolean(node, "uniqueItems", problems)).unwrap_or(false);
+    schema.additional_properties =
+        fields.get("additionalProperties").and_then(|node| boolean(node, "additionalProperties", problems));
+    schema.items = fields.get("items").and_then(|node| read_schema(node, false, problems)).map(Box::new);
+    if let Some(entries) = fields.get("properties").and_then(Node::as_mapping) {
+        let read = |entry: &Entry| Some((entry.key.clone(), read_schema(&entry.value, false, problems)?));
+        schema.properties = entries.iter().filter_map(read).collect();
+    }
+    if let (Some(node), false) = (fields.get("required"), required_is_flag) {
+        schema.required = texts(node, "required", problems).into_iter().map(|(key, _)| key.to_owned()).collect();
+    }
+    Some(schema)
+}
+
+fn plain(node: &Node, problems: &mut Diagnostics) -> Option<Value> {
+    node.to_json().map_err(|(span, why)| problems.push(Diagnostic::new("value", why, span))).ok()
+}
+
+fn read_type(node: &Node, problems: &mut Diagnostics) -> Option<Type> {
+    // An unquoted `null` is the type of that name.
+    let name = if node.is_null() { "null" } else { text(node, "type", problems)? };
+    let found = Type::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
+    if found.is_none() {
+        let names = || Type::NAMES.iter().map(|(name, _)| *name);
+        let meant = match name.to_ascii_lowercase().as_str() {
+            "int" => Some("integer"),
+            "float" | "double" => Some("number"),
+            "bool" => Some("boolean"),
+            "list" => Some("array"),
+            "map" | "dict" => Some("object"),
+            "str" | "text" => Some("string"),
+            other => closest(other, names()),
+        };
+        let hint =
+            meant.map_or_else(|| format!("it is {}", one_of(names())), |meant| format!("did you mean `{meant}`?"));
+        let message = format!("there is no type `{}`", shorten(name));
+        problems.push(Diagnostic::new("unknown-type", message, node.span).hint(hint));
+    }
+    found
+}
+
+fn read_format(node: &Node, problems: &mut Diagnostics) -> Option<Format> {
+    let name = text(node, "format", problems)?;
+    let found = Format::NAMES.iter().find(|(known, _)| *known == name).map(|(_, format)| *format);
+    if found.is_none() {
+        let names = || Format::NAMES.iter().map(|(name, _)| *name);
+        let hint = closest(name, names())
+            .map_or_else(|| format!("it is {}", one_of(names())), |meant| format!("did you mean `{meant}`?"));
+        let message = format!("there is no format `{}`", shorten(name));
+        problems.push(Diagnostic::new("unknown-format", message, node.span).hint(hint));
+    }
+    found
+}
+
+fn read_enum(node: &Node, problems: &mut Diagnostics) -> Option<Vec<Value>> {
+    let Some(items) = node.as_sequence().filter(|items| !items.is_empty()) else {
+        let message = format!("`enum` is a list of values, not {}", node.kind());
+        problems.push(Diagnostic::new("type", message, node.span));
+        return None;
+    };
+    Some(items.iter().filter_map(|item| plain(item, problems)).collect())
+}
+
+fn read_number(node: &Node, key: &str, problems: &mut Diagnostics) -> Option<f64> {
+    let number = node.as_scalar().and_then(|scalar| scalar.to_json().ok()).and_then(|value| match value {
+        Value::Number(number) => number.as_f64(),
+        _ => None,
+    });
+    if number.is_none() {
+        let message = format!("`{key}` is a number, not {}", node.kind());
+        problems.push(Diagnostic::new("type", message, node.span));
+    }
+    number
+}

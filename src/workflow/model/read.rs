@@ -1,0 +1,183 @@
+//! The keys at the top of a file.
+
+use super::fields::{Fields, Keys, shorten, text};
+use super::step::{read_retry, read_step};
+use super::values::duration;
+use super::{ComponentDecl, Defaults, LimitsPatch, STEPS_MAX, Spanned, Step, Workflow};
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
+use crate::workflow::syntax::{Entry, Node, Span};
+use std::collections::BTreeMap;
+
+const KEYS: Keys = Keys {
+    what: "a workflow",
+    known: &["name", "description", "inputs", "components", "defaults", "steps", "outputs", "durability"],
+    later: &["secrets", "on", "schedule", "concurrency", "document"],
+};
+
+/// Reads the tree of a file.
+#[must_use]
+pub fn read(root: &Node, problems: &mut Diagnostics) -> Workflow {
+    let mut workflow = Workflow::default();
+    if let Some(document) = root.get("document").filter(|_| root.get("steps").is_none()) {
+        let message = "the Open Workflow DSL (`document.dsl`) is not supported yet";
+        problems.push(Diagnostic::new("not-supported", message, document.span));
+        return workflow;
+    }
+    if root.is_null() {
+        problems.push(empty(root.span));
+        return workflow;
+    }
+    let Some(fields) = Fields::read(root, &KEYS, problems) else { return workflow };
+    workflow.name = fields.get("name").and_then(|node| text(node, "name", problems)).map(str::to_owned);
+    if let Some(node) = fields.get("description") {
+        text(node, "description", problems);
+    }
+    if let Some(node) = fields.get("inputs") {
+        workflow.inputs = super::inputs::read_inputs(node, problems);
+    }
+    if let Some(node) = fields.get("components") {
+        workflow.components = read_components(node, problems);
+    }
+    if let Some(node) = fields.get("defaults") {
+        workflow.defaults = read_defaults(node, problems);
+    }
+    if let Some(node) = fields.get("durability") {
+        read_durability(node, problems);
+    }
+    match fields.get("steps") {
+        Some(node) => workflow.steps = read_steps(node, problems),
+        None => problems.push(empty(fields.entry("steps").map_or(Span::new(0..0), |entry| entry.key_span))),
+    }
+    workflow.outputs = fields.get("outputs").filter(|node| check_outputs(node, problems)).cloned();
+    workflow
+}
+
+fn empty(span: Span) -> Diagnostic {
+    Diagnostic::new("no-steps", "the workflow has no steps", span)
+        .hint("the smallest one: steps: [{ id: hi, uses: ./hello.wasm, with: { name: Ann } }]")
+}
+
+/// A name that references and idempotency keys can hold.
+pub(super) fn check_name(name: &str, span: Span, what: &str, problems: &mut Diagnostics) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if starts && name.len() <= 64 && name.chars().all(good) {
+        return true;
+    }
+    let message = format!("`{}` cannot name {what}", shorten(name));
+    problems.push(
+        Diagnostic::new("name", message, span)
+            .hint("a name starts with a letter, and has at most 64 letters, digits, `_` and `-`"),
+    );
+    false
+}
+
+fn read_components(node: &Node, problems: &mut Diagnostics) -> Vec<ComponentDecl> {
+    let Some(entries) = node.as_mapping() else {
+        let message = format!("`components` is a mapping of names, not {}", node.kind());
+        problems.push(Diagnostic::new("type", message, node.span).hint("components: { resize: ./resize.wasm }"));
+        return Vec::new();
+    };
+    entries.iter().filter_map(|entry| read_component(entry, problems)).collect()
+}
+
+fn read_component(entry: &Entry, problems: &mut Diagnostics) -> Option<ComponentDecl> {
+    check_name(&entry.key, entry.key_span, "a component", problems);
+    let keys = Keys { what: "a component", known: &["source", "limits"], later: &[] };
+    let (source, limits) = if entry.value.as_scalar().is_some() {
+        (&entry.value, LimitsPatch::default())
+    } else {
+        let fields = Fields::read(&entry.value, &keys, problems)?;
+        let limits = fields.get("limits").map(|node| LimitsPatch::read(node, problems)).unwrap_or_default();
+        let Some(source) = fields.get("source") else {
+            let message = format!("the component `{}` has no `source`", shorten(&entry.key));
+            problems.push(Diagnostic::new("missing-key", message, entry.key_span).hint("source: ./component.wasm"));
+            return None;
+        };
+        (source, limits)
+    };
+    let path = text(source, "source", problems)?;
+    check_source(path, source.span, problems);
+    Some(ComponentDecl {
+        name: Spanned { value: entry.key.clone(), span: entry.key_span },
+        source: Spanned { value: path.to_owned(), span: source.span },
+        limits,
+    })
+}
+
+/// A path to a component. Other sources are known and come later.
+pub(super) fn check_source(path: &str, span: Span, problems: &mut Diagnostics) -> bool {
+    let problem = if path.contains("${") {
+        Diagnostic::new("source", "a component cannot be chosen by an expression", span)
+            .hint("use one step for each component, each with an `if`")
+    } else if let Some((scheme, _)) = path.split_once("://") {
+        Diagnostic::new("not-supported", format!("`{}://` sources are not supported yet", shorten(scheme)), span)
+            .hint("give the path of a file")
+    } else if path.is_empty() || path.contains('\0') {
+        Diagnostic::new("source", "not a path", span)
+    } else {
+        return true;
+    };
+    problems.push(problem);
+    false
+}
+
+fn read_defaults(node: &Node, problems: &mut Diagnostics) -> Defaults {
+    let keys = Keys { what: "`defaults`", known: &["timeout", "retry", "limits"], later: &[] };
+    let Some(fields) = Fields::read(node, &keys, problems) else { return Defaults::default() };
+    Defaults {
+        timeout: fields.get("timeout").and_then(|node| duration(node, "timeout", problems)),
+        retry: fields.get("retry").and_then(|node| read_retry(node, problems)),
+        limits: fields.get("limits").map(|node| LimitsPatch::read(node, problems)).unwrap_or_default(),
+    }
+}
+
+fn read_durability(node: &Node, problems: &mut Diagnostics) {
+    match text(node, "durability", problems) {
+        None | Some("none") => {}
+        Some("journal") => {
+            let problem = Diagnostic::new("not-supported", "`durability: journal` is not supported yet", node.span);
+            problems.push(problem.hint("durability: none"));
+        }
+        Some(other) => {
+            let message = format!("there is no durability `{}`", shorten(other));
+            problems.push(Diagnostic::new("value", message, node.span).hint("durability: none"));
+        }
+    }
+}
+
+fn read_steps(node: &Node, problems: &mut Diagnostics) -> Vec<Step> {
+    let Some(items) = node.as_sequence() else {
+        let message = format!("`steps` is a list, not {}", node.kind());
+        problems.push(Diagnostic::new("type", message, node.span).hint("each step starts with a dash: - id: …"));
+        return Vec::new();
+    };
+    if items.is_empty() {
+        problems.push(empty(node.span));
+    }
+    if let Some(beyond) = items.get(STEPS_MAX) {
+        let message = format!("{} steps are more than the {STEPS_MAX} that a workflow may have", items.len());
+        problems
+            .push(Diagnostic::new("too-large", message, beyond.span).hint("`for-each` runs one step for many items"));
+    }
+    let read = |(index, item)| read_step(index, item, problems);
+    let steps: Vec<Step> = items.iter().take(STEPS_MAX).enumerate().filter_map(read).collect();
+    let mut first: BTreeMap<&str, Span> = BTreeMap::new();
+    for step in &steps {
+        if let Some(before) = first.insert(&step.id.value, step.id.span) {
+            let message = format!("two steps have the id `{}`", step.id.value);
+            problems.push(Diagnostic::new("duplicate-id", message, step.id.span).related(before, "first used here"));
+        }
+    }
+    steps
+}
+
+fn check_outputs(node: &Node, problems: &mut Diagnostics) -> bool {
+    let good = node.as_mapping().is_some();
+    if !good {
+        let message = format!("`outputs` is a mapping of names, not {}", node.kind());
+        let hint = "outputs: { count: \"${ .steps.publish.output.count }\" }";
+        problems.push(Diagnostic::new("type", message, node.span).hint(hint));
+    }
+    good
+}

@@ -1,0 +1,398 @@
+//! The subset of JSON Schema that inputs are declared in, and the check of a value against it.
+//!
+//! Each keyword means what it means in JSON Schema 2020-12; a keyword outside the subset is an error where the file is read, never
+//! silently ignored.
+//!
+//! *Rejected*: the crate `jsonschema`. Without its default features it still brings about 40 crates, among them big integers and
+//! two regex engines, and its messages name schema paths where people look for their input.
+
+use serde_json::{Map, Value};
+
+/// What kind of JSON value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Type {
+    /// Text.
+    String,
+    /// A number without a fraction.
+    Integer,
+    /// Any number.
+    Number,
+    /// True or false.
+    Boolean,
+    /// A list.
+    Array,
+    /// A mapping.
+    Object,
+    /// Nothing.
+    Null,
+}
+
+impl Type {
+    pub(crate) const NAMES: [(&'static str, Self); 7] = [
+        ("string", Self::String),
+        ("integer", Self::Integer),
+        ("number", Self::Number),
+        ("boolean", Self::Boolean),
+        ("array", Self::Array),
+        ("object", Self::Object),
+        ("null", Self::Null),
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, kind)| *kind == self).expect("invariant: every type has a name").0
+    }
+
+    fn holds(self, value: &Value) -> bool {
+        match self {
+            Self::String => value.is_string(),
+            Self::Integer => value.as_i64().is_some() || value.as_u64().is_some() || is_whole(value),
+            Self::Number => value.is_number(),
+            Self::Boolean => value.is_boolean(),
+            Self::Array => value.is_array(),
+            Self::Object => value.is_object(),
+            Self::Null => value.is_null(),
+        }
+    }
+}
+
+fn is_whole(value: &Value) -> bool {
+    value.as_f64().is_some_and(|number| number.fract() == 0.0)
+}
+
+/// A check of a string beyond its type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// An absolute URI.
+    Uri,
+    /// A full date: 2026-01-31.
+    Date,
+    /// Date, time and offset of RFC 3339.
+    DateTime,
+    /// Something with an `@` between two parts.
+    Email,
+    /// 8-4-4-4-12 hexadecimal digits.
+    Uuid,
+    /// A duration as steps have it.
+    Duration,
+}
+
+impl Format {
+    pub(crate) const NAMES: [(&'static str, Self); 6] = [
+        ("uri", Self::Uri),
+        ("date", Self::Date),
+        ("date-time", Self::DateTime),
+        ("email", Self::Email),
+        ("uuid", Self::Uuid),
+        ("duration", Self::Duration),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, format)| *format == self).expect("invariant: every format has a name").0
+    }
+
+    fn holds(self, text: &str) -> bool {
+        match self {
+            Self::Uri => url::Url::parse(text).is_ok(),
+            Self::Date => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),
+            Self::DateTime => text.parse::<jiff::Timestamp>().is_ok(),
+            Self::Email => text.split_once('@').is_some_and(|(name, host)| {
+                !name.is_empty() && !host.is_empty() && !text.contains(char::is_whitespace) && !host.contains('@')
+            }),
+            Self::Uuid => {
+                text.len() == 36
+                    && text.bytes().enumerate().all(|(at, byte)| match at {
+                        8 | 13 | 18 | 23 => byte == b'-',
+                        _ => byte.is_ascii_hexdigit(),
+                    })
+            }
+            Self::Duration => super::values::parse_duration(text).is_ok(),
+        }
+    }
+}
+
+/// What a value must be.
+#[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Schema {
+    /// One of these; any where there are none.
+    #[serde(rename = "type", skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<Type>,
+    /// For people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// For people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Taken where no value is given.
+    #[serde(skip_serializing_if = "Option::is_none", with = "present")]
+    pub default: Option<Value>,
+    /// One of these.
+    #[serde(rename = "enum", skip_serializing_if = "Option::is_none")]
+    pub one_of: Option<Vec<Value>>,
+    /// A string's form.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<Format>,
+    /// The least number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<f64>,
+    /// The greatest number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maximum: Option<f64>,
+    /// Every number is greater.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exclusive_minimum: Option<f64>,
+    /// Every number is less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exclusive_maximum: Option<f64>,
+    /// The fewest characters of a string.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_length: Option<u64>,
+    /// The most characters of a string.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<u64>,
+    /// What each item is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub items: Option<Box<Schema>>,
+    /// The fewest items.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_items: Option<u64>,
+    /// The most items.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_items: Option<u64>,
+    /// No item twice.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unique_items: bool,
+    /// What the keys hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub properties: Vec<(String, Schema)>,
+    /// Keys that must be there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub required: Vec<String>,
+    /// False: no keys but those of `properties`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub additional_properties: Option<bool>,
+}
+
+/// A default that is null is not the same as no default.
+mod present {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::Value;
+
+    pub(super) fn serialize<S: Serializer>(value: &Option<Value>, serializer: S) -> Result<S::Ok, S::Error> {
+        value.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+        Value::deserialize(deserializer).map(Some)
+    }
+}
+
+/// What is wrong with a value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// Where in the value: a JSON Pointer.
+    pub pointer: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// Violations that are told of one value. Arbitrary.
+const VIOLATIONS_MAX: usize = 20;
+
+impl Schema {
+    /// Everything that is wrong with a value, up to a bound.
+    #[must_use]
+    pub fn check(&self, value: &Value) -> Vec<Violation> {
+        let mut found = Vec::new();
+        self.check_at(value, &mut String::new(), &mut found);
+        found
+    }
+
+    pub(super) fn check_at(&self, value: &Value, pointer: &mut String, found: &mut Vec<Violation>) {
+        if found.len() >= VIOLATIONS_MAX {
+            return;
+        }
+        let mut tell = |message: String| found.push(Violation { pointer: pointer.clone(), message });
+        if !self.types.is_empty() && !self.types.iter().any(|kind| kind.holds(value)) {
+            let wanted: Vec<_> = self.types.iter().map(|kind| kind.name()).collect();
+            return tell(format!("expected {}, got {}", wanted.join(" or "), describe(value)));
+        }
+        if let Some(allowed) = &self.one_of
+            && !allowed.iter().any(|one| same(one, value))
+        {
+            let allowed: Vec<_> = allowed.iter().take(10).map(Value::to_string).collect();
+            tell(format!("{} is not one of {}", describe(value), allowed.join(", ")));
+        }
+        match value {
+            Value::Number(_) => self.check_number(value, &mut tell),
+            Value::String(text) => self.check_text(text, &mut tell),
+            Value::Array(items) => self.check_items(items, pointer, found),
+            Value::Object(object) => self.check_object(object, pointer, found),
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    fn check_number(&self, value: &Value, tell: &mut impl FnMut(String)) {
+        let Some(number) = value.as_f64() else { return };
+        let bounds = [
+            (self.minimum, "less than", number < self.minimum.unwrap_or(number)),
+            (self.maximum, "greater than", number > self.maximum.unwrap_or(number)),
+            (self.exclusive_minimum, "not greater than", self.exclusive_minimum.is_some_and(|bound| number <= bound)),
+            (self.exclusive_maximum, "not less than", self.exclusive_maximum.is_some_and(|bound| number >= bound)),
+        ];
+        for (bound, relation, broken) in bounds {
+            if let (Some(bound), true) = (bound, broken) {
+                tell(format!("{value} is {relation} {bound}"));
+            }
+        }
+    }
+
+    fn check_text(&self, text: &str, tell: &mut impl FnMut(String)) {
+        let length = text.chars().count() as u64;
+        if let Some(least) = self.min_length.filter(|least| length < *least) {
+            tell(format!("{length} characters are fewer than {least}"));
+        }
+        if let Some(most) = self.max_length.filter(|most| length > *most) {
+            tell(format!("{length} characters are more than {most}"));
+        }
+        if let Some(format) = self.format.filter(|format| !format.holds(text)) {
+            tell(format!("{} is not a {}", describe(&Value::String(text.to_owned())), format.name()));
+        }
+    }
+
+    fn check_items(&self, items: &[Value], pointer: &mut String, found: &mut Vec<Violation>) {
+        let mut tell = |message: String| found.push(Violation { pointer: pointer.clone(), message });
+        let count = items.len() as u64;
+        if let Some(least) = self.min_items.filter(|least| count < *least) {
+            tell(format!("{count} items are fewer than {least}"));
+        }
+        if let Some(most) = self.max_items.filter(|most| count > *most) {
+            tell(format!("{count} items are more than {most}"));
+        }
+        if self.unique_items {
+            let mut seen = std::collections::BTreeSet::new();
+            if let Some(twice) = items.iter().position(|item| !seen.insert(item.to_string())) {
+                tell(format!("item {twice} is there twice"));
+            }
+        }
+        let Some(schema) = &self.items else { return };
+        for (index, item) in items.iter().enumerate() {
+            below(pointer, &index.to_string(), |pointer| schema.check_at(item, pointer, found));
+        }
+    }
+
+    fn check_object(&self, object: &Map<String, Value>, pointer: &mut String, found: &mut Vec<Violation>) {
+        for key in self.required.iter().filter(|key| !object.contains_key(*key)) {
+            found.push(Violation { pointer: pointer.clone(), message: format!("`{key}` is missing") });
+        }
+        for (key, value) in object {
+            match self.properties.iter().find(|(name, _)| name == key) {
+                Some((_, schema)) => below(pointer, key, |pointer| schema.check_at(value, pointer, found)),
+                None if self.additional_properties == Some(false) => {
+                    let message = format!("there is no key `{}`", super::fields::shorten(key));
+                    found.push(Violation { pointer: pointer.clone(), message });
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+/// Calls `then` with the pointer of a part.
+fn below(pointer: &mut String, key: &str, then: impl FnOnce(&mut String)) {
+    let length = pointer.len();
+    pointer.push('/');
+    pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+    then(pointer);
+    pointer.truncate(length);
+}
+
+/// Equal as JSON has it: 1 and 1.0 are one number.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(_), Value::Number(_)) => a == b || a.as_f64() == b.as_f64(),
+        _ => a == b,
+    }
+}
+
+/// A value in a message, cut where it is long.
+fn describe(value: &Value) -> String {
+    match value {
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        _ => super::fields::shorten(&value.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn schema(value: Value) -> Schema {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn told(schema: &Schema, value: &Value) -> Vec<String> {
+        schema.check(value).into_iter().map(|v| format!("{} {}", v.pointer, v.message)).collect()
+    }
+
+    #[test]
+    fn everything_wrong_is_told_with_its_place() {
+        let schema = schema(json!({
+            "type": ["array"], "minItems": 2, "uniqueItems": true,
+            "items": {"type": ["object"], "required": ["url"], "additionalProperties": false,
+                "properties": [["url", {"type": ["string"], "format": "uri"}], ["n", {"type": ["integer"], "minimum": 1.0, "exclusiveMaximum": 9.0}]]},
+        }));
+        assert!(told(&schema, &json!([{"url": "https://a.b/"}, {"url": "x:y", "n": 8}])).is_empty());
+        assert_eq!(
+            told(&schema, &json!([{"url": "nope", "n": 9, "z/~": 1}])),
+            [
+                " 1 items are fewer than 2",
+                "/0/url \"nope\" is not a uri",
+                "/0/n 9 is not less than 9",
+                "/0 there is no key `z/~`",
+            ]
+        );
+        assert_eq!(
+            told(&schema, &json!([{"n": 0}, {"n": 0}])),
+            [
+                " item 1 is there twice",
+                "/0 `url` is missing",
+                "/0/n 0 is less than 1",
+                "/1 `url` is missing",
+                "/1/n 0 is less than 1",
+            ]
+        );
+        assert_eq!(told(&schema, &json!("x")), [" expected array, got \"x\""]);
+    }
+
+    #[test]
+    fn one_and_one_point_zero_are_one_integer() {
+        let schema = schema(json!({"type": ["integer"], "enum": [1, 2]}));
+        let number = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert!(told(&schema, &number("1.0")).is_empty());
+        assert!(told(&schema, &number("2")).is_empty());
+        assert_eq!(told(&schema, &number("1.5")), [" expected integer, got 1.5"]);
+        assert_eq!(told(&schema, &number("3")), [" 3 is not one of 1, 2"]);
+    }
+
+    #[test]
+    fn formats() {
+        let cases = [
+            ("uri", "https://example.com/", "/relative"),
+            ("date", "2026-02-28", "2026-02-30"),
+            ("date-time", "2026-02-28T10:00:00Z", "2026-02-28 10:00"),
+            ("email", "a@b.c", "a b@c"),
+            ("uuid", "123e4567-e89b-12d3-a456-426614174000", "123e4567"),
+            ("duration", "5m", "soon"),
+        ];
+        for (name, good, bad) in cases {
+            let schema = schema(json!({"format": name}));
+            assert!(told(&schema, &json!(good)).is_empty(), "{name} {good}");
+            assert_eq!(told(&schema, &json!(bad)).len(), 1, "{name} {bad}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! One step.
+
+use super::fields::{Fields, Keys, shorten, text, texts};
+use super::read::{check_name, check_source};
+use super::values::{boolean, duration, parse_duration, shown, whole};
+use super::{Action, LimitsPatch, PARALLEL_MAX, RETRIES_MAX, Retry, Spanned, Step, When};
+use crate::process::Micros;
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of};
+use crate::workflow::syntax::{Entry, Node, Span};
+use std::collections::BTreeMap;
+
+const KEYS: Keys = Keys {
+    what: "a step",
+    known: &[
+        "id",
+        "name",
+        "uses",
+        "call",
+        "wait",
+        "set",
+        "entry",
+        "needs",
+        "if",
+        "when",
+        "for-each",
+        "max-parallel",
+        "with",
+        "retry",
+        "timeout",
+        "continue-on-error",
+        "limits",
+        "allow",
+    ],
+    later: &["switch", "steps", "workflow", "repeat", "compensate", "cache", "secrets"],
+};
+const ACTIONS: &[&str] = &["uses", "call", "wait", "set"];
+const ACTIONS_LATER: &[&str] = &["switch", "steps", "workflow"];
+
+/// Which keys go with which action only.
+const ONLY_WITH: &[(&str, &[&str])] = &[
+    ("entry", &["uses"]),
+    ("limits", &["uses"]),
+    ("with", &["uses", "call"]),
+    ("retry", &["uses", "call"]),
+    ("timeout", &["uses", "call"]),
+    ("allow", &["uses", "call"]),
+];
+
+pub(super) fn read_step(index: usize, node: &Node, problems: &mut Diagnostics) -> Option<Step> {
+    let fields = Fields::read(node, &KEYS, problems)?;
+    let id = read_id(&fields, problems);
+    if let Some(node) = fields.get("name") {
+        text(node, "name", problems);
+    }
+    let action = read_action(&fields, id.as_ref(), problems)?;
+    check_belonging(&fields, &action, problems);
+    let for_each = fields.get("for-each").cloned();
+    if let Some(node) = &for_each {
+        check_list(node, problems);
+    }
+    let max_parallel = fields.get("max-parallel").and_then(|node| {
+        if for_each.is_none() {
+            let message = "`max-parallel` means nothing without `for-each`";
+            problems.push(Diagnostic::new("key-not-here", message, node.span));
+        }
+        whole(node, "max-parallel", 1, u64::from(PARALLEL_MAX), problems).map(|number| number as u32)
+    });
+    let continue_on_error = fields.get("continue-on-error");
+    Some(Step {
+        index,
+        span: node.span,
+        id: id?,
+        action,
+        needs: fields.get("needs").map(|node| read_needs(node, problems)).unwrap_or_default(),
+        condition: fields.get("if").cloned(),
+        when: fields.get("when").and_then(|node| read_when(node, problems)).unwrap_or_default(),
+        for_each,
+        max_parallel,
+        with: fields.get("with").cloned(),
+        retry: fields.get("retry").and_then(|node| read_retry(node, problems)),
+        timeout: fields.get("timeout").and_then(|node| duration(node, "timeout", problems)),
+        continue_on_error: continue_on_error
+            .and_then(|node| boolean(node, "continue-on-error", problems))
+            .unwrap_or(false),
+        limits: fields.get("limits").map(|node| LimitsPatch::read(node, problems)).unwrap_or_default(),
+        allow: fields.get("allow").map(|node| read_allow(node, problems)).unwrap_or_default(),
+    })
+}
+
+fn read_id(fields: &Fields<'_>, problems: &mut Diagnostics) -> Option<Spanned<String>> {
+    let Some(node) = fields.get("id") else {
+        let problem = Diagnostic::new("missing-key", "the step has no `id`", fields.span);
+        problems.push(problem.hint("other steps refer to it by its id: id: download"));
+        return None;
+    };
+    let id = text(node, "id", problems)?;
+    check_name(id, node.span, "a step", problems);
+    Some(Spanned { value: id.to_owned(), span: node.span })
+}
+
+fn read_action(fields: &Fields<'_>, id: Option<&Spanned<String>>, problems: &mut Diagnostics) -> Option<Action> {
+    let found = fields.among(ACTIONS);
+    let Some(entry) = found.first() else {
+        if fields.among(ACTIONS_LATER).is_empty() {
+            let problem = Diagnostic::new("no-action", "the step does nothing", id.map_or(fields.span, |id| id.span));
+            problems.push(problem.hint(format!("give it one of {}", one_of(ACTIONS.iter().copied()))));
+        }
+        return None;
+    };
+    for second in &found[1..] {
+        let message = format!("a step has one of {}: here are two", one_of(ACTIONS.iter().copied()));
+        problems.push(
+            Diagnostic::new("two-actions", message, second.key_span)
+                .related(entry.key_span, "the first one")
+                .hint("make it two steps"),
+        );
+    }
+    match entry.key.as_str() {
+        "uses" => {
+            let component = text(&entry.value, "uses", problems)?;
+            if !check_source(component, entry.value.span, problems) {
+                return None;
+            }
+            let read = |node| text(node, "entry", problems).map(str::to_owned);
+            let entry_point = fields.get("entry").and_then(read).unwrap_or_else(|| "run".to_owned());
+            let component = Spanned { value: component.to_owned(), span: entry.value.span };
+            Some(Action::Uses { component, entry: entry_point })
+        }
+        "call" => {
+            let handler = text(&entry.value, "call", problems)?;
+            Some(Action::Call { handler: Spanned { value: handler.to_owned(), span: entry.value.span } })
+        }
+        "wait" => read_wait(entry, problems),
+        _ => Some(Action::Set(entry.value.clone())),
+    }
+}
+
+fn read_wait(entry: &Entry, problems: &mut Diagnostics) -> Option<Action> {
+    let node = &entry.value;
+    for key in ["signal", "until", "time"] {
+        if node.get(key).is_some() {
+            let message =
+                format!("`wait` for a {} is not supported yet", if key == "signal" { "signal" } else { "time" });
+            problems.push(Diagnostic::new("not-supported", message, node.span).hint("wait: 30s"));
+            return None;
+        }
+    }
+    let is_expression = node.as_text().is_some_and(|text| text.contains("${"));
+    if is_expression || duration(node, "wait", problems).is_some() {
+        return Some(Action::Wait(node.clone()));
+    }
+    None
+}
+
+/// Keys that mean something with another kind of step only.
+fn check_belonging(fields: &Fields<'_>, action: &Action, problems: &mut Diagnostics) {
+    for (key, actions) in ONLY_WITH {
+        if let Some(entry) = fields.entry(key)
+            && !actions.contains(&action.key())
+        {
+            let message = format!("`{key}` means nothing with `{}`", action.key());
+            let hint = format!("it goes with {}", one_of(actions.iter().copied()));
+            problems.push(Diagnostic::new("key-not-here", message, entry.key_span).hint(hint));
+        }
+    }
+}
+
+fn check_list(node: &Node, problems: &mut Diagnostics) {
+    let is_expression = node.as_text().is_some_and(|text| text.contains("${"));
+    if !is_expression && node.as_sequence().is_none() {
+        let message = format!("`for-each` is a list or an expression that gives one, not {}", shown(node));
+        problems.push(Diagnostic::new("type", message, node.span).hint("for-each: ${ .inputs.urls }"));
+    }
+}
+
+fn read_needs(node: &Node, problems: &mut Diagnostics) -> Vec<Spanned<String>> {
+    let mut needs: Vec<Spanned<String>> = Vec::new();
+    for (id, span) in texts(node, "needs", problems) {
+        if needs.iter().any(|need| need.value == id) {
+            problems.push(Diagnostic::new("duplicate-need", format!("`{}` is needed twice", shorten(id)), span));
+        } else {
+            needs.push(Spanned { value: id.to_owned(), span });
+        }
+    }
+    needs
+}
+
+fn read_when(node: &Node, problems: &mut Diagnostics) -> Option<When> {
+    let names = ["succeeded", "failed", "done", "any"];
+    match text(node, "when", problems)? {
+        "succeeded" => Some(When::Succeeded),
+        "failed" => Some(When::Failed),
+        "done" => Some(When::Done),
+        "any" => Some(When::Any),
+        other => {
+            let message = format!("`when` cannot be `{}`", shorten(other));
+            let hint = match closest(other, names) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None if other.contains("${") => "a condition goes under `if`".to_owned(),
+                None => format!("it is {}", one_of(names)),
+            };
+            problems.push(Diagnostic::new("value", message, node.span).hint(hint));
+            None
+        }
+    }
+}
+
+/// Reads `retry:`.
+pub(super) fn read_retry(node: &Node, problems: &mut Diagnostics) -> Option<Retry> {
+    let keys = Keys { what: "`retry`", known: &["max", "backoff"], later: &[] };
+    if node.as_scalar().is_some_and(|scalar| scalar.text.parse::<u32>().is_ok()) {
+        let message = "`retry` is a mapping, not a number";
+        let hint = format!("retry: {{ max: {} }}  # retries, not attempts", shown(node).trim_matches('`'));
+        problems.push(Diagnostic::new("type", message, node.span).hint(hint));
+        return None;
+    }
+    let fields = Fields::read(node, &keys, problems)?;
+    let Some(max) = fields.get("max") else {
+        let problem = Diagnostic::new("missing-key", "`retry` needs `max`: how many retries, not attempts", node.span);
+        problems.push(problem.hint("retry: { max: 3, backoff: 1s..30s }"));
+        return None;
+    };
+    let max = whole(max, "max", 0, u64::from(RETRIES_MAX), problems)? as u32;
+    let backoff = match fields.get("backoff") {
+        Some(node) => read_backoff(node, problems)?,
+        None => Retry::BACKOFF_DEFAULT,
+    };
+    Some(Retry { max, backoff_min: backoff.0, backoff_max: backoff.1 })
+}
+
+/// `1s..30s`, or one duration for all.
+fn read_backoff(node: &Node, problems: &mut Diagnostics) -> Option<(Micros, Micros)> {
+    let text = node.as_scalar().map_or("", |scalar| scalar.text.as_str());
+    let (from, to) = text.split_once("..").unwrap_or((text, text));
+    let problem = match (parse_duration(from), parse_duration(to)) {
+        (Ok(from), Ok(to)) if from <= to => return Some((from, to)),
+        (Ok(_), Ok(_)) => Diagnostic::new("value", "`backoff` goes from the shorter wait to the longer", node.span),
+        (Err(why), _) | (_, Err(why)) => Diagnostic::new("duration", format!("`backoff`: {why}"), node.span),
+    };
+    problems.push(problem.hint("backoff: 1s..30s"));
+    None
+}
+
+fn read_allow(node: &Node, problems: &mut Diagnostics) -> BTreeMap<String, Vec<String>> {
+    let mut allow = BTreeMap::new();
+    let Some(entries) = node.as_mapping() else {
+        let message = format!("`allow` is a mapping from capabilities to lists, not {}", node.kind());
+        problems
+            .push(Diagnostic::new("type", message, node.span).hint("allow: { http: [ \"GET https://example.com\" ] }"));
+        return allow;
+    };
+    for entry in entries {
+        let patterns: Vec<(&str, Span)> =
+            if entry.value.is_null() { Vec::new() } else { texts(&entry.value, &entry.key, problems) };
+        for (pattern, span) in &patterns {
+            if pattern.contains("${") {
+                let message = "a grant cannot hold an expression: it must be readable before anything runs";
+                problems.push(Diagnostic::new("grant", message, *span));
+            }
+        }
+        allow.insert(entry.key.clone(), patterns.into_iter().map(|(pattern, _)| pattern.to_owned()).collect());
+    }
+    allow
+}

@@ -1,0 +1,306 @@
+//! From marked events to the tree.
+
+use super::{
+    Content, DEPTH_MAX, Entry, NODES_MAX, Node, SOURCE_BYTES_MAX, Scalar, Source, Span, Style, TEXT_BYTES_MAX,
+};
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
+use std::collections::BTreeMap;
+
+/// Reads a file. What could be read comes back even where there are problems, so that later checks find theirs too; nothing
+/// comes back where the YAML itself does not parse, or goes beyond its bounds.
+pub fn parse(source: &Source, problems: &mut Diagnostics) -> Option<Node> {
+    let text = source.text();
+    if text.len() > SOURCE_BYTES_MAX {
+        let message = format!("the file has {} bytes; at most {SOURCE_BYTES_MAX} are read", text.len());
+        problems.push(Diagnostic::new("too-large", message, Span::default()));
+        return None;
+    }
+    let mut reader = Reader {
+        source,
+        offsets: Offsets::new(text),
+        problems,
+        frames: Vec::new(),
+        anchors: BTreeMap::new(),
+        root: None,
+        nodes: 0,
+        text_bytes: 0,
+    };
+    match reader.run() {
+        Ok(()) => reader.root,
+        Err(problem) => {
+            problems.push(*problem);
+            None
+        }
+    }
+}
+
+/// Turns the parser's positions, which count characters, into bytes.
+struct Offsets(Option<Vec<u32>>, usize);
+
+impl Offsets {
+    fn new(text: &str) -> Self {
+        let table = (!text.is_ascii()).then(|| text.char_indices().map(|(at, _)| at as u32).collect());
+        Self(table, text.len())
+    }
+
+    fn byte(&self, index: usize) -> usize {
+        match &self.0 {
+            Some(table) => table.get(index).map_or(self.1, |at| *at as usize),
+            None => index.min(self.1),
+        }
+    }
+}
+
+/// A collection that is being read.
+struct Frame {
+    start: usize,
+    anchor: usize,
+    kind: FrameKind,
+}
+
+enum FrameKind {
+    Sequence(Vec<Node>),
+    Mapping { entries: Vec<Entry>, first: BTreeMap<String, Span>, key: Option<(String, Span)> },
+}
+
+/// A problem after which nothing more can be read.
+type Fatal = Box<Diagnostic>;
+
+struct Reader<'a> {
+    source: &'a Source,
+    offsets: Offsets,
+    problems: &'a mut Diagnostics,
+    frames: Vec<Frame>,
+    anchors: BTreeMap<usize, (Node, usize, usize)>,
+    root: Option<Node>,
+    nodes: usize,
+    text_bytes: usize,
+}
+
+impl Reader<'_> {
+    fn run(&mut self) -> Result<(), Fatal> {
+        let text = self.source.text();
+        let mut parser = Parser::new_from_str(text);
+        let mut documents = 0;
+        while let Some(next) = parser.next_event() {
+            let (event, marks) = next.map_err(|error| self.scan_problem(&error))?;
+            let (start, end) = (self.offsets.byte(marks.start.index()), self.offsets.byte(marks.end.index()));
+            let span = Span::new(start..end.max(start));
+            match event {
+                Event::DocumentStart(_) => {
+                    documents += 1;
+                    if documents > 1 {
+                        return Err(Diagnostic::new("many-documents", "a workflow file holds one document", span)
+                            .hint("put each workflow into a file of its own")
+                            .into());
+                    }
+                }
+                Event::Scalar(text, style, anchor, tag) => {
+                    self.refuse_tag(tag.is_some(), span);
+                    let node = self.scalar(text.into_owned(), style, span);
+                    self.count(1, node.as_scalar().map_or(0, |scalar| scalar.text.len()), span)?;
+                    self.finish(node, anchor);
+                }
+                Event::SequenceStart(anchor, tag) => {
+                    self.refuse_tag(tag.is_some(), span);
+                    self.open(start, anchor, FrameKind::Sequence(Vec::new()), span)?;
+                }
+                Event::MappingStart(anchor, tag) => {
+                    self.refuse_tag(tag.is_some(), span);
+                    let kind = FrameKind::Mapping { entries: Vec::new(), first: BTreeMap::new(), key: None };
+                    self.open(start, anchor, kind, span)?;
+                }
+                Event::SequenceEnd | Event::MappingEnd => self.close(end),
+                Event::Alias(anchor) => self.alias(anchor, span)?,
+                Event::StreamStart | Event::StreamEnd | Event::DocumentEnd | Event::Nothing => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, nodes: usize, text_bytes: usize, span: Span) -> Result<(), Fatal> {
+        self.nodes += nodes;
+        self.text_bytes += text_bytes;
+        let what = if self.nodes > NODES_MAX {
+            format!("more than {NODES_MAX} values")
+        } else if self.text_bytes > TEXT_BYTES_MAX {
+            format!("more than {TEXT_BYTES_MAX} bytes of text")
+        } else {
+            return Ok(());
+        };
+        Err(Diagnostic::new(
+            "too-large",
+            format!("the file has {what}, aliases counted as often as they are used"),
+            span,
+        )
+        .into())
+    }
+
+    fn refuse_tag(&mut self, tagged: bool, span: Span) {
+        if tagged {
+            self.problems.push(
+                Diagnostic::new("tag", "tags have no meaning in a workflow", span)
+                    .hint("remove the tag; quote a value that is to be a string"),
+            );
+        }
+    }
+
+    fn scalar(&self, text: String, style: ScalarStyle, mut span: Span) -> Node {
+        let style = match style {
+            ScalarStyle::Plain => Style::Plain,
+            ScalarStyle::SingleQuoted => Style::Single,
+            ScalarStyle::DoubleQuoted => Style::Double,
+            ScalarStyle::Literal | ScalarStyle::Folded => Style::Block,
+        };
+        // The span of an anchored scalar has the anchor in it.
+        let raw = self.source.slice(span);
+        if raw.starts_with(['&', '!']) && style != Style::Block {
+            let value = match style {
+                Style::Single => raw.find('\''),
+                Style::Double => raw.find('"'),
+                _ => {
+                    Some(raw.find(char::is_whitespace).map_or(raw.len(), |at| raw.len() - raw[at..].trim_start().len()))
+                }
+            };
+            span.start += value.unwrap_or(0) as u32;
+        }
+        Node { span, content: Content::Scalar(Scalar { text, style }) }
+    }
+
+    fn open(&mut self, start: usize, anchor: usize, kind: FrameKind, span: Span) -> Result<(), Fatal> {
+        self.count(1, 0, span)?;
+        if self.frames.len() >= DEPTH_MAX {
+            let message = format!("values nest deeper than {DEPTH_MAX} levels");
+            return Err(Diagnostic::new("too-deep", message, span).into());
+        }
+        self.frames.push(Frame { start, anchor, kind });
+        Ok(())
+    }
+
+    fn close(&mut self, end: usize) {
+        let frame = self.frames.pop().expect("invariant: the parser closes what it opened");
+        let (content, last) = match frame.kind {
+            FrameKind::Sequence(items) => {
+                let last = items.last().map(|item| item.span);
+                (Content::Sequence(items), last)
+            }
+            FrameKind::Mapping { entries, .. } => {
+                let last = entries.last().map(|entry| entry.key_span.to(entry.value.span));
+                (Content::Mapping(entries), last)
+            }
+        };
+        // A block collection "ends" where the next thing starts: what it ends with is closer to what a reader sees.
+        let flow = self.source.text()[frame.start..].starts_with(['[', '{']);
+        let end = if flow { end } else { last.map_or(end, |last| last.end as usize) };
+        let span = Span::new(frame.start..end.max(frame.start));
+        self.finish(Node { span, content }, frame.anchor);
+    }
+
+    fn alias(&mut self, anchor: usize, span: Span) -> Result<(), Fatal> {
+        let Some((mut node, nodes, text_bytes)) = self.anchors.get(&anchor).cloned() else {
+            return Err(Diagnostic::new("alias", "an alias within the value that its anchor names", span).into());
+        };
+        self.count(nodes, text_bytes, span)?;
+        let depth = depth(&node);
+        if self.frames.len() + depth > DEPTH_MAX {
+            let message = format!("values nest deeper than {DEPTH_MAX} levels");
+            return Err(Diagnostic::new("too-deep", message, span).into());
+        }
+        if let Content::Scalar(_) = node.content {
+            node.span = span;
+        }
+        self.finish(node, 0);
+        Ok(())
+    }
+
+    fn finish(&mut self, node: Node, anchor: usize) {
+        if anchor != 0 {
+            let (mut nodes, mut text_bytes) = (0, 0);
+            measure(&node, &mut nodes, &mut text_bytes);
+            self.anchors.insert(anchor, (node.clone(), nodes, text_bytes));
+        }
+        match self.frames.last_mut() {
+            None => self.root = Some(node),
+            Some(Frame { kind: FrameKind::Sequence(items), .. }) => items.push(node),
+            Some(Frame { kind: FrameKind::Mapping { entries, first, key }, .. }) => match key.take() {
+                None => *key = Some(read_key(node, self.problems)),
+                Some((name, span)) => match first.get(&name) {
+                    Some(before) => {
+                        let message = format!("the key `{name}` is given twice");
+                        let problem = Diagnostic::new("duplicate-key", message, span)
+                            .related(*before, "first given here")
+                            .hint("remove one of them");
+                        self.problems.push(problem);
+                    }
+                    None => {
+                        first.insert(name.clone(), span);
+                        entries.push(Entry { key: name, key_span: span, value: node });
+                    }
+                },
+            },
+        }
+    }
+
+    fn scan_problem(&self, error: &ScanError) -> Fatal {
+        let at = self.offsets.byte(error.marker().index());
+        let text = self.source.text();
+        let end = text[at..].chars().next().map_or(at, |c| at + c.len_utf8());
+        let span = Span::new(at..end);
+        let line = self.source.line_of(at as u32);
+        let problem = Diagnostic::new("yaml", format!("not YAML: {}", error.info()), span);
+        let before_on_line = text[..at].rsplit('\n').next().unwrap_or("");
+        let hint = if text[..at].ends_with('$') && text[at..].starts_with('{') {
+            "quote an expression within `{ }` or `[ ]`: \"${ … }\""
+        } else if line.contains("${") && before_on_line.contains("${") {
+            "YAML takes `: ` for the end of a key: quote the expression, '${ … }', or write it after `|`"
+        } else if before_on_line.contains('\t') {
+            "indent with spaces: YAML refuses tabs"
+        } else if error.info().contains("unknown anchor") {
+            "an alias starts with `*`: quote the text if it is none"
+        } else if error.info().contains("mapping values are not allowed") {
+            "check the indentation, and quote a value that has `: ` in it"
+        } else {
+            return problem.into();
+        };
+        problem.hint(hint).into()
+    }
+}
+
+fn read_key(node: Node, problems: &mut Diagnostics) -> (String, Span) {
+    match node.content {
+        Content::Scalar(scalar) if scalar.text == "<<" && scalar.style == Style::Plain => {
+            problems.push(
+                Diagnostic::new("merge-key", "merge keys (`<<`) are not supported", node.span)
+                    .hint("write the keys out, or put common settings under `defaults`"),
+            );
+            (scalar.text, node.span)
+        }
+        Content::Scalar(scalar) => (scalar.text, node.span),
+        _ => {
+            problems.push(Diagnostic::new("key", "a key is a string", node.span));
+            (String::new(), node.span)
+        }
+    }
+}
+
+fn measure(node: &Node, nodes: &mut usize, text_bytes: &mut usize) {
+    *nodes += 1;
+    match &node.content {
+        Content::Scalar(scalar) => *text_bytes += scalar.text.len(),
+        Content::Sequence(items) => items.iter().for_each(|item| measure(item, nodes, text_bytes)),
+        Content::Mapping(entries) => entries.iter().for_each(|entry| {
+            *nodes += 1;
+            *text_bytes += entry.key.len();
+            measure(&entry.value, nodes, text_bytes);
+        }),
+    }
+}
+
+fn depth(node: &Node) -> usize {
+    match &node.content {
+        Content::Scalar(_) => 0,
+        Content::Sequence(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Content::Mapping(entries) => 1 + entries.iter().map(|entry| depth(&entry.value)).max().unwrap_or(0),
+    }
+}

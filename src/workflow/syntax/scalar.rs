@@ -1,0 +1,159 @@
+//! What plain scalars mean (the core schema of YAML 1.2), and where a part of a scalar's text stands in the file.
+
+use super::{Source, Span, Style};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// What a scalar without quotes means.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Plain<'a> {
+    /// Empty, `~` or `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number, written as JSON writes it, digits kept.
+    Number(Cow<'a, str>),
+    /// `.inf` or `.nan`: a number that JSON does not have.
+    NotJson,
+    /// Anything else.
+    Text(&'a str),
+}
+
+impl Plain<'_> {
+    pub(crate) fn to_json(&self) -> Result<Value, &'static str> {
+        Ok(match self {
+            Self::Null => Value::Null,
+            Self::Bool(value) => Value::Bool(*value),
+            Self::Number(text) => serde_json::from_str(text).map_err(|_| "not a number that JSON can hold")?,
+            Self::NotJson => return Err("JSON has no infinity and no NaN"),
+            Self::Text(text) => Value::String((*text).to_owned()),
+        })
+    }
+}
+
+/// Decides what a plain scalar means.
+pub(crate) fn resolve(text: &str) -> Plain<'_> {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Plain::Null,
+        "true" | "True" | "TRUE" => Plain::Bool(true),
+        "false" | "False" | "FALSE" => Plain::Bool(false),
+        ".nan" | ".NaN" | ".NAN" => Plain::NotJson,
+        _ if matches!(text.trim_start_matches(['-', '+']), ".inf" | ".Inf" | ".INF") => Plain::NotJson,
+        _ => number(text).map_or(Plain::Text(text), Plain::Number),
+    }
+}
+
+fn number(text: &str) -> Option<Cow<'_, str>> {
+    let radix = |digits: &str, radix| u64::from_str_radix(digits, radix).ok().map(|n| Cow::Owned(n.to_string()));
+    if let Some(digits) = text.strip_prefix("0x") {
+        return radix(digits.strip_prefix('+').map_or(digits, |_| ""), 16);
+    }
+    if let Some(digits) = text.strip_prefix("0o") {
+        return radix(digits.strip_prefix('+').map_or(digits, |_| ""), 8);
+    }
+    let (sign, rest) = match text.as_bytes().first()? {
+        b'-' => ("-", &text[1..]),
+        b'+' => ("", &text[1..]),
+        _ => ("", text),
+    };
+    let (mantissa, exponent) = match rest.find(['e', 'E']) {
+        Some(at) => (&rest[..at], Some(&rest[at + 1..])),
+        None => (rest, None),
+    };
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (mantissa, None),
+    };
+    let all_digits = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    let fraction_digits = fraction.unwrap_or("");
+    if !all_digits(whole) || !all_digits(fraction_digits) || (whole.is_empty() && fraction_digits.is_empty()) {
+        return None;
+    }
+    if let Some(exponent) = exponent {
+        let digits = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
+        if digits.is_empty() || !all_digits(digits) {
+            return None;
+        }
+    }
+    let whole = whole.trim_start_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let fraction = match fraction {
+        None => String::new(),
+        Some("") => ".0".to_owned(),
+        Some(digits) => format!(".{digits}"),
+    };
+    let exponent = exponent.map_or(String::new(), |exponent| format!("e{exponent}"));
+    Some(Cow::Owned(format!("{sign}{whole}{fraction}{exponent}")))
+}
+
+/// Where the byte `offset` of a scalar's text stands in the file.
+///
+/// The text and what is written are walked side by side. They differ where escapes, doubled quotes, folded line ends and
+/// indentation stand; each of these is recognised by what is written.
+pub(crate) fn place(source: &Source, span: Span, style: Style, text: &str, offset: usize) -> u32 {
+    let raw = source.slice(span);
+    let mut at = match style {
+        Style::Single | Style::Double => 1,
+        Style::Plain | Style::Block => 0,
+    };
+    for (index, wanted) in text.char_indices() {
+        at = skip_layout(raw, at, style, wanted);
+        if index >= offset {
+            break;
+        }
+        at += written_len(raw, at, style, wanted);
+    }
+    if offset >= text.len() && style != Style::Block {
+        at = at.min(raw.len());
+    }
+    span.start + at.min(raw.len()) as u32
+}
+
+/// Passes over what stands for nothing in the text: indentation and line ends that were folded away.
+fn skip_layout(raw: &str, mut at: usize, style: Style, wanted: char) -> usize {
+    loop {
+        let rest = &raw[at.min(raw.len())..];
+        if style == Style::Double && rest.starts_with("\\\n") {
+            at += 2 + leading_blanks(&rest[2..]);
+        } else if wanted != '\n' && wanted != ' ' && rest.starts_with(['\n', '\r', ' ', '\t']) {
+            at += 1;
+        } else {
+            return at;
+        }
+    }
+}
+
+/// How many bytes are written for one character of the text.
+fn written_len(raw: &str, at: usize, style: Style, wanted: char) -> usize {
+    let rest = &raw[at.min(raw.len())..];
+    match style {
+        Style::Single if rest.starts_with("''") => 2,
+        Style::Double if rest.starts_with('\\') => escape_len(rest),
+        // A folded line end became a space: it goes with the blanks around it.
+        Style::Plain | Style::Single | Style::Double | Style::Block
+            if (wanted == ' ' && rest.trim_start_matches([' ', '\t']).starts_with(['\n', '\r'])) || wanted == '\n' =>
+        {
+            let blanks = leading_blanks(rest);
+            let line_end = rest[blanks..].find(|c| c != '\r').unwrap_or(0) + 1;
+            let next = (blanks + line_end).min(rest.len());
+            // Indentation belongs to the line end, except that a block keeps what stands beyond its own.
+            if style == Style::Block { next } else { next + leading_blanks(&rest[next..]) }
+        }
+        _ => rest.chars().next().map_or(0, char::len_utf8),
+    }
+}
+
+fn escape_len(rest: &str) -> usize {
+    match rest.as_bytes().get(1) {
+        Some(b'x') => 4,
+        Some(b'u') => 6,
+        Some(b'U') => 10,
+        Some(_) => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+        None => 1,
+    }
+    .min(rest.len())
+}
+
+fn leading_blanks(text: &str) -> usize {
+    text.len() - text.trim_start_matches([' ', '\t']).len()
+}
