@@ -1,6 +1,8 @@
 //! wfhost runs workflows whose steps are sandboxed WebAssembly components.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "wasm")]
+pub mod dispatch;
 pub mod process;
 pub mod run;
 pub mod scheduler;

@@ -1,0 +1,206 @@
+//! Which handler has which name. A registry never changes once it is built, so looking one up takes no lock.
+
+use super::handler::{Declaration, Handler};
+use super::problems;
+use super::schema::{Schema, SchemaError};
+use crate::process::{Grants, Payload, Problem};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Longest name of a handler, in bytes.
+const NAME_BYTES_MAX: usize = 128;
+
+/// Handlers by name, ready to be called.
+pub struct Registry {
+    entries: BTreeMap<Arc<str>, Entry>,
+}
+
+/// A handler and what was prepared of its declaration.
+pub(super) struct Entry {
+    pub(super) handler: Arc<dyn Handler>,
+    pub(super) declaration: Declaration,
+    pub(super) schema: Option<Arc<Schema>>,
+}
+
+/// Gathers handlers. See [`Registry::builder`].
+#[derive(Default)]
+pub struct RegistryBuilder {
+    handlers: Vec<(String, Arc<dyn Handler>)>,
+}
+
+/// Why handlers cannot be registered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// Two handlers have one name.
+    #[error("two handlers have the name `{name}`")]
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+    /// A name is empty, longer than 128 bytes, or has other characters than lowercase letters, digits, `-`, `_` and `.`.
+    #[error("`{name}` is no name of a handler: it may have lowercase letters, digits, `-`, `_` and `.`")]
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// The schema of a handler's arguments cannot be used.
+    #[error("the schema of the handler `{name}` cannot be used")]
+    BadSchema {
+        /// The handler's name.
+        name: String,
+        /// What is wrong with it.
+        #[source]
+        source: SchemaError,
+    },
+    /// A handler that may never run.
+    #[error("the handler `{name}` allows no call at all")]
+    NoConcurrency {
+        /// The handler's name.
+        name: String,
+    },
+}
+
+impl RegistryBuilder {
+    /// Adds a handler under a name.
+    #[must_use]
+    pub fn handler(self, name: impl Into<String>, handler: impl Handler) -> Self {
+        self.shared(name, Arc::new(handler))
+    }
+
+    /// Adds a handler that is used elsewhere too, perhaps under another name.
+    #[must_use]
+    pub fn shared(mut self, name: impl Into<String>, handler: Arc<dyn Handler>) -> Self {
+        self.handlers.push((name.into(), handler));
+        self
+    }
+
+    /// Asks every handler for its declaration and freezes the registry.
+    ///
+    /// # Errors
+    /// A name or a declaration cannot be used.
+    pub fn build(self) -> Result<Registry, RegistryError> {
+        let mut entries = BTreeMap::new();
+        for (name, handler) in self.handlers {
+            if !is_name(&name) {
+                return Err(RegistryError::BadName { name });
+            }
+            if entries.contains_key(name.as_str()) {
+                return Err(RegistryError::Duplicate { name });
+            }
+            let entry = Entry::new(&name, handler)?;
+            entries.insert(Arc::from(name), entry);
+        }
+        Ok(Registry { entries })
+    }
+}
+
+impl Entry {
+    fn new(name: &str, handler: Arc<dyn Handler>) -> Result<Self, RegistryError> {
+        let declaration = handler.declaration();
+        if declaration.concurrent_max == 0 {
+            return Err(RegistryError::NoConcurrency { name: name.to_owned() });
+        }
+        let schema = declaration.schema.as_ref().map(Schema::compile).transpose();
+        let schema = schema.map_err(|source| RegistryError::BadSchema { name: name.to_owned(), source })?;
+        Ok(Self { handler, declaration, schema: schema.map(Arc::new) })
+    }
+
+    pub(super) fn is_repeatable(&self, args: &Payload) -> bool {
+        self.declaration.repeatable || self.handler.is_repeatable(args)
+    }
+
+    /// Whether the workflow grants this call: the capability at all, then the handler's own check.
+    pub(super) fn check_grant(&self, grants: &Grants, args: &Payload) -> Result<(), Problem> {
+        match self.declaration.capability {
+            Some(_) => self.handler.check_grant(self.patterns(grants)?, args),
+            None => Ok(()),
+        }
+    }
+
+    /// What is granted under the handler's capability.
+    pub(super) fn patterns<'g>(&self, grants: &'g Grants) -> Result<&'g [String], Problem> {
+        let Some(capability) = &self.declaration.capability else { return Ok(&[]) };
+        let patterns = grants.of(capability).filter(|patterns| !patterns.is_empty());
+        patterns.ok_or_else(|| problems::not_granted(format!("it needs the capability `{capability}`")))
+    }
+}
+
+impl Registry {
+    /// Begins a registry without any handler.
+    pub fn builder() -> RegistryBuilder {
+        RegistryBuilder::default()
+    }
+
+    /// The handlers' names, in alphabetical order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(|name| &**name)
+    }
+
+    /// What a handler declares; none where there is no handler of that name.
+    pub fn declaration(&self, name: &str) -> Option<&Declaration> {
+        self.entries.get(name).map(|entry| &entry.declaration)
+    }
+
+    /// Checks arguments against a handler's schema, before anything runs.
+    ///
+    /// # Errors
+    /// The problem that a call would be answered with: `unknown-handler` or `bad-arguments`.
+    pub fn check_arguments(&self, name: &str, args: &Payload) -> Result<(), Problem> {
+        let entry = self.entry(name)?;
+        entry.schema.as_ref().map_or(Ok(()), |schema| schema.check(args))
+    }
+
+    /// Checks a pattern that a workflow grants under a capability.
+    ///
+    /// # Errors
+    /// Why the pattern means nothing, or that no handler has that capability.
+    pub fn check_pattern(&self, capability: &str, pattern: &str) -> Result<(), String> {
+        match self.of_capability(capability) {
+            Some(entry) => entry.handler.check_pattern(pattern),
+            None => Err(format!("no handler has the capability `{}`", problems::bounded(capability))),
+        }
+    }
+
+    /// Whether a pattern of a capability asks for no more than the others grant.
+    pub fn narrows(&self, capability: &str, granted: &[String], wanted: &str) -> bool {
+        match self.of_capability(capability) {
+            Some(entry) => entry.handler.narrows(granted, wanted),
+            None => granted.iter().any(|pattern| pattern == wanted),
+        }
+    }
+
+    pub(super) fn entry(&self, name: &str) -> Result<&Entry, Problem> {
+        self.entries.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.names().take(20).collect();
+            problems::unknown_handler(name, &known.join(", "))
+        })
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&Arc<str>, &Entry)> {
+        self.entries.iter()
+    }
+
+    /// The first handler of a capability: those that share one agree on its patterns.
+    fn of_capability(&self, capability: &str) -> Option<&Entry> {
+        self.entries.values().find(|entry| entry.declaration.capability.as_deref() == Some(capability))
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.');
+    !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(is_allowed)
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+impl fmt::Debug for RegistryBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.handlers.iter().map(|(name, _)| name)).finish()
+    }
+}
