@@ -1,6 +1,7 @@
 #!/bin/bash
 # Prepares a Rust tool chain for guests, then prints the settings that a build needs, as shell `export` lines:
 #
+#     cargo fetch
 #     eval "$(guests/toolchain/rust.sh)"
 #     cargo build --release --target wasm32-unknown-unknown
 #
@@ -19,9 +20,13 @@ say() { printf '%s\n' "rust.sh: $*" >&2; }
 need() { command -v "$1" >/dev/null || { say "$1 is needed"; exit 1; }; }
 need cargo
 
-# Paths of this machine must not reach the panic messages that end up in a component.
+# Paths of this machine must not reach the panic messages that end up in a component. The crates' sources have to be there before
+# (`cargo fetch`), as the name of their folder is made of the registry's.
 remap() { # <library source or nothing>
-    local flags="--remap-path-prefix=$guests=/guests --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=/crates"
+    local flags="--remap-path-prefix=$guests=/guests" source
+    for source in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/; do
+        [ ! -d "$source" ] || flags+=" --remap-path-prefix=${source%/}=/crates"
+    done
     [ -z "${1:-}" ] || flags+=" --remap-path-prefix=$1=/rust"
     printf '%s' "$flags"
 }
@@ -64,6 +69,7 @@ build_library() {
     local library=$prefix/usr/src/rustc-1.96.0/library built=$prefix/std-target/$target/release/deps
     local into=$prefix/usr/lib/rustlib/$target/lib
     say "compiling the standard library for $target (about a minute)"
+    RUSTC_BOOTSTRAP=1 cargo fetch -q --locked --manifest-path "$library/sysroot/Cargo.toml" >&2
     LD_LIBRARY_PATH="$prefix/usr/lib/x86_64-linux-gnu" RUSTC="$prefix/usr/bin/rustc" RUSTC_BOOTSTRAP=1 \
         CARGO_TARGET_DIR="$prefix/std-target" \
         CARGO_PROFILE_RELEASE_OPT_LEVEL=s CARGO_PROFILE_RELEASE_DEBUG=false CARGO_PROFILE_RELEASE_PANIC=abort \

@@ -1,0 +1,87 @@
+#!/bin/bash
+# Builds guests.
+#
+#     guests/build.sh                  all components of guests/built
+#     guests/build.sh hello fib        these
+#     guests/build.sh conformance-js   JavaScript and Python are built on demand, into guests/built-on-demand
+#     guests/build.sh --check [name…]  builds elsewhere, and compares with guests/built byte by byte
+#
+# Bytes are compared only where the tool chain is the one that built/TOOLCHAIN names; elsewhere that is said, and no failure.
+# The tool chains are fetched into ${XDG_CACHE_HOME:-~/.cache}/wfhost-guests, see guests/toolchain.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+guests=$PWD
+committed=(counter fanout fib hello hostile pingpong stats wordcount conformance-rust conformance-c)
+
+check=
+if [ "${1:-}" = --check ]; then
+    check=1
+    shift
+fi
+names=("$@")
+[ ${#names[@]} -gt 0 ] || names=("${committed[@]}")
+
+built=$guests/built on_demand=$guests/built-on-demand
+if [ -n "$check" ]; then
+    built=$(mktemp -d)
+    trap 'rm -rf "$built"' EXIT
+fi
+mkdir -p "$built" "$on_demand"
+say() { printf 'build.sh: %s\n' "$*" >&2; }
+
+rust_ready=
+rust() { # <package> <component>
+    if [ -z "$rust_ready" ]; then
+        cargo fetch -q --locked
+        settings=$("$guests/toolchain/rust.sh")
+        rust_ready=1
+    fi
+    (
+        eval "$settings"
+        export CARGO_TARGET_DIR=$guests/target
+        # One package at a time: built together, their dependencies' features would be united.
+        nice -n 5 cargo build -q --release --locked --target wasm32-unknown-unknown -p "$1"
+        cp "$CARGO_TARGET_DIR/wasm32-unknown-unknown/release/${1//-/_}.wasm" "$2"
+        printf 'rust: %s\n' "$WFHOST_GUESTS_RUST" >"$2.toolchain"
+    )
+}
+
+for name in "${names[@]}"; do
+    out=$built/$name.wasm
+    case $name in
+        conformance-rust) rust conformance "$out" ;;
+        conformance-c) conformance/c/build.sh "$out" && printf 'c: wit-bindgen 0.61.1, zig 0.17.0, wasm-tools 1.254.0\n' >"$out.toolchain" ;;
+        conformance-js) out=$on_demand/$name.wasm && conformance/js/build.sh "$out" ;;
+        conformance-py) out=$on_demand/$name.wasm && conformance/py/build.sh "$out" ;;
+        *)
+            [ -d "examples/$name" ] || { say "there is no guest $name"; exit 2; }
+            rust "$name" "$out"
+            ;;
+    esac
+    say "$name: $(stat -c %s "$out") bytes"
+done
+
+if [ -z "$check" ]; then
+    cd "$built"
+    cat ./*.toolchain 2>/dev/null | sort -u >TOOLCHAIN.new
+    # Only a build of everything may name the tool chain of everything.
+    if [ $# -eq 0 ]; then mv TOOLCHAIN.new TOOLCHAIN; else rm TOOLCHAIN.new; fi
+    rm -f ./*.toolchain
+    sha256sum ./*.wasm | sed 's# \./# #' >SHA256SUMS
+    exit 0
+fi
+
+(cd "$guests/built" && sha256sum --quiet -c SHA256SUMS)
+differs=0
+for name in "${names[@]}"; do
+    [ -e "$built/$name.wasm" ] || continue
+    if ! grep -qxF "$(cat "$built/$name.wasm.toolchain")" "$guests/built/TOOLCHAIN"; then
+        say "$name: not compared, as the tool chain is another one ($(cat "$built/$name.wasm.toolchain"))"
+    elif cmp -s "$built/$name.wasm" "$guests/built/$name.wasm"; then
+        say "$name: the same bytes"
+    else
+        say "$name: the bytes differ"
+        differs=1
+    fi
+done
+exit $differs
