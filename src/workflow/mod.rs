@@ -1,4 +1,5 @@
 //! Workflows: from a YAML file to a process that runs it.
 pub mod diagnostics;
+pub mod expression;
 pub mod model;
 pub mod syntax;

@@ -1,0 +1,95 @@
+//! Expressions: jq 1.8.2 itself, in the sandbox.
+//!
+//! An expression of a workflow file is a jq filter. A native jq engine can neither be interrupted nor survive its own stack
+//! overflow, so the original C program is compiled into a component without imports (`guests/jq`), and runs with fuel and
+//! memory limits as any guest does. An expression can neither hang the host nor see its clock, environment or files.
+//!
+//! # Protocol
+//! 1. [`Template::parse`] (one scalar) or [`ValueTemplate::parse`] (a JSON tree) finds the `${ }` in text; [`Expression::new`] takes
+//!    a bare expression. None of them needs the engine, and none judges validity.
+//! 2. [`Jq::check`] asks jq whether the expression compiles. Every error has a byte span in the expression's text; a
+//!    [`Placed`] expression knows its own offset in the scalar, and the reader of the file knows the scalar's.
+//! 3. [`Expression::references`] are the paths that it reads of its context (`["steps", "download", "output"]`): from them follow
+//!    the dependencies between steps, and what is sent to the sandbox.
+//! 4. [`Jq::evaluate`] (all outputs), [`Jq::evaluate_one`] (exactly one) and [`Jq::test`] (its truth) evaluate on a [`Scope`], a tree
+//!    that borrows its values. [`Template::evaluate`] and [`ValueTemplate::evaluate`] fill a template in.
+//!
+//! [`Jq`] is `Send + Sync` and synchronous. A call holds its thread for microseconds to milliseconds, never longer than its
+//! fuel allows.
+//!
+//! # Invariants
+//! - **I1** jq alone decides which expressions are valid. The host's parser only finds what is read, and where an expression ends.
+//! - **I2** The result of an evaluation depends on the expression and its input only, never on what an instance did before.
+//!   An instance that trapped is dropped; a limit that a warm instance hits is confirmed on a fresh one. (The fuel that a call
+//!   uses does differ a little with the history, so an outcome at the very edge of the budget belongs into the journal.)
+//! - **I3** References over-approximate: evaluating on the referenced subtrees alone gives what evaluating on everything gives.
+//! - **I4** The native path gives what jq gives, to the byte, error texts included.
+//! - **I5** Numbers keep their digits from the input to the output, unless the expression computes with them.
+//!
+//! It does not cache results, does not know steps or plans, and does not read files.
+
+mod context;
+mod engine;
+mod problem;
+mod references;
+mod template;
+
+pub use context::Scope;
+pub use engine::{EngineConfig, Filter, Jq};
+pub use problem::{CompileError, EngineError, EvalProblem};
+pub use references::{Reference, References};
+pub use template::{Placed, Template, TemplateError, TemplateProblem, ValueTemplate, ValueTemplateError};
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The longest text of an expression, in bytes. Arbitrary: far above what a person writes.
+pub const EXPRESSION_BYTES_MAX: usize = 64 * 1024;
+
+/// How deep the JSON that an expression is given may nest. It is the limit of the host's JSON parser.
+pub const INPUT_DEPTH_MAX: usize = 128;
+
+/// A jq expression: its text, and what the host's parser found out about it. Cloning it is cheap.
+#[derive(Clone)]
+pub struct Expression {
+    parsed: Arc<Parsed>,
+}
+
+struct Parsed {
+    text: Box<str>,
+    references: References,
+}
+
+impl Expression {
+    /// Takes the text of an expression, without `${ }`. Any text is accepted: whether it is valid, [`Jq::check`] says.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self { parsed: Arc::new(Parsed { text: text.into(), references: references::infer(text) }) }
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.parsed.text
+    }
+
+    /// What it reads of its context.
+    #[must_use]
+    pub fn references(&self) -> &References {
+        &self.parsed.references
+    }
+}
+
+impl fmt::Debug for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Expression({:?})", self.text())
+    }
+}
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Eq for Expression {}

@@ -1,0 +1,95 @@
+//! What can go wrong with an expression, at compile time and when it is evaluated.
+
+use crate::process::problem::kind;
+use crate::process::{Problem, ProblemClass};
+use std::ops::Range;
+
+/// Why an expression does not compile.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct CompileError {
+    /// jq's own words, or ours where jq's would name its internals. One line.
+    pub message: String,
+    /// Where in the text of the expression, in bytes. Never beyond its end; it may be empty.
+    pub span: Range<usize>,
+}
+
+/// Why an evaluation has no result.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EvalProblem {
+    /// The expression raised an error: jq's own text.
+    #[error("{0}")]
+    Failed(String),
+    /// It used all of its fuel.
+    #[error("the expression used {fuel} units of fuel, all that it may for an input of {input_bytes} bytes")]
+    TooExpensive {
+        /// The budget, in units of fuel.
+        fuel: u64,
+        /// The size of the input, in bytes.
+        input_bytes: usize,
+    },
+    /// It would need more memory than it may, or nests deeper than its stack.
+    #[error("the expression needs more than {memory_bytes} bytes of memory, or nests too deep")]
+    TooLarge {
+        /// The limit of its memory, in bytes.
+        memory_bytes: usize,
+    },
+    /// It gave more outputs, or more bytes of output, than allowed.
+    #[error("the expression gave more than {outputs} outputs or {bytes} bytes of output")]
+    OutputLimit {
+        /// The limit of the number of outputs.
+        outputs: u32,
+        /// The limit of their sizes in all, in bytes.
+        bytes: u32,
+    },
+    /// One value is wanted here, and it gave none or several.
+    #[error("the expression gave {count} values where one is wanted")]
+    NotOneOutput {
+        /// How many it gave.
+        count: usize,
+    },
+    /// The expression does not compile. [`Jq::check`](super::Jq::check) finds that before anything runs.
+    #[error("the expression is not valid: {0}")]
+    Invalid(CompileError),
+    /// The input is not JSON, or nests too deep.
+    #[error("the input of the expression is not usable: {0}")]
+    BadInput(String),
+    /// A cause on the host's side.
+    #[error("the expression engine failed: {0}")]
+    Host(String),
+}
+
+impl EvalProblem {
+    /// The kind of problem that it is, as users see it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Failed(_) => "expression-failed",
+            Self::TooExpensive { .. } => "expression-too-expensive",
+            Self::TooLarge { .. } => "expression-too-large",
+            Self::OutputLimit { .. } => "expression-output-limit",
+            Self::NotOneOutput { .. } => "expression-not-one-output",
+            Self::Invalid(_) => "expression-invalid",
+            Self::BadInput(_) => kind::BAD_JSON,
+            Self::Host(_) => kind::HOST_FAULT,
+        }
+    }
+}
+
+impl From<EvalProblem> for Problem {
+    fn from(problem: EvalProblem) -> Self {
+        let class = match problem {
+            EvalProblem::Host(_) => ProblemClass::Retryable,
+            _ => ProblemClass::Definite,
+        };
+        Problem::new(problem.kind(), "An expression could not be evaluated")
+            .with_detail(problem.to_string())
+            .with_class(class)
+    }
+}
+
+/// Why the engine could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make the expression engine: {0}")]
+pub struct EngineError(pub(super) String);
