@@ -1,0 +1,13 @@
+#!/bin/bash
+# Installs componentize-js (from npm) into the private folder, and prints the PATH that has it: eval "$(guests/toolchain/js.sh)"
+set -euo pipefail
+prefix=${WFHOST_GUESTS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wfhost-guests}/js
+version=0.23.0
+command -v npm >/dev/null || { printf 'js.sh: npm is needed (Node 20 or later)\n' >&2; exit 1; }
+if [ ! -e "$prefix/componentize-js-$version" ]; then
+    printf 'js.sh: fetching componentize-js %s\n' "$version" >&2
+    mkdir -p "$prefix"
+    npm install --prefix "$prefix" --no-fund --no-audit --silent "@bytecodealliance/componentize-js@$version" >&2
+    touch "$prefix/componentize-js-$version"
+fi
+printf 'export PATH=%q:$PATH\n' "$prefix/node_modules/.bin"
