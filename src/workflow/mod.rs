@@ -2,4 +2,5 @@
 pub mod diagnostics;
 pub mod expression;
 pub mod model;
+pub mod plan;
 pub mod syntax;

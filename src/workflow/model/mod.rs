@@ -125,8 +125,8 @@ pub struct Step {
     pub span: Span,
     /// What it does.
     pub action: Action,
-    /// Declared dependencies.
-    pub needs: Vec<Spanned<String>>,
+    /// Declared dependencies. An empty list is not the same as none: it says that there are no others.
+    pub needs: Option<Vec<Spanned<String>>>,
     /// `if`: skipped unless it is true.
     pub condition: Option<Node>,
     /// Which endings of its dependencies let it start.

@@ -71,7 +71,7 @@ pub(super) fn read_step(index: usize, node: &Node, problems: &mut Diagnostics) -
         span: node.span,
         id: id?,
         action,
-        needs: fields.get("needs").map(|node| read_needs(node, problems)).unwrap_or_default(),
+        needs: fields.get("needs").map(|node| read_needs(node, problems)),
         condition: fields.get("if").cloned(),
         when: fields.get("when").and_then(|node| read_when(node, problems)).unwrap_or_default(),
         for_each,

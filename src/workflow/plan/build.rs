@@ -1,0 +1,235 @@
+//! From the model to the plan.
+
+use super::edges::Edges;
+use super::expressions::{Dependency, Templates};
+use super::load::{Environment, Found};
+use super::scope::{Names, Place};
+use super::template::Template;
+use super::{Action, Component, Node, PLAN_VERSION, Plan};
+use crate::process::{Grants, Limits};
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of};
+use crate::workflow::expression::Jq;
+use crate::workflow::model::{self, PARALLEL_DEFAULT, Spanned, Step, Workflow, shorten};
+use crate::workflow::syntax::{Source, Span};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Makes the plan. None where the file has problems that leave nothing to plan; they are in `problems` then.
+pub(super) fn build(
+    workflow: &Workflow,
+    source: &Source,
+    jq: &Jq,
+    environment: &dyn Environment,
+    problems: &mut Diagnostics,
+) -> Option<Plan> {
+    let ids: Vec<&str> = workflow.steps.iter().map(|step| step.id.value.as_str()).collect();
+    let components = find_components(workflow, environment, problems);
+    check_handlers(workflow, environment, problems);
+    let names = Names { inputs: &workflow.inputs, steps: &ids };
+    let mut templates = Templates { source, jq, names, problems, found: Vec::new() };
+    let mut edges = Edges::new(ids.len());
+    let read = |(index, step): (usize, &Step)| read_step(index, step, &mut templates, &mut edges);
+    let parts: Vec<_> = workflow.steps.iter().enumerate().map(read).collect();
+    let outputs = read_outputs(workflow, &mut templates);
+    let acyclic = edges.report_cycles(&ids, problems);
+    if !acyclic || !problems.is_empty() {
+        return None;
+    }
+    let parts: Vec<Parts> = parts.into_iter().collect::<Option<_>>()?;
+    let nodes: Vec<Node> = workflow
+        .steps
+        .iter()
+        .zip(parts)
+        .enumerate()
+        .map(|(index, (step, parts))| make_node(step, parts, edges.of(index), workflow))
+        .collect();
+    let name = workflow.name.as_deref().unwrap_or_else(|| stem(source.name()));
+    Some(Plan {
+        version: PLAN_VERSION,
+        name: name.into(),
+        inputs: workflow.inputs.clone(),
+        components,
+        nodes,
+        order: edges.order(),
+        outputs: outputs?,
+    })
+}
+
+/// What a workflow without a name is called: its file's name without the ending.
+fn stem(path: &str) -> &str {
+    std::path::Path::new(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or("workflow")
+}
+
+/// Whether a step's `uses` means a file and not a name under `components:`.
+fn is_path(text: &str) -> bool {
+    text.contains(['/', '\\']) || [".wasm", ".wat"].iter().any(|ending| text.ends_with(ending))
+}
+
+fn find_components(workflow: &Workflow, environment: &dyn Environment, problems: &mut Diagnostics) -> Vec<Component> {
+    let mut components = Vec::new();
+    let mut known: BTreeMap<&str, Found> = BTreeMap::new();
+    let mut look_up =
+        |name: &str, source: &Spanned<String>, problems: &mut Diagnostics| match environment.component(&source.value) {
+            Ok(found) => {
+                let digest = found.digest.clone();
+                components.push(Component { name: name.into(), source: source.value.clone(), digest });
+                found
+            }
+            Err((message, hint)) => {
+                problems.push(Diagnostic::new("component", message, source.span).hint_maybe(hint));
+                Found::default()
+            }
+        };
+    for declared in &workflow.components {
+        known.insert(&declared.name.value, look_up(&declared.name.value, &declared.source, problems));
+    }
+    for step in &workflow.steps {
+        let model::Action::Uses { component, entry } = &step.action else { continue };
+        let name = component.value.as_str();
+        if !known.contains_key(name) {
+            if !is_path(name) {
+                problems.push(unknown_component(name, component.span, workflow));
+                continue;
+            }
+            let found = look_up(name, component, problems);
+            known.insert(name, found);
+        }
+        if let Some(entries) = known.get(name).and_then(|found| found.entries.as_ref())
+            && !entries.contains(entry)
+        {
+            let message = format!("`{}` has no entry point `{}`", shorten(name), shorten(entry));
+            let hint = match closest(entry, entries.iter().map(String::as_str)) {
+                Some(meant) => format!("did you mean `entry: {meant}`?"),
+                None => format!("it has {}", one_of(entries.iter().map(String::as_str).take(20))),
+            };
+            problems.push(Diagnostic::new("unknown-entry", message, component.span).hint(hint));
+        }
+    }
+    components
+}
+
+fn unknown_component(name: &str, span: Span, workflow: &Workflow) -> Diagnostic {
+    let names = || workflow.components.iter().map(|component| component.name.value.as_str());
+    let hint = match closest(name, names()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if workflow.components.is_empty() => format!("give the path of a file: ./{}.wasm", shorten(name)),
+        None => format!("the components are {}", one_of(names().take(20))),
+    };
+    Diagnostic::new("unknown-component", format!("there is no component `{}`", shorten(name)), span).hint(hint)
+}
+
+fn check_handlers(workflow: &Workflow, environment: &dyn Environment, problems: &mut Diagnostics) {
+    let Some(handlers) = environment.handlers() else { return };
+    for step in &workflow.steps {
+        let model::Action::Call { handler } = &step.action else { continue };
+        if handlers.contains(&handler.value) {
+            continue;
+        }
+        let names = || handlers.iter().map(String::as_str);
+        let hint = match closest(&handler.value, names()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("the handlers are {}", one_of(names().take(20))),
+        };
+        let message = format!("there is no handler `{}`", shorten(&handler.value));
+        problems.push(Diagnostic::new("unknown-handler", message, handler.span).hint(hint));
+    }
+}
+
+/// What a step's expressions came to.
+struct Parts {
+    action: Action,
+    condition: Option<Template>,
+    for_each: Option<Template>,
+}
+
+/// Reads all templates of a step and notes its dependencies. None where one of them has a problem.
+fn read_step(index: usize, step: &Step, templates: &mut Templates<'_>, edges: &mut Edges) -> Option<Parts> {
+    let once = Place::once(step.when);
+    let each = Place::each(step.when, step.for_each.is_some());
+    let condition = step.condition.as_ref().map(|node| templates.whole(node, "if", once));
+    let for_each = step.for_each.as_ref().map(|node| templates.whole(node, "for-each", once));
+    let mut with =
+        || step.with.as_ref().map_or(Some(Template::Literal(Value::Null)), |node| templates.value(node, each));
+    let action = match &step.action {
+        model::Action::Uses { component, entry } => with().map(|with| Action::Uses {
+            component: component.value.as_str().into(),
+            entry: entry.as_str().into(),
+            with,
+        }),
+        model::Action::Call { handler } => {
+            with().map(|with| Action::Call { handler: handler.value.as_str().into(), with })
+        }
+        model::Action::Wait(node) => templates.value(node, each).map(Action::Wait),
+        model::Action::Set(node) => templates.value(node, each).map(Action::Set),
+    };
+    add_edges(index, step, templates, edges);
+    let transpose = |part: Option<Option<Template>>| part.map_or(Some(None), |part| part.map(Some));
+    Some(Parts { action: action?, condition: transpose(condition)?, for_each: transpose(for_each)? })
+}
+
+fn add_edges(index: usize, step: &Step, templates: &mut Templates<'_>, edges: &mut Edges) {
+    let id = &step.id.value;
+    let own = |span| {
+        Diagnostic::new("own-output", format!("`{id}` cannot wait for itself"), span)
+            .hint("what a step gives exists only after it has ended")
+    };
+    for need in step.needs.iter().flatten() {
+        match templates.names.steps.iter().position(|known| *known == need.value) {
+            Some(to) if to == index => templates.problems.push(own(need.span)),
+            Some(to) => edges.add(index, to, need.span),
+            None => {
+                let wrong = templates.names.unknown_step(&need.value);
+                templates.problems.push(Diagnostic::new(wrong.code, wrong.message, need.span).hint(wrong.hint));
+            }
+        }
+    }
+    for dependency in templates.take() {
+        match dependency {
+            Dependency::Step(to, span) if to == index => templates.problems.push(own(span)),
+            Dependency::Step(to, span) => edges.add(index, to, span),
+            Dependency::Unknown(span) if step.needs.is_none() => templates.problems.push(
+                Diagnostic::new("unknown-dependency", "which steps this reads cannot be told before it runs", span)
+                    .hint("name them: needs: [ … ]; `needs: []` where it reads none"),
+            ),
+            Dependency::Unknown(_) => {}
+        }
+    }
+}
+
+fn read_outputs(workflow: &Workflow, templates: &mut Templates<'_>) -> Option<Vec<(String, Template)>> {
+    let entries = workflow.outputs.as_ref().and_then(|node| node.as_mapping()).unwrap_or(&[]);
+    let read = entries.iter().map(|entry| Some((entry.key.clone(), templates.value(&entry.value, Place::OUTPUTS)?)));
+    let outputs: Vec<_> = read.collect();
+    // The outputs come after every step: nothing depends on what they read.
+    templates.take();
+    outputs.into_iter().collect()
+}
+
+fn make_node(step: &Step, parts: Parts, needs: Vec<usize>, workflow: &Workflow) -> Node {
+    let Parts { action, condition, for_each } = parts;
+    let mut limits = Limits::default();
+    workflow.defaults.limits.apply(&mut limits);
+    if let Action::Uses { component, .. } = &action
+        && let Some(declared) = workflow.components.iter().find(|declared| *declared.name.value == **component)
+    {
+        declared.limits.apply(&mut limits);
+    }
+    step.limits.apply(&mut limits);
+    let acts = matches!(action, Action::Uses { .. } | Action::Call { .. });
+    Node {
+        id: step.id.value.as_str().into(),
+        pointer: format!("/steps/{}", step.index),
+        needs,
+        condition,
+        when: step.when,
+        max_parallel: step.max_parallel.unwrap_or(PARALLEL_DEFAULT),
+        for_each,
+        retry: step.retry.or(workflow.defaults.retry).filter(|retry| acts && retry.max > 0),
+        timeout: step.timeout.or(workflow.defaults.timeout).filter(|_| acts),
+        continue_on_error: step.continue_on_error,
+        limits: Arc::new(limits),
+        grants: Grants(Arc::new(step.allow.clone())),
+        action,
+    }
+}

@@ -1,0 +1,202 @@
+//! Turns the values of the file into templates, and checks every expression on the way: that it compiles, and that what it reads
+//! can exist where it stands.
+
+use super::scope::{Names, Place, Target};
+use super::template::{Template, Text};
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
+use crate::workflow::expression::{CompileError, Expression, Jq, Reference, References, TemplateError};
+use crate::workflow::syntax::{Content, Node, Scalar, Source, Span, Style, scalar};
+use serde_json::Value;
+
+/// What an expression of a step depends on.
+pub(super) enum Dependency {
+    /// A step, by index.
+    Step(usize, Span),
+    /// Steps, but which cannot be told.
+    Unknown(Span),
+}
+
+/// Reads the values of one file.
+pub(super) struct Templates<'a> {
+    pub(super) source: &'a Source,
+    pub(super) jq: &'a Jq,
+    pub(super) names: Names<'a>,
+    pub(super) problems: &'a mut Diagnostics,
+    /// What the expressions since the last [`Templates::take`] depend on.
+    pub(super) found: Vec<Dependency>,
+}
+
+/// A string of the file, for the places of what is in it.
+struct Written<'a> {
+    scalar: &'a Scalar,
+    span: Span,
+}
+
+impl Templates<'_> {
+    /// What the expressions read since the last call depend on.
+    pub(super) fn take(&mut self) -> Vec<Dependency> {
+        std::mem::take(&mut self.found)
+    }
+
+    /// A value in which strings may hold expressions.
+    pub(super) fn value(&mut self, node: &Node, place: Place) -> Option<Template> {
+        match &node.content {
+            Content::Scalar(scalar) if scalar.is_string() => self.text(scalar, node.span, place),
+            Content::Scalar(scalar) => match scalar.to_json() {
+                Ok(value) => Some(Template::Literal(value)),
+                Err(why) => {
+                    self.problems.push(Diagnostic::new("value", why, node.span).hint("quote it to make it a string"));
+                    None
+                }
+            },
+            Content::Sequence(items) => {
+                let items: Vec<_> = items.iter().map(|item| self.value(item, place)).collect();
+                Some(fold_list(items.into_iter().collect::<Option<_>>()?))
+            }
+            Content::Mapping(entries) => {
+                let read = |entry: &crate::workflow::syntax::Entry| {
+                    if entry.key.contains("${") {
+                        let problem = Diagnostic::new("expression", "a key cannot hold an expression", entry.key_span);
+                        self.problems
+                            .push(problem.hint("build the whole object by one expression: ${ {(.inputs.key): 1} }"));
+                    }
+                    Some((entry.key.clone(), self.value(&entry.value, place)?))
+                };
+                let entries: Vec<_> = entries.iter().map(read).collect();
+                Some(fold_object(entries.into_iter().collect::<Option<_>>()?))
+            }
+        }
+    }
+
+    /// A value that is one expression as a whole: `if`, `for-each`. Other kinds of value are told to `otherwise`.
+    pub(super) fn whole(&mut self, node: &Node, what: &str, place: Place) -> Option<Template> {
+        let template = self.value(node, place)?;
+        let problem = match &template {
+            Template::Text(text) if !text.is_whole() => {
+                Diagnostic::new("expression", format!("`{what}` is one expression as a whole"), node.span)
+                    .hint("put everything within one ${ … }: a jq expression can compare and combine")
+            }
+            Template::Literal(Value::String(text)) => {
+                Diagnostic::new("expression", format!("`{what}` is an expression, not a string"), node.span)
+                    .hint(format!("write {what}: ${{ {} }}", text.chars().take(60).collect::<String>()))
+            }
+            _ => return Some(template),
+        };
+        self.problems.push(problem);
+        None
+    }
+
+    fn text(&mut self, scalar: &Scalar, span: Span, place: Place) -> Option<Template> {
+        if !scalar.text.contains("${") {
+            return Some(Template::Literal(Value::String(scalar.text.clone())));
+        }
+        let written = Written { scalar, span };
+        let text = match Text::try_from(scalar.text.clone()) {
+            Ok(text) => text,
+            Err(error) => {
+                self.report_template(&error, &written);
+                return None;
+            }
+        };
+        let mut good = true;
+        for placed in text.template().expressions() {
+            good &= self.expression(&placed.expression, placed.offset, &written, place);
+        }
+        good.then_some(Template::Text(text))
+    }
+
+    /// Checks an expression and notes what it depends on.
+    fn expression(&mut self, expression: &Expression, offset: usize, written: &Written<'_>, place: Place) -> bool {
+        if let Err(errors) = self.jq.check(expression) {
+            for error in &errors {
+                self.report_compile(error, expression, offset, written);
+            }
+            return false;
+        }
+        match expression.references() {
+            References::Paths(paths) => {
+                paths.iter().fold(true, |good, path| self.reference(path, offset, written, place) && good)
+            }
+            References::Everything(range) | References::NotInferable { span: range, .. } => {
+                let span = self.place(written, offset + range.start..offset + range.end);
+                self.found.push(Dependency::Unknown(span));
+                true
+            }
+        }
+    }
+
+    fn reference(&mut self, reference: &Reference, offset: usize, written: &Written<'_>, place: Place) -> bool {
+        let span = self.place(written, offset + reference.span.start..offset + reference.span.end);
+        match self.names.resolve(&reference.path, place) {
+            Ok(Target::Step(index)) => self.found.push(Dependency::Step(index, span)),
+            Ok(Target::Steps) => self.found.push(Dependency::Unknown(span)),
+            Ok(Target::Given) => {}
+            Err(wrong) => {
+                self.problems.push(Diagnostic::new(wrong.code, wrong.message, span).hint(wrong.hint));
+                return false;
+            }
+        }
+        true
+    }
+
+    fn report_template(&mut self, error: &TemplateError, written: &Written<'_>) {
+        let end = written.scalar.text.len();
+        let span = self.place(written, error.offset.min(end)..end);
+        let rest = self.source.rest_of_line(written.span.end);
+        let cut =
+            written.scalar.style == Style::Plain && rest.trim_start().starts_with('#') && rest.starts_with([' ', '\t']);
+        let problem = Diagnostic::new("expression", error.message.clone(), span);
+        self.problems.push(if cut {
+            problem.hint(
+                "YAML takes ` #` for the start of a comment: quote the expression, '${ … }', or write it after `|`",
+            )
+        } else {
+            problem
+        });
+    }
+
+    fn report_compile(&mut self, error: &CompileError, expression: &Expression, offset: usize, written: &Written<'_>) {
+        let span = self.place(written, offset + error.span.start..offset + error.span.end);
+        let problem = Diagnostic::new("expression", error.message.clone(), span);
+        // `.steps.my-step` is a subtraction to jq, and `step` a function.
+        let dashed = self
+            .names
+            .steps
+            .iter()
+            .copied()
+            .chain(self.names.inputs.0.iter().map(|input| input.name.as_str()))
+            .find(|name| name.contains('-') && expression.text().contains(&format!(".{name}")));
+        let hint = dashed.map(|name| format!("a name with a dash is written [\"{name}\"]"));
+        self.problems.push(problem.hint_maybe(hint));
+    }
+
+    /// Where a part of a string's text stands in the file.
+    fn place(&self, written: &Written<'_>, range: std::ops::Range<usize>) -> Span {
+        let Scalar { text, style } = written.scalar;
+        let at = |offset| scalar::place(self.source, written.span, *style, text, offset);
+        let (start, end) = (at(range.start), at(range.end));
+        Span { start, end: end.max(start) }
+    }
+}
+
+fn fold_list(items: Vec<Template>) -> Template {
+    if items.iter().all(|item| matches!(item, Template::Literal(_))) {
+        let plain = items.into_iter().filter_map(|item| match item {
+            Template::Literal(value) => Some(value),
+            _ => None,
+        });
+        return Template::Literal(plain.collect());
+    }
+    Template::List(items)
+}
+
+fn fold_object(entries: Vec<(String, Template)>) -> Template {
+    if entries.iter().all(|(_, value)| matches!(value, Template::Literal(_))) {
+        let plain = entries.into_iter().filter_map(|(key, value)| match value {
+            Template::Literal(value) => Some((key, value)),
+            _ => None,
+        });
+        return Template::Literal(Value::Object(plain.collect()));
+    }
+    Template::Object(entries)
+}

@@ -1,0 +1,99 @@
+//! The plan as a drawing or a list.
+
+use super::{Action, Node, Plan};
+use crate::workflow::model::When;
+use std::fmt::Write;
+
+/// How a graph is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GraphStyle {
+    /// A flowchart of Mermaid.
+    Mermaid,
+    /// A digraph of Graphviz.
+    Dot,
+    /// Lines for people, by level.
+    Text,
+}
+
+pub(super) fn draw(plan: &Plan, style: GraphStyle) -> String {
+    match style {
+        GraphStyle::Mermaid => mermaid(plan),
+        GraphStyle::Dot => dot(plan),
+        GraphStyle::Text => text(plan),
+    }
+}
+
+/// What a node does, in a few words.
+fn describe(node: &Node) -> String {
+    let action = match &node.action {
+        Action::Uses { component, entry, .. } if &**entry == "run" => format!("uses {component}"),
+        Action::Uses { component, entry, .. } => format!("uses {component} ({entry})"),
+        Action::Call { handler, .. } => format!("call {handler}"),
+        Action::Wait(_) => "wait".to_owned(),
+        Action::Set(_) => "set".to_owned(),
+    };
+    if node.for_each.is_some() { format!("{action}, for each") } else { action }
+}
+
+fn label(when: When) -> Option<&'static str> {
+    match when {
+        When::Succeeded => None,
+        When::Failed => Some("failed"),
+        When::Done => Some("done"),
+        When::Any => Some("any"),
+    }
+}
+
+fn mermaid(plan: &Plan) -> String {
+    let escape = |text: &str| text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
+    let mut out = "flowchart TD\n".to_owned();
+    for (index, node) in plan.nodes.iter().enumerate() {
+        let _ = writeln!(out, "  n{index}[\"{}<br/>{}\"]", escape(&node.id), escape(&describe(node)));
+    }
+    for (index, node) in plan.nodes.iter().enumerate() {
+        for need in &node.needs {
+            let arrow = label(node.when).map_or("-->".to_owned(), |when| format!("-. {when} .->"));
+            let _ = writeln!(out, "  n{need} {arrow} n{index}");
+        }
+    }
+    out
+}
+
+fn dot(plan: &Plan) -> String {
+    let escape = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+    let mut out = format!("digraph \"{}\" {{\n  node [shape=box];\n", escape(&plan.name));
+    for (index, node) in plan.nodes.iter().enumerate() {
+        let _ = writeln!(out, "  n{index} [label=\"{}\\n{}\"];", escape(&node.id), escape(&describe(node)));
+    }
+    for (index, node) in plan.nodes.iter().enumerate() {
+        for need in &node.needs {
+            let style = label(node.when).map_or(String::new(), |when| format!(" [style=dashed, label=\"{when}\"]"));
+            let _ = writeln!(out, "  n{need} -> n{index}{style};");
+        }
+    }
+    out.push_str("}\n");
+    out
+}
+
+fn text(plan: &Plan) -> String {
+    let mut level = vec![0; plan.nodes.len()];
+    for index in &plan.order {
+        level[*index] = plan.nodes[*index].needs.iter().map(|need| level[*need] + 1).max().unwrap_or(0);
+    }
+    let width = plan.nodes.iter().map(|node| node.id.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for stage in 0..=level.iter().max().copied().unwrap_or(0) {
+        let _ = writeln!(out, "stage {}", stage + 1);
+        for index in plan.order.iter().filter(|index| level[**index] == stage) {
+            let node = &plan.nodes[*index];
+            let _ = write!(out, "  {:width$}  {}", node.id, describe(node));
+            if !node.needs.is_empty() {
+                let needs: Vec<&str> = node.needs.iter().map(|need| &*plan.nodes[*need].id).collect();
+                let when = label(node.when).map_or(String::new(), |when| format!(" {when}"));
+                let _ = write!(out, "  after {}{when}", needs.join(", "));
+            }
+            out.push('\n');
+        }
+    }
+    out
+}

@@ -1,0 +1,185 @@
+//! The plan: what a run does, checked and complete, without a trace of YAML.
+//!
+//! [`load`] reads a file and gives a [`Plan`], or every problem of the file. A plan is data: it can be written as JSON and read
+//! back, and its [`digest`](Plan::digest) names what a run was started with. It says where components come from; loading them
+//! is the host's part, which tells the plan their digests through [`Environment`].
+//!
+//! - **I1** The dependencies of the nodes form no cycle; [`Plan::order`] is an order in which each node follows its dependencies.
+//! - **I2** Whatever an expression of a node reads of other nodes is among its dependencies.
+//! - **I3** Every expression compiles, and reads only what can exist where it stands.
+//! - **I4** Limits, timeouts and retries of a node are final: defaults and declarations are merged into them.
+
+mod build;
+mod edges;
+mod expressions;
+mod graph;
+mod load;
+mod scope;
+mod template;
+
+use super::model::{Inputs, Retry, When};
+use crate::process::{Grants, Limits, Micros};
+pub use graph::GraphStyle;
+pub use load::{Environment, Found, Unchecked, load};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+pub use template::{Template, Text};
+
+/// The version of the plan's JSON.
+pub const PLAN_VERSION: u32 = 1;
+
+/// A validated workflow.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Plan {
+    /// [`PLAN_VERSION`] of the release that made it.
+    pub version: u32,
+    /// What the workflow is called.
+    pub name: Arc<str>,
+    /// What a run is given.
+    pub inputs: Inputs,
+    /// What nodes run, by name.
+    pub components: Vec<Component>,
+    /// In the order of the file.
+    pub nodes: Vec<Node>,
+    /// The nodes' indexes, each after those it depends on, else in the order of the file.
+    pub order: Vec<usize>,
+    /// What the run gives.
+    pub outputs: Vec<(String, Template)>,
+}
+
+/// A component that nodes run.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Component {
+    /// What spawns call it: a name under `components:`, or the path that a step gives.
+    pub name: Arc<str>,
+    /// A path, relative to the workflow's folder.
+    pub source: String,
+    /// The digest of its bytes, where it was loaded.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub digest: Option<String>,
+}
+
+/// A step of the workflow.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Node {
+    /// Its name in references.
+    pub id: Arc<str>,
+    /// A JSON Pointer to it in the file.
+    pub pointer: String,
+    /// What it does.
+    pub action: Action,
+    /// What it depends on, declared or read by an expression: indexes, ascending.
+    pub needs: Vec<usize>,
+    /// `if`: skipped unless it is true.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub condition: Option<Template>,
+    /// Which endings of its dependencies let it start.
+    pub when: When,
+    /// The list whose items it runs for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub for_each: Option<Template>,
+    /// How many items run at one time.
+    pub max_parallel: u32,
+    /// What follows a failure that may pass.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub retry: Option<Retry>,
+    /// Of one attempt of one item.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub timeout: Option<Micros>,
+    /// Its failure counts as success for others.
+    pub continue_on_error: bool,
+    /// What its guest may use; a call keeps to them too.
+    pub limits: Arc<Limits>,
+    /// What it may ask of handlers.
+    pub grants: Grants,
+}
+
+/// What a node does.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// Runs a guest.
+    Uses {
+        /// The component's name.
+        component: Arc<str>,
+        /// The entry point.
+        entry: Arc<str>,
+        /// Its input.
+        with: Template,
+    },
+    /// Calls a handler.
+    Call {
+        /// Its name.
+        handler: Arc<str>,
+        /// Its arguments.
+        with: Template,
+    },
+    /// Waits: a duration as text.
+    Wait(Template),
+    /// Is a value.
+    Set(Template),
+}
+
+impl Plan {
+    /// A digest of everything that the plan says: `blake3:` and 64 hexadecimal digits.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        format!("blake3:{}", blake3::hash(self.to_json().as_bytes()).to_hex())
+    }
+
+    /// The plan as JSON text.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("invariant: a plan has string keys only")
+    }
+
+    /// A plan of its JSON text.
+    ///
+    /// # Errors
+    /// What is wrong with the text: for one, it is of another version.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let plan: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if plan.version != PLAN_VERSION {
+            return Err(format!("the plan is of version {}; this release runs version {PLAN_VERSION}", plan.version));
+        }
+        Ok(plan)
+    }
+
+    /// The node of an id.
+    #[must_use]
+    pub fn node(&self, id: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| &*node.id == id)
+    }
+
+    /// All grants of all nodes: what a run of the plan can ask for.
+    #[must_use]
+    pub fn grants(&self) -> Grants {
+        let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (capability, patterns) in self.nodes.iter().flat_map(|node| node.grants.0.iter()) {
+            let list = all.entry(capability.clone()).or_default();
+            for pattern in patterns {
+                if !list.contains(pattern) {
+                    list.push(pattern.clone());
+                }
+            }
+        }
+        Grants(Arc::new(all))
+    }
+
+    /// The handlers that nodes call themselves.
+    pub fn handlers(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().filter_map(|node| match &node.action {
+            Action::Call { handler, .. } => Some(&**handler),
+            _ => None,
+        })
+    }
+
+    /// The plan as a drawing or a list.
+    #[must_use]
+    pub fn graph(&self, style: GraphStyle) -> String {
+        graph::draw(self, style)
+    }
+}

@@ -1,0 +1,159 @@
+//! What exists in an expression, by the place where it stands.
+
+use crate::workflow::diagnostics::{closest, one_of};
+use crate::workflow::model::{Inputs, When};
+
+/// Where an expression stands: it decides what exists there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    /// There is an item.
+    pub(super) item: bool,
+    /// There may be an error.
+    pub(super) error: bool,
+}
+
+impl Place {
+    /// Evaluated once for a step: `if` and `for-each`.
+    pub(super) fn once(when: When) -> Self {
+        Self { item: false, error: when != When::Succeeded }
+    }
+
+    /// Evaluated for each item.
+    pub(super) fn each(when: When, for_each: bool) -> Self {
+        Self { item: for_each, ..Self::once(when) }
+    }
+
+    /// The outputs of the run.
+    pub(super) const OUTPUTS: Self = Self { item: false, error: false };
+}
+
+/// What a reference reads.
+pub(super) enum Target {
+    /// A step, by index.
+    Step(usize),
+    /// All steps that there are.
+    Steps,
+    /// Something that exists before any step.
+    Given,
+}
+
+/// What is wrong with a reference.
+pub(super) struct Wrong {
+    pub(super) code: &'static str,
+    pub(super) message: String,
+    pub(super) hint: String,
+}
+
+impl Wrong {
+    fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: hint.into() }
+    }
+}
+
+/// The names that references are checked against.
+pub(super) struct Names<'a> {
+    pub(super) inputs: &'a Inputs,
+    pub(super) steps: &'a [&'a str],
+}
+
+const ROOTS: [&str; 6] = ["inputs", "steps", "item", "index", "run", "error"];
+const STEP_FIELDS: [&str; 4] = ["output", "status", "error", "attempts"];
+const RUN_FIELDS: [&str; 3] = ["id", "name", "started"];
+
+impl Names<'_> {
+    /// What a path reads. `path` holds its keys as far as they are known before the run.
+    pub(super) fn resolve(&self, path: &[String], place: Place) -> Result<Target, Wrong> {
+        let Some((root, rest)) = path.split_first() else { return Ok(Target::Steps) };
+        match root.as_str() {
+            "inputs" => self.resolve_input(rest),
+            "steps" => self.resolve_step(rest),
+            "item" | "index" if !place.item => Err(Wrong::new(
+                "no-item",
+                format!("there is no `.{root}` here"),
+                "an item exists within a step that has `for-each`, but not in its `if` and `for-each`",
+            )),
+            "error" if !place.error => Err(Wrong::new(
+                "no-error",
+                "there is no `.error` here",
+                "a step reacts to a failure by `when: failed`, `when: done` or `when: any`",
+            )),
+            "item" | "index" | "error" => Ok(Target::Given),
+            "run" => match rest.first() {
+                Some(field) if !RUN_FIELDS.contains(&field.as_str()) => Err(Wrong::new(
+                    "unknown-reference",
+                    format!("there is no `.run.{field}`"),
+                    suggest(field, ".run.", &RUN_FIELDS),
+                )),
+                _ => Ok(Target::Given),
+            },
+            other => Err(self.unknown_root(other)),
+        }
+    }
+
+    fn unknown_root(&self, root: &str) -> Wrong {
+        let hint = if self.inputs.0.iter().any(|input| input.name == root) {
+            format!("did you mean `.inputs.{root}`?")
+        } else if self.steps.contains(&root) {
+            format!("did you mean `.steps.{root}.output`?")
+        } else {
+            suggest(root, ".", &ROOTS)
+        };
+        Wrong::new("unknown-reference", format!("there is no `.{root}` in an expression"), hint)
+    }
+
+    fn resolve_input(&self, rest: &[String]) -> Result<Target, Wrong> {
+        let names = || self.inputs.0.iter().map(|input| input.name.as_str());
+        let Some(name) = rest.first().filter(|name| !names().any(|known| known == *name)) else {
+            return Ok(Target::Given);
+        };
+        let hint = match (dashed(name, names()), closest(name, names())) {
+            (Some(known), _) => format!("a name with a dash is written .inputs[\"{known}\"]"),
+            (None, Some(meant)) => format!("did you mean `.inputs.{meant}`?"),
+            (None, None) => format!("declare it: inputs: {{ {name}: {{ type: string }} }}"),
+        };
+        Err(Wrong::new("unknown-input", format!("there is no input `{name}`"), hint))
+    }
+
+    fn resolve_step(&self, rest: &[String]) -> Result<Target, Wrong> {
+        let Some((id, rest)) = rest.split_first() else { return Ok(Target::Steps) };
+        let Some(index) = self.steps.iter().position(|known| known == id) else {
+            return Err(self.unknown_step(id));
+        };
+        match rest.first() {
+            Some(field) if !STEP_FIELDS.contains(&field.as_str()) => {
+                let hint = match closest(field, STEP_FIELDS) {
+                    Some(meant) => format!("did you mean `.steps.{id}.{meant}`?"),
+                    None => format!("did you mean `.steps.{id}.output.{field}`?"),
+                };
+                let message = format!("of a step there is {}, but no `{field}`", one_of(STEP_FIELDS));
+                Err(Wrong::new("unknown-reference", message, hint))
+            }
+            _ => Ok(Target::Step(index)),
+        }
+    }
+
+    pub(super) fn unknown_step(&self, id: &str) -> Wrong {
+        let steps = || self.steps.iter().copied();
+        let hint = match (dashed(id, steps()), closest(id, steps())) {
+            (Some(known), _) => format!("a name with a dash is written .steps[\"{known}\"]"),
+            (None, Some(meant)) => format!("did you mean `{meant}`?"),
+            (None, None) => format!("the steps are {}", one_of(steps().take(20))),
+        };
+        Wrong::new("unknown-step", format!("there is no step `{id}`"), hint)
+    }
+}
+
+/// The name of which `start` is what jq reads where it is written after a dot: `.steps.my-step` is a subtraction.
+fn dashed<'a>(start: &str, mut names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    names.find(|known| known.strip_prefix(start).is_some_and(|rest| rest.starts_with('-')))
+}
+
+fn suggest(word: &str, prefix: &str, names: &[&str]) -> String {
+    match closest(word, names.iter().copied()) {
+        Some(meant) => format!("did you mean `{prefix}{meant}`?"),
+        None => {
+            let names: Vec<_> = names.iter().map(|name| format!("{prefix}{name}")).collect();
+            format!("there is {}", one_of(names.iter().map(String::as_str)))
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Values with expressions in them.
+
+use crate::workflow::expression::{self, Jq, Scope, TemplateProblem};
+use serde_json::{Map, Value};
+
+/// A value in which strings may hold expressions.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Template {
+    /// A value without expressions.
+    Literal(Value),
+    /// A string with expressions.
+    Text(Text),
+    /// A list with expressions in it.
+    List(Vec<Template>),
+    /// An object with expressions in its values.
+    Object(Vec<(String, Template)>),
+}
+
+/// A string with expressions: `${ .steps.download.output }`.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Text {
+    text: String,
+    template: expression::Template,
+}
+
+impl Text {
+    /// The string as it stands in the file.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The string, parsed.
+    #[must_use]
+    pub fn template(&self) -> &expression::Template {
+        &self.template
+    }
+
+    /// Whether it is one expression as a whole, whose result keeps its type.
+    pub(super) fn is_whole(&self) -> bool {
+        let text = self.text.trim();
+        text.starts_with("${") && text.ends_with('}') && self.template.expressions().count() == 1
+    }
+}
+
+impl TryFrom<String> for Text {
+    type Error = expression::TemplateError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Ok(Self { template: expression::Template::parse(&text)?, text })
+    }
+}
+
+impl From<Text> for String {
+    fn from(text: Text) -> Self {
+        text.text
+    }
+}
+
+impl Template {
+    /// The value, with its expressions evaluated.
+    ///
+    /// # Errors
+    /// The first expression that fails; its pointer leads to its string in the template.
+    pub fn evaluate(&self, jq: &Jq, scope: &Scope<'_>) -> Result<Value, TemplateProblem> {
+        let below = |key: &str, mut problem: TemplateProblem| {
+            problem.pointer = format!("/{}{}", key.replace('~', "~0").replace('/', "~1"), problem.pointer);
+            problem
+        };
+        Ok(match self {
+            Self::Literal(value) => value.clone(),
+            Self::Text(text) => text.template.evaluate(jq, scope)?,
+            Self::List(items) => {
+                let evaluate = |(index, item): (usize, &Self)| {
+                    item.evaluate(jq, scope).map_err(|problem| below(&index.to_string(), problem))
+                };
+                items.iter().enumerate().map(evaluate).collect::<Result<_, _>>()?
+            }
+            Self::Object(entries) => {
+                let mut object = Map::new();
+                for (key, value) in entries {
+                    object.insert(key.clone(), value.evaluate(jq, scope).map_err(|problem| below(key, problem))?);
+                }
+                Value::Object(object)
+            }
+        })
+    }
+
+    /// How many expressions it has.
+    #[must_use]
+    pub fn expressions(&self) -> usize {
+        match self {
+            Self::Literal(_) => 0,
+            Self::Text(text) => text.template.expressions().count(),
+            Self::List(items) => items.iter().map(Self::expressions).sum(),
+            Self::Object(entries) => entries.iter().map(|(_, value)| value.expressions()).sum(),
+        }
+    }
+}
