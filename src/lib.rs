@@ -3,6 +3,8 @@
 
 #[cfg(feature = "wasm")]
 pub mod dispatch;
+#[cfg(feature = "wasm")]
+pub mod guest;
 pub mod process;
 pub mod run;
 pub mod scheduler;

@@ -1,0 +1,78 @@
+//! The versions of the contract, each behind one trait.
+//!
+//! The variants of the component model are closed: a case more is another type, and a component built against the older one no
+//! longer instantiates. So each version that was ever published keeps a binding of its own here, and a component picks it by the
+//! name of the interface that it exports.
+
+mod v0_1_0;
+
+use super::context::Context;
+use super::inspect::Misfit;
+use crate::process::{Command, Event, Payload, Problem, Status};
+use std::pin::Pin;
+use wasmtime::Store;
+use wasmtime::component::{Component, Instance, InstancePre, Linker};
+
+/// All versions, the newest first.
+pub(crate) const CONTRACTS: &[&dyn Contract] = &[&v0_1_0::V0_1_0];
+
+/// One version of the contract.
+pub(crate) trait Contract: Send + Sync {
+    /// The name of the interface that a guest exports.
+    fn interface(&self) -> &'static str;
+
+    /// The names of the interfaces that it offers.
+    fn imports(&self) -> &'static [&'static str];
+
+    /// Offers the version's imports.
+    fn link(&self, linker: &mut Linker<Context>) -> wasmtime::Result<()>;
+
+    /// Finds the exports of a component and checks their types, once.
+    ///
+    /// # Errors
+    /// Each export that is missing or has another type.
+    fn resolve(&self, pre: &InstancePre<Context>) -> Result<Box<dyn Exports>, Vec<Misfit>>;
+}
+
+/// The exports of one component: what a binding is made from.
+pub(crate) trait Exports: Send + Sync {
+    /// The functions of an instance.
+    fn bind(&self, store: &mut Store<Context>, instance: &Instance) -> wasmtime::Result<Box<dyn Binding>>;
+}
+
+/// What a call came to. The store comes back from it, whatever happened.
+pub(crate) struct Returned<T> {
+    pub(crate) store: Store<Context>,
+    pub(crate) result: wasmtime::Result<T>,
+}
+
+/// A call in flight. It owns the store, so that it can be kept from one slice to the next without borrowing from its keeper.
+pub(crate) type Call<T> = Pin<Box<dyn Future<Output = Returned<T>> + Send>>;
+
+/// What `step` returned, in the terms of the host.
+pub(crate) struct Outcome {
+    pub(crate) status: Status,
+    pub(crate) commands: Vec<Command>,
+}
+
+/// What a guest returned is not what the contract allows.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct Breach(#[from] pub(crate) Problem);
+
+/// The functions of one instance.
+pub(crate) trait Binding: Send + Sync {
+    /// Calls `init`.
+    fn init(&self, store: Store<Context>, entry: String, input: Payload) -> Call<Result<(), Problem>>;
+
+    /// Calls `step`.
+    fn step(&self, store: Store<Context>, events: Vec<Event>) -> Call<Outcome>;
+
+    /// Calls `close`.
+    fn close(&self, store: Store<Context>) -> Call<()>;
+}
+
+/// The contract whose interface a component exports.
+pub(crate) fn contract_of(component: &Component) -> Option<&'static dyn Contract> {
+    CONTRACTS.iter().copied().find(|contract| component.get_export_index(None, contract.interface()).is_some())
+}

@@ -1,0 +1,143 @@
+//! `wfhost:process@0.1.0`.
+
+mod imports;
+mod lift;
+mod lower;
+
+use super::{Binding, Breach, Call, Contract, Exports, Outcome, Returned};
+use crate::guest::context::Context;
+use crate::guest::inspect::Misfit;
+use crate::process::{Event, Payload, Problem};
+use wasmtime::Store;
+use wasmtime::component::{
+    ComponentExportIndex, ComponentNamedList, Instance, InstancePre, Lift, Linker, Lower, TypedFunc,
+    types::ComponentItem,
+};
+
+/// The version.
+pub(super) struct V0_1_0;
+
+const GUEST: &str = "wfhost:process/guest@0.1.0";
+
+type InitParams<'a> = (&'a str, lower::Payload<'a>);
+type InitResults = (Result<(), lift::Problem>,);
+type StepParams<'a> = (&'a [lower::Event<'a>],);
+type StepResults = (lift::Outcome,);
+
+impl Contract for V0_1_0 {
+    fn interface(&self) -> &'static str {
+        GUEST
+    }
+
+    fn imports(&self) -> &'static [&'static str] {
+        &[imports::HOST, imports::TYPES]
+    }
+
+    fn link(&self, linker: &mut Linker<Context>) -> wasmtime::Result<()> {
+        imports::link(linker)
+    }
+
+    fn resolve(&self, pre: &InstancePre<Context>) -> Result<Box<dyn Exports>, Vec<Misfit>> {
+        let component = pre.component();
+        let Some(guest) = component.get_export_index(None, GUEST) else {
+            return Err(vec![Misfit::export_missing(GUEST, "")]);
+        };
+        let mut misfits = Vec::new();
+        let init = function::<InitParams<'_>, InitResults>(pre, &guest, "init", &mut misfits);
+        let step = function::<StepParams<'_>, StepResults>(pre, &guest, "step", &mut misfits);
+        let close = function::<(), ()>(pre, &guest, "close", &mut misfits);
+        match (init, step, close) {
+            (Some(init), Some(step), Some(close)) => Ok(Box::new(Indices { init, step, close })),
+            _ => Err(misfits),
+        }
+    }
+}
+
+/// Finds a function of the guest's interface and checks its type.
+fn function<Params, Results>(
+    pre: &InstancePre<Context>,
+    guest: &ComponentExportIndex,
+    name: &str,
+    misfits: &mut Vec<Misfit>,
+) -> Option<ComponentExportIndex>
+where
+    Params: ComponentNamedList + Lower,
+    Results: ComponentNamedList + Lift,
+{
+    let Some((item, index)) = pre.component().get_export(Some(guest), name) else {
+        misfits.push(Misfit::export_missing(GUEST, name));
+        return None;
+    };
+    let checked = match item {
+        ComponentItem::ComponentFunc(function) => function.typecheck::<Params, Results>(&pre.instance_type()),
+        _ => Err(wasmtime::format_err!("it is not a function")),
+    };
+    match checked {
+        Ok(()) => Some(index),
+        Err(error) => {
+            misfits.push(Misfit::export_type(GUEST, name, &error));
+            None
+        }
+    }
+}
+
+struct Indices {
+    init: ComponentExportIndex,
+    step: ComponentExportIndex,
+    close: ComponentExportIndex,
+}
+
+impl Exports for Indices {
+    fn bind(&self, store: &mut Store<Context>, instance: &Instance) -> wasmtime::Result<Box<dyn Binding>> {
+        Ok(Box::new(Functions {
+            init: instance.get_typed_func(&mut *store, self.init)?,
+            step: instance.get_typed_func(&mut *store, self.step)?,
+            close: instance.get_typed_func(&mut *store, self.close)?,
+        }))
+    }
+}
+
+struct Functions {
+    init: TypedFunc<InitParams<'static>, InitResults>,
+    step: TypedFunc<StepParams<'static>, StepResults>,
+    close: TypedFunc<(), ()>,
+}
+
+impl Binding for Functions {
+    fn init(&self, mut store: Store<Context>, entry: String, input: Payload) -> Call<Result<(), Problem>> {
+        let function = self.init;
+        Box::pin(async move {
+            let result = function.call_async(&mut store, (&entry, lower::payload(&input))).await;
+            let result = result.and_then(|(answer,)| match answer {
+                Ok(()) => Ok(Ok(())),
+                Err(problem) => {
+                    let limits = store.data().limits();
+                    Ok(Err(lift::Reader::new(limits).problem(problem).map_err(Breach)?))
+                }
+            });
+            Returned { store, result }
+        })
+    }
+
+    fn step(&self, mut store: Store<Context>, events: Vec<Event>) -> Call<Outcome> {
+        let function = self.step;
+        Box::pin(async move {
+            let lowered: Vec<_> = events.iter().map(lower::event).collect();
+            let result = function.call_async(&mut store, (&lowered,)).await;
+            let result = result.and_then(|(outcome,)| {
+                let limits = store.data().limits();
+                Ok(lift::Reader::new(limits).outcome(outcome).map_err(Breach)?)
+            });
+            drop(lowered);
+            Returned { store, result }
+        })
+    }
+
+    fn close(&self, mut store: Store<Context>) -> Call<()> {
+        let function = self.close;
+        Box::pin(async move {
+            let result = function.call_async(&mut store, ()).await;
+            Returned { store, result }
+        })
+    }
+}

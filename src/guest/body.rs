@@ -1,0 +1,205 @@
+//! One guest, as a run sees it.
+
+use super::binding::{Binding, Call, Outcome, Returned};
+use super::component::Loaded;
+use super::context::Context;
+use super::death::{Phase, classify};
+use super::metering::{CLOSE_FUEL, FuelMeter, INSTANTIATE_FUEL};
+use crate::process::{Birth, Body, Death, Event, Micros, Output, Problem, Progress, Status};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use wasmtime::Store;
+
+/// A guest.
+pub(crate) struct Guest {
+    loaded: Arc<Loaded>,
+    birth: Arc<Birth>,
+    fuel: FuelMeter,
+    now: Micros,
+    events: Vec<Event>,
+    state: State,
+}
+
+enum State {
+    /// Nothing has been executed.
+    Fresh,
+    /// Between two steps.
+    Live(Live),
+    /// In a step.
+    Running(Running),
+    /// Dead, closed, or in the middle of a transition that panicked.
+    Dead,
+}
+
+/// An instance between two steps.
+struct Live {
+    store: Store<Context>,
+    binding: Box<dyn Binding>,
+}
+
+/// A step in flight.
+struct Running {
+    step: Step,
+    /// What the step may use.
+    budget: u64,
+}
+
+enum Step {
+    /// The first: it instantiates and calls `init` before.
+    First(Pin<Box<dyn Future<Output = Begun> + Send>>),
+    /// Any other.
+    Next(Call<Outcome>, Box<dyn Binding>),
+}
+
+/// What the first step came to.
+struct Begun {
+    store: Store<Context>,
+    binding: Option<Box<dyn Binding>>,
+    phase: Phase,
+    result: wasmtime::Result<Result<Outcome, Problem>>,
+}
+
+/// A step that has ended, one way or the other.
+struct Ended {
+    store: Store<Context>,
+    binding: Option<Box<dyn Binding>>,
+    phase: Phase,
+    result: wasmtime::Result<Outcome>,
+}
+
+impl Guest {
+    pub(crate) fn new(loaded: Arc<Loaded>, birth: Birth) -> Self {
+        Self {
+            loaded,
+            birth: Arc::new(birth),
+            fuel: FuelMeter::default(),
+            now: Micros(0),
+            events: Vec::new(),
+            state: State::Fresh,
+        }
+    }
+
+    /// Starts the step that was begun, or goes on with the one in flight.
+    fn running(&mut self) -> Option<Running> {
+        let budget = self.fuel.budget(&self.birth.limits);
+        let events = std::mem::take(&mut self.events);
+        let step = match std::mem::replace(&mut self.state, State::Dead) {
+            State::Fresh => {
+                let store = self.loaded.store(&self.birth);
+                Step::First(Box::pin(first(Arc::clone(&self.loaded), store, self.now, budget, events)))
+            }
+            State::Live(Live { mut store, binding }) => {
+                prepare(&mut store, self.now, budget);
+                Step::Next(binding.step(store, events), binding)
+            }
+            State::Running(running) => return Some(running),
+            State::Dead => return None,
+        };
+        Some(Running { step, budget })
+    }
+
+    /// The step has ended: counts it, and keeps the instance for the next.
+    fn end(&mut self, ended: Ended, budget: u64, output: &mut Output) -> Progress {
+        let Ended { mut store, binding, phase, result } = ended;
+        store.data_mut().take_log(output);
+        if phase == Phase::Step {
+            output.fuel = budget.saturating_sub(store.get_fuel().unwrap_or(0));
+            self.fuel.charge(output.fuel);
+        }
+        match result {
+            Ok(Outcome { status, mut commands }) => {
+                if let Some(last) = commands.last() {
+                    store.data_mut().tag_used(last.tag);
+                }
+                output.commands.append(&mut commands);
+                if let Some(binding) = binding {
+                    self.state = State::Live(Live { store, binding });
+                }
+                Progress::Stepped(status)
+            }
+            Err(error) => Progress::Died(classify(&error, store.data(), phase)),
+        }
+    }
+}
+
+impl Body for Guest {
+    fn begin(&mut self, now: Micros, events: &mut Vec<Event>) {
+        self.now = now;
+        self.events.append(events);
+    }
+
+    fn poll(&mut self, output: &mut Output) -> Progress {
+        let Some(mut running) = self.running() else {
+            return Progress::Died(Death::Host(Problem::new(
+                crate::process::problem::kind::HOST_FAULT,
+                "A process was stepped after its end",
+            )));
+        };
+        let ended = match &mut running.step {
+            Step::First(begun) => poll_once(begun.as_mut()).map(|begun| {
+                let Begun { store, binding, phase, result } = begun;
+                let refused = |problem| Outcome { status: Status::Failed(Box::new(problem)), commands: Vec::new() };
+                Ended { store, binding, phase, result: result.map(|result| result.unwrap_or_else(refused)) }
+            }),
+            Step::Next(call, _) => poll_once(call.as_mut()).map(|Returned { store, result }| Ended {
+                store,
+                binding: None,
+                phase: Phase::Step,
+                result,
+            }),
+        };
+        let Poll::Ready(mut ended) = ended else {
+            self.state = State::Running(running);
+            return Progress::Preempted;
+        };
+        if let Step::Next(_, binding) = running.step {
+            ended.binding = Some(binding);
+        }
+        self.end(ended, running.budget, output)
+    }
+
+    fn close(&mut self) {
+        let State::Live(Live { mut store, binding }) = std::mem::replace(&mut self.state, State::Dead) else {
+            return;
+        };
+        prepare(&mut store, self.now, CLOSE_FUEL);
+        let mut call = binding.close(store);
+        // Its fuel bounds it to a few slices.
+        while poll_once(call.as_mut()).is_pending() {}
+    }
+}
+
+/// Instantiates, calls `init`, and steps.
+async fn first(loaded: Arc<Loaded>, mut store: Store<Context>, now: Micros, budget: u64, events: Vec<Event>) -> Begun {
+    prepare(&mut store, now, INSTANTIATE_FUEL);
+    let binding = match loaded.instantiate(&mut store).await {
+        Ok(binding) => binding,
+        Err(error) => return Begun { store, binding: None, phase: Phase::Instantiation, result: Err(error) },
+    };
+    prepare(&mut store, now, budget);
+    let birth = store.data().birth();
+    let (entry, input) = (birth.entry.to_string(), birth.input.clone());
+    let Returned { store, result } = binding.init(store, entry, input).await;
+    match result {
+        Ok(Ok(())) => {}
+        Ok(Err(problem)) => {
+            return Begun { store, binding: Some(binding), phase: Phase::Step, result: Ok(Err(problem)) };
+        }
+        Err(error) => return Begun { store, binding: None, phase: Phase::Step, result: Err(error) },
+    }
+    let Returned { store, result } = binding.step(store, events).await;
+    Begun { store, binding: Some(binding), phase: Phase::Step, result: result.map(Ok) }
+}
+
+/// Sets what the coming calls see and may use.
+fn prepare(store: &mut Store<Context>, now: Micros, fuel: u64) {
+    store.data_mut().begin_step(now);
+    store.set_fuel(fuel).expect("invariant: engines of guests count fuel");
+}
+
+/// Polls for one slice. The waker does nothing: a step is pending only because its slice is used up (I1), so whoever polls it
+/// knows that it is ready to go on.
+fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut std::task::Context::from_waker(Waker::noop()))
+}

@@ -1,0 +1,147 @@
+//! Compiled code on disk, so that a second start does not compile.
+//!
+//! The files hold native code, and whoever can write them owns every process that loads them. So the folder is made with mode
+//! 0700, and it is not used at all where it belongs to somebody else, or where others could write it or replace one of its
+//! parents. A checksum in each file finds what a disk or a crash has damaged; it is no defence against a person.
+//!
+//! A file is named by everything that shapes it: the engine's own fingerprint (wasmtime's version, target, settings), the bytes
+//! of the component, and the format below. It is written beside its place and renamed, so a reader sees all of it or nothing.
+
+mod folder;
+#[allow(unsafe_code)]
+mod load;
+
+use super::problem::LoadError;
+use blake3::Hash;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+/// The first bytes of a file: a change of the layout is another name.
+const MAGIC: &[u8; 8] = b"wfcode01";
+
+/// Keeps compiled code, or nothing where it has no folder that is safe to use.
+pub struct CodeCache {
+    folder: Result<folder::Folder, String>,
+    /// Written and read by whoever loads; figures only, ordered with nothing.
+    hits: AtomicU64,
+    misses: AtomicU64,
+    damaged: AtomicU64,
+}
+
+/// What became of the loads of a cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CacheUse {
+    /// Loads that found compiled code.
+    pub hits: u64,
+    /// Loads that compiled.
+    pub misses: u64,
+    /// Files whose checksum was wrong, or that the engine refused. They were compiled anew.
+    pub damaged: u64,
+}
+
+impl CodeCache {
+    /// A cache in that folder, which is made where it is missing. `None`: nothing is kept.
+    pub fn new(dir: Option<PathBuf>, bytes_max: u64) -> Self {
+        let folder = match dir {
+            Some(dir) => folder::Folder::open(dir, bytes_max).map_err(|error| error.to_string()),
+            None => Err("none is configured".into()),
+        };
+        Self { folder, hits: AtomicU64::new(0), misses: AtomicU64::new(0), damaged: AtomicU64::new(0) }
+    }
+
+    /// `$WFHOST_CACHE`, or `wfhost` in `$XDG_CACHE_HOME` or `~/.cache`. None where the first is empty or there is no home.
+    pub fn default_dir() -> Option<PathBuf> {
+        if let Some(dir) = std::env::var_os("WFHOST_CACHE") {
+            return (!dir.is_empty()).then(|| PathBuf::from(dir));
+        }
+        let absolute = |dir: PathBuf| dir.is_absolute().then_some(dir);
+        let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute);
+        let base = base.or_else(|| std::env::home_dir().and_then(absolute).map(|home| home.join(".cache")))?;
+        Some(base.join("wfhost"))
+    }
+
+    /// The folder, or why nothing is kept.
+    ///
+    /// # Errors
+    /// The reason, for people.
+    pub fn dir(&self) -> Result<&std::path::Path, &str> {
+        self.folder.as_ref().map(folder::Folder::path).map_err(String::as_str)
+    }
+
+    /// Bytes that the kept code takes.
+    pub fn bytes(&self) -> u64 {
+        self.folder.as_ref().map_or(0, folder::Folder::bytes)
+    }
+
+    /// What became of the loads so far.
+    pub fn usage(&self) -> CacheUse {
+        CacheUse {
+            hits: self.hits.load(Relaxed),
+            misses: self.misses.load(Relaxed),
+            damaged: self.damaged.load(Relaxed),
+        }
+    }
+
+    /// The component of these bytes, compiled for that engine, and a note that is kept beside it. `note` is made only when there
+    /// is nothing kept, and before the compiler runs: so it is the place for checks that are to guard the compiler.
+    ///
+    /// # Errors
+    /// What `note` says, or what the compiler says. A cache that cannot be read or written is no error.
+    pub fn load_or_compile(
+        &self,
+        engine: &Engine,
+        bytes: &[u8],
+        digest: &Hash,
+        note: impl FnOnce() -> Result<Vec<u8>, LoadError>,
+    ) -> Result<(Component, Vec<u8>), LoadError> {
+        let name = self.folder.is_ok().then(|| file_name(engine, digest));
+        if let (Ok(folder), Some(name)) = (&self.folder, &name) {
+            match folder.read(name).map(|file| load::component(engine, &file)) {
+                Some(Ok(loaded)) => {
+                    self.hits.fetch_add(1, Relaxed);
+                    return Ok(loaded);
+                }
+                Some(Err(_)) => {
+                    self.damaged.fetch_add(1, Relaxed);
+                }
+                None => {}
+            }
+        }
+        self.misses.fetch_add(1, Relaxed);
+        let note = note()?;
+        let compile_error = |error: wasmtime::Error| LoadError::Compile(format!("{error:#}"));
+        let (Ok(folder), Some(name)) = (&self.folder, name) else {
+            return Ok((Component::from_binary(engine, bytes).map_err(compile_error)?, note));
+        };
+        let component = Component::from_binary(engine, bytes).map_err(compile_error)?;
+        // What cannot be written is compiled again next time.
+        if let Ok(code) = component.serialize() {
+            folder.write(&name, &load::file(&note, &code));
+        }
+        Ok((component, note))
+    }
+}
+
+/// The name of a component's file.
+fn file_name(engine: &Engine, digest: &Hash) -> String {
+    struct Fingerprint(blake3::Hasher);
+    impl std::hash::Hasher for Fingerprint {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+        fn finish(&self) -> u64 {
+            0
+        }
+    }
+    let mut fingerprint = Fingerprint(blake3::Hasher::new());
+    std::hash::Hash::hash(&engine.precompile_compatibility_hash(), &mut fingerprint);
+    let mut name = fingerprint.0;
+    name.update(MAGIC);
+    name.update(digest.as_bytes());
+    format!("{}.wfcode", name.finalize().to_hex())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! A folder that only this user can write, with a bound on its size.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// How old a file's time may be before a use of it counts as news: so most loads write nothing. Arbitrary.
+const TOUCH_AFTER: Duration = Duration::from_hours(24);
+
+/// What is left of a write that a crash has cut short is removed after so long. Arbitrary.
+const TEMPORARY_AGE_MAX: Duration = Duration::from_hours(1);
+
+pub(super) struct Folder {
+    path: PathBuf,
+    bytes_max: u64,
+}
+
+impl Folder {
+    /// Opens the folder, and makes it where it is missing.
+    pub(super) fn open(path: PathBuf, bytes_max: u64) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        // Links in the way are resolved once: what is checked is what is used.
+        let path = path.canonicalize()?;
+        let folder = Self { path, bytes_max };
+        folder.check()?;
+        Ok(folder)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Refuses a folder that somebody else owns or could write, or could replace through one of its parents.
+    fn check(&self) -> io::Result<()> {
+        let me = self.my_user()?;
+        let refuse = |path: &Path, why: &str| Err(io::Error::other(format!("{} {why}", path.display())));
+        for (depth, path) in self.path.ancestors().enumerate() {
+            let metadata = fs::symlink_metadata(path)?;
+            let writable_by_others = metadata.mode() & 0o022 != 0;
+            let sticky = metadata.mode() & 0o1000 != 0;
+            if depth == 0 {
+                if metadata.uid() != me {
+                    return refuse(path, "belongs to another user");
+                }
+                if writable_by_others {
+                    return refuse(path, "can be written by others");
+                }
+            } else if metadata.uid() != me && metadata.uid() != 0 {
+                return refuse(path, "belongs to another user, who could replace the folder in it");
+            } else if writable_by_others && !sticky {
+                return refuse(path, "can be written by others, who could replace the folder in it");
+            }
+        }
+        Ok(())
+    }
+
+    /// The user whom files belong to that this process makes.
+    fn my_user(&self) -> io::Result<u32> {
+        let path = self.temporary();
+        let file = create(&path)?;
+        let user = file.metadata().map(|metadata| metadata.uid());
+        fs::remove_file(&path)?;
+        user
+    }
+
+    /// The bytes of a file, if it is there.
+    pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
+        let path = self.path.join(name);
+        let bytes = fs::read(&path).ok()?;
+        touch(&path);
+        Some(bytes)
+    }
+
+    /// Puts a file into its place, whole, and makes room for it. What fails is not kept.
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) {
+        if bytes.len() as u64 > self.bytes_max {
+            return;
+        }
+        let temporary = self.temporary();
+        let written = create(&temporary).and_then(|mut file| file.write_all(bytes));
+        if written.and_then(|()| fs::rename(&temporary, self.path.join(name))).is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        self.shrink(name);
+    }
+
+    /// Bytes of all files.
+    pub(super) fn bytes(&self) -> u64 {
+        self.files().iter().map(|file| file.bytes).sum()
+    }
+
+    /// Removes the files that were used longest ago until the rest is within the bound.
+    fn shrink(&self, keep: &str) {
+        let now = SystemTime::now();
+        let mut files = self.files();
+        files.sort_by_key(|file| file.modified);
+        let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
+        for file in files {
+            let abandoned =
+                file.is_temporary && now.duration_since(file.modified).is_ok_and(|age| age > TEMPORARY_AGE_MAX);
+            let excess = bytes > self.bytes_max && !file.is_temporary && !file.path.ends_with(keep);
+            if (abandoned || excess) && fs::remove_file(&file.path).is_ok() {
+                bytes -= file.bytes;
+            }
+        }
+    }
+
+    fn files(&self) -> Vec<Entry> {
+        let Ok(entries) = fs::read_dir(&self.path) else { return Vec::new() };
+        entries.filter_map(Result::ok).filter_map(|entry| Entry::of(&entry)).collect()
+    }
+
+    fn temporary(&self) -> PathBuf {
+        use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+        // Only the number's uniqueness matters.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        self.path.join(format!("{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Relaxed)))
+    }
+}
+
+struct Entry {
+    path: PathBuf,
+    bytes: u64,
+    modified: SystemTime,
+    is_temporary: bool,
+}
+
+impl Entry {
+    /// One of our files; others are left alone.
+    fn of(entry: &fs::DirEntry) -> Option<Self> {
+        let path = entry.path();
+        let extension = path.extension()?;
+        let is_temporary = extension == "tmp";
+        if !is_temporary && extension != "wfcode" {
+            return None;
+        }
+        let metadata = entry.metadata().ok()?;
+        Some(Self { bytes: metadata.len(), modified: metadata.modified().ok()?, is_temporary, path })
+    }
+}
+
+/// Notes that a file was used.
+fn touch(path: &Path) {
+    let now = SystemTime::now();
+    let old = |modified: SystemTime| now.duration_since(modified).is_ok_and(|age| age > TOUCH_AFTER);
+    let Ok(file) = File::options().append(true).open(path) else { return };
+    if file.metadata().and_then(|metadata| metadata.modified()).is_ok_and(old) {
+        // A time that cannot be set makes the file a little older than it is.
+        let _ = file.set_modified(now);
+    }
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    // What a process of the same number left behind is of no use to anybody.
+    let _ = fs::remove_file(path);
+    File::options().write(true).create_new(true).mode(0o600).open(path)
+}

@@ -1,0 +1,108 @@
+//! How a guest dies: from an error of the engine to a problem that people understand.
+
+use super::binding::Breach;
+use super::context::Context;
+use super::metering::HostMemoryFault;
+use super::wasi::BlockingCall;
+use crate::process::{Death, Problem, ProblemClass, problem::kind};
+use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
+
+/// Where a guest was when it died.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Its modules were being instantiated.
+    Instantiation,
+    /// In `init`, or in `step`.
+    Step,
+}
+
+/// The text by which wasmtime says that a guest handed over more than it may: the error's type is private.
+const HOSTCALL_FUEL_TEXT: &str = "fuel allocated for hostcalls has been exhausted";
+
+/// Makes a death of an error.
+pub(crate) fn classify(error: &wasmtime::Error, context: &Context, phase: Phase) -> Death {
+    if let Some(breach) = error.downcast_ref::<Breach>() {
+        return Death::Guest(breach.0.clone());
+    }
+    if let Some(call) = error.downcast_ref::<BlockingCall>() {
+        return Death::Guest(
+            Problem::new(kind::BLOCKING_CALL, "The guest made a call that would wait").with_detail(call.to_string()),
+        );
+    }
+    if let Some(fault) = error.downcast_ref::<HostMemoryFault>() {
+        return Death::Host(host_fault(fault.to_string()));
+    }
+    if let Some(limit) = error.downcast_ref::<PoolConcurrencyLimitError>() {
+        return Death::Host(
+            Problem::new(kind::NO_CAPACITY, "No instance slot is free")
+                .with_class(ProblemClass::Retryable)
+                .with_detail(limit.to_string()),
+        );
+    }
+    if error.is::<std::io::Error>() {
+        return Death::Host(host_fault(format!("{error:#}")));
+    }
+    Death::Guest(of_guest(error, context, phase))
+}
+
+/// The problem of whatever the guest itself brought about.
+fn of_guest(error: &wasmtime::Error, context: &Context, phase: Phase) -> Problem {
+    let trap = error.downcast_ref::<Trap>().copied();
+    let detail = detail(error, trap, phase);
+    let problem = match trap {
+        Some(Trap::OutOfFuel) => Problem::new(kind::FUEL_EXHAUSTED, "The guest used up its fuel"),
+        Some(Trap::StackOverflow) => Problem::new(kind::STACK_EXHAUSTED, "The guest's stack overflowed"),
+        // What a program does when an allocation fails is nearly always to trap, and the trap says nothing of the reason.
+        Some(_) if context.limiter.refused() => memory_exhausted(),
+        Some(_) => Problem::new(kind::TRAP, "The guest trapped"),
+        None if context.limiter.refused() => memory_exhausted(),
+        None if error.root_cause().to_string().contains(HOSTCALL_FUEL_TEXT) => {
+            Problem::new(kind::TOO_LARGE, "The guest gave more than a step may give")
+        }
+        None => Problem::new(kind::TRAP, "The guest broke the rules of the component model"),
+    };
+    problem.with_detail(detail)
+}
+
+fn memory_exhausted() -> Problem {
+    Problem::new(kind::MEMORY_EXHAUSTED, "The guest needs more memory than it may have")
+}
+
+fn host_fault(detail: String) -> Problem {
+    Problem::new(kind::HOST_FAULT, "The host could not run the guest")
+        .with_class(ProblemClass::Retryable)
+        .with_detail(detail)
+}
+
+/// What happened, and in which functions, the innermost first.
+fn detail(error: &wasmtime::Error, trap: Option<Trap>, phase: Phase) -> String {
+    let mut detail = trap.map_or_else(|| error.root_cause().to_string(), |trap| trap.to_string());
+    if phase == Phase::Instantiation {
+        detail.push_str(", during instantiation");
+    }
+    if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
+        let names: Vec<_> = backtrace.frames().iter().filter_map(|frame| frame.func_name()).map(demangle).collect();
+        if !names.is_empty() {
+            detail.push_str(", in ");
+            detail.push_str(&names.join(" < "));
+        }
+    }
+    truncate(&mut detail);
+    detail
+}
+
+/// Names come from the guest's name section, so both their length and their characters are the guest's. Arbitrary.
+const NAME_CHARS_MAX: usize = 200;
+const DETAIL_BYTES_MAX: usize = 2_000;
+
+fn demangle(name: &str) -> String {
+    format!("{:#}", rustc_demangle::demangle(name)).chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect()
+}
+
+fn truncate(text: &mut String) {
+    if text.len() > DETAIL_BYTES_MAX {
+        let end = (0..=DETAIL_BYTES_MAX).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+}

@@ -1,0 +1,217 @@
+//! The engine: one wasmtime configuration, its pool, its linker and its cache of compiled code.
+
+use super::binding;
+use super::cache::CodeCache;
+use super::context::Context;
+use super::metering::TABLE_ELEMENTS_MAX;
+use super::problem::EngineError;
+use super::{sizing, wasi};
+use crate::process::Permit;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use wasmtime::component::Linker;
+use wasmtime::{Config, Engine, InstanceAllocationStrategy, OperatorCost, PoolingAllocationConfig};
+
+/// How linear memories are laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// 4 GiB of addresses for each memory, so that no access needs a bounds check.
+    #[default]
+    Fast,
+    /// 64 MiB of addresses for each memory, and explicit bounds checks: for little address space.
+    Dense,
+}
+
+impl Profile {
+    /// The largest that a memory of the profile can be, in bytes.
+    pub fn memory_bytes_max(self) -> u64 {
+        match self {
+            Self::Fast => 4 << 30,
+            Self::Dense => 64 << 20,
+        }
+    }
+}
+
+/// What an engine is made from. The defaults are what a service wants; `slots` is best lowered for a short run, since each slot
+/// costs an mprotect at the start.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// How linear memories are laid out.
+    pub profile: Profile,
+    /// Guests that can be live at one time; `None` computes it from the kernel's limits.
+    pub slots: Option<u32>,
+    /// Fuel of one slice; about one unit an instruction.
+    pub slice_fuel: u64,
+    /// Where compiled code is kept; `None` keeps none.
+    pub cache_dir: Option<PathBuf>,
+    /// Bytes that the kept code may take before the oldest goes.
+    pub cache_bytes_max: u64,
+    /// Whether guests may be written out of the pool; off, [`Body::evict`](crate::process::Body::evict) refuses.
+    pub snapshots: bool,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            profile: Profile::Fast,
+            slots: None,
+            slice_fuel: SLICE_FUEL,
+            cache_dir: CodeCache::default_dir(),
+            cache_bytes_max: CACHE_BYTES_MAX,
+            snapshots: true,
+        }
+    }
+}
+
+/// Arbitrary: about a millisecond, so that a turn of a hog is short against what people notice and long against a fiber switch.
+const SLICE_FUEL: u64 = 1_000_000;
+
+/// Arbitrary: about 25 compiled JavaScript guests.
+const CACHE_BYTES_MAX: u64 = 1 << 30;
+
+/// The stack of a fiber: wasm takes at most the first of the two, the rest is the host functions' that it calls.
+/// The first is what JavaScript and Python guests were seen to recurse a thousand calls deep in.
+const WASM_STACK_BYTES_MAX: usize = 128 << 10;
+const FIBER_STACK_BYTES: usize = 256 << 10;
+
+/// What one guest may take of the pool. A Python guest has 39 core instances and 38 tables.
+const TABLES_PER_GUEST_MAX: u32 = 128;
+const MEMORIES_PER_GUEST_MAX: u32 = 8;
+const CORE_INSTANCES_PER_GUEST_MAX: u32 = 128;
+
+/// The structures that wasmtime keeps beside an instance, which grow with its functions and types.
+const INSTANCE_BYTES_MAX: usize = 4 << 20;
+
+/// Fuel of each 64 KiB page that `memory.grow` asks for: about what the page faults cost.
+const MEMORY_GROW_FUEL_PER_PAGE: u8 = 255;
+
+/// Functions of a trap's backtrace.
+const BACKTRACE_FRAMES_MAX: usize = 16;
+
+/// Runs guests.
+pub struct GuestEngine {
+    engine: Engine,
+    options: EngineOptions,
+    slots: u32,
+    cache: CodeCache,
+    linker: Linker<Context>,
+    /// The same code without the pool, for throw-away instances: `describe`, and the probes of snapshots.
+    #[allow(dead_code)]
+    sandbox: OnceLock<(Engine, Linker<Context>)>,
+}
+
+#[allow(dead_code)]
+impl GuestEngine {
+    /// An engine. Where the kernel does not give what its pool needs, the pool is halved until it does; [`Self::slots`] says what
+    /// came of it.
+    ///
+    /// # Errors
+    /// Where not even one slot can be had, or the configuration does not fit this machine.
+    pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
+        let mut slots = options.slots.unwrap_or_else(|| sizing::slots(sizing::map_count_max())).max(1);
+        let engine = loop {
+            match Engine::new(config(&options).allocation_strategy(pool(&options, slots))) {
+                Ok(engine) => break engine,
+                Err(_) if slots > 1 => slots /= 2,
+                Err(e) => return Err(EngineError::Wasmtime(e)),
+            }
+        };
+        let linker = linker(&engine)?;
+        let cache = CodeCache::new(options.cache_dir.clone(), options.cache_bytes_max);
+        Ok(Self { engine, options, slots, cache, linker, sandbox: OnceLock::new() })
+    }
+
+    /// Guests that can be live at one time.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// What the pool offers: the capacity that permits are counted against.
+    pub fn capacity(&self) -> Permit {
+        sizing::capacity(self.slots)
+    }
+
+    /// What it was made from.
+    pub fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    /// Where compiled code is kept, and what became of it.
+    pub fn cache(&self) -> &CodeCache {
+        &self.cache
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn linker(&self) -> &Linker<Context> {
+        &self.linker
+    }
+
+    /// The engine of throw-away instances. It runs the same compiled code, on demand, and collects core dumps.
+    pub(crate) fn sandbox(&self) -> Result<&(Engine, Linker<Context>), EngineError> {
+        if let Some(sandbox) = self.sandbox.get() {
+            return Ok(sandbox);
+        }
+        let engine = Engine::new(config(&self.options).coredump_on_trap(true)).map_err(EngineError::Wasmtime)?;
+        let linker = linker(&engine)?;
+        // Of two that race, the second is dropped.
+        Ok(self.sandbox.get_or_init(|| (engine, linker)))
+    }
+}
+
+/// What shapes compiled code, the same for every engine of a profile: so one compiled file serves them all.
+fn config(options: &EngineOptions) -> Config {
+    let mut config = Config::new();
+    let mut cost = OperatorCost::new();
+    cost.variable.memory_grow_per_page = MEMORY_GROW_FUEL_PER_PAGE;
+    config
+        .consume_fuel(true)
+        .operator_cost(cost)
+        .cranelift_nan_canonicalization(true)
+        .relaxed_simd_deterministic(true)
+        .wasm_memory64(false)
+        .max_wasm_stack(WASM_STACK_BYTES_MAX)
+        .async_stack_size(FIBER_STACK_BYTES)
+        .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(BACKTRACE_FRAMES_MAX))
+        // Names of functions are enough for a guest's backtrace; offsets would cost half the size again of compiled code.
+        .generate_address_map(false)
+        .native_unwind_info(false);
+    match options.profile {
+        Profile::Fast => {}
+        Profile::Dense => {
+            config.memory_reservation(options.profile.memory_bytes_max()).memory_guard_size(64 << 10);
+        }
+    }
+    config
+}
+
+fn pool(options: &EngineOptions, slots: u32) -> InstanceAllocationStrategy {
+    let capacity = sizing::capacity(slots);
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(capacity.instances)
+        .total_core_instances(capacity.core_instances)
+        .total_memories(capacity.memories)
+        .total_tables(capacity.tables)
+        .total_stacks(slots)
+        .max_memory_size(usize::try_from(options.profile.memory_bytes_max()).unwrap_or(usize::MAX))
+        .table_elements(TABLE_ELEMENTS_MAX)
+        .max_core_instance_size(INSTANCE_BYTES_MAX)
+        .max_component_instance_size(INSTANCE_BYTES_MAX)
+        .max_core_instances_per_component(CORE_INSTANCES_PER_GUEST_MAX)
+        .max_memories_per_component(MEMORIES_PER_GUEST_MAX)
+        .max_tables_per_component(TABLES_PER_GUEST_MAX);
+    InstanceAllocationStrategy::Pooling(pool)
+}
+
+/// Everything that is offered to guests, by name.
+fn linker(engine: &Engine) -> Result<Linker<Context>, EngineError> {
+    let mut linker = Linker::new(engine);
+    for contract in binding::CONTRACTS {
+        contract.link(&mut linker).map_err(EngineError::Wasmtime)?;
+    }
+    wasi::link(&mut linker).map_err(EngineError::Wasmtime)?;
+    Ok(linker)
+}

@@ -1,0 +1,156 @@
+//! What a guest may use: fuel of a step and in all, memories and tables, log.
+
+use crate::process::Limits;
+use std::sync::Arc;
+use wasmtime::ResourceLimiter;
+
+/// Fuel for instantiation. Start functions are hostile, so it is bounded; it is charged to nobody. Arbitrary: a tenth of a second.
+pub(crate) const INSTANTIATE_FUEL: u64 = 100_000_000;
+
+/// Fuel for `close`. Arbitrary: a millisecond.
+pub(crate) const CLOSE_FUEL: u64 = 1_000_000;
+
+/// Elements of one table: twice what the largest Python guest needs. It shapes the pool.
+pub(crate) const TABLE_ELEMENTS_MAX: usize = 20_000;
+
+/// Fuel of a process over all its steps.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FuelMeter {
+    used: u64,
+}
+
+impl FuelMeter {
+    /// What the next step may use.
+    pub(crate) fn budget(self, limits: &Limits) -> u64 {
+        limits.fuel_per_step.min(limits.fuel_total.saturating_sub(self.used))
+    }
+
+    /// Counts what a step has used.
+    pub(crate) fn charge(&mut self, fuel: u64) {
+        self.used = self.used.saturating_add(fuel);
+    }
+}
+
+/// Counts memories and tables against the limits of a process.
+///
+/// Two ways of not getting memory are kept apart. What the declared limit, the profile, or the memory's own type forbids, the guest
+/// sees: its `memory.grow` gives -1. What the host cannot give ends the step as a host fault, for the guest would otherwise
+/// behave in another way when it is run again.
+pub(crate) struct Limiter {
+    limits: Arc<Limits>,
+    /// The largest that one memory can be in the engine's profile.
+    memory_bytes_max: u64,
+    memory_bytes: u64,
+    table_elements: u64,
+    /// The growth that was permitted last. Where the engine fails at it, it says so before it asks for another.
+    pending: Pending,
+    /// A growth was refused in this step: what a trap after it is likely to be about.
+    refused: bool,
+}
+
+/// Whether something may grow: what is used of what, and how large it may be on its own.
+#[derive(Clone, Copy)]
+struct Budget {
+    used: u64,
+    limit: u64,
+    item_max: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Pending {
+    added: u64,
+    beyond_type: bool,
+}
+
+/// The host could not give memory that the guest may have.
+#[derive(Debug, thiserror::Error)]
+#[error("the host cannot give the memory that the guest may have: {0}")]
+pub(crate) struct HostMemoryFault(String);
+
+#[allow(dead_code)]
+impl Limiter {
+    pub(crate) fn new(limits: Arc<Limits>, memory_bytes_max: u64) -> Self {
+        Self {
+            limits,
+            memory_bytes_max,
+            memory_bytes: 0,
+            table_elements: 0,
+            pending: Pending::default(),
+            refused: false,
+        }
+    }
+
+    /// Bytes of all memories.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    /// Forgets what was refused in an earlier step.
+    pub(crate) fn begin_step(&mut self) {
+        self.refused = false;
+    }
+
+    /// Whether a growth was refused in this step.
+    pub(crate) fn refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Permits a growth, and says by how much; or refuses it.
+    fn growing(&mut self, budget: Budget, current: usize, desired: usize, maximum: Option<usize>) -> Option<u64> {
+        let added = (desired as u64).saturating_sub(current as u64);
+        if budget.used.saturating_add(added) > budget.limit || desired as u64 > budget.item_max {
+            self.refused = true;
+            return None;
+        }
+        self.pending = Pending { added, beyond_type: maximum.is_some_and(|maximum| desired > maximum) };
+        Some(added)
+    }
+
+    /// The engine failed at the growth that was permitted last: gives what was counted for it.
+    fn failed(&mut self, error: &wasmtime::Error) -> Result<u64, HostMemoryFault> {
+        let pending = std::mem::take(&mut self.pending);
+        if pending.beyond_type {
+            self.refused = true;
+            return Ok(pending.added);
+        }
+        Err(HostMemoryFault(format!("{error:#}")))
+    }
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> Result<bool, wasmtime::Error> {
+        let budget =
+            Budget { used: self.memory_bytes, limit: self.limits.memory_bytes, item_max: self.memory_bytes_max };
+        let added = self.growing(budget, current, desired, maximum);
+        self.memory_bytes += added.unwrap_or(0);
+        Ok(added.is_some())
+    }
+
+    fn memory_grow_failed(&mut self, error: wasmtime::Error) -> Result<(), wasmtime::Error> {
+        self.memory_bytes -= self.failed(&error)?;
+        Ok(())
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> Result<bool, wasmtime::Error> {
+        let item_max = TABLE_ELEMENTS_MAX as u64;
+        let budget = Budget { used: self.table_elements, limit: self.limits.table_elements, item_max };
+        let added = self.growing(budget, current, desired, maximum);
+        self.table_elements += added.unwrap_or(0);
+        Ok(added.is_some())
+    }
+
+    fn table_grow_failed(&mut self, error: wasmtime::Error) -> Result<(), wasmtime::Error> {
+        self.table_elements -= self.failed(&error)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,39 @@
+//! WebAssembly guests: processes in any language, through the contract of `wit/`.
+//!
+//! A [`GuestEngine`] compiles components ([`Component`], a [`Program`](crate::process::Program)) and runs their instances as
+//! [`Body`](crate::process::Body)s. A step is one call of the guest's `step`, on a fiber that a worker polls: when a slice of fuel
+//! is used up the fiber is suspended, and the worker goes on with another process.
+//!
+//! - **I1** A pending step is pending for one reason only: its slice is used up. No host function ever waits; a WASI call that
+//!   would wait traps. So the worker needs no waker, and a process that is not polled costs nothing.
+//! - **I2** A store is owned by the step that runs in it and given back when the step returns. To drop a step half-way is to kill
+//!   the guest, and an instance that has trapped or was killed is never entered again.
+//! - **I3** What the guest brings about (traps, limits, breaches of the contract) and what the host fails at are told apart:
+//!   nothing of the host's troubles is ever visible to the guest.
+//! - **I4** Everything that goes in or comes out is bounded, and its numbers and texts are checked once, in `binding`.
+//! - **I5** What a guest can see depends on its component, its birth, its events and the times of their batches, and on nothing
+//!   else: so it can be run again from them.
+//!
+//! This room knows no scheduler and no journal: admission, eviction and records are decided above it.
+
+mod binding;
+mod body;
+mod cache;
+mod component;
+mod context;
+mod death;
+mod engine;
+mod inspect;
+mod metering;
+mod offers;
+mod problem;
+mod sizing;
+mod survey;
+mod wasi;
+
+pub use cache::{CacheUse, CodeCache};
+pub use component::Component;
+pub use engine::{EngineOptions, GuestEngine, Profile};
+pub use inspect::Misfit;
+pub use problem::{EngineError, LoadError};
+pub use survey::Survey;

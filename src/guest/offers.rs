@@ -1,0 +1,48 @@
+//! What is offered to guests, by name and version.
+
+use super::{binding, wasi};
+
+/// Whether an import of that name can be met: the same interface, of a version that semantic versioning calls compatible.
+pub(crate) fn is_offered(import: &str) -> bool {
+    offered().any(|offered| is_compatible(offered, import))
+}
+
+/// The names of everything that is offered.
+pub(crate) fn offered() -> impl Iterator<Item = &'static str> {
+    binding::CONTRACTS.iter().flat_map(|contract| contract.imports()).chain(wasi::INTERFACES).copied()
+}
+
+fn is_compatible(offered: &str, import: &str) -> bool {
+    let (Some((offered_name, offered)), Some((name, version))) = (offered.split_once('@'), import.split_once('@'))
+    else {
+        return offered == import;
+    };
+    offered_name == name && lane(offered).is_some_and(|lane_offered| lane(version) == Some(lane_offered))
+}
+
+/// What two versions have in common when they are compatible: the major, or the minor where the major is 0.
+fn lane(version: &str) -> Option<(u64, u64)> {
+    let (numbers, pre_release) = version.split_once('-').map_or((version, false), |(numbers, _)| (numbers, true));
+    let mut numbers = numbers.split('.').map(|number| number.parse::<u64>().ok());
+    let (major, minor) = (numbers.next()??, numbers.next()??);
+    if pre_release {
+        return None;
+    }
+    Some((major, if major == 0 { minor } else { 0 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compatible_versions_of_the_same_interface_are_offered() {
+        assert!(is_offered("wfhost:process/host@0.1.0"));
+        assert!(is_offered("wfhost:process/types@0.1.7"));
+        assert!(!is_offered("wfhost:process/host@0.2.0"));
+        assert!(!is_offered("wfhost:process/host@1.1.0"));
+        assert!(!is_offered("wfhost:process/host"));
+        assert!(!is_offered("wfhost:process/host@0.1.0-rc.1"));
+        assert!(!is_offered("acme:process/host@0.1.0"));
+    }
+}

@@ -1,0 +1,71 @@
+//! How many instances fit: computed from what the kernel allows, not guessed.
+
+use crate::process::Permit;
+
+/// Kernel maps that a live pooled guest takes: four for its memory, two for its stack. Measured by counting the lines of
+/// `/proc/self/maps` (`tests/bench/guests.rs` prints the count again).
+const MAPS_PER_GUEST: u64 = 6;
+
+/// What stays free of the kernel's maps for the rest of the process, as a divisor: a quarter. Arbitrary.
+const MAPS_RESERVE_DIVISOR: u64 = 4;
+
+/// Linux's own default of `vm.max_map_count`, where it cannot be read.
+const MAP_COUNT_MAX_DEFAULT: u64 = 65_530;
+
+/// Arbitrary: beyond it, eviction is the better answer.
+const SLOTS_MAX: u64 = 20_000;
+
+/// Tables that one slot brings along. Most guests have one; a Python guest's 38 are taken from the others' share.
+const TABLES_PER_SLOT: u32 = 2;
+
+/// Even a pool of one slot takes one Python guest.
+const TABLES_MIN: u32 = 64;
+
+/// Core instances that one slot brings along. Their number costs nothing: wasmtime only counts them.
+const CORE_INSTANCES_PER_SLOT: u32 = 64;
+
+/// What the kernel allows this process in maps.
+pub(crate) fn map_count_max() -> u64 {
+    std::fs::read_to_string("/proc/sys/vm/max_map_count")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(MAP_COUNT_MAX_DEFAULT)
+}
+
+/// How many guests may be live at one time with so many kernel maps.
+pub(crate) fn slots(map_count_max: u64) -> u32 {
+    let maps = map_count_max - map_count_max / MAPS_RESERVE_DIVISOR;
+    let slots = (maps / MAPS_PER_GUEST).clamp(1, SLOTS_MAX);
+    u32::try_from(slots).expect("invariant: bounded by SLOTS_MAX")
+}
+
+/// What a pool of so many slots offers.
+pub(crate) fn capacity(slots: u32) -> Permit {
+    Permit {
+        instances: slots,
+        core_instances: slots.saturating_mul(CORE_INSTANCES_PER_SLOT),
+        memories: slots,
+        tables: slots.saturating_mul(TABLES_PER_SLOT).max(TABLES_MIN),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stock_kernel_gives_about_eight_thousand_slots() {
+        assert_eq!(slots(MAP_COUNT_MAX_DEFAULT), 8_191);
+    }
+
+    #[test]
+    fn a_raised_limit_gives_more_but_not_without_end() {
+        assert_eq!(slots(100_000), 12_500);
+        assert_eq!(slots(1 << 30), 20_000);
+    }
+
+    #[test]
+    fn a_tiny_limit_still_gives_one() {
+        assert_eq!(slots(4), 1);
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests with real components, one module per topic.
+
+mod guests;
+mod support;
