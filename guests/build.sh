@@ -63,9 +63,8 @@ done
 
 if [ -z "$check" ]; then
     cd "$built"
-    cat ./*.toolchain 2>/dev/null | sort -u >TOOLCHAIN.new
     # Only a build of everything may name the tool chain of everything.
-    if [ $# -eq 0 ]; then mv TOOLCHAIN.new TOOLCHAIN; else rm TOOLCHAIN.new; fi
+    if [ $# -eq 0 ]; then sort -u ./*.toolchain >TOOLCHAIN; fi
     rm -f ./*.toolchain
     sha256sum ./*.wasm | sed 's# \./# #' >SHA256SUMS
     exit 0

@@ -4,4 +4,4 @@ set -euo pipefail
 out=$(realpath -m "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")"
 eval "$(../../toolchain/py.sh)"
-nice -n 5 componentize-py -q -d ../../../wit/process.wit -w process componentize -p . app --stub-wasi -o "$out" >&2
+PYTHONDONTWRITEBYTECODE=1 nice -n 5 componentize-py -q -d ../../../wit/process.wit -w process componentize -p . app --stub-wasi -o "$out" >&2
