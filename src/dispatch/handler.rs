@@ -2,7 +2,7 @@
 
 use super::CallContext;
 use crate::process::{Answer, Payload, Problem};
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
 use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
@@ -119,7 +119,7 @@ impl std::fmt::Debug for Handling {
 ///
 /// # Errors
 /// The problem `bad-arguments`: they are no JSON, or do not fit the type.
-pub fn arguments<T: DeserializeOwned>(args: &Payload) -> Result<T, Problem> {
+pub fn arguments<'a, T: Deserialize<'a>>(args: &'a Payload) -> Result<T, Problem> {
     let Payload::Json(json) = args else {
         return Err(super::problems::bad_arguments("the arguments must be JSON"));
     };

@@ -13,7 +13,7 @@ const NAME_BYTES_MAX: usize = 128;
 
 /// Handlers by name, ready to be called.
 pub struct Registry {
-    entries: BTreeMap<Arc<str>, Entry>,
+    entries: BTreeMap<Arc<str>, Arc<Entry>>,
 }
 
 /// A handler and what was prepared of its declaration.
@@ -90,7 +90,7 @@ impl RegistryBuilder {
                 return Err(RegistryError::Duplicate { name });
             }
             let entry = Entry::new(&name, handler)?;
-            entries.insert(Arc::from(name), entry);
+            entries.insert(Arc::from(name), Arc::new(entry));
         }
         Ok(Registry { entries })
     }
@@ -148,7 +148,7 @@ impl Registry {
     /// # Errors
     /// The problem that a call would be answered with: `unknown-handler` or `bad-arguments`.
     pub fn check_arguments(&self, name: &str, args: &Payload) -> Result<(), Problem> {
-        let entry = self.entry(name)?;
+        let entry = self.entries.get(name).ok_or_else(|| self.unknown(name))?;
         entry.schema.as_ref().map_or(Ok(()), |schema| schema.check(args))
     }
 
@@ -171,19 +171,17 @@ impl Registry {
         }
     }
 
-    pub(super) fn entry(&self, name: &str) -> Result<&Entry, Problem> {
-        self.entries.get(name).ok_or_else(|| {
-            let known: Vec<&str> = self.names().take(20).collect();
-            problems::unknown_handler(name, &known.join(", "))
-        })
+    pub(super) fn unknown(&self, name: &str) -> Problem {
+        let known: Vec<&str> = self.names().take(20).collect();
+        problems::unknown_handler(name, &known.join(", "))
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&Arc<str>, &Entry)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<Entry>)> {
         self.entries.iter()
     }
 
     /// The first handler of a capability: those that share one agree on its patterns.
-    fn of_capability(&self, capability: &str) -> Option<&Entry> {
+    fn of_capability(&self, capability: &str) -> Option<&Arc<Entry>> {
         self.entries.values().find(|entry| entry.declaration.capability.as_deref() == Some(capability))
     }
 }

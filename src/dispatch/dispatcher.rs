@@ -1,0 +1,241 @@
+//! Hands calls to their handlers.
+
+use super::CallContext;
+use super::flight::{Counters, Duty, Flight, Flights, HandlerStatistics, Key};
+use super::gate::{Gate, Permit, Turn};
+use super::handler::Handling;
+use super::problems;
+use super::registry::{Entry, Registry};
+use super::runtime::HandlerRuntime;
+use crate::process::{Answer, Payload, Pid, Problem, Tag};
+use crate::run::{Dispatched, Effects, Outgoing, Reply};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+/// Arguments up to this size are checked on the worker, larger ones on a thread for what blocks: checking 64 KiB takes about as
+/// long as a slice of fuel.
+const CHECKED_HERE_BYTES_MAX: usize = 64 << 10;
+
+/// Hands calls to their handlers: the outside of every run of a host.
+pub struct Dispatcher {
+    registry: Arc<Registry>,
+    lanes: BTreeMap<Arc<str>, Arc<Lane>>,
+    flights: Arc<Flights>,
+    closing: CancellationToken,
+    runtime: HandlerRuntime,
+}
+
+/// A handler with its limits and figures.
+struct Lane {
+    entry: Arc<Entry>,
+    gate: Arc<Gate>,
+    counters: Arc<Counters>,
+}
+
+/// A call on its way.
+struct Journey {
+    call: Outgoing,
+    reply: Arc<dyn Reply>,
+    abandoned: CancellationToken,
+    duty: Duty,
+}
+
+impl Dispatcher {
+    /// A dispatcher with a tokio runtime of its own, which starts when a handler first waits.
+    pub fn new(registry: impl Into<Arc<Registry>>) -> Self {
+        Self::build(registry.into(), HandlerRuntime::Owned(OnceLock::new()))
+    }
+
+    /// A dispatcher whose handlers wait on this runtime. Its timers and its I/O must be enabled.
+    pub fn on_runtime(registry: impl Into<Arc<Registry>>, runtime: Handle) -> Self {
+        Self::build(registry.into(), HandlerRuntime::Given(runtime))
+    }
+
+    fn build(registry: Arc<Registry>, runtime: HandlerRuntime) -> Self {
+        let lane = |entry: &Arc<Entry>| {
+            let gate = Gate::new(&entry.declaration);
+            Arc::new(Lane { entry: Arc::clone(entry), gate, counters: Arc::default() })
+        };
+        let lanes = registry.entries().map(|(name, entry)| (Arc::clone(name), lane(entry))).collect();
+        Self { registry, lanes, flights: Arc::default(), closing: CancellationToken::new(), runtime }
+    }
+
+    /// The handlers.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// What each handler's calls have come to, by its name.
+    pub fn statistics(&self) -> BTreeMap<String, HandlerStatistics> {
+        let read = |lane: &Lane| lane.counters.read(lane.gate.waiting());
+        self.lanes.iter().map(|(name, lane)| (name.to_string(), read(lane))).collect()
+    }
+
+    /// Calls that have neither been answered nor abandoned.
+    pub fn in_flight(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// Hands a call over, or says why its handler never sees it.
+    fn begin(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Result<Dispatched, Problem> {
+        let lane = match self.lanes.get(&call.handler) {
+            Some(lane) => Arc::clone(lane),
+            None => return Err(self.registry.unknown(&call.handler)),
+        };
+        Counters::add(&lane.counters.calls);
+        let is_checked = call.args.size() <= CHECKED_HERE_BYTES_MAX;
+        let turn = lane.admit(&call, is_checked).inspect_err(|_| Counters::add(&lane.counters.refused))?;
+        let abandoned = CancellationToken::new();
+        let counters = Arc::clone(&lane.counters);
+        let duty = Duty::new(Arc::clone(&reply), counters, abandoned.clone(), call.limits.payload_bytes);
+        let journey = Journey { call, reply, abandoned, duty };
+        Ok(match turn {
+            Turn::Now(permit) if is_checked => self.handle_here(&lane, journey, permit),
+            turn => self.handle_there(lane, journey, turn, is_checked),
+        })
+    }
+
+    /// Calls the handler on this thread.
+    fn handle_here(&self, lane: &Lane, journey: Journey, permit: Permit) -> Dispatched {
+        let key = journey.key();
+        let Journey { call, reply, abandoned, mut duty } = journey;
+        let token = abandoned.clone();
+        let handling = catch_unwind(AssertUnwindSafe(|| lane.handle(call, reply, token, &mut duty)));
+        let future = match handling {
+            Err(_) => return Dispatched::Answered(duty.panicked()),
+            Ok(Handling::Now(answer)) => return Dispatched::Answered(duty.answer_here(answer)),
+            Ok(Handling::Later(future)) => future,
+        };
+        self.spawn(key, abandoned, duty, |flight, duty| async move {
+            let answer = future.await;
+            drop((permit, flight));
+            duty.answer(answer);
+        })
+    }
+
+    /// Calls the handler on the runtime, when its turn has come and its arguments have been checked.
+    fn handle_there(&self, lane: Arc<Lane>, journey: Journey, turn: Turn, is_checked: bool) -> Dispatched {
+        let key = journey.key();
+        let Journey { call, reply, abandoned, duty } = journey;
+        let token = abandoned.clone();
+        self.spawn(key, abandoned, duty, move |flight, mut duty| async move {
+            let permit = match turn {
+                Turn::Now(permit) => permit,
+                Turn::Later(place) => place.turn().await,
+            };
+            let checked = if is_checked { Ok(call) } else { check_elsewhere(Arc::clone(&lane), call).await };
+            let answer = match checked.map(|call| lane.handle(call, reply, token, &mut duty)) {
+                Err(problem) => Err(Box::new(problem)),
+                Ok(Handling::Now(answer)) => answer,
+                Ok(Handling::Later(future)) => future.await,
+            };
+            drop((permit, flight));
+            duty.answer(answer);
+        })
+    }
+
+    /// Starts what ends with the duty done. Its permit and its flight are given back before the answer, so that a call that
+    /// follows from the answer finds room.
+    fn spawn<F>(
+        &self,
+        key: Key,
+        abandoned: CancellationToken,
+        duty: Duty,
+        work: impl FnOnce(Flight, Duty) -> F,
+    ) -> Dispatched
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let Some(runtime) = self.runtime.handle() else {
+            let problem = problems::host_fault("the handlers' threads could not be started", true);
+            return Dispatched::Answered(duty.answer_here(Err(Box::new(problem))));
+        };
+        let work = work(self.flights.enter(key, abandoned.clone()), duty);
+        let closing = self.closing.clone();
+        runtime.spawn(async move {
+            // Whatever ends first, the others are dropped: the handler's future, and with it the duty.
+            tokio::select! {
+                biased;
+                () = abandoned.cancelled() => {}
+                () = closing.cancelled() => {}
+                () = work => {}
+            }
+        });
+        Dispatched::Pending
+    }
+}
+
+impl Lane {
+    /// Everything that is decided before the handler sees the call.
+    fn admit(&self, call: &Outgoing, is_checked_here: bool) -> Result<Turn, Problem> {
+        self.entry.patterns(&call.grants)?;
+        if is_checked_here {
+            self.check(call)?;
+        }
+        self.gate.enter()
+    }
+
+    fn check(&self, call: &Outgoing) -> Result<(), Problem> {
+        if let Some(schema) = &self.entry.schema {
+            schema.check(&call.args)?;
+        }
+        self.entry.check_grant(&call.grants, &call.args)
+    }
+
+    fn handle(&self, call: Outgoing, reply: Arc<dyn Reply>, abandoned: CancellationToken, duty: &mut Duty) -> Handling {
+        duty.begin(self.entry.is_repeatable(&call.args));
+        let (args, context) = CallContext::new(call, reply, abandoned);
+        Arc::clone(&self.entry.handler).handle(args, context)
+    }
+}
+
+impl Journey {
+    fn key(&self) -> Key {
+        Key { run: Arc::clone(&self.call.run), pid: self.call.pid, tag: self.call.tag }
+    }
+}
+
+/// Checks large arguments where nothing waits for the thread.
+async fn check_elsewhere(lane: Arc<Lane>, call: Outgoing) -> Result<Outgoing, Problem> {
+    let checked = tokio::task::spawn_blocking(move || lane.check(&call).map(|()| call)).await;
+    checked.unwrap_or_else(|_| Err(problems::host_fault("a check of the call panicked", true)))
+}
+
+impl Effects for Dispatcher {
+    fn dispatch(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Dispatched {
+        let begun = catch_unwind(AssertUnwindSafe(|| self.begin(call, reply)));
+        let begun = begun.unwrap_or_else(|_| Err(problems::host_fault("a check of the call panicked", true)));
+        begun.unwrap_or_else(|problem| Dispatched::Answered(Answer::Err(Box::new(problem))))
+    }
+
+    fn abandon(&self, run: &str, pid: Pid, tag: Tag) {
+        self.flights.abandon(&Key { run: run.into(), pid, tag });
+    }
+
+    fn is_repeatable(&self, handler: &str, args: &Payload) -> bool {
+        // A call that no handler sees does nothing.
+        let Some(lane) = self.lanes.get(handler) else { return true };
+        catch_unwind(AssertUnwindSafe(|| lane.entry.is_repeatable(args))).unwrap_or(false)
+    }
+
+    fn narrows(&self, capability: &str, granted: &[String], wanted: &str) -> bool {
+        catch_unwind(AssertUnwindSafe(|| self.registry.narrows(capability, granted, wanted))).unwrap_or(false)
+    }
+}
+
+impl Drop for Dispatcher {
+    fn drop(&mut self) {
+        // On a runtime that is not ours, the calls would outlive us.
+        self.closing.cancel();
+    }
+}
+
+impl fmt::Debug for Dispatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dispatcher").field("registry", &self.registry).finish_non_exhaustive()
+    }
+}
