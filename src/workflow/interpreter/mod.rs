@@ -1,0 +1,299 @@
+//! The process that runs a plan.
+//!
+//! It is a native process like any other: what it wants it asks for by commands (a spawn for `uses`, a call for `call`, one
+//! sleep for whatever is due next), and hears the answers as events. So journal, cancel, limits and replay exist once.
+//!
+//! # A step of it
+//! 1. The events are settled: an answer ends an attempt; a failed attempt becomes a retry or a failure.
+//! 2. Timers that are due are settled: timeouts, the ends of backoffs and waits.
+//! 3. Nodes whose dependencies have all ended are decided: run, skip, or not reached; nodes that run start items, as many as
+//!    `max-parallel`, the bounds on what is in flight and the work of one step allow.
+//! 4. What changed is told as log lines (see [`progress`]).
+//! 5. Where every node has ended, the outputs are evaluated and the process completes or fails.
+//!
+//! # Rules
+//! - A node is decided when every node it depends on has ended, whatever its `when`: what it sees does not depend on what
+//!   finished first.
+//! - `when: succeeded` runs where every dependency succeeded, was skipped, or failed with `continue-on-error`; else the node is
+//!   *unreached*. `failed` runs where one failed or is unreached, else it is *skipped*. `done` always runs. `any` runs where one
+//!   succeeded; else it is unreached where one failed, and skipped where none did.
+//! - `if` is asked once, then `for-each`. No items: it succeeds with an empty list.
+//! - After an item has failed for good no further item starts, and those that run go on to their end; with
+//!   `continue-on-error` all items run, and a failed one's result is null. The failure that is told is that of the first item, in
+//!   the order of items.
+//! - Only problems of class retryable are retried, and timeouts. The wait doubles with each retry, is shortened by up to half
+//!   by the run's seed, and is never shorter than the problem's `retry-after`.
+//! - A timeout counts from the moment when the attempt is asked for. The attempt is then stopped; the next begins when it has ended.
+//! - The scope in idempotency keys is `<id>/<item>/<n>`; `n` grows with a failure that is known not to have happened, and stays
+//!   where an attempt timed out.
+//!
+//! # Invariants
+//! - **I1** It is a pure function of plan, seed and events: no clock but the batch's time, no order of a hash map.
+//! - **I2** An attempt in flight has one tag in [`Interpreter::flying`], and an item is in at most one of: queued, flying, sleeping.
+//! - **I3** At most [`FLYING_MAX`] attempts and [`FLYING_BYTES_MAX`] bytes of their inputs are in flight, and a step asks for at
+//!   most [`STEP_BYTES_MAX`]: below the limits that a process has by default.
+//! - **I4** A child gets the limits and grants of its own node, never those of another.
+//! - **I5** The results that are kept have at most [`STATE_BYTES_MAX`] bytes of JSON text.
+
+mod outcome;
+pub mod progress;
+mod schedule;
+mod scope;
+mod settle;
+mod state;
+mod timers;
+
+use super::expression::Jq;
+use super::plan::Plan;
+use crate::process::{
+    Action, Birth, Body, Context, Event, Native, Payload, Problem, Process, Program, Status as StepStatus, Tag,
+};
+use serde_json::{Value, json};
+use state::{NodeState, Status};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use timers::Timers;
+
+/// The version of the interpreter's behaviour: a run goes on with the one that it was started with.
+pub const VERSION: u32 = 1;
+/// Items of one `for-each`. Arbitrary.
+pub const ITEMS_MAX: usize = 100_000;
+/// Attempts in flight. Below the 10,000 commands that a process may have outstanding, and may give in one step.
+pub const FLYING_MAX: usize = 8_000;
+/// Bytes of the inputs of attempts in flight. Below what a process may have outstanding.
+pub const FLYING_BYTES_MAX: usize = 48 << 20;
+/// Bytes of inputs that one step asks for. Below what a step may give, with room for one more input.
+pub const STEP_BYTES_MAX: usize = 12 << 20;
+/// Expressions that one step evaluates before others get their turn. Arbitrary: about a millisecond.
+pub const STEP_EVALUATIONS_MAX: usize = 256;
+/// Bytes of all results that a run keeps, as JSON text. Arbitrary.
+pub const STATE_BYTES_MAX: usize = 64 << 20;
+
+/// The kinds of problem that a workflow has beside those of [`crate::process::problem::kind`].
+pub mod kind {
+    /// The inputs of the run do not fit their declarations.
+    pub const BAD_INPUT: &str = "bad-input";
+    /// A step failed, and with it the run.
+    pub const STEP_FAILED: &str = "step-failed";
+    /// The list of a `for-each` is none.
+    pub const NOT_A_LIST: &str = "not-a-list";
+    /// A `for-each` has more items than allowed.
+    pub const TOO_MANY_ITEMS: &str = "too-many-items";
+    /// The duration of a `wait` is none.
+    pub const BAD_DURATION: &str = "bad-duration";
+    /// The results that a run keeps are larger than allowed.
+    pub const STATE_TOO_LARGE: &str = "state-too-large";
+}
+
+/// Which item of which node.
+type ItemKey = (usize, usize);
+
+/// The process that runs a plan.
+pub struct Interpreter {
+    plan: Arc<Plan>,
+    jq: Arc<Jq>,
+    inputs: Value,
+    run: Value,
+    nodes: Vec<NodeState>,
+    /// For each node those that depend on it.
+    dependents: Vec<Vec<usize>>,
+    /// Nodes whose dependencies have all ended.
+    ready: BTreeSet<usize>,
+    /// Nodes that may be able to start items.
+    fillable: BTreeSet<usize>,
+    flying: BTreeMap<Tag, ItemKey>,
+    flying_bytes: usize,
+    state_bytes: usize,
+    timers: Timers,
+    ended: usize,
+    cancelled: Option<Arc<str>>,
+    /// Nodes that changed in this step.
+    changed: BTreeSet<usize>,
+    work: Work,
+}
+
+/// What is left of a step's share.
+#[derive(Default)]
+struct Work {
+    evaluations: usize,
+    bytes: usize,
+}
+
+impl Work {
+    fn renew(&mut self) {
+        *self = Self { evaluations: STEP_EVALUATIONS_MAX, bytes: STEP_BYTES_MAX };
+    }
+
+    fn is_done(&self) -> bool {
+        self.evaluations == 0 || self.bytes == 0
+    }
+}
+
+impl Interpreter {
+    /// A process that has not begun.
+    #[must_use]
+    pub fn new(plan: Arc<Plan>, jq: Arc<Jq>) -> Self {
+        let mut dependents = vec![Vec::new(); plan.nodes.len()];
+        for (index, node) in plan.nodes.iter().enumerate() {
+            for need in &node.needs {
+                dependents[*need].push(index);
+            }
+        }
+        let nodes = plan.nodes.iter().map(|node| NodeState::new(node.needs.len())).collect();
+        let ready = (0..plan.nodes.len()).filter(|index| plan.nodes[*index].needs.is_empty()).collect();
+        Self {
+            plan,
+            jq,
+            inputs: Value::Null,
+            run: Value::Null,
+            nodes,
+            dependents,
+            ready,
+            fillable: BTreeSet::new(),
+            flying: BTreeMap::new(),
+            flying_bytes: 0,
+            state_bytes: 0,
+            timers: Timers::default(),
+            ended: 0,
+            cancelled: None,
+            changed: BTreeSet::new(),
+            work: Work::default(),
+        }
+    }
+
+    fn begin(&mut self, context: &Context<'_>) {
+        let started = jiff::Timestamp::from_microsecond(context.now.0 as i64).unwrap_or_default();
+        self.run = json!({"id": &*context.birth.run, "name": &*self.plan.name, "started": started.to_string()});
+        self.changed.extend(0..self.nodes.len());
+    }
+
+    fn hear(&mut self, context: &mut Context<'_>, event: Event) {
+        match event {
+            Event::Completed { tag, answer } => {
+                if self.timers.fired(tag, context.now) {
+                    return;
+                }
+                if let Some(key) = self.flying.remove(&tag) {
+                    self.answered(context, key, answer);
+                }
+            }
+            Event::Cancel { reason, .. } => self.cancel(context, reason),
+            // Nobody has a reason to send it messages, and it links to nobody.
+            Event::Message(_) | Event::Exited(_) => {}
+        }
+    }
+
+    /// Starts what can start.
+    fn advance(&mut self, context: &mut Context<'_>) {
+        while !self.work.is_done() {
+            if let Some(index) = self.ready.pop_first() {
+                self.decide(context, index);
+            } else if let Some(index) = self.fillable.first().copied() {
+                if self.is_full() {
+                    return;
+                }
+                self.fill(context, index);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.flying.len() >= FLYING_MAX || self.flying_bytes >= FLYING_BYTES_MAX
+    }
+
+    /// Ends what has not begun and asks the rest to end.
+    fn cancel(&mut self, context: &mut Context<'_>, reason: Arc<str>) {
+        if self.cancelled.is_some() {
+            return;
+        }
+        self.cancelled = Some(reason);
+        self.ready.clear();
+        self.fillable.clear();
+        self.timers.clear(context);
+        for tag in self.flying.keys().copied().collect::<Vec<_>>() {
+            self.stop(context, tag);
+        }
+        for index in 0..self.nodes.len() {
+            let state = &mut self.nodes[index];
+            match &mut state.running {
+                Some(running) => {
+                    running.stopped = true;
+                    running.take_idle();
+                    if running.live.is_empty() {
+                        self.end(index, Status::Cancelled);
+                    }
+                }
+                None if state.status == Status::Waiting => self.end(index, Status::Cancelled),
+                None => {}
+            }
+        }
+        self.ready.clear();
+    }
+
+    /// Asks an attempt to end. Its answer still comes.
+    fn stop(&self, context: &mut Context<'_>, tag: Tag) {
+        let Some((node, _)) = self.flying.get(&tag) else { return };
+        let action = match self.plan.nodes[*node].action {
+            super::plan::Action::Uses { .. } => Action::Stop(crate::process::Target::Child(tag)),
+            _ => Action::Cancel(tag),
+        };
+        context.command(action);
+    }
+}
+
+impl Process for Interpreter {
+    fn init(&mut self, _: &mut Context<'_>, _: &str, input: Payload) -> Result<(), Problem> {
+        self.inputs = outcome::accept_inputs(&self.plan, &input)?;
+        Ok(())
+    }
+
+    fn step(&mut self, context: &mut Context<'_>, events: &mut Vec<Event>) -> StepStatus {
+        self.work.renew();
+        if self.run.is_null() {
+            self.begin(context);
+        }
+        for event in events.drain(..) {
+            self.hear(context, event);
+        }
+        while let Some((key, why)) = self.timers.next_due(context.now) {
+            self.timer(context, key, why);
+        }
+        self.advance(context);
+        self.tell_changes(context);
+        if self.ended == self.nodes.len() && self.flying.is_empty() {
+            self.timers.clear(context);
+            return self.finish(context);
+        }
+        self.timers.arm(context);
+        let more = !self.ready.is_empty() || (!self.fillable.is_empty() && !self.is_full());
+        if more { StepStatus::Ready } else { StepStatus::Blocked }
+    }
+}
+
+/// The [`Program`] of a plan.
+pub struct WorkflowProgram {
+    plan: Arc<Plan>,
+    jq: Arc<Jq>,
+    digest: Arc<str>,
+}
+
+impl WorkflowProgram {
+    /// A program that runs a plan. Its digest has the plan's in it, and that of the expression engine.
+    #[must_use]
+    pub fn new(plan: Arc<Plan>, jq: Arc<Jq>) -> Self {
+        let digest = format!("native:workflow@{VERSION}/{}/jq:{}", plan.digest(), jq.digest()).into();
+        Self { plan, jq, digest }
+    }
+}
+
+impl Program for WorkflowProgram {
+    fn digest(&self) -> Arc<str> {
+        Arc::clone(&self.digest)
+    }
+
+    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
+        Ok(Box::new(Native::new(Interpreter::new(Arc::clone(&self.plan), Arc::clone(&self.jq)), birth)))
+    }
+}

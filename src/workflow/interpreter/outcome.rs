@@ -1,0 +1,112 @@
+//! What goes in and what comes out: inputs, the run's result, and failures as people and expressions see them.
+
+use super::state::{Failure, Status};
+use super::{Interpreter, kind};
+use crate::process::{Context, Payload, Problem, Status as StepStatus, problem};
+use crate::workflow::plan::{Node, Plan};
+use serde_json::{Map, Value, json};
+
+/// Nodes that the problem of a failed run names. Arbitrary.
+const NAMED_MAX: usize = 100;
+
+/// Checks a run's inputs and completes them.
+pub(super) fn accept_inputs(plan: &Plan, input: &Payload) -> Result<Value, Problem> {
+    let bad = |detail: String| Problem::new(kind::BAD_INPUT, "The inputs do not fit the workflow").with_detail(detail);
+    let given = match input {
+        Payload::Json(json) => match json.to_value() {
+            Value::Object(given) => given,
+            Value::Null => Map::new(),
+            _ => return Err(bad("the inputs are an object".to_owned())),
+        },
+        _ => return Err(bad("the inputs are JSON".to_owned())),
+    };
+    plan.inputs.accept(given).map(Value::Object).map_err(|violations| {
+        let lines: Vec<_> = violations.iter().map(|one| format!("{}: {}", one.pointer, one.message)).collect();
+        let list: Vec<_> =
+            violations.iter().map(|one| json!({"pointer": one.pointer, "message": one.message})).collect();
+        bad(lines.join("; ")).with_data(&json!({"violations": list}))
+    })
+}
+
+/// A problem as a JSON object.
+fn problem_value(problem: &Problem) -> Map<String, Value> {
+    let mut value = Map::new();
+    value.insert("kind".to_owned(), json!(problem.kind));
+    value.insert("title".to_owned(), json!(problem.title));
+    value.insert("class".to_owned(), json!(problem.class));
+    if problem.status != 0 {
+        value.insert("status".to_owned(), json!(problem.status));
+    }
+    if let Some(detail) = &problem.detail {
+        value.insert("detail".to_owned(), json!(detail));
+    }
+    if let Some(data) = &problem.data {
+        value.insert("data".to_owned(), data.to_value());
+    }
+    value
+}
+
+/// A failure as expressions see it: the problem, and where it happened.
+pub(super) fn error_value(node: &Node, failure: &Failure) -> Value {
+    let mut value = problem_value(&failure.problem);
+    value.insert("step".to_owned(), json!(&*node.id));
+    value.insert("pointer".to_owned(), json!(node.pointer));
+    value.insert("item".to_owned(), json!(failure.item));
+    value.insert("attempt".to_owned(), json!(failure.attempt));
+    Value::Object(value)
+}
+
+/// "item 3, attempt 2"; nothing where nothing was tried.
+fn place(failure: &Failure) -> String {
+    let item = failure.item.map(|item| format!("item {item}"));
+    let attempt = (failure.attempt > 0).then(|| format!("attempt {}", failure.attempt));
+    item.into_iter().chain(attempt).collect::<Vec<_>>().join(", ")
+}
+
+impl Interpreter {
+    /// The end of the run.
+    pub(super) fn finish(&mut self, context: &mut Context<'_>) -> StepStatus {
+        if let Some(reason) = &self.cancelled {
+            let problem = Problem::new(problem::kind::CANCELLED, "The run was cancelled").with_detail(&**reason);
+            return StepStatus::Failed(Box::new(problem));
+        }
+        if let Some(problem) = self.failure() {
+            return StepStatus::Failed(Box::new(problem));
+        }
+        match self.output(context) {
+            Ok(output) => StepStatus::Complete(output),
+            Err(problem) => StepStatus::Failed(Box::new(problem)),
+        }
+    }
+
+    /// The problem of a run in which a step failed: that of the first one, in the order of the plan.
+    fn failure(&self) -> Option<Problem> {
+        let counts =
+            |index: &usize| self.nodes[*index].status == Status::Failed && !self.plan.nodes[*index].continue_on_error;
+        let failed: Vec<usize> = self.plan.order.iter().copied().filter(counts).collect();
+        let first = *failed.first()?;
+        let (node, state) = (&self.plan.nodes[first], &self.nodes[first]);
+        let failure = state.failure.as_ref().expect("invariant: a failed node has a failure");
+        let names = |indexes: Vec<usize>| -> Vec<&str> {
+            indexes.into_iter().take(NAMED_MAX).map(|index| &*self.plan.nodes[index].id).collect()
+        };
+        let unreached = (0..self.nodes.len()).filter(|index| self.nodes[*index].status == Status::Unreached).collect();
+        let cause = &failure.problem;
+        let place = place(failure);
+        let separator = if place.is_empty() { "" } else { ": " };
+        let mut told = Problem::new(kind::STEP_FAILED, format!("The step `{}` failed", node.id))
+            .with_detail(format!("{place}{separator}{cause}"))
+            .with_class(cause.class)
+            .with_data(&json!({
+                "step": &*node.id,
+                "pointer": node.pointer,
+                "item": failure.item,
+                "attempt": failure.attempt,
+                "cause": problem_value(cause),
+                "failed": names(failed),
+                "unreached": names(unreached),
+            }));
+        told.status = cause.status;
+        Some(told)
+    }
+}

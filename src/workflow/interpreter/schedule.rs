@@ -1,0 +1,238 @@
+//! Deciding nodes and starting items.
+
+use super::scope::payload;
+use super::state::{Failure, Item, Running, Stage, Status};
+use super::timers::Why;
+use super::{ITEMS_MAX, Interpreter, ItemKey, kind};
+use crate::process::{Action as Ask, Call, Context, Payload, Placement, Problem, Spawn};
+use crate::workflow::model::{When, parse_duration};
+use crate::workflow::plan::Action;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What becomes of a node whose dependencies have ended.
+enum Decision {
+    Run,
+    Skip,
+    /// The node whose failure is the reason.
+    Unreached(usize),
+}
+
+impl Interpreter {
+    /// Decides a node whose dependencies have all ended.
+    pub(super) fn decide(&mut self, context: &mut Context<'_>, index: usize) {
+        self.work.evaluations = self.work.evaluations.saturating_sub(1);
+        match self.trigger(index) {
+            Decision::Skip => return self.end(index, Status::Skipped),
+            Decision::Unreached(cause) => {
+                self.nodes[index].cause = Some(cause);
+                return self.end(index, Status::Unreached);
+            }
+            Decision::Run => {}
+        }
+        match self.list(index) {
+            Ok(None) => self.end(index, Status::Skipped),
+            Ok(Some(running)) => {
+                let state = &mut self.nodes[index];
+                state.total = running.total;
+                state.status = Status::Running;
+                state.running = Some(Box::new(running));
+                self.changed.insert(index);
+                self.fillable.insert(index);
+                self.fill(context, index);
+            }
+            Err(problem) => {
+                self.nodes[index].failure = Some(Failure { item: None, attempt: 0, problem });
+                self.end(index, Status::Failed);
+            }
+        }
+    }
+
+    fn trigger(&self, index: usize) -> Decision {
+        let node = &self.plan.nodes[index];
+        let status = |need: usize| self.nodes[need].status;
+        let bad = |need: usize| matches!(status(need), Status::Failed | Status::Unreached);
+        let forgiven = |need: usize| status(need) == Status::Failed && self.plan.nodes[need].continue_on_error;
+        let needs = || node.needs.iter().copied();
+        let cause = |need: usize| self.nodes[need].cause.unwrap_or(need);
+        match node.when {
+            When::Succeeded => match needs().find(|need| bad(*need) && !forgiven(*need)) {
+                Some(need) => Decision::Unreached(cause(need)),
+                None => Decision::Run,
+            },
+            When::Failed if needs().any(bad) => Decision::Run,
+            When::Failed => Decision::Skip,
+            When::Done => Decision::Run,
+            When::Any if needs().any(|need| status(need) == Status::Succeeded) => Decision::Run,
+            When::Any => {
+                needs().find(|need| bad(*need)).map_or(Decision::Skip, |need| Decision::Unreached(cause(need)))
+            }
+        }
+    }
+
+    /// Evaluates `if` and `for-each`. None: the condition is false.
+    fn list(&self, index: usize) -> Result<Option<Running>, Problem> {
+        let node = &self.plan.nodes[index];
+        if let Some(condition) = &node.condition
+            && matches!(self.evaluate(index, None, condition, "if")?, Value::Null | Value::Bool(false))
+        {
+            return Ok(None);
+        }
+        let Some(for_each) = &node.for_each else { return Ok(Some(Running::new(None))) };
+        match self.evaluate(index, None, for_each, "for-each")? {
+            Value::Array(items) if items.len() > ITEMS_MAX => {
+                let detail = format!("{} items are more than {ITEMS_MAX}", items.len());
+                Err(Problem::new(kind::TOO_MANY_ITEMS, "A `for-each` has too many items").with_detail(detail))
+            }
+            Value::Array(items) => Ok(Some(Running::new(Some(items)))),
+            other => {
+                let kind_of = match other {
+                    Value::Null => "null",
+                    Value::Bool(_) => "a boolean",
+                    Value::Number(_) => "a number",
+                    Value::String(_) => "a string",
+                    _ => "an object",
+                };
+                let detail = format!("the expression gave {kind_of}");
+                Err(Problem::new(kind::NOT_A_LIST, "A `for-each` needs a list").with_detail(detail))
+            }
+        }
+    }
+
+    /// Starts items of a node, as many as may start now.
+    pub(super) fn fill(&mut self, context: &mut Context<'_>, index: usize) {
+        let plan = Arc::clone(&self.plan);
+        let most = plan.nodes[index].max_parallel as usize;
+        while !self.work.is_done() && !self.is_full() {
+            let Some(running) = &mut self.nodes[index].running else { break };
+            if let Some(item) = running.queued.pop_first() {
+                self.launch(context, (index, item));
+            } else if running.next < running.total && running.live.len() < most && !running.stopped {
+                let item = running.next;
+                running.next += 1;
+                self.start(context, (index, item));
+            } else {
+                self.fillable.remove(&index);
+                self.end_if_over(index);
+                return;
+            }
+        }
+        if self.nodes[index].running.is_none() {
+            self.fillable.remove(&index);
+        }
+    }
+
+    /// Begins an item: evaluates what it is given, and what needs no one else is done at once.
+    fn start(&mut self, context: &mut Context<'_>, key: ItemKey) {
+        let plan = Arc::clone(&self.plan);
+        let (index, item) = key;
+        let begun = match &plan.nodes[index].action {
+            Action::Set(template) => {
+                self.count_evaluations(template.expressions());
+                self.evaluate(index, Some(item), template, "set").map(|value| self.succeeded(key, value))
+            }
+            Action::Wait(template) => {
+                self.count_evaluations(template.expressions());
+                self.wait(context, key, template)
+            }
+            Action::Uses { with, .. } | Action::Call { with, .. } => {
+                self.count_evaluations(with.expressions());
+                let input = self.input(key, with, context.birth.limits.payload_bytes);
+                input.map(|input| {
+                    self.insert(key, input, Stage::Queued);
+                    self.launch(context, key);
+                })
+            }
+        };
+        if let Err(problem) = begun {
+            self.failed(key, 0, problem);
+        }
+    }
+
+    fn count_evaluations(&mut self, expressions: usize) {
+        self.work.evaluations = self.work.evaluations.saturating_sub(expressions.max(1));
+    }
+
+    fn insert(&mut self, (index, item): ItemKey, input: Payload, stage: Stage) {
+        let state = Item { input, attempt: 0, known_failures: 0, stage, timed_out: false, deadline: None };
+        self.running(index).live.insert(item, state);
+    }
+
+    fn wait(
+        &mut self,
+        context: &mut Context<'_>,
+        key: ItemKey,
+        template: &crate::workflow::plan::Template,
+    ) -> Result<(), Problem> {
+        let value = self.evaluate(key.0, Some(key.1), template, "wait")?;
+        let bad = |detail: String| Problem::new(kind::BAD_DURATION, "A `wait` needs a duration").with_detail(detail);
+        let Value::String(text) = &value else {
+            return Err(bad("the expression did not give a string such as \"30s\"".to_owned()));
+        };
+        let duration = parse_duration(text).map_err(bad)?;
+        self.insert(key, Payload::NULL, Stage::Sleeping);
+        self.timers.set(context.now.saturating_add(duration), key, Why::Wake);
+        Ok(())
+    }
+
+    /// Begins an attempt of an item that is queued.
+    fn launch(&mut self, context: &mut Context<'_>, key: ItemKey) {
+        let plan = Arc::clone(&self.plan);
+        let node = &plan.nodes[key.0];
+        let item = self.item(key);
+        item.attempt += 1;
+        item.timed_out = false;
+        let (attempt, input) = (item.attempt, item.input.clone());
+        let placement = Arc::new(Placement {
+            scope: format!("{}/{}/{}", node.id, key.1, item.known_failures).into(),
+            limits: Some(Arc::clone(&node.limits)),
+            grants: Some(node.grants.clone()),
+        });
+        let size = input.size();
+        let tag = context.command(match &node.action {
+            Action::Uses { component, entry, .. } => Ask::Spawn(Box::new(Spawn {
+                component: Some(Arc::clone(component)),
+                entry: Arc::clone(entry),
+                input,
+                name: None,
+                link: false,
+                detached: false,
+                narrow: None,
+                placement: Some(placement),
+            })),
+            Action::Call { handler, .. } => Ask::Call(Box::new(Call {
+                handler: Arc::clone(handler),
+                args: input,
+                // The timeout of an attempt is kept by the interpreter, as that of a spawn.
+                timeout: None,
+                idempotency_key: None,
+                placement: Some(placement),
+            })),
+            Action::Wait(_) | Action::Set(_) => unreachable!("invariant: only guests and calls are queued"),
+        });
+        let deadline =
+            node.timeout.map(|timeout| self.timers.set(context.now.saturating_add(timeout), key, Why::Timeout));
+        let item = self.item(key);
+        item.stage = Stage::Flying(tag);
+        item.deadline = deadline;
+        self.flying.insert(tag, key);
+        self.flying_bytes += size;
+        self.work.bytes = self.work.bytes.saturating_sub(size);
+        let state = &mut self.nodes[key.0];
+        state.attempts = state.attempts.max(attempt);
+        self.changed.insert(key.0);
+    }
+
+    pub(super) fn running(&mut self, index: usize) -> &mut Running {
+        self.nodes[index].running.as_mut().expect("invariant: items belong to a running node")
+    }
+
+    pub(super) fn item(&mut self, (index, item): ItemKey) -> &mut Item {
+        self.running(index).live.get_mut(&item).expect("invariant: a started item lives until it ends")
+    }
+
+    /// The process's output as a payload.
+    pub(super) fn output(&self, context: &Context<'_>) -> Result<Payload, Problem> {
+        payload(&self.outputs()?, context.birth.limits.payload_bytes)
+    }
+}

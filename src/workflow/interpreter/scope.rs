@@ -1,0 +1,134 @@
+//! What the expressions of a node see.
+
+use super::state::NodeState;
+use super::{Interpreter, ItemKey};
+use crate::process::problem::kind;
+use crate::process::{Json, Payload, Problem};
+use crate::workflow::expression::{Scope, TemplateProblem};
+use crate::workflow::plan::Template;
+use serde_json::{Value, json};
+
+impl Interpreter {
+    /// Evaluates a template of a node; with an item where it is evaluated for each.
+    pub(super) fn evaluate(
+        &self,
+        node: usize,
+        item: Option<usize>,
+        template: &Template,
+        key: &str,
+    ) -> Result<Value, Problem> {
+        if let Template::Literal(value) = template {
+            return Ok(value.clone());
+        }
+        let scope = self.scope(node, item);
+        template.evaluate(&self.jq, &scope).map_err(|problem| told(problem, &self.plan.nodes[node].pointer, key))
+    }
+
+    fn scope(&self, node: usize, item: Option<usize>) -> Scope<'_> {
+        let mut parts = vec![
+            ("inputs", Scope::Borrowed(&self.inputs)),
+            ("steps", self.steps(self.plan.nodes[node].needs.iter().copied())),
+            ("run", Scope::Borrowed(&self.run)),
+            ("error", Scope::Borrowed(self.error_for(node))),
+        ];
+        let items = self.nodes[node].running.as_ref().and_then(|running| running.items.as_ref());
+        if let (Some(items), Some(item)) = (items, item) {
+            parts.push(("item", Scope::Borrowed(&items[item])));
+            parts.push(("index", Scope::Owned(json!(item))));
+        }
+        Scope::object(parts)
+    }
+
+    fn steps(&self, indexes: impl Iterator<Item = usize>) -> Scope<'_> {
+        Scope::object(indexes.map(|index| (&*self.plan.nodes[index].id, step(&self.nodes[index]))))
+    }
+
+    /// The failure that a node reacts to: that of the first dependency, in the order of the file, that failed or was not reached.
+    fn error_for(&self, node: usize) -> &Value {
+        let failed = self.plan.nodes[node].needs.iter().map(|need| match self.nodes[*need].cause {
+            Some(cause) => &self.nodes[cause].error,
+            None => &self.nodes[*need].error,
+        });
+        failed.into_iter().find(|error| !error.is_null()).unwrap_or(&Value::Null)
+    }
+
+    /// Evaluates the run's outputs: they see every step.
+    pub(super) fn outputs(&self) -> Result<Value, Problem> {
+        let scope = Scope::object([
+            ("inputs", Scope::Borrowed(&self.inputs)),
+            ("steps", self.steps(0..self.nodes.len())),
+            ("run", Scope::Borrowed(&self.run)),
+        ]);
+        let evaluate = |(name, template): &(String, Template)| {
+            let value = template.evaluate(&self.jq, &scope).map_err(|problem| told(problem, "/outputs", name))?;
+            Ok((name.clone(), value))
+        };
+        self.plan.outputs.iter().map(evaluate).collect::<Result<_, _>>().map(Value::Object)
+    }
+
+    /// What an item is given, as a payload within the limit.
+    pub(super) fn input(&self, (node, item): ItemKey, with: &Template, limit: u64) -> Result<Payload, Problem> {
+        payload(&self.evaluate(node, Some(item), with, "with")?, limit)
+    }
+}
+
+fn step(state: &NodeState) -> Scope<'_> {
+    Scope::object([
+        ("output", Scope::Borrowed(&state.output)),
+        ("status", Scope::Owned(json!(state.status.name()))),
+        ("error", Scope::Borrowed(&state.error)),
+        ("attempts", Scope::Owned(json!(state.attempts))),
+    ])
+}
+
+/// A problem of an expression, with its place in the file.
+fn told(problem: TemplateProblem, pointer: &str, key: &str) -> Problem {
+    let place = format!("{pointer}/{key}{}", problem.pointer);
+    Problem::from(problem.problem).with_data(&json!({"pointer": place}))
+}
+
+/// A value as a payload. Values that expressions put together can be larger, and deeper, than a payload may be.
+pub(super) fn payload(value: &Value, limit: u64) -> Result<Payload, Problem> {
+    let text = serde_json::to_vec(value).expect("invariant: JSON values have string keys");
+    if text.len() as u64 > limit {
+        let detail = format!("{} bytes are more than the {limit} that a payload may have", text.len());
+        return Err(Problem::new(kind::TOO_LARGE, "A value is too large").with_detail(detail));
+    }
+    let json = Json::parse(text)
+        .map_err(|error| Problem::new(kind::BAD_JSON, "A value cannot be handed on").with_detail(error.to_string()))?;
+    Ok(Payload::Json(json))
+}
+
+/// What a payload is in expressions: bytes are base64 text.
+pub(super) fn value(payload: &Payload) -> Value {
+    match payload {
+        Payload::Json(json) => json.to_value(),
+        Payload::Bytes(bytes) => Value::String(base64(bytes)),
+        Payload::Blob(blob) => json!({"digest": blob.digest, "size": blob.size, "media-type": blob.media_type}),
+    }
+}
+
+/// Base64 of RFC 4648, padded.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let bits = chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * place)) as usize & 63];
+            out.push(if place <= chunk.len() { digit as char } else { '=' });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn base64_of_rfc_4648() {
+        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(super::base64(bytes.as_bytes()), text);
+        }
+        assert_eq!(super::base64(&[0xff, 0xfe, 0xfd]), "//79");
+    }
+}

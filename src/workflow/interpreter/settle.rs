@@ -1,0 +1,184 @@
+//! Ending attempts, items and nodes.
+
+use super::scope::value;
+use super::state::{Failure, Stage, Status};
+use super::timers::Why;
+use super::{Interpreter, ItemKey, STATE_BYTES_MAX, kind, outcome};
+use crate::process::{Answer, Context, Micros, Problem, ProblemClass, problem};
+use crate::workflow::model::Retry;
+use crate::workflow::plan::Action;
+use serde_json::Value;
+
+/// The longest that a problem's `retry-after` is heeded: a day. Arbitrary.
+const RETRY_AFTER_MAX: Micros = Micros(86_400_000_000);
+
+impl Interpreter {
+    /// The answer to an attempt has come.
+    pub(super) fn answered(&mut self, context: &mut Context<'_>, key: ItemKey, answer: Answer) {
+        let item = self.item(key);
+        let (size, attempt, timed_out) = (item.input.size(), item.attempt, item.timed_out);
+        let deadline = item.deadline.take();
+        self.flying_bytes -= size;
+        if let Some(deadline) = deadline {
+            self.timers.take_back(deadline);
+        }
+        self.fillable.insert(key.0);
+        match answer {
+            // Late: the attempt was over when its time was.
+            _ if timed_out => {
+                let timeout = self.plan.nodes[key.0].timeout.unwrap_or_default();
+                let detail = format!("attempt {attempt} took longer than {:?}", std::time::Duration::from(timeout));
+                let problem = Problem::new(problem::kind::TIMED_OUT, "The step took too long")
+                    .with_detail(detail)
+                    .with_class(ProblemClass::Retryable);
+                self.attempt_failed(context, key, problem, false);
+            }
+            Ok(output) => {
+                self.state_bytes += output.size();
+                self.succeeded(key, value(&output));
+            }
+            Err(problem) => self.attempt_failed(context, key, *problem, true),
+        }
+        self.end_if_over(key.0);
+    }
+
+    /// A timer of an item is due.
+    pub(super) fn timer(&mut self, context: &mut Context<'_>, key: ItemKey, why: Why) {
+        let is_wait = matches!(self.plan.nodes[key.0].action, Action::Wait(_));
+        let item = self.item(key);
+        match (why, item.stage) {
+            (Why::Timeout, Stage::Flying(tag)) => {
+                item.timed_out = true;
+                item.deadline = None;
+                self.stop(context, tag);
+            }
+            (Why::Wake, Stage::Sleeping) if is_wait => {
+                self.fillable.insert(key.0);
+                self.succeeded(key, Value::Null);
+                self.end_if_over(key.0);
+            }
+            (Why::Wake, Stage::Sleeping) => {
+                item.stage = Stage::Queued;
+                self.running(key.0).queued.insert(key.1);
+                self.fillable.insert(key.0);
+            }
+            (stale, stage) => unreachable!("invariant: {stale:?} is taken back before {stage:?}"),
+        }
+    }
+
+    fn attempt_failed(&mut self, context: &mut Context<'_>, key: ItemKey, problem: Problem, known: bool) {
+        let retry = self.plan.nodes[key.0].retry;
+        let may_go_on = self.cancelled.is_none() && !self.running(key.0).stopped;
+        let item = self.item(key);
+        item.known_failures += u32::from(known);
+        let attempt = item.attempt;
+        match retry {
+            Some(retry) if may_go_on && problem.class == ProblemClass::Retryable && attempt <= retry.max => {
+                item.stage = Stage::Sleeping;
+                let delay = self.backoff(context, key, attempt, retry, problem.retry_after);
+                self.timers.set(context.now.saturating_add(delay), key, Why::Wake);
+                self.tell_retry(context, key, attempt, &problem, delay);
+            }
+            _ => self.failed(key, attempt, problem),
+        }
+    }
+
+    /// How long to wait before the next attempt. Jitter depends on the run's seed and the attempt's place only.
+    fn backoff(
+        &self,
+        context: &Context<'_>,
+        key: ItemKey,
+        attempt: u32,
+        retry: Retry,
+        after: Option<Micros>,
+    ) -> Micros {
+        let doubled = retry.backoff_min.0.saturating_mul(1 << (attempt - 1).min(40)).min(retry.backoff_max.0);
+        let place = format!("backoff/{}/{}/{attempt}", self.plan.nodes[key.0].id, key.1);
+        let hash = blake3::keyed_hash(&context.birth.seed, place.as_bytes());
+        let bits = u32::from_le_bytes(hash.as_bytes()[..4].try_into().expect("invariant: a hash has 32 bytes"));
+        let jitter = (u128::from(doubled / 2) * u128::from(bits) >> 32) as u64;
+        let after = after.unwrap_or_default().min(RETRY_AFTER_MAX);
+        Micros(doubled - jitter).max(after)
+    }
+
+    /// An item has its result.
+    pub(super) fn succeeded(&mut self, (index, item): ItemKey, result: Value) {
+        if self.state_bytes > STATE_BYTES_MAX {
+            let attempt = self.running(index).live.get(&item).map_or(0, |item| item.attempt);
+            let detail = format!("the results of the run's steps have more than {STATE_BYTES_MAX} bytes");
+            let problem = Problem::new(kind::STATE_TOO_LARGE, "The run keeps too much").with_detail(detail);
+            return self.failed((index, item), attempt, problem);
+        }
+        let running = self.running(index);
+        running.results[item] = result;
+        running.live.remove(&item);
+        self.nodes[index].done += 1;
+        self.changed.insert(index);
+    }
+
+    /// An item has failed for good.
+    pub(super) fn failed(&mut self, (index, item): ItemKey, attempt: u32, problem: Problem) {
+        let goes_on = self.plan.nodes[index].continue_on_error;
+        let running = self.running(index);
+        let item_number = running.items.is_some().then_some(item);
+        running.live.remove(&item);
+        running.fail(Failure { item: item_number, attempt, problem });
+        running.stopped |= !goes_on;
+        if running.stopped {
+            // An item that waits for its next attempt has no more of them: nothing of it is in flight.
+            let idle = running.take_idle();
+            for item in idle {
+                self.timers.forget((index, item));
+            }
+        }
+        let state = &mut self.nodes[index];
+        state.done += 1;
+        state.failed += 1;
+        self.changed.insert(index);
+    }
+
+    /// Ends a node that has nothing left to run.
+    pub(super) fn end_if_over(&mut self, index: usize) {
+        let Some(running) = &mut self.nodes[index].running else { return };
+        if !running.live.is_empty() || (running.next < running.total && !running.stopped) {
+            return;
+        }
+        if self.cancelled.is_some() {
+            return self.end(index, Status::Cancelled);
+        }
+        let running = self.nodes[index].running.take().expect("invariant: seen above");
+        let state = &mut self.nodes[index];
+        let failed = running.failure.is_some();
+        state.failure = running.failure;
+        let goes_on = self.plan.nodes[index].continue_on_error;
+        if running.items.is_some() {
+            if !failed || goes_on {
+                state.output = Value::Array(running.results);
+            }
+        } else if !failed {
+            state.output = running.results.into_iter().next().unwrap_or_default();
+        }
+        self.end(index, if failed { Status::Failed } else { Status::Succeeded });
+    }
+
+    /// Gives a node its end, and those that depend on it one dependency less.
+    pub(super) fn end(&mut self, index: usize, status: Status) {
+        let state = &mut self.nodes[index];
+        debug_assert!(!state.status.is_end() && status.is_end(), "a node ends once");
+        state.status = status;
+        state.running = None;
+        if let Some(failure) = &state.failure {
+            state.error = outcome::error_value(&self.plan.nodes[index], failure);
+        }
+        self.fillable.remove(&index);
+        self.changed.insert(index);
+        self.ended += 1;
+        for dependent in &self.dependents[index] {
+            let state = &mut self.nodes[*dependent];
+            state.open -= 1;
+            if state.open == 0 && state.status == Status::Waiting {
+                self.ready.insert(*dependent);
+            }
+        }
+    }
+}

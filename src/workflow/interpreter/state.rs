@@ -1,0 +1,158 @@
+//! What the interpreter keeps of each node.
+
+use super::timers::TimerKey;
+use crate::process::{Payload, Problem, Tag};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How far a node is. The last five are ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Status {
+    Waiting,
+    Running,
+    Succeeded,
+    Failed,
+    Skipped,
+    Unreached,
+    Cancelled,
+}
+
+impl Status {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+            Self::Unreached => "unreached",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub(super) fn is_end(self) -> bool {
+        !matches!(self, Self::Waiting | Self::Running)
+    }
+}
+
+/// Why an item failed for good.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    /// None where the node has no `for-each`, or failed before there were items.
+    pub(super) item: Option<usize>,
+    /// 0 where nothing was tried.
+    pub(super) attempt: u32,
+    pub(super) problem: Problem,
+}
+
+#[derive(Debug)]
+pub(super) struct NodeState {
+    /// Dependencies that have not ended.
+    pub(super) open: usize,
+    pub(super) status: Status,
+    pub(super) output: Value,
+    pub(super) failure: Option<Failure>,
+    /// The failure as expressions see it.
+    pub(super) error: Value,
+    /// Of an unreached node: the node whose failure is the reason.
+    pub(super) cause: Option<usize>,
+    /// The most attempts that one item took.
+    pub(super) attempts: u32,
+    pub(super) running: Option<Box<Running>>,
+    /// Items in all, once they are known.
+    pub(super) total: usize,
+    pub(super) done: usize,
+    pub(super) failed: usize,
+}
+
+impl NodeState {
+    pub(super) fn new(open: usize) -> Self {
+        Self {
+            open,
+            status: Status::Waiting,
+            output: Value::Null,
+            failure: None,
+            error: Value::Null,
+            cause: None,
+            attempts: 0,
+            running: None,
+            total: 0,
+            done: 0,
+            failed: 0,
+        }
+    }
+}
+
+/// A node that has items to run.
+#[derive(Debug)]
+pub(super) struct Running {
+    /// The items of a `for-each`; a node without one has a single item that is not in here.
+    pub(super) items: Option<Vec<Value>>,
+    pub(super) total: usize,
+    /// The first item that has not started.
+    pub(super) next: usize,
+    /// Items that have started and not ended.
+    pub(super) live: BTreeMap<usize, Item>,
+    /// Those of them whose next attempt may begin.
+    pub(super) queued: BTreeSet<usize>,
+    /// Results by item; null until there is one.
+    pub(super) results: Vec<Value>,
+    /// The failure of the first item that failed.
+    pub(super) failure: Option<Failure>,
+    /// No further item starts.
+    pub(super) stopped: bool,
+}
+
+impl Running {
+    pub(super) fn new(items: Option<Vec<Value>>) -> Self {
+        let total = items.as_ref().map_or(1, Vec::len);
+        Self {
+            items,
+            total,
+            next: 0,
+            live: BTreeMap::new(),
+            queued: BTreeSet::new(),
+            results: vec![Value::Null; total],
+            failure: None,
+            stopped: false,
+        }
+    }
+
+    /// Keeps the failure of the first item, in the order of items.
+    pub(super) fn fail(&mut self, failure: Failure) {
+        if self.failure.as_ref().is_none_or(|known| failure.item < known.item) {
+            self.failure = Some(failure);
+        }
+    }
+
+    /// Takes out the items of which nothing is in flight.
+    pub(super) fn take_idle(&mut self) -> Vec<usize> {
+        self.queued.clear();
+        let idle = self.live.extract_if(.., |_, item| !matches!(item.stage, Stage::Flying(_)));
+        idle.map(|(item, _)| item).collect()
+    }
+}
+
+/// An item that has started.
+#[derive(Debug)]
+pub(super) struct Item {
+    /// What every attempt is given.
+    pub(super) input: Payload,
+    /// Attempts that were begun.
+    pub(super) attempt: u32,
+    /// Attempts that are known not to have happened: the number in idempotency keys.
+    pub(super) known_failures: u32,
+    pub(super) stage: Stage,
+    pub(super) timed_out: bool,
+    pub(super) deadline: Option<TimerKey>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    /// The next attempt may begin.
+    Queued,
+    /// An attempt is in flight.
+    Flying(Tag),
+    /// Between two attempts, or in a wait.
+    Sleeping,
+}
