@@ -24,11 +24,12 @@ const ENTRIES: &[(&str, Step)] = &[
     ("outstanding-flood", outstanding_flood),
     ("giant-payload", giant_payload),
     ("giant-command", giant_command),
-    ("deep-recursion", |_| Outcome::complete(Payload::Json(recurse(0).to_string()))),
+    ("deep-recursion", |_| deep_recursion()),
+    ("stack-overflow", |_| stack_overflow()),
     ("trap-init", |_| Outcome::blocked(vec![])),
-    ("trap-step", |_| panic!("trap-step panics in its step")),
+    ("trap-step", trap_step),
     ("trap-close", |_| Outcome::complete(Payload::null())),
-    ("unreachable", |_| unreachable()),
+    ("unreachable", unreachable),
     ("lying-tags", lying_tags),
     ("zero-tag", |_| Outcome::blocked(vec![Command { tag: 0, action: Action::Sleep(1) }])),
     ("huge-tag", |_| Outcome::blocked(vec![Command { tag: u64::MAX, action: Action::Sleep(1) }])),
@@ -104,17 +105,38 @@ fn giant_command(tags: &mut Tags) -> Outcome {
     Outcome::blocked(vec![tags.command(Action::Call(call))])
 }
 
-/// Each frame holds something, and is needed after the call, so that no compiler makes a loop of it.
+/// Needed after the call, so that no compiler makes a loop of it.
 fn recurse(depth: u64) -> u64 {
-    let frame = black_box([depth; 64]);
     if black_box(depth) == u64::MAX {
         return 0;
     }
-    1 + recurse(depth + 1) + black_box(&frame)[63]
+    1 + recurse(depth + 1)
+}
+
+/// Exhausts the call stack, which the engine keeps.
+fn deep_recursion() -> Outcome {
+    Outcome::complete(Payload::Json(recurse(0).to_string()))
+}
+
+fn recurse_with_a_frame(depth: u64) -> u64 {
+    let frame = black_box([depth; 2000]);
+    if black_box(depth) == u64::MAX {
+        return 0;
+    }
+    1 + recurse_with_a_frame(depth + 1) + black_box(&frame)[63]
+}
+
+/// Exhausts the stack of addressable variables, which is in the guest's own memory and ends at address 0.
+fn stack_overflow() -> Outcome {
+    Outcome::complete(Payload::Json(recurse_with_a_frame(0).to_string()))
+}
+
+fn trap_step(_: &mut Tags) -> Outcome {
+    panic!("trap-step panics in its step")
 }
 
 /// The instruction itself, without a panic's message.
-fn unreachable() -> Outcome {
+fn unreachable(_: &mut Tags) -> Outcome {
     std::process::abort()
 }
 
