@@ -1,6 +1,7 @@
 //! wfhost runs workflows whose steps are sandboxed WebAssembly components.
 #![deny(unsafe_code)]
 
+pub mod base;
 #[cfg(feature = "wasm")]
 pub mod dispatch;
 #[cfg(feature = "wasm")]

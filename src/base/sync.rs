@@ -1,0 +1,139 @@
+//! Atomics and locks, of the standard library and parking_lot or of a model checker.
+//!
+//! Under `cfg(loom)` and `cfg(shuttle)` everything here is the checker's own, so that it sees each access. One interface serves all
+//! three: no poisoning, and of condition variables only [`Signal`], which is all that is needed.
+
+#[cfg(loom)]
+use loom::sync as imp;
+#[cfg(shuttle)]
+use shuttle::sync as imp;
+#[cfg(not(any(loom, shuttle)))]
+use std::sync as imp;
+
+pub(crate) use imp::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+
+use std::time::Duration;
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use parking_lot::Mutex;
+
+/// A mutex of the model checker with the interface of parking_lot's.
+#[cfg(any(loom, shuttle))]
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(imp::Mutex<T>);
+
+#[cfg(any(loom, shuttle))]
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(imp::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> imp::MutexGuard<'_, T> {
+        self.0.lock().expect("invariant: no panic under a lock of the model")
+    }
+}
+
+/// A value that only one thread at a time may open, by a protocol of its own: nobody ever waits here.
+///
+/// What it adds to that protocol is that a breach is a refusal and not a data race. Opening costs one atomic exchange, closing a
+/// plain store.
+#[cfg(not(any(loom, shuttle)))]
+#[derive(Debug)]
+pub(crate) struct Exclusive<T>(try_lock::TryLock<T>);
+
+#[cfg(not(any(loom, shuttle)))]
+impl<T> Exclusive<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(try_lock::TryLock::new(value))
+    }
+
+    /// The value, or nothing where somebody else has it open.
+    pub(crate) fn open(&self) -> Option<impl std::ops::DerefMut<Target = T> + '_> {
+        self.0.try_lock()
+    }
+}
+
+/// The same, visible to the model checker.
+#[cfg(any(loom, shuttle))]
+#[derive(Debug)]
+pub(crate) struct Exclusive<T>(imp::Mutex<T>);
+
+#[cfg(any(loom, shuttle))]
+impl<T> Exclusive<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(imp::Mutex::new(value))
+    }
+
+    pub(crate) fn open(&self) -> Option<impl std::ops::DerefMut<Target = T> + '_> {
+        self.0.try_lock().ok()
+    }
+}
+
+/// A flag that one thread waits for and any other sets: a mutex, a condition variable and the predicate between them.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    #[cfg(not(any(loom, shuttle)))]
+    inner: (parking_lot::Mutex<bool>, parking_lot::Condvar),
+    #[cfg(any(loom, shuttle))]
+    inner: (imp::Mutex<bool>, imp::Condvar),
+}
+
+#[cfg(not(any(loom, shuttle)))]
+impl Signal {
+    /// Sets the flag and unparks whoever waits for it.
+    pub(crate) fn set(&self) {
+        *self.inner.0.lock() = true;
+        self.inner.1.notify_one();
+    }
+
+    /// Waits for the flag, or for the time to pass, and clears it. False: the time has passed.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> bool {
+        let (flag, condition) = &self.inner;
+        let mut flag = flag.lock();
+        match timeout {
+            None => condition.wait_while(&mut flag, |flag| !*flag),
+            Some(timeout) => {
+                condition.wait_while_for(&mut flag, |flag| !*flag, timeout);
+            }
+        }
+        std::mem::take(&mut *flag)
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+impl Signal {
+    pub(crate) fn set(&self) {
+        *self.inner.0.lock().expect("invariant: no panic under a lock of the model") = true;
+        self.inner.1.notify_one();
+    }
+
+    /// A model has no time: where there is a timeout, it has always passed already.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> bool {
+        let (flag, condition) = &self.inner;
+        let mut flag = flag.lock().expect("invariant: no panic under a lock of the model");
+        while !*flag && timeout.is_none() {
+            flag = condition.wait(flag).expect("invariant: no panic under a lock of the model");
+        }
+        std::mem::take(&mut *flag)
+    }
+}
+
+/// Threads, of the machine or of the checker.
+pub(crate) mod thread {
+    #[cfg(loom)]
+    pub(crate) use loom::thread::yield_now;
+    #[cfg(shuttle)]
+    pub(crate) use shuttle::thread::{Builder, JoinHandle, current, yield_now};
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) use std::thread::{Builder, JoinHandle, current, yield_now};
+}
+
+/// Tells the core that this thread waits for another.
+pub(crate) fn spin_loop() {
+    #[cfg(not(any(loom, shuttle)))]
+    std::hint::spin_loop();
+    #[cfg(loom)]
+    loom::hint::spin_loop();
+    #[cfg(shuttle)]
+    shuttle::hint::spin_loop();
+}

@@ -1,0 +1,105 @@
+//! Where a worker looks first, so that nothing starves.
+//!
+//! At the bottom of the own deque two processes that wake each other are pushed and popped for ever, and thieves come only when they
+//! are idle. So:
+//!
+//! - **S1** after 3 processes in a row that this worker woke since it last looked elsewhere, it takes from the top of its deque;
+//! - **S2** so it does at every 31st turn;
+//! - **S3** it looks at the global queue first at every 61st turn, and after a slice that was used up.
+//!
+//! 31 and 61 are coprime with each other and with small periods of a workload; 3 is Go's and tokio's bound for the same. All three
+//! arbitrary otherwise.
+
+const STREAK_MAX: u32 = 3;
+const TOP_EVERY: u32 = 31;
+const GLOBAL_EVERY: u32 = 61;
+
+/// Where to look first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Look {
+    /// At the bottom of the own deque.
+    Bottom,
+    /// At its top.
+    Top,
+    /// At the global queue.
+    Global,
+}
+
+/// The counters of the rules.
+#[derive(Debug, Default)]
+pub(crate) struct Fairness {
+    until_top: u32,
+    until_global: u32,
+    streak: u32,
+}
+
+impl Fairness {
+    /// Where to look first in this turn.
+    #[inline]
+    pub(crate) fn look(&mut self) -> Look {
+        self.until_top = self.until_top.wrapping_sub(1);
+        self.until_global = self.until_global.wrapping_sub(1);
+        if self.until_global >= GLOBAL_EVERY {
+            self.until_global = GLOBAL_EVERY - 1;
+            return Look::Global;
+        }
+        if self.until_top >= TOP_EVERY || self.streak >= STREAK_MAX {
+            if self.until_top >= TOP_EVERY {
+                self.until_top = TOP_EVERY - 1;
+            }
+            self.streak = 0;
+            return Look::Top;
+        }
+        Look::Bottom
+    }
+
+    /// A job was popped at the bottom.
+    #[inline]
+    pub(crate) fn popped(&mut self, woken_here: bool) {
+        self.streak = if woken_here { self.streak + 1 } else { 0 };
+    }
+
+    /// A whole slice was used up: a long time since the last look.
+    pub(crate) fn spent_slice(&mut self) {
+        self.until_global = 0;
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    fn first(fairness: &mut Fairness, look: Look, woken: bool) -> Option<usize> {
+        (1..200).find(|_| {
+            let found = fairness.look();
+            if found == Look::Bottom {
+                fairness.popped(woken);
+            }
+            found == look
+        })
+    }
+
+    fn settled() -> Fairness {
+        Fairness { until_top: TOP_EVERY, until_global: GLOBAL_EVERY, streak: 0 }
+    }
+
+    #[test]
+    fn after_three_woken_ones_comes_the_top() {
+        assert_eq!(first(&mut settled(), Look::Top, true), Some(4));
+    }
+
+    #[test]
+    fn every_31st_turn_takes_the_top_and_every_61st_the_global_queue() {
+        assert_eq!(first(&mut settled(), Look::Top, false), Some(32));
+        let mut fairness = settled();
+        assert_eq!(first(&mut fairness, Look::Global, false), Some(62));
+        assert_eq!(first(&mut fairness, Look::Global, false), Some(61));
+    }
+
+    #[test]
+    fn a_spent_slice_turns_to_the_global_queue() {
+        let mut fairness = settled();
+        fairness.spent_slice();
+        assert_eq!(fairness.look(), Look::Global);
+    }
+}

@@ -1,0 +1,106 @@
+//! The global queue: what no worker has at hand. First in, first out.
+//!
+//! Four verbs ([`push`](GlobalQueue::push), [`append`](GlobalQueue::append), [`take`](GlobalQueue::take),
+//! [`len`](GlobalQueue::len)), so that something else can stand behind them: weighted share groups, for one.
+//!
+//! *Rejected*: crossbeam's `Injector`. A push and its share of a batched take are 27 ns with one thread and 50 to 70 ns with two
+//! at it, since each push exchanges on the tail; it takes a batch from one block of 63 only. This lock, with 16 jobs put in and
+//! 16 taken out at a time, is 11 to 12 ns with two threads at it.
+
+use super::local::Local;
+use crate::base::sync::{AtomicUsize, Mutex, Ordering};
+use std::collections::VecDeque;
+
+/// How many jobs more than the one to run now a worker takes.
+const BATCH: usize = 16;
+
+/// The global queue.
+#[derive(Debug)]
+pub(crate) struct GlobalQueue<J> {
+    jobs: Mutex<VecDeque<J>>,
+    /// As long as the queue was when its lock was last given up. Written under the lock; its readers are workers that look for work
+    /// and announced themselves before ([`sleep`](super::sleep)).
+    len: AtomicUsize,
+}
+
+impl<J> GlobalQueue<J> {
+    pub(crate) fn new() -> Self {
+        Self { jobs: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) }
+    }
+
+    /// Puts a job at the back. Gives the length after it.
+    pub(crate) fn push(&self, job: J) -> usize {
+        let mut jobs = self.jobs.lock();
+        jobs.push_back(job);
+        self.len.store(jobs.len(), Ordering::Release);
+        jobs.len()
+    }
+
+    /// Puts jobs at the back, in order. Gives the length after it.
+    pub(crate) fn append(&self, more: &mut VecDeque<J>) -> usize {
+        let mut jobs = self.jobs.lock();
+        jobs.append(more);
+        self.len.store(jobs.len(), Ordering::Release);
+        jobs.len()
+    }
+
+    /// Puts `more` at the back and takes from the front: one job to run, and up to 16 into `local`, but no more than a fair share of
+    /// the workers.
+    pub(crate) fn take(&self, more: &mut VecDeque<J>, workers: usize, local: &Local<J>) -> Option<J> {
+        if more.is_empty() && self.len() == 0 {
+            return None;
+        }
+        let mut jobs = self.jobs.lock();
+        jobs.append(more);
+        let count = (jobs.len() / workers + 1).min(BATCH + 1).min(jobs.len());
+        let first = jobs.pop_front();
+        // The deque is popped at the bottom: the oldest goes there last.
+        for job in jobs.drain(..count.saturating_sub(1)).rev() {
+            local.push(job);
+        }
+        self.len.store(jobs.len(), Ordering::Release);
+        first
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_takes_one_and_a_fair_share_in_order() {
+        let queue = GlobalQueue::new();
+        for job in 0..100 {
+            queue.push(job);
+        }
+        let local = Local::new();
+        let mut taken: Vec<i32> = queue.take(&mut VecDeque::new(), 2, &local).into_iter().collect();
+        taken.extend(std::iter::from_fn(|| local.pop()));
+        assert_eq!(taken, (0..17).collect::<Vec<_>>());
+        assert_eq!(queue.len(), 83);
+    }
+
+    #[test]
+    fn one_worker_does_not_empty_a_short_queue() {
+        let queue = GlobalQueue::new();
+        queue.append(&mut (0..6).collect());
+        let local = Local::new();
+        assert_eq!(queue.take(&mut VecDeque::new(), 4, &local), Some(0));
+        assert_eq!(std::iter::from_fn(|| local.pop()).collect::<Vec<_>>(), [1]);
+        assert_eq!(queue.len(), 4);
+    }
+
+    #[test]
+    fn what_is_put_in_on_the_way_goes_behind() {
+        let queue = GlobalQueue::new();
+        queue.push(1);
+        let local = Local::new();
+        assert_eq!(queue.take(&mut [2].into(), 1, &local), Some(1));
+        assert_eq!(local.pop(), Some(2));
+    }
+}

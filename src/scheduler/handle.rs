@@ -1,0 +1,95 @@
+//! The port of all threads that are no workers.
+
+use super::place::Posted;
+use super::shared::{Job, Placed, Shared};
+use super::{Commit, Port, Slot, Stats, Wake};
+use crate::process::{Micros, Permit};
+use std::sync::Arc;
+
+/// A [`Port`] for any thread. What it wakes goes to the global queue. Clones are the same handle.
+///
+/// It keeps the scheduler's tables alive, though not its workers: a commit point that keeps one is never freed before it drops it.
+pub struct Handle<C: Commit>(pub(crate) Arc<Shared<C>>);
+
+impl<C: Commit> Clone for Handle<C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<C: Commit> std::fmt::Debug for Handle<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+impl<C: Commit> Handle<C> {
+    /// What the scheduler has done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    /// The commit point.
+    #[must_use]
+    pub fn commit(&self) -> &Arc<C> {
+        &self.0.commit
+    }
+
+    fn enqueue(&self, slot: Slot, event: Option<C::Event>) {
+        let _ = self.0.global.push(Job { slot, event, woken_here: false });
+        self.0.sleep.notify();
+    }
+
+    fn follow(&self, slot: Slot, placed: Placed) {
+        match placed {
+            Placed::Enqueue => self.enqueue(slot, None),
+            // A worker has to look after the admission queue.
+            Placed::Waits => self.0.sleep.notify(),
+        }
+    }
+}
+
+impl<C: Commit> Port<C> for Handle<C> {
+    fn spawn(&mut self, process: C::Process, permit: Permit) -> Result<Slot, C::Process> {
+        let (slot, placed) = self.0.spawn_from_outside(process, permit)?;
+        self.follow(slot, placed);
+        Ok(slot)
+    }
+
+    fn post(&mut self, slot: Slot, event: C::Event, wake: Wake) -> bool {
+        match self.0.post(slot, event, wake, None) {
+            Posted::Pending => {}
+            Posted::Woken(event) => self.enqueue(slot, event),
+            Posted::Admit => self.follow(slot, self.0.readmit(slot)),
+            Posted::Gone(event) => {
+                drop(event);
+                self.0.drop_from_outside(1);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn interrupt(&mut self, slot: Slot) {
+        if let Some(placed) = self.0.interrupt(slot) {
+            self.follow(slot, placed);
+        }
+    }
+
+    fn pause(&mut self, slot: Slot, paused: bool) {
+        if let Some(placed) = self.0.pause(slot, paused) {
+            self.follow(slot, placed);
+        }
+    }
+
+    fn timer(&mut self, due: Micros, timer: C::Timer) {
+        if self.0.timers.set(due, timer) {
+            self.0.sleep.notify();
+        }
+    }
+
+    fn monotonic(&self) -> Micros {
+        self.0.clock.now()
+    }
+}

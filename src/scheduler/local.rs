@@ -1,0 +1,165 @@
+//! The local deque: its worker pushes and pops at the bottom, thieves take from the top.
+//!
+//! crossbeam's Chase–Lev deque. Pushing writes with release and no more; popping fences once, and exchanges once where it takes the
+//! last job. A thief's half is one compare-exchange a job, at most 32.
+//!
+//! *Rejected*: half of the deque in one compare-exchange. It is not sound on a LIFO Chase–Lev deque, whose owner pops without
+//! claiming: it would cost each pop an exchange, which is much more frequent than a steal.
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use real::{Local, Thief};
+
+/// What a look at another's deque came to.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Loot<J> {
+    /// One job; more may have come into the own deque.
+    Job(J),
+    /// There was nothing.
+    Empty,
+    /// Somebody else was quicker: look again.
+    Retry,
+}
+
+#[cfg(not(any(loom, shuttle)))]
+mod real {
+    use super::Loot;
+    use crossbeam_deque::{Steal, Stealer, Worker};
+
+    /// The worker's end of a deque.
+    #[derive(Debug)]
+    pub(crate) struct Local<J> {
+        bottom: Worker<J>,
+        top: Stealer<J>,
+    }
+
+    /// The end of everybody else.
+    #[derive(Debug)]
+    pub(crate) struct Thief<J>(Stealer<J>);
+
+    impl<J> Local<J> {
+        pub(crate) fn new() -> Self {
+            let bottom = Worker::new_lifo();
+            let top = bottom.stealer();
+            Self { bottom, top }
+        }
+
+        pub(crate) fn thief(&self) -> Thief<J> {
+            Thief(self.top.clone())
+        }
+
+        #[inline]
+        pub(crate) fn push(&self, job: J) {
+            self.bottom.push(job);
+        }
+
+        /// The youngest.
+        #[inline]
+        pub(crate) fn pop(&self) -> Option<J> {
+            self.bottom.pop()
+        }
+
+        /// The oldest, by the way that thieves go.
+        pub(crate) fn pop_top(&self) -> Option<J> {
+            loop {
+                match self.top.steal() {
+                    Steal::Success(job) => return Some(job),
+                    Steal::Empty => return None,
+                    Steal::Retry => {}
+                }
+            }
+        }
+
+        #[inline]
+        pub(crate) fn is_empty(&self) -> bool {
+            self.bottom.is_empty()
+        }
+    }
+
+    impl<J> Thief<J> {
+        /// Takes the older half, at most 32: one to run and the others into the own deque, the oldest at its bottom.
+        pub(crate) fn steal_half(&self, into: &Local<J>) -> Loot<J> {
+            match self.0.steal_batch_and_pop(&into.bottom) {
+                Steal::Success(job) => Loot::Job(job),
+                Steal::Empty => Loot::Empty,
+                Steal::Retry => Loot::Retry,
+            }
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        pub(crate) fn is_empty(&self) -> bool {
+            self.0.is_empty()
+        }
+    }
+}
+
+/// The deque of the models: the checkers do not see crossbeam's atomics, but they see this lock.
+#[cfg(any(loom, shuttle, test))]
+#[cfg_attr(not(any(loom, shuttle)), allow(dead_code))]
+pub(crate) mod model {
+    use super::Loot;
+    use crate::base::sync::Mutex;
+    use std::collections::VecDeque;
+    use std::sync::Arc;
+
+    /// The worker's end.
+    #[derive(Debug)]
+    pub(crate) struct Local<J>(Arc<Mutex<VecDeque<J>>>);
+
+    /// The thieves' end.
+    #[derive(Debug)]
+    pub(crate) struct Thief<J>(Arc<Mutex<VecDeque<J>>>);
+
+    impl<J> Local<J> {
+        pub(crate) fn new() -> Self {
+            Self(Arc::new(Mutex::new(VecDeque::new())))
+        }
+
+        pub(crate) fn thief(&self) -> Thief<J> {
+            Thief(Arc::clone(&self.0))
+        }
+
+        pub(crate) fn push(&self, job: J) {
+            self.0.lock().push_back(job);
+        }
+
+        pub(crate) fn pop(&self) -> Option<J> {
+            self.0.lock().pop_back()
+        }
+
+        pub(crate) fn pop_top(&self) -> Option<J> {
+            self.0.lock().pop_front()
+        }
+
+        pub(crate) fn is_empty(&self) -> bool {
+            self.0.lock().is_empty()
+        }
+    }
+
+    impl<J> Thief<J> {
+        pub(crate) fn steal_half(&self, into: &Local<J>) -> Loot<J> {
+            let mut taken: VecDeque<J> = {
+                let mut jobs = self.0.lock();
+                let half = jobs.len().div_ceil(2).min(32);
+                jobs.drain(..half).collect()
+            };
+            let Some(first) = taken.pop_front() else { return Loot::Empty };
+            into.0.lock().extend(taken.into_iter().rev());
+            Loot::Job(first)
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            self.0.lock().len()
+        }
+
+        pub(crate) fn is_empty(&self) -> bool {
+            self.0.lock().is_empty()
+        }
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+pub(crate) use model::{Local, Thief};

@@ -1,0 +1,85 @@
+//! How long turns are, from as few looks at the clock as will do.
+//!
+//! A look costs about 25 ns, as much as a whole turn of a ping-pong. So the clock is read every so many turns, and the number is
+//! doubled or halved until the looks are some microseconds apart.
+
+use crate::process::Micros;
+
+/// Looks at the clock are to be this far apart. Arbitrary: timers are late by no more, and the looks cost less than 1 %.
+const APART_MAX: Micros = Micros(8);
+const APART_MIN: Micros = Micros(4);
+const INTERVAL_MAX: u32 = 64;
+/// From this many turns between two looks on (a turn then takes less than a microsecond), work is fine-grained.
+const FINE: u32 = 8;
+
+/// When to read the clock next.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    interval: u32,
+    left: u32,
+    last: Micros,
+}
+
+impl Pace {
+    pub(crate) fn new() -> Self {
+        Self { interval: 1, left: 1, last: Micros(0) }
+    }
+
+    /// Whether the clock is to be read in this turn.
+    #[inline]
+    pub(crate) fn is_due(&mut self) -> bool {
+        self.left -= 1;
+        self.left == 0
+    }
+
+    /// The clock was read because it was due.
+    pub(crate) fn read(&mut self, now: Micros) {
+        let apart = now.0.saturating_sub(self.last.0);
+        if apart > APART_MAX.0 {
+            self.interval = (self.interval / 2).max(1);
+        } else if apart < APART_MIN.0 {
+            self.interval = (self.interval * 2).min(INTERVAL_MAX);
+        }
+        self.restart(now);
+    }
+
+    /// The clock was read after a rest, which says nothing about turns.
+    pub(crate) fn restart(&mut self, now: Micros) {
+        self.last = now;
+        self.left = self.interval;
+    }
+
+    /// Whether turns take less than about a microsecond, so that what is said to others at a turn's end is said at once.
+    #[inline]
+    pub(crate) fn is_fine(&self) -> bool {
+        self.interval >= FINE
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Looks per 100 turns after 1,000 turns of that length.
+    fn looks(turn_ns: u64) -> usize {
+        let mut pace = Pace::new();
+        let mut time = 0;
+        (0..1100)
+            .filter(|turn| {
+                time += turn_ns;
+                let due = pace.is_due();
+                if due {
+                    pace.read(Micros(time / 1000));
+                }
+                due && *turn >= 1000
+            })
+            .count()
+    }
+
+    #[test]
+    fn short_turns_read_seldom_and_long_ones_always() {
+        assert!(looks(30) <= 2, "{}", looks(30));
+        assert!((3..=30).contains(&looks(500)), "{}", looks(500));
+        assert_eq!(looks(10_000), 100);
+    }
+}

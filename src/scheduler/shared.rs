@@ -1,0 +1,274 @@
+//! What all workers and handles of a scheduler share.
+
+use super::admission::{Admission, Duty};
+use super::buffers::Buffers;
+use super::global::GlobalQueue;
+use super::local::Thief;
+use super::place::{Body, Place, Posted};
+use super::sleep::Sleep;
+use super::slots::{FreeSlots, Table};
+use super::state::{Evicted, Heard};
+use super::stats::{Counters, Stats};
+use super::timers::Timers;
+use super::{Commit, Config, Slot, Wake};
+use crate::base::Clock;
+use crate::base::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, Signal};
+use crate::process::{Micros, Permit};
+use std::sync::Arc;
+
+/// What lies in a run queue: a process that is ready, and perhaps the event that woke it.
+#[derive(Debug)]
+pub(crate) struct Job<E> {
+    pub(crate) slot: Slot,
+    /// Older than all that is in the process's event queue.
+    pub(crate) event: Option<E>,
+    /// Woken by the worker whose deque it is in: rule S1 counts those.
+    pub(crate) woken_here: bool,
+}
+
+/// What a process waits for to be stepped after a spawn or a wake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Placed {
+    /// The caller enqueues it.
+    Enqueue,
+    /// It has joined the admission queue.
+    Waits,
+}
+
+/// How far the scheduler's life has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Phase {
+    /// Processes are accepted.
+    Open,
+    /// No more processes are accepted.
+    Closing,
+    /// The workers leave.
+    Stopped,
+}
+
+/// What threads that are no workers share among them.
+#[derive(Debug, Default)]
+pub(crate) struct Outside {
+    free: FreeSlots,
+}
+
+/// See the module's text.
+pub(crate) struct Shared<C: Commit> {
+    pub(crate) commit: Arc<C>,
+    pub(crate) clock: Clock,
+    pub(crate) table: Table<C::Process, C::Event>,
+    pub(crate) global: GlobalQueue<Job<C::Event>>,
+    pub(crate) thieves: Box<[Thief<Job<C::Event>>]>,
+    pub(crate) sleep: Sleep,
+    pub(crate) timers: Timers<C::Timer>,
+    pub(crate) admission: Admission,
+    /// One for each worker, which writes it, and the last for other threads, under `outside`.
+    pub(crate) counters: Box<[Counters]>,
+    outside: Mutex<Outside>,
+    phase: AtomicUsize,
+    /// Which workers have seen that the scheduler closes, so that they start nothing any more.
+    pub(crate) acknowledged: Box<[AtomicBool]>,
+    /// Set at each end of a process while the scheduler closes.
+    pub(crate) drained: Signal,
+}
+
+impl<C: Commit> Shared<C> {
+    pub(crate) fn new(commit: Arc<C>, config: &Config, thieves: Box<[Thief<Job<C::Event>>]>) -> Self {
+        let workers = thieves.len();
+        Self {
+            commit,
+            clock: config.clock.clone(),
+            table: Table::new(config.processes_max as usize),
+            global: GlobalQueue::new(),
+            thieves,
+            sleep: Sleep::new(workers),
+            timers: Timers::new(),
+            admission: Admission::new(config.capacity),
+            counters: (0..=workers).map(|_| Counters::new()).collect(),
+            outside: Mutex::new(Outside::default()),
+            phase: AtomicUsize::new(Phase::Open as usize),
+            acknowledged: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+            drained: Signal::default(),
+        }
+    }
+
+    pub(crate) fn workers(&self) -> usize {
+        self.thieves.len()
+    }
+
+    #[inline]
+    pub(crate) fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Open,
+            1 => Phase::Closing,
+            _ => Phase::Stopped,
+        }
+    }
+
+    /// Never back. Under the lock of the other threads, so that none of them starts a process after that.
+    pub(crate) fn advance(&self, phase: Phase) {
+        let _outside = self.outside.lock();
+        self.phase.fetch_max(phase as usize, Ordering::AcqRel);
+    }
+
+    #[inline]
+    pub(crate) fn place(&self, slot: Slot) -> &Place<C::Process, C::Event> {
+        self.table.get(slot.index).expect("invariant: a slot names a place of the table")
+    }
+
+    /// Puts a process into a free place. It is counted before anybody can run it, so that ends never outnumber starts.
+    pub(crate) fn spawn(
+        &self,
+        free: &mut FreeSlots,
+        counters: &Counters,
+        process: C::Process,
+        permit: Permit,
+    ) -> Result<(Slot, Placed), C::Process> {
+        if !permit.is_none() && !self.admission.can_ever_admit(permit) {
+            return Err(process);
+        }
+        let Some(index) = free.take(&self.table) else { return Err(process) };
+        let place = self.table.get(index).expect("invariant: a place that was given out exists");
+        let slot = place.next_slot(index);
+        counters.spawned.add(1);
+        if permit.is_none() {
+            place.occupy(Body { process, permit, seat: None }, false);
+            return Ok((slot, Placed::Enqueue));
+        }
+        let seat = self.admission.take(slot, permit);
+        place.occupy(Body { process, permit, seat }, seat.is_none());
+        if seat.is_some() {
+            return Ok((slot, Placed::Enqueue));
+        }
+        self.admission.join(slot, permit);
+        Ok((slot, Placed::Waits))
+    }
+
+    /// The same from a thread that is no worker.
+    pub(crate) fn spawn_from_outside(&self, process: C::Process, permit: Permit) -> Result<(Slot, Placed), C::Process> {
+        let mut outside = self.outside.lock();
+        if self.phase() != Phase::Open {
+            return Err(process);
+        }
+        self.spawn(&mut outside.free, self.counters_outside(), process, permit)
+    }
+
+    /// The event again where the process has ended; it is counted.
+    #[inline]
+    pub(crate) fn post(
+        &self,
+        slot: Slot,
+        event: C::Event,
+        wake: Wake,
+        buffers: Option<&mut Buffers<C::Event>>,
+    ) -> Posted<C::Event> {
+        match self.table.get(slot.index) {
+            Some(place) => place.post(slot.generation, event, wake, buffers),
+            None => Posted::Gone(event),
+        }
+    }
+
+    /// Events were dropped by a thread that is no worker.
+    pub(crate) fn drop_from_outside(&self, count: u64) {
+        let _outside = self.outside.lock();
+        self.counters_outside().dropped_events.add(count);
+    }
+
+    /// The counters of other threads have one writer at a time: whoever holds the lock of `outside`.
+    fn counters_outside(&self) -> &Counters {
+        &self.counters[self.workers()]
+    }
+
+    pub(crate) fn interrupt(&self, slot: Slot) -> Option<Placed> {
+        self.follow(slot, self.table.get(slot.index)?.word.interrupt(slot.generation))
+    }
+
+    pub(crate) fn pause(&self, slot: Slot, paused: bool) -> Option<Placed> {
+        self.follow(slot, self.table.get(slot.index)?.word.pause(slot.generation, paused))
+    }
+
+    fn follow(&self, slot: Slot, heard: Heard) -> Option<Placed> {
+        match heard {
+            Heard::Gone | Heard::Pending => None,
+            Heard::Woken => Some(Placed::Enqueue),
+            Heard::Admit => Some(self.readmit(slot)),
+        }
+    }
+
+    /// A process that was evicted was woken: it joins the admission queue.
+    pub(crate) fn readmit(&self, slot: Slot) -> Placed {
+        let permit = {
+            let body =
+                self.place(slot).body.open().expect("invariant: one that is admitting belongs to whoever woke it");
+            body.as_ref().expect("invariant: an occupied place has a body").permit
+        };
+        self.admission.join(slot, permit);
+        Placed::Waits
+    }
+
+    /// Does what can be done for those who wait for permits. Gives the processes that are to be enqueued, one by one.
+    pub(crate) fn attend(&self, mut enqueue: impl FnMut(Slot)) {
+        loop {
+            match self.admission.next(&self.table) {
+                Duty::None => return,
+                Duty::Enqueue(slot) => enqueue(slot),
+                Duty::Evict(slot) => {
+                    if self.evict(slot) == Placed::Enqueue {
+                        enqueue(slot);
+                    }
+                }
+            }
+        }
+    }
+
+    fn evict(&self, slot: Slot) -> Placed {
+        let place = self.place(slot);
+        let evicted = {
+            let mut body = place.body.open().expect("invariant: one that is evicting belongs to its evictor");
+            let body = body.as_mut().expect("invariant: an occupied place has a body");
+            let evicted = self.commit.evict(&mut body.process);
+            if evicted {
+                let seat = body.seat.take().expect("invariant: who is evicted has a seat");
+                self.admission.release(body.permit, seat);
+            } else {
+                // Not to be asked again before it has run.
+                place.since.store(u64::MAX, Ordering::Relaxed);
+            }
+            evicted
+        };
+        self.admission.eviction_ended(evicted);
+        match place.word.evicted(evicted) {
+            Evicted::Waits => Placed::Waits,
+            Evicted::Admit => self.readmit(slot),
+            Evicted::Woken => Placed::Enqueue,
+        }
+    }
+
+    /// Whether a job lies in any queue.
+    pub(crate) fn has_jobs(&self) -> bool {
+        self.global.len() > 0 || self.thieves.iter().any(|thief| !thief.is_empty())
+    }
+
+    /// Whether a worker must not go to sleep that saw `next` as the nearest due time.
+    pub(crate) fn is_worker_needed(&self, next: Option<Micros>) -> bool {
+        self.has_jobs()
+            || self.phase() == Phase::Stopped
+            || self.admission.needs_attention()
+            || self.timers.next().is_some_and(|now| next.is_none_or(|seen| now < seen))
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        for counters in &self.counters {
+            stats.add(counters);
+        }
+        stats.evictions = self.admission.evictions();
+        stats.admissions_waited = self.admission.waited();
+        stats.admitting = self.admission.waiting() as u64;
+        stats.global_queue = self.global.len() as u64;
+        stats.local_deques = self.thieves.iter().map(|thief| thief.len() as u64).sum();
+        stats.timers = self.timers.len() as u64;
+        stats
+    }
+}

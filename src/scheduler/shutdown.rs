@@ -1,0 +1,110 @@
+//! Shutdown, in numbered steps.
+//!
+//! 1. *Closing*: no process is accepted any more. A thread that is no worker looks at the phase under the lock under which it starts
+//!    processes; a worker looks at each turn's beginning, and acknowledges. So a process that is submitted meanwhile is either
+//!    refused, or accepted before its worker acknowledged: then step 2 finds it.
+//! 2. Every living process is resumed where it is paused, and cancelled through [`Commit::cancel`], once. This is repeated for those
+//!    that were started late until every worker has acknowledged.
+//! 3. Wait until all have ended, or the time is over.
+//! 4. *Stopped*: the workers leave at the end of their slice, and are waited for.
+//! 5. Report who has not ended.
+
+use super::shared::{Phase, Shared};
+use super::start::{Scheduler, VirtualScheduler};
+use super::state::State;
+use super::{Commit, Handle, Port, Slot, Stats};
+use crate::base::sync::Ordering;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What a shutdown came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Shutdown {
+    /// Those that had not ended when the time was over.
+    pub alive: Vec<Slot>,
+    /// What was done in all.
+    pub stats: Stats,
+}
+
+impl<C: Commit> Shared<C> {
+    /// Every process that has not ended.
+    pub(crate) fn alive(&self) -> impl Iterator<Item = Slot> + '_ {
+        (0..self.table.used() as u32).filter_map(|index| {
+            let word = self.table.get(index)?.word.load();
+            (word.state() != State::Complete).then(|| Slot { index, generation: word.generation() })
+        })
+    }
+
+    fn has_ended(&self) -> bool {
+        // Ends first: whoever is counted there has its start counted already.
+        let completed: u64 = self.counters.iter().map(|counters| counters.completed.get()).sum();
+        let spawned: u64 = self.counters.iter().map(|counters| counters.spawned.get()).sum();
+        completed == spawned
+    }
+
+    fn is_closed(&self) -> bool {
+        self.acknowledged.iter().all(|acknowledged| acknowledged.load(Ordering::Acquire))
+    }
+
+    fn cancel_all(self: &Arc<Self>, told: &mut HashSet<Slot>) {
+        let mut handle = Handle(Arc::clone(self));
+        for slot in self.alive() {
+            if told.insert(slot) {
+                handle.pause(slot, false);
+                self.commit.cancel(&mut handle, slot);
+            }
+        }
+    }
+}
+
+impl<C: Commit> Scheduler<C> {
+    /// Refuses new processes, cancels all that live, waits until they have ended or `timeout` is over, and stops the workers.
+    ///
+    /// A worker in the middle of a slice is waited for in any case.
+    #[must_use]
+    pub fn shutdown(mut self, timeout: Duration) -> Shutdown {
+        let shared = Arc::clone(&self.shared);
+        let deadline = Instant::now().checked_add(timeout);
+        shared.advance(Phase::Closing);
+        // A sleeping worker acknowledges when it wakes.
+        shared.sleep.wake_all();
+        let mut told = HashSet::new();
+        loop {
+            // Closed or not is asked before the search: if it was closed before, the search finds everybody.
+            let is_closed = shared.is_closed();
+            shared.cancel_all(&mut told);
+            if is_closed {
+                break;
+            }
+            if !wait(&shared, deadline) {
+                break;
+            }
+        }
+        while !(shared.is_closed() && shared.has_ended()) && wait(&shared, deadline) {}
+        self.stop();
+        Shutdown { alive: shared.alive().collect(), stats: shared.stats() }
+    }
+}
+
+/// Waits for the next end or acknowledgement. False: the time is over.
+fn wait<C: Commit>(shared: &Shared<C>, deadline: Option<Instant>) -> bool {
+    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    left != Some(Duration::ZERO) && (shared.drained.wait(left) || left.is_none())
+}
+
+impl<C: Commit> VirtualScheduler<C> {
+    /// Steps 1 and 2 of a shutdown: refuses new processes and cancels all that live. Where a worker starts one before its next turn
+    /// begins, that one is found by another call.
+    pub fn close(&mut self) {
+        self.shared.advance(Phase::Closing);
+        self.shared.cancel_all(&mut HashSet::new());
+    }
+
+    /// Every process that has not ended.
+    #[must_use]
+    pub fn alive(&self) -> Vec<Slot> {
+        self.shared.alive().collect()
+    }
+}

@@ -1,0 +1,176 @@
+//! Parking: how a worker goes to sleep without missing work, and how few workers are woken.
+//!
+//! A worker is *active* (it has work), *searching* (it looks at others' queues) or *asleep*. One word counts the searching and the
+//! sleeping ones; a list names the sleepers; each has a signal of its own, a flag under a mutex.
+//!
+//! **Against lost wake-ups.** A producer pushes, *then* fences, *then* reads the counts. A worker that goes to sleep announces itself
+//! in the counts, *then* fences, *then* looks at every queue once more, *then* waits. All fences are sequentially consistent, so in their one
+//! order either the producer's comes first, and the sleeper's look finds the job; or the sleeper's, and the producer reads that
+//! somebody sleeps.
+//!
+//! **Few wake-ups.** A producer wakes nobody while a worker searches: that worker will find the job. This is sound because a searcher
+//! that stops searching does one of two things. It goes to sleep, by the protocol above. Or it has found work: then, if it was the
+//! last one searching, it fences, looks at every queue once more and, where something is left, wakes one more. So while jobs lie
+//! about, a chain of workers wakes; when they do not, nobody does. At most half of the workers, and at least one, search at a time.
+//! The one who wakes a sleeper counts it as searching, so that a second producer does not wake a second one.
+//!
+//! - **P1** the sleeping count is the length of the list, except within the lock of the list.
+//! - **P2** a worker is in the list at most once; whoever takes it out sets its signal, and counts it as searching, unless it is
+//!   the worker itself.
+//! - **P3** a signal may be late or left over: what happened is read from the list.
+
+use crate::base::sync::{AtomicU64, Mutex, Ordering, Signal, fence};
+use std::time::Duration;
+
+const SEARCHING: u64 = 1;
+const SLEEPING: u64 = 1 << 32;
+
+fn searching(counts: u64) -> u64 {
+    counts & (SLEEPING - 1)
+}
+
+fn sleeping(counts: u64) -> u64 {
+    counts >> 32
+}
+
+/// Who searches and who sleeps.
+#[derive(Debug)]
+pub(crate) struct Sleep {
+    /// Searching in the lower half, sleeping in the upper. Changed by read-modify-writes only.
+    counts: AtomicU64,
+    sleepers: Mutex<Vec<usize>>,
+    signals: Box<[Signal]>,
+}
+
+/// How a worker woke.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Awake {
+    /// Somebody woke it; it counts as searching.
+    Notified,
+    /// By itself: there was work, or time has passed. It does not count as searching.
+    Alone,
+}
+
+impl Sleep {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self {
+            counts: AtomicU64::new(0),
+            sleepers: Mutex::new(Vec::with_capacity(workers)),
+            signals: (0..workers).map(|_| Signal::default()).collect(),
+        }
+    }
+
+    /// Whether no worker sleeps or searches, as far as one can tell without a fence.
+    #[inline]
+    pub(crate) fn all_are_active(&self) -> bool {
+        self.counts.load(Ordering::Relaxed) == 0
+    }
+
+    /// Wakes a sleeper where that is called for, as far as one can tell without a fence: [`Self::notify`] must follow in time.
+    #[inline]
+    pub(crate) fn hint(&self) {
+        if Self::is_called_for(self.counts.load(Ordering::Relaxed)) {
+            self.wake();
+        }
+    }
+
+    /// A job was pushed that somebody else is to take.
+    #[inline]
+    pub(crate) fn notify(&self) {
+        // Partner: the fence in `park`.
+        fence(Ordering::SeqCst);
+        self.hint();
+    }
+
+    fn is_called_for(counts: u64) -> bool {
+        sleeping(counts) > 0 && searching(counts) == 0
+    }
+
+    #[cold]
+    fn wake(&self) {
+        let mut sleepers = self.sleepers.lock();
+        if searching(self.counts.load(Ordering::Relaxed)) > 0 {
+            return;
+        }
+        let Some(worker) = sleepers.pop() else { return };
+        self.counts.fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::AcqRel);
+        drop(sleepers);
+        self.signals[worker].set();
+    }
+
+    /// Wakes everybody: the scheduler stops.
+    pub(crate) fn wake_all(&self) {
+        fence(Ordering::SeqCst);
+        loop {
+            let mut sleepers = self.sleepers.lock();
+            let Some(worker) = sleepers.pop() else { return };
+            self.counts.fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::AcqRel);
+            drop(sleepers);
+            self.signals[worker].set();
+        }
+    }
+
+    /// A worker begins to search. False: enough do.
+    #[must_use]
+    pub(crate) fn search(&self) -> bool {
+        let workers = self.signals.len() as u64;
+        let counts = self.counts.load(Ordering::Relaxed);
+        // Two may pass here at once and be one too many: that costs a look at some queues and nothing else.
+        if searching(counts) > 0 && 2 * searching(counts) >= workers {
+            return false;
+        }
+        self.counts.fetch_add(SEARCHING, Ordering::AcqRel);
+        true
+    }
+
+    /// A searching worker has found work. `is_work_left` looks at every queue.
+    pub(crate) fn found(&self, is_work_left: impl FnOnce() -> bool) {
+        let before = self.counts.fetch_sub(SEARCHING, Ordering::AcqRel);
+        if searching(before) != 1 || sleeping(before) == 0 {
+            return;
+        }
+        // Partner: the fence in `notify` of a producer that left its job to us.
+        fence(Ordering::SeqCst);
+        if is_work_left() {
+            self.hint();
+        }
+    }
+
+    /// Parks a worker that found nothing. `is_needed` looks at every queue and at what else a worker must not sleep for. One with a
+    /// timeout keeps the timers, and is the last to be woken for a job.
+    pub(crate) fn park(
+        &self,
+        worker: usize,
+        was_searching: bool,
+        timeout: Option<Duration>,
+        is_needed: impl FnOnce() -> bool,
+    ) -> Awake {
+        {
+            let mut sleepers = self.sleepers.lock();
+            let place = if timeout.is_some() { 0 } else { sleepers.len() };
+            sleepers.insert(place, worker);
+            let searching = if was_searching { SEARCHING } else { 0 };
+            self.counts.fetch_add(SLEEPING.wrapping_sub(searching), Ordering::AcqRel);
+        }
+        // Partner: the fences in `notify` and `wake_all`.
+        fence(Ordering::SeqCst);
+        if !is_needed() {
+            self.signals[worker].wait(timeout);
+        }
+        self.rise(worker)
+    }
+
+    /// Takes the worker out of the list, unless somebody did.
+    fn rise(&self, worker: usize) -> Awake {
+        let mut sleepers = self.sleepers.lock();
+        match sleepers.iter().position(|sleeper| *sleeper == worker) {
+            None => Awake::Notified,
+            Some(place) => {
+                sleepers.remove(place);
+                self.counts.fetch_sub(SLEEPING, Ordering::AcqRel);
+                Awake::Alone
+            }
+        }
+    }
+}

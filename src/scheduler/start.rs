@@ -1,0 +1,161 @@
+//! Starting a scheduler: with threads, or as workers that somebody else turns.
+
+use super::handle::Handle;
+use super::local::Local;
+use super::shared::{Job, Phase, Shared};
+use super::worker::{Turned, Worker};
+use super::{Commit, Stats};
+use crate::base::Clock;
+use crate::base::sync::thread;
+use crate::process::{Micros, Permit};
+use std::sync::Arc;
+
+/// What a scheduler is started with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Worker threads, at least one.
+    pub workers: usize,
+    /// What there is of the pool.
+    pub capacity: Permit,
+    /// Where thieves begin to look is drawn from it.
+    pub seed: u64,
+    /// What timers are measured by.
+    pub clock: Clock,
+    /// How many processes may live at once.
+    pub processes_max: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            capacity: Permit::NONE,
+            seed: 0,
+            clock: Clock::wall(),
+            // Arbitrary: 16 million places are some gigabytes.
+            processes_max: 1 << 24,
+        }
+    }
+}
+
+pub(crate) fn build<C: Commit>(commit: Arc<C>, config: &Config) -> (Arc<Shared<C>>, Vec<Worker<C>>) {
+    let locals: Vec<Local<Job<C::Event>>> = (0..config.workers.max(1)).map(|_| Local::new()).collect();
+    let thieves = locals.iter().map(Local::thief).collect();
+    let shared = Arc::new(Shared::new(commit, config, thieves));
+    let workers = locals.into_iter().enumerate();
+    let workers = workers.map(|(index, local)| Worker::new(Arc::clone(&shared), index, local, config.seed)).collect();
+    (shared, workers)
+}
+
+/// A scheduler with a thread for each worker. Dropped, it stops its workers where they are; [`Scheduler::shutdown`] is the clean way.
+pub struct Scheduler<C: Commit> {
+    pub(crate) shared: Arc<Shared<C>>,
+    pub(crate) threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl<C: Commit> Scheduler<C> {
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// What the machine says where it gives no thread.
+    pub fn start(commit: Arc<C>, config: &Config) -> std::io::Result<Self> {
+        let (shared, workers) = build(commit, config);
+        let mut scheduler = Self { shared, threads: Vec::with_capacity(workers.len()) };
+        for (index, worker) in workers.into_iter().enumerate() {
+            let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(move || worker.run())?;
+            scheduler.threads.push(thread);
+        }
+        Ok(scheduler)
+    }
+
+    /// A port for any thread.
+    #[must_use]
+    pub fn handle(&self) -> Handle<C> {
+        Handle(Arc::clone(&self.shared))
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+
+    /// Has the workers leave after their slice, and waits for them.
+    pub(crate) fn stop(&mut self) {
+        self.shared.advance(Phase::Stopped);
+        self.shared.sleep.wake_all();
+        let own = thread::current().id();
+        for thread in self.threads.drain(..) {
+            // A step that drops its own scheduler cannot wait for itself.
+            if thread.thread().id() != own {
+                // A worker catches what steps throw; if it panicked all the same, it has said so.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl<C: Commit> Drop for Scheduler<C> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl<C: Commit> std::fmt::Debug for Scheduler<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scheduler").field("workers", &self.threads.len()).finish_non_exhaustive()
+    }
+}
+
+/// A scheduler without threads: its caller says whose turn it is. For simulation.
+pub struct VirtualScheduler<C: Commit> {
+    pub(crate) shared: Arc<Shared<C>>,
+    workers: Vec<Worker<C>>,
+}
+
+impl<C: Commit> VirtualScheduler<C> {
+    /// A scheduler of [`Config::workers`] virtual workers.
+    #[must_use]
+    pub fn new(commit: Arc<C>, config: &Config) -> Self {
+        let (shared, workers) = build(commit, config);
+        Self { shared, workers }
+    }
+
+    /// How many workers there are.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Gives a worker one turn.
+    ///
+    /// # Panics
+    /// Where there is no such worker.
+    pub fn turn(&mut self, worker: usize) -> Turned {
+        self.workers[worker].turn()
+    }
+
+    /// When the first timer is due.
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Micros> {
+        self.shared.timers.next()
+    }
+
+    /// A port for what happens outside.
+    #[must_use]
+    pub fn handle(&self) -> Handle<C> {
+        Handle(Arc::clone(&self.shared))
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+}
+
+impl<C: Commit> std::fmt::Debug for VirtualScheduler<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VirtualScheduler").field("workers", &self.workers.len()).finish_non_exhaustive()
+    }
+}

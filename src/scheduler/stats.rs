@@ -1,0 +1,90 @@
+//! What the scheduler counts.
+
+use crate::base::sync::{AtomicU64, Ordering};
+
+/// Declares the counters of one worker and their sum.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// The counters of one worker, which alone writes them. On cache lines of their own: reading them disturbs nobody.
+        #[derive(Debug)]
+        #[repr(align(128))]
+        pub(crate) struct Counters { $(pub(crate) $name: Counter,)* }
+
+        impl Counters {
+            pub(crate) fn new() -> Self {
+                Self { $($name: Counter::new(),)* }
+            }
+        }
+
+        /// What the scheduler has done so far. The counters are read one after another while workers go on, so they may not fit each
+        /// other to the last one.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        #[non_exhaustive]
+        pub struct Stats {
+            $($(#[$doc])* pub $name: u64,)*
+            /// Evictions that gave a permit on.
+            pub evictions: u64,
+            /// Times that a process had to wait for its permit.
+            pub admissions_waited: u64,
+            /// Processes that wait for a permit now.
+            pub admitting: u64,
+            /// Jobs in the global queue now.
+            pub global_queue: u64,
+            /// Jobs in all local deques now.
+            pub local_deques: u64,
+            /// Timers that are set now.
+            pub timers: u64,
+        }
+
+        impl Stats {
+            pub(crate) fn add(&mut self, counters: &Counters) {
+                $(self.$name += counters.$name.get();)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Slices that were run: steps and parts of steps.
+    steps,
+    /// Slices that were used up.
+    preemptions,
+    /// Slices that took more than 10 ms. Zero where the commit point is not timed.
+    slow_steps,
+    /// Times that a worker took jobs of another.
+    steals,
+    /// Times that a worker went to sleep.
+    parks,
+    /// Events for processes that had ended, and events that a process did not hear before it ended.
+    dropped_events,
+    /// Processes that were started.
+    spawned,
+    /// Processes that have ended.
+    completed,
+    /// Steps that panicked.
+    panics,
+    /// Batches of timers.
+    timer_batches,
+    /// Timers that came due.
+    timers_fired,
+}
+
+/// A counter with one writer: a load and a store, no read-modify-write.
+#[derive(Debug)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Only by the one writer. Release, so that who reads `completed` and then `spawned` finds each end's start.
+    #[inline]
+    pub(crate) fn add(&self, count: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed) + count, Ordering::Release);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
