@@ -106,9 +106,13 @@ impl Executor {
 
 /// Exports `async fn` entry points as this component's guest.
 ///
-/// ```ignore
-/// async fn run(ctx: Ctx, input: Input) -> Result<Output, Problem> { … }
-/// wfhost_guest::export! { "run" => run }
+/// ```
+/// # use wfhost_guest::{Ctx, Problem};
+/// async fn double(_ctx: Ctx, n: u32) -> Result<u32, Problem> {
+///     Ok(2 * n)
+/// }
+///
+/// wfhost_guest::export! { "double" => double }
 /// ```
 #[macro_export]
 macro_rules! export {

@@ -76,5 +76,10 @@ pub use {serde, serde_json, serde_json::json};
 #[doc(hidden)]
 pub use wit_bindgen::rt as wit_bindgen_rt;
 
+/// The examples of the guide are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Guide;
+
 /// Any input: for entries that do not look at theirs.
 pub use serde::de::IgnoredAny as Ignored;
