@@ -6,6 +6,7 @@ pub mod base;
 pub mod dispatch;
 #[cfg(feature = "wasm")]
 pub mod guest;
+pub mod journal;
 pub mod process;
 pub mod run;
 pub mod scheduler;

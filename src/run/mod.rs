@@ -1,5 +1,67 @@
-//! The commit point of a run.
+//! The commit point of a run: where what a step asks for is decided, recorded and made visible.
+//!
+//! A step's output becomes visible only through commit. Stepping is parallel, committing is serial within a run: the worker takes the
+//! run's lock, decides each command against the other processes' queues, names and links, appends the step's record, and only then
+//! lets out what follows. So a consumer's record always follows its cause's, whatever the number of workers, and every prefix of the
+//! log is causally closed. What comes from outside a step is recorded the same way when it reaches its queue.
+//!
+//! - **I1** Nothing is seen by another process, a handler or a person before the record that caused it is in the log; nothing leaves
+//!   the host before that record is durable.
+//! - **I2** Whatever depends on timing is decided once, under the lock, and stands in the record. The state of a run is a function of
+//!   its records alone.
+//! - **I3** At most one answer reaches a tag: the first one recorded. Later ones are dropped and counted.
+//! - **I4** A process has one exit. Everybody tied to it hears it in the commit that records it.
+//! - **I5** Events are posted under the lock: the order of each queue is the order of the log.
+//! - **I6** A run ends when its root has ended and every process is gone.
+//! - **I7** Everything that a process can make the host hold is bounded, and each bound has its own problem.
+//!
+//! This room knows the scheduler's seam, not what is behind it; programs, not what makes them; handlers' seam, not handlers.
+//!
+//! *Rejected.* A lock per process instead of one per run: sends, links and names would need ordered multi-locks, and the log would
+//! still need one order. Replaying decisions instead of recording them: mailbox bounds, races for names and the clock depend on timing.
 
+mod calls;
+mod clock;
+mod codec;
+mod core;
+mod decide;
 mod effects;
+mod endings;
+mod exit;
+mod fixed;
+mod handle;
+mod kernel;
+mod kv;
+mod links;
+mod log;
+mod messages;
+mod names;
+mod narrow;
+mod news;
+mod observe;
+mod outstanding;
+mod record;
+mod reply;
+mod scope;
+mod signals;
+mod spawn;
+mod state;
+mod table;
+mod task;
+mod timers;
+mod wire;
 
+pub use clock::Clock;
 pub use effects::{Dispatched, Effects, Outgoing, Reply};
+pub use fixed::Programs;
+pub use handle::{Doing, ProcessStatus, Refused, RunHandle, RunSpec, StartError};
+pub use kernel::{Kernel, Ports, Timer};
+pub use log::{Durability, Log, LogOrigin, LogSink};
+pub use observe::{Events, Outcome, RunEvent};
+pub use record::{Arrived, Bounds, Decided, Decision, Died, Digest, FORMAT, News, Record, Started, Stepped};
+pub use state::{Abandoned, Counts};
+pub use task::Task;
+pub use wire::Damaged;
+
+#[cfg(test)]
+mod tests;

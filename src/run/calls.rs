@@ -1,0 +1,155 @@
+//! Commands that are answered later: calls and sleeps, and taking them back.
+
+use super::decide::too_large;
+use super::fixed::Fixed;
+use super::kv;
+use super::observe::RunEvent;
+use super::outstanding::{Pending, PendingCall};
+use super::record::Decision;
+use super::scope::Segment;
+use super::state::{ABANDONED_MAX, Abandoned, Consequence, Departure, Moment, State};
+use super::timers::Alarm;
+use crate::process::{Answer, Call, Micros, Payload, Pid, Placement, Problem, ProblemClass, Tag, problem::kind};
+use std::sync::Arc;
+
+impl State {
+    pub(super) fn decide_call(&self, fixed: &Fixed, pid: Pid, tag: Tag, call: &Call) -> Result<Decision, Box<Problem>> {
+        self.may_carry(pid, &call.args)?;
+        if &*call.handler == kv::NAME {
+            return self.decide_kv(pid, call).map(|answer| Decision::Answered(Ok(answer)));
+        }
+        self.may_wait(pid, call.args.size() as u64)?;
+        let key = match (&call.idempotency_key, &call.placement) {
+            (Some(key), _) => Arc::clone(key),
+            (None, Some(placement)) => {
+                self.table[&pid].place.key(&fixed.id, &Segment::Scope(Arc::clone(&placement.scope)))
+            }
+            (None, None) => self.table[&pid].place.key(&fixed.id, &Segment::Tag(tag)),
+        };
+        Ok(Decision::Called(key))
+    }
+
+    fn decide_kv(&self, pid: Pid, call: &Call) -> Result<Payload, Box<Problem>> {
+        let entry = &self.table[&pid];
+        let placed = call.placement.as_deref();
+        let grants = placed.and_then(|placement| placement.grants.as_ref()).unwrap_or(&entry.grants);
+        if grants.of(kv::NAME).is_none() {
+            return Err(Box::new(
+                Problem::new(kind::NOT_GRANTED, "The workflow does not grant the key-value store")
+                    .with_detail("The capability is named kv."),
+            ));
+        }
+        let (answer, _) = self.kv.decide(&call.args, &self.bounds)?;
+        let bytes = answer.size() as u64;
+        if bytes > entry.limits.payload_bytes {
+            return Err(Box::new(too_large("The answer", bytes, entry.limits.payload_bytes)));
+        }
+        Ok(answer)
+    }
+
+    pub(super) fn apply_kv(&mut self, pid: Pid, tag: Tag, call: &Call, answer: Answer) {
+        if answer.is_ok()
+            && let Ok((_, change)) = self.kv.decide(&call.args, &self.bounds)
+        {
+            self.kv.make(change);
+        }
+        self.post_answer(pid, tag, answer);
+    }
+
+    pub(super) fn apply_call(&mut self, pid: Pid, moment: Moment, tag: Tag, call: Call, key: Arc<str>) {
+        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let bytes = call.args.size() as u64;
+        let timer =
+            call.timeout.map(|timeout| self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag)));
+        entry.outstanding_bytes += bytes;
+        self.bytes += bytes;
+        self.counts.calls += 1;
+        let handler = Arc::clone(&call.handler);
+        entry.outstanding.push(
+            tag,
+            Pending::Call(Box::new(PendingCall {
+                handler: Arc::clone(&handler),
+                key: Arc::clone(&key),
+                timer,
+                bytes,
+                leaving: false,
+            })),
+        );
+        let placed: Option<&Placement> = call.placement.as_deref();
+        let limits = placed.and_then(|placement| placement.limits.clone()).unwrap_or_else(|| Arc::clone(&entry.limits));
+        let grants = placed.and_then(|placement| placement.grants.clone()).unwrap_or_else(|| entry.grants.clone());
+        let scope = placed.map(|placement| Arc::clone(&placement.scope));
+        self.tell(|| RunEvent::Called { pid, tag, handler, scope });
+        self.consequences.push(Consequence::Call(Box::new(Departure { pid, tag, call, key, limits, grants })));
+    }
+
+    pub(super) fn apply_sleep(&mut self, pid: Pid, moment: Moment, tag: Tag, duration: Micros) {
+        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let timer = self.timers.set(moment.mono.saturating_add(duration), pid, Alarm::Sleep(tag));
+        entry.outstanding.push(tag, Pending::Sleep(timer));
+    }
+
+    /// A tag needs no answer of its own any more: it is answered `cancelled`.
+    pub(super) fn apply_cancel(&mut self, pid: Pid, moment: Moment, tag: Tag) {
+        let Some(pending) = self.settle_tag(pid, tag) else { return };
+        let class = match &pending {
+            Pending::Sleep(_) => ProblemClass::Definite,
+            Pending::Call(call) => call.class_if_unknown(),
+            // How far the child came, nobody says.
+            Pending::Spawn { .. } => ProblemClass::Uncertain,
+        };
+        match pending {
+            Pending::Sleep(_) => {}
+            Pending::Call(_) => self.consequences.push(Consequence::Abandon { pid, tag }),
+            Pending::Spawn { child, .. } => self.cancel(moment, child, "its parent cancelled it", None),
+        }
+        let problem = Problem::new(kind::CANCELLED, "The process itself cancelled it").with_class(class);
+        self.answered(pid, tag, &Err(Box::new(problem.clone())));
+        self.post_answer(pid, tag, Err(Box::new(problem)));
+    }
+
+    /// Takes an unanswered command off the books: whoever calls it gives the one answer.
+    pub(super) fn settle_tag(&mut self, pid: Pid, tag: Tag) -> Option<Pending> {
+        let entry = self.table.get_mut(&pid).filter(|entry| entry.lives())?;
+        let pending = entry.outstanding.remove(tag)?;
+        let bytes = match &pending {
+            Pending::Sleep(timer) => {
+                self.timers.unset(*timer);
+                0
+            }
+            Pending::Spawn { bytes, .. } => *bytes,
+            Pending::Call(call) => {
+                if let Some(timer) = call.timer {
+                    self.timers.unset(timer);
+                }
+                call.bytes
+            }
+        };
+        entry.outstanding_bytes -= bytes;
+        self.bytes -= bytes;
+        Some(pending)
+    }
+
+    /// Tells whoever watches of a call's answer.
+    pub(super) fn answered(&mut self, pid: Pid, tag: Tag, answer: &Answer) {
+        self.tell(|| RunEvent::Answered { pid, tag, problem: answer.as_ref().err().cloned() });
+    }
+
+    /// Lists a call that its process did not wait for.
+    pub(super) fn abandon(&mut self, pid: Pid, tag: Tag, call: &PendingCall) {
+        if self.abandoned.len() < ABANDONED_MAX {
+            let (handler, key) = (Arc::clone(&call.handler), Arc::clone(&call.key));
+            self.abandoned.push(Abandoned { pid, tag, handler, key });
+        } else {
+            self.abandoned_more += 1;
+        }
+    }
+}
+
+impl PendingCall {
+    /// The class of a problem that ends the waiting for an answer. Where no `leaving` record stands, it did not leave the host, or is
+    /// safe to repeat.
+    pub(super) fn class_if_unknown(&self) -> ProblemClass {
+        if self.leaving { ProblemClass::Uncertain } else { ProblemClass::Retryable }
+    }
+}

@@ -1,0 +1,488 @@
+//! The commit point: one run's state behind its lock, and the way in and out of it.
+//!
+//! Whatever changes a run takes the lock, decides, appends its record, and then lets the consequences out: events, new processes and
+//! timers under the lock, so that queues have the order of the log; calls and notices after it, since they reach foreign code.
+
+use super::decide::{Asker, check};
+use super::exit::answer_of;
+use super::fixed::Fixed;
+use super::kernel::{Kernel, Timer};
+use super::log::{Durability, Log, LogOrigin};
+use super::news::Unwanted;
+use super::observe::{Once, Outcome, RunEvent, Shared};
+use super::outstanding::Pending;
+use super::record::{Arrived, Died, Digest, News, Record, SteppedHead, put_act, put_log};
+use super::reply::CallReply;
+use super::state::{Consequence, Departure, Moment, State};
+use super::table::Waits;
+use super::task::{Scratch, Task};
+use super::wire::Wire;
+use crate::process::{Answer, Ending, Event, Micros, Pid, Problem, Status, Tag, problem::kind};
+use crate::run::{Dispatched, Outgoing};
+use crate::scheduler::{Next, Port, Wake};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub(super) type DynPort<'a> = &'a mut dyn Port<Kernel>;
+
+/// A run in the host.
+pub(super) struct Run {
+    pub(super) fixed: Fixed,
+    pub(super) kernel: Kernel,
+    /// The time of the last batch. Batches of one process and of those that it causes never go back.
+    last_at: AtomicU64,
+    pub(super) inner: Mutex<Inner>,
+    pub(super) outcome: Once<Arc<Outcome>>,
+}
+
+/// What the commit lock guards.
+pub(super) struct Inner {
+    pub(super) state: State,
+    pub(super) log: Box<dyn Log>,
+    /// The number of the last record whose consequences may leave.
+    durable: u64,
+    /// What waits for its record to be durable.
+    outbox: VecDeque<(u64, Leave)>,
+    pub(super) watchers: Vec<Arc<Shared>>,
+    bytes: Vec<u8>,
+}
+
+/// What leaves the host when its record is durable.
+enum Leave {
+    Call(Box<Departure>),
+    /// A call whose `leaving` record had to be durable first.
+    Left(Box<Departure>),
+    Outcome(Box<Outcome>),
+}
+
+/// What is done when the lock is released.
+#[derive(Default)]
+pub(super) struct After {
+    leave: Vec<Leave>,
+    abandoned: Vec<(Pid, Tag)>,
+}
+
+impl Inner {
+    pub(super) fn new(state: State, log: Box<dyn Log>) -> Self {
+        Self { state, log, durable: 0, outbox: VecDeque::new(), watchers: Vec::new(), bytes: Vec::new() }
+    }
+
+    pub(super) fn append(&mut self, record: &Record) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        record.encode(&mut bytes);
+        self.append_parts(&[&bytes]);
+        self.bytes = bytes;
+    }
+
+    fn append_parts(&mut self, parts: &[&[u8]]) {
+        self.state.counts.records += 1;
+        match self.log.append(parts) {
+            Durability::Now => self.durable = self.state.counts.records,
+            Durability::Later => {}
+        }
+    }
+
+    /// Lets something out, now or when the last record is durable.
+    fn leave(&mut self, what: Leave, after: &mut After) {
+        let record = self.state.counts.records;
+        if self.durable >= record {
+            after.leave.push(what);
+        } else {
+            self.outbox.push_back((record, what));
+        }
+    }
+
+    /// Records and applies news, where it counts.
+    fn take_news(&mut self, moment: Moment, news: News) -> Result<(), Unwanted> {
+        let state = &mut self.state;
+        if let Err(unwanted) = state.wants(&news) {
+            state.counts.dropped += u64::from(unwanted != Unwanted::Idle);
+            return Err(unwanted);
+        }
+        let news = match news {
+            News::Answered { pid, tag, answer } => News::Answered { pid, tag, answer: state.bounded(pid, tag, answer) },
+            news => news,
+        };
+        let record = Record::Arrived(Box::new(Arrived { at: moment.at, news }));
+        self.append(&record);
+        let Record::Arrived(arrived) = record else { unreachable!("invariant: it was just made") };
+        self.state.apply_news(moment, arrived.news);
+        Ok(())
+    }
+
+    /// The run is over.
+    fn finish(&mut self, after: &mut After) {
+        let state = &mut self.state;
+        let Some(result) = state.result.take() else { return };
+        let ending = state.root_ending.clone().expect("invariant: the root has ended");
+        let outcome = Outcome {
+            ending,
+            result,
+            abandoned: std::mem::take(&mut state.abandoned),
+            abandoned_more: state.abandoned_more,
+            counts: state.counts,
+        };
+        for watcher in self.watchers.drain(..) {
+            watcher.close();
+        }
+        self.leave(Leave::Outcome(Box::new(outcome)), after);
+    }
+}
+
+impl Run {
+    pub(super) fn new(fixed: Fixed, kernel: Kernel, started: Micros, state: State, log: Box<dyn Log>) -> Self {
+        let inner = Mutex::new(Inner::new(state, log));
+        Self { fixed, kernel, last_at: AtomicU64::new(started.0), inner, outcome: Once::new() }
+    }
+
+    /// The time of a batch that begins now.
+    pub(super) fn moment(&self, mono: Micros) -> Moment {
+        let wall = self.kernel.clock().at(mono).0;
+        // A batch that was caused by another begins after it has been committed, and so reads what that one has written here.
+        let last = self.last_at.load(Relaxed);
+        let at = if wall > last { self.last_at.fetch_max(wall, Relaxed).max(wall) } else { last };
+        Moment { at: Micros(at), mono }
+    }
+
+    /// Commits a step.
+    pub(super) fn commit(self: &Arc<Self>, port: DynPort<'_>, task: &mut Task, status: Status) -> Next {
+        let mut scratch = task.scratch.take().expect("invariant: a step has its buffers");
+        put_act(&mut scratch.act, &status, &scratch.output.commands);
+        let digest = Digest::of(&scratch.act);
+        let moment = Moment { at: task.at, mono: task.mono };
+        let pid = task.pid;
+
+        let mut inner = self.inner.lock();
+        let mut after = After::default();
+        let next = match checked(&inner.state, pid, &status, &scratch) {
+            Err(ending) => {
+                self.end(&mut inner, moment, pid, ending, &mut scratch);
+                Next::Complete
+            }
+            Ok(()) => self.apply_step(&mut inner, moment, task, status, digest, &mut scratch),
+        };
+        self.flush(&mut inner, port, moment, &mut after);
+        drop(inner);
+
+        scratch.put();
+        task.waits = match next {
+            Next::Blocked => Waits::Blocked,
+            Next::Idle => Waits::Idle,
+            _ => Waits::Not,
+        };
+        self.after(port, after);
+        next
+    }
+
+    fn apply_step(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        moment: Moment,
+        task: &mut Task,
+        status: Status,
+        digest: Digest,
+        scratch: &mut Scratch,
+    ) -> Next {
+        let pid = task.pid;
+        let state = &mut inner.state;
+        let output = &mut scratch.output;
+        state.take(pid, task.took, output.fuel);
+        let asker = Asker { pid, program: &task.program };
+        for command in output.commands.drain(..) {
+            let decision = state.decide(&self.fixed, &asker, moment, &command);
+            decision.put(&mut scratch.decisions);
+            state.apply(pid, moment, command, decision);
+        }
+        put_log(&mut scratch.decisions, &output.log, output.log_dropped);
+        let step = state.table[&pid].steps;
+        let (took, fuel) = (task.took.events, output.fuel);
+        SteppedHead { pid, step, at: moment.at, took, fuel, digest }.put(&mut scratch.head);
+        self.tell_log(inner, pid, step, moment.at, scratch);
+        inner.append_parts(&[&scratch.head, &scratch.act, &scratch.decisions]);
+
+        let stuck = status == Status::Blocked && !inner.state.can_wake(pid);
+        let renewed = self.renewed(&inner.state, task, &status);
+        let next = inner.state.apply_status(moment, pid, status);
+        let problem = match renewed {
+            Err(problem) => problem,
+            Ok(()) if stuck => Box::new(
+                Problem::new(kind::BLOCKED_ON_NOTHING, "The process waits for something that cannot come")
+                    .with_detail("It is blocked with no unanswered tag, no link and no monitor."),
+            ),
+            Ok(()) => return next,
+        };
+        self.end(inner, moment, pid, Ending::Failed(problem), &mut Scratch::default());
+        Next::Complete
+    }
+
+    /// Makes the fresh body of a renewal.
+    fn renewed(&self, state: &State, task: &mut Task, status: &Status) -> Result<(), Box<Problem>> {
+        let Status::Renew { entry, input } = status else { return Ok(()) };
+        let known = &state.table[&task.pid];
+        let next_tag = Tag(known.last_tag.0 + 1);
+        let bounds = (&known.limits, &known.grants);
+        let body = self.fixed.body(&task.program, task.pid, next_tag, entry, input, bounds)?;
+        let mut old = std::mem::replace(&mut task.body, body);
+        old.close();
+        task.renewed = Some((Arc::clone(entry), input.clone()));
+        Ok(())
+    }
+
+    /// Ends a process that did not return its end.
+    pub(super) fn die(self: &Arc<Self>, port: DynPort<'_>, task: &mut Task, moment: Moment, ending: Ending) {
+        let mut scratch = task.scratch.take().unwrap_or_default();
+        let mut inner = self.inner.lock();
+        let mut after = After::default();
+        self.end(&mut inner, moment, task.pid, ending, &mut scratch);
+        self.flush(&mut inner, port, moment, &mut after);
+        drop(inner);
+        scratch.put();
+        self.after(port, after);
+    }
+
+    /// Records and applies the end of a process that did not return it.
+    fn end(&self, inner: &mut Inner, moment: Moment, pid: Pid, ending: Ending, scratch: &mut Scratch) {
+        let Some(entry) = inner.state.living(pid) else { return };
+        let step = entry.steps + 1;
+        self.tell_log(inner, pid, step, moment.at, scratch);
+        let output = &mut scratch.output;
+        let log = std::mem::take(&mut output.log);
+        let (fuel, log_dropped) = (output.fuel, output.log_dropped);
+        let died = Died { pid, step, at: moment.at, fuel, ending: ending.clone(), log, log_dropped };
+        inner.append(&Record::Died(Box::new(died)));
+        let answer = answer_of(&ending);
+        inner.state.exit(moment, pid, ending, answer);
+    }
+
+    /// Hands a step's lines to whoever takes them.
+    fn tell_log(&self, inner: &mut Inner, pid: Pid, step: u64, at: Micros, scratch: &Scratch) {
+        let output = &scratch.output;
+        if output.log.is_empty() && output.log_dropped == 0 {
+            return;
+        }
+        inner.state.counts.log_dropped += output.log_dropped;
+        for line in &output.log {
+            inner.state.tell(|| RunEvent::Logged { pid, line: line.clone() });
+        }
+        if let Some(sink) = &self.fixed.sink {
+            let component = inner.state.table[&pid].component.clone();
+            let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, component, step, at };
+            sink.lines(&origin, &output.log, output.log_dropped);
+        }
+    }
+
+    /// Takes news from outside. False where it does not count: too late, or no room.
+    pub(super) fn arrive(self: &Arc<Self>, port: DynPort<'_>, news: News) -> Result<(), Unwanted> {
+        let moment = self.moment(port.monotonic());
+        let mut inner = self.inner.lock();
+        let mut after = After::default();
+        let taken = inner.take_news(moment, news);
+        self.flush(&mut inner, port, moment, &mut after);
+        drop(inner);
+        self.after(port, after);
+        taken
+    }
+
+    /// Timers of the run are due.
+    pub(super) fn fired(self: &Arc<Self>, port: DynPort<'_>) {
+        let moment = self.moment(port.monotonic());
+        let mut inner = self.inner.lock();
+        let mut after = After::default();
+        inner.state.timers.fired(moment.mono);
+        while let Some((pid, alarm)) = inner.state.timers.pop(moment.mono) {
+            if let Some(news) = inner.state.alarm(pid, alarm) {
+                let _ = inner.take_news(moment, news);
+            }
+        }
+        self.flush(&mut inner, port, moment, &mut after);
+        drop(inner);
+        self.after(port, after);
+    }
+
+    /// Records up to this number are durable.
+    pub(super) fn durable(self: &Arc<Self>, port: DynPort<'_>, record: u64) {
+        let mut after = After::default();
+        let mut inner = self.inner.lock();
+        inner.durable = inner.durable.max(record);
+        while inner.outbox.front().is_some_and(|(number, _)| *number <= inner.durable) {
+            let (_, leave) = inner.outbox.pop_front().expect("invariant: its front was just seen");
+            after.leave.push(leave);
+        }
+        drop(inner);
+        self.after(port, after);
+    }
+
+    /// Lets the consequences of what was recorded out.
+    pub(super) fn flush(self: &Arc<Self>, inner: &mut Inner, port: DynPort<'_>, moment: Moment, after: &mut After) {
+        loop {
+            let mut stillborn = Vec::new();
+            let mut consequences = std::mem::take(&mut inner.state.consequences);
+            for consequence in consequences.drain(..) {
+                self.let_out(inner, port, consequence, after, &mut stillborn);
+            }
+            inner.state.consequences = consequences;
+            if stillborn.is_empty() {
+                break;
+            }
+            for pid in stillborn {
+                let problem = Problem::new(kind::NO_CAPACITY, "The host cannot take another process")
+                    .with_detail("It is shutting down, its slots are full, or the component is larger than the pool.");
+                self.end(inner, moment, pid, Ending::Failed(Box::new(problem)), &mut Scratch::default());
+            }
+        }
+        if let Some(due) = inner.state.timers.arm(moment.mono) {
+            port.timer(due, Timer(Arc::downgrade(self)));
+        }
+        if inner.state.is_finished() {
+            inner.finish(after);
+        }
+    }
+
+    fn let_out(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        port: DynPort<'_>,
+        consequence: Consequence,
+        after: &mut After,
+        stillborn: &mut Vec<Pid>,
+    ) {
+        let slot_of = |state: &State, pid| state.table.get(&pid).and_then(|entry| entry.slot);
+        match consequence {
+            Consequence::Post { pid, slot, event } => {
+                let wake = if matches!(event, Event::Message(_)) { Wake::Message } else { Wake::Event };
+                if let Some(slot) = slot.or_else(|| slot_of(&inner.state, pid)) {
+                    port.post(slot, event, wake);
+                }
+            }
+            Consequence::Start(pid) => {
+                let newborn = inner.state.newborn.pop_front().expect("invariant: each start has its body");
+                debug_assert_eq!(newborn.pid, pid);
+                let task = Task::new(Arc::clone(self), pid, newborn.program, newborn.body, newborn.permit.is_none());
+                let native = task.native;
+                match port.spawn(task, newborn.permit) {
+                    Err(_) => stillborn.push(pid),
+                    Ok(slot) => {
+                        if inner.state.paused.is_some() {
+                            port.pause(slot, true);
+                        }
+                        if let Some(entry) = inner.state.table.get_mut(&pid) {
+                            entry.slot = Some(slot);
+                            entry.begun = native;
+                        }
+                    }
+                }
+            }
+            Consequence::Interrupt(pid) => {
+                if let Some(slot) = slot_of(&inner.state, pid) {
+                    port.interrupt(slot);
+                }
+            }
+            Consequence::Call(departure) => inner.leave(Leave::Call(departure), after),
+            Consequence::Abandon { pid, tag } => after.abandoned.push((pid, tag)),
+            Consequence::Pause(pids, paused) => {
+                for slot in pids.into_iter().filter_map(|pid| slot_of(&inner.state, pid)) {
+                    port.pause(slot, paused);
+                }
+            }
+            Consequence::Tell(event) => inner.watchers.retain(|watcher| watcher.push((*event).clone())),
+        }
+    }
+
+    /// Does what reaches foreign code.
+    pub(super) fn after(self: &Arc<Self>, port: DynPort<'_>, after: After) {
+        for (pid, tag) in after.abandoned {
+            self.fixed.effects.abandon(&self.fixed.id, pid, tag);
+        }
+        for leave in after.leave {
+            match leave {
+                Leave::Outcome(outcome) => {
+                    self.kernel.forget(&self.fixed.id);
+                    self.outcome.set(Arc::new(*outcome));
+                }
+                Leave::Left(departure) => self.dispatch(port, *departure),
+                Leave::Call(departure) => self.depart(port, departure),
+            }
+        }
+    }
+
+    /// A call that is not safe to repeat leaves only when it is durable that it does.
+    fn depart(self: &Arc<Self>, port: DynPort<'_>, departure: Box<Departure>) {
+        let Departure { pid, tag, call, .. } = &*departure;
+        if self.fixed.effects.is_repeatable(&call.handler, &call.args) {
+            return self.dispatch(port, *departure);
+        }
+        let mut inner = self.inner.lock();
+        if !matches!(inner.state.pending(*pid, *tag), Some(Pending::Call(_))) {
+            return;
+        }
+        inner.append(&Record::Leaving { pid: *pid, tag: *tag });
+        inner.state.leave(*pid, *tag);
+        let mut after = After::default();
+        inner.leave(Leave::Left(departure), &mut after);
+        drop(inner);
+        self.after(port, after);
+    }
+
+    fn dispatch(self: &Arc<Self>, port: DynPort<'_>, departure: Departure) {
+        let Departure { pid, tag, call, key, limits, grants } = departure;
+        let reply = Arc::new(CallReply::new(Arc::clone(self), pid, tag));
+        let outgoing = Outgoing {
+            run: Arc::clone(&self.fixed.id),
+            pid,
+            tag,
+            handler: call.handler,
+            args: call.args,
+            timeout: call.timeout,
+            idempotency_key: key,
+            grants,
+            limits,
+        };
+        match self.fixed.effects.dispatch(outgoing, Arc::clone(&reply) as _) {
+            Dispatched::Pending => {}
+            Dispatched::Answered(answer) => {
+                reply.disarm();
+                self.answer(port, pid, tag, answer);
+            }
+        }
+    }
+
+    pub(super) fn answer(self: &Arc<Self>, port: DynPort<'_>, pid: Pid, tag: Tag, answer: Answer) {
+        // A late answer is counted where it is dropped.
+        let _ = self.arrive(port, News::Answered { pid, tag, answer });
+    }
+}
+
+/// Whether a step counts: the ending of its process where not.
+fn checked(state: &State, pid: Pid, status: &Status, scratch: &Scratch) -> Result<(), Ending> {
+    if let Some(reason) = &state.table[&pid].killed {
+        return Err(Ending::Cancelled(Arc::clone(reason)));
+    }
+    let output = &scratch.output;
+    check(state, pid, status, &output.commands, scratch.act.len(), output.fuel).map_err(Ending::Failed)
+}
+
+impl State {
+    /// What a step's status means.
+    pub(super) fn apply_status(&mut self, moment: Moment, pid: Pid, status: Status) -> Next {
+        let (waits, next) = match status {
+            Status::Ready | Status::Renew { .. } => (Waits::Not, Next::Ready),
+            Status::Blocked => (Waits::Blocked, Next::Blocked),
+            Status::Idle => (Waits::Idle, Next::Idle),
+            Status::Complete(output) => {
+                self.exit(moment, pid, Ending::Completed, Ok(output));
+                return Next::Complete;
+            }
+            Status::Failed(problem) => {
+                self.exit(moment, pid, Ending::Failed(problem.clone()), Err(problem));
+                return Next::Complete;
+            }
+        };
+        if let Some(entry) = self.table.get_mut(&pid) {
+            entry.waits = waits;
+        }
+        next
+    }
+}

@@ -1,0 +1,289 @@
+//! What becomes of a step's commands: each is decided once, against the state as the commands before it have left it, and applied.
+//!
+//! Deciding looks and changes nothing; applying changes the state by the decision alone. A rebuild takes the decision from the
+//! record and only applies.
+//!
+//! What a process asks beyond its bounds is answered with a problem where the command has an answer. Where it has none (`monitor`,
+//! `link`, `expose`, the status), or where the whole output is not what the contract says, the process fails and none of its
+//! commands happens: [`check`].
+
+use super::fixed::Fixed;
+use super::links::Tie;
+use super::record::Decision;
+use super::state::{Moment, State};
+use crate::process::{
+    Action, Command, Limits, NUMBER_MAX, Payload, Pid, Problem, Program, Status, Tag, Target, problem::kind,
+};
+use std::sync::Arc;
+
+/// The longest name of anything. Arbitrary.
+pub(super) const NAME_BYTES_MAX: usize = 1_024;
+
+/// Whose commands are decided.
+pub(super) struct Asker<'a> {
+    pub(super) pid: Pid,
+    pub(super) program: &'a Arc<dyn Program>,
+}
+
+pub(super) fn too_large(what: &str, bytes: u64, limit: u64) -> Problem {
+    Problem::new(kind::TOO_LARGE, "Something is larger than allowed")
+        .with_detail(format!("{what} has {bytes} bytes; the limit is {limit}."))
+}
+
+/// Whether a step's output as a whole is what the contract and the process's limits allow. `bytes` is its size in the record.
+///
+/// # Errors
+/// The problem that the process fails with.
+pub(super) fn check(
+    state: &State,
+    pid: Pid,
+    status: &Status,
+    commands: &[Command],
+    bytes: usize,
+    fuel: u64,
+) -> Result<(), Box<Problem>> {
+    let entry = &state.table[&pid];
+    let limits = &*entry.limits;
+    if fuel > limits.fuel_total.saturating_sub(entry.fuel) {
+        return Err(Box::new(
+            Problem::new(kind::FUEL_EXHAUSTED, "The process used more fuel than it may")
+                .with_detail(format!("Its steps may use {} together.", limits.fuel_total)),
+        ));
+    }
+    if commands.len() > limits.commands_per_step as usize {
+        return Err(Box::new(
+            Problem::new(kind::TOO_MANY_COMMANDS, "A step gave more commands than it may").with_detail(format!(
+                "It gave {}; the limit is {}.",
+                commands.len(),
+                limits.commands_per_step
+            )),
+        ));
+    }
+    if bytes as u64 > limits.output_bytes {
+        return Err(Box::new(too_large("The output of a step", bytes as u64, limits.output_bytes)));
+    }
+    check_status(status, limits)?;
+    check_commands(state, pid, commands, limits)
+}
+
+fn check_status(status: &Status, limits: &Limits) -> Result<(), Box<Problem>> {
+    let payload = match status {
+        Status::Complete(output) => output,
+        Status::Renew { entry, input } => {
+            check_name("An entry point", entry)?;
+            input
+        }
+        _ => return Ok(()),
+    };
+    check_payload(payload, limits)
+}
+
+fn check_payload(payload: &Payload, limits: &Limits) -> Result<(), Box<Problem>> {
+    let bytes = payload.size() as u64;
+    if bytes > limits.payload_bytes {
+        return Err(Box::new(too_large("A payload", bytes, limits.payload_bytes)));
+    }
+    if matches!(payload, Payload::Blob(_)) {
+        return Err(Box::new(
+            Problem::new(kind::BAD_BLOB, "The run was given no such blob").with_detail("There is no blob store yet."),
+        ));
+    }
+    Ok(())
+}
+
+fn check_name(what: &str, name: &str) -> Result<(), Box<Problem>> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Box::new(too_large(what, name.len() as u64, NAME_BYTES_MAX as u64)));
+    }
+    Ok(())
+}
+
+fn check_number(what: &str, number: u64) -> Result<(), Box<Problem>> {
+    if number >= NUMBER_MAX {
+        return Err(Box::new(
+            Problem::new(kind::BAD_NUMBER, "A number is too large")
+                .with_detail(format!("{what} is {number}; the contract's numbers are below 2^53.")),
+        ));
+    }
+    Ok(())
+}
+
+fn check_commands(state: &State, pid: Pid, commands: &[Command], limits: &Limits) -> Result<(), Box<Problem>> {
+    let entry = &state.table[&pid];
+    let mut last = entry.last_tag;
+    let mut ties = 0;
+    let (mut exposed, mut exposed_bytes) = (state.exposed.len() as u64, state.exposed_bytes);
+    for Command { tag, action } in commands {
+        check_number("A tag", tag.0)?;
+        if *tag <= last {
+            return Err(Box::new(
+                Problem::new(kind::BAD_TAG, "A tag is not greater than the one before")
+                    .with_detail(format!("Tag {tag} came after {last}.")),
+            ));
+        }
+        last = *tag;
+        match action {
+            Action::Sleep(duration) => check_number("A duration", duration.0)?,
+            Action::Spawn(spawn) => {
+                check_name("An entry point", &spawn.entry)?;
+                spawn.component.iter().try_for_each(|name| check_name("A component's name", name))?;
+                spawn.name.iter().try_for_each(|name| check_name("A name", name))?;
+            }
+            Action::Call(call) => {
+                check_name("A handler's name", &call.handler)?;
+                call.timeout.iter().try_for_each(|timeout| check_number("A timeout", timeout.0))?;
+                call.idempotency_key.iter().try_for_each(|key| check_name("An idempotency key", key))?;
+            }
+            Action::Send(send) => {
+                check_name("A topic", &send.topic)?;
+                check_target(&send.to)?;
+            }
+            Action::Cancel(_) => {}
+            Action::Monitor(target) | Action::Link(target) => {
+                check_target(target)?;
+                ties += 1;
+            }
+            Action::Stop(target) | Action::Unlink(target) => check_target(target)?,
+            Action::Register(name) => check_name("A name", name)?,
+            Action::Expose { query, value } => {
+                check_name("A query's name", query)?;
+                check_payload(value, limits)?;
+                exposed += u64::from(!state.exposed.contains_key(query));
+                exposed_bytes += value.size() as u64;
+            }
+        }
+    }
+    if exposed > state.bounds.exposed || exposed_bytes > state.bounds.exposed_bytes.max(state.exposed_bytes) {
+        return Err(Box::new(Problem::new(kind::TOO_LARGE, "The run exposes too much").with_detail(format!(
+            "{exposed} queries of {exposed_bytes} bytes; the run may have {} of {}.",
+            state.bounds.exposed, state.bounds.exposed_bytes
+        ))));
+    }
+    check_ties(state, pid, ties, limits)
+}
+
+fn check_target(target: &Target) -> Result<(), Box<Problem>> {
+    match target {
+        Target::Process(_) | Target::Child(_) => Ok(()),
+        Target::Name(name) => check_name("A name", name),
+        Target::Run { run, name } => check_name("A run's id", run).and_then(|()| check_name("A name", name)),
+    }
+}
+
+fn check_ties(state: &State, pid: Pid, new: u64, limits: &Limits) -> Result<(), Box<Problem>> {
+    let entry = &state.table[&pid];
+    let own = entry.ties.watches.len() as u64 + new;
+    if new > 0 && (own > limits.links.into() || state.ties + new > state.bounds.ties) {
+        return Err(Box::new(Problem::new(kind::TOO_MANY_LINKS, "More links and monitors than allowed").with_detail(
+            format!(
+                "The process would have {own} of {}, its run {} of {}.",
+                limits.links,
+                state.ties + new,
+                state.bounds.ties
+            ),
+        )));
+    }
+    Ok(())
+}
+
+impl State {
+    /// Decides one command.
+    pub(super) fn decide(&mut self, fixed: &Fixed, asker: &Asker<'_>, moment: Moment, command: &Command) -> Decision {
+        let tag = command.tag;
+        let decided = match &command.action {
+            Action::Send(send) => self.decide_send(asker.pid, send),
+            Action::Spawn(spawn) => self.decide_spawn(fixed, asker, tag, spawn),
+            Action::Call(call) => self.decide_call(fixed, asker.pid, tag, call),
+            Action::Sleep(duration) => {
+                self.may_wait(asker.pid, 0).map(|()| Decision::Due(moment.at.saturating_add(*duration)))
+            }
+            Action::Register(name) => self.decide_register(asker.pid, name),
+            Action::Stop(target) | Action::Monitor(target) | Action::Link(target) | Action::Unlink(target) => {
+                Ok(self.look_up(asker.pid, target))
+            }
+            Action::Cancel(_) | Action::Expose { .. } => Ok(Decision::Done),
+        };
+        decided.unwrap_or_else(|problem| Decision::Answered(Err(problem)))
+    }
+
+    /// Applies one command by what was decided for it.
+    pub(super) fn apply(&mut self, pid: Pid, moment: Moment, command: Command, decision: Decision) {
+        let Command { tag, action } = command;
+        self.counts.commands += 1;
+        if let Some(entry) = self.table.get_mut(&pid) {
+            entry.last_tag = tag;
+        }
+        match (action, decision) {
+            (Action::Send(send), Decision::Delivered(to)) => self.apply_send(pid, to, *send),
+            (Action::Spawn(spawn), Decision::Spawned(child)) => self.apply_spawn(pid, tag, *spawn, child),
+            (Action::Call(call), Decision::Called(key)) => self.apply_call(pid, moment, tag, *call, key),
+            (Action::Call(call), Decision::Answered(answer)) => self.apply_kv(pid, tag, &call, answer),
+            (Action::Sleep(duration), Decision::Due(_)) => self.apply_sleep(pid, moment, tag, duration),
+            (Action::Register(name), Decision::Answered(answer)) => self.apply_register(pid, tag, name, answer),
+            (_, Decision::Answered(answer)) => self.post_answer(pid, tag, answer),
+            (Action::Stop(_), Decision::Meant(target)) => self.cancel(moment, target, "it was asked to stop", None),
+            (Action::Monitor(_), decision) => self.apply_tie(pid, tag, Tie::Monitor, decision),
+            (Action::Link(_), decision) => self.apply_tie(pid, tag, Tie::Link, decision),
+            (Action::Unlink(_), Decision::Meant(target)) => self.untie(pid, target),
+            (Action::Cancel(cancelled), _) => self.apply_cancel(pid, moment, cancelled),
+            (Action::Expose { query, value }, _) => self.apply_expose(query, value),
+            // A target that has ended, or a record of a decision that does not go with its command.
+            _ => {}
+        }
+    }
+
+    /// Whether one more command may wait for its answer, with so many bytes of its own.
+    pub(super) fn may_wait(&self, pid: Pid, bytes: u64) -> Result<(), Box<Problem>> {
+        let entry = &self.table[&pid];
+        let limits = &entry.limits;
+        let all = entry.outstanding_bytes + bytes;
+        if entry.outstanding.len() >= limits.outstanding as usize {
+            return Err(Box::new(
+                Problem::new(kind::TOO_MANY_OUTSTANDING, "More unanswered commands than allowed")
+                    .with_detail(format!("The limit is {}.", limits.outstanding)),
+            ));
+        }
+        if all > limits.outstanding_bytes || bytes > 0 && self.bytes + bytes > self.bounds.bytes {
+            return Err(Box::new(
+                Problem::new(kind::TOO_MANY_OUTSTANDING, "Unanswered commands hold more than allowed").with_detail(
+                    format!(
+                        "They would hold {all} bytes of {}, their run {} of {}.",
+                        limits.outstanding_bytes,
+                        self.bytes + bytes,
+                        self.bounds.bytes
+                    ),
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether a payload is one that the process may give.
+    pub(super) fn may_carry(&self, pid: Pid, payload: &Payload) -> Result<(), Box<Problem>> {
+        check_payload(payload, &self.table[&pid].limits)
+    }
+
+    /// Which process a target is.
+    pub(super) fn resolve(&self, pid: Pid, target: &Target) -> Option<Pid> {
+        match target {
+            Target::Process(target) => Some(*target),
+            Target::Child(tag) => self.child_of(pid, *tag),
+            Target::Name(name) => self.names.get(name).copied(),
+            Target::Run { .. } => None,
+        }
+    }
+
+    fn child_of(&self, pid: Pid, tag: Tag) -> Option<Pid> {
+        match self.table.get(&pid)?.outstanding.get(tag)? {
+            super::outstanding::Pending::Spawn { child, .. } => Some(*child),
+            _ => None,
+        }
+    }
+
+    fn apply_expose(&mut self, query: Arc<str>, value: Payload) {
+        self.exposed_bytes += value.size() as u64;
+        if let Some(before) = self.exposed.insert(query, value) {
+            self.exposed_bytes -= before.size() as u64;
+        }
+    }
+}

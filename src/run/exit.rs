@@ -1,0 +1,195 @@
+//! Endings: how a process is asked to end, and what its end means to others.
+
+use super::observe::RunEvent;
+use super::outstanding::Pending;
+use super::state::{Consequence, Moment, State};
+use super::table::{Entry, Phase};
+use super::timers::Alarm;
+use crate::process::{Answer, Ending, Event, Exit, Micros, Pid, Problem, problem::kind};
+use std::sync::Arc;
+
+/// The answer that a spawn gets for a child that ended so without an output.
+pub(super) fn answer_of(ending: &Ending) -> Answer {
+    match ending {
+        Ending::Completed => Ok(crate::process::Payload::NULL),
+        Ending::Failed(problem) => Err(problem.clone()),
+        Ending::Cancelled(reason) => {
+            Err(Box::new(Problem::new(kind::CANCELLED, "It was cancelled").with_detail(&**reason)))
+        }
+    }
+}
+
+impl State {
+    /// Asks a process to end: it hears cancel, and is killed when its grace is over. Asked again it hears nothing more, but a shorter
+    /// grace counts. What has never begun is killed at once, since there is nothing that it could put in order.
+    pub(super) fn cancel(&mut self, moment: Moment, pid: Pid, reason: &str, grace: Option<Micros>) {
+        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let grace = grace.unwrap_or(entry.limits.grace);
+        let due = moment.mono.saturating_add(grace);
+        match &mut entry.phase {
+            Phase::Ended(_) => {}
+            Phase::Cancelling { deadline, .. } => {
+                if due < deadline.0 {
+                    self.timers.unset(*deadline);
+                    *deadline = self.timers.set(due, pid, Alarm::Grace);
+                }
+            }
+            Phase::Live => {
+                let reason: Arc<str> = reason.into();
+                let deadline = self.timers.set(due, pid, Alarm::Grace);
+                entry.phase = Phase::Cancelling { reason: Arc::clone(&reason), deadline };
+                if entry.begun || entry.slot.is_none() {
+                    self.post(pid, Event::Cancel { reason, grace });
+                } else {
+                    self.kill(pid);
+                }
+            }
+        }
+    }
+
+    /// The grace of a process is over. Its worker ends it when it next has it in hand.
+    pub(super) fn kill(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let Phase::Cancelling { reason, .. } = &entry.phase else { return };
+        if entry.killed.is_none() {
+            entry.killed = Some(Arc::clone(reason));
+            self.consequences.push(Consequence::Interrupt(pid));
+        }
+    }
+
+    /// A process has ended. Its answer reaches its parent when its attached descendants are gone too.
+    pub(super) fn exit(&mut self, moment: Moment, pid: Pid, ending: Ending, answer: Answer) {
+        let Some(entry) = self.table.get_mut(&pid).filter(|entry| entry.lives()) else { return };
+        let phase = std::mem::replace(&mut entry.phase, Phase::Ended(answer));
+        if let Phase::Cancelling { deadline, .. } = phase {
+            self.timers.unset(deadline);
+        }
+        self.living -= 1;
+        self.endings.remember(pid, &ending);
+        if pid == Pid::ROOT {
+            self.root_ending = Some(ending.clone());
+        }
+        self.drop_outstanding(pid, &ending);
+        self.drop_names(pid);
+        self.tell_others(moment, pid, &ending);
+        self.cancel_attached(moment, pid);
+        self.tell(|| RunEvent::Ended { pid, ending });
+        self.settle(moment, pid);
+    }
+
+    fn drop_outstanding(&mut self, pid: Pid, ending: &Ending) {
+        let Some(entry) = self.table.get_mut(&pid) else { return };
+        self.bytes -= entry.outstanding_bytes + entry.queued_bytes;
+        entry.outstanding_bytes = 0;
+        entry.queued_bytes = 0;
+        if entry.outstanding.is_empty() {
+            return;
+        }
+        let outstanding = std::mem::take(&mut entry.outstanding);
+        for (tag, pending) in outstanding.iter() {
+            match pending {
+                Pending::Sleep(timer) => self.timers.unset(*timer),
+                Pending::Spawn { .. } => {}
+                Pending::Call(call) => {
+                    if let Some(timer) = call.timer {
+                        self.timers.unset(timer);
+                    }
+                    self.consequences.push(Consequence::Abandon { pid, tag });
+                    if *ending == Ending::Completed {
+                        self.abandon(pid, tag, call);
+                    }
+                }
+            }
+        }
+    }
+
+    fn drop_names(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get_mut(&pid) else { return };
+        for name in std::mem::take(&mut entry.ties.names) {
+            self.names.remove(&name);
+        }
+    }
+
+    /// Tells linked and monitoring processes.
+    fn tell_others(&mut self, moment: Moment, pid: Pid, ending: &Ending) {
+        let Some(entry) = self.table.get_mut(&pid) else { return };
+        if entry.ties.watches.is_empty() && entry.ties.watchers.is_empty() {
+            return;
+        }
+        let ties = std::mem::take(&mut entry.ties);
+        self.ties -= (ties.watches.len() + ties.watchers.len()) as u64;
+        let reason = match ending {
+            Ending::Completed => None,
+            Ending::Failed(problem) => Some(format!("the linked process {pid} failed: {problem}")),
+            Ending::Cancelled(reason) => Some(format!("the linked process {pid} was cancelled: {reason}")),
+        };
+        for ((other, by), link) in ties.watchers {
+            if let Some(entry) = self.table.get_mut(&other) {
+                entry.ties.watches.remove(&(pid, by));
+            }
+            self.post(other, Event::Exited(Box::new(Exit { pid, by, ending: ending.clone() })));
+            if let (true, Some(reason)) = (link, &reason) {
+                self.cancel(moment, other, reason, None);
+            }
+        }
+        for ((other, by), link) in ties.watches {
+            if let Some(entry) = self.table.get_mut(&other) {
+                entry.ties.watchers.remove(&(pid, by));
+            }
+            if let (true, Some(reason)) = (link, &reason) {
+                self.cancel(moment, other, reason, None);
+            }
+        }
+    }
+
+    fn cancel_attached(&mut self, moment: Moment, pid: Pid) {
+        let Some(entry) = self.table.get(&pid) else { return };
+        if entry.family.attached == 0 {
+            return;
+        }
+        // The oldest first, as they were spawned.
+        for child in self.attached(entry).into_iter().rev() {
+            self.cancel(moment, child, "its parent has ended", None);
+        }
+    }
+
+    /// Removes an ended process without attached descendants, answers its parent, and goes on with the parent where it waited for
+    /// nothing else.
+    fn settle(&mut self, moment: Moment, mut pid: Pid) {
+        while let Some(entry) = self.table.get(&pid)
+            && !entry.lives()
+            && entry.family.attached == 0
+        {
+            let Entry { parent, detached, family, phase, .. } =
+                *self.table.remove(&pid).expect("invariant: it was just looked up");
+            let Phase::Ended(answer) = phase else { unreachable!("invariant: it does not live") };
+            let Some((parent, tag)) = parent else {
+                self.root_is_gone(moment, answer);
+                return;
+            };
+            if !detached {
+                self.detach(parent, &family);
+            }
+            let waits = self.living(parent).and_then(|entry| entry.outstanding.get(tag));
+            if matches!(waits, Some(Pending::Spawn { .. })) {
+                self.settle_tag(parent, tag);
+                self.post_answer(parent, tag, answer);
+            }
+            if detached {
+                return;
+            }
+            pid = parent;
+        }
+    }
+
+    /// The run has its result. Detached processes have lived as long as they may.
+    fn root_is_gone(&mut self, moment: Moment, answer: Answer) {
+        self.result = Some(answer);
+        let mut left: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.detached).map(|(pid, _)| *pid).collect();
+        // The table's own order means nothing.
+        left.sort_unstable();
+        for pid in left {
+            self.cancel(moment, pid, "the run has ended", None);
+        }
+    }
+}

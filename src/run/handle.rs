@@ -1,0 +1,371 @@
+//! Starting a run, and what can be done with it from outside.
+
+use super::core::Run;
+use super::effects::Effects;
+use super::fixed::{Fixed, Programs};
+use super::kernel::Kernel;
+use super::log::{Log, LogSink};
+use super::news::Unwanted;
+use super::observe::{Events, Outcome, RunEvent};
+use super::record::{Bounds, News, Record, Started};
+use super::state::{Counts, State};
+use super::table::{Phase, Waits};
+use super::task::Task;
+use crate::process::{Grants, Limits, Micros, Payload, Pid, Problem, Program, Tag};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a run is started from.
+pub struct RunSpec {
+    /// Its id: unique among the unfinished runs of the host.
+    pub id: Arc<str>,
+    /// What its random streams are keyed by.
+    pub seed: [u8; 32],
+    /// The program of its root process.
+    pub root: Arc<dyn Program>,
+    /// The root's entry point.
+    pub entry: Arc<str>,
+    /// The root's input.
+    pub input: Payload,
+    /// The root's limits; each child has its parent's, or less.
+    pub limits: Limits,
+    /// The root's grants; each child has its parent's, or less.
+    pub grants: Grants,
+    /// What all its processes together may hold.
+    pub bounds: Bounds,
+    /// The programs that its processes may spawn.
+    pub programs: Programs,
+    /// Where its records go.
+    pub log: Box<dyn Log>,
+    /// What carries out its calls.
+    pub effects: Arc<dyn Effects>,
+    /// What takes its log lines.
+    pub sink: Option<Arc<dyn LogSink>>,
+}
+
+/// Why a run was not started.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// There is an unfinished run of that id.
+    #[error("there is an unfinished run with the id {0:?}")]
+    Exists(Arc<str>),
+    /// The root's program gave no body.
+    #[error("the root process cannot be made")]
+    Root(#[source] Box<Problem>),
+    /// The scheduler takes no more processes.
+    #[error("the host is shutting down or full")]
+    Refused,
+}
+
+/// Why something that was handed to a run did not count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The run, or the process that it is for, has ended.
+    #[error("the run or process has ended")]
+    Ended,
+    /// There is no room for it.
+    #[error("the queue is full")]
+    Full,
+}
+
+/// A process of a run, as it stands after its last committed step.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct ProcessStatus {
+    /// The process.
+    pub pid: Pid,
+    /// Who spawned it; none for the root.
+    pub parent: Option<Pid>,
+    /// Its component; none is the root's program.
+    pub component: Option<Arc<str>>,
+    /// Its entry point.
+    pub entry: Arc<str>,
+    /// Its registered names.
+    pub names: Vec<Arc<str>>,
+    /// What it does.
+    pub doing: Doing,
+    /// Committed steps.
+    pub steps: u64,
+    /// Fuel of those.
+    pub fuel: u64,
+    /// Messages in its mailbox.
+    pub mail: u32,
+    /// Commands without an answer.
+    pub outstanding: usize,
+}
+
+/// What a process does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Doing {
+    /// Waits for its first step.
+    Starting,
+    /// Is stepped, or will be without waiting for anything.
+    Running,
+    /// Waits for answers, exits, cancel.
+    Blocked,
+    /// Waits for anything.
+    Idle,
+    /// Has been asked to end.
+    Cancelling,
+    /// Has ended and waits for its attached descendants.
+    Ended,
+}
+
+/// A run, for whoever has started it or asks for it. Cloning it is cheap, and dropping it changes nothing.
+#[derive(Clone)]
+pub struct RunHandle(Arc<Run>);
+
+impl Kernel {
+    /// Starts a run.
+    ///
+    /// # Errors
+    /// Where a run of that id is unfinished, the root cannot be made, or the scheduler refuses it.
+    pub fn start(&self, spec: RunSpec) -> Result<RunHandle, StartError> {
+        let mut spec = Some(spec);
+        let mut started = Err(StartError::Refused);
+        self.with_port(|port| {
+            if let Some(spec) = spec.take() {
+                started = self.start_on(port, spec);
+            }
+        });
+        started
+    }
+
+    /// Starts a run by a port that is at hand.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_on(
+        &self,
+        port: &mut dyn crate::scheduler::Port<Self>,
+        spec: RunSpec,
+    ) -> Result<RunHandle, StartError> {
+        let RunSpec { id, seed, root, entry, input, limits, grants, bounds, programs, log, effects, sink } = spec;
+        let at = self.clock().at(port.monotonic());
+        let digests = programs.iter().map(|(name, program)| (Arc::clone(name), program.digest())).collect();
+        let root_digest = root.digest();
+        let fixed = Fixed { id: Arc::clone(&id), seed, root, programs, effects, sink };
+        let started = Started {
+            run: Arc::clone(&id),
+            seed,
+            at,
+            root: root_digest,
+            programs: digests,
+            entry,
+            input,
+            limits,
+            grants,
+            bounds,
+        };
+        let state = State::new(&started);
+        let entry = &state.table[&Pid::ROOT];
+        let root = (&entry.limits, &entry.grants);
+        let body = fixed
+            .body(&fixed.root, Pid::ROOT, Tag(1), &started.entry, &started.input, root)
+            .map_err(StartError::Root)?;
+        let program = Arc::clone(&fixed.root);
+        let permit = program.permit();
+        let run = Arc::new(Run::new(fixed, self.clone(), at, state, log));
+        if !self.remember(&run) {
+            return Err(StartError::Exists(id));
+        }
+        let mut inner = run.inner.lock();
+        inner.append(&Record::Started(Box::new(started)));
+        let task = Task::new(Arc::clone(&run), Pid::ROOT, program, body, permit.is_none());
+        let native = task.native;
+        let Ok(slot) = port.spawn(task, permit) else {
+            drop(inner);
+            self.forget(&id);
+            return Err(StartError::Refused);
+        };
+        let root = inner.state.living_mut(Pid::ROOT).expect("invariant: the root was just entered");
+        root.slot = Some(slot);
+        root.begun = native;
+        drop(inner);
+        Ok(RunHandle(run))
+    }
+}
+
+impl RunHandle {
+    pub(super) fn new(run: Arc<Run>) -> Self {
+        Self(run)
+    }
+
+    /// The run's id.
+    #[must_use]
+    pub fn id(&self) -> &Arc<str> {
+        &self.0.fixed.id
+    }
+
+    /// What the run came to, once it is over.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Arc<Outcome>> {
+        self.0.outcome.get()
+    }
+
+    /// Waits on this thread until the run is over.
+    #[must_use]
+    pub fn wait(&self) -> Arc<Outcome> {
+        self.0.outcome.wait(None).expect("invariant: without a timeout it waits for the outcome")
+    }
+
+    /// Waits on this thread until the run is over or the time is.
+    #[must_use]
+    pub fn wait_for(&self, timeout: Duration) -> Option<Arc<Outcome>> {
+        self.0.outcome.wait(Some(timeout))
+    }
+
+    /// Waits until the run is over.
+    pub async fn finished(&self) -> Arc<Outcome> {
+        std::future::poll_fn(|context| self.0.outcome.poll(context)).await
+    }
+
+    /// Asks the run to end: its root hears cancel, and is ended when the grace is over; without one, its own limit counts. A paused
+    /// run goes on for it.
+    ///
+    /// # Errors
+    /// Where the root has ended.
+    pub fn cancel(&self, reason: &str, grace: Option<Duration>) -> Result<(), Refused> {
+        let _ = self.resume();
+        self.arrive(News::Cancel { pid: Pid::ROOT, reason: reason.into(), grace: grace.map(Into::into) })
+    }
+
+    /// Ends the run now: every process is ended at its slice's end.
+    pub fn kill(&self, reason: &str) {
+        let _ = self.resume();
+        let mut pids: Vec<Pid> = self.0.inner.lock().state.table.keys().copied().collect();
+        // Parents first, so that fewer are told of their children's end.
+        pids.sort_unstable();
+        for pid in pids {
+            let _ = self.arrive(News::Cancel { pid, reason: reason.into(), grace: Some(Micros(0)) });
+        }
+    }
+
+    /// Keeps the run's processes from being stepped.
+    ///
+    /// # Errors
+    /// None for now; a run that has ended stays as it is.
+    pub fn pause(&self) -> Result<(), Refused> {
+        self.arrive(News::Paused(true))
+    }
+
+    /// Lets a paused run go on.
+    ///
+    /// # Errors
+    /// None for now; a run that has ended stays as it is.
+    pub fn resume(&self) -> Result<(), Refused> {
+        self.arrive(News::Paused(false))
+    }
+
+    /// Hands a signal to the process that has registered the name, now or later.
+    ///
+    /// # Errors
+    /// Where the run has ended or there is no room.
+    pub fn signal(&self, name: &str, body: Payload) -> Result<(), Refused> {
+        self.arrive(News::Signal { name: name.into(), body })
+    }
+
+    /// What a process has last exposed under a name.
+    #[must_use]
+    pub fn query(&self, name: &str) -> Option<Payload> {
+        self.0.inner.lock().state.exposed.get(name).cloned()
+    }
+
+    /// The names under which something is exposed.
+    #[must_use]
+    pub fn queries(&self) -> Vec<Arc<str>> {
+        self.0.inner.lock().state.exposed.keys().cloned().collect()
+    }
+
+    /// What has happened, in numbers.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.0.inner.lock().state.counts
+    }
+
+    /// The processes that live or wait for their descendants, in the order of their pids.
+    #[must_use]
+    pub fn processes(&self) -> Vec<ProcessStatus> {
+        let inner = self.0.inner.lock();
+        let mut all: Vec<ProcessStatus> = inner
+            .state
+            .table
+            .iter()
+            .map(|(pid, entry)| ProcessStatus {
+                pid: *pid,
+                parent: entry.parent.map(|(parent, _)| parent),
+                component: entry.component.clone(),
+                entry: Arc::clone(&entry.begins_at),
+                names: entry.ties.names.clone(),
+                doing: match (&entry.phase, entry.waits) {
+                    (Phase::Ended(_), _) => Doing::Ended,
+                    (Phase::Cancelling { .. }, _) => Doing::Cancelling,
+                    (Phase::Live, _) if entry.steps == 0 => Doing::Starting,
+                    (Phase::Live, Waits::Not) => Doing::Running,
+                    (Phase::Live, Waits::Blocked) => Doing::Blocked,
+                    (Phase::Live, Waits::Idle) => Doing::Idle,
+                },
+                steps: entry.steps,
+                fuel: entry.fuel,
+                mail: entry.mail,
+                outstanding: entry.outstanding.len(),
+            })
+            .collect();
+        all.sort_unstable_by_key(|process| process.pid);
+        all
+    }
+
+    /// What happens in the run from now on, at most `capacity` events waiting. The processes that there are come first.
+    #[must_use]
+    pub fn observe(&self, capacity: usize) -> Events {
+        let (events, shared) = Events::new(capacity);
+        let mut inner = self.0.inner.lock();
+        let mut pids: Vec<Pid> = inner.state.table.keys().copied().collect();
+        pids.sort_unstable();
+        for pid in pids {
+            let entry = &inner.state.table[&pid];
+            shared.push(RunEvent::Spawned {
+                pid,
+                parent: entry.parent.map(|(parent, _)| parent),
+                component: entry.component.clone(),
+                entry: Arc::clone(&entry.begins_at),
+                scope: entry.place.scope(),
+            });
+        }
+        if inner.state.is_over() {
+            shared.close();
+        } else {
+            inner.state.observed = true;
+            inner.watchers.push(shared);
+        }
+        events
+    }
+
+    /// All records of the run, where its log has all at hand.
+    #[must_use]
+    pub fn records(&self) -> Option<Vec<Record>> {
+        self.0.inner.lock().log.records()
+    }
+
+    /// The log says that its records up to this number, counted from 1, are durable: what waited for them leaves.
+    pub fn durable(&self, record: u64) {
+        self.0.kernel.with_port(|port| self.0.durable(port, record));
+    }
+
+    fn arrive(&self, news: News) -> Result<(), Refused> {
+        let mut news = Some(news);
+        let mut taken = Err(Unwanted::Late);
+        self.0.kernel.with_port(|port| {
+            if let Some(news) = news.take() {
+                taken = self.0.arrive(port, news);
+            }
+        });
+        match taken {
+            Ok(()) | Err(Unwanted::Idle) => Ok(()),
+            Err(Unwanted::Late) => Err(Refused::Ended),
+            Err(Unwanted::Full) => Err(Refused::Full),
+        }
+    }
+}

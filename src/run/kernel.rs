@@ -1,0 +1,190 @@
+//! Many runs on one scheduler.
+
+use super::clock::Clock;
+use super::core::{DynPort, Run};
+use super::handle::RunHandle;
+use super::state::Moment;
+use super::task::{Scratch, Task};
+use crate::process::{Death, Ending, Event, Level, LogLine, Micros, Problem, Progress, problem::kind};
+use crate::scheduler::{Commit, Next, Port, Slot, Turn};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, Weak};
+
+/// The commit point of all runs of a host: what its scheduler steps processes with.
+#[derive(Clone)]
+pub struct Kernel(Arc<Shared>);
+
+struct Shared {
+    clock: Clock,
+    ports: OnceLock<Box<dyn Ports>>,
+    /// Unfinished runs by their ids.
+    runs: Mutex<BTreeMap<Arc<str>, Weak<Run>>>,
+}
+
+/// The scheduler, for whoever is not on one of its workers.
+pub trait Ports: Send + Sync {
+    /// Calls `act` once with a port, unless the scheduler is gone.
+    fn with(&self, act: &mut dyn FnMut(&mut dyn Port<Kernel>));
+}
+
+/// A timer of a run: it has timers of its own behind it.
+pub struct Timer(pub(super) Weak<Run>);
+
+impl Kernel {
+    /// A commit point without runs. [`Self::attach`] it to its scheduler before the first run is started.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self(Arc::new(Shared { clock, ports: OnceLock::new(), runs: Mutex::default() }))
+    }
+
+    /// Says where its scheduler is. Only the first one counts.
+    pub fn attach(&self, ports: impl Ports + 'static) {
+        let _ = self.0.ports.set(Box::new(ports));
+    }
+
+    /// The unfinished runs, in the order of their ids.
+    #[must_use]
+    pub fn runs(&self) -> Vec<RunHandle> {
+        self.0.runs.lock().values().filter_map(Weak::upgrade).map(RunHandle::new).collect()
+    }
+
+    /// An unfinished run.
+    #[must_use]
+    pub fn run(&self, id: &str) -> Option<RunHandle> {
+        self.0.runs.lock().get(id).and_then(Weak::upgrade).map(RunHandle::new)
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// Takes a run into the list. False: there is one of its id.
+    pub(super) fn remember(&self, run: &Arc<Run>) -> bool {
+        let mut runs = self.0.runs.lock();
+        let free = runs.get(&run.fixed.id).is_none_or(|known| known.strong_count() == 0);
+        if free {
+            runs.insert(Arc::clone(&run.fixed.id), Arc::downgrade(run));
+        }
+        free
+    }
+
+    pub(super) fn forget(&self, id: &str) {
+        self.0.runs.lock().remove(id);
+    }
+
+    pub(super) fn with_port(&self, mut act: impl FnMut(DynPort<'_>)) {
+        if let Some(ports) = self.0.ports.get() {
+            ports.with(&mut |port| act(port));
+        }
+    }
+}
+
+impl Commit for Kernel {
+    type Event = Event;
+    type Process = Task;
+    type Timer = Timer;
+
+    fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, task: &mut Task, events: &mut Vec<Event>) -> Next {
+        if turn.interrupted && task.is_killed() {
+            return task.killed(port, turn.now);
+        }
+        if !turn.resumed && !task.begin(turn.now, events) {
+            return task.next();
+        }
+        let scratch = task.scratch.get_or_insert_with(Scratch::get);
+        match task.body.poll(&mut scratch.output) {
+            Progress::Preempted => Next::Preempted,
+            Progress::Stepped(status) => {
+                let run = Arc::clone(&task.run);
+                let next = run.commit(port, task, status);
+                if next == Next::Complete {
+                    task.body.close();
+                }
+                next
+            }
+            Progress::Died(Death::Guest(problem)) => task.died(port, problem),
+            Progress::Died(Death::Host(problem)) => task.faulted(port, problem),
+        }
+    }
+
+    fn panicked<P: Port<Self>>(&self, port: &mut P, _: Slot, task: &mut Task, message: &str) {
+        let problem = Problem::new(kind::HOST_FAULT, "A native process panicked").with_detail(message);
+        task.died(port, problem);
+    }
+
+    fn slow(&self, _: Slot, task: &Task, took: Micros) {
+        if let Some(sink) = &task.run.fixed.sink {
+            let text = format!("a slice of {} took {} ms", task.program.digest(), took.0 / 1_000);
+            let origin = super::log::LogOrigin {
+                run: Arc::clone(&task.run.fixed.id),
+                pid: task.pid,
+                component: None,
+                step: 0,
+                at: task.at,
+            };
+            sink.lines(&origin, &[LogLine { level: Level::Warn, text, fields: None }], 0);
+        }
+    }
+
+    fn evict(&self, task: &mut Task) -> bool {
+        task.body.evict()
+    }
+
+    fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Timer>) {
+        for Timer(run) in timers.drain(..) {
+            if let Some(run) = run.upgrade() {
+                run.fired(port);
+            }
+        }
+    }
+}
+
+impl Task {
+    /// Begins a step with a batch. False: nothing has come that it is stepped for.
+    fn begin(&mut self, mono: Micros, events: &mut Vec<Event>) -> bool {
+        if !self.hears(events) {
+            return false;
+        }
+        if !self.begun {
+            self.begun = true;
+            if !self.native
+                && let Some(entry) = self.run.inner.lock().state.living_mut(self.pid)
+            {
+                entry.begun = true;
+            }
+        }
+        let moment = self.run.moment(mono);
+        (self.at, self.mono) = (moment.at, moment.mono);
+        self.took = super::state::Took::of(events);
+        self.retries = 0;
+        self.body.begin(self.at, events);
+        true
+    }
+
+    fn is_killed(&self) -> bool {
+        self.run.inner.lock().state.living(self.pid).is_some_and(|entry| entry.killed.is_some())
+    }
+
+    /// Ends a process whose grace is over.
+    fn killed<P: Port<Kernel>>(&mut self, port: &mut P, mono: Micros) -> Next {
+        let run = Arc::clone(&self.run);
+        let reason = run.inner.lock().state.living(self.pid).and_then(|entry| entry.killed.clone());
+        let moment = run.moment(mono);
+        run.die(port, self, moment, Ending::Cancelled(reason.unwrap_or_else(|| "it was killed".into())));
+        Next::Complete
+    }
+
+    /// Ends a process that died in its step.
+    fn died<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
+        let run = Arc::clone(&self.run);
+        let moment = Moment { at: self.at.max(run.moment(self.mono).at), mono: self.mono };
+        run.die(port, self, moment, Ending::Failed(Box::new(problem)));
+        Next::Complete
+    }
+
+    /// A step that failed by the host's fault is taken again from the last committed state.
+    fn faulted<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
+        self.died(port, problem)
+    }
+}

@@ -1,0 +1,248 @@
+//! The key-value store of a run, behind the handler named `kv`. Its operations are decided at commit, like names: they happen in the
+//! order of the log, and need no answer from outside.
+//!
+//! Arguments are a JSON object with `op`: `get {key}`, `set {key, value}`, `delete {key}`, `list {prefix?, after?, limit?}`, or
+//! `compare-and-set {key, expected?, value?}`, where an absent `expected` means "there is no such key" and an absent `value` deletes.
+//! `get` answers the value or null; `set` and `delete` answer null; `list` answers the keys in order; `compare-and-set` answers
+//! `{"done": bool, "value": what is there now}`.
+
+use super::record::Bounds;
+use crate::process::{Payload, Problem, problem::kind};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The handler's name, and the capability that it needs.
+pub(super) const NAME: &str = "kv";
+/// The longest key. Arbitrary.
+const KEY_BYTES_MAX: usize = 1_024;
+/// The most keys of one `list`. Arbitrary.
+const LIST_MAX: usize = 1_000;
+
+/// The keys and values of a run.
+#[derive(Default)]
+pub(super) struct Kv {
+    values: BTreeMap<String, Value>,
+    bytes: u64,
+}
+
+/// What a call of `kv` says.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Arguments {
+    op: Operation,
+    key: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    value: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    expected: Option<Value>,
+    prefix: Option<String>,
+    after: Option<String>,
+    limit: Option<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Operation {
+    Get,
+    Set,
+    Delete,
+    List,
+    CompareAndSet,
+}
+
+/// Tells a field that is null from one that is absent.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    serde::Deserialize::deserialize(deserializer).map(Some)
+}
+
+fn bad(detail: impl Into<String>) -> Problem {
+    Problem::new(kind::BAD_ARGUMENTS, "The arguments do not fit the handler kv").with_detail(detail)
+}
+
+fn size(key: &str, value: &Value) -> u64 {
+    // The text's length without making the text.
+    struct Count(u64);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(key.len() as u64);
+    serde_json::to_writer(&mut count, value).expect("invariant: a JSON value can be written");
+    count.0
+}
+
+impl Arguments {
+    fn parse(args: &Payload) -> Result<Self, Problem> {
+        let Payload::Json(json) = args else { return Err(bad("They are not JSON.")) };
+        let arguments: Self = serde_json::from_slice(json.as_bytes()).map_err(|error| bad(error.to_string()))?;
+        let list = arguments.op == Operation::List;
+        let lists = arguments.prefix.is_some() || arguments.after.is_some() || arguments.limit.is_some();
+        let takes_value = matches!(arguments.op, Operation::Set | Operation::CompareAndSet);
+        if arguments.key.as_ref().is_some_and(|key| key.len() > KEY_BYTES_MAX) {
+            return Err(bad(format!("A key has more than {KEY_BYTES_MAX} bytes.")));
+        }
+        if list == arguments.key.is_some() {
+            return Err(bad(if list { "`list` takes no `key`." } else { "`key` is missing." }));
+        }
+        if lists && !list {
+            return Err(bad("Only `list` takes `prefix`, `after` and `limit`."));
+        }
+        if arguments.value.is_some() && !takes_value || arguments.op == Operation::Set && arguments.value.is_none() {
+            return Err(bad("`set` takes a `value`, `compare-and-set` may, and nothing else does."));
+        }
+        if arguments.expected.is_some() && arguments.op != Operation::CompareAndSet {
+            return Err(bad("Only `compare-and-set` takes `expected`."));
+        }
+        Ok(arguments)
+    }
+}
+
+/// What an operation does to the store.
+pub(super) enum Change {
+    None,
+    Set(String, Value),
+    Delete(String),
+}
+
+impl Kv {
+    /// What one operation answers, and what it changes. It changes nothing yet.
+    ///
+    /// # Errors
+    /// Where the arguments do not fit, or the store would become larger than its bounds.
+    pub(super) fn decide(&self, args: &Payload, bounds: &Bounds) -> Result<(Payload, Change), Problem> {
+        let Arguments { op, key, value, expected, prefix, after, limit } = Arguments::parse(args)?;
+        let key = key.unwrap_or_default();
+        let there = self.values.get(&key);
+        match op {
+            Operation::Get => Ok((Payload::json(there.unwrap_or(&Value::Null)), Change::None)),
+            Operation::Set => {
+                let value = value.expect("invariant: checked with the arguments");
+                self.check(&key, &value, bounds)?;
+                Ok((Payload::NULL, Change::Set(key, value)))
+            }
+            Operation::Delete => Ok((Payload::NULL, Change::Delete(key))),
+            Operation::List => Ok((self.list(&prefix.unwrap_or_default(), after, limit), Change::None)),
+            Operation::CompareAndSet if there == expected.as_ref() => {
+                let answer = Payload::json(&serde_json::json!({ "done": true, "value": value }));
+                let Some(value) = value else { return Ok((answer, Change::Delete(key))) };
+                self.check(&key, &value, bounds)?;
+                Ok((answer, Change::Set(key, value)))
+            }
+            Operation::CompareAndSet => {
+                Ok((Payload::json(&serde_json::json!({ "done": false, "value": there })), Change::None))
+            }
+        }
+    }
+
+    fn check(&self, key: &str, value: &Value, bounds: &Bounds) -> Result<(), Problem> {
+        let before = self.values.get(key).map(|value| size(key, value));
+        let bytes = self.bytes - before.unwrap_or(0) + size(key, value);
+        let keys = self.values.len() as u64 + u64::from(before.is_none());
+        if bytes > bounds.kv_bytes || keys > bounds.kv_keys {
+            return Err(Problem::new(kind::TOO_LARGE, "The run's key-value store is full").with_detail(format!(
+                "It holds {} keys of {} bytes.",
+                self.values.len(),
+                self.bytes
+            )));
+        }
+        Ok(())
+    }
+
+    /// Makes a change that was decided.
+    pub(super) fn make(&mut self, change: Change) {
+        let removed = match change {
+            Change::None => return,
+            Change::Set(key, value) => {
+                self.bytes += size(&key, &value);
+                self.values.insert(key.clone(), value).map(|before| (key, before))
+            }
+            Change::Delete(key) => self.values.remove_entry(&key),
+        };
+        if let Some((key, before)) = removed {
+            self.bytes -= size(&key, &before);
+        }
+    }
+
+    fn list(&self, prefix: &str, after: Option<String>, limit: Option<usize>) -> Payload {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let from = match &after {
+            Some(after) if after.as_str() >= prefix => Excluded(after.as_str()),
+            _ => Included(prefix),
+        };
+        let keys: Vec<&String> = self
+            .values
+            .range::<str, _>((from, Unbounded))
+            .map(|(key, _)| key)
+            .take_while(|key| key.starts_with(prefix))
+            .take(limit.unwrap_or(LIST_MAX).min(LIST_MAX))
+            .collect();
+        Payload::json(&keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Json;
+
+    fn call(kv: &mut Kv, args: &str) -> String {
+        let bounds = Bounds { kv_keys: 3, kv_bytes: 100, ..Bounds::default() };
+        match kv.decide(&Payload::Json(Json::parse(args.to_owned()).unwrap()), &bounds) {
+            Ok((Payload::Json(json), change)) => {
+                kv.make(change);
+                json.as_str().to_owned()
+            }
+            Ok((other, _)) => panic!("{other:?}"),
+            Err(problem) => problem.kind.into_owned(),
+        }
+    }
+
+    #[test]
+    fn operations() {
+        let kv = &mut Kv::default();
+        assert_eq!(call(kv, r#"{"op":"get","key":"a"}"#), "null");
+        assert_eq!(call(kv, r#"{"op":"set","key":"a","value":{"x":1.50}}"#), "null");
+        assert_eq!(call(kv, r#"{"op":"get","key":"a"}"#), r#"{"x":1.50}"#);
+        assert_eq!(call(kv, r#"{"op":"compare-and-set","key":"a","value":2}"#), r#"{"done":false,"value":{"x":1.50}}"#);
+        assert_eq!(
+            call(kv, r#"{"op":"compare-and-set","key":"a","expected":{"x":1.50},"value":2}"#),
+            r#"{"done":true,"value":2}"#
+        );
+        assert_eq!(call(kv, r#"{"op":"compare-and-set","key":"b","value":null}"#), r#"{"done":true,"value":null}"#);
+        assert_eq!(call(kv, r#"{"op":"compare-and-set","key":"b","expected":null}"#), r#"{"done":true,"value":null}"#);
+        assert_eq!(call(kv, r#"{"op":"list"}"#), r#"["a"]"#);
+        assert_eq!(call(kv, r#"{"op":"set","key":"b/1","value":1}"#), "null");
+        assert_eq!(call(kv, r#"{"op":"set","key":"b/2","value":1}"#), "null");
+        assert_eq!(call(kv, r#"{"op":"set","key":"c","value":1}"#), "too-large");
+        assert_eq!(call(kv, r#"{"op":"list","prefix":"b/","after":"b/1"}"#), r#"["b/2"]"#);
+        assert_eq!(call(kv, r#"{"op":"list","prefix":"b/","limit":1}"#), r#"["b/1"]"#);
+        assert_eq!(call(kv, r#"{"op":"delete","key":"b/1"}"#), "null");
+        assert_eq!(call(kv, &format!(r#"{{"op":"set","key":"b","value":"{}"}}"#, "x".repeat(100))), "too-large");
+        assert_eq!(call(kv, r#"{"op":"delete","key":"a"}"#), "null");
+        assert_eq!(call(kv, r#"{"op":"delete","key":"b/2"}"#), "null");
+        assert_eq!((kv.values.len(), kv.bytes), (0, 0));
+    }
+
+    #[test]
+    fn bad_arguments() {
+        let kv = &mut Kv::default();
+        for args in [
+            "[]",
+            r#"{"op":"get"}"#,
+            r#"{"op":"nothing","key":"a"}"#,
+            r#"{"op":"set","key":"a"}"#,
+            r#"{"op":"get","key":"a","value":1}"#,
+            r#"{"op":"list","key":"a"}"#,
+            r#"{"op":"get","key":"a","limit":1}"#,
+            r#"{"op":"set","key":"a","value":1,"expected":1}"#,
+            r#"{"op":"get","key":"a","further":1}"#,
+        ] {
+            assert_eq!(call(kv, args), "bad-arguments", "{args}");
+        }
+    }
+}

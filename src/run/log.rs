@@ -1,0 +1,45 @@
+//! Where records and log lines go.
+
+use super::record::Record;
+use crate::process::{LogLine, Micros, Pid};
+use std::sync::Arc;
+
+/// When what a record caused may leave the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// At once.
+    Now,
+    /// When [`RunHandle::durable`](super::RunHandle::durable) says so.
+    Later,
+}
+
+/// The log of one run: its records in their order. It is written under the run's commit lock, so an append does not wait: what it
+/// takes to make a record durable happens elsewhere.
+pub trait Log: Send {
+    /// Appends a record, whose bytes are these parts one after the other.
+    fn append(&mut self, parts: &[&[u8]]) -> Durability;
+
+    /// All records from the first on, where all are at hand.
+    fn records(&self) -> Option<Vec<Record>>;
+}
+
+/// Where a log line comes from.
+#[derive(Clone, Debug)]
+pub struct LogOrigin {
+    /// The run.
+    pub run: Arc<str>,
+    /// The process.
+    pub pid: Pid,
+    /// The component under whose name it was spawned; none is the root's program.
+    pub component: Option<Arc<str>>,
+    /// The number of its step.
+    pub step: u64,
+    /// The time of the step's batch.
+    pub at: Micros,
+}
+
+/// Takes the log lines of runs, beside the records that keep them. It neither blocks nor makes a system call: it is called on a worker.
+pub trait LogSink: Send + Sync + 'static {
+    /// The lines of a step in order, and how many more were dropped.
+    fn lines(&self, origin: &LogOrigin, lines: &[LogLine], dropped: u64);
+}

@@ -1,0 +1,83 @@
+//! Names: the first that is committed has it, until its process ends.
+
+use super::record::Decision;
+use super::signals;
+use super::state::{State, message_bytes};
+use crate::process::{Answer, Message, Payload, Pid, Problem, Sender, Tag, problem::kind};
+use std::sync::Arc;
+
+impl State {
+    /// Whether a name is free.
+    pub(super) fn may_register(&self, name: &str) -> Result<(), Box<Problem>> {
+        match self.names.get(name) {
+            None => Ok(()),
+            Some(pid) => Err(Box::new(
+                Problem::new(kind::NAME_TAKEN, "Another process has that name")
+                    .with_detail(format!("Process {pid} has the name {name:?}.")),
+            )),
+        }
+    }
+
+    pub(super) fn decide_register(&self, pid: Pid, name: &str) -> Result<Decision, Box<Problem>> {
+        self.may_register(name)?;
+        let entry = &self.table[&pid];
+        if entry.ties.names.len() >= entry.limits.links as usize {
+            return Err(Box::new(
+                Problem::new(kind::TOO_MANY_LINKS, "More names than allowed")
+                    .with_detail(format!("The limit is {}.", entry.limits.links)),
+            ));
+        }
+        Ok(Decision::Answered(Ok(Payload::NULL)))
+    }
+
+    pub(super) fn apply_register(&mut self, pid: Pid, tag: Tag, name: Arc<str>, answer: Answer) {
+        let granted = answer.is_ok();
+        self.post_answer(pid, tag, answer);
+        if granted {
+            self.name(pid, name);
+        }
+    }
+
+    /// Gives a free name to a process, which gets what was signalled to it before.
+    pub(super) fn name(&mut self, pid: Pid, name: Arc<str>) {
+        self.names.insert(Arc::clone(&name), pid);
+        if let Some(entry) = self.table.get_mut(&pid) {
+            entry.ties.names.push(Arc::clone(&name));
+        }
+        self.tell(|| super::observe::RunEvent::Named { pid, name: Arc::clone(&name) });
+        self.hand_signals(pid, &name);
+    }
+
+    /// Moves kept signals into the mailbox of the process that has their name, as far as there is room.
+    pub(super) fn hand_signals(&mut self, pid: Pid, name: &str) {
+        if self.signals.count() == 0 {
+            return;
+        }
+        let Some(entry) = self.living(pid) else { return };
+        let (mut room, mut room_bytes) = (
+            entry.limits.mailbox.saturating_sub(entry.mail),
+            entry
+                .limits
+                .mailbox_bytes
+                .saturating_sub(entry.mail_bytes)
+                .min(self.bounds.bytes.saturating_sub(self.bytes)),
+        );
+        let taken = self.signals.take(name, |body| {
+            let bytes = message_bytes(signals::TOPIC, body);
+            let fits = room > 0 && bytes <= room_bytes;
+            if fits {
+                room -= 1;
+                room_bytes -= bytes;
+            }
+            fits
+        });
+        for body in taken {
+            self.post_message(pid, Box::new(signal(name, body)));
+        }
+    }
+}
+
+/// The message that brings a signal.
+pub(super) fn signal(name: &str, body: Payload) -> Message {
+    Message { sender: Sender::Outside(name.to_owned()), topic: signals::TOPIC.into(), body }
+}

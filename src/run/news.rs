@@ -1,0 +1,186 @@
+//! What comes from outside a step.
+
+use super::decide::too_large;
+use super::names::signal;
+use super::outstanding::Pending;
+use super::record::News;
+use super::signals;
+use super::state::{Consequence, Moment, State, message_bytes};
+use super::table::Phase;
+use super::timers::{Alarm, TimerKey};
+use crate::process::{Answer, Event, Micros, Payload, Pid, Problem, ProblemClass, Tag, problem::kind};
+
+/// Why news does not count. Nothing is recorded then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unwanted {
+    /// Nobody waits for it, or waits any more.
+    Late,
+    /// There is no room for it.
+    Full,
+    /// It changes nothing.
+    Idle,
+}
+
+impl State {
+    /// Whether news counts: it is recorded and applied then.
+    pub(super) fn wants(&self, news: &News) -> Result<(), Unwanted> {
+        match news {
+            News::Answered { pid, tag, .. } => match self.pending(*pid, *tag) {
+                Some(Pending::Call(_)) => Ok(()),
+                _ => Err(Unwanted::Late),
+            },
+            News::Due { pid, tag } => match self.pending(*pid, *tag) {
+                Some(Pending::Sleep(_)) => Ok(()),
+                _ => Err(Unwanted::Late),
+            },
+            News::Message { pid, message } => {
+                let entry = self.living(*pid).ok_or(Unwanted::Late)?;
+                if self.takes_message(entry, message_bytes(&message.topic, &message.body)) {
+                    Ok(())
+                } else {
+                    Err(Unwanted::Full)
+                }
+            }
+            News::Cancel { pid, .. } => self.living(*pid).map(|_| ()).ok_or(Unwanted::Late),
+            News::Signal { name, body } => self.wants_signal(name, body),
+            News::Paused(paused) if *paused == self.paused.is_some() => Err(Unwanted::Idle),
+            News::Paused(_) => Ok(()),
+        }
+    }
+
+    fn wants_signal(&self, name: &str, body: &Payload) -> Result<(), Unwanted> {
+        let bytes = message_bytes(signals::TOPIC, body);
+        let fits = match self.names.get(name).and_then(|pid| self.living(*pid)) {
+            Some(entry) => self.takes_message(entry, bytes),
+            None => {
+                self.signals.count() < self.bounds.signals
+                    && self.bytes + self.signals.bytes() + bytes <= self.bounds.bytes
+            }
+        };
+        if self.result.is_some() {
+            Err(Unwanted::Late)
+        } else if fits {
+            Ok(())
+        } else {
+            Err(Unwanted::Full)
+        }
+    }
+
+    /// Applies news that counts.
+    pub(super) fn apply_news(&mut self, moment: Moment, news: News) {
+        match news {
+            News::Answered { pid, tag, answer } => {
+                if self.settle_tag(pid, tag).is_some() {
+                    self.answered(pid, tag, &answer);
+                    self.post_answer(pid, tag, answer);
+                }
+            }
+            News::Due { pid, tag } => {
+                if self.settle_tag(pid, tag).is_some() {
+                    self.post(pid, Event::Completed { tag, answer: Ok(Payload::NULL) });
+                }
+            }
+            News::Message { pid, message } => self.post_message(pid, Box::new(message)),
+            News::Cancel { pid, reason, grace } => self.cancel(moment, pid, &reason, grace),
+            News::Signal { name, body } => match self.names.get(&name) {
+                Some(pid) => self.post_message(*pid, Box::new(signal(&name, body))),
+                None => self.signals.keep(name, body),
+            },
+            News::Paused(paused) => self.pause(moment, paused),
+        }
+    }
+
+    /// A `leaving` record stands: the call may have happened from now on.
+    pub(super) fn leave(&mut self, pid: Pid, tag: Tag) {
+        if let Some(Pending::Call(call)) = self.table.get_mut(&pid).and_then(|entry| entry.outstanding.get_mut(tag)) {
+            call.leaving = true;
+        }
+    }
+
+    pub(super) fn pending(&self, pid: Pid, tag: Tag) -> Option<&Pending> {
+        self.living(pid)?.outstanding.get(tag)
+    }
+
+    /// What a timer that is due says, where it says something: a killed process is recorded when it has died.
+    pub(super) fn alarm(&mut self, pid: Pid, alarm: Alarm) -> Option<News> {
+        match alarm {
+            Alarm::Sleep(tag) => Some(News::Due { pid, tag }),
+            Alarm::Timeout(tag) => {
+                let Some(Pending::Call(call)) = self.pending(pid, tag) else { return None };
+                let problem = Problem::new(kind::TIMED_OUT, "The call took longer than its timeout")
+                    .with_class(call.class_if_unknown());
+                self.consequences.push(Consequence::Abandon { pid, tag });
+                Some(News::Answered { pid, tag, answer: Err(Box::new(problem)) })
+            }
+            Alarm::Grace => {
+                self.kill(pid);
+                None
+            }
+        }
+    }
+
+    /// An answer as the process may get it: one that is too large becomes a problem. That the call happened nobody can tell it then.
+    pub(super) fn bounded(&self, pid: Pid, tag: Tag, answer: Answer) -> Answer {
+        let Some(entry) = self.living(pid) else { return answer };
+        match &answer {
+            Ok(payload) if payload.size() as u64 > entry.limits.payload_bytes => {
+                let class = match entry.outstanding.get(tag) {
+                    Some(Pending::Call(call)) if call.leaving => ProblemClass::Uncertain,
+                    _ => ProblemClass::Definite,
+                };
+                let problem = too_large("The answer", payload.size() as u64, entry.limits.payload_bytes);
+                Err(Box::new(problem.with_class(class)))
+            }
+            _ => answer,
+        }
+    }
+
+    /// While a run is paused its processes are not stepped, and the time of calls and of grace stands still. Sleeps go on: they end
+    /// at a time, and what they say waits in the queue.
+    fn pause(&mut self, moment: Moment, paused: bool) {
+        let mut pids: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| *pid).collect();
+        pids.sort_unstable();
+        let since = if paused { self.paused.replace(moment.mono) } else { self.paused.take() };
+        for pid in &pids {
+            match since {
+                None => self.hold_timers(*pid),
+                Some(since) => self.shift_timers(*pid, Micros(moment.mono.0.saturating_sub(since.0))),
+            }
+        }
+        self.consequences.push(Consequence::Pause(pids, paused));
+    }
+
+    /// Takes a process's timers out of the queue; their keys stay where they are noted.
+    fn hold_timers(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get_mut(&pid) else { return };
+        if let Phase::Cancelling { deadline, .. } = &entry.phase {
+            self.timers.unset(*deadline);
+        }
+        for (_, pending) in entry.outstanding.iter() {
+            if let Pending::Call(call) = pending
+                && let Some(timer) = call.timer
+            {
+                self.timers.unset(timer);
+            }
+        }
+    }
+
+    fn shift_timers(&mut self, pid: Pid, by: Micros) {
+        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let timers = &mut self.timers;
+        let mut shift = |key: &mut TimerKey, alarm| {
+            timers.unset(*key);
+            *key = timers.set(key.0.saturating_add(by), pid, alarm);
+        };
+        if let Phase::Cancelling { deadline, .. } = &mut entry.phase {
+            shift(deadline, Alarm::Grace);
+        }
+        for (tag, pending) in entry.outstanding.iter_mut() {
+            if let Pending::Call(call) = pending
+                && let Some(timer) = &mut call.timer
+            {
+                shift(timer, Alarm::Timeout(tag));
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The commands of a process that wait for their answer.
+
+use super::timers::TimerKey;
+use crate::process::{Pid, Tag};
+use std::sync::Arc;
+
+/// What an unanswered command waits for.
+pub(super) enum Pending {
+    /// A timer.
+    Sleep(TimerKey),
+    /// The end of a child, and of its attached descendants.
+    Spawn { child: Pid, bytes: u64 },
+    /// A handler.
+    Call(Box<PendingCall>),
+}
+
+/// A call without an answer.
+pub(super) struct PendingCall {
+    pub(super) handler: Arc<str>,
+    pub(super) key: Arc<str>,
+    pub(super) timer: Option<TimerKey>,
+    pub(super) bytes: u64,
+    /// A `leaving` record says that it may have happened and is not safe to repeat.
+    pub(super) leaving: bool,
+}
+
+/// Pending commands by tag. Tags only grow, so they are added at the end and found by bisection; what is answered leaves a hole, and
+/// holes are removed when they are the majority: each operation takes amortised constant time beside the bisection.
+#[derive(Default)]
+pub(super) struct Outstanding {
+    items: Vec<(Tag, Option<Pending>)>,
+    live: usize,
+}
+
+impl Outstanding {
+    pub(super) fn len(&self) -> usize {
+        self.live
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    pub(super) fn push(&mut self, tag: Tag, pending: Pending) {
+        debug_assert!(self.items.last().is_none_or(|(last, _)| *last < tag), "tags only grow");
+        self.items.push((tag, Some(pending)));
+        self.live += 1;
+    }
+
+    fn find(&self, tag: Tag) -> Option<usize> {
+        self.items.binary_search_by_key(&tag, |(tag, _)| *tag).ok()
+    }
+
+    pub(super) fn get(&self, tag: Tag) -> Option<&Pending> {
+        self.items[self.find(tag)?].1.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, tag: Tag) -> Option<&mut Pending> {
+        let place = self.find(tag)?;
+        self.items[place].1.as_mut()
+    }
+
+    pub(super) fn remove(&mut self, tag: Tag) -> Option<Pending> {
+        let place = self.find(tag)?;
+        let pending = self.items[place].1.take()?;
+        self.live -= 1;
+        if self.live == 0 {
+            self.items.clear();
+        } else if self.live * 2 < self.items.len() {
+            self.items.retain(|(_, pending)| pending.is_some());
+        }
+        Some(pending)
+    }
+
+    /// All of them in the order of their tags.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Tag, &Pending)> {
+        self.items.iter().filter_map(|(tag, pending)| pending.as_ref().map(|pending| (*tag, pending)))
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (Tag, &mut Pending)> {
+        self.items.iter_mut().filter_map(|(tag, pending)| pending.as_mut().map(|pending| (*tag, pending)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn is_a_map(operations in proptest::collection::vec((any::<bool>(), 0_u64..60), 0..200)) {
+            let mut ours = Outstanding::default();
+            let mut model = BTreeMap::new();
+            let mut next = 0;
+            for (add, number) in operations {
+                if add {
+                    next += 1 + number % 3;
+                    ours.push(Tag(next), Pending::Spawn { child: Pid(number), bytes: 0 });
+                    model.insert(Tag(next), Pid(number));
+                } else {
+                    let removed = match ours.remove(Tag(number)) {
+                        Some(Pending::Spawn { child, .. }) => Some(child),
+                        _ => None,
+                    };
+                    prop_assert_eq!(removed, model.remove(&Tag(number)));
+                }
+                prop_assert_eq!(ours.len(), model.len());
+                prop_assert!(ours.iter().map(|(tag, _)| tag).eq(model.keys().copied()));
+            }
+        }
+    }
+}

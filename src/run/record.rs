@@ -1,0 +1,582 @@
+//! The records of a run: plain data, one log, one order.
+//!
+//! A record is written as the number of its format, the number of its kind, and its fields in the order of their declaration.
+//! From a run's records alone each of its processes can be rebuilt.
+
+use super::wire::{Damaged, Source, Wire, put_number, unknown};
+use crate::process::{Answer, Command, Ending, Grants, Limits, LogLine, Message, Micros, Payload, Pid, Status, Tag};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// The format of the records that this release writes.
+pub const FORMAT: u8 = 1;
+
+/// One entry of a run's log.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Record {
+    /// The first record of every run.
+    Started(Box<Started>),
+    /// A step and everything that was decided for it.
+    Stepped(Box<Stepped>),
+    /// The end of a process that the process itself did not return. It is applied, never executed again.
+    Died(Box<Died>),
+    /// Something from outside a step, when it reached its queue.
+    Arrived(Box<Arrived>),
+    /// A call that is not safe to repeat is about to leave the host.
+    Leaving {
+        /// The process that asked.
+        pid: Pid,
+        /// The call.
+        tag: Tag,
+    },
+}
+
+/// How a run began.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Started {
+    /// The run's id.
+    pub run: Arc<str>,
+    /// What its random streams are keyed by.
+    pub seed: [u8; 32],
+    /// When.
+    pub at: Micros,
+    /// The digest of the root's program.
+    pub root: Arc<str>,
+    /// Names and digests of the programs that its processes may spawn, in the order of the names.
+    pub programs: Vec<(Arc<str>, Arc<str>)>,
+    /// The root's entry point.
+    pub entry: Arc<str>,
+    /// The root's input.
+    pub input: Payload,
+    /// The root's limits.
+    pub limits: Limits,
+    /// The root's grants.
+    pub grants: Grants,
+    /// What all processes together may hold.
+    pub bounds: Bounds,
+}
+
+/// Bounds on what all processes of a run together hold in the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Bounds {
+    /// Bytes of everything that waits in queues or belongs to commands without an answer.
+    pub bytes: u64,
+    /// Links and monitors.
+    pub ties: u64,
+    /// Names of queries.
+    pub exposed: u64,
+    /// Bytes of what queries read.
+    pub exposed_bytes: u64,
+    /// Keys in the run's `kv`.
+    pub kv_keys: u64,
+    /// Bytes of keys and values in the run's `kv`.
+    pub kv_bytes: u64,
+    /// Signals that wait for a process to register their name.
+    pub signals: u64,
+}
+
+impl Default for Bounds {
+    // All arbitrary.
+    fn default() -> Self {
+        Self {
+            bytes: 1 << 30,
+            ties: 1_000_000,
+            exposed: 1_000,
+            exposed_bytes: 64 << 20,
+            kv_keys: 100_000,
+            kv_bytes: 64 << 20,
+            signals: 10_000,
+        }
+    }
+}
+
+/// A step that a process took.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Stepped {
+    /// The process.
+    pub pid: Pid,
+    /// The number of the step, from 1.
+    pub step: u64,
+    /// The time of its batch.
+    pub at: Micros,
+    /// How many events it took from the front of its queue.
+    pub took: u32,
+    /// Fuel used. No part of the digest.
+    pub fuel: u64,
+    /// The digest of status and commands.
+    pub digest: Digest,
+    /// How it ended.
+    pub status: Status,
+    /// Its commands in order, and what was decided for each.
+    pub decided: Vec<Decided>,
+    /// What it wrote.
+    pub log: Vec<LogLine>,
+    /// Lines beyond the limit.
+    pub log_dropped: u64,
+}
+
+/// A command and its decision.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Decided {
+    /// What was asked for.
+    pub command: Command,
+    /// What was decided.
+    pub decision: Decision,
+}
+
+/// What was decided for a command, once: a replay takes it from here.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decision {
+    /// It is done, and there was nothing to decide.
+    Done,
+    /// It has its answer at once.
+    Answered(Answer),
+    /// A sleep ends at this time.
+    Due(Micros),
+    /// The child has this pid.
+    Spawned(Pid),
+    /// The call goes to its handler under this key.
+    Called(Arc<str>),
+    /// The message is in this process's mailbox.
+    Delivered(Pid),
+    /// The target is this process, which lives.
+    Meant(Pid),
+    /// The target has ended. Pid 0 where there never was one of that name.
+    Gone {
+        /// The target.
+        pid: Pid,
+        /// Its ending.
+        ending: Ending,
+    },
+}
+
+/// The end of a process that the process did not return.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Died {
+    /// The process.
+    pub pid: Pid,
+    /// The number of the step in which it died, or before which it was ended.
+    pub step: u64,
+    /// When.
+    pub at: Micros,
+    /// Fuel that the step had used.
+    pub fuel: u64,
+    /// Failed or cancelled.
+    pub ending: Ending,
+    /// What the step wrote.
+    pub log: Vec<LogLine>,
+    /// Lines beyond the limit.
+    pub log_dropped: u64,
+}
+
+/// Something from outside a step.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Arrived {
+    /// When.
+    pub at: Micros,
+    /// What.
+    pub news: News,
+}
+
+/// What can come from outside a step.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum News {
+    /// The answer to a call.
+    Answered {
+        /// The process that asked.
+        pid: Pid,
+        /// The call.
+        tag: Tag,
+        /// The answer.
+        answer: Answer,
+    },
+    /// A sleep is over.
+    Due {
+        /// The process that sleeps.
+        pid: Pid,
+        /// The sleep.
+        tag: Tag,
+    },
+    /// A message from a call in flight.
+    Message {
+        /// The receiver.
+        pid: Pid,
+        /// The message.
+        message: Message,
+    },
+    /// Somebody outside wants a process to end.
+    Cancel {
+        /// The process.
+        pid: Pid,
+        /// Why.
+        reason: Arc<str>,
+        /// How long it may go on; none: its own limit.
+        grace: Option<Micros>,
+    },
+    /// A signal: kept until a process has registered the name.
+    Signal {
+        /// The name.
+        name: Arc<str>,
+        /// What it carries.
+        body: Payload,
+    },
+    /// An operator stops the run's processes from being stepped, or lets them go on.
+    Paused(bool),
+}
+
+/// The digest of a step's status and commands: XXH3 of 128 bits over their bytes in the record.
+///
+/// It tells a guest that behaves otherwise in a replay; it is no protection against whoever can write the records. BLAKE3 would
+/// cost more than all the rest of a small step's commit, and XXH3's definition is as fixed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Digest(pub u128);
+
+impl Digest {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        Self(xxhash_rust::xxh3::xxh3_128(bytes))
+    }
+
+    /// The digest of what a step gave.
+    #[must_use]
+    pub fn of_step(status: &Status, commands: &[Command]) -> Self {
+        let mut bytes = Vec::new();
+        put_act(&mut bytes, status, commands);
+        Self::of(&bytes)
+    }
+}
+
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// Writes what a step gave: the bytes that the digest is of.
+pub(super) fn put_act(out: &mut Vec<u8>, status: &Status, commands: &[Command]) {
+    status.put(out);
+    put_number(out, commands.len() as u64);
+    for command in commands {
+        command.put(out);
+    }
+}
+
+/// The start of a `stepped` record, before its act, its decisions and its log.
+#[derive(Clone, Copy)]
+pub(super) struct SteppedHead {
+    pub(super) pid: Pid,
+    pub(super) step: u64,
+    pub(super) at: Micros,
+    pub(super) took: u32,
+    pub(super) fuel: u64,
+    pub(super) digest: Digest,
+}
+
+impl SteppedHead {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[FORMAT, 1]);
+        self.pid.put(out);
+        self.step.put(out);
+        self.at.put(out);
+        self.took.put(out);
+        self.fuel.put(out);
+        out.extend_from_slice(&self.digest.0.to_le_bytes());
+    }
+
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        Ok(Self {
+            pid: Wire::take(from)?,
+            step: Wire::take(from)?,
+            at: Wire::take(from)?,
+            took: Wire::take(from)?,
+            fuel: Wire::take(from)?,
+            digest: Digest(u128::from_le_bytes(
+                from.exactly(16)?.as_ref().try_into().expect("invariant: sixteen bytes were taken"),
+            )),
+        })
+    }
+}
+
+/// Writes the end of a record that has a log.
+pub(super) fn put_log(out: &mut Vec<u8>, log: &[LogLine], dropped: u64) {
+    put_number(out, log.len() as u64);
+    for line in log {
+        line.put(out);
+    }
+    put_number(out, dropped);
+}
+
+impl Record {
+    /// Appends the record's bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Started(started) => {
+                out.extend_from_slice(&[FORMAT, 0]);
+                started.put(out);
+            }
+            Self::Stepped(stepped) => stepped.put(out),
+            Self::Died(died) => {
+                out.extend_from_slice(&[FORMAT, 2]);
+                died.put(out);
+            }
+            Self::Arrived(arrived) => {
+                out.extend_from_slice(&[FORMAT, 3]);
+                arrived.put(out);
+            }
+            Self::Leaving { pid, tag } => {
+                out.extend_from_slice(&[FORMAT, 4]);
+                pid.put(out);
+                tag.put(out);
+            }
+        }
+    }
+
+    /// Reads a record that is all of `bytes`. Payloads share the memory of `bytes`.
+    ///
+    /// # Errors
+    /// Where the bytes are no record of a format that this release knows.
+    pub fn decode(bytes: Bytes) -> Result<Self, Damaged> {
+        let mut from = Source(bytes);
+        let format = from.byte()?;
+        if format != FORMAT {
+            return Err(Damaged::Format(format));
+        }
+        let record = match from.byte()? {
+            0 => Self::Started(Wire::take(&mut from)?),
+            1 => Self::Stepped(Box::new(Stepped::take(&mut from)?)),
+            2 => Self::Died(Wire::take(&mut from)?),
+            3 => Self::Arrived(Wire::take(&mut from)?),
+            4 => Self::Leaving { pid: Wire::take(&mut from)?, tag: Wire::take(&mut from)? },
+            other => return Err(unknown("kind of record", other)),
+        };
+        from.end()?;
+        Ok(record)
+    }
+}
+
+impl Stepped {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Self { pid, step, at, took, fuel, digest, status, decided, log, log_dropped } = self;
+        SteppedHead { pid: *pid, step: *step, at: *at, took: *took, fuel: *fuel, digest: *digest }.put(out);
+        status.put(out);
+        put_number(out, decided.len() as u64);
+        for Decided { command, .. } in decided {
+            command.put(out);
+        }
+        for Decided { decision, .. } in decided {
+            decision.put(out);
+        }
+        put_log(out, log, *log_dropped);
+    }
+
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        let head = SteppedHead::take(from)?;
+        let status = Wire::take(from)?;
+        let commands: Vec<Command> = Wire::take(from)?;
+        let decided = commands
+            .into_iter()
+            .map(|command| Ok(Decided { command, decision: Wire::take(from)? }))
+            .collect::<Result<_, Damaged>>()?;
+        Ok(Self {
+            pid: head.pid,
+            step: head.step,
+            at: head.at,
+            took: head.took,
+            fuel: head.fuel,
+            digest: head.digest,
+            status,
+            decided,
+            log: Wire::take(from)?,
+            log_dropped: Wire::take(from)?,
+        })
+    }
+}
+
+impl Wire for Decision {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Done => out.push(0),
+            Self::Answered(answer) => {
+                out.push(1);
+                answer.put(out);
+            }
+            Self::Due(due) => {
+                out.push(2);
+                due.put(out);
+            }
+            Self::Spawned(pid) => {
+                out.push(3);
+                pid.put(out);
+            }
+            Self::Called(key) => {
+                out.push(4);
+                key.put(out);
+            }
+            Self::Delivered(pid) => {
+                out.push(5);
+                pid.put(out);
+            }
+            Self::Meant(pid) => {
+                out.push(6);
+                pid.put(out);
+            }
+            Self::Gone { pid, ending } => {
+                out.push(7);
+                pid.put(out);
+                ending.put(out);
+            }
+        }
+    }
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        Ok(match from.byte()? {
+            0 => Self::Done,
+            1 => Self::Answered(Wire::take(from)?),
+            2 => Self::Due(Wire::take(from)?),
+            3 => Self::Spawned(Wire::take(from)?),
+            4 => Self::Called(Wire::take(from)?),
+            5 => Self::Delivered(Wire::take(from)?),
+            6 => Self::Meant(Wire::take(from)?),
+            7 => Self::Gone { pid: Wire::take(from)?, ending: Wire::take(from)? },
+            other => return Err(unknown("decision", other)),
+        })
+    }
+}
+
+impl Wire for Started {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.run.put(out);
+        out.extend_from_slice(&self.seed);
+        self.at.put(out);
+        self.root.put(out);
+        put_number(out, self.programs.len() as u64);
+        for (name, digest) in &self.programs {
+            name.put(out);
+            digest.put(out);
+        }
+        self.entry.put(out);
+        self.input.put(out);
+        self.limits.put(out);
+        self.grants.put(out);
+        self.bounds.put(out);
+    }
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        let run = Wire::take(from)?;
+        let seed = from.exactly(32)?.as_ref().try_into().expect("invariant: thirty-two bytes were taken");
+        let (at, root) = (Wire::take(from)?, Wire::take(from)?);
+        let length = from.number()?;
+        let mut programs = Vec::new();
+        for _ in 0..length {
+            programs.push((Wire::take(from)?, Wire::take(from)?));
+        }
+        Ok(Self {
+            run,
+            seed,
+            at,
+            root,
+            programs,
+            entry: Wire::take(from)?,
+            input: Wire::take(from)?,
+            limits: Wire::take(from)?,
+            grants: Wire::take(from)?,
+            bounds: Wire::take(from)?,
+        })
+    }
+}
+
+impl Wire for Bounds {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Self { bytes, ties, exposed, exposed_bytes, kv_keys, kv_bytes, signals } = self;
+        for number in [bytes, ties, exposed, exposed_bytes, kv_keys, kv_bytes, signals] {
+            number.put(out);
+        }
+    }
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        Ok(Self {
+            bytes: Wire::take(from)?,
+            ties: Wire::take(from)?,
+            exposed: Wire::take(from)?,
+            exposed_bytes: Wire::take(from)?,
+            kv_keys: Wire::take(from)?,
+            kv_bytes: Wire::take(from)?,
+            signals: Wire::take(from)?,
+        })
+    }
+}
+
+impl Wire for Died {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.pid.put(out);
+        self.step.put(out);
+        self.at.put(out);
+        self.fuel.put(out);
+        self.ending.put(out);
+        put_log(out, &self.log, self.log_dropped);
+    }
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        Ok(Self {
+            pid: Wire::take(from)?,
+            step: Wire::take(from)?,
+            at: Wire::take(from)?,
+            fuel: Wire::take(from)?,
+            ending: Wire::take(from)?,
+            log: Wire::take(from)?,
+            log_dropped: Wire::take(from)?,
+        })
+    }
+}
+
+impl Wire for Arrived {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.at.put(out);
+        match &self.news {
+            News::Answered { pid, tag, answer } => {
+                out.push(0);
+                pid.put(out);
+                tag.put(out);
+                answer.put(out);
+            }
+            News::Due { pid, tag } => {
+                out.push(1);
+                pid.put(out);
+                tag.put(out);
+            }
+            News::Message { pid, message } => {
+                out.push(2);
+                pid.put(out);
+                message.put(out);
+            }
+            News::Cancel { pid, reason, grace } => {
+                out.push(3);
+                pid.put(out);
+                reason.put(out);
+                grace.put(out);
+            }
+            News::Signal { name, body } => {
+                out.push(4);
+                name.put(out);
+                body.put(out);
+            }
+            News::Paused(paused) => {
+                out.push(5);
+                paused.put(out);
+            }
+        }
+    }
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        let at = Wire::take(from)?;
+        let news = match from.byte()? {
+            0 => News::Answered { pid: Wire::take(from)?, tag: Wire::take(from)?, answer: Wire::take(from)? },
+            1 => News::Due { pid: Wire::take(from)?, tag: Wire::take(from)? },
+            2 => News::Message { pid: Wire::take(from)?, message: Wire::take(from)? },
+            3 => News::Cancel { pid: Wire::take(from)?, reason: Wire::take(from)?, grace: Wire::take(from)? },
+            4 => News::Signal { name: Wire::take(from)?, body: Wire::take(from)? },
+            5 => News::Paused(Wire::take(from)?),
+            other => return Err(unknown("piece of news", other)),
+        };
+        Ok(Self { at, news })
+    }
+}

@@ -1,0 +1,197 @@
+//! Children: who may have them, what they inherit, and the list of the attached ones.
+
+use super::decide::Asker;
+use super::fixed::Fixed;
+use super::narrow::narrow;
+use super::observe::RunEvent;
+use super::outstanding::{Outstanding, Pending};
+use super::record::Decision;
+use super::scope::Segment;
+use super::state::{Consequence, State};
+use super::table::{Entry, Family, Phase, Ties, Waits};
+use crate::process::{Body, Grants, Limits, Permit, Pid, Problem, ProblemClass, Program, Spawn, Tag, problem::kind};
+use std::sync::Arc;
+
+/// A process that was decided to start.
+pub(super) struct Newborn {
+    pub(super) pid: Pid,
+    pub(super) body: Box<dyn Body>,
+    pub(super) program: Arc<dyn Program>,
+    pub(super) permit: Permit,
+    limits: Arc<Limits>,
+    grants: Grants,
+}
+
+impl State {
+    pub(super) fn decide_spawn(
+        &mut self,
+        fixed: &Fixed,
+        asker: &Asker<'_>,
+        tag: Tag,
+        spawn: &Spawn,
+    ) -> Result<Decision, Box<Problem>> {
+        self.may_spawn(asker.pid, spawn)?;
+        let entry = &self.table[&asker.pid];
+        let program = match &spawn.component {
+            None => asker.program,
+            Some(name) => fixed.program(Some(name))?,
+        };
+        let (limits, grants) =
+            inherit(entry, spawn, |capability, granted, one| fixed.effects.narrows(capability, granted, one))?;
+        let pid = self.next_pid();
+        let body = fixed.body(program, pid, Tag(1), &spawn.entry, &spawn.input, (&limits, &grants))?;
+        let _ = tag;
+        let program = Arc::clone(program);
+        self.newborn.push_back(Newborn { pid, body, permit: program.permit(), program, limits, grants });
+        Ok(Decision::Spawned(pid))
+    }
+
+    fn may_spawn(&self, pid: Pid, spawn: &Spawn) -> Result<(), Box<Problem>> {
+        let entry = &self.table[&pid];
+        self.may_carry(pid, &spawn.input)?;
+        self.may_wait(pid, spawn.input.size() as u64)?;
+        if entry.depth >= entry.limits.spawn_depth {
+            return Err(Box::new(
+                Problem::new(kind::TOO_DEEP, "Spawned deeper than allowed")
+                    .with_detail(format!("The limit is {} below the root.", entry.limits.spawn_depth)),
+            ));
+        }
+        if self.living >= entry.limits.processes {
+            return Err(Box::new(
+                Problem::new(kind::TOO_MANY_PROCESSES, "More processes in the run than allowed")
+                    .with_detail(format!("{} live; the limit is {}.", self.living, entry.limits.processes))
+                    .with_class(ProblemClass::Retryable),
+            ));
+        }
+        if spawn.detached && self.result.is_some() {
+            return Err(Box::new(Problem::new(kind::SHUTTING_DOWN, "The run is ending: its root has ended")));
+        }
+        if let Some(name) = &spawn.name {
+            self.may_register(name)?;
+        }
+        let ties = self.table[&pid].ties.watches.len();
+        if spawn.link && (ties >= entry.limits.links as usize || self.ties >= self.bounds.ties) {
+            return Err(Box::new(
+                Problem::new(kind::TOO_MANY_LINKS, "More links and monitors than allowed")
+                    .with_detail(format!("The limit is {}.", entry.limits.links)),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn apply_spawn(&mut self, pid: Pid, tag: Tag, spawn: Spawn, child: Pid) {
+        let bytes = spawn.input.size() as u64;
+        // A rebuild has no newborn; that the grants cover what is wanted was decided once.
+        let (limits, grants) = match self.newborn.back() {
+            Some(newborn) if newborn.pid == child => (Arc::clone(&newborn.limits), newborn.grants.clone()),
+            _ => inherit(&self.table[&pid], &spawn, |_, _, _| true)
+                .expect("invariant: a spawn that was granted has limits that its parent has"),
+        };
+        let Some(parent) = self.table.get_mut(&pid) else { return };
+        let segment = match &spawn.placement {
+            Some(placement) => Segment::Scope(Arc::clone(&placement.scope)),
+            None => Segment::Tag(tag),
+        };
+        parent.outstanding.push(tag, Pending::Spawn { child, bytes });
+        parent.outstanding_bytes += bytes;
+        self.bytes += bytes;
+        let entry = Entry {
+            slot: None,
+            parent: Some((pid, tag)),
+            detached: spawn.detached,
+            begun: false,
+            depth: parent.depth + 1,
+            component: spawn.component.or_else(|| parent.component.clone()),
+            begins_at: spawn.entry,
+            limits,
+            grants,
+            place: parent.place.child(segment),
+            steps: 0,
+            fuel: 0,
+            last_tag: Tag(0),
+            outstanding: Outstanding::default(),
+            outstanding_bytes: 0,
+            mail: 0,
+            mail_bytes: 0,
+            waking: 0,
+            queued_bytes: 0,
+            family: Family::default(),
+            ties: Ties::default(),
+            phase: Phase::Live,
+            waits: Waits::Not,
+            killed: None,
+        };
+        self.tell(|| RunEvent::Spawned {
+            pid: child,
+            parent: Some(pid),
+            component: entry.component.clone(),
+            entry: Arc::clone(&entry.begins_at),
+            scope: spawn.placement.as_ref().map(|placement| Arc::clone(&placement.scope)),
+        });
+        self.enter(child, entry);
+        self.consequences.push(Consequence::Start(child));
+        if !spawn.detached {
+            self.attach(pid, child);
+        }
+        if spawn.link {
+            self.tie(pid, tag, child, true);
+        }
+        if let Some(name) = spawn.name {
+            self.name(child, name);
+        }
+    }
+
+    fn attach(&mut self, parent: Pid, child: Pid) {
+        let Some(entry) = self.table.get_mut(&parent) else { return };
+        entry.family.attached += 1;
+        let older = std::mem::replace(&mut entry.family.youngest, child.0);
+        if let Some(entry) = self.table.get_mut(&child) {
+            entry.family.older = older;
+        }
+        if let Some(entry) = self.table.get_mut(&Pid(older)) {
+            entry.family.younger = child.0;
+        }
+    }
+
+    /// Takes a child that is no longer in the table out of its parent's list.
+    pub(super) fn detach(&mut self, parent: Pid, family: &Family) {
+        if let Some(entry) = self.table.get_mut(&Pid(family.older)) {
+            entry.family.younger = family.younger;
+        }
+        if let Some(entry) = self.table.get_mut(&Pid(family.younger)) {
+            entry.family.older = family.older;
+        }
+        if let Some(entry) = self.table.get_mut(&parent) {
+            entry.family.attached -= 1;
+            if family.younger == 0 {
+                entry.family.youngest = family.older;
+            }
+        }
+    }
+
+    /// The attached children of a process, the youngest first.
+    pub(super) fn attached(&self, parent: &Entry) -> Vec<Pid> {
+        let mut children = Vec::with_capacity(parent.family.attached as usize);
+        let mut next = Pid(parent.family.youngest);
+        while let Some(entry) = self.table.get(&next) {
+            children.push(next);
+            next = Pid(entry.family.older);
+        }
+        children
+    }
+}
+
+/// Limits and grants of a child.
+fn inherit(
+    parent: &Entry,
+    spawn: &Spawn,
+    covers: impl Fn(&str, &[String], &str) -> bool,
+) -> Result<(Arc<Limits>, Grants), Box<Problem>> {
+    let placement = spawn.placement.as_deref();
+    let limits = placement.and_then(|placement| placement.limits.as_ref()).unwrap_or(&parent.limits);
+    let grants = placement.and_then(|placement| placement.grants.as_ref()).unwrap_or(&parent.grants);
+    match &spawn.narrow {
+        None => Ok((Arc::clone(limits), grants.clone())),
+        Some(text) => narrow(text, limits, grants, covers).map_err(Box::new),
+    }
+}

@@ -1,0 +1,333 @@
+//! What a run consists of between two commits, and how events are posted.
+//!
+//! Everything here is decided and applied under the run's commit lock, and is a pure function of the run's records: a rebuild applies
+//! the records to a fresh state and finds the same. What is to happen outside the lock's data is noted as a [`Consequence`].
+
+use super::endings::Endings;
+use super::kv::Kv;
+use super::observe::RunEvent;
+use super::record::{Bounds, Started};
+use super::signals::Signals;
+use super::spawn::Newborn;
+use super::table::{Entry, Family, Phase, Table, Ties, Waits};
+use super::timers::Timers;
+use crate::process::{Answer, Ending, Event, Limits, Message, Micros, Payload, Pid, Problem, Tag, problem::kind};
+use crate::scheduler::Slot;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+/// When something is decided: the recorded time, and the monotonic one that timers are measured by.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) at: Micros,
+    pub(super) mono: Micros,
+}
+
+/// What follows from a commit outside of the state, in order. Nobody sees any of it before the record is in the log.
+pub(super) enum Consequence {
+    /// An event goes onto a process's queue. The slot is none where the process was spawned by the same commit.
+    Post { pid: Pid, slot: Option<Slot>, event: Event },
+    /// A process starts: the next of the newborn.
+    Start(Pid),
+    /// A process is to be ended at its slice's end.
+    Interrupt(Pid),
+    /// A call leaves for its handler.
+    Call(Box<Departure>),
+    /// A call needs no answer any more.
+    Abandon { pid: Pid, tag: Tag },
+    /// Processes are paused or resumed.
+    Pause(Vec<Pid>, bool),
+    /// Somebody watches.
+    Tell(Box<RunEvent>),
+}
+
+/// A call on its way out.
+pub(super) struct Departure {
+    pub(super) pid: Pid,
+    pub(super) tag: Tag,
+    pub(super) call: crate::process::Call,
+    pub(super) key: Arc<str>,
+    pub(super) limits: Arc<Limits>,
+    pub(super) grants: crate::process::Grants,
+}
+
+/// What a step took from the front of its queue.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Took {
+    pub(super) events: u32,
+    pub(super) mail: u32,
+    pub(super) mail_bytes: u64,
+    pub(super) bytes: u64,
+}
+
+impl Took {
+    pub(super) fn of(events: &[Event]) -> Self {
+        let mut took = Self { events: events.len() as u32, ..Self::default() };
+        for event in events {
+            let bytes = event_bytes(event);
+            took.bytes += bytes;
+            if matches!(event, Event::Message(_)) {
+                took.mail += 1;
+                took.mail_bytes += bytes;
+            }
+        }
+        took
+    }
+}
+
+/// What an event weighs in the queue: what its sender chose. The rest is bounded by counts.
+pub(super) fn event_bytes(event: &Event) -> u64 {
+    match event {
+        Event::Completed { answer: Ok(payload), .. } => payload.size() as u64,
+        Event::Message(message) => message_bytes(&message.topic, &message.body),
+        _ => 0,
+    }
+}
+
+pub(super) fn message_bytes(topic: &str, body: &Payload) -> u64 {
+    (topic.len() + body.size()) as u64
+}
+
+/// Counts of a run, for whoever asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Counts {
+    /// Processes that have been started.
+    pub processes: u64,
+    /// Steps that have been committed.
+    pub steps: u64,
+    /// Commands that have been decided.
+    pub commands: u64,
+    /// Messages that were delivered.
+    pub messages: u64,
+    /// Calls that were handed to handlers.
+    pub calls: u64,
+    /// Answers and messages that came when nobody waited for them any more, or where there was no room.
+    pub dropped: u64,
+    /// Log lines beyond the limits.
+    pub log_dropped: u64,
+    /// Fuel of all committed steps.
+    pub fuel: u64,
+    /// Records written.
+    pub records: u64,
+    /// Processes tried again after a fault of the host.
+    pub retried: u64,
+}
+
+/// A call that its process did not wait for.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Abandoned {
+    /// The process that completed without its answer.
+    pub pid: Pid,
+    /// The call.
+    pub tag: Tag,
+    /// Its handler.
+    pub handler: Arc<str>,
+    /// Its idempotency key.
+    pub key: Arc<str>,
+}
+
+/// Abandoned calls that are listed; more are counted. Arbitrary.
+pub(super) const ABANDONED_MAX: usize = 1_000;
+
+/// The state of a run.
+pub(super) struct State {
+    pub(super) bounds: Bounds,
+    pub(super) table: Table,
+    pub(super) last_pid: u64,
+    /// Processes that have not ended.
+    pub(super) living: u32,
+    pub(super) names: HashMap<Arc<str>, Pid>,
+    pub(super) exposed: BTreeMap<Arc<str>, Payload>,
+    pub(super) exposed_bytes: u64,
+    pub(super) kv: Kv,
+    pub(super) signals: Signals,
+    pub(super) timers: Timers,
+    pub(super) endings: Endings,
+    /// Bytes of what waits in queues and of what belongs to unanswered commands.
+    pub(super) bytes: u64,
+    /// Links and monitors.
+    pub(super) ties: u64,
+    /// Since when the processes are paused, by the monotonic clock.
+    pub(super) paused: Option<Micros>,
+    pub(super) abandoned: Vec<Abandoned>,
+    pub(super) abandoned_more: u64,
+    /// How the root ended, once it has.
+    pub(super) root_ending: Option<Ending>,
+    /// The root's answer, once it and its attached descendants are gone.
+    pub(super) result: Option<Answer>,
+    pub(super) counts: Counts,
+    /// Somebody watches: consequences are told.
+    pub(super) observed: bool,
+    pub(super) consequences: Vec<Consequence>,
+    /// Bodies of the processes that the commit in progress starts, in order. None in a rebuild.
+    pub(super) newborn: VecDeque<Newborn>,
+}
+
+impl State {
+    /// The state after the first record. The root is in the table and not started.
+    pub(super) fn new(started: &Started) -> Self {
+        let mut state = Self {
+            bounds: started.bounds,
+            table: Table::default(),
+            last_pid: 0,
+            living: 0,
+            names: HashMap::new(),
+            exposed: BTreeMap::new(),
+            exposed_bytes: 0,
+            kv: Kv::default(),
+            signals: Signals::default(),
+            timers: Timers::default(),
+            endings: Endings::default(),
+            bytes: 0,
+            ties: 0,
+            paused: None,
+            abandoned: Vec::new(),
+            abandoned_more: 0,
+            root_ending: None,
+            result: None,
+            counts: Counts::default(),
+            observed: false,
+            consequences: Vec::new(),
+            newborn: VecDeque::new(),
+        };
+        let root = Entry {
+            slot: None,
+            parent: None,
+            detached: false,
+            begun: false,
+            depth: 0,
+            component: None,
+            begins_at: Arc::clone(&started.entry),
+            limits: Arc::new(started.limits.clone()),
+            grants: started.grants.clone(),
+            place: super::scope::Place::default(),
+            steps: 0,
+            fuel: 0,
+            last_tag: Tag(0),
+            outstanding: super::outstanding::Outstanding::default(),
+            outstanding_bytes: 0,
+            mail: 0,
+            mail_bytes: 0,
+            waking: 0,
+            queued_bytes: 0,
+            family: Family::default(),
+            ties: Ties::default(),
+            phase: Phase::Live,
+            waits: Waits::Not,
+            killed: None,
+        };
+        let pid = state.next_pid();
+        debug_assert_eq!(pid, Pid::ROOT);
+        state.enter(pid, root);
+        state
+    }
+
+    pub(super) fn next_pid(&self) -> Pid {
+        Pid(self.last_pid + 1)
+    }
+
+    /// Puts a new process into the table.
+    pub(super) fn enter(&mut self, pid: Pid, entry: Entry) {
+        self.last_pid = pid.0;
+        self.living += 1;
+        self.counts.processes += 1;
+        self.table.insert(pid, Box::new(entry));
+    }
+
+    /// A process that has not ended.
+    pub(super) fn living(&self, pid: Pid) -> Option<&Entry> {
+        self.table.get(&pid).map(|entry| &**entry).filter(|entry| entry.lives())
+    }
+
+    /// A process that has not ended.
+    pub(super) fn living_mut(&mut self, pid: Pid) -> Option<&mut Entry> {
+        self.table.get_mut(&pid).map(|entry| &mut **entry).filter(|entry| entry.lives())
+    }
+
+    /// Whether the run is over: nothing will ever happen in it.
+    pub(super) fn is_finished(&self) -> bool {
+        self.result.is_some() && self.table.is_empty()
+    }
+
+    /// Whether the run is over and its outcome was taken.
+    pub(super) fn is_over(&self) -> bool {
+        self.root_ending.is_some() && self.table.is_empty()
+    }
+
+    /// Posts an event that is no message.
+    pub(super) fn post(&mut self, pid: Pid, event: Event) {
+        let Some(entry) = self.table.get_mut(&pid).filter(|entry| entry.lives()) else { return };
+        let bytes = event_bytes(&event);
+        entry.waking += 1;
+        entry.queued_bytes += bytes;
+        self.bytes += bytes;
+        self.consequences.push(Consequence::Post { pid, slot: entry.slot, event });
+    }
+
+    /// Posts the one answer of a tag.
+    pub(super) fn post_answer(&mut self, pid: Pid, tag: Tag, answer: Answer) {
+        let bytes = answer.as_ref().map_or(0, |payload| payload.size() as u64);
+        let answer = if bytes > 0 && self.bytes + bytes > self.bounds.bytes {
+            let held = self.bytes;
+            Err(Box::new(
+                Problem::new(kind::TOO_LARGE, "The run holds too much for the answer to fit")
+                    .with_detail(format!("{held} bytes wait in the run's queues."))
+                    .with_class(crate::process::ProblemClass::Uncertain),
+            ))
+        } else {
+            answer
+        };
+        self.post(pid, Event::Completed { tag, answer });
+    }
+
+    /// Whether a message fits into a process's mailbox.
+    pub(super) fn takes_message(&self, entry: &Entry, bytes: u64) -> bool {
+        entry.mail < entry.limits.mailbox
+            && entry.mail_bytes + bytes <= entry.limits.mailbox_bytes
+            && self.bytes + bytes <= self.bounds.bytes
+    }
+
+    /// Posts a message that fits.
+    pub(super) fn post_message(&mut self, pid: Pid, message: Box<Message>) {
+        let Some(entry) = self.table.get_mut(&pid).filter(|entry| entry.lives()) else { return };
+        let bytes = message_bytes(&message.topic, &message.body);
+        entry.mail += 1;
+        entry.mail_bytes += bytes;
+        entry.queued_bytes += bytes;
+        self.bytes += bytes;
+        self.counts.messages += 1;
+        self.consequences.push(Consequence::Post { pid, slot: entry.slot, event: Event::Message(message) });
+    }
+
+    /// Takes what a step took off the books, and counts the step.
+    pub(super) fn take(&mut self, pid: Pid, took: Took, fuel: u64) {
+        let entry = self.table.get_mut(&pid).expect("invariant: a process that is stepped is in the table");
+        entry.mail -= took.mail;
+        entry.mail_bytes -= took.mail_bytes;
+        entry.waking -= took.events - took.mail;
+        entry.queued_bytes -= took.bytes;
+        entry.steps += 1;
+        entry.fuel = entry.fuel.saturating_add(fuel);
+        self.bytes -= took.bytes;
+        self.counts.steps += 1;
+        self.counts.fuel = self.counts.fuel.saturating_add(fuel);
+    }
+
+    /// Whether a process that is blocked waits for something that can come.
+    pub(super) fn can_wake(&self, pid: Pid) -> bool {
+        self.table.get(&pid).is_some_and(|entry| {
+            entry.waking > 0
+                || !entry.outstanding.is_empty()
+                || !entry.ties.watches.is_empty()
+                || entry.ties.watchers.values().any(|link| *link)
+                || matches!(entry.phase, Phase::Cancelling { .. })
+        })
+    }
+
+    /// Tells whoever watches.
+    pub(super) fn tell(&mut self, event: impl FnOnce() -> RunEvent) {
+        if self.observed {
+            self.consequences.push(Consequence::Tell(Box::new(event())));
+        }
+    }
+}

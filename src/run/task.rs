@@ -1,0 +1,124 @@
+//! A process as the scheduler holds it: its body, and what belongs to the step in progress.
+
+use super::core::Run;
+use super::state::Took;
+use super::table::Waits;
+use crate::process::{Body, Event, Micros, Output, Payload, Pid, Program};
+use crate::scheduler::Next;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// A process as the scheduler holds it.
+pub struct Task {
+    pub(super) run: Arc<Run>,
+    pub(super) pid: Pid,
+    pub(super) program: Arc<dyn Program>,
+    pub(super) body: Box<dyn Body>,
+    /// Whether the first step has begun.
+    pub(super) begun: bool,
+    /// Whether nobody can have asked it to end before it begins.
+    pub(super) native: bool,
+    /// What the last committed step said.
+    pub(super) waits: Waits,
+    /// The time of the step's batch, recorded and monotonic.
+    pub(super) at: Micros,
+    pub(super) mono: Micros,
+    /// What the step took from the queue.
+    pub(super) took: Took,
+    /// Messages that came alone while it was blocked.
+    pub(super) held: Vec<Event>,
+    /// Where the step's output is, while there is a step.
+    pub(super) scratch: Option<Box<Scratch>>,
+    /// How often the step in progress was tried again after a fault of the host.
+    pub(super) retries: u8,
+    /// The entry point and input of the last renewal.
+    pub(super) renewed: Option<(Arc<str>, Payload)>,
+}
+
+impl Task {
+    pub(super) fn new(run: Arc<Run>, pid: Pid, program: Arc<dyn Program>, body: Box<dyn Body>, native: bool) -> Self {
+        Self {
+            run,
+            pid,
+            program,
+            body,
+            begun: false,
+            native,
+            waits: Waits::Not,
+            at: Micros(0),
+            mono: Micros(0),
+            took: Took::default(),
+            held: Vec::new(),
+            scratch: None,
+            retries: 0,
+            renewed: None,
+        }
+    }
+
+    pub(super) fn next(&self) -> Next {
+        match self.waits {
+            Waits::Not => Next::Ready,
+            Waits::Blocked => Next::Blocked,
+            Waits::Idle => Next::Idle,
+        }
+    }
+
+    /// Whether there is a step to be taken: a process that waits is not stepped for nothing, and one that is blocked not for messages.
+    pub(super) fn hears(&mut self, events: &mut Vec<Event>) -> bool {
+        let hears = match self.waits {
+            Waits::Not => true,
+            Waits::Idle => !events.is_empty() || !self.held.is_empty(),
+            Waits::Blocked => events.iter().any(|event| !matches!(event, Event::Message(_))),
+        };
+        if !hears {
+            self.held.append(events);
+        } else if !self.held.is_empty() {
+            self.held.append(events);
+            std::mem::swap(&mut self.held, events);
+        }
+        hears
+    }
+}
+
+/// Buffers of one step. They belong to the worker's thread and to a process only while it is stepped, so that a process that waits
+/// holds none.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub(super) output: Output,
+    /// The head of the record.
+    pub(super) head: Vec<u8>,
+    /// Status and commands, in the record's bytes.
+    pub(super) act: Vec<u8>,
+    /// The decisions and the log, in the record's bytes.
+    pub(super) decisions: Vec<u8>,
+}
+
+/// Buffers larger than this are not kept. Arbitrary.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    // A worker steps one process at a time; more than one is spare only after preempted steps.
+    #[allow(clippy::vec_box, reason = "the boxes change hands between the thread and its processes")]
+    static SPARE: RefCell<Vec<Box<Scratch>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Scratch {
+    pub(super) fn get() -> Box<Self> {
+        SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
+    }
+
+    pub(super) fn put(mut self: Box<Self>) {
+        if self.act.capacity() + self.decisions.capacity() > KEPT_BYTES_MAX || self.output.commands.capacity() > 1_000 {
+            return;
+        }
+        self.output.clear();
+        self.head.clear();
+        self.act.clear();
+        self.decisions.clear();
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < 4 {
+                spare.push(self);
+            }
+        });
+    }
+}

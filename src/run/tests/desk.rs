@@ -1,0 +1,249 @@
+//! The smallest scheduler that keeps the seam's promises: one thread, virtual time, and a seed that chooses who is next. Commit is
+//! tested against it, so that a failing test is a fault of this room.
+
+use crate::process::{Event, Micros, Permit};
+use crate::run::{Clock, Kernel, Ports, Task, Timer};
+use crate::scheduler::{Commit, Next, Port, Slot, Turn, Wake};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+struct Place {
+    task: Option<Task>,
+    queue: Vec<Event>,
+    state: Next,
+    wake: bool,
+    mail: bool,
+    interrupted: bool,
+    paused: bool,
+}
+
+#[derive(Default)]
+struct World {
+    places: Vec<Option<Place>>,
+    ready: VecDeque<u32>,
+    timers: BTreeMap<(Micros, u64), Timer>,
+    next_timer: u64,
+    places_max: usize,
+}
+
+/// The desk at which processes are stepped.
+#[derive(Clone)]
+pub(super) struct Desk {
+    world: Arc<Mutex<World>>,
+    now: Arc<AtomicU64>,
+    seed: Arc<AtomicU64>,
+    pub(super) kernel: Kernel,
+}
+
+/// When the virtual wall clock starts.
+pub(super) const EPOCH: u64 = 1_700_000_000_000_000;
+
+impl Desk {
+    pub(super) fn new(seed: u64) -> Self {
+        let now = Arc::new(AtomicU64::new(0));
+        let wall = Arc::clone(&now);
+        let kernel = Kernel::new(Clock::new(move || Micros(EPOCH + wall.load(Relaxed))));
+        let world = World { places_max: 100_000, ..World::default() };
+        let desk = Self {
+            world: Arc::new(Mutex::new(world)),
+            now,
+            seed: Arc::new(AtomicU64::new(seed.wrapping_mul(2).wrapping_add(1))),
+            kernel: kernel.clone(),
+        };
+        kernel.attach(desk.clone());
+        desk
+    }
+
+    /// A number below `bound`, from the seed (xorshift64*).
+    pub(super) fn pick(&self, bound: usize) -> usize {
+        let mut x = self.seed.load(Relaxed);
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.seed.store(x, Relaxed);
+        (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound.max(1)
+    }
+
+    pub(super) fn now(&self) -> Micros {
+        Micros(self.now.load(Relaxed))
+    }
+
+    pub(super) fn advance(&self, by: Micros) {
+        self.now.fetch_add(by.0, Relaxed);
+    }
+
+    pub(super) fn limit_places(&self, places_max: usize) {
+        self.world.lock().places_max = places_max;
+    }
+
+    /// Steps whoever the seed chooses among those that are ready. False: nobody is.
+    pub(super) fn turn(&mut self) -> bool {
+        let index = {
+            let mut world = self.world.lock();
+            let candidates: Vec<usize> = (0..world.ready.len())
+                .filter(|at| world.places[world.ready[*at] as usize].as_ref().is_some_and(|place| !place.paused))
+                .collect();
+            if candidates.is_empty() {
+                return false;
+            }
+            let at = candidates[self.pick(candidates.len())];
+            world.ready.remove(at).unwrap()
+        };
+        self.step(index);
+        true
+    }
+
+    fn step(&mut self, index: u32) {
+        let slot = Slot { index, generation: 0 };
+        let (mut task, mut events, turn) = {
+            let mut world = self.world.lock();
+            let place = world.places[index as usize].as_mut().unwrap();
+            let resumed = place.state == Next::Preempted;
+            let mut events = Vec::new();
+            if !resumed {
+                (place.wake, place.mail) = (false, false);
+                events = std::mem::take(&mut place.queue);
+            }
+            let interrupted = std::mem::take(&mut place.interrupted);
+            let turn = Turn { slot, resumed, interrupted, now: self.now() };
+            (place.task.take().unwrap(), events, turn)
+        };
+        let kernel = self.kernel.clone();
+        let next = kernel.step(self, turn, &mut task, &mut events);
+        let mut world = self.world.lock();
+        if next == Next::Complete {
+            world.places[index as usize] = None;
+            drop(world);
+            drop(task);
+            return;
+        }
+        let place = world.places[index as usize].as_mut().unwrap();
+        place.task = Some(task);
+        place.state = next;
+        let ready = match next {
+            Next::Blocked => place.wake || place.interrupted,
+            Next::Idle => place.wake || place.mail || place.interrupted,
+            _ => true,
+        };
+        if ready {
+            if next != Next::Preempted {
+                place.state = Next::Ready;
+            }
+            world.ready.push_back(index);
+        }
+    }
+
+    /// Fires the timers that are due; where none is and nobody is ready, time goes to the next one. False: there is none.
+    pub(super) fn fire(&mut self) -> bool {
+        let mut due = Vec::new();
+        {
+            let mut world = self.world.lock();
+            let Some(first) = world.timers.first_key_value().map(|((due, _), _)| *due) else { return false };
+            self.now.fetch_max(first.0, Relaxed);
+            while let Some(entry) = world.timers.first_entry()
+                && entry.key().0 <= self.now()
+            {
+                due.push(entry.remove());
+            }
+        }
+        let kernel = self.kernel.clone();
+        kernel.fired(self, &mut due);
+        true
+    }
+
+    /// Goes on until nothing is left to do.
+    pub(super) fn settle(&mut self) {
+        loop {
+            while self.turn() {}
+            if !self.fire() {
+                return;
+            }
+        }
+    }
+
+    /// Steps until nobody is ready; timers stay.
+    pub(super) fn drain(&mut self) {
+        while self.turn() {}
+    }
+
+    pub(super) fn living(&self) -> usize {
+        self.world.lock().places.iter().flatten().count()
+    }
+}
+
+impl Ports for Desk {
+    fn with(&self, act: &mut dyn FnMut(&mut dyn Port<Kernel>)) {
+        act(&mut self.clone());
+    }
+}
+
+impl Port<Kernel> for Desk {
+    fn spawn(&mut self, process: Task, _: Permit) -> Result<Slot, Task> {
+        let mut world = self.world.lock();
+        if world.places.iter().flatten().count() >= world.places_max {
+            return Err(process);
+        }
+        let index = world.places.len() as u32;
+        world.places.push(Some(Place {
+            task: Some(process),
+            queue: Vec::new(),
+            state: Next::Ready,
+            wake: false,
+            mail: false,
+            interrupted: false,
+            paused: false,
+        }));
+        world.ready.push_back(index);
+        Ok(Slot { index, generation: 0 })
+    }
+
+    fn post(&mut self, slot: Slot, event: Event, wake: Wake) -> bool {
+        let mut world = self.world.lock();
+        let Some(place) = world.places[slot.index as usize].as_mut() else { return false };
+        place.queue.push(event);
+        let wakes = match wake {
+            Wake::Event => {
+                place.wake = true;
+                matches!(place.state, Next::Blocked | Next::Idle)
+            }
+            Wake::Message => {
+                place.mail = true;
+                place.state == Next::Idle
+            }
+        };
+        if wakes && place.task.is_some() {
+            place.state = Next::Ready;
+            world.ready.push_back(slot.index);
+        }
+        true
+    }
+
+    fn interrupt(&mut self, slot: Slot) {
+        let mut world = self.world.lock();
+        let Some(place) = world.places[slot.index as usize].as_mut() else { return };
+        place.interrupted = true;
+        if matches!(place.state, Next::Blocked | Next::Idle) && place.task.is_some() {
+            place.state = Next::Ready;
+            world.ready.push_back(slot.index);
+        }
+    }
+
+    fn pause(&mut self, slot: Slot, paused: bool) {
+        if let Some(place) = self.world.lock().places[slot.index as usize].as_mut() {
+            place.paused = paused;
+        }
+    }
+
+    fn timer(&mut self, due: Micros, timer: Timer) {
+        let mut world = self.world.lock();
+        world.next_timer += 1;
+        let number = world.next_timer;
+        world.timers.insert((due, number), timer);
+    }
+
+    fn monotonic(&self) -> Micros {
+        self.now()
+    }
+}

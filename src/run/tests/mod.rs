@@ -1,0 +1,6 @@
+//! Tests of the commit point.
+
+mod desk;
+mod support;
+
+mod basics;

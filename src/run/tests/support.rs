@@ -1,0 +1,235 @@
+//! What the tests run: native processes from closures, and handlers that answer when the test says so.
+
+use super::desk::Desk;
+use crate::journal::Memory;
+use crate::process::{
+    Action, Answer, Body, Context, Event, Grants, Limits, Native, NativeProgram, Payload, Pid, Problem, Process,
+    Program, Send, Spawn, Status, Tag, Target,
+};
+use crate::run::{Bounds, Dispatched, Effects, Outcome, Outgoing, Reply, RunHandle, RunSpec};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// What a process of a test does in a step.
+pub(super) type Act = Box<dyn FnMut(&mut Context<'_>, &mut Vec<Event>) -> Status + std::marker::Send>;
+
+/// A process that is a closure, chosen by its entry point.
+pub(super) struct Scripted {
+    choose: Arc<dyn Fn(&str) -> Act + std::marker::Send + Sync>,
+    act: Option<Act>,
+}
+
+impl Process for Scripted {
+    fn init(&mut self, _: &mut Context<'_>, entry: &str, _: Payload) -> Result<(), Problem> {
+        self.act = Some((self.choose)(entry));
+        Ok(())
+    }
+
+    fn step(&mut self, context: &mut Context<'_>, events: &mut Vec<Event>) -> Status {
+        self.act.as_mut().unwrap()(context, events)
+    }
+}
+
+pub(super) fn program(choose: impl Fn(&str) -> Act + std::marker::Send + Sync + 'static) -> Arc<dyn Program> {
+    let choose: Arc<dyn Fn(&str) -> Act + std::marker::Send + Sync> = Arc::new(choose);
+    Arc::new(NativeProgram::new("scripted", 1, move || Scripted { choose: Arc::clone(&choose), act: None }))
+}
+
+pub(super) fn act(act: impl FnMut(&mut Context<'_>, &mut Vec<Event>) -> Status + std::marker::Send + 'static) -> Act {
+    Box::new(act)
+}
+
+/// Calls that wait for the test to answer them. A handler named `inline` answers its arguments at once; one whose name begins with
+/// `safe` may be repeated.
+#[derive(Default)]
+pub(super) struct Handlers {
+    pub(super) waiting: Mutex<Vec<(Outgoing, Arc<dyn Reply>)>>,
+    pub(super) abandoned: Mutex<Vec<(Pid, Tag)>>,
+}
+
+impl Effects for Handlers {
+    fn dispatch(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Dispatched {
+        if &*call.handler == "inline" {
+            return Dispatched::Answered(Ok(call.args));
+        }
+        self.waiting.lock().push((call, reply));
+        Dispatched::Pending
+    }
+
+    fn abandon(&self, _: &str, pid: Pid, tag: Tag) {
+        self.abandoned.lock().push((pid, tag));
+    }
+
+    fn is_repeatable(&self, handler: &str, _: &Payload) -> bool {
+        handler.starts_with("safe") || handler == "inline"
+    }
+}
+
+/// A run at a desk.
+pub(super) struct Bench {
+    pub(super) desk: Desk,
+    pub(super) handlers: Arc<Handlers>,
+    pub(super) run: RunHandle,
+}
+
+pub(super) struct Setup {
+    pub(super) limits: Limits,
+    pub(super) bounds: Bounds,
+    pub(super) grants: Grants,
+    pub(super) seed: u64,
+    pub(super) places: usize,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            bounds: Bounds::default(),
+            grants: Grants::default(),
+            seed: 1,
+            places: 100_000,
+        }
+    }
+}
+
+pub(super) fn spec(root: Arc<dyn Program>, handlers: Arc<Handlers>, setup: &Setup) -> RunSpec {
+    RunSpec {
+        id: "run".into(),
+        seed: [7; 32],
+        root,
+        entry: "root".into(),
+        input: Payload::NULL,
+        limits: setup.limits.clone(),
+        grants: setup.grants.clone(),
+        bounds: setup.bounds,
+        programs: [("other".into(), program(|_| act(|_, _| Status::Complete(number(42)))))].into(),
+        log: Box::new(Memory::default()),
+        effects: handlers,
+        sink: None,
+    }
+}
+
+impl Bench {
+    pub(super) fn with(setup: &Setup, choose: impl Fn(&str) -> Act + std::marker::Send + Sync + 'static) -> Self {
+        let desk = Desk::new(setup.seed);
+        desk.limit_places(setup.places);
+        let handlers = Arc::new(Handlers::default());
+        let run = desk.kernel.start(spec(program(choose), Arc::clone(&handlers), setup)).unwrap();
+        Self { desk, handlers, run }
+    }
+
+    pub(super) fn new(choose: impl Fn(&str) -> Act + std::marker::Send + Sync + 'static) -> Self {
+        Self::with(&Setup::default(), choose)
+    }
+
+    /// Goes on to the end of the run.
+    pub(super) fn finish(mut self) -> Arc<Outcome> {
+        self.desk.settle();
+        let outcome = self.run.outcome().expect("the run ends");
+        assert_eq!(self.desk.living(), 0);
+        outcome
+    }
+}
+
+pub(super) fn number(number: u64) -> Payload {
+    Payload::json(&number)
+}
+
+pub(super) fn text(payload: &Payload) -> String {
+    match payload {
+        Payload::Json(json) => json.as_str().to_owned(),
+        other => panic!("no JSON: {other:?}"),
+    }
+}
+
+pub(super) fn output(outcome: &Outcome) -> String {
+    text(outcome.result.as_ref().expect("the run has an output"))
+}
+
+pub(super) fn spawn(entry: &str) -> Spawn {
+    Spawn {
+        component: None,
+        entry: entry.into(),
+        input: Payload::NULL,
+        name: None,
+        link: false,
+        detached: false,
+        narrow: None,
+        placement: None,
+    }
+}
+
+pub(super) fn spawns(entry: &str) -> Action {
+    Action::Spawn(Box::new(spawn(entry)))
+}
+
+pub(super) fn call(handler: &str, args: Payload) -> crate::process::Call {
+    crate::process::Call { handler: handler.into(), args, timeout: None, idempotency_key: None, placement: None }
+}
+
+pub(super) fn calls(handler: &str, args: Payload) -> Action {
+    Action::Call(Box::new(call(handler, args)))
+}
+
+pub(super) fn sends(to: Target, body: Payload) -> Action {
+    Action::Send(Box::new(Send { to, topic: "t".into(), body }))
+}
+
+/// The answers among events, with their tags.
+pub(super) fn answers(events: &[Event]) -> Vec<(Tag, Answer)> {
+    events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Completed { tag, answer } => Some((*tag, answer.clone())),
+            _ => None,
+        })
+        .collect()
+}
+
+/// A process that gives these commands, and then completes with a list of everything that it hears until it has heard so much.
+pub(super) fn collect(commands: impl Fn() -> Vec<Action> + std::marker::Send + 'static, count: usize) -> Act {
+    let mut heard: Vec<String> = Vec::new();
+    let mut begun = false;
+    act(move |context, events| {
+        if !begun {
+            begun = true;
+            for action in commands() {
+                context.command(action);
+            }
+        }
+        heard.extend(events.drain(..).map(|event| tell(&event)));
+        if heard.len() >= count { Status::Complete(Payload::json(&heard)) } else { Status::Idle }
+    })
+}
+
+/// An event in a few words.
+pub(super) fn tell(event: &Event) -> String {
+    use crate::process::{Ending, Sender};
+    let ending = |ending: &Ending| match ending {
+        Ending::Completed => "completed".to_owned(),
+        Ending::Failed(problem) => format!("failed {}", problem.kind),
+        Ending::Cancelled(reason) => format!("cancelled: {reason}"),
+    };
+    match event {
+        Event::Completed { tag, answer: Ok(payload) } => format!("{tag} {}", text(payload)),
+        Event::Completed { tag, answer: Err(problem) } => format!("{tag} {} {:?}", problem.kind, problem.class),
+        Event::Message(message) => {
+            let from = match &message.sender {
+                Sender::Child(tag) => format!("child {tag}"),
+                Sender::Process(pid) => format!("process {pid}"),
+                Sender::Call(tag) => format!("call {tag}"),
+                Sender::Outside(name) => format!("outside {name}"),
+            };
+            format!("{from}: {}", text(&message.body))
+        }
+        Event::Exited(exit) => format!("exit of {} by {}: {}", exit.pid, exit.by, ending(&exit.ending)),
+        Event::Cancel { reason, .. } => format!("cancel: {reason}"),
+    }
+}
+
+/// A body of a scripted process, for programs of a test's own.
+pub(super) fn body(birth: crate::process::Birth, act: Act) -> Box<dyn Body> {
+    let act = Mutex::new(Some(act));
+    let choose = move |_: &str| act.lock().take().unwrap();
+    Box::new(Native::new(Scripted { choose: Arc::new(choose), act: None }, birth))
+}
