@@ -28,6 +28,7 @@ mod metering;
 mod offers;
 mod problem;
 mod sizing;
+pub mod snapshot;
 mod survey;
 mod wasi;
 

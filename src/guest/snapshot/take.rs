@@ -1,0 +1,120 @@
+//! Takes a snapshot of a live guest.
+
+use super::image::Image;
+use super::pagemap;
+use super::state::{GlobalValue, MemoryState, PAGE_BYTES, Snapshot};
+use super::template::{Handles, Template};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use wasmtime::AsContextMut;
+
+/// How the pages that differ from a fresh instance's are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Search {
+    /// The kernel says which pages were written, and only these are compared; where it does not say, all are. Every so often all
+    /// are compared as well, and if the kernel missed one, it is never asked again.
+    #[default]
+    Auto,
+    /// All pages are compared. It reads the whole memory, so that later the kernel has every page to name.
+    Compare,
+    /// Both, every time: what differs is an error.
+    CrossCheck,
+}
+
+/// Why there is no snapshot.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TakeError {
+    /// The kernel did not name a page that was written. The snapshot would have been wrong.
+    #[error("the kernel missed {0} written pages")]
+    MissedPages(usize),
+    /// A memory has become smaller than in a fresh instance: these handles are not of this component.
+    #[error("the store holds another component")]
+    OtherComponent,
+}
+
+/// How many snapshots go by between two checks of the kernel's word. Arbitrary: a check costs the reading of the whole memory.
+const CROSS_CHECK_PERIOD: u32 = 4_096;
+
+/// Whether the kernel's word is taken, for all guests of a template.
+#[derive(Default, Debug)]
+pub(super) struct Trust {
+    /// Snapshots so far; read and written by whoever takes one, and only its remainder matters.
+    taken: AtomicU32,
+    /// Set for good by whoever finds that the kernel missed a page. It guards no other data, so no ordering is needed.
+    lost: AtomicBool,
+}
+
+impl Template {
+    /// Takes a snapshot between two steps. Neither the guest nor its store changes.
+    ///
+    /// # Errors
+    /// Where what is found cannot be the whole state; the guest is as good as before.
+    ///
+    /// # Panics
+    /// If `handles` were bound to another store.
+    pub fn take(
+        &self,
+        mut store: impl AsContextMut<Data: 'static>,
+        handles: &Handles,
+        search: Search,
+    ) -> Result<Snapshot, TakeError> {
+        let fuel = store.as_context().get_fuel().ok();
+        let mut memories = Vec::with_capacity(handles.memories.len());
+        for (memory, image) in handles.memories.iter().zip(self.images()) {
+            let data = memory.data(store.as_context());
+            if data.len() < image.bytes() {
+                return Err(TakeError::OtherComponent);
+            }
+            memories.push(self.differing(data, image, search)?);
+        }
+        let mut globals = Vec::with_capacity(handles.globals.len());
+        for global in &handles.globals {
+            let value = GlobalValue::of(&global.get(&mut store)).ok_or(TakeError::OtherComponent)?;
+            globals.push(value);
+        }
+        Ok(Snapshot { fuel, memories, globals })
+    }
+
+    fn differing(&self, data: &[u8], image: &Image, search: Search) -> Result<MemoryState, TakeError> {
+        let trust = self.trust();
+        let written = match search {
+            Search::Compare => None,
+            Search::Auto if trust.lost.load(Ordering::Relaxed) => None,
+            Search::Auto | Search::CrossCheck => pagemap::written(data),
+        };
+        // Asked before anything else reads the memory, since reading maps pages too.
+        let Some(written) = written else { return Ok(compare_all(data, image)) };
+        let mut state = MemoryState { bytes: data.len() as u64, ..MemoryState::default() };
+        for range in written {
+            compare(data, range, image, &mut state);
+        }
+        let due = trust.taken.fetch_add(1, Ordering::Relaxed) % CROSS_CHECK_PERIOD == CROSS_CHECK_PERIOD - 1;
+        if due || search == Search::CrossCheck {
+            let all = compare_all(data, image);
+            if all != state {
+                trust.lost.store(true, Ordering::Relaxed);
+                return match search {
+                    Search::CrossCheck => Err(TakeError::MissedPages(all.pages.len() - state.pages.len())),
+                    _ => Ok(all),
+                };
+            }
+        }
+        Ok(state)
+    }
+}
+
+fn compare_all(data: &[u8], image: &Image) -> MemoryState {
+    let mut state = MemoryState { bytes: data.len() as u64, ..MemoryState::default() };
+    compare(data, 0..data.len(), image, &mut state);
+    state
+}
+
+/// Adds the pages of a range that differ. Ranges come in order.
+fn compare(data: &[u8], range: std::ops::Range<usize>, image: &Image, state: &mut MemoryState) {
+    let first = range.start / PAGE_BYTES;
+    for (page, content) in (first..).zip(data[range].chunks_exact(PAGE_BYTES)) {
+        if content != image.page(page) {
+            state.push(page as u32, content);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The compact form: small, exact, and safe to read whatever the bytes are.
+
+use super::rig::{MEMORY_BYTES_MAX, Rig};
+use crate::guest::snapshot::{CompactError, Snapshot, Template};
+use proptest::prelude::*;
+use std::sync::LazyLock;
+
+const COUNTER: &str = r#"
+(component
+  (core module $main
+    (memory (export "memory") 1 8)
+    (data (i32.const 4096) "0123456789")
+    (global $n (mut i32) (i32.const 0))
+    (func (export "realloc") (param i32 i32 i32 i32) (result i32) i32.const 1024)
+    (func (export "step") (param i32 i32) (result i32)
+      (global.set $n (i32.add (global.get $n) (i32.const 1)))
+      (i32.store (i32.const 4096) (global.get $n))
+      (i32.store (i32.const 0) (i32.const 4096))
+      (i32.store (i32.const 4) (i32.const 10))
+      i32.const 0))
+  (core instance $m (instantiate $main))
+  (alias core export $m "memory" (core memory $memory))
+  (alias core export $m "realloc" (core func $realloc))
+  (func (export "step") (param "s" (list u8)) (result (list u8))
+    (canon lift (core func $m "step") (memory $memory) (realloc $realloc))))
+"#;
+
+static RIG: LazyLock<Rig> = LazyLock::new(|| Rig::new(COUNTER));
+
+fn snapshot_after(steps: u32) -> Snapshot {
+    let mut guest = RIG.guest();
+    for _ in 0..steps {
+        guest.step(b"");
+    }
+    RIG.take(&mut guest)
+}
+
+fn unpack(packed: &[u8]) -> Result<Snapshot, CompactError> {
+    RIG.template.unpack(packed, MEMORY_BYTES_MAX)
+}
+
+/// Replaces the body and makes the checksum fit, as an attacker would.
+fn forged(template: &Template, body: &[u8], body_bytes: u64) -> Vec<u8> {
+    let mut packed = template.pack(&snapshot_after(0)).unwrap();
+    packed.truncate(40 + 64);
+    packed.extend(body_bytes.to_le_bytes());
+    packed.extend(zstd::bulk::compress(body, 1).unwrap());
+    let checksum = blake3::hash(&packed[40..]);
+    packed[8..40].copy_from_slice(checksum.as_bytes());
+    packed
+}
+
+/// The body of a guest with one memory and one global: fuel, memory size, pages, globals.
+fn body(bytes: u64, pages: &[u32], global_kind: u8) -> Vec<u8> {
+    let mut body = vec![1];
+    body.extend(5_u64.to_le_bytes());
+    body.extend(bytes.to_le_bytes());
+    body.extend((pages.len() as u32).to_le_bytes());
+    body.extend(pages.iter().flat_map(|page| page.to_le_bytes()));
+    body.resize(body.len() + pages.len() * 4096, 1);
+    body.push(global_kind);
+    body.extend(3_u128.to_le_bytes());
+    body
+}
+
+#[test]
+fn a_round_trip_loses_nothing_and_is_small() {
+    for steps in [0, 1, 100] {
+        let snapshot = snapshot_after(steps);
+        let packed = RIG.template.pack(&snapshot).unwrap();
+        assert_eq!(unpack(&packed).unwrap(), snapshot);
+        assert!(packed.len() < 250, "{} bytes", packed.len());
+    }
+}
+
+#[test]
+fn every_damaged_byte_is_found() {
+    let packed = RIG.template.pack(&snapshot_after(3)).unwrap();
+    for place in 0..packed.len() {
+        let mut damaged = packed.clone();
+        damaged[place] ^= 0x10;
+        assert!(unpack(&damaged).is_err(), "byte {place}");
+        assert!(unpack(&packed[..place]).is_err(), "cut at {place}");
+    }
+}
+
+#[test]
+fn another_component_another_format() {
+    let packed = RIG.template.pack(&snapshot_after(1)).unwrap();
+    let other = Rig::new(&COUNTER.replace("0123456789", "9876543210"));
+    assert!(matches!(other.template.unpack(&packed, MEMORY_BYTES_MAX), Err(CompactError::OtherComponent)));
+    let mut later = packed.clone();
+    later[4] = 2;
+    assert!(matches!(unpack(&later), Err(CompactError::Format(2))));
+    assert!(matches!(unpack(b"something else"), Err(CompactError::NoSnapshot)));
+    assert!(matches!(RIG.template.unpack(&packed, 65_535), Err(CompactError::TooLarge(65_535))));
+}
+
+#[test]
+fn forged_bodies_are_refused_for_what_they_say() {
+    let page = 64 << 10;
+    let refused = |body: &[u8]| unpack(&forged(&RIG.template, body, body.len() as u64)).unwrap_err().to_string();
+    let good = body(2 * page, &[0, 31], 0);
+    assert!(unpack(&forged(&RIG.template, &good, good.len() as u64)).is_ok());
+    assert!(unpack(&forged(&RIG.template, &good, good.len() as u64 + 1)).is_err());
+    assert!(refused(&body(0, &[], 0)).contains("size"));
+    assert!(refused(&body(page + 1, &[], 0)).contains("size"));
+    assert!(refused(&body(9 * page, &[], 0)).contains("size"), "beyond the memory's own maximum");
+    assert!(refused(&body(64 * page, &[], 0)).contains("more than"));
+    assert!(refused(&body(page, &[16], 0)).contains("order"), "beyond the end of the memory");
+    assert!(refused(&body(page, &[1, 1], 0)).contains("order"));
+    assert!(refused(&body(page, &[2, 1], 0)).contains("order"));
+    assert!(refused(&body(page, &[], 1)).contains("type"));
+    assert!(refused(&body(page, &[], 9)).contains("type"));
+    let mut long = body(page, &[], 0);
+    long.push(0);
+    assert!(refused(&long).contains("goes on"));
+    assert!(unpack(&forged(&RIG.template, &good, u64::MAX)).is_err());
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        prop_assert!(unpack(&bytes).is_err());
+        // The same behind a header that is right, as bytes of a body, and as compressed bytes.
+        let _ = unpack(&forged(&RIG.template, &bytes, bytes.len() as u64));
+        let mut packed = forged(&RIG.template, b"", 400);
+        packed.extend(&bytes);
+        let checksum = blake3::hash(&packed[40..]);
+        packed[8..40].copy_from_slice(checksum.as_bytes());
+        let _ = unpack(&packed);
+    }
+}
