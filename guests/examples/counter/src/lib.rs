@@ -1,7 +1,7 @@
-//! A bare state machine whose every output depends on everything that it has ever heard: for tests of snapshots and replay.
+//! A bare state machine (in C too: `c/guest.c`) whose every output depends on everything that it has ever heard: for tests of snapshots and replay.
 //!
 //! Each step mixes its events into a heap of numbers and a map of texts, and exposes the digest of both as `digest`. The message
-//! `end` completes with it. The input `{"words": n}` says how large the heap is at first: 64 KiB without it.
+//! `end`, or a cancel, completes with it. The input `{"words": n}` says how large the heap is at first: 64 KiB without it.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +23,7 @@ struct State {
 }
 
 const WORDS_MAX: u64 = 1 << 20;
+const SEEN_MAX: usize = 256;
 
 impl State {
     fn new(words: usize) -> Self {
@@ -34,11 +35,10 @@ impl State {
             self.digest = mix(self.digest ^ u64::from(*byte));
         }
         self.seen.insert(self.digest, bytes.to_vec());
-        // Old news is forgotten somewhere in the middle, so that the heap has holes.
-        if self.seen.len() > 256
-            && let Some(key) = self.seen.range(mix(self.digest)..).map(|(key, _)| *key).next()
-        {
-            self.seen.remove(&key);
+        // Old news is forgotten somewhere in the middle, so that the memory gets holes.
+        if self.seen.len() > SEEN_MAX {
+            let key = self.seen.range(mix(self.digest)..).chain(&self.seen).map(|(key, _)| *key).next();
+            self.seen.remove(&key.unwrap_or_default());
         }
     }
 

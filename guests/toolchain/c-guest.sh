@@ -1,15 +1,15 @@
 #!/bin/bash
-# Builds the conformance guest in C: build.sh <component to write>
+# Makes a component of one C file: c-guest.sh <file.c> <component to write>
 set -euo pipefail
-out=$(realpath -m "$1")
+source=$(realpath "$1") out=$(realpath -m "$2")
 cd "$(dirname "${BASH_SOURCE[0]}")"
-eval "$(../../toolchain/tools.sh)"
+eval "$(./tools.sh)"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-wit-bindgen c ../../../wit/process.wit --world process --out-dir "$work" >/dev/null
-cp guest.c "$work"
+wit-bindgen c ../../wit/process.wit --world process --out-dir "$work" >/dev/null
+cp "$source" "$work/guest.c"
 cd "$work"
-# A reactor has no main. Nothing here uses stdio, so nothing of WASI is linked. Debug information goes, the names stay.
+# A reactor has no main. Guests use nothing of stdio, so nothing of WASI is linked. Debug information goes, the names stay.
 nice -n 5 python-zig cc --target=wasm32-wasi -mexec-model=reactor -Os -g -Wall -Wextra -Werror -Wno-unused-parameter \
     -Wl,-z,stack-size=65536 -ffile-prefix-map="$work"=/c guest.c process.c process_component_type.o -o core.wasm
 wasm-tools strip --delete '^\.debug|^producers$' core.wasm -o stripped.wasm
