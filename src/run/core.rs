@@ -227,7 +227,6 @@ impl Run {
         let body = self.fixed.body(&task.program, task.pid, next_tag, entry, input, bounds)?;
         let mut old = std::mem::replace(&mut task.body, body);
         old.close();
-        task.renewed = Some((Arc::clone(entry), input.clone()));
         Ok(())
     }
 

@@ -346,7 +346,8 @@ impl RunHandle {
     /// All records of the run, where its log has all at hand.
     #[must_use]
     pub fn records(&self) -> Option<Vec<Record>> {
-        self.0.inner.lock().log.records()
+        let records = self.0.inner.lock().log.records()?;
+        records.into_iter().map(|bytes| Record::decode(bytes).ok()).collect()
     }
 
     /// The log says that its records up to this number, counted from 1, are durable: what waited for them leaves.

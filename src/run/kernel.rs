@@ -3,13 +3,21 @@
 use super::clock::Clock;
 use super::core::{DynPort, Run};
 use super::handle::RunHandle;
+use super::rebuild::Rebuild;
+use super::record::{News, Record};
 use super::state::Moment;
 use super::task::{Scratch, Task};
-use crate::process::{Death, Ending, Event, Level, LogLine, Micros, Problem, Progress, problem::kind};
-use crate::scheduler::{Commit, Next, Port, Slot, Turn};
-use parking_lot::Mutex;
+use crate::process::{Death, Ending, Event, Level, LogLine, Micros, Pid, Problem, Progress, problem::kind};
+use crate::scheduler::{Commit, Handle, Next, Port, Slot, Turn};
+use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+/// How often a step is tried again after a fault of the host.
+const RETRIES_MAX: u8 = 3;
+/// A run with more records is not read again for one process. Arbitrary: about a second.
+const RETRY_RECORDS_MAX: usize = 1_000_000;
 
 /// The commit point of all runs of a host: what its scheduler steps processes with.
 #[derive(Clone)]
@@ -17,7 +25,9 @@ pub struct Kernel(Arc<Shared>);
 
 struct Shared {
     clock: Clock,
-    ports: OnceLock<Box<dyn Ports>>,
+    ports: RwLock<Option<Arc<dyn Ports>>>,
+    /// The scheduler shuts down.
+    closing: AtomicBool,
     /// Unfinished runs by their ids.
     runs: Mutex<BTreeMap<Arc<str>, Weak<Run>>>,
 }
@@ -28,6 +38,12 @@ pub trait Ports: Send + Sync {
     fn with(&self, act: &mut dyn FnMut(&mut dyn Port<Kernel>));
 }
 
+impl Ports for Handle<Kernel> {
+    fn with(&self, act: &mut dyn FnMut(&mut dyn Port<Kernel>)) {
+        act(&mut self.clone());
+    }
+}
+
 /// A timer of a run: it has timers of its own behind it.
 pub struct Timer(pub(super) Weak<Run>);
 
@@ -35,12 +51,22 @@ impl Kernel {
     /// A commit point without runs. [`Self::attach`] it to its scheduler before the first run is started.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
-        Self(Arc::new(Shared { clock, ports: OnceLock::new(), runs: Mutex::default() }))
+        Self(Arc::new(Shared {
+            clock,
+            ports: RwLock::new(None),
+            closing: AtomicBool::new(false),
+            runs: Mutex::default(),
+        }))
     }
 
-    /// Says where its scheduler is. Only the first one counts.
+    /// Says where its scheduler is.
     pub fn attach(&self, ports: impl Ports + 'static) {
-        let _ = self.0.ports.set(Box::new(ports));
+        *self.0.ports.write() = Some(Arc::new(ports));
+    }
+
+    /// Lets go of its scheduler, which holds it too. Late answers are dropped from now on.
+    pub fn detach(&self) {
+        *self.0.ports.write() = None;
     }
 
     /// The unfinished runs, in the order of their ids.
@@ -74,7 +100,8 @@ impl Kernel {
     }
 
     pub(super) fn with_port(&self, mut act: impl FnMut(DynPort<'_>)) {
-        if let Some(ports) = self.0.ports.get() {
+        let ports = self.0.ports.read().clone();
+        if let Some(ports) = ports {
             ports.with(&mut |port| act(port));
         }
     }
@@ -86,8 +113,13 @@ impl Commit for Kernel {
     type Timer = Timer;
 
     fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, task: &mut Task, events: &mut Vec<Event>) -> Next {
-        if turn.interrupted && task.is_killed() {
-            return task.killed(port, turn.now);
+        if turn.interrupted {
+            if task.is_killed() {
+                return task.killed(port, turn.now);
+            }
+            if self.0.closing.load(Relaxed) {
+                task.warn(port);
+            }
         }
         if !turn.resumed && !task.begin(turn.now, events) {
             return task.next();
@@ -125,6 +157,12 @@ impl Commit for Kernel {
             };
             sink.lines(&origin, &[LogLine { level: Level::Warn, text, fields: None }], 0);
         }
+    }
+
+    /// Each run is cancelled as if somebody had asked for it: the root hears it first, and its end reaches the others.
+    fn cancel<P: Port<Self>>(&self, port: &mut P, slot: Slot) {
+        self.0.closing.store(true, Relaxed);
+        port.interrupt(slot);
     }
 
     fn evict(&self, task: &mut Task) -> bool {
@@ -183,8 +221,40 @@ impl Task {
         Next::Complete
     }
 
-    /// A step that failed by the host's fault is taken again from the last committed state.
+    /// Tells a run's root that the host is shutting down.
+    fn warn<P: Port<Kernel>>(&mut self, port: &mut P) {
+        if self.pid == Pid::ROOT && !std::mem::replace(&mut self.warned, true) {
+            let reason = "the host is shutting down".into();
+            let _ = self.run.arrive(port, News::Cancel { pid: self.pid, reason, grace: None });
+        }
+    }
+
+    /// A step that failed by the host's fault is taken again from the last committed state, where all records are at hand.
     fn faulted<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
+        if self.retries < RETRIES_MAX && self.retry().is_some() {
+            self.retries += 1;
+            return Next::Preempted;
+        }
         self.died(port, problem)
+    }
+
+    /// Makes a new body from the records, and begins the step with its batch again.
+    fn retry(&mut self) -> Option<()> {
+        let records = self.run.inner.lock().log.records()?;
+        if records.len() > RETRY_RECORDS_MAX {
+            return None;
+        }
+        let fixed = &self.run.fixed;
+        let mut rebuild = Rebuild::new(Arc::clone(&fixed.root), fixed.programs.clone()).only(self.pid);
+        for record in records {
+            rebuild.apply(&Record::decode(record).ok()?).ok()?;
+        }
+        let (body, mut events) = rebuild.into_body(self.pid)?;
+        events.truncate(self.took.events as usize);
+        self.body = body;
+        self.scratch.get_or_insert_default().output.clear();
+        self.body.begin(self.at, &mut events);
+        self.run.inner.lock().state.counts.retried += 1;
+        Some(())
     }
 }

@@ -1,7 +1,7 @@
 //! Where records and log lines go.
 
-use super::record::Record;
 use crate::process::{LogLine, Micros, Pid};
+use bytes::Bytes;
 use std::sync::Arc;
 
 /// When what a record caused may leave the host.
@@ -19,8 +19,8 @@ pub trait Log: Send {
     /// Appends a record, whose bytes are these parts one after the other.
     fn append(&mut self, parts: &[&[u8]]) -> Durability;
 
-    /// All records from the first on, where all are at hand.
-    fn records(&self) -> Option<Vec<Record>>;
+    /// The bytes of all records from the first on, where all are at hand. They share the log's memory, as far as that can be.
+    fn records(&self) -> Option<Vec<Bytes>>;
 }
 
 /// Where a log line comes from.

@@ -3,7 +3,7 @@
 use super::core::Run;
 use super::state::Took;
 use super::table::Waits;
-use crate::process::{Body, Event, Micros, Output, Payload, Pid, Program};
+use crate::process::{Body, Event, Micros, Output, Pid, Program};
 use crate::scheduler::Next;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ pub struct Task {
     pub(super) scratch: Option<Box<Scratch>>,
     /// How often the step in progress was tried again after a fault of the host.
     pub(super) retries: u8,
-    /// The entry point and input of the last renewal.
-    pub(super) renewed: Option<(Arc<str>, Payload)>,
+    /// It was told that the host is shutting down.
+    pub(super) warned: bool,
 }
 
 impl Task {
@@ -51,7 +51,7 @@ impl Task {
             held: Vec::new(),
             scratch: None,
             retries: 0,
-            renewed: None,
+            warned: false,
         }
     }
 

@@ -6,7 +6,9 @@ use crate::process::{
     Action, Answer, Body, Context, Event, Grants, Limits, Native, NativeProgram, Payload, Pid, Problem, Process,
     Program, Send, Spawn, Status, Tag, Target,
 };
-use crate::run::{Bounds, Dispatched, Effects, Outcome, Outgoing, Reply, RunHandle, RunSpec};
+use crate::run::{
+    Bounds, Dispatched, Effects, Outcome, Outgoing, Programs, Record, Reply, RunHandle, RunSpec, rebuild,
+};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -70,6 +72,8 @@ pub(super) struct Bench {
     pub(super) desk: Desk,
     pub(super) handlers: Arc<Handlers>,
     pub(super) run: RunHandle,
+    root: Arc<dyn Program>,
+    programs: Programs,
 }
 
 pub(super) struct Setup {
@@ -114,20 +118,44 @@ impl Bench {
         let desk = Desk::new(setup.seed);
         desk.limit_places(setup.places);
         let handlers = Arc::new(Handlers::default());
-        let run = desk.kernel.start(spec(program(choose), Arc::clone(&handlers), setup)).unwrap();
-        Self { desk, handlers, run }
+        let root = program(choose);
+        Self::of(desk, handlers, setup, &root)
+    }
+
+    pub(super) fn of(desk: Desk, handlers: Arc<Handlers>, setup: &Setup, root: &Arc<dyn Program>) -> Self {
+        let spec = spec(Arc::clone(root), Arc::clone(&handlers), setup);
+        let programs = spec.programs.clone();
+        let run = desk.kernel.start(spec).unwrap();
+        Self { desk, handlers, run, root: Arc::clone(root), programs }
     }
 
     pub(super) fn new(choose: impl Fn(&str) -> Act + std::marker::Send + Sync + 'static) -> Self {
         Self::with(&Setup::default(), choose)
     }
 
-    /// Goes on to the end of the run.
+    /// Goes on to the end of the run, and rebuilds it from its records.
     pub(super) fn finish(mut self) -> Arc<Outcome> {
         self.desk.settle();
         let outcome = self.run.outcome().expect("the run ends");
         assert_eq!(self.desk.living(), 0);
+        self.check(&outcome);
         outcome
+    }
+
+    /// The records can be read as they were written, and tell the same run: the same commands in each step, the same result.
+    pub(super) fn check(&self, outcome: &Outcome) {
+        let records = self.run.records().unwrap();
+        for record in &records {
+            let mut bytes = Vec::new();
+            record.encode(&mut bytes);
+            assert_eq!(Record::decode(bytes.into()).as_ref(), Ok(record));
+        }
+        assert_eq!(records.len() as u64, outcome.counts.records);
+        let rebuilt = rebuild(&records, &self.root, &self.programs).unwrap();
+        assert!(rebuilt.is_finished());
+        assert_eq!(rebuilt.result(), Some(&outcome.result));
+        assert_eq!(rebuilt.steps, outcome.counts.steps);
+        assert_eq!(rebuilt.fuel_differs, 0);
     }
 }
 

@@ -1,0 +1,317 @@
+//! Rebuilding a run from its records alone: its state without running any process, and its processes by stepping them again with the
+//! batches that they had. Nothing is decided here and nothing leaves: decisions, times and endings are taken from the records.
+
+use super::exit::answer_of;
+use super::fixed::Programs;
+use super::record::{Decided, Decision, Died, Digest, News, Record, Started, Stepped};
+use super::state::{Consequence, Moment, State, Took};
+use super::table::Waits;
+use crate::process::{
+    Action, Answer, Birth, Body, Command, Death, Event, Micros, Output, Payload, Pid, Problem, Program, Progress,
+    Status, Tag,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Why a run cannot be rebuilt from its records.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RebuildError {
+    /// The records do not follow from each other: some are missing, or in another order.
+    #[error("record {record} does not follow from those before it: {why}")]
+    Incoherent {
+        /// The number of the record, from 1.
+        record: u64,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A process behaves otherwise than its record says.
+    #[error("process {pid} diverges in step {step}")]
+    Diverged {
+        /// The process.
+        pid: Pid,
+        /// The step.
+        step: u64,
+        /// The recorded digest.
+        expected: Digest,
+        /// What the process gave this time.
+        got: Box<(Status, Vec<Command>)>,
+    },
+    /// A process ends, by a trap or a limit, where its record has commands. This host cannot repeat what was; that is no proof that
+    /// the process diverges.
+    #[error("process {pid} cannot be replayed by this host beyond step {step}")]
+    CannotReplay {
+        /// The process.
+        pid: Pid,
+        /// The step.
+        step: u64,
+        /// How it ended this time.
+        #[source]
+        problem: Box<Problem>,
+    },
+    /// A program is missing, or gives no body.
+    #[error("process {pid} cannot be made")]
+    Body {
+        /// The process.
+        pid: Pid,
+        /// Why.
+        #[source]
+        problem: Box<Problem>,
+    },
+}
+
+/// A run that is being rebuilt, record by record.
+pub struct Rebuild {
+    root: Arc<dyn Program>,
+    programs: Programs,
+    only: Option<Pid>,
+    run: Option<Rebuilding>,
+    records: u64,
+    output: Output,
+    /// Steps that were executed again.
+    pub steps: u64,
+    /// Steps among them that used another amount of fuel than recorded. It means nothing unless the engine is the same.
+    pub fuel_differs: u64,
+}
+
+struct Rebuilding {
+    started: Started,
+    state: State,
+    queues: BTreeMap<Pid, VecDeque<Event>>,
+    bodies: BTreeMap<Pid, Box<dyn Body>>,
+}
+
+impl Rebuild {
+    /// Nothing rebuilt yet; these are the programs of the run, or others that are to be compared with them.
+    #[must_use]
+    pub fn new(root: Arc<dyn Program>, programs: Programs) -> Self {
+        Self { root, programs, only: None, run: None, records: 0, output: Output::default(), steps: 0, fuel_differs: 0 }
+    }
+
+    /// Steps only this process; of the others only the state is rebuilt.
+    #[must_use]
+    pub fn only(mut self, pid: Pid) -> Self {
+        self.only = Some(pid);
+        self
+    }
+
+    /// Takes up the next record.
+    ///
+    /// # Errors
+    /// Where the record does not follow from those before it, or a process does not do what it says.
+    pub fn apply(&mut self, record: &Record) -> Result<(), RebuildError> {
+        self.records += 1;
+        match record {
+            Record::Started(started) => self.start(started)?,
+            Record::Stepped(stepped) => self.step(stepped)?,
+            Record::Died(died) => self.died(died)?,
+            Record::Arrived(arrived) => self.arrived(arrived.at, &arrived.news)?,
+            Record::Leaving { pid, tag } => self.running("the run has not started")?.state.leave(*pid, *tag),
+        }
+        if let Some(run) = &mut self.run {
+            run.deliver();
+        }
+        Ok(())
+    }
+
+    /// What the root came to, once it and its attached descendants are gone.
+    #[must_use]
+    pub fn result(&self) -> Option<&Answer> {
+        self.run.as_ref()?.state.result.as_ref()
+    }
+
+    /// Whether the records tell the run's end.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.state.is_finished())
+    }
+
+    /// The body of a process that lives, as it is after its last recorded step, and the events that it has not taken yet.
+    #[must_use]
+    pub fn into_body(self, pid: Pid) -> Option<(Box<dyn Body>, Vec<Event>)> {
+        let mut run = self.run?;
+        let body = run.bodies.remove(&pid)?;
+        Some((body, run.queues.remove(&pid).unwrap_or_default().into()))
+    }
+
+    fn incoherent(&self, why: &'static str) -> RebuildError {
+        RebuildError::Incoherent { record: self.records, why }
+    }
+
+    fn running(&mut self, why: &'static str) -> Result<&mut Rebuilding, RebuildError> {
+        let record = self.records;
+        self.run.as_mut().ok_or(RebuildError::Incoherent { record, why })
+    }
+
+    fn start(&mut self, started: &Started) -> Result<(), RebuildError> {
+        if self.run.is_some() {
+            return Err(self.incoherent("the run has started already"));
+        }
+        let run = Rebuilding {
+            started: started.clone(),
+            state: State::new(started),
+            queues: BTreeMap::new(),
+            bodies: BTreeMap::new(),
+        };
+        self.run = Some(run);
+        self.embody(Pid::ROOT, Tag(1), &started.entry, &started.input)
+    }
+
+    /// Makes the body of a process that is in the table.
+    fn embody(&mut self, pid: Pid, next_tag: Tag, entry: &Arc<str>, input: &Payload) -> Result<(), RebuildError> {
+        if self.only.is_some_and(|only| only != pid) {
+            return Ok(());
+        }
+        let run = self.run.as_mut().expect("invariant: the run has started");
+        let known = &run.state.table[&pid];
+        let program = match &known.component {
+            None => &self.root,
+            Some(name) => self.programs.get(name).ok_or_else(|| RebuildError::Body {
+                pid,
+                problem: Box::new(
+                    Problem::new(crate::process::problem::kind::UNKNOWN_COMPONENT, "The component is not at hand")
+                        .with_detail(&**name),
+                ),
+            })?,
+        };
+        let birth = Birth {
+            run: Arc::clone(&run.started.run),
+            pid,
+            seed: run.started.seed,
+            entry: Arc::clone(entry),
+            input: input.clone(),
+            limits: Arc::clone(&known.limits),
+            grants: known.grants.clone(),
+            next_tag,
+        };
+        let body = program.body(birth).map_err(|problem| RebuildError::Body { pid, problem: Box::new(problem) })?;
+        run.bodies.insert(pid, body);
+        Ok(())
+    }
+
+    fn step(&mut self, stepped: &Stepped) -> Result<(), RebuildError> {
+        let Stepped { pid, step, at, took, .. } = *stepped;
+        let record = self.records;
+        let incoherent = move |why| RebuildError::Incoherent { record, why };
+        let run = self.running("the run has not started")?;
+        let known = run.state.living(pid).ok_or(incoherent("the process that stepped does not live"))?;
+        if known.steps + 1 != step {
+            return Err(incoherent("the process has taken another number of steps"));
+        }
+        let stays = matches!(known.waits, Waits::Blocked | Waits::Idle) && took == 0;
+        let queue = run.queues.entry(pid).or_default();
+        if stays || queue.len() < took as usize {
+            return Err(incoherent("the process took events that it was not sent"));
+        }
+        let mut events: Vec<Event> = queue.drain(..took as usize).collect();
+        let taken = Took::of(&events);
+        self.execute(stepped, &mut events)?;
+
+        let run = self.run.as_mut().expect("invariant: the run has started");
+        let moment = Moment { at, mono: at };
+        run.state.take(pid, taken, stepped.fuel);
+        for Decided { command, decision } in &stepped.decided {
+            let state = &mut self.running("the run has not started")?.state;
+            if matches!(decision, Decision::Spawned(child) if *child != state.next_pid()) {
+                return Err(incoherent("a child's pid is not the next of the run"));
+            }
+            state.apply(pid, moment, command.clone(), decision.clone());
+            if let (Action::Spawn(spawn), Decision::Spawned(child)) = (&command.action, decision) {
+                self.embody(*child, Tag(1), &spawn.entry, &spawn.input)?;
+            }
+        }
+        let run = self.run.as_mut().expect("invariant: the run has started");
+        run.state.apply_status(moment, pid, stepped.status.clone());
+        match &stepped.status {
+            Status::Renew { entry, input } => {
+                let next_tag = Tag(run.state.table[&pid].last_tag.0 + 1);
+                // One that cannot be made anew has its end in the next record.
+                match self.embody(pid, next_tag, entry, input) {
+                    Err(RebuildError::Body { .. }) | Ok(()) => {}
+                    Err(other) => return Err(other),
+                }
+            }
+            Status::Complete(_) | Status::Failed(_) => run.forget(pid),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Steps the process again and compares.
+    fn execute(&mut self, stepped: &Stepped, events: &mut Vec<Event>) -> Result<(), RebuildError> {
+        let Stepped { pid, step, at, .. } = *stepped;
+        let run = self.run.as_mut().expect("invariant: the run has started");
+        let Some(body) = run.bodies.get_mut(&pid) else { return Ok(()) };
+        self.output.clear();
+        body.begin(at, events);
+        let status = loop {
+            match body.poll(&mut self.output) {
+                Progress::Preempted => {}
+                Progress::Stepped(status) => break status,
+                Progress::Died(Death::Guest(problem) | Death::Host(problem)) => {
+                    return Err(RebuildError::CannotReplay { pid, step, problem: Box::new(problem) });
+                }
+            }
+        };
+        self.steps += 1;
+        self.fuel_differs += u64::from(self.output.fuel != stepped.fuel);
+        if Digest::of_step(&status, &self.output.commands) != stepped.digest {
+            let got = Box::new((status, std::mem::take(&mut self.output.commands)));
+            return Err(RebuildError::Diverged { pid, step, expected: stepped.digest, got });
+        }
+        Ok(())
+    }
+
+    fn died(&mut self, died: &Died) -> Result<(), RebuildError> {
+        let missing = self.incoherent("the process that died does not live");
+        let run = self.running("the run has not started")?;
+        if run.state.living(died.pid).is_none() {
+            return Err(missing);
+        }
+        let moment = Moment { at: died.at, mono: died.at };
+        run.state.exit(moment, died.pid, died.ending.clone(), answer_of(&died.ending));
+        run.forget(died.pid);
+        Ok(())
+    }
+
+    fn arrived(&mut self, at: Micros, news: &News) -> Result<(), RebuildError> {
+        let unwanted = self.incoherent("nobody waits for what arrived");
+        let run = self.running("the run has not started")?;
+        if run.state.wants(news).is_err() {
+            return Err(unwanted);
+        }
+        run.state.apply_news(Moment { at, mono: at }, news.clone());
+        Ok(())
+    }
+}
+
+impl Rebuilding {
+    /// Lets go of what belongs to a process that has ended.
+    fn forget(&mut self, pid: Pid) {
+        self.bodies.remove(&pid);
+        self.queues.remove(&pid);
+    }
+
+    /// Puts what was posted into the queues.
+    fn deliver(&mut self) {
+        for consequence in std::mem::take(&mut self.state.consequences) {
+            if let Consequence::Post { pid, event, .. } = consequence
+                && self.state.living(pid).is_some()
+            {
+                self.queues.entry(pid).or_default().push_back(event);
+            }
+        }
+    }
+}
+
+/// Rebuilds a run from all of its records, and says how many steps were executed again.
+///
+/// # Errors
+/// Where a record does not follow from those before it, or a process does not do what it says.
+pub fn rebuild(records: &[Record], root: &Arc<dyn Program>, programs: &Programs) -> Result<Rebuild, RebuildError> {
+    let mut rebuild = Rebuild::new(Arc::clone(root), programs.clone());
+    for record in records {
+        rebuild.apply(record)?;
+    }
+    Ok(rebuild)
+}
