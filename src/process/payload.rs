@@ -1,12 +1,12 @@
 //! What commands and events carry.
 
 use bytes::Bytes;
-use serde::de::IgnoredAny;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::sync::Arc;
 
-/// How deep arrays and objects of a JSON text may nest.
-pub const JSON_DEPTH_MAX: usize = 128;
+/// How deep arrays and objects of a JSON text may nest: what every reader of serde_json takes.
+pub const JSON_DEPTH_MAX: usize = 127;
 
 /// A text that is known to be one well-formed JSON value in UTF-8. It is handed on byte for byte. Cloning it is cheap.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -22,9 +22,8 @@ impl Json {
     /// What is wrong with the text, and where.
     pub fn parse(text: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let text = text.into();
-        // The parser's own recursion limit is 128.
-        serde_json::from_slice::<IgnoredAny>(&text)?;
-        std::str::from_utf8(&text).map_err(|e| serde::de::Error::custom(e.to_string()))?;
+        std::str::from_utf8(&text).map_err(Error::custom)?;
+        serde_json::from_slice::<Readable>(&text)?;
         Ok(Self(text))
     }
 
@@ -53,6 +52,98 @@ impl Json {
     #[must_use]
     pub fn as_bytes(&self) -> &Bytes {
         &self.0
+    }
+}
+
+/// Reads a value as [`serde_json::Value`] is read, with the same limits and complaints, and keeps nothing of it.
+///
+/// Serde's own `IgnoredAny` is no such check: skipping a value bounds no depth and lets broken escapes pass, at which the one who
+/// reads the value would fail.
+struct Readable;
+
+impl<'de> Deserialize<'de> for Readable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+/// Takes any text, and keeps whether it is one of the two by which serde_json hands numbers and raw texts through maps.
+struct Key {
+    is_number: bool,
+    is_raw: bool,
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Key;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Key, E> {
+                let private = text.strip_prefix("$serde_json::private::");
+                Ok(Key { is_number: private == Some("Number"), is_raw: private == Some("RawValue") })
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}
+
+impl<'de> Visitor<'de> for Readable {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while items.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
+        let mut is_first = true;
+        while let Some(key) = members.next_key::<Key>()? {
+            if key.is_number && is_first {
+                // A number comes as a map of one text. An object that looks the same must be one, or its reader fails.
+                members.next_value::<String>()?.parse::<serde_json::Number>().map_err(A::Error::custom)?;
+                let is_alone = members.next_key::<Key>()?.is_none();
+                return if is_alone { Ok(self) } else { Err(A::Error::custom("the object has a reserved name")) };
+            }
+            if key.is_number || key.is_raw {
+                return Err(A::Error::custom("the object has a reserved name"));
+            }
+            members.next_value::<Self>()?;
+            is_first = false;
+        }
+        Ok(self)
     }
 }
 
@@ -121,5 +212,89 @@ impl Payload {
             Self::Bytes(bytes) => bytes.len(),
             Self::Blob(blob) => blob.digest.len() + blob.media_type.len() + 8,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn nested(depth: usize) -> String {
+        format!("{}{}", "[".repeat(depth), "]".repeat(depth))
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        assert_eq!(Json::parse(nested(JSON_DEPTH_MAX)).unwrap().to_value().to_string(), nested(JSON_DEPTH_MAX));
+        assert!(Json::parse(nested(JSON_DEPTH_MAX + 1)).is_err());
+        assert!(Json::parse(nested(1_000_000)).is_err());
+        assert!(Json::parse("{\"a\":".repeat(1_000_000)).is_err());
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused() {
+        for text in ["", "nul", "1 2", "[1,]", "{1:2}", r#""\ud800""#, r#""\x""#, "\"\u{1}\"", "01", "-", "1.", "NaN"] {
+            assert!(Json::parse(text).is_err(), "{text}");
+        }
+        assert!(Json::parse(vec![b'"', 0xff, b'"']).is_err());
+    }
+
+    #[test]
+    fn numbers_are_any_that_json_can_write() {
+        for text in ["0", "-0", "1e400", "0.1000000000000000055511151231257827", "123456789012345678901234567890"] {
+            assert_eq!(Json::parse(text).unwrap().to_value().to_string(), text.replace("e400", "e+400"));
+        }
+    }
+
+    #[test]
+    fn no_object_passes_for_what_serde_json_keeps_to_itself() {
+        for text in [
+            r#"{"$serde_json::private::Number":"x"}"#,
+            r#"{"\u0024serde_json::private::Number":[]}"#,
+            r#"{"$serde_json::private::Number":"1","a":1}"#,
+            r#"{"a":1,"$serde_json::private::Number":"1"}"#,
+            r#"{"$serde_json::private::RawValue":"x"}"#,
+        ] {
+            assert!(Json::parse(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn what_is_parsed_has_a_value(text in texts()) {
+            if let Ok(json) = Json::parse(text.clone()) {
+                let value = serde_json::from_str::<serde_json::Value>(&text);
+                prop_assert!(value.is_ok_and(|value| value == json.to_value()), "{}", text);
+            }
+        }
+    }
+
+    /// Texts that are nearly JSON, often are, and often have names in them that serde_json keeps to itself.
+    fn texts() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            "-?[0-9]{1,3}(\\.[0-9]{0,2})?([eE][+-]?[0-9]{0,3})?",
+            "\"[a\\\\u0d8cn]{0,7}\"",
+            Just("null".to_owned()),
+            Just("tru".to_owned()),
+        ];
+        let name = prop_oneof![
+            "[ab]",
+            Just("$serde_json::private::Number".to_owned()),
+            Just("$serde_json::private::RawValue".to_owned())
+        ];
+        leaf.prop_recursive(4, 16, 3, move |inner| {
+            let members = proptest::collection::vec((name.clone(), inner.clone()), 0..3);
+            let members = members.prop_map(|members| {
+                let texts: Vec<String> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+                format!("{{{}}}", texts.join(","))
+            });
+            prop_oneof![
+                members,
+                proptest::collection::vec(inner, 0..3).prop_map(|items| format!("[{}]", items.join(",")))
+            ]
+        })
     }
 }
