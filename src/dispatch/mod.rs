@@ -35,6 +35,7 @@ mod dispatcher;
 mod flight;
 mod gate;
 mod handler;
+pub mod http;
 mod log;
 mod problems;
 mod registry;

@@ -1,0 +1,280 @@
+//! Which addresses a request may go to.
+//!
+//! What is refused unless the operator permits it: everything that the IANA special-purpose registries (RFC 6890) do not call
+//! globally reachable, multicast, and the addresses of cloud metadata services. An IPv6 address that carries an IPv4 address (mapped,
+//! NAT64, 6to4) is judged by that.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// An exception of the operator's: requests may go there although the address is not public.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Permission {
+    /// The addresses that share their first bits with this one.
+    Network {
+        /// An address of the network.
+        address: IpAddr,
+        /// How many leading bits count.
+        prefix: u8,
+    },
+    /// Whatever this name resolves to.
+    Host(String),
+}
+
+impl FromStr for Permission {
+    type Err = String;
+
+    /// Reads `10.0.0.0/8`, `::1`, or `db.internal`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
+        let Ok(address) = address.parse::<IpAddr>() else {
+            let host =
+                url::Host::parse(text).map_err(|error| format!("`{text}` is no address and no name: {error}"))?;
+            return match host {
+                url::Host::Domain(name) => Ok(Self::Host(name)),
+                _ => Err(format!("`{text}` is an odd way to write an address")),
+            };
+        };
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix.map_or(Ok(bits), str::parse).ok().filter(|prefix| *prefix <= bits);
+        let prefix = prefix.ok_or_else(|| format!("`{text}`: the prefix must be 0 to {bits}"))?;
+        Ok(Self::Network { address, prefix })
+    }
+}
+
+impl Permission {
+    fn covers(&self, host: &str, ip: IpAddr) -> bool {
+        match self {
+            Self::Host(name) => name == host,
+            Self::Network { address, prefix } => match (address, ip) {
+                (IpAddr::V4(net), IpAddr::V4(ip)) => shares(net.to_bits().into(), ip.to_bits().into(), 32, *prefix),
+                (IpAddr::V6(net), IpAddr::V6(ip)) => shares(net.to_bits(), ip.to_bits(), 128, *prefix),
+                _ => false,
+            },
+        }
+    }
+}
+
+/// Whether two addresses of so many bits share their first ones.
+fn shares(left: u128, right: u128, bits: u8, prefix: u8) -> bool {
+    let unlike = left ^ right;
+    unlike.checked_shr(u32::from(bits - prefix)).unwrap_or(0) == 0
+}
+
+/// An address that nothing permits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Refused {
+    pub(super) host: String,
+    pub(super) why: &'static str,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The address itself is not told: what a name resolves to inside is not the guest's to know.
+        write!(f, "`{}` is at {}", crate::dispatch::problems::bounded(&self.host), self.why)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Checks an address before a connection to it.
+pub(super) fn check(permissions: &[Permission], host: &str, ip: IpAddr) -> Result<(), Refused> {
+    let judged = carried(ip);
+    let Some(why) = judged.map_or_else(|| reserved(ip), |v4| reserved(v4.into())) else { return Ok(()) };
+    let is_permitted = |permission: &Permission| {
+        permission.covers(host, ip) || judged.is_some_and(|v4| permission.covers(host, v4.into()))
+    };
+    if permissions.iter().any(is_permitted) { Ok(()) } else { Err(Refused { host: host.to_owned(), why }) }
+}
+
+/// The IPv4 address that an IPv6 address stands for.
+fn carried(ip: IpAddr) -> Option<Ipv4Addr> {
+    let IpAddr::V6(ip) = ip else { return None };
+    let bits = ip.to_bits();
+    match ip.segments() {
+        [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(Ipv4Addr::from_bits(bits as u32)),
+        [0x2002, ..] => Some(Ipv4Addr::from_bits((bits >> 80) as u32)),
+        _ => None,
+    }
+}
+
+/// Why an address is not public; none if it is.
+fn reserved(ip: IpAddr) -> Option<&'static str> {
+    match ip {
+        IpAddr::V4(ip) => reserved_v4(ip),
+        IpAddr::V6(ip) => reserved_v6(ip),
+    }
+}
+
+fn reserved_v4(ip: Ipv4Addr) -> Option<&'static str> {
+    Some(match ip.octets() {
+        [0, ..] => "an unspecified address",
+        [127, ..] => "a loopback address",
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => "a private address",
+        [100, 64..=127, ..] => "a shared address (carrier-grade NAT)",
+        [169, 254, ..] => "a link-local address",
+        // The host agent of a large cloud, on a public address.
+        [168, 63, 129, 16] => "a metadata address",
+        [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] => "a special-purpose address",
+        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => "a documentation address",
+        [224..=239, ..] => "a multicast address",
+        [240..=255, ..] => "a reserved address",
+        _ => return None,
+    })
+}
+
+fn reserved_v6(ip: Ipv6Addr) -> Option<&'static str> {
+    Some(match ip.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0] => "an unspecified address",
+        [0, 0, 0, 0, 0, 0, 0, 1] => "a loopback address",
+        [0xfc00..=0xfdff, ..] => "a private address",
+        [0xfe80..=0xfebf, ..] => "a link-local address",
+        [0xfec0..=0xfeff, ..] => "a site-local address",
+        [0xff00..=0xffff, ..] => "a multicast address",
+        // Among these: Teredo, benchmarking, ORCHID.
+        [0x2001, 0x0000..=0x01ff, ..] => "a special-purpose address",
+        [0x2001, 0x0db8, ..] | [0x3fff, 0x0000..=0x0fff, ..] => "a documentation address",
+        [0x2000..=0x3fff, ..] => return None,
+        _ => "a reserved address",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn is_public(text: &str) -> bool {
+        check(&[], "host", text.parse().unwrap()).is_ok()
+    }
+
+    #[test]
+    fn public_addresses_pass() {
+        for ip in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "93.184.216.34",
+            "100.63.255.255",
+            "100.128.0.0",
+            "172.15.255.255",
+            "172.32.0.0",
+            "169.253.255.255",
+            "192.0.1.1",
+            "198.17.255.255",
+            "198.20.0.0",
+            "223.255.255.255",
+            "168.63.129.15",
+            "2606:4700::1111",
+            "2a00:1450:4001::8a",
+            "2001:4860:4860::8888",
+            "2001:200::1",
+            "64:ff9b::808:808",
+            "::ffff:8.8.8.8",
+            "2002:808:808::1",
+        ] {
+            assert!(is_public(ip), "{ip}");
+        }
+    }
+
+    #[test]
+    fn every_other_kind_is_refused() {
+        for ip in [
+            "0.0.0.0",
+            "0.1.2.3",
+            "127.0.0.1",
+            "127.255.255.255",
+            "10.0.0.1",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "100.64.0.1",
+            "100.100.100.200",
+            "100.127.255.255",
+            "169.254.169.254",
+            "168.63.129.16",
+            "192.0.0.192",
+            "192.0.2.1",
+            "192.88.99.1",
+            "198.18.0.1",
+            "198.51.100.7",
+            "203.0.113.9",
+            "224.0.0.1",
+            "239.255.255.255",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "fc00::1",
+            "fd00:ec2::254",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+            "2001::1",
+            "2001:db8::1",
+            "3fff::1",
+            "5f00::1",
+            "100::1",
+            "::7f00:1",
+            "64:ff9b:1::1",
+            // Private ones in disguise.
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "::ffff:10.1.2.3",
+            "64:ff9b::7f00:1",
+            "64:ff9b::a9fe:a9fe",
+            "2002:7f00:1::",
+            "2002:a00:1::1",
+            "2002:c0a8:101::1",
+        ] {
+            assert!(!is_public(ip), "{ip}");
+        }
+    }
+
+    #[test]
+    fn the_operator_may_permit_networks_and_names() {
+        let permissions: Vec<Permission> =
+            ["10.1.0.0/16", "::1", "db.internal", "127.0.0.1"].iter().map(|text| text.parse().unwrap()).collect();
+        let allows = |host: &str, ip: &str| check(&permissions, host, ip.parse().unwrap()).is_ok();
+        assert!(allows("a", "10.1.255.1") && !allows("a", "10.2.0.1"));
+        assert!(allows("a", "::1") && !allows("a", "::2"));
+        assert!(allows("a", "127.0.0.1") && !allows("a", "127.0.0.2"));
+        assert!(allows("a", "::ffff:10.1.0.1"), "a permitted address in another coat");
+        assert!(allows("db.internal", "192.168.0.1") && !allows("x.db.internal", "192.168.0.1"));
+    }
+
+    #[test]
+    fn permissions_are_read_strictly() {
+        for text in ["10.0.0.0/33", "::1/129", "10.0.0.0/x", "10.0.0.0/-1", "a b", "", "0x7f.1"] {
+            assert!(text.parse::<Permission>().is_err(), "{text}");
+        }
+        assert_eq!("0.0.0.0/0".parse(), Ok(Permission::Network { address: Ipv4Addr::UNSPECIFIED.into(), prefix: 0 }));
+        assert_eq!("DB.Internal".parse(), Ok(Permission::Host("db.internal".into())));
+        assert!(check(&["0.0.0.0/0".parse().unwrap()], "a", Ipv4Addr::LOCALHOST.into()).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn an_address_is_judged_alike_in_every_coat(bits: u32) {
+            let v4 = Ipv4Addr::from_bits(bits);
+            let nat64 = Ipv6Addr::from_bits((0x64_ff9b << 96) | u128::from(bits));
+            let sixtofour = Ipv6Addr::from_bits((0x2002 << 112) | (u128::from(bits) << 80) | 1);
+            let plain = check(&[], "h", v4.into()).is_ok();
+            for coat in [v4.to_ipv6_mapped(), nat64, sixtofour] {
+                prop_assert_eq!(check(&[], "h", coat.into()).is_ok(), plain);
+            }
+        }
+
+        #[test]
+        fn what_the_standard_library_calls_special_is_refused(bits: u32, wide: u128) {
+            let v4 = Ipv4Addr::from_bits(bits);
+            let special = v4.is_private() || v4.is_loopback() || v4.is_link_local() || v4.is_broadcast()
+                || v4.is_documentation() || v4.is_multicast() || v4.is_unspecified();
+            prop_assert!(!special || check(&[], "h", v4.into()).is_err());
+            let v6 = Ipv6Addr::from_bits(wide);
+            let special = v6.is_loopback() || v6.is_multicast() || v6.is_unspecified() || v6.is_unique_local()
+                || v6.is_unicast_link_local();
+            prop_assert!(!special || check(&[], "h", v6.into()).is_err());
+        }
+    }
+}

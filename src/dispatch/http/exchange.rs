@@ -1,0 +1,256 @@
+//! Sends a request, follows redirects, reads the answer, and tells what is known where something fails.
+
+use super::config::HttpConfig;
+use super::connect::{self, Sender};
+use super::request::Request;
+use super::response::{self, FAILURE_BODY_BYTES_MAX, Response};
+use super::target;
+use crate::dispatch::problems::{self, kind};
+use crate::process::{Payload, Problem, ProblemClass};
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName};
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
+use std::error::Error;
+use tower_service::Service;
+use url::Url;
+
+/// Asks whether a hop is granted.
+pub(super) type IsGranted<'a> = dyn Fn(&Method, &Url) -> Result<(), Problem> + Send + Sync + 'a;
+
+/// How far a request has come, for when it is cut off.
+#[derive(Default)]
+struct Progress {
+    connection: Option<CaptureConnection>,
+}
+
+impl Progress {
+    /// Whether the server may have seen anything of the current hop: a connection was there to send it on.
+    fn may_have_been_sent(&self) -> bool {
+        self.connection.as_ref().is_some_and(|capture| capture.connection_metadata().is_some())
+    }
+}
+
+/// Carries out a request.
+pub(super) async fn exchange(
+    sender: Sender,
+    config: &HttpConfig,
+    mut request: Request,
+    payload_bytes_max: u64,
+    is_granted: &IsGranted<'_>,
+) -> Result<Payload, Problem> {
+    let asked = request.response_bytes_max.unwrap_or(u64::MAX);
+    let limit = asked.min(config.response_bytes_max).min(payload_bytes_max);
+    let mut progress = Progress::default();
+    let (timeout, repeatable) = (request.timeout, request.repeatable);
+    let result = tokio::time::timeout(timeout, follow(sender, &mut request, limit, is_granted, &mut progress)).await;
+    result.unwrap_or_else(|_| {
+        let is_sent = progress.may_have_been_sent();
+        let class = if is_sent { problems::unknown_outcome(repeatable) } else { ProblemClass::Retryable };
+        let how_far = if is_sent { "the request may have been sent" } else { "nothing was sent" };
+        Err(Problem::new(kind::HTTP_TIMED_OUT, "the server did not answer in time")
+            .with_detail(format!("{timeout:?} for {}; {how_far}", target::shown(&request.url)))
+            .with_class(class))
+    })
+}
+
+/// Sends the request, and again where a redirect leads; each hop is granted by itself.
+async fn follow(
+    mut sender: Sender,
+    request: &mut Request,
+    limit: u64,
+    is_granted: &IsGranted<'_>,
+    progress: &mut Progress,
+) -> Result<Payload, Problem> {
+    let mut hops = 0;
+    loop {
+        is_granted(&request.method, &request.url)?;
+        let mut message = message(request)?;
+        progress.connection = Some(capture_connection(&mut message));
+        let sent = sender.call(message).await;
+        let answer = sent.map_err(|error| failure_of(&error, request, progress.may_have_been_sent()))?;
+        let (head, body) = answer.into_parts();
+        let next = if request.redirects == 0 { None } else { redirect(head.status, &head.headers) };
+        let Some(location) = next else {
+            return read(request, head.status, head.headers, body, limit).await;
+        };
+        hops += 1;
+        if hops > request.redirects {
+            return Err(bad_redirect(request, format!("more than {} redirects", request.redirects)));
+        }
+        let url = target::join(&request.url, &location).map_err(|error| bad_redirect(request, error))?;
+        take(request, head.status, url);
+    }
+}
+
+/// The request of one hop.
+fn message(request: &Request) -> Result<http::Request<Full<Bytes>>, Problem> {
+    let mut message = http::Request::new(Full::new(request.body.clone()));
+    *message.method_mut() = request.method.clone();
+    *message.uri_mut() = request
+        .url
+        .as_str()
+        .parse()
+        .map_err(|_| problems::bad_arguments("the URL has characters that a request cannot carry"))?;
+    *message.headers_mut() = request.headers.clone();
+    Ok(message)
+}
+
+/// Where a response sends us.
+fn redirect(status: StatusCode, headers: &HeaderMap) -> Option<String> {
+    let leads = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    let location = headers.get(header::LOCATION).filter(|_| leads)?;
+    Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
+}
+
+/// Makes the request the one of the next hop, as the Fetch standard has it: 303, and 301 and 302 after a POST, go on with a
+/// GET without a body.
+fn take(request: &mut Request, status: StatusCode, url: Url) {
+    let becomes_get = match status.as_u16() {
+        303 => !matches!(request.method, Method::GET | Method::HEAD),
+        301 | 302 => request.method == Method::POST,
+        _ => false,
+    };
+    if becomes_get {
+        request.method = Method::GET;
+        request.body = Bytes::new();
+        let of_the_body =
+            [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE, header::CONTENT_LOCATION];
+        for name in of_the_body.into_iter().chain([HeaderName::from_static("idempotency-key")]) {
+            request.headers.remove(name);
+        }
+    }
+    if !target::is_same_origin(&request.url, &url) {
+        // A key may sit in a field of any name, so what is kept is a list, not what is dropped.
+        let foreign = request.headers.keys().filter(|name| !goes_anywhere(name)).cloned().collect::<Vec<_>>();
+        for name in foreign {
+            request.headers.remove(name);
+        }
+    }
+    request.url = url;
+}
+
+/// Fields that hold no secret.
+fn goes_anywhere(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "accept"
+            | "accept-encoding"
+            | "accept-language"
+            | "cache-control"
+            | "content-encoding"
+            | "content-language"
+            | "content-type"
+            | "idempotency-key"
+            | "if-modified-since"
+            | "if-none-match"
+            | "range"
+            | "user-agent"
+    )
+}
+
+/// Reads the body and makes the answer.
+async fn read<B>(
+    request: &Request,
+    status: StatusCode,
+    headers: HeaderMap,
+    body: B,
+    limit: u64,
+) -> Result<Payload, Problem>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let is_expected = request.expects(status);
+    let limit = if is_expected { limit } else { limit.min(FAILURE_BODY_BYTES_MAX) };
+    // The answer to HEAD has the fields of a body and none (RFC 9110, section 9.3.2); decompressing that would fail.
+    let has_body = request.method != Method::HEAD;
+    let (body, is_whole) = if has_body { gather(request, body, limit).await? } else { (Vec::new(), true) };
+    let response = Response { status, headers, url: request.url.clone(), body };
+    if !is_expected {
+        return Err(response.failure(&request.method, &target::shown(&request.url), is_whole, request.repeatable));
+    }
+    if is_whole { response.answer(request.read_as) } else { Err(response::too_large(limit, request.repeatable)) }
+}
+
+/// The body up to a limit, and whether that is all of it.
+async fn gather<B>(request: &Request, mut body: B, limit: u64) -> Result<(Vec<u8>, bool), Problem>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|error| broken(error.into(), request))?.into_data() else { continue };
+        let room = limit - bytes.len();
+        bytes.extend_from_slice(&data[..data.len().min(room)]);
+        if data.len() > room {
+            return Ok((bytes, false));
+        }
+    }
+    Ok((bytes, true))
+}
+
+/// What is known after a request that got no response.
+fn failure_of(error: &(dyn Error + 'static), request: &Request, is_sent: bool) -> Problem {
+    if let Some(refused) = connect::refusal(error) {
+        return Problem::new(kind::ADDRESS_REFUSED, "requests may not go to that address")
+            .with_detail(format!("{refused}, which the operator does not permit"));
+    }
+    if !is_sent {
+        let class = match connect::cause::<rustls::Error>(error) {
+            // Another try meets the same certificate.
+            Some(rustls::Error::InvalidCertificate(_)) => ProblemClass::Definite,
+            _ => ProblemClass::Retryable,
+        };
+        return Problem::new(kind::CONNECTION_FAILED, "no connection to the server came about")
+            .with_detail(format!("{}: {}", target::shown(&request.url), innermost(error)))
+            .with_class(class);
+    }
+    let is_malformed = connect::cause::<hyper::Error>(error).is_some_and(hyper::Error::is_parse);
+    if is_malformed {
+        return bad_response(request, &innermost(error));
+    }
+    lost(request, &innermost(error))
+}
+
+/// What is known after a body that broke off.
+fn broken(error: Box<dyn Error + Send + Sync>, request: &Request) -> Problem {
+    let error: &(dyn Error + 'static) = &*error;
+    match connect::cause::<hyper::Error>(error) {
+        Some(_) => lost(request, &innermost(error)),
+        None => bad_response(request, &format!("the body cannot be decompressed: {}", innermost(error))),
+    }
+}
+
+fn lost(request: &Request, why: &str) -> Problem {
+    Problem::new(kind::CONNECTION_LOST, "the connection broke before the answer was complete")
+        .with_detail(format!("{}: {why}", target::shown(&request.url)))
+        .with_class(problems::unknown_outcome(request.repeatable))
+}
+
+/// The server has seen the request, and what it says of it is not to be understood.
+fn bad_response(request: &Request, why: &str) -> Problem {
+    let class = if request.repeatable { ProblemClass::Definite } else { ProblemClass::Uncertain };
+    Problem::new(kind::BAD_RESPONSE, "the server's answer is no proper HTTP")
+        .with_detail(format!("{}: {why}", target::shown(&request.url)))
+        .with_class(class)
+}
+
+fn bad_redirect(request: &Request, why: String) -> Problem {
+    let class = if request.repeatable { ProblemClass::Definite } else { ProblemClass::Uncertain };
+    Problem::new(kind::BAD_REDIRECT, "a redirect cannot be followed")
+        .with_detail(format!("at {}: {}", target::shown(&request.url), problems::bounded(&why)))
+        .with_class(class)
+}
+
+/// The first cause, in words.
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    problems::bounded(&error.to_string())
+}

@@ -1,0 +1,183 @@
+//! `http`: requests to servers.
+//!
+//! # Arguments
+//! ```yaml
+//! url: https://api.example.com/items   # required
+//! method: POST                         # GET; HEAD, POST, PUT, PATCH, DELETE, OPTIONS
+//! headers: { accept: text/csv }        # a text or a list of texts each
+//! query: { page: 2, tag: [a, b] }      # appended to the URL's own
+//! body: { json: { name: Ann } }        # or { text: … }, { base64: … }; sets content-type where the headers do not
+//! timeout: 30s                         # ms, s, m, h; for everything, redirects and body included
+//! max-response-bytes: 100000           # after decompression
+//! redirects: 0                         # 5 for GET, HEAD and OPTIONS, else 0; 5 at most
+//! expect: ["2xx", 404]                 # statuses that are answers; ["2xx", "3xx"]. Any other is a problem; "*" is every status
+//! as: auto                             # json, text, base64; bytes answers with the body alone
+//! repeatable: true                     # the server knows the Idempotency-Key: a repeat does no harm
+//! ```
+//! # Answer
+//! `{ status, url, headers, encoding, body }`. `encoding` is `json` (the body is the value, byte for byte), `text`, `base64`, or
+//! `none` (it is null). `url` is where the last redirect led. Names of header fields are in lower case.
+//!
+//! # Problems
+//! | kind | class | when |
+//! |---|---|---|
+//! | `not-granted`, `address-refused` | definite | the grant, the operator |
+//! | `connection-failed` | retryable | no connection, no name; definite where the certificate is not valid |
+//! | `http-timed-out` | retryable | and nothing was sent, or a repeat does no harm; else uncertain |
+//! | `connection-lost` | retryable | where a repeat does no harm; else uncertain |
+//! | `http-status` | definite | a status that was not expected; retryable after 408, 425, 429, 503, and after another 5xx where a repeat does no harm, else uncertain. `retry-after` is honoured; `data` is the answer with 16 KiB of its body |
+//! | `response-too-large`, `bad-response`, `bad-redirect` | definite | where a repeat does no harm; else uncertain, since the server has seen the request |
+//!
+//! A repeat does no harm where the method is idempotent, or the call says `repeatable`. Every method that is not safe carries the
+//! logical call's key in `Idempotency-Key` (as its BLAKE3 digest where it does not fit a header field), unless the call sets its own.
+//!
+//! # Invariants
+//! - **H1** Each hop, redirects too, matches a pattern that the workflow grants ([`Pattern`]), after one normalisation by which it
+//!   is both checked and sent.
+//! - **H2** Each connection goes to an address that was checked: public, or permitted by the operator ([`HttpConfig`]). Names are
+//!   resolved once for it. A connection that is used again was checked when it was made, by the same rules.
+//! - **H3** No environment variable has a say: no proxy, no certificate store.
+//! - **H4** What is read is bounded: head of 64 KiB and 100 fields, body after decompression.
+//! - **H5** At a redirect to another origin only those header fields go along that hold no secret.
+
+mod address;
+mod config;
+mod connect;
+mod exchange;
+mod pattern;
+mod request;
+mod response;
+mod target;
+
+pub use address::Permission;
+pub use config::HttpConfig;
+pub use pattern::Pattern;
+
+use super::{CallContext, Declaration, Handler, Handling, problems};
+use crate::process::{Grants, Payload, Problem};
+use connect::Sender;
+use parking_lot::RwLock;
+use request::Request;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// The capability under which requests are granted.
+const CAPABILITY: &str = "http";
+
+/// Patterns that are kept ready. Arbitrary; beyond it they are all forgotten and read again.
+const PATTERNS_MAX: usize = 4096;
+
+/// The handler `http`. The arguments, answers and problems are the page of [this module](self).
+pub struct Http {
+    config: Arc<HttpConfig>,
+    /// Made by the first request: reading the roots of trust takes longer than starting a host.
+    sender: OnceLock<Sender>,
+    patterns: RwLock<HashMap<String, Option<Arc<Pattern>>>>,
+}
+
+/// Why an `http` handler cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// One of the operator's certificates cannot be used.
+    #[error("a root certificate of the configuration cannot be used")]
+    BadRoot(#[from] rustls::Error),
+}
+
+impl Http {
+    /// A handler with this configuration.
+    ///
+    /// # Errors
+    /// A certificate of the configuration cannot be used.
+    pub fn new(config: HttpConfig) -> Result<Self, HttpError> {
+        let mut store = rustls::RootCertStore::empty();
+        for root in &config.roots {
+            store.add(root.clone().into())?;
+        }
+        Ok(Self { config: Arc::new(config), sender: OnceLock::new(), patterns: RwLock::default() })
+    }
+
+    fn sender(&self) -> Sender {
+        let make = || connect::sender(&self.config).expect("invariant: the certificates were read before");
+        self.sender.get_or_init(make).clone()
+    }
+
+    /// Whether one of the patterns grants a request.
+    fn is_granted(&self, patterns: &[String], method: &http::Method, url: &url::Url) -> Result<(), Problem> {
+        let grants = |text: &String| self.pattern(text).is_some_and(|pattern| pattern.matches(method, url));
+        if patterns.iter().any(grants) {
+            return Ok(());
+        }
+        Err(problems::not_granted(format!(
+            "no pattern of `allow: {{ http: … }}` covers {method} {}",
+            target::shown(url)
+        )))
+    }
+
+    /// A pattern, read once. None: it is none, and grants nothing.
+    fn pattern(&self, text: &str) -> Option<Arc<Pattern>> {
+        if let Some(known) = self.patterns.read().get(text) {
+            return known.clone();
+        }
+        let read = text.parse().ok().map(Arc::new);
+        let mut patterns = self.patterns.write();
+        if patterns.len() >= PATTERNS_MAX {
+            patterns.clear();
+        }
+        patterns.insert(text.to_owned(), read.clone());
+        read
+    }
+
+    async fn call(&self, args: Payload, context: CallContext) -> Result<Payload, Problem> {
+        let request = Request::read(&args, context.idempotency_key(), &self.config)?;
+        drop(args);
+        let grants: &Grants = context.grants();
+        let is_granted = |method: &http::Method, url: &url::Url| {
+            self.is_granted(grants.of(CAPABILITY).unwrap_or_default(), method, url)
+        };
+        let payload_bytes_max = context.limits().payload_bytes;
+        exchange::exchange(self.sender(), &self.config, request, payload_bytes_max, &is_granted).await
+    }
+}
+
+impl Handler for Http {
+    fn declaration(&self) -> Declaration {
+        let declaration = Declaration::new("Sends an HTTP request")
+            .schema(request::schema())
+            .capability(CAPABILITY)
+            .concurrency(self.config.concurrent_max, self.config.waiting_max);
+        match self.config.rate {
+            Some(rate) => declaration.rate(rate),
+            None => declaration,
+        }
+    }
+
+    fn is_repeatable(&self, args: &Payload) -> bool {
+        request::is_repeatable(args)
+    }
+
+    fn check_pattern(&self, pattern: &str) -> Result<(), String> {
+        pattern.parse::<Pattern>().map(drop)
+    }
+
+    fn narrows(&self, granted: &[String], wanted: &str) -> bool {
+        let Some(wanted) = self.pattern(wanted) else { return false };
+        granted.iter().any(|text| self.pattern(text).is_some_and(|pattern| pattern.covers(&wanted)))
+    }
+
+    fn check_grant(&self, patterns: &[String], args: &Payload) -> Result<(), Problem> {
+        let (method, url) = request::place(args)?;
+        self.is_granted(patterns, &method, &url)
+    }
+
+    fn handle(self: Arc<Self>, args: Payload, context: CallContext) -> Handling {
+        Handling::later(async move { self.call(args, context).await.map_err(Box::new) })
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http").field("config", &self.config).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,356 @@
+//! A call's arguments, and the request that they make.
+
+use super::config::HttpConfig;
+use super::target;
+use crate::dispatch::{arguments, problems};
+use crate::process::{Payload, Problem};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use url::Url;
+
+/// Header fields that a request may have, and their bytes.
+const HEADERS_MAX: usize = 100;
+const HEADERS_BYTES_MAX: usize = 64 << 10;
+
+/// Redirects that a call may follow.
+pub(super) const REDIRECTS_MAX: u8 = 5;
+
+/// Longest idempotency key that goes out as it is; a longer one, or one with other characters, goes out as its digest.
+const KEY_BYTES_MAX: usize = 255;
+
+/// A request with what is to be made of its answer.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    pub(super) timeout: Duration,
+    pub(super) response_bytes_max: Option<u64>,
+    pub(super) redirects: u8,
+    pub(super) expect: Vec<Expected>,
+    pub(super) read_as: ReadAs,
+    pub(super) repeatable: bool,
+}
+
+/// How the body of the answer is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ReadAs {
+    /// JSON where the server says so and it is, else text where it is UTF-8, else base64.
+    #[default]
+    Auto,
+    Json,
+    Text,
+    Base64,
+    /// The body alone, as bytes.
+    Bytes,
+}
+
+/// A status that counts as success.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Expected {
+    Any,
+    /// The first digit.
+    Class(u16),
+    Exactly(u16),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Args<'a> {
+    url: String,
+    method: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, Value>,
+    #[serde(default)]
+    query: Map<String, Value>,
+    #[serde(borrow)]
+    body: Option<BodyArgs<'a>>,
+    timeout: Option<String>,
+    max_response_bytes: Option<u64>,
+    redirects: Option<u8>,
+    expect: Option<Vec<Value>>,
+    #[serde(default, rename = "as")]
+    read_as: ReadAs,
+    #[serde(default)]
+    repeatable: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum BodyArgs<'a> {
+    Json(#[serde(borrow)] &'a RawValue),
+    Text(String),
+    Base64(String),
+}
+
+/// The JSON Schema of the arguments.
+pub(super) fn schema() -> Value {
+    let scalar = json!({ "type": ["string", "number", "boolean"] });
+    let text_or_texts = |item: Value| json!({ "anyOf": [item, { "type": "array", "items": item }] });
+    json!({
+        "type": "object",
+        "properties": {
+            "url": { "type": "string", "maxLength": target::URL_BYTES_MAX },
+            "method": { "enum": ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], "default": "GET" },
+            "headers": {
+                "type": "object",
+                "maxProperties": HEADERS_MAX,
+                "additionalProperties": text_or_texts(json!({ "type": "string" })),
+            },
+            "query": { "type": "object", "additionalProperties": text_or_texts(scalar) },
+            "body": {
+                "type": "object",
+                "properties": { "json": true, "text": { "type": "string" }, "base64": { "type": "string" } },
+                "additionalProperties": false,
+                "minProperties": 1,
+                "maxProperties": 1,
+            },
+            "timeout": { "type": "string", "pattern": "^[0-9]{1,9}(ms|s|m|h)$" },
+            "max-response-bytes": { "type": "integer", "minimum": 0, "maximum": 9_007_199_254_740_991_u64 },
+            "redirects": { "type": "integer", "minimum": 0, "maximum": REDIRECTS_MAX },
+            "expect": {
+                "type": "array",
+                "items": { "anyOf": [
+                    { "enum": ["*", "1xx", "2xx", "3xx", "4xx", "5xx"] },
+                    { "type": "integer", "minimum": 100, "maximum": 599 },
+                ] },
+                "default": ["2xx", "3xx"],
+            },
+            "as": { "enum": ["auto", "json", "text", "base64", "bytes"], "default": "auto" },
+            "repeatable": { "type": "boolean", "default": false },
+        },
+        "required": ["url"],
+        "additionalProperties": false,
+    })
+}
+
+/// The methods that there are here.
+pub(super) fn method(name: &str) -> Option<Method> {
+    Some(match name {
+        "GET" => Method::GET,
+        "HEAD" => Method::HEAD,
+        "POST" => Method::POST,
+        "PUT" => Method::PUT,
+        "PATCH" => Method::PATCH,
+        "DELETE" => Method::DELETE,
+        "OPTIONS" => Method::OPTIONS,
+        _ => return None,
+    })
+}
+
+/// Whether a call may be sent again: its method is idempotent (RFC 9110, section 9.2.2), or the call says that the server
+/// knows its key.
+pub(super) fn is_repeatable(args: &Payload) -> bool {
+    #[derive(Deserialize)]
+    struct Part {
+        method: Option<String>,
+        #[serde(default)]
+        repeatable: bool,
+    }
+    let part = arguments::<Part>(args);
+    part.is_ok_and(|part| {
+        part.repeatable || method(part.method.as_deref().unwrap_or("GET")).is_some_and(|m| m.is_idempotent())
+    })
+}
+
+/// Where a call wants to go: as much of its arguments as the grant is about.
+pub(super) fn place(args: &Payload) -> Result<(Method, Url), Problem> {
+    #[derive(Deserialize)]
+    struct Part {
+        url: String,
+        method: Option<String>,
+    }
+    let part: Part = arguments(args)?;
+    Ok((read_method(part.method.as_deref())?, read_url(&part.url)?))
+}
+
+fn read_method(name: Option<&str>) -> Result<Method, Problem> {
+    method(name.unwrap_or("GET")).ok_or_else(|| problems::bad_arguments("unknown method"))
+}
+
+fn read_url(text: &str) -> Result<Url, Problem> {
+    target::parse(text).map_err(|error| problems::bad_arguments(&error))
+}
+
+impl Request {
+    /// Reads the arguments of a call. The idempotency key goes with every method that is not safe.
+    pub(super) fn read(args: &Payload, key: &str, config: &HttpConfig) -> Result<Self, Problem> {
+        let args: Args<'_> = arguments(args)?;
+        let method = read_method(args.method.as_deref())?;
+        let mut url = read_url(&args.url)?;
+        append_query(&mut url, &args.query)?;
+        let mut headers = read_headers(&args.headers)?;
+        let (body, media_type) = read_body(args.body)?;
+        if let Some(media_type) = media_type {
+            headers.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static(media_type));
+        }
+        add_own_headers(&mut headers, &method, key, config);
+        let timeout = args.timeout.map_or(Ok(config.timeout), |text| read_duration(&text))?;
+        let redirects = args.redirects.unwrap_or(if method.is_safe() { REDIRECTS_MAX } else { 0 });
+        let expect =
+            args.expect.map_or(Ok(vec![Expected::Class(2), Expected::Class(3)]), |list| read_expected(&list))?;
+        Ok(Self {
+            repeatable: args.repeatable || method.is_idempotent(),
+            method,
+            url,
+            headers,
+            body,
+            timeout: timeout.min(config.timeout_max),
+            response_bytes_max: args.max_response_bytes,
+            redirects: redirects.min(REDIRECTS_MAX),
+            expect,
+            read_as: args.read_as,
+        })
+    }
+
+    /// Whether a status counts as success.
+    pub(super) fn expects(&self, status: StatusCode) -> bool {
+        let status = status.as_u16();
+        self.expect.iter().any(|expected| match expected {
+            Expected::Any => true,
+            Expected::Class(digit) => status / 100 == *digit,
+            Expected::Exactly(exactly) => status == *exactly,
+        })
+    }
+}
+
+fn append_query(url: &mut Url, query: &Map<String, Value>) -> Result<(), Problem> {
+    if query.is_empty() {
+        return Ok(());
+    }
+    let mut pairs = url.query_pairs_mut();
+    for (name, value) in query {
+        let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        for value in values {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            pairs.append_pair(name, &text);
+        }
+    }
+    drop(pairs);
+    if url.as_str().len() > target::URL_BYTES_MAX {
+        return Err(problems::bad_arguments("the URL is too long with its query"));
+    }
+    Ok(())
+}
+
+fn read_headers(args: &BTreeMap<String, Value>) -> Result<HeaderMap, Problem> {
+    let mut headers = HeaderMap::new();
+    let mut bytes = 0;
+    for (name, value) in args {
+        let shown = problems::bounded(name);
+        let field: HeaderName =
+            name.parse().map_err(|_| problems::bad_arguments(&format!("`{shown}` is no name of a header field")))?;
+        if is_the_hosts_own(&field) {
+            return Err(problems::bad_arguments(&format!("the header field `{shown}` is the host's own")));
+        }
+        let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        for value in values {
+            let text = value.as_str().unwrap_or_default();
+            bytes += name.len() + text.len();
+            let value = HeaderValue::from_str(text).map_err(|_| {
+                problems::bad_arguments(&format!("the value of the header field `{shown}` has odd characters"))
+            })?;
+            headers.append(field.clone(), value);
+        }
+    }
+    if headers.len() > HEADERS_MAX || bytes > HEADERS_BYTES_MAX {
+        return Err(problems::bad_arguments("the header fields are too many or too large"));
+    }
+    Ok(headers)
+}
+
+/// Fields that say how the message travels (RFC 9110, section 7.6.1), or where.
+fn is_the_hosts_own(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "content-length"
+            | "expect"
+            | "host"
+            | "http2-settings"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "proxy-connection"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+    )
+}
+
+fn add_own_headers(headers: &mut HeaderMap, method: &Method, key: &str, config: &HttpConfig) {
+    let agent = HeaderValue::from_str(&config.user_agent);
+    if let Ok(agent) = agent {
+        headers.entry(header::USER_AGENT).or_insert(agent);
+    }
+    headers.entry(header::ACCEPT).or_insert(HeaderValue::from_static("*/*"));
+    if headers.contains_key(header::RANGE) {
+        // A part of a compressed body could not be decompressed.
+        headers.entry(header::ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
+    }
+    if !method.is_safe() {
+        headers.entry("idempotency-key").or_insert(key_header(key));
+    }
+}
+
+/// The logical call's key as a header field has it.
+fn key_header(key: &str) -> HeaderValue {
+    let is_plain = !key.is_empty() && key.len() <= KEY_BYTES_MAX && key.bytes().all(|byte| byte.is_ascii_graphic());
+    let text = if is_plain { key.to_owned() } else { blake3::hash(key.as_bytes()).to_hex().to_string() };
+    HeaderValue::from_str(&text).expect("invariant: visible ASCII characters")
+}
+
+fn read_body(body: Option<BodyArgs<'_>>) -> Result<(Bytes, Option<&'static str>), Problem> {
+    Ok(match body {
+        None => (Bytes::new(), None),
+        Some(BodyArgs::Json(json)) => (json.get().to_owned().into(), Some("application/json")),
+        Some(BodyArgs::Text(text)) => (text.into(), Some("text/plain; charset=utf-8")),
+        Some(BodyArgs::Base64(text)) => {
+            let bytes =
+                STANDARD.decode(text).map_err(|_| problems::bad_arguments("at /body/base64: it is no base64"))?;
+            (bytes.into(), Some("application/octet-stream"))
+        }
+    })
+}
+
+fn read_duration(text: &str) -> Result<Duration, Problem> {
+    let bad = || problems::bad_arguments("at /timeout: a duration looks like `500ms`, `30s`, `5m`");
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?);
+    let number: u64 = number.parse().map_err(|_| bad())?;
+    let milliseconds = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(bad()),
+    };
+    Ok(Duration::from_millis(number.saturating_mul(milliseconds)))
+}
+
+fn read_expected(list: &[Value]) -> Result<Vec<Expected>, Problem> {
+    let read = |value: &Value| match (value.as_str(), value.as_f64()) {
+        (Some("*"), _) => Ok(Expected::Any),
+        (Some(text), _) => match text.strip_suffix("xx").and_then(|digit| digit.parse().ok()) {
+            Some(digit) => Ok(Expected::Class(digit)),
+            None => Err(problems::bad_arguments("at /expect: it looks like `[\"2xx\", 404]`")),
+        },
+        (None, Some(number)) => Ok(Expected::Exactly(number as u16)),
+        (None, None) => Err(problems::bad_arguments("at /expect: it looks like `[\"2xx\", 404]`")),
+    };
+    list.iter().map(read).collect()
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;
