@@ -21,7 +21,7 @@ install() { # <crate> <version> <features>
     touch "$prefix/$1-$2"
 }
 install wit-bindgen-cli 0.61.1 c,rust
-install wasm-tools 1.254.0 component,validate,print,strip,objdump
+install wasm-tools 1.254.0 component,validate,strip
 
 if [ ! -e "$prefix/ziglang-0.17.0" ]; then
     printf 'tools.sh: fetching zig\n' >&2

@@ -55,7 +55,9 @@ struct State {
     listeners: Vec<(u64, Option<Waker>)>,
     next_id: u64,
     renewal: Option<Renewal>,
-    yielded: bool,
+    /// Who goes on with the next step.
+    yielders: Vec<Waker>,
+    step: u64,
 }
 
 pub(crate) struct Core {
@@ -166,12 +168,28 @@ impl Core {
         self.state.borrow_mut().renewal.take()
     }
 
-    pub(crate) fn set_yielded(&self) {
-        self.state.borrow_mut().yielded = true;
+    /// The number of this step.
+    pub(crate) fn step(&self) -> u64 {
+        self.state.borrow().step
     }
 
-    pub(crate) fn take_yielded(&self) -> bool {
-        core::mem::take(&mut self.state.borrow_mut().yielded)
+    /// Wakes whoever has yielded to this step.
+    pub(crate) fn begin_step(&self) {
+        let mut state = self.state.borrow_mut();
+        state.step += 1;
+        let yielders = core::mem::take(&mut state.yielders);
+        drop(state);
+        wake(yielders);
+    }
+
+    /// Is woken when the next step begins.
+    pub(crate) fn yield_step(&self, waker: Waker) {
+        self.state.borrow_mut().yielders.push(waker);
+    }
+
+    /// Whether someone wants to go on with the next step at once.
+    pub(crate) fn has_yielded(&self) -> bool {
+        !self.state.borrow().yielders.is_empty()
     }
 
     pub(crate) fn take_commands(&self) -> Vec<Command> {

@@ -105,13 +105,12 @@ impl Ctx {
 
     /// Lets the others run: the process is stepped again without waiting for anything.
     pub async fn yield_now(&self) {
-        let mut yielded = false;
+        let step = self.core.step();
         core::future::poll_fn(|context| {
-            if core::mem::replace(&mut yielded, true) {
+            if self.core.step() > step {
                 return core::task::Poll::Ready(());
             }
-            self.core.set_yielded();
-            context.waker().wake_by_ref();
+            self.core.yield_step(context.waker().clone());
             core::task::Poll::Pending
         })
         .await;

@@ -70,6 +70,7 @@ impl Executor {
 
     /// Delivers events, runs the guest as far as it goes, and says what it waits for.
     pub fn step(&mut self, events: Vec<Event>) -> Outcome {
+        self.core.begin_step();
         for event in events {
             self.core.deliver(event);
         }
@@ -96,11 +97,14 @@ impl Executor {
             if let Some(renewal) = self.core.take_renewal() {
                 return Status::Renew(renewal);
             }
-            if self.core.take_yielded() {
-                return Status::Ready;
-            }
         }
-        if self.core.is_idle() { Status::Idle } else { Status::Blocked }
+        if self.core.has_yielded() {
+            Status::Ready
+        } else if self.core.is_idle() {
+            Status::Idle
+        } else {
+            Status::Blocked
+        }
     }
 }
 

@@ -348,6 +348,23 @@ fn yielding_asks_for_another_step_at_once() {
 }
 
 #[test]
+fn yielding_beside_others_ends_the_step_too() {
+    let mut guest = stepped!(|ctx| async move {
+        let yields = || async {
+            for _ in 0..3 {
+                ctx.yield_now().await;
+            }
+        };
+        join_all([yields(), yields()]).await;
+        Ok(1)
+    });
+    for _ in 0..3 {
+        assert_eq!(guest.step(vec![]).status, Status::Ready);
+    }
+    assert_eq!(completed(&guest.step(vec![])), Some("1"));
+}
+
+#[test]
 fn a_renewal_ends_this_instance() {
     let mut guest = stepped!(|ctx| async move { ctx.renew::<()>("run", 5).await });
     let Status::Renew(renewal) = guest.step(vec![]).status else { panic!("it did not renew") };
