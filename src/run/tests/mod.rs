@@ -4,3 +4,6 @@ mod desk;
 mod support;
 
 mod basics;
+mod effects;
+mod limits;
+mod lives;

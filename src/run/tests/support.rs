@@ -3,7 +3,7 @@
 use super::desk::Desk;
 use crate::journal::Memory;
 use crate::process::{
-    Action, Answer, Body, Context, Event, Grants, Limits, Native, NativeProgram, Payload, Pid, Problem, Process,
+    Action, Answer, Birth, Body, Context, Event, Grants, Limits, NativeProgram, Payload, Pid, Problem, Process,
     Program, Send, Spawn, Status, Tag, Target,
 };
 use crate::run::{
@@ -255,9 +255,18 @@ pub(super) fn tell(event: &Event) -> String {
     }
 }
 
-/// A body of a scripted process, for programs of a test's own.
-pub(super) fn body(birth: crate::process::Birth, act: Act) -> Box<dyn Body> {
-    let act = Mutex::new(Some(act));
-    let choose = move |_: &str| act.lock().take().unwrap();
-    Box::new(Native::new(Scripted { choose: Arc::new(choose), act: None }, birth))
+/// A program of bodies that a function makes.
+pub(super) fn maker(
+    make: impl Fn(Birth) -> Result<Box<dyn Body>, Problem> + std::marker::Send + Sync + 'static,
+) -> Arc<dyn Program> {
+    struct Maker<F>(F);
+    impl<F: Fn(Birth) -> Result<Box<dyn Body>, Problem> + std::marker::Send + Sync> Program for Maker<F> {
+        fn digest(&self) -> Arc<str> {
+            "test:maker".into()
+        }
+        fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
+            (self.0)(birth)
+        }
+    }
+    Arc::new(Maker(make))
 }
