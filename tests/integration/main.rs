@@ -2,3 +2,4 @@
 
 mod guests;
 mod support;
+mod workflows;

@@ -162,7 +162,7 @@ impl Interpreter {
     }
 
     fn begin(&mut self, context: &Context<'_>) {
-        let started = jiff::Timestamp::from_microsecond(context.now.0 as i64).unwrap_or_default();
+        let started = jiff::Timestamp::from_microsecond(context.now.0.cast_signed()).unwrap_or_default();
         self.run = json!({"id": &*context.birth.run, "name": &*self.plan.name, "started": started.to_string()});
         self.changed.extend(0..self.nodes.len());
     }

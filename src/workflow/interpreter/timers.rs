@@ -2,7 +2,7 @@
 
 use super::ItemKey;
 use crate::process::{Action, Context, Micros, Tag};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// What is due.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Timers {
     /// The sleep that is outstanding, and when it is due. It is never later than the first timer.
     armed: Option<(Tag, Micros)>,
     /// Sleeps that were taken back: their answers mean nothing.
-    abandoned: BTreeMap<Tag, ()>,
+    abandoned: BTreeSet<Tag>,
     /// Up to when timers are due because the sleep said so, whatever the clock says.
     horizon: Micros,
 }
@@ -51,7 +51,7 @@ impl Timers {
                 self.horizon = self.horizon.max(due).max(now);
                 true
             }
-            _ => self.abandoned.remove(&tag).is_some(),
+            _ => self.abandoned.remove(&tag),
         }
     }
 
@@ -88,6 +88,6 @@ impl Timers {
 
     fn abandon(&mut self, context: &mut Context<'_>, tag: Tag) {
         context.command(Action::Cancel(tag));
-        self.abandoned.insert(tag, ());
+        self.abandoned.insert(tag);
     }
 }

@@ -48,6 +48,11 @@ impl<'a> Fields<'a> {
         self.entry(key).map(|entry| &entry.value).filter(|value| !value.is_null())
     }
 
+    /// All keys, in the order of the file.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'a str> {
+        self.entries.iter().map(|entry| entry.key.as_str())
+    }
+
     /// The entries of those keys that are there, in the order of the file.
     pub(crate) fn among(&self, keys: &[&str]) -> Vec<&'a Entry> {
         self.entries.iter().filter(|entry| keys.contains(&entry.key.as_str())).collect()
@@ -56,7 +61,7 @@ impl<'a> Fields<'a> {
 
 fn check_key(entry: &Entry, keys: &Keys, problems: &mut Diagnostics) {
     let key = entry.key.as_str();
-    if keys.known.contains(&key) || key == "<<" {
+    if keys.known.contains(&key) {
         return;
     }
     if keys.later.contains(&key) {

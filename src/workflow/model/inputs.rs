@@ -250,7 +250,8 @@ fn read_format(node: &Node, problems: &mut Diagnostics) -> Option<Format> {
 
 fn read_enum(node: &Node, problems: &mut Diagnostics) -> Option<Vec<Value>> {
     let Some(items) = node.as_sequence().filter(|items| !items.is_empty()) else {
-        let message = format!("`enum` is a list of values, not {}", node.kind());
+        let kind = if node.as_sequence().is_some() { "an empty one" } else { node.kind() };
+        let message = format!("`enum` is a list of values, not {kind}");
         problems.push(Diagnostic::new("type", message, node.span));
         return None;
     };

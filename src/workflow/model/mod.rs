@@ -55,6 +55,10 @@ pub struct Workflow {
     pub defaults: Defaults,
     /// In the order of the file.
     pub steps: Vec<Step>,
+    /// The ids of steps that could not be read: what refers to them is no further problem.
+    pub unread: Vec<String>,
+    /// The names of components that could not be read.
+    pub unread_components: Vec<String>,
     /// What the run gives: names with values that have expressions in them.
     pub outputs: Option<Node>,
 }

@@ -3,7 +3,7 @@
 use super::fields::{Fields, Keys, shorten, text};
 use super::step::{read_retry, read_step};
 use super::values::duration;
-use super::{ComponentDecl, Defaults, LimitsPatch, STEPS_MAX, Spanned, Step, Workflow};
+use super::{ComponentDecl, Defaults, LimitsPatch, STEPS_MAX, Spanned, Workflow};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Entry, Node, Span};
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub fn read(root: &Node, problems: &mut Diagnostics) -> Workflow {
         workflow.inputs = super::inputs::read_inputs(node, problems);
     }
     if let Some(node) = fields.get("components") {
-        workflow.components = read_components(node, problems);
+        read_components(node, &mut workflow, problems);
     }
     if let Some(node) = fields.get("defaults") {
         workflow.defaults = read_defaults(node, problems);
@@ -45,7 +45,7 @@ pub fn read(root: &Node, problems: &mut Diagnostics) -> Workflow {
         read_durability(node, problems);
     }
     match fields.get("steps") {
-        Some(node) => workflow.steps = read_steps(node, problems),
+        Some(node) => read_steps(node, &mut workflow, problems),
         None => problems.push(empty(fields.entry("steps").map_or(Span::new(0..0), |entry| entry.key_span))),
     }
     workflow.outputs = fields.get("outputs").filter(|node| check_outputs(node, problems)).cloned();
@@ -72,13 +72,18 @@ pub(super) fn check_name(name: &str, span: Span, what: &str, problems: &mut Diag
     false
 }
 
-fn read_components(node: &Node, problems: &mut Diagnostics) -> Vec<ComponentDecl> {
+fn read_components(node: &Node, workflow: &mut Workflow, problems: &mut Diagnostics) {
     let Some(entries) = node.as_mapping() else {
         let message = format!("`components` is a mapping of names, not {}", node.kind());
         problems.push(Diagnostic::new("type", message, node.span).hint("components: { resize: ./resize.wasm }"));
-        return Vec::new();
+        return;
     };
-    entries.iter().filter_map(|entry| read_component(entry, problems)).collect()
+    for entry in entries {
+        match read_component(entry, problems) {
+            Some(component) => workflow.components.push(component),
+            None => workflow.unread_components.push(entry.key.clone()),
+        }
+    }
 }
 
 fn read_component(entry: &Entry, problems: &mut Diagnostics) -> Option<ComponentDecl> {
@@ -97,7 +102,9 @@ fn read_component(entry: &Entry, problems: &mut Diagnostics) -> Option<Component
         (source, limits)
     };
     let path = text(source, "source", problems)?;
-    check_source(path, source.span, problems);
+    if !check_source(path, source.span, problems) {
+        return None;
+    }
     Some(ComponentDecl {
         name: Spanned { value: entry.key.clone(), span: entry.key_span },
         source: Spanned { value: path.to_owned(), span: source.span },
@@ -146,11 +153,11 @@ fn read_durability(node: &Node, problems: &mut Diagnostics) {
     }
 }
 
-fn read_steps(node: &Node, problems: &mut Diagnostics) -> Vec<Step> {
+fn read_steps(node: &Node, workflow: &mut Workflow, problems: &mut Diagnostics) {
     let Some(items) = node.as_sequence() else {
         let message = format!("`steps` is a list, not {}", node.kind());
         problems.push(Diagnostic::new("type", message, node.span).hint("each step starts with a dash: - id: …"));
-        return Vec::new();
+        return;
     };
     if items.is_empty() {
         problems.push(empty(node.span));
@@ -160,16 +167,19 @@ fn read_steps(node: &Node, problems: &mut Diagnostics) -> Vec<Step> {
         problems
             .push(Diagnostic::new("too-large", message, beyond.span).hint("`for-each` runs one step for many items"));
     }
-    let read = |(index, item)| read_step(index, item, problems);
-    let steps: Vec<Step> = items.iter().take(STEPS_MAX).enumerate().filter_map(read).collect();
+    for (index, item) in items.iter().take(STEPS_MAX).enumerate() {
+        match read_step(index, item, problems) {
+            Some(step) => workflow.steps.push(step),
+            None => workflow.unread.extend(item.get("id").and_then(Node::as_text).map(str::to_owned)),
+        }
+    }
     let mut first: BTreeMap<&str, Span> = BTreeMap::new();
-    for step in &steps {
+    for step in &workflow.steps {
         if let Some(before) = first.insert(&step.id.value, step.id.span) {
             let message = format!("two steps have the id `{}`", step.id.value);
             problems.push(Diagnostic::new("duplicate-id", message, step.id.span).related(before, "first used here"));
         }
     }
-    steps
 }
 
 fn check_outputs(node: &Node, problems: &mut Diagnostics) -> bool {

@@ -180,6 +180,8 @@ mod present {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::Value;
 
+    // The signature that serde's attribute `with` wants.
+    #[allow(clippy::ref_option)]
     pub(super) fn serialize<S: Serializer>(value: &Option<Value>, serializer: S) -> Result<S::Ok, S::Error> {
         value.serialize(serializer)
     }

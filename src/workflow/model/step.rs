@@ -101,7 +101,8 @@ fn read_id(fields: &Fields<'_>, problems: &mut Diagnostics) -> Option<Spanned<St
 fn read_action(fields: &Fields<'_>, id: Option<&Spanned<String>>, problems: &mut Diagnostics) -> Option<Action> {
     let found = fields.among(ACTIONS);
     let Some(entry) = found.first() else {
-        if fields.among(ACTIONS_LATER).is_empty() {
+        let slip = fields.keys().any(|key| closest(key, ACTIONS.iter().copied()).is_some());
+        if fields.among(ACTIONS_LATER).is_empty() && !slip {
             let problem = Diagnostic::new("no-action", "the step does nothing", id.map_or(fields.span, |id| id.span));
             problems.push(problem.hint(format!("give it one of {}", one_of(ACTIONS.iter().copied()))));
         }

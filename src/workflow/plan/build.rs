@@ -9,7 +9,7 @@ use super::{Action, Component, Node, PLAN_VERSION, Plan};
 use crate::process::{Grants, Limits};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of};
 use crate::workflow::expression::Jq;
-use crate::workflow::model::{self, PARALLEL_DEFAULT, Spanned, Step, Workflow, shorten};
+use crate::workflow::model::{self, PARALLEL_DEFAULT, Spanned, Step, When, Workflow, shorten};
 use crate::workflow::syntax::{Source, Span};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub(super) fn build(
     let ids: Vec<&str> = workflow.steps.iter().map(|step| step.id.value.as_str()).collect();
     let components = find_components(workflow, environment, problems);
     check_handlers(workflow, environment, problems);
-    let names = Names { inputs: &workflow.inputs, steps: &ids };
+    let names = Names { inputs: &workflow.inputs, steps: &ids, unread: &workflow.unread };
     let mut templates = Templates { source, jq, names, problems, found: Vec::new() };
     let mut edges = Edges::new(ids.len());
     let read = |(index, step): (usize, &Step)| read_step(index, step, &mut templates, &mut edges);
@@ -88,6 +88,9 @@ fn find_components(workflow: &Workflow, environment: &dyn Environment, problems:
         let model::Action::Uses { component, entry } = &step.action else { continue };
         let name = component.value.as_str();
         if !known.contains_key(name) {
+            if workflow.unread_components.contains(&component.value) {
+                continue;
+            }
             if !is_path(name) {
                 problems.push(unknown_component(name, component.span, workflow));
                 continue;
@@ -164,6 +167,11 @@ fn read_step(index: usize, step: &Step, templates: &mut Templates<'_>, edges: &m
         model::Action::Set(node) => templates.value(node, each).map(Action::Set),
     };
     add_edges(index, step, templates, edges);
+    if step.when != When::Succeeded && edges.of(index).is_empty() {
+        let message = format!("`{}` waits for no step: its `when` has nothing to look at", step.id.value);
+        let problem = Diagnostic::new("when", message, step.id.span);
+        templates.problems.push(problem.hint("name the steps that it reacts to: needs: [ … ]"));
+    }
     let transpose = |part: Option<Option<Template>>| part.map_or(Some(None), |part| part.map(Some));
     Some(Parts { action: action?, condition: transpose(condition)?, for_each: transpose(for_each)? })
 }
@@ -178,6 +186,7 @@ fn add_edges(index: usize, step: &Step, templates: &mut Templates<'_>, edges: &m
         match templates.names.steps.iter().position(|known| *known == need.value) {
             Some(to) if to == index => templates.problems.push(own(need.span)),
             Some(to) => edges.add(index, to, need.span),
+            None if templates.names.unread.contains(&need.value) => {}
             None => {
                 let wrong = templates.names.unknown_step(&need.value);
                 templates.problems.push(Diagnostic::new(wrong.code, wrong.message, need.span).hint(wrong.hint));

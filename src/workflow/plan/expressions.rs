@@ -115,7 +115,9 @@ impl Templates<'_> {
         }
         match expression.references() {
             References::Paths(paths) => {
-                paths.iter().fold(true, |good, path| self.reference(path, offset, written, place) && good)
+                // Not `all`: every bad reference is to be told.
+                let bad = paths.iter().filter(|path| !self.reference(path, offset, written, place)).count();
+                bad == 0
             }
             References::Everything(range) | References::NotInferable { span: range, .. } => {
                 let span = self.place(written, offset + range.start..offset + range.end);

@@ -89,7 +89,7 @@ fn text(plan: &Plan) -> String {
             let _ = write!(out, "  {:width$}  {}", node.id, describe(node));
             if !node.needs.is_empty() {
                 let needs: Vec<&str> = node.needs.iter().map(|need| &*plan.nodes[*need].id).collect();
-                let when = label(node.when).map_or(String::new(), |when| format!(" {when}"));
+                let when = label(node.when).map_or(String::new(), |when| format!(" (when {when})"));
                 let _ = write!(out, "  after {}{when}", needs.join(", "));
             }
             out.push('\n');

@@ -54,6 +54,8 @@ impl Wrong {
 pub(super) struct Names<'a> {
     pub(super) inputs: &'a Inputs,
     pub(super) steps: &'a [&'a str],
+    /// Ids of steps that have problems of their own.
+    pub(super) unread: &'a [String],
 }
 
 const ROOTS: [&str; 6] = ["inputs", "steps", "item", "index", "run", "error"];
@@ -117,7 +119,7 @@ impl Names<'_> {
     fn resolve_step(&self, rest: &[String]) -> Result<Target, Wrong> {
         let Some((id, rest)) = rest.split_first() else { return Ok(Target::Steps) };
         let Some(index) = self.steps.iter().position(|known| known == id) else {
-            return Err(self.unknown_step(id));
+            return if self.unread.contains(id) { Ok(Target::Given) } else { Err(self.unknown_step(id)) };
         };
         match rest.first() {
             Some(field) if !STEP_FIELDS.contains(&field.as_str()) => {

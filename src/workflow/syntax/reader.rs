@@ -27,7 +27,8 @@ pub fn parse(source: &Source, problems: &mut Diagnostics) -> Option<Node> {
         text_bytes: 0,
     };
     match reader.run() {
-        Ok(()) => reader.root,
+        // A file without a document says nothing, which is for the model to judge.
+        Ok(()) => Some(reader.root.unwrap_or_else(nothing)),
         Err(problem) => {
             problems.push(*problem);
             None
@@ -61,7 +62,7 @@ struct Frame {
 
 enum FrameKind {
     Sequence(Vec<Node>),
-    Mapping { entries: Vec<Entry>, first: BTreeMap<String, Span>, key: Option<(String, Span)> },
+    Mapping { entries: Vec<Entry>, first: BTreeMap<String, Span>, key: Option<(Option<String>, Span)> },
 }
 
 /// A problem after which nothing more can be read.
@@ -84,7 +85,7 @@ impl Reader<'_> {
         let mut parser = Parser::new_from_str(text);
         let mut documents = 0;
         while let Some(next) = parser.next_event() {
-            let (event, marks) = next.map_err(|error| self.scan_problem(&error))?;
+            let (event, marks) = next.map_err(|error| Box::new(self.scan_problem(&error)))?;
             let (start, end) = (self.offsets.byte(marks.start.index()), self.offsets.byte(marks.end.index()));
             let span = Span::new(start..end.max(start));
             match event {
@@ -225,7 +226,9 @@ impl Reader<'_> {
             Some(Frame { kind: FrameKind::Sequence(items), .. }) => items.push(node),
             Some(Frame { kind: FrameKind::Mapping { entries, first, key }, .. }) => match key.take() {
                 None => *key = Some(read_key(node, self.problems)),
-                Some((name, span)) => match first.get(&name) {
+                // What belongs to a key that is none is left out.
+                Some((None, _)) => {}
+                Some((Some(name), span)) => match first.get(&name) {
                     Some(before) => {
                         let message = format!("the key `{name}` is given twice");
                         let problem = Diagnostic::new("duplicate-key", message, span)
@@ -242,7 +245,7 @@ impl Reader<'_> {
         }
     }
 
-    fn scan_problem(&self, error: &ScanError) -> Fatal {
+    fn scan_problem(&self, error: &ScanError) -> Diagnostic {
         let at = self.offsets.byte(error.marker().index());
         let text = self.source.text();
         let end = text[at..].chars().next().map_or(at, |c| at + c.len_utf8());
@@ -261,25 +264,29 @@ impl Reader<'_> {
         } else if error.info().contains("mapping values are not allowed") {
             "check the indentation, and quote a value that has `: ` in it"
         } else {
-            return problem.into();
+            return problem;
         };
-        problem.hint(hint).into()
+        problem.hint(hint)
     }
 }
 
-fn read_key(node: Node, problems: &mut Diagnostics) -> (String, Span) {
+fn nothing() -> Node {
+    Node { span: Span::default(), content: Content::Scalar(Scalar { text: String::new(), style: Style::Plain }) }
+}
+
+fn read_key(node: Node, problems: &mut Diagnostics) -> (Option<String>, Span) {
     match node.content {
         Content::Scalar(scalar) if scalar.text == "<<" && scalar.style == Style::Plain => {
             problems.push(
                 Diagnostic::new("merge-key", "merge keys (`<<`) are not supported", node.span)
                     .hint("write the keys out, or put common settings under `defaults`"),
             );
-            (scalar.text, node.span)
+            (None, node.span)
         }
-        Content::Scalar(scalar) => (scalar.text, node.span),
+        Content::Scalar(scalar) => (Some(scalar.text), node.span),
         _ => {
             problems.push(Diagnostic::new("key", "a key is a string", node.span));
-            (String::new(), node.span)
+            (None, node.span)
         }
     }
 }

@@ -1,0 +1,114 @@
+//! Workflow files: what is said of bad ones, and that the examples are good.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use wfhost::workflow::diagnostics::Diagnostics;
+use wfhost::workflow::expression::{EngineConfig, Jq};
+use wfhost::workflow::plan::{Environment, Found, GraphStyle, Plan, Unchecked, load};
+use wfhost::workflow::syntax::Source;
+
+fn jq() -> &'static Jq {
+    static JQ: OnceLock<Jq> = OnceLock::new();
+    JQ.get_or_init(|| Jq::new(EngineConfig::default()).unwrap())
+}
+
+fn folder(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn files(path: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder(path)).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "yaml"));
+    files.sort();
+    files
+}
+
+fn plan_of(file: &Path, environment: &dyn Environment) -> Result<Plan, Diagnostics> {
+    let name = file.file_name().unwrap().to_str().unwrap();
+    load(&Source::new(name, &std::fs::read_to_string(file).unwrap()), jq(), environment)
+}
+
+/// Each file of the folder has a snapshot of its problems beside it.
+#[test]
+fn every_problem_of_a_bad_file_is_told_in_one_go() {
+    let files = files("tests/workflows/bad");
+    assert!(files.len() >= 30);
+    for file in files {
+        let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+        let Err(problems) = plan_of(&file, &Unchecked) else { panic!("{name} has no problem") };
+        let mut settings = insta::Settings::clone_current();
+        settings.set_snapshot_path(folder("tests/workflows/bad"));
+        settings.set_prepend_module_to_snapshot(false);
+        settings.set_omit_expression(true);
+        settings.bind(|| insta::assert_snapshot!(name, problems.render(false)));
+    }
+}
+
+#[test]
+fn problems_are_told_to_programs_too() {
+    let text = "steps:\n  - { id: ä, uses: ./a.wasm }\n  - { id: b, use: ./a.wasm }\n";
+    let problems = load(&Source::new("x.yaml", text), jq(), &Unchecked).unwrap_err();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&problems.to_json()).unwrap());
+}
+
+/// What a host finds out is told at the place in the file.
+#[test]
+fn the_environment_is_asked_for_components_and_handlers() {
+    struct Known;
+    impl Environment for Known {
+        fn component(&self, source: &str) -> Result<Found, (String, Option<String>)> {
+            match source {
+                "./good.wasm" => Ok(Found {
+                    digest: Some("blake3:00".to_owned()),
+                    entries: Some(vec!["run".to_owned(), "resize".to_owned()]),
+                }),
+                other => Err((format!("cannot read {other}"), Some("build it first".to_owned()))),
+            }
+        }
+
+        fn handlers(&self) -> Option<Vec<String>> {
+            Some(vec!["http".to_owned(), "kv".to_owned()])
+        }
+    }
+    let text = "
+components: { good: ./good.wasm }
+steps:
+  - { id: a, uses: good, entry: resise }
+  - { id: b, uses: ./missing.wasm }
+  - { id: c, call: htp }
+";
+    let problems = load(&Source::new("x.yaml", text), jq(), &Known).unwrap_err();
+    insta::assert_snapshot!(problems.render(false));
+    let good = text.replace("resise", "resize").replace("missing", "good").replace("htp", "http");
+    let plan = load(&Source::new("x.yaml", &good), jq(), &Known).unwrap();
+    assert!(plan.components.iter().all(|component| component.digest.as_deref() == Some("blake3:00")));
+    assert_eq!(plan.components.len(), 2);
+}
+
+#[test]
+fn a_plan_survives_its_json_and_its_digest_names_it() {
+    let text = "steps: [{ id: a, set: 1 }, { id: b, needs: a, wait: 5s }]";
+    let plan = load(&Source::new("x.yaml", text), jq(), &Unchecked).unwrap();
+    let again = Plan::from_json(&plan.to_json()).unwrap();
+    assert_eq!(plan, again);
+    assert_eq!(plan.digest(), again.digest());
+    let other = load(&Source::new("x.yaml", &text.replace("5s", "6s")), jq(), &Unchecked).unwrap();
+    assert_ne!(plan.digest(), other.digest());
+    let later = plan.to_json().replacen("\"version\":1", "\"version\":2", 1);
+    assert!(Plan::from_json(&later).unwrap_err().contains("version 2"));
+}
+
+#[test]
+fn graphs() {
+    let text = "
+steps:
+  - { id: a, uses: ./a.wasm, entry: \"go\\\"<\" }
+  - { id: b, call: http, for-each: [1, 2], needs: a }
+  - { id: c, wait: 5s, needs: [a] }
+  - { id: d, set: 1, needs: [b, c], when: failed }
+";
+    let plan = load(&Source::new("x.yaml", text), jq(), &Unchecked).unwrap();
+    let all = [GraphStyle::Text, GraphStyle::Mermaid, GraphStyle::Dot].map(|style| plan.graph(style));
+    insta::assert_snapshot!(all.join("\n"));
+}
