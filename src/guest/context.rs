@@ -2,7 +2,7 @@
 
 use super::binding::Breach;
 use super::metering::Limiter;
-use super::wasi::Wasi;
+use super::wasi::{Wasi, WasiView};
 use crate::process::{Birth, Json, Level, Limits, LogLine, Micros, Output, Problem, Random, Tag, problem::kind};
 use std::sync::Arc;
 
@@ -17,8 +17,7 @@ pub(crate) struct Context {
     /// Calls of host functions. Any before instantiation has ended makes the guest unfit for snapshots.
     host_calls: u64,
     pub(crate) limiter: Limiter,
-    #[allow(dead_code)]
-    pub(crate) wasi: Wasi,
+    wasi: Wasi,
 }
 
 /// What of the context a guest can see, and therefore goes with its snapshot.
@@ -101,6 +100,9 @@ impl Context {
     /// Where `fields` is not a JSON object: a breach of the contract.
     pub(crate) fn log(&mut self, level: Level, text: String, fields: Option<String>) -> wasmtime::Result<()> {
         let fields = fields.map(parse_fields).transpose().map_err(Breach)?;
+        for line in self.wasi.take_lines() {
+            self.log_line(line);
+        }
         self.log_line(LogLine { level, text, fields });
         Ok(())
     }
@@ -121,6 +123,11 @@ impl Context {
 
     /// Hands over what the step wrote.
     pub(crate) fn take_log(&mut self, output: &mut Output) {
+        let (lines, dropped) = self.wasi.end_step();
+        for line in lines {
+            self.log_line(line);
+        }
+        self.log.dropped += dropped;
         output.log.append(&mut self.log.lines);
         output.log_dropped += std::mem::take(&mut self.log.dropped);
         self.log.bytes = 0;
@@ -139,6 +146,24 @@ impl Context {
             random.resume(position);
             random
         });
+    }
+}
+
+impl WasiView for Context {
+    fn wasi(&mut self) -> &mut Wasi {
+        &mut self.wasi
+    }
+
+    fn now(&self) -> Micros {
+        self.now
+    }
+
+    fn fill_random(&mut self, bytes: &mut [u8]) {
+        self.random(bytes);
+    }
+
+    fn count_host_call(&mut self) {
+        self.host_calls += 1;
     }
 }
 

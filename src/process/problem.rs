@@ -110,6 +110,8 @@ pub mod kind {
     pub const NO_CAPACITY: &str = "no-capacity";
     /// A WASI call would wait: a step never waits.
     pub const BLOCKING_CALL: &str = "blocking-call";
+    /// The guest called exit instead of ending by its step's status.
+    pub const EXIT: &str = "exit";
     /// The entry point that was asked for does not exist.
     pub const UNKNOWN_ENTRY: &str = "unknown-entry";
     /// The component that was asked for is not among the workflow's.

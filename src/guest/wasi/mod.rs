@@ -1,14 +1,71 @@
-//! Stock WASI imports, made deterministic.
+//! Stock WASI imports, made deterministic, so that guests of languages whose libraries expect an operating system run unchanged.
+//!
+//! What a guest sees through them depends on its birth and its events only, and no call ever waits:
+//! - both clocks stand still in a step: they show the time of its batch of events;
+//! - random numbers, the insecure ones too, come out of the process's own seeded stream;
+//! - arguments and environment are empty, standard input has ended, there is no terminal;
+//! - what is written to standard output and standard error becomes log lines;
+//! - `exit` is a death: a guest ends by the status of its step;
+//! - there are no folders to open, and sockets and name lookups are denied;
+//! - a timer that is not due yet cannot come due in the same step, so to wait for it is a [`BlockingCall`].
+//!
+//! Wasmtime's own implementation serves only where it cannot reach the outside or a tokio reactor: for resources that no guest can get
+//! hold of (descriptors, sockets), and to move bytes between the streams that are made here.
+//!
+//! Resources live in a table of the host's, so a component that imports any of those interfaces fits no snapshot.
 
-use super::context::Context;
-use wasmtime::component::Linker;
+mod cli;
+mod clocks;
+mod lines;
+mod poll;
+mod random;
+mod sockets;
+#[cfg(test)]
+mod tests;
 
-/// The interfaces that are offered.
-pub(crate) const INTERFACES: &[&str] = &[];
+use crate::process::{LogLine, Micros};
+use lines::Captured;
+use std::marker::PhantomData;
+use wasmtime::component::{HasData, Linker, ResourceTable};
+use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemCtx, WasiFilesystemCtxView};
+use wasmtime_wasi::p2::bindings as wasi;
+use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtx, WasiSocketsCtxView};
+use wasmtime_wasi_io::bindings::wasi::io;
 
-/// What WASI keeps for one guest.
-#[derive(Default)]
-pub(crate) struct Wasi {}
+/// The interfaces that are offered, each in all versions from 0.2.0 to the one named.
+pub(crate) const INTERFACES: &[&str] = &[
+    "wasi:cli/environment@0.2.12",
+    "wasi:cli/exit@0.2.12",
+    "wasi:cli/stderr@0.2.12",
+    "wasi:cli/stdin@0.2.12",
+    "wasi:cli/stdout@0.2.12",
+    "wasi:cli/terminal-input@0.2.12",
+    "wasi:cli/terminal-output@0.2.12",
+    "wasi:cli/terminal-stderr@0.2.12",
+    "wasi:cli/terminal-stdin@0.2.12",
+    "wasi:cli/terminal-stdout@0.2.12",
+    "wasi:clocks/monotonic-clock@0.2.12",
+    "wasi:clocks/wall-clock@0.2.12",
+    "wasi:filesystem/preopens@0.2.12",
+    "wasi:filesystem/types@0.2.12",
+    "wasi:io/error@0.2.12",
+    "wasi:io/poll@0.2.12",
+    "wasi:io/streams@0.2.12",
+    "wasi:random/insecure-seed@0.2.12",
+    "wasi:random/insecure@0.2.12",
+    "wasi:random/random@0.2.12",
+    "wasi:sockets/instance-network@0.2.12",
+    "wasi:sockets/ip-name-lookup@0.2.12",
+    "wasi:sockets/network@0.2.12",
+    "wasi:sockets/tcp-create-socket@0.2.12",
+    "wasi:sockets/tcp@0.2.12",
+    "wasi:sockets/udp-create-socket@0.2.12",
+    "wasi:sockets/udp@0.2.12",
+];
+
+/// Streams, timers and errors that a guest may hold at one time. Arbitrary: far beyond what a language's library asks for, and
+/// about a megabyte of the host's.
+const RESOURCES_MAX: usize = 4_096;
 
 /// A call that would wait. A step never does.
 #[derive(Debug, thiserror::Error)]
@@ -18,8 +75,135 @@ pub(crate) struct BlockingCall {
     pub(crate) instead: &'static str,
 }
 
-/// Offers WASI to guests.
-#[allow(clippy::unnecessary_wraps)]
-pub(crate) fn link(_linker: &mut Linker<Context>) -> wasmtime::Result<()> {
+/// What WASI asks of a store's data.
+pub(crate) trait WasiView: Send + 'static {
+    /// What WASI keeps for the guest.
+    fn wasi(&mut self) -> &mut Wasi;
+
+    /// The time of the batch of events that the guest is stepped with.
+    fn now(&self) -> Micros;
+
+    /// Fills `bytes` from the guest's random stream.
+    fn fill_random(&mut self, bytes: &mut [u8]);
+
+    /// Is told of every call.
+    fn count_host_call(&mut self);
+}
+
+/// What WASI keeps for one guest. A guest that never calls it costs a pointer.
+#[derive(Default)]
+pub(crate) struct Wasi(Option<Box<State>>);
+
+struct State {
+    table: ResourceTable,
+    captured: Captured,
+    filesystem: WasiFilesystemCtx,
+    sockets: WasiSocketsCtx,
+}
+
+impl Wasi {
+    fn state(&mut self) -> &mut State {
+        self.0.get_or_insert_with(|| {
+            let mut table = ResourceTable::new();
+            table.set_max_capacity(RESOURCES_MAX);
+            let captured = Captured::default();
+            Box::new(State {
+                table,
+                captured,
+                filesystem: WasiFilesystemCtx::default(),
+                sockets: WasiSocketsCtx::default(),
+            })
+        })
+    }
+
+    /// Takes the lines that the guest has completed, to be logged before what it logs otherwise.
+    pub(crate) fn take_lines(&mut self) -> Vec<LogLine> {
+        self.0.as_ref().map(|state| state.captured.take_lines()).unwrap_or_default()
+    }
+
+    /// At the end of a step: takes the last lines, the unfinished ones too, and how many were dropped in this step because there
+    /// were too many.
+    pub(crate) fn end_step(&mut self) -> (Vec<LogLine>, u64) {
+        self.0.as_ref().map(|state| state.captured.end_step()).unwrap_or_default()
+    }
+}
+
+/// A store's data, as the interfaces see it.
+struct WasiHost<'a, T>(&'a mut T);
+
+impl<T: WasiView> WasiHost<'_, T> {
+    fn state(&mut self) -> &mut State {
+        self.0.wasi().state()
+    }
+}
+
+struct HasWasi<T>(PhantomData<T>);
+
+impl<T: WasiView> HasData for HasWasi<T> {
+    type Data<'a> = WasiHost<'a, T>;
+}
+
+struct HasTable;
+
+impl HasData for HasTable {
+    type Data<'a> = &'a mut ResourceTable;
+}
+
+fn host<T: WasiView>(data: &mut T) -> WasiHost<'_, T> {
+    data.count_host_call();
+    WasiHost(data)
+}
+
+fn table<T: WasiView>(data: &mut T) -> &mut ResourceTable {
+    data.count_host_call();
+    &mut data.wasi().state().table
+}
+
+fn filesystem<T: WasiView>(data: &mut T) -> WasiFilesystemCtxView<'_> {
+    data.count_host_call();
+    let state = data.wasi().state();
+    WasiFilesystemCtxView { ctx: &mut state.filesystem, table: &mut state.table }
+}
+
+fn denied_sockets<T: WasiView>(data: &mut T) -> WasiSocketsCtxView<'_> {
+    data.count_host_call();
+    let state = data.wasi().state();
+    WasiSocketsCtxView { ctx: &mut state.sockets, table: &mut state.table }
+}
+
+/// Offers the [`INTERFACES`] to guests.
+///
+/// # Errors
+/// Where one of them is in the linker already.
+pub(crate) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    type Has<T> = HasWasi<T>;
+    io::error::add_to_linker::<T, HasTable>(linker, table)?;
+    io::streams::add_to_linker::<T, HasTable>(linker, table)?;
+    io::poll::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::clocks::wall_clock::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::clocks::monotonic_clock::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::random::random::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::random::insecure::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::random::insecure_seed::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::cli::environment::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::cli::exit::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::cli::stdin::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::cli::stdout::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::cli::stderr::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::cli::terminal_input::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::cli::terminal_output::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::cli::terminal_stdin::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::cli::terminal_stdout::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::cli::terminal_stderr::add_to_linker::<T, Has<T>>(linker, host)?;
+    wasi::filesystem::preopens::add_to_linker::<T, WasiFilesystem>(linker, filesystem)?;
+    wasi::filesystem::types::add_to_linker::<T, WasiFilesystem>(linker, filesystem)?;
+    let network = wasi::sockets::network::LinkOptions::default();
+    wasi::sockets::network::add_to_linker::<T, WasiSockets>(linker, &network, denied_sockets)?;
+    wasi::sockets::instance_network::add_to_linker::<T, WasiSockets>(linker, denied_sockets)?;
+    wasi::sockets::tcp::add_to_linker::<T, WasiSockets>(linker, denied_sockets)?;
+    wasi::sockets::tcp_create_socket::add_to_linker::<T, WasiSockets>(linker, denied_sockets)?;
+    wasi::sockets::udp::add_to_linker::<T, WasiSockets>(linker, denied_sockets)?;
+    wasi::sockets::udp_create_socket::add_to_linker::<T, WasiSockets>(linker, denied_sockets)?;
+    wasi::sockets::ip_name_lookup::add_to_linker::<T, Has<T>>(linker, host)?;
     Ok(())
 }

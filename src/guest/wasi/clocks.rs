@@ -1,0 +1,70 @@
+//! Both clocks show the time of the batch; a timer is due or not for the whole step.
+
+use super::{WasiHost, WasiView};
+use std::future;
+use wasmtime::component::Resource;
+use wasmtime_wasi::p2::bindings::clocks::monotonic_clock::{self, Duration, Instant};
+use wasmtime_wasi::p2::bindings::clocks::wall_clock::{self, Datetime};
+use wasmtime_wasi_io::async_trait;
+use wasmtime_wasi_io::poll::{DynPollable, Pollable, subscribe};
+
+const MICROS_PER_SECOND: u64 = 1_000_000;
+const NANOS_PER_MICRO: u64 = 1_000;
+
+impl<T: WasiView> wall_clock::Host for WasiHost<'_, T> {
+    fn now(&mut self) -> wasmtime::Result<Datetime> {
+        let micros = self.0.now().0;
+        let nanoseconds = (micros % MICROS_PER_SECOND * NANOS_PER_MICRO) as u32;
+        Ok(Datetime { seconds: micros / MICROS_PER_SECOND, nanoseconds })
+    }
+
+    fn resolution(&mut self) -> wasmtime::Result<Datetime> {
+        Ok(Datetime { seconds: 0, nanoseconds: NANOS_PER_MICRO as u32 })
+    }
+}
+
+impl<T: WasiView> WasiHost<'_, T> {
+    fn instant(&self) -> Instant {
+        self.0.now().0.saturating_mul(NANOS_PER_MICRO)
+    }
+
+    fn timer(&mut self, is_due: bool) -> wasmtime::Result<Resource<DynPollable>> {
+        let table = &mut self.state().table;
+        let timer = table.push(Timer { is_due })?;
+        subscribe(table, timer)
+    }
+}
+
+impl<T: WasiView> monotonic_clock::Host for WasiHost<'_, T> {
+    fn now(&mut self) -> wasmtime::Result<Instant> {
+        Ok(self.instant())
+    }
+
+    fn resolution(&mut self) -> wasmtime::Result<Duration> {
+        Ok(NANOS_PER_MICRO)
+    }
+
+    fn subscribe_instant(&mut self, when: Instant) -> wasmtime::Result<Resource<DynPollable>> {
+        let is_due = when <= self.instant();
+        self.timer(is_due)
+    }
+
+    fn subscribe_duration(&mut self, duration: Duration) -> wasmtime::Result<Resource<DynPollable>> {
+        self.timer(duration == 0)
+    }
+}
+
+/// A timer, as of the step that it was made in. One that is kept until a later step stays as it was: whoever wants to be stepped when it
+/// is due yields `sleep`.
+struct Timer {
+    is_due: bool,
+}
+
+#[async_trait]
+impl Pollable for Timer {
+    async fn ready(&mut self) {
+        if !self.is_due {
+            future::pending().await
+        }
+    }
+}
