@@ -10,5 +10,6 @@ pub mod journal;
 pub mod process;
 pub mod run;
 pub mod scheduler;
+pub mod sim;
 #[cfg(feature = "wasm")]
 pub mod workflow;

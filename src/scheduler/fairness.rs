@@ -26,7 +26,7 @@ pub(crate) enum Look {
 }
 
 /// The counters of the rules.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Fairness {
     until_top: u32,
     until_global: u32,
@@ -34,6 +34,10 @@ pub(crate) struct Fairness {
 }
 
 impl Fairness {
+    pub(crate) fn new() -> Self {
+        Self { until_top: TOP_EVERY, until_global: GLOBAL_EVERY, streak: 0 }
+    }
+
     /// Where to look first in this turn.
     #[inline]
     pub(crate) fn look(&mut self) -> Look {
@@ -79,26 +83,22 @@ mod tests {
         })
     }
 
-    fn settled() -> Fairness {
-        Fairness { until_top: TOP_EVERY, until_global: GLOBAL_EVERY, streak: 0 }
-    }
-
     #[test]
     fn after_three_woken_ones_comes_the_top() {
-        assert_eq!(first(&mut settled(), Look::Top, true), Some(4));
+        assert_eq!(first(&mut Fairness::new(), Look::Top, true), Some(4));
     }
 
     #[test]
     fn every_31st_turn_takes_the_top_and_every_61st_the_global_queue() {
-        assert_eq!(first(&mut settled(), Look::Top, false), Some(32));
-        let mut fairness = settled();
+        assert_eq!(first(&mut Fairness::new(), Look::Top, false), Some(32));
+        let mut fairness = Fairness::new();
         assert_eq!(first(&mut fairness, Look::Global, false), Some(62));
         assert_eq!(first(&mut fairness, Look::Global, false), Some(61));
     }
 
     #[test]
     fn a_spent_slice_turns_to_the_global_queue() {
-        let mut fairness = settled();
+        let mut fairness = Fairness::new();
         fairness.spent_slice();
         assert_eq!(fairness.look(), Look::Global);
     }

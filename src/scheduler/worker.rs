@@ -45,6 +45,8 @@ const RETRIES: u32 = 8;
 pub enum Turned {
     /// A slice of this process was run.
     Stepped(Slot),
+    /// No process was ready, but timers or the admission queue were looked after.
+    Served,
     /// There was nothing to do.
     Nothing,
 }
@@ -90,7 +92,7 @@ impl<C: Commit> Worker<C> {
             hand: None,
             yielded: VecDeque::with_capacity(YIELDED_MAX),
             untold: false,
-            fairness: Fairness::default(),
+            fairness: Fairness::new(),
             pace: Pace::new(),
             random: Random::new(seed.wrapping_add(index as u64)),
             free: FreeSlots::default(),
@@ -132,28 +134,24 @@ impl<C: Commit> Worker<C> {
             shared.acknowledged[core.index].store(true, Ordering::Release);
             shared.drained.set();
         }
-        if shared.admission.needs_attention() {
-            core.attend(shared);
-        }
+        let mut served = shared.admission.needs_attention() && core.attend(shared);
         if core.pace.is_due() {
             let now = shared.clock.now();
             core.pace.read(now);
-            core.fire(shared, now);
+            served |= core.fire(shared, now);
         }
-        let job = core.find(shared).or_else(|| {
-            core.now = None;
-            shared.timers.next()?;
-            core.fire(shared, shared.clock.now());
-            core.find(shared)
-        });
-        let Some(job) = job else { return Turned::Nothing };
-        if core.searching {
-            core.searching = false;
-            shared.sleep.found(|| shared.has_jobs());
+        if let Some(job) = core.find(shared) {
+            return core.take_up(shared, job);
         }
-        let slot = job.slot;
-        core.slice(shared, job);
-        Turned::Stepped(slot)
+        core.now = None;
+        // The pace may not have called for a look at the timers.
+        if shared.timers.next().is_some() && core.fire(shared, shared.clock.now()) {
+            served = true;
+            if let Some(job) = core.find(shared) {
+                return core.take_up(shared, job);
+            }
+        }
+        if served { Turned::Served } else { Turned::Nothing }
     }
 
     fn park(&mut self) -> u32 {
@@ -179,21 +177,33 @@ impl<C: Commit> Core<C> {
         &shared.counters[self.index]
     }
 
-    /// Looks after the admission queue.
+    #[inline]
+    fn take_up(&mut self, shared: &Shared<C>, job: Job<C::Event>) -> Turned {
+        if self.searching {
+            self.searching = false;
+            shared.sleep.found(|| shared.has_jobs());
+        }
+        let slot = job.slot;
+        self.slice(shared, job);
+        Turned::Stepped(slot)
+    }
+
+    /// Looks after the admission queue. False: somebody else does.
     #[cold]
-    fn attend(&mut self, shared: &Shared<C>) {
+    fn attend(&mut self, shared: &Shared<C>) -> bool {
         if !shared.admission.attend() {
-            return;
+            return false;
         }
         shared.attend(|slot| self.send_global(shared, Job { slot, event: None, woken_here: false }));
         // What it took is not to be put down to the next slice.
         self.now = None;
+        true
     }
 
-    /// Tells the commit point about timers that are due.
-    fn fire(&mut self, shared: &Shared<C>, now: Micros) {
+    /// Tells the commit point about timers that are due. False: none is.
+    fn fire(&mut self, shared: &Shared<C>, now: Micros) -> bool {
         if shared.timers.next().is_none_or(|next| next > now) {
-            return;
+            return false;
         }
         let mut due = std::mem::take(&mut self.due);
         shared.timers.drain(now, &mut due);
@@ -211,34 +221,49 @@ impl<C: Commit> Core<C> {
         }
         self.due = due;
         self.now = None;
+        true
     }
 
     /// Finds a job: in the own deque, in the global queue, with others; or in another order where a rule says so.
-    #[inline]
+    #[allow(clippy::inline_always)] // It hands a job on by value: as a call it is copied twice, and a hop takes 41 ns and not 33.
+    #[inline(always)]
     fn find(&mut self, shared: &Shared<C>) -> Option<Job<C::Event>> {
-        match self.fairness.look() {
-            Look::Bottom => {}
-            Look::Top => {
-                if !self.local.is_empty() {
-                    self.put_down();
-                    if let Some(job) = self.local.pop_top() {
-                        return Some(job);
-                    }
-                }
-            }
-            Look::Global => {
-                if shared.global.len() > 0 || !self.yielded.is_empty() {
-                    self.put_down();
-                    if let Some(job) = shared.global.take(&mut self.yielded, shared.workers(), &self.local) {
-                        return Some(job);
-                    }
-                }
-            }
+        let look = self.fairness.look();
+        if look != Look::Bottom
+            && let Some(job) = self.find_first(shared, look)
+        {
+            return Some(job);
         }
-        if let Some(job) = self.hand.take().or_else(|| self.local.pop()) {
+        if let Some(job) = self.hand.take() {
             self.fairness.popped(job.woken_here);
             return Some(job);
         }
+        if let Some(job) = self.local.pop() {
+            self.fairness.popped(job.woken_here);
+            return Some(job);
+        }
+        self.find_elsewhere(shared)
+    }
+
+    /// Looks where a rule says, before the bottom of the own deque.
+    #[inline(never)]
+    fn find_first(&mut self, shared: &Shared<C>, look: Look) -> Option<Job<C::Event>> {
+        if look == Look::Top {
+            if self.local.is_empty() {
+                return None;
+            }
+            self.put_down();
+            return self.local.pop_top();
+        }
+        if shared.global.len() == 0 && self.yielded.is_empty() {
+            return None;
+        }
+        self.put_down();
+        shared.global.take(&mut self.yielded, shared.workers(), &self.local)
+    }
+
+    #[inline(never)]
+    fn find_elsewhere(&mut self, shared: &Shared<C>) -> Option<Job<C::Event>> {
         shared.global.take(&mut self.yielded, shared.workers(), &self.local).or_else(|| self.steal(shared))
     }
 

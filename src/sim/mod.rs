@@ -1,0 +1,196 @@
+//! The simulator: a scheduler of virtual workers in virtual time, driven by one thread from one seed.
+//!
+//! A [`World`] says what is stepped, what happens outside, and what must hold. The simulation draws, step by step, whose turn it is,
+//! whether something happens outside, and whether time passes; so each seed is one interleaving, at the grain of turns, and the same seed is
+//! the same one again. Interleavings within a turn are the business of loom and shuttle.
+//!
+//! 1. *Storm*: turns, acts of the outside and time, at random; workers get turns at different rates.
+//! 2. *Calm*: faults stop, and every worker is turned until nothing is left to do; time moves to the next timer. Then the world must be over:
+//!    if it is not, somebody was forgotten.
+//!
+//! What it does not do: real time, real threads, or wasm.
+
+mod ledger;
+mod scripted;
+
+pub use ledger::Heard;
+pub use scripted::{Actor, INJECTED, Script, Scripted};
+
+use crate::base::{Clock, VirtualClock};
+use crate::process::{Micros, Permit};
+use crate::scheduler::{Commit, Config, Handle, Stats, Turned, VirtualScheduler};
+use std::sync::Arc;
+
+/// Random numbers of a seed (xorshift64 behind splitmix64). They must never change: a failing seed is to fail tomorrow.
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// The numbers of that seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Self((z ^ (z >> 31)).max(1))
+    }
+
+    /// Another number, below 2^53.
+    pub fn roll(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        // The lowest bits of an xorshift are its weakest.
+        self.0 >> 11
+    }
+
+    /// A number below `bound`; zero where that is zero.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.roll() % bound.max(1)
+    }
+
+    /// True in `percent` of 100 cases.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of them.
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
+        items.get(self.below(items.len() as u64) as usize)
+    }
+}
+
+/// What is simulated.
+pub trait World {
+    /// The commit point under test.
+    type Commit: Commit;
+
+    /// The commit point, and what there is of the pool.
+    fn commit(&self) -> (Arc<Self::Commit>, Permit);
+
+    /// Something happens outside: a start, an answer, a cancel.
+    fn act(&mut self, handle: &mut Handle<Self::Commit>, dice: &mut Dice);
+
+    /// Faults stop. From now on there are no more acts, and all that was started must come to its end.
+    fn calm(&mut self, handle: &mut Handle<Self::Commit>, dice: &mut Dice);
+
+    /// All workers have nothing to do and no timer is set: does what the outside still owes. False: it owes nothing.
+    fn settle(&mut self, handle: &mut Handle<Self::Commit>) -> bool;
+
+    /// What must hold once nothing is left to do.
+    ///
+    /// # Errors
+    /// What does not.
+    fn verify(&self, stats: &Stats) -> Result<(), String>;
+}
+
+/// How long and how wide a simulation is.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    /// Everything is drawn from it.
+    pub seed: u64,
+    /// Virtual workers.
+    pub workers: usize,
+    /// Draws of the storm.
+    pub draws: u64,
+    /// Turns that the calm may take.
+    pub turns_max: u64,
+    /// The calm is a shutdown.
+    pub shuts_down: bool,
+}
+
+impl Simulation {
+    /// A simulation of a size that follows from the seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        Self {
+            seed,
+            workers: 1 + dice.below(4) as usize,
+            draws: 200 + dice.below(800),
+            turns_max: 200_000,
+            shuts_down: dice.chance(20),
+        }
+    }
+
+    /// Runs the world to its end.
+    ///
+    /// # Errors
+    /// What does not hold, in words.
+    pub fn run<W: World>(&self, world: &mut W) -> Result<Stats, String> {
+        let mut dice = Dice::new(self.seed ^ 0x5eed);
+        let time = VirtualClock::default();
+        let (commit, capacity) = world.commit();
+        let clock = Clock::Virtual(time.clone());
+        let config = Config { workers: self.workers, capacity, seed: self.seed, clock, processes_max: 1 << 16 };
+        let mut scheduler = VirtualScheduler::new(commit, &config);
+        self.storm(world, &mut scheduler, &time, &mut dice);
+        world.calm(&mut scheduler.handle(), &mut dice);
+        if self.shuts_down {
+            scheduler.close();
+        }
+        self.settle(world, &mut scheduler, &time)?;
+        let stats = scheduler.stats();
+        let alive = scheduler.alive();
+        let forgotten = if alive.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("nothing is left to do, but somebody was forgotten: {alive:?}"))
+        };
+        world.verify(&stats).and(forgotten).map(|()| stats)
+    }
+
+    fn storm<W: World>(
+        &self,
+        world: &mut W,
+        scheduler: &mut VirtualScheduler<W::Commit>,
+        time: &VirtualClock,
+        dice: &mut Dice,
+    ) {
+        let mut handle = scheduler.handle();
+        // Some workers get many turns and some few, as on a machine that has other things to do.
+        let rates: Vec<u64> = (0..self.workers).map(|_| 1 + dice.below(10)).collect();
+        for _ in 0..self.draws {
+            match dice.below(100) {
+                0..10 => world.act(&mut handle, dice),
+                10..15 => time.advance_to(Micros(time.now().0 + dice.below(2000))),
+                _ => {
+                    let mut drawn = dice.below(rates.iter().sum());
+                    let worker = rates.iter().position(|rate| {
+                        let is_it = drawn < *rate;
+                        drawn = drawn.saturating_sub(*rate);
+                        is_it
+                    });
+                    let _ = scheduler.turn(worker.unwrap_or(0));
+                }
+            }
+        }
+    }
+
+    fn settle<W: World>(
+        &self,
+        world: &mut W,
+        scheduler: &mut VirtualScheduler<W::Commit>,
+        time: &VirtualClock,
+    ) -> Result<(), String> {
+        let mut turns = 0;
+        loop {
+            let mut is_quiet = true;
+            for worker in 0..self.workers {
+                turns += 1;
+                is_quiet &= scheduler.turn(worker) == Turned::Nothing;
+            }
+            if turns > self.turns_max {
+                return Err(format!("not over after {turns} turns of calm"));
+            }
+            if !is_quiet {
+                continue;
+            }
+            match scheduler.next_timer() {
+                Some(due) => time.advance_to(due),
+                None if world.settle(&mut scheduler.handle()) => {}
+                None => return Ok(()),
+            }
+        }
+    }
+}
