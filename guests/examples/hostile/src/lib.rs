@@ -1,6 +1,9 @@
 //! Guests that mean harm, one entry for each kind of it. Every one must end with a clear problem of its own, while the host and all other
-//! processes go on.
+//! processes go on. Sizes are such that the defaults of the host's limits stop each at its own limit.
+//!
+//! What the host refuses by an answer (a spawn, a message) ends the guest with that problem.
 
+use std::cell::Cell;
 use std::hint::black_box;
 
 use wfhost_guest::{
@@ -9,6 +12,9 @@ use wfhost_guest::{
 };
 
 type Step = fn(&mut Tags) -> Outcome;
+
+/// The largest number of the contract.
+const MICROS_MAX: u64 = (1 << 53) - 1;
 
 struct Hostile {
     tags: Tags,
@@ -22,7 +28,8 @@ const ENTRIES: &[(&str, Step)] = &[
     ("memory-bomb", |_| memory_bomb()),
     ("command-flood", command_flood),
     ("outstanding-flood", outstanding_flood),
-    ("giant-payload", giant_payload),
+    ("giant-payload", |_| Outcome::complete(Payload::Bytes(vec![7; 2 << 20]))),
+    ("giant-output", |_| Outcome::complete(Payload::Bytes(vec![7; 32 << 20]))),
     ("giant-command", giant_command),
     ("deep-recursion", |_| deep_recursion()),
     ("stack-overflow", |_| stack_overflow()),
@@ -39,9 +46,10 @@ const ENTRIES: &[(&str, Step)] = &[
     ("log-flood", |_| log_flood()),
     ("giant-log", |_| giant_log()),
     ("message-flood", message_flood),
+    ("deaf", |tags| Outcome::blocked(vec![tags.command(Action::Sleep(MICROS_MAX))])),
     ("blocked-on-nothing", |_| Outcome::blocked(vec![])),
     ("ready-forever", |_| Outcome::ready(vec![])),
-    ("sleep-forever", |tags| Outcome::blocked(vec![tags.command(Action::Sleep(u64::MAX))])),
+    ("sleep-forever", |tags| Outcome::blocked(vec![tags.command(Action::Sleep(MICROS_MAX))])),
     ("bad-json", |_| Outcome::complete(Payload::Json("{\"never\": closed".to_owned()))),
     ("bad-args", bad_args),
     ("renew-forever", |_| Outcome::new(Status::Renew(renewal()), vec![])),
@@ -62,8 +70,12 @@ impl Process for Hostile {
         Ok(Self { tags: Tags::starting_at(Imports.whoami().next_tag), step: *step, close })
     }
 
-    fn step(&mut self, _events: Vec<Event>) -> Outcome {
-        (self.step)(&mut self.tags)
+    fn step(&mut self, events: Vec<Event>) -> Outcome {
+        let refused = events.into_iter().find_map(|event| match event {
+            Event::Completed(completion) => completion.answer.err(),
+            _ => None,
+        });
+        refused.map_or_else(|| (self.step)(&mut self.tags), Outcome::failed)
     }
 
     fn close(&mut self) {
@@ -87,7 +99,7 @@ fn memory_bomb() -> Outcome {
 }
 
 fn command_flood(tags: &mut Tags) -> Outcome {
-    Outcome::blocked((0..1_000_000).map(|_| tags.command(Action::Sleep(1))).collect())
+    Outcome::blocked((0..20_000).map(|_| tags.command(Action::Sleep(1))).collect())
 }
 
 /// A few commands in each step, of which none is ever answered.
@@ -95,12 +107,8 @@ fn outstanding_flood(tags: &mut Tags) -> Outcome {
     Outcome::ready((0..100).map(|_| tags.command(Action::Sleep(3_600_000_000))).collect())
 }
 
-fn giant_payload(_: &mut Tags) -> Outcome {
-    Outcome::complete(Payload::Bytes(vec![7; 32 << 20]))
-}
-
 fn giant_command(tags: &mut Tags) -> Outcome {
-    let args = Payload::Json(format!("\"{}\"", "x".repeat(32 << 20)));
+    let args = Payload::Json(format!("\"{}\"", "x".repeat(2 << 20)));
     let call = CallCommand { handler: "log".to_owned(), args, timeout: None, idempotency_key: None };
     Outcome::blocked(vec![tags.command(Action::Call(call))])
 }
@@ -155,16 +163,14 @@ fn stranger(tags: &mut Tags) -> Outcome {
         Action::Send(send),
         Action::Stop(Target::Process(999_999)),
         Action::Monitor(Target::Child(999_999)),
-        Action::Link(Target::Process(u64::MAX)),
+        Action::Link(Target::Process(MICROS_MAX)),
         Action::Unlink(Target::Name("nobody".to_owned())),
     ];
     Outcome::complete(Payload::null()).with(commands.into_iter().map(|action| tags.command(action)).collect())
 }
 
-/// Each child does the same.
-fn spawns(tags: &mut Tags, count: usize) -> Outcome {
-    let entry = if count == 1 { "endless-spawns" } else { "spawn-bomb" };
-    let spawn = SpawnCommand {
+fn spawn_of(entry: &str) -> SpawnCommand {
+    SpawnCommand {
         component: None,
         entry: entry.to_owned(),
         input: Payload::null(),
@@ -172,7 +178,13 @@ fn spawns(tags: &mut Tags, count: usize) -> Outcome {
         link: false,
         detached: false,
         narrow: None,
-    };
+    }
+}
+
+/// Each child does the same.
+fn spawns(tags: &mut Tags, count: usize) -> Outcome {
+    let entry = if count == 1 { "endless-spawns" } else { "spawn-bomb" };
+    let spawn = spawn_of(entry);
     Outcome::blocked((0..count).map(|_| tags.command(Action::Spawn(spawn.clone()))).collect())
 }
 
@@ -187,11 +199,25 @@ fn giant_log() -> Outcome {
     Outcome::complete(Payload::null())
 }
 
-/// Fills its own mailbox, which it never empties: it is blocked on a sleep.
+thread_local! {
+    /// The child of `message-flood`, 0 before it is spawned.
+    static CHILD: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Fills the mailbox of a child that never looks at it.
 fn message_flood(tags: &mut Tags) -> Outcome {
-    let me = Target::Process(Imports.whoami().pid);
-    let send = |_| Action::Send(Send { to: me.clone(), topic: "flood".to_owned(), body: Payload::null() });
-    Outcome::ready((0..1_000).map(send).map(|action| tags.command(action)).collect())
+    let mut commands = Vec::new();
+    if CHILD.get() == 0 {
+        let spawn = tags.command(Action::Spawn(spawn_of("deaf")));
+        CHILD.set(spawn.tag);
+        commands.push(spawn);
+    }
+    let to = Target::Child(CHILD.get());
+    for _ in 0..5_000 {
+        let send = Send { to: to.clone(), topic: "flood".to_owned(), body: Payload::null() };
+        commands.push(tags.command(Action::Send(send)));
+    }
+    Outcome::ready(commands)
 }
 
 fn bad_args(tags: &mut Tags) -> Outcome {
