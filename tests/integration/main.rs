@@ -1,5 +1,6 @@
 //! Tests with real components, one module per topic.
 
 mod guests;
+mod http;
 mod support;
 mod workflows;

@@ -30,7 +30,7 @@ use tower_service::Service;
 const RESPONSE_HEADERS_MAX: usize = 100;
 
 /// Bytes that the head of a response may have.
-const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
+pub(super) const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// How long an unused connection is kept.
 const IDLE_CONNECTION: Duration = Duration::from_secs(90);

@@ -71,6 +71,9 @@ async fn follow(
         let sent = sender.call(message).await;
         let answer = sent.map_err(|error| failure_of(&error, request, progress.may_have_been_sent()))?;
         let (head, body) = answer.into_parts();
+        if size_of_head(&head.headers) > connect::RESPONSE_HEAD_BYTES_MAX {
+            return Err(bad_response(request, "its header is too large"));
+        }
         let next = if request.redirects == 0 { None } else { redirect(head.status, &head.headers) };
         let Some(location) = next else {
             return read(request, head.status, head.headers, body, limit).await;
@@ -95,6 +98,11 @@ fn message(request: &Request) -> Result<http::Request<Full<Bytes>>, Problem> {
         .map_err(|_| problems::bad_arguments("the URL has characters that a request cannot carry"))?;
     *message.headers_mut() = request.headers.clone();
     Ok(message)
+}
+
+/// HTTP/1 is read by the buffer, so the bound of the client below is a rough one.
+fn size_of_head(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
 }
 
 /// Where a response sends us.
