@@ -27,6 +27,9 @@ struct Part {
     group_by: Option<String>,
     /// The columns to compute.
     columns: Vec<String>,
+    /// For `run`: how many records a part has.
+    #[serde(default = "rows")]
+    rows: usize,
 }
 
 #[derive(Default, Deserialize, Serialize)]
@@ -57,14 +60,6 @@ fn rows() -> usize {
     500
 }
 
-#[derive(Deserialize)]
-struct Whole {
-    #[serde(flatten)]
-    part: Part,
-    #[serde(default = "rows")]
-    rows: usize,
-}
-
 async fn split(_ctx: Ctx, input: Split) -> Result<Vec<String>, Problem> {
     csv::split(&input.csv, input.rows.max(1))
 }
@@ -80,9 +75,9 @@ async fn reduce(_ctx: Ctx, input: Partials) -> Result<Report, Problem> {
 /// How many parts `run` has in work at a time.
 const PARALLEL: usize = 64;
 
-async fn run(ctx: Ctx, whole: Whole) -> Result<Report, Problem> {
-    let parts = csv::split(&whole.part.csv, whole.rows.max(1))?;
-    let of = |csv| Part { csv, ..Part { csv: String::new(), ..whole.part.clone() } };
+async fn run(ctx: Ctx, mut whole: Part) -> Result<Report, Problem> {
+    let parts = csv::split(&core::mem::take(&mut whole.csv), whole.rows.max(1))?;
+    let of = |csv| Part { csv, ..whole.clone() };
     let partials = try_map(PARALLEL, parts, |csv| ctx.spawn("map", of(csv))).await?;
     ctx.spawn("reduce", Partials { partials }).await
 }
@@ -147,7 +142,8 @@ mod tests {
     const TEXT: &str = "kind,a,b\nx,1,2\ny,3,\nx,\"5\",NA\n\ny,n/a,4\nx,7\nz,-1e3,oops\n";
 
     fn part(csv: &str) -> Part {
-        Part { csv: csv.to_owned(), group_by: Some("kind".to_owned()), columns: vec!["a".to_owned(), "b".to_owned()] }
+        let columns = vec!["a".to_owned(), "b".to_owned()];
+        Part { csv: csv.to_owned(), group_by: Some("kind".to_owned()), columns, rows: 1 }
     }
 
     #[test]
