@@ -1,5 +1,7 @@
 //! What an expression is evaluated on.
 
+use super::references::{Reference, References};
+use super::{EvalProblem, INPUT_DEPTH_MAX};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -7,7 +9,7 @@ use std::borrow::Cow;
 ///
 /// ```
 /// use serde_json::json;
-/// use wfhost::workflow::expression::Scope;
+/// use wfhost::workflow::expression::{EngineConfig, Expression, Jq, Scope};
 ///
 /// let (inputs, output) = (json!({"n": 3}), json!([1, 2]));
 /// let step = Scope::object([("output", Scope::Borrowed(&output)), ("status", Scope::Owned(json!("completed")))]);
@@ -15,7 +17,10 @@ use std::borrow::Cow;
 ///     ("inputs", Scope::Borrowed(&inputs)),
 ///     ("steps", Scope::object([("download", step)])),
 /// ]);
-/// # let _ = scope;
+/// let jq = Jq::new(EngineConfig::default())?;
+/// let sum = jq.evaluate_one(&Expression::new("(.steps.download.output | add) + .inputs.n"), &scope)?;
+/// assert_eq!(sum, json!(6));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub enum Scope<'a> {
@@ -32,6 +37,20 @@ impl<'a> Scope<'a> {
     pub fn object<K: Into<Cow<'a, str>>>(parts: impl IntoIterator<Item = (K, Scope<'a>)>) -> Self {
         Self::Object(parts.into_iter().map(|(name, part)| (name.into(), part)).collect())
     }
+
+    /// The JSON text of what an expression refers to: objects on the way to it keep only the keys that lead there, any
+    /// other value on the way stays what it is.
+    pub(super) fn write(&self, references: &References) -> Result<Vec<u8>, EvalProblem> {
+        let mut out = Vec::with_capacity(256);
+        match references {
+            References::Paths(paths) => {
+                let paths: Vec<&[String]> = paths.iter().map(|Reference { path, .. }| path.as_slice()).collect();
+                Node::of(self).write_parts(&paths, 0, &mut out)?;
+            }
+            References::Everything(_) | References::NotInferable { .. } => Node::of(self).write_whole(0, &mut out)?,
+        }
+        Ok(out)
+    }
 }
 
 impl<'a> From<&'a Value> for Scope<'a> {
@@ -43,5 +62,101 @@ impl<'a> From<&'a Value> for Scope<'a> {
 impl From<Value> for Scope<'_> {
     fn from(value: Value) -> Self {
         Self::Owned(value)
+    }
+}
+
+/// A place in a scope, whichever way it is stored.
+#[derive(Clone, Copy)]
+pub(super) enum Node<'s, 'a> {
+    /// An object of parts.
+    Parts(&'s [(Cow<'a, str>, Scope<'a>)]),
+    /// A value.
+    Value(&'s Value),
+}
+
+impl<'s, 'a> Node<'s, 'a> {
+    pub(super) fn of(scope: &'s Scope<'a>) -> Self {
+        match scope {
+            Scope::Borrowed(value) => Self::Value(value),
+            Scope::Owned(value) => Self::Value(value),
+            Scope::Object(parts) => Self::Parts(parts),
+        }
+    }
+
+    /// The value under a key, if this is an object that has it.
+    pub(super) fn get(self, key: &str) -> Option<Self> {
+        match self {
+            Self::Parts(parts) => parts.iter().find(|(name, _)| name == key).map(|(_, part)| Self::of(part)),
+            Self::Value(value) => value.as_object()?.get(key).map(Self::Value),
+        }
+    }
+
+    fn is_object(self) -> bool {
+        matches!(self, Self::Parts(_) | Self::Value(Value::Object(_)))
+    }
+
+    /// Writes what the paths lead to. An empty path is this value itself.
+    fn write_parts(self, paths: &[&[String]], depth: usize, out: &mut Vec<u8>) -> Result<(), EvalProblem> {
+        if !self.is_object() || paths.iter().any(|path| path.is_empty()) {
+            return self.write_whole(depth, out);
+        }
+        out.push(b'{');
+        let mut done: Vec<&str> = Vec::new();
+        for path in paths {
+            let key = path[0].as_str();
+            if done.contains(&key) {
+                continue;
+            }
+            done.push(key);
+            if let Some(part) = self.get(key) {
+                let below: Vec<&[String]> = paths.iter().filter(|p| p[0] == key).map(|p| &p[1..]).collect();
+                write_key(key, out);
+                part.write_parts(&below, depth + 1, out)?;
+            }
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
+    fn write_whole(self, depth: usize, out: &mut Vec<u8>) -> Result<(), EvalProblem> {
+        match self {
+            Self::Parts(parts) => {
+                out.push(b'{');
+                for (key, part) in parts {
+                    write_key(key, out);
+                    Self::of(part).write_whole(depth + 1, out)?;
+                }
+                out.push(b'}');
+                Ok(())
+            }
+            Self::Value(value) => {
+                if depth + depth_of(value, INPUT_DEPTH_MAX) > INPUT_DEPTH_MAX {
+                    return Err(EvalProblem::BadInput(format!("it nests more than {INPUT_DEPTH_MAX} levels deep")));
+                }
+                serde_json::to_writer(out, value).map_err(|error| EvalProblem::BadInput(error.to_string()))
+            }
+        }
+    }
+}
+
+/// A key of an object, with the comma before it that separates it from what stands there.
+fn write_key(key: &str, out: &mut Vec<u8>) {
+    if out.last() != Some(&b'{') {
+        out.push(b',');
+    }
+    // Writing a string into a vector cannot fail.
+    let _ = serde_json::to_writer(&mut *out, key);
+    out.push(b':');
+}
+
+/// How deep a value nests, looking no further than one level beyond `bound`.
+fn depth_of(value: &Value, bound: usize) -> usize {
+    if bound == 0 {
+        return 1;
+    }
+    match value {
+        Value::Array(items) => 1 + items.iter().map(|item| depth_of(item, bound - 1)).max().unwrap_or(0),
+        Value::Object(entries) => 1 + entries.values().map(|item| depth_of(item, bound - 1)).max().unwrap_or(0),
+        _ => 0,
     }
 }

@@ -1,13 +1,28 @@
-//! The engine: instances of the jq component, their budgets, and the filters compiled in them.
+//! The engine: the compiled component, the pool of warm instances, and the choice between them and the native path.
+//!
+//! A call takes a warm instance, preferably one that has the filter, or makes a fresh one. An instance serves one call at a
+//! time. It is thrown away when it trapped, or holds too many filters or too much memory; else it goes back to the pool, if there is
+//! room. A trap on a warm instance decides nothing: the call is made again on a fresh one, whose outcome depends on the
+//! expression and its input alone (I2 of [the room](super)).
 
-use super::{CompileError, EngineError, EvalProblem, Expression, Scope};
+use super::instance::{Budget, Failure, Instance, Template};
+use super::{CompileError, EXPRESSION_BYTES_MAX, EngineError, EvalProblem, Expression, Scope};
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
+use wasmtime::component::Component;
+use wasmtime::{Config, Engine};
+
+/// jq 1.8.2. `guests/jq/README.md` says how it is made.
+static COMPONENT: &[u8] = include_bytes!("../../../guests/jq/jq-1.8.2.wasm");
+
+/// The stack of wasm calls. Together with C's own, of the same size, in the component's memory.
+const WASM_STACK_BYTES: usize = 512 * 1024;
 
 /// The limits of the engine. The defaults suit a host that runs untrusted workflows.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// Warm instances kept between calls.
+    /// Warm instances kept between calls. 0.3 to 4 MiB each.
     pub warm_instances_max: usize,
     /// Units of fuel for a call, whatever its input.
     pub fuel_base: u64,
@@ -26,7 +41,7 @@ pub struct EngineConfig {
 impl Default for EngineConfig {
     fn default() -> Self {
         Self {
-            warm_instances_max: 4,
+            warm_instances_max: std::thread::available_parallelism().map_or(4, usize::from),
             fuel_base: 50_000_000,
             fuel_per_byte: 500,
             memory_base_bytes: 16 << 20,
@@ -37,30 +52,73 @@ impl Default for EngineConfig {
     }
 }
 
+/// Where the compiled code of the component comes from: a cache on disk, or the compiler.
+pub trait CompiledCode {
+    /// The component of these bytes, compiled for that engine.
+    ///
+    /// # Errors
+    /// Why there is none, for people.
+    fn load_or_compile(&self, engine: &Engine, wasm: &[u8]) -> Result<Component, String>;
+}
+
+/// Compiles in this process.
+struct InProcess;
+
+impl CompiledCode for InProcess {
+    fn load_or_compile(&self, engine: &Engine, wasm: &[u8]) -> Result<Component, String> {
+        Component::from_binary(engine, wasm).map_err(|error| format!("{error:#}"))
+    }
+}
+
 /// A filter that jq has accepted. Cloning it is cheap; it stays valid whatever becomes of the instance that compiled it.
 #[derive(Clone, Debug)]
 pub struct Filter {
     text: Arc<str>,
 }
 
+impl Filter {
+    /// Its text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
 /// jq in the sandbox. Calls are synchronous and may come from any thread.
 pub struct Jq {
     config: EngineConfig,
+    template: Template,
+    warm: Mutex<Vec<Instance>>,
+    digest: String,
 }
 
 impl Jq {
-    /// Makes the engine of the embedded component.
+    /// Makes the engine of the embedded component, compiling it in this process, which takes about half a second.
     ///
     /// # Errors
     /// The component cannot be compiled, or the host has no room for an instance.
     pub fn new(config: EngineConfig) -> Result<Self, EngineError> {
-        Ok(Self { config })
+        Self::with_code(config, &InProcess)
+    }
+
+    /// Makes the engine of the embedded component, whose compiled code comes from elsewhere.
+    ///
+    /// # Errors
+    /// The component cannot be compiled, or the host has no room for an instance.
+    pub fn with_code(config: EngineConfig, code: &dyn CompiledCode) -> Result<Self, EngineError> {
+        let host = |error: wasmtime::Error| EngineError(format!("{error:#}"));
+        let engine = Engine::new(&engine_config()).map_err(host)?;
+        let component = code.load_or_compile(&engine, COMPONENT).map_err(EngineError)?;
+        let template = Template::new(engine, &component).map_err(host)?;
+        let first = template.instantiate(&config).map_err(|problem| EngineError(problem.to_string()))?;
+        let digest = blake3::hash(COMPONENT).to_hex().to_string();
+        Ok(Self { config, template, warm: Mutex::new(vec![first]), digest })
     }
 
     /// The digest of the component (BLAKE3, hexadecimal): what pins the meaning of expressions in a run.
     #[must_use]
     pub fn digest(&self) -> &str {
-        todo!()
+        &self.digest
     }
 
     /// Compiles the text of a filter.
@@ -68,8 +126,20 @@ impl Jq {
     /// # Errors
     /// All errors that jq finds, each with its place.
     pub fn compile(&self, text: &str) -> Result<Filter, Vec<CompileError>> {
-        let _ = &self.config;
-        todo!("{text}")
+        if text.len() > EXPRESSION_BYTES_MAX {
+            let message = format!("the expression is longer than {EXPRESSION_BYTES_MAX} bytes");
+            return Err(vec![CompileError { message, span: 0..text.len() }]);
+        }
+        let text: Arc<str> = text.into();
+        let compiled = self.on_an_instance(&text, |instance| instance.compile(&text, &self.config).map(|_| ()));
+        match compiled {
+            Ok(()) => Ok(Filter { text }),
+            Err(Failure::Ordinary(errors)) => Err(errors),
+            Err(Failure::Trapped(problem)) => {
+                let message = format!("jq could not compile it: {problem}");
+                Err(vec![CompileError { message, span: 0..text.len() }])
+            }
+        }
     }
 
     /// Evaluates a filter on JSON text. The outputs are JSON texts without white space, as `jq -c` prints them.
@@ -77,7 +147,10 @@ impl Jq {
     /// # Errors
     /// See [`EvalProblem`].
     pub fn evaluate_text(&self, filter: &Filter, input: &[u8]) -> Result<Vec<String>, EvalProblem> {
-        todo!("{} {input:?}", filter.text)
+        // jq takes more than JSON, and nests deeper than this host.
+        serde_json::from_slice::<serde::de::IgnoredAny>(input)
+            .map_err(|error| EvalProblem::BadInput(error.to_string()))?;
+        self.run(&filter.text, input)
     }
 
     /// Asks jq whether an expression is valid.
@@ -93,7 +166,23 @@ impl Jq {
     /// # Errors
     /// See [`EvalProblem`].
     pub fn evaluate(&self, expression: &Expression, scope: &Scope<'_>) -> Result<Vec<Value>, EvalProblem> {
-        todo!("{expression:?} {scope:?}")
+        let native = expression.parsed.native.as_ref().and_then(|native| native.evaluate(scope));
+        native.unwrap_or_else(|| self.evaluate_in_sandbox(expression, scope))
+    }
+
+    /// Evaluates an expression in the sandbox, also where it could be evaluated natively, with the same result.
+    ///
+    /// # Errors
+    /// See [`EvalProblem`].
+    pub fn evaluate_in_sandbox(&self, expression: &Expression, scope: &Scope<'_>) -> Result<Vec<Value>, EvalProblem> {
+        let input = scope.write(expression.references())?;
+        let outputs = self.run(&expression.parsed.text, &input)?;
+        // jq can build what nests deeper than this host reads.
+        let value = |text: &String| {
+            serde_json::from_str(text)
+                .map_err(|error| EvalProblem::Failed(format!("its output is not usable: {error}")))
+        };
+        outputs.iter().map(value).collect()
     }
 
     /// Evaluates an expression that must have exactly one output.
@@ -102,9 +191,9 @@ impl Jq {
     /// See [`EvalProblem`].
     pub fn evaluate_one(&self, expression: &Expression, scope: &Scope<'_>) -> Result<Value, EvalProblem> {
         let mut outputs = self.evaluate(expression, scope)?;
-        match (outputs.pop(), outputs.len()) {
-            (Some(value), 0) => Ok(value),
-            (last, rest) => Err(EvalProblem::NotOneOutput { count: rest + usize::from(last.is_some()) }),
+        match outputs.pop() {
+            Some(value) if outputs.is_empty() => Ok(value),
+            last => Err(EvalProblem::NotOneOutput { count: outputs.len() + usize::from(last.is_some()) }),
         }
     }
 
@@ -115,4 +204,84 @@ impl Jq {
     pub fn test(&self, expression: &Expression, scope: &Scope<'_>) -> Result<bool, EvalProblem> {
         Ok(!matches!(self.evaluate_one(expression, scope)?, Value::Null | Value::Bool(false)))
     }
+
+    fn run(&self, text: &Arc<str>, input: &[u8]) -> Result<Vec<String>, EvalProblem> {
+        let input = std::str::from_utf8(input).map_err(|error| EvalProblem::BadInput(error.to_string()))?;
+        let budget = Budget {
+            fuel: self.config.fuel_base + self.config.fuel_per_byte * input.len() as u64,
+            memory_bytes: self.config.memory_base_bytes + self.config.memory_per_byte * input.len(),
+            outputs: self.config.outputs_max,
+            output_bytes: self.config.output_bytes_max,
+        };
+        let outcome = self.on_an_instance(text, |instance| {
+            let filter = instance.compile(text, &self.config).map_err(|failure| match failure {
+                Failure::Ordinary(errors) => Failure::Ordinary(invalid(errors)),
+                Failure::Trapped(problem) => Failure::Trapped(problem),
+            })?;
+            instance.evaluate(filter, input, budget)
+        });
+        outcome.map_err(|failure| match failure {
+            Failure::Ordinary(problem) | Failure::Trapped(problem) => problem,
+        })
+    }
+
+    /// Makes a call on a warm instance, or on a fresh one: at once if there is no warm one, and again if that trapped.
+    fn on_an_instance<T, E>(
+        &self,
+        text: &str,
+        mut call: impl FnMut(&mut Instance) -> Result<T, Failure<E>>,
+    ) -> Result<T, Failure<E>> {
+        if let Some(mut instance) = self.take_warm(text) {
+            let result = call(&mut instance);
+            if !matches!(result, Err(Failure::Trapped(_))) {
+                self.give_back(instance);
+                return result;
+            }
+        }
+        let mut fresh = self.template.instantiate(&self.config)?;
+        let result = call(&mut fresh);
+        if !matches!(result, Err(Failure::Trapped(_))) {
+            self.give_back(fresh);
+        }
+        result
+    }
+
+    /// A warm instance, preferably one that has compiled that filter, else the one used last.
+    fn take_warm(&self, text: &str) -> Option<Instance> {
+        let mut warm = self.warm.lock();
+        match warm.iter().rposition(|instance| instance.has_filter(text)) {
+            Some(at) => Some(warm.remove(at)),
+            None => warm.pop(),
+        }
+    }
+
+    fn give_back(&self, instance: Instance) {
+        if !instance.is_worth_keeping() {
+            return;
+        }
+        let mut warm = self.warm.lock();
+        if warm.len() < self.config.warm_instances_max {
+            warm.push(instance);
+        }
+    }
+}
+
+impl std::fmt::Debug for Jq {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Jq").field("config", &self.config).field("digest", &self.digest).finish_non_exhaustive()
+    }
+}
+
+fn invalid(errors: Vec<CompileError>) -> EvalProblem {
+    let none = || CompileError { message: "jq does not accept it".into(), span: 0..0 };
+    EvalProblem::Invalid(errors.into_iter().next().unwrap_or_else(none))
+}
+
+fn engine_config() -> Config {
+    let mut config = Config::new();
+    config.consume_fuel(true);
+    config.max_wasm_stack(WASM_STACK_BYTES);
+    config.cranelift_nan_canonicalization(true);
+    config.concurrency_support(false);
+    config
 }

@@ -30,18 +30,25 @@
 
 mod context;
 mod engine;
+mod instance;
+mod native;
+mod number;
 mod problem;
 mod references;
+mod scan;
+mod syntax;
 mod template;
 
 pub use context::Scope;
-pub use engine::{EngineConfig, Filter, Jq};
+pub use engine::{CompiledCode, EngineConfig, Filter, Jq};
 pub use problem::{CompileError, EngineError, EvalProblem};
 pub use references::{Reference, References};
 pub use template::{Placed, Template, TemplateError, TemplateProblem, ValueTemplate, ValueTemplateError};
 
+use native::Native;
 use std::fmt;
 use std::sync::Arc;
+use syntax::Tree;
 
 /// The longest text of an expression, in bytes. Arbitrary: far above what a person writes.
 pub const EXPRESSION_BYTES_MAX: usize = 64 * 1024;
@@ -56,15 +63,20 @@ pub struct Expression {
 }
 
 struct Parsed {
-    text: Box<str>,
+    text: Arc<str>,
     references: References,
+    native: Option<Native>,
 }
 
 impl Expression {
     /// Takes the text of an expression, without `${ }`. Any text is accepted: whether it is valid, [`Jq::check`] says.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        Self { parsed: Arc::new(Parsed { text: text.into(), references: references::infer(text) }) }
+        let (references, native) = match Tree::parse(text) {
+            Ok(tree) => (references::infer(&tree), Native::of(&tree)),
+            Err(error) => (References::NotInferable { message: error.message, span: error.span }, None),
+        };
+        Self { parsed: Arc::new(Parsed { text: text.into(), references, native }) }
     }
 
     /// Its text.

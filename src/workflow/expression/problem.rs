@@ -35,6 +35,9 @@ pub enum EvalProblem {
         /// The limit of its memory, in bytes.
         memory_bytes: usize,
     },
+    /// jq itself gave up, for a reason that it does not say.
+    #[error("the expression made jq end abnormally: {0}")]
+    Crashed(String),
     /// It gave more outputs, or more bytes of output, than allowed.
     #[error("the expression gave more than {outputs} outputs or {bytes} bytes of output")]
     OutputLimit {
@@ -68,6 +71,7 @@ impl EvalProblem {
             Self::Failed(_) => "expression-failed",
             Self::TooExpensive { .. } => "expression-too-expensive",
             Self::TooLarge { .. } => "expression-too-large",
+            Self::Crashed(_) => "expression-crashed",
             Self::OutputLimit { .. } => "expression-output-limit",
             Self::NotOneOutput { .. } => "expression-not-one-output",
             Self::Invalid(_) => "expression-invalid",

@@ -1,6 +1,17 @@
 //! Which parts of its context an expression reads, found in its syntax tree.
+//!
+//! The walk carries *places*: for each term, where in the context its input may be, and it returns where its outputs may be. A
+//! place is a path of constant keys from the root. Two facts about a place are noted: it is *touched* (something asked whether
+//! it is there and what kind it is) or it is *read* (everything below it may matter). A value that was computed, or that
+//! lies below a place that is read, is nowhere: its place need not be known. Calls read all of their input, but for a few builtins
+//! that are known not to.
+//!
+//! Soundness (I3 of [the room](super)): where a term keeps only a part of an object, evaluating on the object cut down to that
+//! part gives the same, since the kinds of all values on the way are kept ([`Scope`](super::Scope) writes them).
 
+use super::syntax::{Entry, Id, Pattern, Term, Tree};
 use std::ops::Range;
+use std::rc::Rc;
 
 /// A part of the context that an expression reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,6 +38,319 @@ pub enum References {
     },
 }
 
-pub(super) fn infer(_text: &str) -> References {
-    todo!()
+/// How many notes a walk may take before it gives up and says that everything is read. Arbitrary: it bounds the time that a
+/// hostile expression of 64 KiB takes.
+const NOTES_MAX: usize = 10_000;
+
+/// How many places one term may have, for the same reason.
+const PLACES_MAX: usize = 256;
+
+/// Builtins that do not read their input, and evaluate their arguments on it, by name and number of arguments. Their outputs are
+/// computed, or are outputs of their arguments.
+const TRANSPARENT: &[(&str, usize)] = &[
+    ("empty", 0),
+    ("infinite", 0),
+    ("nan", 0),
+    ("range", 1),
+    ("range", 2),
+    ("range", 3),
+    ("first", 1),
+    ("last", 1),
+    ("limit", 2),
+    ("skip", 2),
+    ("nth", 2),
+    ("isempty", 1),
+    ("add", 1),
+    ("error", 1),
+];
+
+/// Finds out what an expression reads.
+pub(super) fn infer(tree: &Tree) -> References {
+    let mut walk = Walk { tree, notes: Vec::new(), variables: Vec::new(), defined: defined_names(tree) };
+    let root = tree.root();
+    let outputs = walk.outputs(root, &[Rc::default()]);
+    walk.read(&outputs, root);
+    walk.finish()
+}
+
+/// The names that the expression itself gives to functions and parameters: these are not the builtins of that name.
+fn defined_names(tree: &Tree) -> Vec<&str> {
+    let mut names = Vec::new();
+    for term in tree.terms() {
+        if let Term::Define { name, parameters, .. } = term {
+            names.push(name.as_str());
+            names.extend(parameters.iter().map(|p| p.trim_start_matches('$')));
+        }
+    }
+    names
+}
+
+/// A path from the root.
+type Place<'t> = Rc<[&'t str]>;
+
+/// A fact about a place.
+struct Note<'t> {
+    place: Place<'t>,
+    /// Everything below it, not only its kind.
+    read: bool,
+    span: Range<usize>,
+}
+
+struct Walk<'t> {
+    tree: &'t Tree,
+    notes: Vec<Note<'t>>,
+    /// The variables in scope, innermost last, and where their values may be.
+    variables: Vec<(&'t str, Vec<Place<'t>>)>,
+    defined: Vec<&'t str>,
+}
+
+impl<'t> Walk<'t> {
+    fn note(&mut self, place: &Place<'t>, read: bool, id: Id) {
+        if self.notes.len() < NOTES_MAX {
+            self.notes.push(Note { place: place.clone(), read, span: self.tree.span(id) });
+        } else {
+            // The root, so that the answer is "everything".
+            self.notes[0] = Note { place: Rc::default(), read: true, span: self.tree.span(id) };
+        }
+    }
+
+    fn read(&mut self, places: &[Place<'t>], id: Id) {
+        for place in places {
+            self.note(place, true, id);
+        }
+    }
+
+    /// Walks a term whose outputs are used as values.
+    fn value(&mut self, id: Id, input: &[Place<'t>]) {
+        let outputs = self.outputs(id, input);
+        self.read(&outputs, id);
+    }
+
+    /// Walks a term on inputs that may be at `input`, and returns where its outputs may be.
+    fn outputs(&mut self, id: Id, input: &[Place<'t>]) -> Vec<Place<'t>> {
+        let tree = self.tree;
+        match tree.term(id) {
+            Term::Identity => return input.to_vec(),
+            Term::Number(_) | Term::Text(_) | Term::Constant(_) | Term::Opaque | Term::Break | Term::Array(None) => {}
+            Term::Recurse => self.read(input, id),
+            Term::Interpolated(parts) => parts.iter().for_each(|&part| self.value(part, input)),
+            Term::Key { on, key, .. } => return self.keyed(*on, key, input, id),
+            Term::At { on, index, .. } => {
+                self.value(*on, input);
+                self.value(*index, input);
+            }
+            Term::Slice { on, from, to } => {
+                self.value(*on, input);
+                [from, to].into_iter().flatten().for_each(|&bound| self.value(bound, input));
+            }
+            Term::Each { on } => self.value(*on, input),
+            Term::Try { body, handler } => {
+                // A handler's input is the error's message.
+                let mut outputs = self.outputs(*body, input);
+                if let Some(handler) = handler {
+                    outputs.extend(self.outputs(*handler, &[]));
+                }
+                return self.bounded(outputs, id);
+            }
+            Term::Array(Some(body)) | Term::Negate(body) => self.value(*body, input),
+            Term::Object(entries) => entries.iter().for_each(|entry| self.entry(entry, input, id)),
+            Term::Pipe(left, right) => {
+                let middle = self.outputs(*left, input);
+                return self.outputs(*right, &middle);
+            }
+            Term::Comma(left, right) | Term::Alternative(left, right) => {
+                let mut outputs = self.outputs(*left, input);
+                outputs.extend(self.outputs(*right, input));
+                return self.bounded(outputs, id);
+            }
+            Term::Operator(left, right) => {
+                self.value(*left, input);
+                self.value(*right, input);
+            }
+            Term::Assign { target, value } => {
+                // The output is the whole input, changed.
+                self.read(input, id);
+                self.value(*target, &[]);
+                self.value(*value, &[]);
+            }
+            Term::Bind { source, patterns, body } => return self.bind(*source, patterns, *body, input),
+            Term::Label(body) => return self.outputs(*body, input),
+            Term::Fold { source, patterns, init, update, extract } => {
+                self.value(*init, input);
+                let bound = self.variables.len();
+                self.bind_patterns(*source, patterns, input);
+                // The state is computed from values that are read.
+                self.value(*update, &[]);
+                extract.iter().for_each(|&extract| self.value(extract, &[]));
+                self.variables.truncate(bound);
+            }
+            Term::If { branches, otherwise } => {
+                let mut outputs = Vec::new();
+                for &(condition, body) in branches {
+                    self.value(condition, input);
+                    outputs.extend(self.outputs(body, input));
+                }
+                match otherwise {
+                    Some(otherwise) => outputs.extend(self.outputs(*otherwise, input)),
+                    None => outputs.extend(input.iter().cloned()),
+                }
+                return self.bounded(outputs, id);
+            }
+            Term::Define { parameters, body, rest, .. } => {
+                // Calls read their input and their arguments, so in the body these are nowhere. What is left are variables.
+                let bound = self.variables.len();
+                for name in parameters.iter().filter_map(|p| p.strip_prefix('$')) {
+                    self.variables.push((name, Vec::new()));
+                }
+                self.value(*body, &[]);
+                self.variables.truncate(bound);
+                return self.outputs(*rest, input);
+            }
+            Term::Call { name, arguments } => return self.call(name, arguments, input, id),
+            Term::Variable(name) => {
+                let known = self.variables.iter().rev().find(|(variable, _)| variable == name);
+                return known.map(|(_, places)| places.clone()).unwrap_or_default();
+            }
+        }
+        Vec::new()
+    }
+
+    /// A union of places, read as a whole where there are too many of them to carry along.
+    fn bounded(&mut self, places: Vec<Place<'t>>, id: Id) -> Vec<Place<'t>> {
+        if places.len() <= PLACES_MAX {
+            return places;
+        }
+        self.read(&places, id);
+        Vec::new()
+    }
+
+    fn keyed(&mut self, on: Id, key: &'t str, input: &[Place<'t>], id: Id) -> Vec<Place<'t>> {
+        let on = self.outputs(on, input);
+        let places: Vec<Place<'t>> =
+            on.iter().map(|place| place.iter().copied().chain([key]).collect::<Vec<_>>().into()).collect();
+        for place in &places {
+            self.note(place, false, id);
+        }
+        places
+    }
+
+    fn entry(&mut self, entry: &'t Entry, input: &[Place<'t>], id: Id) {
+        match entry {
+            Entry::Same(key) => {
+                for place in input {
+                    let place: Place<'t> = place.iter().copied().chain([key.as_str()]).collect::<Vec<_>>().into();
+                    self.note(&place, true, id);
+                }
+            }
+            Entry::Variable(name) => {
+                let known = self.variables.iter().rev().find(|(variable, _)| variable == name);
+                let places = known.map(|(_, places)| places.clone()).unwrap_or_default();
+                self.read(&places, id);
+            }
+            Entry::Constant(value) => self.value(*value, input),
+            Entry::Computed(key, value) => {
+                self.value(*key, input);
+                self.value(*value, input);
+            }
+            Entry::Dynamic(key) => {
+                self.value(*key, input);
+                self.read(input, id);
+            }
+        }
+    }
+
+    fn bind(&mut self, source: Id, patterns: &'t [Pattern], body: Id, input: &[Place<'t>]) -> Vec<Place<'t>> {
+        let bound = self.variables.len();
+        self.bind_patterns(source, patterns, input);
+        let outputs = self.outputs(body, input);
+        self.variables.truncate(bound);
+        outputs
+    }
+
+    /// Brings the variables of patterns into scope. A plain variable is where its source is; other patterns read the source.
+    fn bind_patterns(&mut self, source: Id, patterns: &'t [Pattern], input: &[Place<'t>]) {
+        let places = self.outputs(source, input);
+        if let [Pattern::Variable(name)] = patterns {
+            self.variables.push((name, places));
+            return;
+        }
+        self.read(&places, source);
+        // All patterns first: each binds the variables of all.
+        patterns.iter().for_each(|pattern| self.bind_pattern(pattern));
+        patterns.iter().for_each(|pattern| self.pattern_keys(pattern, input));
+    }
+
+    fn bind_pattern(&mut self, pattern: &'t Pattern) {
+        match pattern {
+            Pattern::Variable(name) => self.variables.push((name, Vec::new())),
+            Pattern::Array(parts) => parts.iter().for_each(|part| self.bind_pattern(part)),
+            Pattern::Object(parts) => {
+                for (variable, _, part) in parts {
+                    if let Some(name) = variable {
+                        self.variables.push((name, Vec::new()));
+                    }
+                    if let Some(part) = part {
+                        self.bind_pattern(part);
+                    }
+                }
+            }
+        }
+    }
+
+    fn pattern_keys(&mut self, pattern: &'t Pattern, input: &[Place<'t>]) {
+        match pattern {
+            Pattern::Variable(_) => {}
+            Pattern::Array(parts) => parts.iter().for_each(|part| self.pattern_keys(part, input)),
+            Pattern::Object(parts) => {
+                for (_, key, part) in parts {
+                    key.iter().for_each(|&key| self.value(key, input));
+                    if let Some(part) = part {
+                        self.pattern_keys(part, input);
+                    }
+                }
+            }
+        }
+    }
+
+    fn call(&mut self, name: &str, arguments: &[Id], input: &[Place<'t>], id: Id) -> Vec<Place<'t>> {
+        let is_builtin = !self.defined.contains(&name);
+        if is_builtin && TRANSPARENT.contains(&(name, arguments.len())) {
+            arguments.iter().for_each(|&argument| self.value(argument, input));
+            return Vec::new();
+        }
+        if is_builtin && name == "select" && arguments.len() == 1 {
+            self.value(arguments[0], input);
+            return input.to_vec();
+        }
+        // The arguments are evaluated on the input, or on parts of it or on what is computed from it: all of it is read.
+        self.read(input, id);
+        arguments.iter().for_each(|&argument| self.value(argument, &[]));
+        Vec::new()
+    }
+
+    fn finish(mut self) -> References {
+        if let Some(note) = self.notes.iter().find(|note| note.read && note.place.is_empty()) {
+            return References::Everything(note.span.clone());
+        }
+        // In the order of the paths, what lies below a place follows it. A place is left out if it lies below one that is read, or if
+        // it was only touched on the way to another.
+        self.notes
+            .sort_by(|a, b| a.place.cmp(&b.place).then(b.read.cmp(&a.read)).then(a.span.start.cmp(&b.span.start)));
+        let mut kept: Vec<Note<'t>> = Vec::new();
+        for note in self.notes {
+            match kept.last() {
+                Some(last) if note.place.starts_with(&last.place) && (last.read || note.place == last.place) => {
+                    continue;
+                }
+                Some(last) if note.place.starts_with(&last.place) => {
+                    kept.pop();
+                }
+                _ => {}
+            }
+            kept.push(note);
+        }
+        kept.sort_by_key(|note| note.span.start);
+        let path = |place: &Place<'t>| place.iter().map(|&key| key.to_owned()).collect();
+        References::Paths(kept.into_iter().map(|note| Reference { path: path(&note.place), span: note.span }).collect())
+    }
 }

@@ -3,6 +3,7 @@
 //! A scalar that is one expression as a whole keeps the JSON type of its result. An expression within other text is
 //! interpolated: a string as it is, anything else as JSON. `$${` stands for a literal `${`.
 
+use super::scan::expression_length;
 use super::{EvalProblem, Expression, Jq, Scope};
 use serde_json::Value;
 
@@ -65,7 +66,31 @@ impl Template {
     /// # Errors
     /// A `${` without its `}`, or with nothing between them.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
-        todo!("{text}")
+        let mut parts = Vec::new();
+        let mut literal = String::new();
+        let mut at = 0;
+        while let Some(found) = text[at..].find("${") {
+            let start = at + found;
+            if text[at..start].ends_with('$') {
+                // `$${` is the text `${`.
+                literal.push_str(&text[at..start]);
+                literal.push('{');
+                at = start + 2;
+                continue;
+            }
+            literal.push_str(&text[at..start]);
+            if !literal.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut literal)));
+            }
+            let (placed, after) = expression(text, start)?;
+            parts.push(Part::Expression(placed));
+            at = after;
+        }
+        literal.push_str(&text[at..]);
+        if !literal.is_empty() || parts.is_empty() {
+            parts.push(Part::Text(literal));
+        }
+        Ok(Self { parts })
     }
 
     /// Its expressions, in order. A scalar without any is plain text.
@@ -81,15 +106,62 @@ impl Template {
     /// # Errors
     /// The first expression that cannot be evaluated.
     pub fn evaluate(&self, jq: &Jq, scope: &Scope<'_>) -> Result<Value, TemplateProblem> {
-        let _ = (jq, scope);
-        todo!()
+        let value_of = |placed: &Placed| {
+            jq.evaluate_one(&placed.expression, scope).map_err(|problem| TemplateProblem {
+                pointer: String::new(),
+                offset: placed.offset,
+                problem,
+            })
+        };
+        if let [Part::Expression(placed)] = self.parts.as_slice() {
+            return value_of(placed);
+        }
+        let mut text = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(literal) => text.push_str(literal),
+                Part::Expression(placed) => match value_of(placed)? {
+                    Value::String(value) => text.push_str(&value),
+                    other => text.push_str(&other.to_string()),
+                },
+            }
+        }
+        Ok(Value::String(text))
     }
+}
+
+/// The expression whose `${` is at `start`, and where the text goes on after it.
+fn expression(text: &str, start: usize) -> Result<(Placed, usize), TemplateError> {
+    let begin = start + 2;
+    let Some(length) = expression_length(&text[begin..]) else {
+        let message = "the expression that begins here has no closing `}`".into();
+        return Err(TemplateError { message, offset: start });
+    };
+    let raw = &text[begin..begin + length];
+    let trimmed = raw.trim_matches([' ', '\t', '\r', '\n']);
+    if trimmed.is_empty() {
+        return Err(TemplateError { message: "there is no expression between `${` and `}`".into(), offset: start });
+    }
+    // A comment ends with its line, so the white space at the end may be a part of it: only the offset matters here.
+    let offset = begin + (raw.len() - raw.trim_start_matches([' ', '\t', '\r', '\n']).len());
+    Ok((Placed { expression: Expression::new(trimmed), offset }, begin + length + 1))
 }
 
 /// A JSON tree whose strings are templates. Keys are not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ValueTemplate {
-    value: Value,
+    root: Slot,
+}
+
+/// A place in the tree.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Slot {
+    /// Nothing below it is a template.
+    Value(Value),
+    /// A string with expressions, and its JSON Pointer.
+    Template(String, Template),
+    Array(Vec<Slot>),
+    Object(Vec<(String, Slot)>),
 }
 
 impl ValueTemplate {
@@ -98,13 +170,16 @@ impl ValueTemplate {
     /// # Errors
     /// All strings that are not templates.
     pub fn parse(value: &Value) -> Result<Self, Vec<ValueTemplateError>> {
-        todo!("{value}")
+        let mut errors = Vec::new();
+        let root = Slot::parse(value, &mut String::new(), &mut errors);
+        if errors.is_empty() { Ok(Self { root }) } else { Err(errors) }
     }
 
     /// Its expressions, each with the JSON Pointer of its string, in order.
     pub fn expressions(&self) -> impl Iterator<Item = (&str, &Placed)> {
-        let _ = &self.value;
-        std::iter::empty()
+        let mut found = Vec::new();
+        self.root.collect(&mut found);
+        found.into_iter()
     }
 
     /// Fills it in.
@@ -112,7 +187,89 @@ impl ValueTemplate {
     /// # Errors
     /// The first expression that cannot be evaluated.
     pub fn evaluate(&self, jq: &Jq, scope: &Scope<'_>) -> Result<Value, TemplateProblem> {
-        let _ = (jq, scope);
-        todo!()
+        self.root.evaluate(jq, scope)
+    }
+}
+
+impl Slot {
+    fn parse(value: &Value, pointer: &mut String, errors: &mut Vec<ValueTemplateError>) -> Self {
+        let length = pointer.len();
+        let slot = match value {
+            Value::String(text) => match Template::parse(text) {
+                Ok(template) => match template.parts.as_slice() {
+                    [Part::Text(literal)] => Self::Value(Value::String(literal.clone())),
+                    _ => Self::Template(pointer.clone(), template),
+                },
+                Err(error) => {
+                    errors.push(ValueTemplateError { pointer: pointer.clone(), error });
+                    Self::Value(Value::Null)
+                }
+            },
+            Value::Array(items) => {
+                let slots = items.iter().enumerate().map(|(index, item)| {
+                    pointer.push_str(&format!("/{index}"));
+                    let slot = Self::parse(item, pointer, errors);
+                    pointer.truncate(length);
+                    slot
+                });
+                Self::Array(slots.collect()).folded(value)
+            }
+            Value::Object(entries) => {
+                let slots = entries.iter().map(|(key, item)| {
+                    pointer.push('/');
+                    pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                    let slot = Self::parse(item, pointer, errors);
+                    pointer.truncate(length);
+                    (key.clone(), slot)
+                });
+                Self::Object(slots.collect()).folded(value)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => Self::Value(value.clone()),
+        };
+        debug_assert_eq!(pointer.len(), length);
+        slot
+    }
+
+    /// The same as a plain value, if there is no template below and no escape has changed it.
+    fn folded(self, value: &Value) -> Self {
+        let is_plain = |slot: &Slot, value: &Value| matches!(slot, Self::Value(same) if same == value);
+        let plain = match (&self, value) {
+            (Self::Array(slots), Value::Array(items)) => {
+                slots.iter().zip(items).all(|(slot, item)| is_plain(slot, item))
+            }
+            (Self::Object(slots), Value::Object(entries)) => {
+                slots.iter().zip(entries.values()).all(|((_, slot), item)| is_plain(slot, item))
+            }
+            _ => false,
+        };
+        if plain { Self::Value(value.clone()) } else { self }
+    }
+
+    fn collect<'t>(&'t self, found: &mut Vec<(&'t str, &'t Placed)>) {
+        match self {
+            Self::Value(_) => {}
+            Self::Template(pointer, template) => {
+                found.extend(template.expressions().map(|placed| (pointer.as_str(), placed)));
+            }
+            Self::Array(slots) => slots.iter().for_each(|slot| slot.collect(found)),
+            Self::Object(slots) => slots.iter().for_each(|(_, slot)| slot.collect(found)),
+        }
+    }
+
+    fn evaluate(&self, jq: &Jq, scope: &Scope<'_>) -> Result<Value, TemplateProblem> {
+        Ok(match self {
+            Self::Value(value) => value.clone(),
+            Self::Template(pointer, template) => {
+                let located = |problem| TemplateProblem { pointer: pointer.clone(), ..problem };
+                template.evaluate(jq, scope).map_err(located)?
+            }
+            Self::Array(slots) => {
+                Value::Array(slots.iter().map(|slot| slot.evaluate(jq, scope)).collect::<Result<_, _>>()?)
+            }
+            Self::Object(slots) => {
+                let entries = slots.iter().map(|(key, slot)| Ok((key.clone(), slot.evaluate(jq, scope)?)));
+                Value::Object(entries.collect::<Result<_, _>>()?)
+            }
+        })
     }
 }

@@ -1,0 +1,73 @@
+//! Where an expression ends within other text.
+
+use super::syntax::comment_length;
+
+/// The length of the expression at the beginning of `text`, which ends before the first `}` that closes nothing of its own:
+/// braces within strings, interpolations and comments do not count. `None` if there is no such `}`.
+pub(super) fn expression_length(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    // What is open, innermost last: `"` for a string, else the bracket that closes it. An interpolation closes with `)`.
+    let mut open: Vec<u8> = Vec::new();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if open.last() == Some(&b'"') {
+            match (byte, bytes.get(at + 1)) {
+                (b'\\', Some(b'(')) => open.push(b')'),
+                (b'"', _) => {
+                    open.pop();
+                }
+                _ => {}
+            }
+            at += if byte == b'\\' { 2 } else { 1 };
+            continue;
+        }
+        match byte {
+            b'"' => open.push(b'"'),
+            b'(' => open.push(b')'),
+            b'[' => open.push(b']'),
+            b'{' => open.push(b'}'),
+            b'}' if open.is_empty() => return Some(at),
+            b')' | b']' | b'}' => {
+                // A bracket that does not fit is jq's to report. It must not hide the end.
+                if open.last() == Some(&byte) {
+                    open.pop();
+                }
+            }
+            b'#' => {
+                at += comment_length(&text[at..]);
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::expression_length;
+
+    #[test]
+    fn the_end_is_the_first_brace_that_closes_nothing() {
+        let cases = [
+            (".a } rest", Some(".a ")),
+            ("{a: {b: 1}} }", Some("{a: {b: 1}} ")),
+            (r#""}" }"#, Some(r#""}" "#)),
+            (r#""\"}" }"#, Some(r#""\"}" "#)),
+            (r#""a\({b: "}"} | tojson)c}" }"#, Some(r#""a\({b: "}"} | tojson)c}" "#)),
+            ("1 # }\n }", Some("1 # }\n ")),
+            ("1 # \\\n } \n }", Some("1 # \\\n } \n ")),
+            ("1 # }", None),
+            (r#""abc }"#, None),
+            ("{a: 1", None),
+            ("", None),
+            ("}", Some("")),
+            (r#""\\" }"#, Some(r#""\\" "#)),
+            ("\"é\\é}\" }", Some("\"é\\é}\" ")),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(expression_length(text).map(|n| &text[..n]), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The syntax of jq 1.8.2, as far as the host must know it: to find what an expression reads, to evaluate plain paths, and to
+//! find where an expression ends within other text.
+//!
+//! The grammar is that of jq's own parser (`src/parser.y` and `src/lexer.l` of 1.8.2): its precedences, its postfix rules, and that
+//! `as`, `def` and `label` take everything to their right. The parser here may accept what jq refuses, never the
+//! other way round, but for nesting beyond [`NESTING_MAX`] and [`HEIGHT_MAX`]: jq judges the expression (invariant I1 of
+//! [the room](super)), and a test compares the two on every case of the conformance suite.
+//!
+//! A tree lives in one vector and is bounded in height, so hostile text can overflow no stack, neither when the tree is
+//! walked nor when it is dropped.
+//!
+//! *Rejected:* the parser of jaq-core. It does not know `?//`, `{$a: [$b]}`, `.5` and surrogate pairs, ranks `=` below `//`, and its
+//! recursion has no bound.
+
+mod lexer;
+mod parser;
+
+pub(super) use lexer::comment as comment_length;
+
+use std::ops::Range;
+
+/// How deep parentheses, brackets, definitions and the like may nest. Arbitrary: far above what a person writes.
+pub(super) const NESTING_MAX: usize = 100;
+
+/// How high a tree may be, which chains of operators add to.
+pub(super) const HEIGHT_MAX: u16 = 400;
+
+/// A place in the vector of terms.
+pub(super) type Id = u32;
+
+/// A term of an expression.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Term {
+    /// `.`
+    Identity,
+    /// `..`
+    Recurse,
+    /// A number: its text.
+    Number(String),
+    /// A string without anything interpolated.
+    Text(String),
+    /// `true`, `false`, `null`.
+    Constant(&'static str),
+    /// `$__loc__`, or what the host need not tell apart from it: a value that reads nothing.
+    Opaque,
+    /// A string: what is interpolated.
+    Interpolated(Vec<Id>),
+    /// `.key`, `.["key"]`: where the key is constant.
+    Key { on: Id, key: String, optional: bool },
+    /// `.[index]`, with anything else for an index.
+    At { on: Id, index: Id, optional: bool },
+    /// `.[from:to]`
+    Slice { on: Id, from: Option<Id>, to: Option<Id> },
+    /// `.[]`
+    Each { on: Id },
+    /// `try body catch handler`, `body?`
+    Try { body: Id, handler: Option<Id> },
+    /// `[body]`
+    Array(Option<Id>),
+    /// `{…}`
+    Object(Vec<Entry>),
+    /// `-body`
+    Negate(Id),
+    /// `left | right`
+    Pipe(Id, Id),
+    /// `left, right`
+    Comma(Id, Id),
+    /// `left // right`
+    Alternative(Id, Id),
+    /// An operator that computes with both sides.
+    Operator(Id, Id),
+    /// `target = value`, and the like.
+    Assign { target: Id, value: Id },
+    /// `source as pattern ?// pattern | body`
+    Bind { source: Id, patterns: Vec<Pattern>, body: Id },
+    /// `label $x | body`
+    Label(Id),
+    /// `break $x`
+    Break,
+    /// `reduce` and `foreach`.
+    Fold { source: Id, patterns: Vec<Pattern>, init: Id, update: Id, extract: Option<Id> },
+    /// `if … then … elif … then … else … end`
+    If { branches: Vec<(Id, Id)>, otherwise: Option<Id> },
+    /// `def name(parameters): body; rest`
+    Define { name: String, parameters: Vec<String>, body: Id, rest: Id },
+    /// A call, also of a format (`@csv`).
+    Call { name: String, arguments: Vec<Id> },
+    /// `$name`
+    Variable(String),
+}
+
+/// An entry of an object construction.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Entry {
+    /// `{key}`: a constant key, whose value is read of the input.
+    Same(String),
+    /// `{$name}`: the key is the variable's name.
+    Variable(String),
+    /// `{key: value}`, with a constant key.
+    Constant(Id),
+    /// `{(key): value}`, `{"…\(e)": value}`, `{$name: value}`.
+    Computed(Id, Id),
+    /// `{"…\(e)"}`: a key that is computed, and its value is read of the input.
+    Dynamic(Id),
+}
+
+/// A pattern that binds variables.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Pattern {
+    /// `$name`
+    Variable(String),
+    /// `[…]`
+    Array(Vec<Pattern>),
+    /// `{…}`: the variable of `{$name: …}`, the key where it is computed, what is done with the value.
+    Object(Vec<(Option<String>, Option<Id>, Option<Pattern>)>),
+}
+
+/// An expression, parsed.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    terms: Vec<(Term, Range<u32>)>,
+    root: Id,
+}
+
+/// Why a text is not an expression, as far as the host can tell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct SyntaxError {
+    /// What is wrong.
+    pub(super) message: String,
+    /// Where, in bytes.
+    pub(super) span: Range<usize>,
+}
+
+impl Tree {
+    /// Parses an expression.
+    pub(super) fn parse(text: &str) -> Result<Self, SyntaxError> {
+        if text.len() > super::EXPRESSION_BYTES_MAX {
+            let message = format!("the expression is longer than {} bytes", super::EXPRESSION_BYTES_MAX);
+            return Err(SyntaxError { message, span: 0..text.len() });
+        }
+        parser::parse(text)
+    }
+
+    pub(super) fn root(&self) -> Id {
+        self.root
+    }
+
+    pub(super) fn term(&self, id: Id) -> &Term {
+        &self.terms[id as usize].0
+    }
+
+    /// Where a term stands in the text, in bytes.
+    pub(super) fn span(&self, id: Id) -> Range<usize> {
+        let span = &self.terms[id as usize].1;
+        span.start as usize..span.end as usize
+    }
+
+    /// All terms, in no particular order.
+    pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
+        self.terms.iter().map(|(term, _)| term)
+    }
+}
