@@ -64,7 +64,7 @@ struct Timer {
 impl Pollable for Timer {
     async fn ready(&mut self) {
         if !self.is_due {
-            future::pending().await
+            future::pending::<()>().await;
         }
     }
 }

@@ -358,13 +358,44 @@ fn the_list_names_what_is_offered() {
     let engine = Engine::default();
     let mut linker = Linker::<Data>::new(&engine);
     link(&mut linker).expect("nothing is offered twice");
-    let is_offered = |interface: &str| {
-        let text = format!("(component (import \"{interface}\" (instance)))");
-        let component = Component::new(&engine, wat::parse_str(&text).unwrap()).unwrap();
-        linker.instantiate_pre(&component).is_ok()
+    let members = [
+        "get-environment",
+        "exit",
+        "get-stderr",
+        "get-stdin",
+        "get-stdout",
+        "terminal-input",
+        "terminal-output",
+        "get-terminal-stderr",
+        "get-terminal-stdin",
+        "get-terminal-stdout",
+        "subscribe-duration",
+        "resolution",
+        "get-directories",
+        "[method]descriptor.read",
+        "[method]error.to-debug-string",
+        "poll",
+        "[method]output-stream.splice",
+        "insecure-seed",
+        "get-insecure-random-bytes",
+        "get-random-bytes",
+        "instance-network",
+        "resolve-addresses",
+        "network",
+        "create-tcp-socket",
+        "[method]tcp-socket.start-connect",
+        "create-udp-socket",
+        "[method]udp-socket.stream",
+    ];
+    assert_eq!(members.len(), INTERFACES.len());
+    // What is there cannot be defined again.
+    let mut is_free = |interface: &str, member: &str| {
+        let mut instance = linker.instance(interface).expect("interfaces can be added to");
+        instance.func_wrap(member, |_, (): ()| Ok(())).is_ok()
     };
-    for interface in INTERFACES {
-        assert!(is_offered(interface), "{interface}");
+    for (interface, member) in INTERFACES.iter().zip(members) {
+        assert!(!is_free(interface, member), "{interface}#{member}");
+        assert!(is_free(interface, "no-such-thing"), "{interface}");
     }
-    assert!(!is_offered("wasi:http/types@0.2.12"));
+    assert!(is_free("wasi:http/types@0.2.12", "http-error-code"));
 }
