@@ -22,15 +22,15 @@ impl State {
         let key = match (&call.idempotency_key, &call.placement) {
             (Some(key), _) => Arc::clone(key),
             (None, Some(placement)) => {
-                self.table[&pid].place.key(&fixed.id, &Segment::Scope(Arc::clone(&placement.scope)))
+                self.table[pid].place.key(&fixed.id, &Segment::Scope(Arc::clone(&placement.scope)))
             }
-            (None, None) => self.table[&pid].place.key(&fixed.id, &Segment::Tag(tag)),
+            (None, None) => self.table[pid].place.key(&fixed.id, &Segment::Tag(tag)),
         };
         Ok(Decision::Called(key))
     }
 
     fn decide_kv(&self, pid: Pid, call: &Call) -> Result<Payload, Box<Problem>> {
-        let entry = &self.table[&pid];
+        let entry = &self.table[pid];
         let placed = call.placement.as_deref();
         let grants = placed.and_then(|placement| placement.grants.as_ref()).unwrap_or(&entry.grants);
         if grants.of(kv::NAME).is_none() {
@@ -57,7 +57,7 @@ impl State {
     }
 
     pub(super) fn apply_call(&mut self, pid: Pid, moment: Moment, tag: Tag, call: Call, key: Arc<str>) {
-        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let Some(entry) = self.table.get_mut(pid) else { return };
         let bytes = call.args.size() as u64;
         let timer =
             call.timeout.map(|timeout| self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag)));
@@ -84,7 +84,7 @@ impl State {
     }
 
     pub(super) fn apply_sleep(&mut self, pid: Pid, moment: Moment, tag: Tag, duration: Micros) {
-        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let Some(entry) = self.table.get_mut(pid) else { return };
         let timer = self.timers.set(moment.mono.saturating_add(duration), pid, Alarm::Sleep(tag));
         entry.outstanding.push(tag, Pending::Sleep(timer));
     }
@@ -110,7 +110,7 @@ impl State {
 
     /// Takes an unanswered command off the books: whoever calls it gives the one answer.
     pub(super) fn settle_tag(&mut self, pid: Pid, tag: Tag) -> Option<Pending> {
-        let entry = self.table.get_mut(&pid).filter(|entry| entry.lives())?;
+        let entry = self.table.get_mut(pid).filter(|entry| entry.lives())?;
         let pending = entry.outstanding.remove(tag)?;
         let bytes = match &pending {
             Pending::Sleep(timer) => {

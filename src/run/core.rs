@@ -15,7 +15,7 @@ use super::record::{Arrived, Died, Digest, News, Record, SteppedHead, put_act, p
 use super::reply::CallReply;
 use super::state::{Consequence, Departure, Moment, State};
 use super::table::Waits;
-use super::task::{Scratch, Task};
+use super::task::{Scratch, Step, Task};
 use super::wire::Wire;
 use crate::process::{Answer, Ending, Event, Micros, Pid, Problem, Status, Tag, problem::kind};
 use crate::run::{Dispatched, Outgoing};
@@ -24,8 +24,6 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-pub(super) type DynPort<'a> = &'a mut dyn Port<Kernel>;
 
 /// A run in the host.
 pub(super) struct Run {
@@ -148,12 +146,17 @@ impl Run {
     }
 
     /// Commits a step.
-    pub(super) fn commit(self: &Arc<Self>, port: DynPort<'_>, task: &mut Task, status: Status) -> Next {
-        let mut scratch = task.scratch.take().expect("invariant: a step has its buffers");
+    pub(super) fn commit<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        port: &mut P,
+        step: &mut Step,
+        status: Status,
+    ) -> Next {
+        let mut scratch = step.scratch.take().expect("invariant: a step has its buffers");
         put_act(&mut scratch.act, &status, &scratch.output.commands);
         let digest = Digest::of(&scratch.act);
-        let moment = Moment { at: task.at, mono: task.mono };
-        let pid = task.pid;
+        let moment = Moment { at: step.at, mono: step.mono };
+        let pid = step.pid;
 
         let mut inner = self.inner.lock();
         let mut after = After::default();
@@ -162,13 +165,13 @@ impl Run {
                 self.end(&mut inner, moment, pid, ending, &mut scratch);
                 Next::Complete
             }
-            Ok(()) => self.apply_step(&mut inner, moment, task, status, digest, &mut scratch),
+            Ok(()) => self.apply_step(&mut inner, moment, step, status, digest, &mut scratch),
         };
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
 
         scratch.put();
-        task.waits = match next {
+        step.waits = match next {
             Next::Blocked => Waits::Blocked,
             Next::Idle => Waits::Idle,
             _ => Waits::Not,
@@ -181,30 +184,30 @@ impl Run {
         self: &Arc<Self>,
         inner: &mut Inner,
         moment: Moment,
-        task: &mut Task,
+        step: &mut Step,
         status: Status,
         digest: Digest,
         scratch: &mut Scratch,
     ) -> Next {
-        let pid = task.pid;
+        let pid = step.pid;
         let state = &mut inner.state;
         let output = &mut scratch.output;
-        state.take(pid, task.took, output.fuel);
-        let asker = Asker { pid, program: &task.program };
+        state.take(pid, step.took, output.fuel, output.commands.last().map(|command| command.tag));
+        let asker = Asker { pid, program: &step.program };
         for command in output.commands.drain(..) {
             let decision = state.decide(&self.fixed, &asker, moment, &command);
             decision.put(&mut scratch.decisions);
             state.apply(pid, moment, command, decision);
         }
         put_log(&mut scratch.decisions, &output.log, output.log_dropped);
-        let step = state.table[&pid].steps;
-        let (took, fuel) = (task.took.events, output.fuel);
-        SteppedHead { pid, step, at: moment.at, took, fuel, digest }.put(&mut scratch.head);
-        self.tell_log(inner, pid, step, moment.at, scratch);
+        let number = state.table[pid].steps;
+        let (took, fuel) = (step.took.events, output.fuel);
+        SteppedHead { pid, step: number, at: moment.at, took, fuel, digest }.put(&mut scratch.head);
+        self.tell_log(inner, pid, number, moment.at, scratch);
         inner.append_parts(&[&scratch.head, &scratch.act, &scratch.decisions]);
 
         let stuck = status == Status::Blocked && !inner.state.can_wake(pid);
-        let renewed = self.renewed(&inner.state, task, &status);
+        let renewed = self.renewed(&inner.state, step, &status);
         let next = inner.state.apply_status(moment, pid, status);
         let problem = match renewed {
             Err(problem) => problem,
@@ -219,23 +222,29 @@ impl Run {
     }
 
     /// Makes the fresh body of a renewal.
-    fn renewed(&self, state: &State, task: &mut Task, status: &Status) -> Result<(), Box<Problem>> {
+    fn renewed(&self, state: &State, step: &mut Step, status: &Status) -> Result<(), Box<Problem>> {
         let Status::Renew { entry, input } = status else { return Ok(()) };
-        let known = &state.table[&task.pid];
+        let known = &state.table[step.pid];
         let next_tag = Tag(known.last_tag.0 + 1);
         let bounds = (&known.limits, &known.grants);
-        let body = self.fixed.body(&task.program, task.pid, next_tag, entry, input, bounds)?;
-        let mut old = std::mem::replace(&mut task.body, body);
+        let body = self.fixed.body(&step.program, step.pid, next_tag, entry, input, bounds)?;
+        let mut old = std::mem::replace(&mut step.body, body);
         old.close();
         Ok(())
     }
 
     /// Ends a process that did not return its end.
-    pub(super) fn die(self: &Arc<Self>, port: DynPort<'_>, task: &mut Task, moment: Moment, ending: Ending) {
-        let mut scratch = task.scratch.take().unwrap_or_default();
+    pub(super) fn die<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        port: &mut P,
+        step: &mut Step,
+        moment: Moment,
+        ending: Ending,
+    ) {
+        let mut scratch = step.scratch.take().unwrap_or_default();
         let mut inner = self.inner.lock();
         let mut after = After::default();
-        self.end(&mut inner, moment, task.pid, ending, &mut scratch);
+        self.end(&mut inner, moment, step.pid, ending, &mut scratch);
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
         scratch.put();
@@ -267,14 +276,14 @@ impl Run {
             inner.state.tell(|| RunEvent::Logged { pid, line: line.clone() });
         }
         if let Some(sink) = &self.fixed.sink {
-            let component = inner.state.table[&pid].component.clone();
+            let component = inner.state.table[pid].component.clone();
             let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, component, step, at };
             sink.lines(&origin, &output.log, output.log_dropped);
         }
     }
 
     /// Takes news from outside. False where it does not count: too late, or no room.
-    pub(super) fn arrive(self: &Arc<Self>, port: DynPort<'_>, news: News) -> Result<(), Unwanted> {
+    pub(super) fn arrive<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, news: News) -> Result<(), Unwanted> {
         let moment = self.moment(port.monotonic());
         let mut inner = self.inner.lock();
         let mut after = After::default();
@@ -286,7 +295,7 @@ impl Run {
     }
 
     /// Timers of the run are due.
-    pub(super) fn fired(self: &Arc<Self>, port: DynPort<'_>) {
+    pub(super) fn fired<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P) {
         let moment = self.moment(port.monotonic());
         let mut inner = self.inner.lock();
         let mut after = After::default();
@@ -302,7 +311,7 @@ impl Run {
     }
 
     /// Records up to this number are durable.
-    pub(super) fn durable(self: &Arc<Self>, port: DynPort<'_>, record: u64) {
+    pub(super) fn durable<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, record: u64) {
         let mut after = After::default();
         let mut inner = self.inner.lock();
         inner.durable = inner.durable.max(record);
@@ -315,7 +324,13 @@ impl Run {
     }
 
     /// Lets the consequences of what was recorded out.
-    pub(super) fn flush(self: &Arc<Self>, inner: &mut Inner, port: DynPort<'_>, moment: Moment, after: &mut After) {
+    pub(super) fn flush<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        port: &mut P,
+        moment: Moment,
+        after: &mut After,
+    ) {
         loop {
             let mut stillborn = Vec::new();
             let mut consequences = std::mem::take(&mut inner.state.consequences);
@@ -340,15 +355,15 @@ impl Run {
         }
     }
 
-    fn let_out(
+    fn let_out<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         inner: &mut Inner,
-        port: DynPort<'_>,
+        port: &mut P,
         consequence: Consequence,
         after: &mut After,
         stillborn: &mut Vec<Pid>,
     ) {
-        let slot_of = |state: &State, pid| state.table.get(&pid).and_then(|entry| entry.slot);
+        let slot_of = |state: &State, pid| state.table.get(pid).and_then(|entry| entry.slot);
         match consequence {
             Consequence::Post { pid, slot, event } => {
                 let wake = if matches!(event, Event::Message(_)) { Wake::Message } else { Wake::Event };
@@ -360,14 +375,14 @@ impl Run {
                 let newborn = inner.state.newborn.pop_front().expect("invariant: each start has its body");
                 debug_assert_eq!(newborn.pid, pid);
                 let task = Task::new(Arc::clone(self), pid, newborn.program, newborn.body, newborn.permit.is_none());
-                let native = task.native;
+                let native = task.step.native;
                 match port.spawn(task, newborn.permit) {
                     Err(_) => stillborn.push(pid),
                     Ok(slot) => {
                         if inner.state.paused.is_some() {
                             port.pause(slot, true);
                         }
-                        if let Some(entry) = inner.state.table.get_mut(&pid) {
+                        if let Some(entry) = inner.state.table.get_mut(pid) {
                             entry.slot = Some(slot);
                             entry.begun = native;
                         }
@@ -391,7 +406,7 @@ impl Run {
     }
 
     /// Does what reaches foreign code.
-    pub(super) fn after(self: &Arc<Self>, port: DynPort<'_>, after: After) {
+    pub(super) fn after<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, after: After) {
         for (pid, tag) in after.abandoned {
             self.fixed.effects.abandon(&self.fixed.id, pid, tag);
         }
@@ -408,7 +423,7 @@ impl Run {
     }
 
     /// A call that is not safe to repeat leaves only when it is durable that it does.
-    fn depart(self: &Arc<Self>, port: DynPort<'_>, departure: Box<Departure>) {
+    fn depart<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, departure: Box<Departure>) {
         let Departure { pid, tag, call, .. } = &*departure;
         if self.fixed.effects.is_repeatable(&call.handler, &call.args) {
             return self.dispatch(port, *departure);
@@ -425,7 +440,7 @@ impl Run {
         self.after(port, after);
     }
 
-    fn dispatch(self: &Arc<Self>, port: DynPort<'_>, departure: Departure) {
+    fn dispatch<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, departure: Departure) {
         let Departure { pid, tag, call, key, limits, grants } = departure;
         let reply = Arc::new(CallReply::new(Arc::clone(self), pid, tag));
         let outgoing = Outgoing {
@@ -448,7 +463,7 @@ impl Run {
         }
     }
 
-    pub(super) fn answer(self: &Arc<Self>, port: DynPort<'_>, pid: Pid, tag: Tag, answer: Answer) {
+    pub(super) fn answer<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, pid: Pid, tag: Tag, answer: Answer) {
         // A late answer is counted where it is dropped.
         let _ = self.arrive(port, News::Answered { pid, tag, answer });
     }
@@ -456,7 +471,7 @@ impl Run {
 
 /// Whether a step counts: the ending of its process where not.
 fn checked(state: &State, pid: Pid, status: &Status, scratch: &Scratch) -> Result<(), Ending> {
-    if let Some(reason) = &state.table[&pid].killed {
+    if let Some(reason) = &state.table[pid].killed {
         return Err(Ending::Cancelled(Arc::clone(reason)));
     }
     let output = &scratch.output;
@@ -479,7 +494,7 @@ impl State {
                 return Next::Complete;
             }
         };
-        if let Some(entry) = self.table.get_mut(&pid) {
+        if let Some(entry) = self.table.get_mut(pid) {
             entry.waits = waits;
         }
         next

@@ -11,6 +11,7 @@ use super::fixed::Fixed;
 use super::links::Tie;
 use super::record::Decision;
 use super::state::{Moment, State};
+use super::table::Entry;
 use crate::process::{
     Action, Command, Limits, NUMBER_MAX, Payload, Pid, Problem, Program, Status, Tag, Target, problem::kind,
 };
@@ -42,7 +43,7 @@ pub(super) fn check(
     bytes: usize,
     fuel: u64,
 ) -> Result<(), Box<Problem>> {
-    let entry = &state.table[&pid];
+    let entry = &state.table[pid];
     let limits = &*entry.limits;
     if fuel > limits.fuel_total.saturating_sub(entry.fuel) {
         return Err(Box::new(
@@ -63,7 +64,7 @@ pub(super) fn check(
         return Err(Box::new(too_large("The output of a step", bytes as u64, limits.output_bytes)));
     }
     check_status(status, limits)?;
-    check_commands(state, pid, commands, limits)
+    if commands.is_empty() { Ok(()) } else { check_commands(state, entry, commands) }
 }
 
 fn check_status(status: &Status, limits: &Limits) -> Result<(), Box<Problem>> {
@@ -108,11 +109,11 @@ fn check_number(what: &str, number: u64) -> Result<(), Box<Problem>> {
     Ok(())
 }
 
-fn check_commands(state: &State, pid: Pid, commands: &[Command], limits: &Limits) -> Result<(), Box<Problem>> {
-    let entry = &state.table[&pid];
+fn check_commands(state: &State, entry: &Entry, commands: &[Command]) -> Result<(), Box<Problem>> {
+    let limits = &*entry.limits;
     let mut last = entry.last_tag;
     let mut ties = 0;
-    let (mut exposed, mut exposed_bytes) = (state.exposed.len() as u64, state.exposed_bytes);
+    let (mut exposed, mut exposed_bytes) = (0, 0);
     for Command { tag, action } in commands {
         check_number("A tag", tag.0)?;
         if *tag <= last {
@@ -153,13 +154,20 @@ fn check_commands(state: &State, pid: Pid, commands: &[Command], limits: &Limits
             }
         }
     }
-    if exposed > state.bounds.exposed || exposed_bytes > state.bounds.exposed_bytes.max(state.exposed_bytes) {
+    check_exposed(state, exposed, exposed_bytes)?;
+    check_ties(state, entry, ties)
+}
+
+/// What is set twice in a step, or anew, counts as if it stayed beside what was there.
+fn check_exposed(state: &State, new: u64, new_bytes: u64) -> Result<(), Box<Problem>> {
+    let (all, bytes) = (state.exposed.len() as u64 + new, state.exposed_bytes + new_bytes);
+    if (new > 0 || new_bytes > 0) && (all > state.bounds.exposed || bytes > state.bounds.exposed_bytes) {
         return Err(Box::new(Problem::new(kind::TOO_LARGE, "The run exposes too much").with_detail(format!(
-            "{exposed} queries of {exposed_bytes} bytes; the run may have {} of {}.",
+            "{all} queries of {bytes} bytes; the run may have {} of {}.",
             state.bounds.exposed, state.bounds.exposed_bytes
         ))));
     }
-    check_ties(state, pid, ties, limits)
+    Ok(())
 }
 
 fn check_target(target: &Target) -> Result<(), Box<Problem>> {
@@ -170,10 +178,13 @@ fn check_target(target: &Target) -> Result<(), Box<Problem>> {
     }
 }
 
-fn check_ties(state: &State, pid: Pid, new: u64, limits: &Limits) -> Result<(), Box<Problem>> {
-    let entry = &state.table[&pid];
+fn check_ties(state: &State, entry: &Entry, new: u64) -> Result<(), Box<Problem>> {
+    if new == 0 {
+        return Ok(());
+    }
+    let limits = &entry.limits;
     let own = entry.ties.watches.len() as u64 + new;
-    if new > 0 && (own > limits.links.into() || state.ties + new > state.bounds.ties) {
+    if own > limits.links.into() || state.ties + new > state.bounds.ties {
         return Err(Box::new(Problem::new(kind::TOO_MANY_LINKS, "More links and monitors than allowed").with_detail(
             format!(
                 "The process would have {own} of {}, its run {} of {}.",
@@ -192,7 +203,7 @@ impl State {
         let tag = command.tag;
         let decided = match &command.action {
             Action::Send(send) => self.decide_send(asker.pid, send),
-            Action::Spawn(spawn) => self.decide_spawn(fixed, asker, tag, spawn),
+            Action::Spawn(spawn) => self.decide_spawn(fixed, asker, spawn),
             Action::Call(call) => self.decide_call(fixed, asker.pid, tag, call),
             Action::Sleep(duration) => {
                 self.may_wait(asker.pid, 0).map(|()| Decision::Due(moment.at.saturating_add(*duration)))
@@ -210,9 +221,6 @@ impl State {
     pub(super) fn apply(&mut self, pid: Pid, moment: Moment, command: Command, decision: Decision) {
         let Command { tag, action } = command;
         self.counts.commands += 1;
-        if let Some(entry) = self.table.get_mut(&pid) {
-            entry.last_tag = tag;
-        }
         match (action, decision) {
             (Action::Send(send), Decision::Delivered(to)) => self.apply_send(pid, to, *send),
             (Action::Spawn(spawn), Decision::Spawned(child)) => self.apply_spawn(pid, tag, *spawn, child),
@@ -234,7 +242,7 @@ impl State {
 
     /// Whether one more command may wait for its answer, with so many bytes of its own.
     pub(super) fn may_wait(&self, pid: Pid, bytes: u64) -> Result<(), Box<Problem>> {
-        let entry = &self.table[&pid];
+        let entry = &self.table[pid];
         let limits = &entry.limits;
         let all = entry.outstanding_bytes + bytes;
         if entry.outstanding.len() >= limits.outstanding as usize {
@@ -260,7 +268,7 @@ impl State {
 
     /// Whether a payload is one that the process may give.
     pub(super) fn may_carry(&self, pid: Pid, payload: &Payload) -> Result<(), Box<Problem>> {
-        check_payload(payload, &self.table[&pid].limits)
+        check_payload(payload, &self.table[pid].limits)
     }
 
     /// Which process a target is.
@@ -274,7 +282,7 @@ impl State {
     }
 
     fn child_of(&self, pid: Pid, tag: Tag) -> Option<Pid> {
-        match self.table.get(&pid)?.outstanding.get(tag)? {
+        match self.table.get(pid)?.outstanding.get(tag)? {
             super::outstanding::Pending::Spawn { child, .. } => Some(*child),
             _ => None,
         }

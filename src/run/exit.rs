@@ -23,7 +23,7 @@ impl State {
     /// Asks a process to end: it hears cancel, and is killed when its grace is over. Asked again it hears nothing more, but a shorter
     /// grace counts. What has never begun is killed at once, since there is nothing that it could put in order.
     pub(super) fn cancel(&mut self, moment: Moment, pid: Pid, reason: &str, grace: Option<Micros>) {
-        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let Some(entry) = self.table.get_mut(pid) else { return };
         let grace = grace.unwrap_or(entry.limits.grace);
         let due = moment.mono.saturating_add(grace);
         match &mut entry.phase {
@@ -49,7 +49,7 @@ impl State {
 
     /// The grace of a process is over. Its worker ends it when it next has it in hand.
     pub(super) fn kill(&mut self, pid: Pid) {
-        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let Some(entry) = self.table.get_mut(pid) else { return };
         let Phase::Cancelling { reason, .. } = &entry.phase else { return };
         if entry.killed.is_none() {
             entry.killed = Some(Arc::clone(reason));
@@ -59,7 +59,7 @@ impl State {
 
     /// A process has ended. Its answer reaches its parent when its attached descendants are gone too.
     pub(super) fn exit(&mut self, moment: Moment, pid: Pid, ending: Ending, answer: Answer) {
-        let Some(entry) = self.table.get_mut(&pid).filter(|entry| entry.lives()) else { return };
+        let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.lives()) else { return };
         let phase = std::mem::replace(&mut entry.phase, Phase::Ended(answer));
         if let Phase::Cancelling { deadline, .. } = phase {
             self.timers.unset(deadline);
@@ -78,7 +78,7 @@ impl State {
     }
 
     fn drop_outstanding(&mut self, pid: Pid, ending: &Ending) {
-        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let Some(entry) = self.table.get_mut(pid) else { return };
         self.bytes -= entry.outstanding_bytes + entry.queued_bytes;
         entry.outstanding_bytes = 0;
         entry.queued_bytes = 0;
@@ -104,7 +104,7 @@ impl State {
     }
 
     fn drop_names(&mut self, pid: Pid) {
-        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let Some(entry) = self.table.get_mut(pid) else { return };
         for name in std::mem::take(&mut entry.ties.names) {
             self.names.remove(&name);
         }
@@ -112,7 +112,7 @@ impl State {
 
     /// Tells linked and monitoring processes.
     fn tell_others(&mut self, moment: Moment, pid: Pid, ending: &Ending) {
-        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let Some(entry) = self.table.get_mut(pid) else { return };
         if entry.ties.watches.is_empty() && entry.ties.watchers.is_empty() {
             return;
         }
@@ -124,7 +124,7 @@ impl State {
             Ending::Cancelled(reason) => Some(format!("the linked process {pid} was cancelled: {reason}")),
         };
         for ((other, by), link) in ties.watchers {
-            if let Some(entry) = self.table.get_mut(&other) {
+            if let Some(entry) = self.table.get_mut(other) {
                 entry.ties.watches.remove(&(pid, by));
             }
             self.post(other, Event::Exited(Box::new(Exit { pid, by, ending: ending.clone() })));
@@ -133,7 +133,7 @@ impl State {
             }
         }
         for ((other, by), link) in ties.watches {
-            if let Some(entry) = self.table.get_mut(&other) {
+            if let Some(entry) = self.table.get_mut(other) {
                 entry.ties.watchers.remove(&(pid, by));
             }
             if let (true, Some(reason)) = (link, &reason) {
@@ -143,7 +143,7 @@ impl State {
     }
 
     fn cancel_attached(&mut self, moment: Moment, pid: Pid) {
-        let Some(entry) = self.table.get(&pid) else { return };
+        let Some(entry) = self.table.get(pid) else { return };
         if entry.family.attached == 0 {
             return;
         }
@@ -156,12 +156,12 @@ impl State {
     /// Removes an ended process without attached descendants, answers its parent, and goes on with the parent where it waited for
     /// nothing else.
     fn settle(&mut self, moment: Moment, mut pid: Pid) {
-        while let Some(entry) = self.table.get(&pid)
+        while let Some(entry) = self.table.get(pid)
             && !entry.lives()
             && entry.family.attached == 0
         {
             let Entry { parent, detached, family, phase, .. } =
-                *self.table.remove(&pid).expect("invariant: it was just looked up");
+                *self.table.remove(pid).expect("invariant: it was just looked up");
             let Phase::Ended(answer) = phase else { unreachable!("invariant: it does not live") };
             let Some((parent, tag)) = parent else {
                 self.root_is_gone(moment, answer);
@@ -185,9 +185,7 @@ impl State {
     /// The run has its result. Detached processes have lived as long as they may.
     fn root_is_gone(&mut self, moment: Moment, answer: Answer) {
         self.result = Some(answer);
-        let mut left: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.detached).map(|(pid, _)| *pid).collect();
-        // The table's own order means nothing.
-        left.sort_unstable();
+        let left: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.detached).map(|(pid, _)| pid).collect();
         for pid in left {
             self.cancel(moment, pid, "the run has ended", None);
         }

@@ -160,7 +160,7 @@ impl Kernel {
             bounds,
         };
         let state = State::new(&started);
-        let entry = &state.table[&Pid::ROOT];
+        let entry = &state.table[Pid::ROOT];
         let root = (&entry.limits, &entry.grants);
         let body = fixed
             .body(&fixed.root, Pid::ROOT, Tag(1), &started.entry, &started.input, root)
@@ -174,7 +174,7 @@ impl Kernel {
         let mut inner = run.inner.lock();
         inner.append(&Record::Started(Box::new(started)));
         let task = Task::new(Arc::clone(&run), Pid::ROOT, program, body, permit.is_none());
-        let native = task.native;
+        let native = task.step.native;
         let Ok(slot) = port.spawn(task, permit) else {
             drop(inner);
             self.forget(&id);
@@ -235,9 +235,8 @@ impl RunHandle {
     /// Ends the run now: every process is ended at its slice's end.
     pub fn kill(&self, reason: &str) {
         let _ = self.resume();
-        let mut pids: Vec<Pid> = self.0.inner.lock().state.table.keys().copied().collect();
-        // Parents first, so that fewer are told of their children's end.
-        pids.sort_unstable();
+        // Parents come first, so that fewer are told of their children's end.
+        let pids: Vec<Pid> = self.0.inner.lock().state.table.iter().map(|(pid, _)| pid).collect();
         for pid in pids {
             let _ = self.arrive(News::Cancel { pid, reason: reason.into(), grace: Some(Micros(0)) });
         }
@@ -289,12 +288,12 @@ impl RunHandle {
     #[must_use]
     pub fn processes(&self) -> Vec<ProcessStatus> {
         let inner = self.0.inner.lock();
-        let mut all: Vec<ProcessStatus> = inner
+        inner
             .state
             .table
             .iter()
             .map(|(pid, entry)| ProcessStatus {
-                pid: *pid,
+                pid,
                 parent: entry.parent.map(|(parent, _)| parent),
                 component: entry.component.clone(),
                 entry: Arc::clone(&entry.begins_at),
@@ -312,9 +311,7 @@ impl RunHandle {
                 mail: entry.mail,
                 outstanding: entry.outstanding.len(),
             })
-            .collect();
-        all.sort_unstable_by_key(|process| process.pid);
-        all
+            .collect()
     }
 
     /// What happens in the run from now on, at most `capacity` events waiting. The processes that there are come first.
@@ -322,10 +319,7 @@ impl RunHandle {
     pub fn observe(&self, capacity: usize) -> Events {
         let (events, shared) = Events::new(capacity);
         let mut inner = self.0.inner.lock();
-        let mut pids: Vec<Pid> = inner.state.table.keys().copied().collect();
-        pids.sort_unstable();
-        for pid in pids {
-            let entry = &inner.state.table[&pid];
+        for (pid, entry) in inner.state.table.iter() {
             shared.push(RunEvent::Spawned {
                 pid,
                 parent: entry.parent.map(|(parent, _)| parent),

@@ -1,7 +1,7 @@
 //! Many runs on one scheduler.
 
 use super::clock::Clock;
-use super::core::{DynPort, Run};
+use super::core::Run;
 use super::handle::RunHandle;
 use super::rebuild::Rebuild;
 use super::record::{News, Record};
@@ -99,7 +99,7 @@ impl Kernel {
         self.0.runs.lock().remove(id);
     }
 
-    pub(super) fn with_port(&self, mut act: impl FnMut(DynPort<'_>)) {
+    pub(super) fn with_port(&self, mut act: impl FnMut(&mut dyn Port<Self>)) {
         let ports = self.0.ports.read().clone();
         if let Some(ports) = ports {
             ports.with(&mut |port| act(port));
@@ -122,16 +122,16 @@ impl Commit for Kernel {
             }
         }
         if !turn.resumed && !task.begin(turn.now, events) {
-            return task.next();
+            return task.step.next();
         }
-        let scratch = task.scratch.get_or_insert_with(Scratch::get);
-        match task.body.poll(&mut scratch.output) {
+        let Task { run, step } = task;
+        let scratch = step.scratch.get_or_insert_with(Scratch::get);
+        match step.body.poll(&mut scratch.output) {
             Progress::Preempted => Next::Preempted,
             Progress::Stepped(status) => {
-                let run = Arc::clone(&task.run);
-                let next = run.commit(port, task, status);
+                let next = run.commit(port, step, status);
                 if next == Next::Complete {
-                    task.body.close();
+                    step.body.close();
                 }
                 next
             }
@@ -147,13 +147,13 @@ impl Commit for Kernel {
 
     fn slow(&self, _: Slot, task: &Task, took: Micros) {
         if let Some(sink) = &task.run.fixed.sink {
-            let text = format!("a slice of {} took {} ms", task.program.digest(), took.0 / 1_000);
+            let text = format!("a slice of {} took {} ms", task.step.program.digest(), took.0 / 1_000);
             let origin = super::log::LogOrigin {
                 run: Arc::clone(&task.run.fixed.id),
-                pid: task.pid,
+                pid: task.step.pid,
                 component: None,
                 step: 0,
-                at: task.at,
+                at: task.step.at,
             };
             sink.lines(&origin, &[LogLine { level: Level::Warn, text, fields: None }], 0);
         }
@@ -166,7 +166,7 @@ impl Commit for Kernel {
     }
 
     fn evict(&self, task: &mut Task) -> bool {
-        task.body.evict()
+        task.step.body.evict()
     }
 
     fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Timer>) {
@@ -181,58 +181,59 @@ impl Commit for Kernel {
 impl Task {
     /// Begins a step with a batch. False: nothing has come that it is stepped for.
     fn begin(&mut self, mono: Micros, events: &mut Vec<Event>) -> bool {
-        if !self.hears(events) {
+        let Self { run, step } = self;
+        if !step.hears(events) {
             return false;
         }
-        if !self.begun {
-            self.begun = true;
-            if !self.native
-                && let Some(entry) = self.run.inner.lock().state.living_mut(self.pid)
+        if !step.begun {
+            step.begun = true;
+            if !step.native
+                && let Some(entry) = run.inner.lock().state.living_mut(step.pid)
             {
                 entry.begun = true;
             }
         }
-        let moment = self.run.moment(mono);
-        (self.at, self.mono) = (moment.at, moment.mono);
-        self.took = super::state::Took::of(events);
-        self.retries = 0;
-        self.body.begin(self.at, events);
+        let moment = run.moment(mono);
+        (step.at, step.mono) = (moment.at, moment.mono);
+        step.took = super::state::Took::of(events);
+        step.retries = 0;
+        step.body.begin(step.at, events);
         true
     }
 
     fn is_killed(&self) -> bool {
-        self.run.inner.lock().state.living(self.pid).is_some_and(|entry| entry.killed.is_some())
+        self.run.inner.lock().state.living(self.step.pid).is_some_and(|entry| entry.killed.is_some())
     }
 
     /// Ends a process whose grace is over.
     fn killed<P: Port<Kernel>>(&mut self, port: &mut P, mono: Micros) -> Next {
-        let run = Arc::clone(&self.run);
-        let reason = run.inner.lock().state.living(self.pid).and_then(|entry| entry.killed.clone());
+        let Self { run, step } = self;
+        let reason = run.inner.lock().state.living(step.pid).and_then(|entry| entry.killed.clone());
         let moment = run.moment(mono);
-        run.die(port, self, moment, Ending::Cancelled(reason.unwrap_or_else(|| "it was killed".into())));
+        run.die(port, step, moment, Ending::Cancelled(reason.unwrap_or_else(|| "it was killed".into())));
         Next::Complete
     }
 
     /// Ends a process that died in its step.
     fn died<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
-        let run = Arc::clone(&self.run);
-        let moment = Moment { at: self.at.max(run.moment(self.mono).at), mono: self.mono };
-        run.die(port, self, moment, Ending::Failed(Box::new(problem)));
+        let Self { run, step } = self;
+        let moment = Moment { at: step.at.max(run.moment(step.mono).at), mono: step.mono };
+        run.die(port, step, moment, Ending::Failed(Box::new(problem)));
         Next::Complete
     }
 
     /// Tells a run's root that the host is shutting down.
     fn warn<P: Port<Kernel>>(&mut self, port: &mut P) {
-        if self.pid == Pid::ROOT && !std::mem::replace(&mut self.warned, true) {
+        if self.step.pid == Pid::ROOT && !std::mem::replace(&mut self.step.warned, true) {
             let reason = "the host is shutting down".into();
-            let _ = self.run.arrive(port, News::Cancel { pid: self.pid, reason, grace: None });
+            let _ = self.run.arrive(port, News::Cancel { pid: self.step.pid, reason, grace: None });
         }
     }
 
     /// A step that failed by the host's fault is taken again from the last committed state, where all records are at hand.
     fn faulted<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
-        if self.retries < RETRIES_MAX && self.retry().is_some() {
-            self.retries += 1;
+        if self.step.retries < RETRIES_MAX && self.retry().is_some() {
+            self.step.retries += 1;
             return Next::Preempted;
         }
         self.died(port, problem)
@@ -245,15 +246,15 @@ impl Task {
             return None;
         }
         let fixed = &self.run.fixed;
-        let mut rebuild = Rebuild::new(Arc::clone(&fixed.root), fixed.programs.clone()).only(self.pid);
+        let mut rebuild = Rebuild::new(Arc::clone(&fixed.root), fixed.programs.clone()).only(self.step.pid);
         for record in records {
             rebuild.apply(&Record::decode(record).ok()?).ok()?;
         }
-        let (body, mut events) = rebuild.into_body(self.pid)?;
-        events.truncate(self.took.events as usize);
-        self.body = body;
-        self.scratch.get_or_insert_default().output.clear();
-        self.body.begin(self.at, &mut events);
+        let (body, mut events) = rebuild.into_body(self.step.pid)?;
+        events.truncate(self.step.took.events as usize);
+        self.step.body = body;
+        self.step.scratch.get_or_insert_default().output.clear();
+        self.step.body.begin(self.step.at, &mut events);
         self.run.inner.lock().state.counts.retried += 1;
         Some(())
     }

@@ -44,9 +44,9 @@ impl State {
     }
 
     pub(super) fn tie(&mut self, pid: Pid, tag: Tag, target: Pid, link: bool) {
-        let Some(entry) = self.table.get_mut(&target) else { return };
+        let Some(entry) = self.table.get_mut(target) else { return };
         entry.ties.watchers.insert((pid, tag), link);
-        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let Some(entry) = self.table.get_mut(pid) else { return };
         entry.ties.watches.insert((target, tag), link);
         self.ties += 1;
     }
@@ -54,7 +54,7 @@ impl State {
     /// Takes back everything that ties a process to another: its own links and monitors, and links of the other to it.
     pub(super) fn untie(&mut self, pid: Pid, other: Pid) {
         let range = (other, Tag(0))..=(other, Tag(u64::MAX));
-        let Some(entry) = self.table.get(&pid) else { return };
+        let Some(entry) = self.table.get(pid) else { return };
         let own: Vec<Tag> = entry.ties.watches.range(range.clone()).map(|((_, tag), _)| *tag).collect();
         let others: Vec<Tag> =
             entry.ties.watchers.range(range).filter(|(_, link)| **link).map(|((_, tag), _)| *tag).collect();
@@ -67,10 +67,10 @@ impl State {
     }
 
     fn remove_tie(&mut self, pid: Pid, tag: Tag, target: Pid) {
-        if let Some(entry) = self.table.get_mut(&pid) {
+        if let Some(entry) = self.table.get_mut(pid) {
             entry.ties.watches.remove(&(target, tag));
         }
-        if let Some(entry) = self.table.get_mut(&target) {
+        if let Some(entry) = self.table.get_mut(target) {
             entry.ties.watchers.remove(&(pid, tag));
         }
         self.ties -= 1;

@@ -37,7 +37,7 @@ impl State {
     }
 
     pub(super) fn apply_send(&mut self, pid: Pid, to: Pid, send: Send) {
-        let sender = match self.table.get(&pid).and_then(|entry| entry.parent) {
+        let sender = match self.table.get(pid).and_then(|entry| entry.parent) {
             Some((parent, tag)) if parent == to => Sender::Child(tag),
             _ => Sender::Process(pid),
         };

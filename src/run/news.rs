@@ -92,7 +92,7 @@ impl State {
 
     /// A `leaving` record stands: the call may have happened from now on.
     pub(super) fn leave(&mut self, pid: Pid, tag: Tag) {
-        if let Some(Pending::Call(call)) = self.table.get_mut(&pid).and_then(|entry| entry.outstanding.get_mut(tag)) {
+        if let Some(Pending::Call(call)) = self.table.get_mut(pid).and_then(|entry| entry.outstanding.get_mut(tag)) {
             call.leaving = true;
         }
     }
@@ -138,8 +138,7 @@ impl State {
     /// While a run is paused its processes are not stepped, and the time of calls and of grace stands still. Sleeps go on: they end
     /// at a time, and what they say waits in the queue.
     fn pause(&mut self, moment: Moment, paused: bool) {
-        let mut pids: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| *pid).collect();
-        pids.sort_unstable();
+        let pids: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
         let since = if paused { self.paused.replace(moment.mono) } else { self.paused.take() };
         for pid in &pids {
             match since {
@@ -152,7 +151,7 @@ impl State {
 
     /// Takes a process's timers out of the queue; their keys stay where they are noted.
     fn hold_timers(&mut self, pid: Pid) {
-        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let Some(entry) = self.table.get_mut(pid) else { return };
         if let Phase::Cancelling { deadline, .. } = &entry.phase {
             self.timers.unset(*deadline);
         }
@@ -166,7 +165,7 @@ impl State {
     }
 
     fn shift_timers(&mut self, pid: Pid, by: Micros) {
-        let Some(entry) = self.table.get_mut(&pid) else { return };
+        let Some(entry) = self.table.get_mut(pid) else { return };
         let timers = &mut self.timers;
         let mut shift = |key: &mut TimerKey, alarm| {
             timers.unset(*key);

@@ -163,7 +163,7 @@ impl Rebuild {
             return Ok(());
         }
         let run = self.run.as_mut().expect("invariant: the run has started");
-        let known = &run.state.table[&pid];
+        let known = &run.state.table[pid];
         let program = match &known.component {
             None => &self.root,
             Some(name) => self.programs.get(name).ok_or_else(|| RebuildError::Body {
@@ -209,7 +209,8 @@ impl Rebuild {
 
         let run = self.run.as_mut().expect("invariant: the run has started");
         let moment = Moment { at, mono: at };
-        run.state.take(pid, taken, stepped.fuel);
+        let last = stepped.decided.last().map(|decided| decided.command.tag);
+        run.state.take(pid, taken, stepped.fuel, last);
         for Decided { command, decision } in &stepped.decided {
             let state = &mut self.running("the run has not started")?.state;
             if matches!(decision, Decision::Spawned(child) if *child != state.next_pid()) {
@@ -224,7 +225,7 @@ impl Rebuild {
         run.state.apply_status(moment, pid, stepped.status.clone());
         match &stepped.status {
             Status::Renew { entry, input } => {
-                let next_tag = Tag(run.state.table[&pid].last_tag.0 + 1);
+                let next_tag = Tag(run.state.table[pid].last_tag.0 + 1);
                 // One that cannot be made anew has its end in the next record.
                 match self.embody(pid, next_tag, entry, input) {
                     Err(RebuildError::Body { .. }) | Ok(()) => {}

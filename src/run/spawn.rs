@@ -18,8 +18,8 @@ pub(super) struct Newborn {
     pub(super) body: Box<dyn Body>,
     pub(super) program: Arc<dyn Program>,
     pub(super) permit: Permit,
-    limits: Arc<Limits>,
-    grants: Grants,
+    /// Its limits and grants, until its entry has them.
+    bounds: Option<(Arc<Limits>, Grants)>,
 }
 
 impl State {
@@ -27,11 +27,10 @@ impl State {
         &mut self,
         fixed: &Fixed,
         asker: &Asker<'_>,
-        tag: Tag,
         spawn: &Spawn,
     ) -> Result<Decision, Box<Problem>> {
         self.may_spawn(asker.pid, spawn)?;
-        let entry = &self.table[&asker.pid];
+        let entry = &self.table[asker.pid];
         let program = match &spawn.component {
             None => asker.program,
             Some(name) => fixed.program(Some(name))?,
@@ -40,14 +39,19 @@ impl State {
             inherit(entry, spawn, |capability, granted, one| fixed.effects.narrows(capability, granted, one))?;
         let pid = self.next_pid();
         let body = fixed.body(program, pid, Tag(1), &spawn.entry, &spawn.input, (&limits, &grants))?;
-        let _ = tag;
         let program = Arc::clone(program);
-        self.newborn.push_back(Newborn { pid, body, permit: program.permit(), program, limits, grants });
+        self.newborn.push_back(Newborn {
+            pid,
+            body,
+            permit: program.permit(),
+            program,
+            bounds: Some((limits, grants)),
+        });
         Ok(Decision::Spawned(pid))
     }
 
     fn may_spawn(&self, pid: Pid, spawn: &Spawn) -> Result<(), Box<Problem>> {
-        let entry = &self.table[&pid];
+        let entry = &self.table[pid];
         self.may_carry(pid, &spawn.input)?;
         self.may_wait(pid, spawn.input.size() as u64)?;
         if entry.depth >= entry.limits.spawn_depth {
@@ -69,7 +73,7 @@ impl State {
         if let Some(name) = &spawn.name {
             self.may_register(name)?;
         }
-        let ties = self.table[&pid].ties.watches.len();
+        let ties = self.table[pid].ties.watches.len();
         if spawn.link && (ties >= entry.limits.links as usize || self.ties >= self.bounds.ties) {
             return Err(Box::new(
                 Problem::new(kind::TOO_MANY_LINKS, "More links and monitors than allowed")
@@ -82,12 +86,12 @@ impl State {
     pub(super) fn apply_spawn(&mut self, pid: Pid, tag: Tag, spawn: Spawn, child: Pid) {
         let bytes = spawn.input.size() as u64;
         // A rebuild has no newborn; that the grants cover what is wanted was decided once.
-        let (limits, grants) = match self.newborn.back() {
-            Some(newborn) if newborn.pid == child => (Arc::clone(&newborn.limits), newborn.grants.clone()),
-            _ => inherit(&self.table[&pid], &spawn, |_, _, _| true)
+        let (limits, grants) = match self.newborn.back_mut().and_then(|newborn| newborn.bounds.take()) {
+            Some(bounds) => bounds,
+            None => inherit(&self.table[pid], &spawn, |_, _, _| true)
                 .expect("invariant: a spawn that was granted has limits that its parent has"),
         };
-        let Some(parent) = self.table.get_mut(&pid) else { return };
+        let Some(parent) = self.table.get_mut(pid) else { return };
         let segment = match &spawn.placement {
             Some(placement) => Segment::Scope(Arc::clone(&placement.scope)),
             None => Segment::Tag(tag),
@@ -142,26 +146,26 @@ impl State {
     }
 
     fn attach(&mut self, parent: Pid, child: Pid) {
-        let Some(entry) = self.table.get_mut(&parent) else { return };
+        let Some(entry) = self.table.get_mut(parent) else { return };
         entry.family.attached += 1;
         let older = std::mem::replace(&mut entry.family.youngest, child.0);
-        if let Some(entry) = self.table.get_mut(&child) {
+        if let Some(entry) = self.table.get_mut(child) {
             entry.family.older = older;
         }
-        if let Some(entry) = self.table.get_mut(&Pid(older)) {
+        if let Some(entry) = self.table.get_mut(Pid(older)) {
             entry.family.younger = child.0;
         }
     }
 
     /// Takes a child that is no longer in the table out of its parent's list.
     pub(super) fn detach(&mut self, parent: Pid, family: &Family) {
-        if let Some(entry) = self.table.get_mut(&Pid(family.older)) {
+        if let Some(entry) = self.table.get_mut(Pid(family.older)) {
             entry.family.younger = family.younger;
         }
-        if let Some(entry) = self.table.get_mut(&Pid(family.younger)) {
+        if let Some(entry) = self.table.get_mut(Pid(family.younger)) {
             entry.family.older = family.older;
         }
-        if let Some(entry) = self.table.get_mut(&parent) {
+        if let Some(entry) = self.table.get_mut(parent) {
             entry.family.attached -= 1;
             if family.younger == 0 {
                 entry.family.youngest = family.older;
@@ -173,7 +177,7 @@ impl State {
     pub(super) fn attached(&self, parent: &Entry) -> Vec<Pid> {
         let mut children = Vec::with_capacity(parent.family.attached as usize);
         let mut next = Pid(parent.family.youngest);
-        while let Some(entry) = self.table.get(&next) {
+        while let Some(entry) = self.table.get(next) {
             children.push(next);
             next = Pid(entry.family.older);
         }

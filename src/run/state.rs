@@ -236,12 +236,12 @@ impl State {
 
     /// A process that has not ended.
     pub(super) fn living(&self, pid: Pid) -> Option<&Entry> {
-        self.table.get(&pid).map(|entry| &**entry).filter(|entry| entry.lives())
+        self.table.get(pid).filter(|entry| entry.lives())
     }
 
     /// A process that has not ended.
     pub(super) fn living_mut(&mut self, pid: Pid) -> Option<&mut Entry> {
-        self.table.get_mut(&pid).map(|entry| &mut **entry).filter(|entry| entry.lives())
+        self.table.get_mut(pid).filter(|entry| entry.lives())
     }
 
     /// Whether the run is over: nothing will ever happen in it.
@@ -256,7 +256,7 @@ impl State {
 
     /// Posts an event that is no message.
     pub(super) fn post(&mut self, pid: Pid, event: Event) {
-        let Some(entry) = self.table.get_mut(&pid).filter(|entry| entry.lives()) else { return };
+        let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.lives()) else { return };
         let bytes = event_bytes(&event);
         entry.waking += 1;
         entry.queued_bytes += bytes;
@@ -289,7 +289,7 @@ impl State {
 
     /// Posts a message that fits.
     pub(super) fn post_message(&mut self, pid: Pid, message: Box<Message>) {
-        let Some(entry) = self.table.get_mut(&pid).filter(|entry| entry.lives()) else { return };
+        let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.lives()) else { return };
         let bytes = message_bytes(&message.topic, &message.body);
         entry.mail += 1;
         entry.mail_bytes += bytes;
@@ -299,9 +299,10 @@ impl State {
         self.consequences.push(Consequence::Post { pid, slot: entry.slot, event: Event::Message(message) });
     }
 
-    /// Takes what a step took off the books, and counts the step.
-    pub(super) fn take(&mut self, pid: Pid, took: Took, fuel: u64) {
-        let entry = self.table.get_mut(&pid).expect("invariant: a process that is stepped is in the table");
+    /// Takes what a step took off the books, counts the step, and notes the last tag that it used.
+    pub(super) fn take(&mut self, pid: Pid, took: Took, fuel: u64, last: Option<Tag>) {
+        let entry = self.table.get_mut(pid).expect("invariant: a process that is stepped is in the table");
+        entry.last_tag = last.unwrap_or(entry.last_tag);
         entry.mail -= took.mail;
         entry.mail_bytes -= took.mail_bytes;
         entry.waking -= took.events - took.mail;
@@ -315,7 +316,7 @@ impl State {
 
     /// Whether a process that is blocked waits for something that can come.
     pub(super) fn can_wake(&self, pid: Pid) -> bool {
-        self.table.get(&pid).is_some_and(|entry| {
+        self.table.get(pid).is_some_and(|entry| {
             entry.waking > 0
                 || !entry.outstanding.is_empty()
                 || !entry.ties.watches.is_empty()

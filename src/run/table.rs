@@ -5,8 +5,7 @@ use super::scope::Place;
 use super::timers::TimerKey;
 use crate::process::{Answer, Grants, Limits, Pid, Tag};
 use crate::scheduler::Slot;
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What the commit point knows of one process.
@@ -105,22 +104,88 @@ pub(super) struct Ties {
     pub(super) names: Vec<Arc<str>>,
 }
 
-/// Multiplies by a large odd number: pids are given by the host, so nobody can choose them to collide.
-#[derive(Default)]
-pub(super) struct PidHasher(u64);
+/// How many pids a page covers.
+const PAGE: usize = 64;
 
-impl Hasher for PidHasher {
-    fn finish(&self) -> u64 {
-        self.0
+type Page = [Option<Box<Entry>>; PAGE];
+
+/// All processes of a run that live or whose answer is held, by pid.
+///
+/// Pids are given in order, so a process is found by two indexes without hashing. A page whose processes are all gone is freed; what
+/// stays of it are 8 bytes for 64 pids.
+#[derive(Default)]
+pub(super) struct Table {
+    pages: Vec<Option<Box<Page>>>,
+    /// Processes on each page.
+    filled: Vec<u8>,
+    count: usize,
+}
+
+impl Table {
+    fn place(pid: Pid) -> (usize, usize) {
+        let number = usize::try_from(pid.0).unwrap_or(usize::MAX);
+        (number / PAGE, number % PAGE)
     }
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("invariant: only pids are hashed by it");
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
     }
-    fn write_u64(&mut self, number: u64) {
-        // The golden ratio's fraction, as in Knuth's multiplicative hashing; hashbrown takes its bits from both ends.
-        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(20);
+
+    #[inline]
+    pub(super) fn get(&self, pid: Pid) -> Option<&Entry> {
+        let (page, place) = Self::place(pid);
+        self.pages.get(page)?.as_ref()?[place].as_deref()
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, pid: Pid) -> Option<&mut Entry> {
+        let (page, place) = Self::place(pid);
+        self.pages.get_mut(page)?.as_mut()?[place].as_deref_mut()
+    }
+
+    /// Puts a process in whose pid was not used before.
+    pub(super) fn insert(&mut self, pid: Pid, entry: Box<Entry>) {
+        let (page, place) = Self::place(pid);
+        if page >= self.pages.len() {
+            self.pages.resize_with(page + 1, || None);
+            self.filled.resize(page + 1, 0);
+        }
+        let entries = self.pages[page].get_or_insert_with(|| Box::new([const { None }; PAGE]));
+        debug_assert!(entries[place].is_none(), "a pid is given once");
+        entries[place] = Some(entry);
+        self.filled[page] += 1;
+        self.count += 1;
+    }
+
+    pub(super) fn remove(&mut self, pid: Pid) -> Option<Box<Entry>> {
+        let (page, place) = Self::place(pid);
+        let entry = self.pages.get_mut(page)?.as_mut()?[place].take()?;
+        self.filled[page] -= 1;
+        self.count -= 1;
+        if self.filled[page] == 0 {
+            self.pages[page] = None;
+        }
+        Some(entry)
+    }
+
+    /// All processes in the order of their pids.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Pid, &Entry)> {
+        self.pages.iter().enumerate().filter_map(|(number, page)| page.as_ref().map(|page| (number, page))).flat_map(
+            |(number, page)| {
+                page.iter().enumerate().filter_map(move |(place, entry)| {
+                    entry.as_deref().map(|entry| (Pid((number * PAGE + place) as u64), entry))
+                })
+            },
+        )
     }
 }
 
-/// All processes of a run that live or whose answer is held, by pid. Its order is never looked at.
-pub(super) type Table = HashMap<Pid, Box<Entry>, BuildHasherDefault<PidHasher>>;
+impl std::ops::Index<Pid> for Table {
+    type Output = Entry;
+
+    /// The process, of which it is known that it is there.
+    #[inline]
+    fn index(&self, pid: Pid) -> &Entry {
+        self.get(pid).expect("invariant: a process that is stepped is in the table")
+    }
+}

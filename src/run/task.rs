@@ -11,6 +11,11 @@ use std::sync::Arc;
 /// A process as the scheduler holds it.
 pub struct Task {
     pub(super) run: Arc<Run>,
+    pub(super) step: Step,
+}
+
+/// A process beside its run.
+pub(super) struct Step {
     pub(super) pid: Pid,
     pub(super) program: Arc<dyn Program>,
     pub(super) body: Box<dyn Body>,
@@ -37,8 +42,7 @@ pub struct Task {
 
 impl Task {
     pub(super) fn new(run: Arc<Run>, pid: Pid, program: Arc<dyn Program>, body: Box<dyn Body>, native: bool) -> Self {
-        Self {
-            run,
+        let step = Step {
             pid,
             program,
             body,
@@ -52,9 +56,12 @@ impl Task {
             scratch: None,
             retries: 0,
             warned: false,
-        }
+        };
+        Self { run, step }
     }
+}
 
+impl Step {
     pub(super) fn next(&self) -> Next {
         match self.waits {
             Waits::Not => Next::Ready,

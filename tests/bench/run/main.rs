@@ -1,0 +1,155 @@
+//! What commit and records cost: native processes within a run against the bare scheduler, in one program and interleaved.
+//!
+//! ```text
+//! cargo bench --no-default-features --bench run -- [<workload>…] [workers=<n>] [rounds=<n>]
+//! ```
+//! For each workload: the bare scheduler, a run whose log keeps nothing, and one whose log keeps all in memory; medians, and the
+//! ratios to the bare scheduler.
+
+#[path = "../scheduler/machine.rs"]
+#[allow(dead_code, reason = "the workloads that are not compared")]
+mod machine;
+mod processes;
+
+use machine::{Done, Machine};
+use processes::Play;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wfhost::journal::{Memory, Nothing};
+use wfhost::process::{Answer, Grants, Limits, NativeProgram, Payload, Permit, Pid, Program, Tag};
+use wfhost::run::{Bounds, Clock, Dispatched, Effects, Kernel, Log, Outgoing, Reply, RunSpec};
+use wfhost::scheduler::{Config, Port, Scheduler};
+
+/// A workload: how often its unit happens, its name within a run, and the bare machine.
+struct Load {
+    name: &'static str,
+    units: u64,
+    entry: String,
+    bare: fn(Done) -> Machine,
+}
+
+const PINGS: u64 = 200_000;
+const PAIRS: u64 = 400;
+const YIELDS: u64 = 1_000;
+
+fn loads() -> Vec<Load> {
+    vec![
+        Load {
+            name: "pingpong",
+            units: 2 * PINGS,
+            entry: format!("pairs 1 {PINGS}"),
+            bare: |done| Machine::pairs(1, PINGS, done),
+        },
+        Load {
+            name: "pairs",
+            units: 2 * PAIRS * 1_000,
+            entry: format!("pairs 1000 {PAIRS}"),
+            bare: |done| Machine::pairs(1_000, PAIRS, done),
+        },
+        Load {
+            name: "yield",
+            units: 100 * YIELDS,
+            entry: format!("yields 100 {YIELDS}"),
+            bare: |done| Machine::yields(100, YIELDS, done),
+        },
+        Load { name: "fib", units: 21_891, entry: "fib 20".to_owned(), bare: |done| Machine::fib(20, done) },
+        Load {
+            name: "skynet",
+            units: 111_111,
+            entry: "skynet 100000 0".to_owned(),
+            bare: |done| Machine::skynet(100_000, done),
+        },
+    ]
+}
+
+/// No workload calls a handler.
+struct NoEffects;
+
+impl Effects for NoEffects {
+    fn dispatch(&self, call: Outgoing, _: Arc<dyn Reply>) -> Dispatched {
+        let answer: Answer = Ok(call.args);
+        Dispatched::Answered(answer)
+    }
+    fn abandon(&self, _: &str, _: Pid, _: Tag) {}
+    fn is_repeatable(&self, _: &str, _: &Payload) -> bool {
+        true
+    }
+}
+
+fn bare(load: &Load, workers: usize) -> Duration {
+    let config = Config { workers, ..Config::default() };
+    let scheduler = Scheduler::start(Arc::new(machine::Bench), &config).expect("threads can be had");
+    let mut took = Duration::ZERO;
+    for _ in 0..2 {
+        let done = Done::new(1);
+        let start = Instant::now();
+        scheduler.handle().spawn((load.bare)(done.clone()), Permit::NONE).ok().expect("the scheduler is open");
+        done.wait();
+        took = start.elapsed();
+    }
+    took
+}
+
+fn within(load: &Load, workers: usize, log: fn() -> Box<dyn Log>) -> Duration {
+    let kernel = Kernel::new(Clock::system());
+    let config = Config { workers, ..Config::default() };
+    let scheduler = Scheduler::start(Arc::new(kernel.clone()), &config).expect("threads can be had");
+    kernel.attach(scheduler.handle());
+    let root: Arc<dyn Program> = Arc::new(NativeProgram::new("play", 1, Play::default));
+    let mut took = Duration::ZERO;
+    for round in 0..2 {
+        let spec = RunSpec {
+            id: format!("run-{round}").into(),
+            seed: [0; 32],
+            root: Arc::clone(&root),
+            entry: load.entry.as_str().into(),
+            input: Payload::NULL,
+            limits: Limits { processes: u32::MAX, ..Limits::default() },
+            grants: Grants::default(),
+            bounds: Bounds::default(),
+            programs: [].into(),
+            log: log(),
+            effects: Arc::new(NoEffects),
+            sink: None,
+        };
+        let start = Instant::now();
+        let run = kernel.start(spec).expect("the scheduler is open");
+        let outcome = run.wait();
+        took = start.elapsed();
+        assert!(outcome.result.is_ok(), "{:?}", outcome.result);
+    }
+    kernel.detach();
+    took
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    let mut workers = 1;
+    let mut rounds = 7;
+    let mut names = Vec::new();
+    for argument in std::env::args().skip(1).filter(|argument| argument != "--bench") {
+        match argument.split_once('=') {
+            Some(("workers", number)) => workers = number.parse().expect("a number of workers"),
+            Some(("rounds", number)) => rounds = number.parse().expect("a number of rounds"),
+            _ => names.push(argument),
+        }
+    }
+    println!("workers {workers}, {rounds} rounds, ns a unit (hop, yield, spawned process): medians");
+    println!("{:10} {:>8} {:>8} {:>6} {:>8} {:>6}", "workload", "bare", "nothing", "x", "memory", "x");
+    for load in loads().iter().filter(|load| names.is_empty() || names.iter().any(|name| name == load.name)) {
+        let mut figures = [const { Vec::new() }; 3];
+        for _ in 0..rounds {
+            let per = |took: Duration| took.as_nanos() as f64 / load.units as f64;
+            figures[0].push(per(bare(load, workers)));
+            figures[1].push(per(within(load, workers, || Box::new(Nothing))));
+            figures[2].push(per(within(load, workers, || Box::new(Memory::new(1 << 30)))));
+        }
+        let [bare, nothing, memory] = figures.map(median);
+        let (x, y) = (nothing / bare, memory / bare);
+        println!("{:10} {bare:8.1} {nothing:8.1} {x:6.2} {memory:8.1} {y:6.2}", load.name);
+    }
+}
