@@ -4,7 +4,6 @@
 //! ratio of the medians.
 
 #[path = "../integration/wat_guest.rs"]
-#[allow(dead_code)]
 mod wat_guest;
 
 mod raw;

@@ -4,6 +4,8 @@
 //! the case carries at 8), the commands' address and number. A command has 104: the tag, the action's case at 8, what the case carries
 //! at 16. A payload has 32: its case, and address and length of text or bytes at 8.
 
+#![allow(dead_code)] // Each of those who share it needs a part.
+
 use std::path::PathBuf;
 use wit_component::{ComponentEncoder, StringEncoding};
 
