@@ -2,10 +2,14 @@
 #![deny(unsafe_code)]
 
 pub mod base;
+#[cfg(feature = "cli")]
+pub mod cli;
 #[cfg(feature = "wasm")]
 pub mod dispatch;
 #[cfg(feature = "wasm")]
 pub mod guest;
+#[cfg(feature = "wasm")]
+pub mod host;
 pub mod journal;
 pub mod process;
 pub mod run;

@@ -1,2 +1,7 @@
-//! The command line.
-fn main() {}
+//! The command line of wfhost.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    wfhost::cli::main()
+}

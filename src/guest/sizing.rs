@@ -32,6 +32,12 @@ pub(crate) fn map_count_max() -> u64 {
         .unwrap_or(MAP_COUNT_MAX_DEFAULT)
 }
 
+/// The most slots that this machine's kernel has room for.
+#[must_use]
+pub fn slots_max() -> u32 {
+    slots(map_count_max())
+}
+
 /// How many guests may be live at one time with so many kernel maps.
 pub(crate) fn slots(map_count_max: u64) -> u32 {
     let maps = map_count_max - map_count_max / MAPS_RESERVE_DIVISOR;

@@ -4,7 +4,7 @@ use super::problem::LoadError;
 use wasmparser::{Encoding, Parser, Payload};
 
 /// Bytes of a component. The largest known guests have 18 MiB.
-pub(crate) const BYTES_MAX: usize = 64 << 20;
+pub const BYTES_MAX: usize = 64 << 20;
 
 /// Bounds on what the compiler is given. A Python guest has 26,000 functions in 38 modules; the rest is room.
 const FUNCTIONS_MAX: u64 = 200_000;

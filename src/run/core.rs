@@ -17,7 +17,7 @@ use super::state::{Consequence, Departure, Moment, State};
 use super::table::Waits;
 use super::task::{Scratch, Step, Task};
 use super::wire::Wire;
-use crate::process::{Answer, Ending, Event, Micros, Pid, Problem, Status, Tag, problem::kind};
+use crate::process::{Answer, Ending, Event, LogLine, Micros, Pid, Problem, Status, Tag, problem::kind};
 use crate::run::{Dispatched, Outgoing};
 use crate::scheduler::{Next, Port, Wake};
 use parking_lot::Mutex;
@@ -279,6 +279,21 @@ impl Run {
             let component = inner.state.table[pid].component.clone();
             let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, component, step, at };
             sink.lines(&origin, &output.log, output.log_dropped);
+        }
+    }
+
+    /// Takes a line that a handler writes for a process. The record of its call has the line already.
+    pub(super) fn log(&self, pid: Pid, line: LogLine) {
+        let mut inner = self.inner.lock();
+        let Some(entry) = inner.state.living(pid) else { return };
+        let (component, step) = (entry.component.clone(), entry.steps);
+        if inner.state.observed {
+            inner.watchers.retain(|watcher| watcher.push(RunEvent::Logged { pid, line: line.clone() }));
+        }
+        if let Some(sink) = &self.fixed.sink {
+            let at = Micros(self.last_at.load(Relaxed));
+            let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, component, step, at };
+            sink.lines(&origin, std::slice::from_ref(&line), 0);
         }
     }
 

@@ -11,7 +11,7 @@ use super::record::{Bounds, News, Record, Started};
 use super::state::{Counts, State};
 use super::table::{Phase, Waits};
 use super::task::Task;
-use crate::process::{Grants, Limits, Micros, Payload, Pid, Problem, Program, Tag};
+use crate::process::{Grants, Limits, LogLine, Micros, Payload, Pid, Problem, Program, Tag};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -264,6 +264,11 @@ impl RunHandle {
     /// Where the run has ended or there is no room.
     pub fn signal(&self, name: &str, body: Payload) -> Result<(), Refused> {
         self.arrive(News::Signal { name: name.into(), body })
+    }
+
+    /// Takes a line that a handler writes for a process: it goes where the process's own lines go.
+    pub fn log(&self, pid: Pid, line: LogLine) {
+        self.0.log(pid, line);
     }
 
     /// What a process has last exposed under a name.

@@ -4,5 +4,4 @@ mod expressions;
 mod guests;
 mod http;
 mod support;
-mod wat_guest;
 mod workflows;

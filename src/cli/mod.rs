@@ -1,0 +1,122 @@
+//! The command line: one file per command, and the terminal.
+//!
+//! Data goes to standard output, talk to standard error. Exit codes: 0 success, 1 the run failed, 2 usage or definition error,
+//! 3 cancelled or timed out; a reader that closes its pipe has what it wanted.
+//!
+//! It decides nothing: everything here can be done by an embedder through [`crate::host`].
+
+mod arguments;
+mod doctor;
+mod graph;
+mod inputs;
+mod inspect;
+mod plan;
+mod progress;
+mod run;
+mod terminal;
+mod validate;
+
+use arguments::{Arguments, Command, HostArguments, MemoryProfile};
+use clap::{CommandFactory, Parser};
+use std::process::ExitCode;
+use terminal::Terminal;
+
+/// What a command came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Exit {
+    Success,
+    /// The run failed.
+    Failed,
+    /// A usage or definition error.
+    Usage,
+    /// Cancelled or timed out.
+    Cancelled,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Success => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Cancelled => 3,
+        })
+    }
+}
+
+/// Reads the command line and does what it says.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are successes; clap knows which stream each belongs to.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Success.into() };
+        }
+    };
+    let terminal = Terminal::new(arguments.color);
+    let done = match arguments.command {
+        Command::Run(command) => run::run(command, terminal),
+        Command::Validate(command) => validate::validate(&command, terminal),
+        Command::Plan(command) => plan::plan(&command, terminal),
+        Command::Graph(command) => graph::graph(&command, terminal),
+        Command::Inspect(command) => inspect::inspect(&command, terminal),
+        Command::Doctor(command) => doctor::doctor(&command),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "wfhost", &mut script);
+            terminal::print(&String::from_utf8_lossy(&script)).map(|()| Exit::Success).map_err(Into::into)
+        }
+    };
+    match done {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            terminal.error(&format!("{error:#}"), None);
+            Exit::Usage.into()
+        }
+    }
+}
+
+impl HostArguments {
+    /// A host as the arguments want it. `slots_default` is what a short command needs.
+    fn builder(&self, slots_default: u32) -> anyhow::Result<crate::host::HostBuilder> {
+        let mut guests =
+            crate::guest::EngineOptions { slots: Some(self.slots.unwrap_or(slots_default)), ..Default::default() };
+        if let Some(profile) = self.profile {
+            guests.profile = match profile {
+                MemoryProfile::Fast => crate::guest::Profile::Fast,
+                MemoryProfile::Dense => crate::guest::Profile::Dense,
+            };
+        }
+        if let Some(cache) = &self.cache {
+            guests.cache_dir = Some(cache.clone());
+        }
+        let mut http = crate::dispatch::http::HttpConfig::default();
+        for place in &self.allow_addresses {
+            let permission = place.parse().map_err(|error| anyhow::anyhow!("--allow-address {place}: {error}"))?;
+            http.permissions.push(permission);
+        }
+        Ok(crate::host::Host::builder().guests(guests).http(http))
+    }
+}
+
+/// Writes a definition's problems, or any other reason why a workflow cannot be loaded.
+fn complain(error: &crate::host::LoadError, terminal: Terminal) {
+    match error {
+        crate::host::LoadError::Definition(problems) => {
+            terminal::say(problems.render(terminal.colour).trim_end());
+            let count = problems.count();
+            terminal::say(&format!(
+                "\n{count} problem{} in {}",
+                if count == 1 { "" } else { "s" },
+                problems.source().name()
+            ));
+        }
+        crate::host::LoadError::Inputs(found) => {
+            for (pointer, what) in found {
+                terminal.error(&format!("input {}: {what}", pointer.trim_start_matches('/')), None);
+            }
+        }
+        other => terminal.error(&other.to_string(), None),
+    }
+}

@@ -1,0 +1,101 @@
+//! What a person sees: colours where they are wanted, text of guests made harmless, pipes that may close.
+
+use super::arguments::Colour;
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+
+/// How to talk to the person.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terminal {
+    /// Colours on standard error.
+    pub(super) colour: bool,
+    /// Standard error is a terminal that can be redrawn.
+    pub(super) live: bool,
+}
+
+impl Terminal {
+    pub(super) fn new(colour: Colour) -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let colour = match colour {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => is_terminal && !is_dumb && !no_colour,
+        };
+        Self { colour, live: is_terminal && !is_dumb }
+    }
+
+    /// Text in a colour of SGR, on standard error.
+    pub(super) fn paint(self, sgr: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{sgr}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// `error: …`, and `hint: …` below it.
+    pub(super) fn error(self, message: &str, hint: Option<&str>) {
+        say(&format!("{}: {}", self.paint("1;31", "error"), printable(message)));
+        if let Some(hint) = hint {
+            say(&format!("{}: {}", self.paint("1;36", "hint"), printable(hint)));
+        }
+    }
+}
+
+/// Talk: a line on standard error. Where that is closed there is nobody to tell.
+pub(super) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// Data: a text and a line end on standard output. A reader that has gone away has what it wanted: that is success.
+///
+/// # Errors
+/// Where the output cannot be written, a full disk say.
+pub(super) fn print(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| {
+        if text.ends_with('\n') { out.flush() } else { out.write_all(b"\n").and_then(|()| out.flush()) }
+    });
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Text of a guest or a file, with what could steer a terminal or reorder a line written as an escape. Line ends stay.
+pub(super) fn printable(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if steers(character) {
+            let _ = write!(safe, "\\u{{{:x}}}", u32::from(character));
+        } else {
+            safe.push(character);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Control characters but line feed and tab, and those that change the direction of text (Unicode Standard Annex 9).
+fn steers(character: char) -> bool {
+    match character {
+        '\n' | '\t' => false,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        '\u{2028}' | '\u{2029}' | '\u{feff}' => true,
+        other => other.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn escapes_what_steers_a_terminal() {
+        assert_eq!(printable("plain\ttext\n"), "plain\ttext\n");
+        assert_eq!(printable("\x1b[2Jgone"), "\\u{1b}[2Jgone");
+        assert_eq!(printable("a\rb\u{9b}c"), "a\\u{d}b\\u{9b}c");
+        assert_eq!(printable("user\u{202e}txt.exe"), "user\\u{202e}txt.exe");
+    }
+}

@@ -1,0 +1,132 @@
+//! How a host is made.
+
+use super::door::Door;
+use super::{Host, HostError, Shared};
+use crate::dispatch::{Dispatcher, Handler, Log, RegistryBuilder};
+use crate::guest::{EngineOptions, GuestEngine};
+use crate::process::{LogLine, NativeProgram, Pid, Process, Program};
+use crate::run::{Clock, Kernel};
+use crate::scheduler::{Config, Scheduler};
+use crate::workflow::expression::{EngineConfig, Jq};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Makes a [`Host`]. Everything has a default.
+#[derive(Default)]
+pub struct HostBuilder {
+    workers: Option<usize>,
+    guests: EngineOptions,
+    expressions: EngineConfig,
+    registry: RegistryBuilder,
+    natives: Vec<(String, Arc<dyn Program>)>,
+    runtime: Option<tokio::runtime::Handle>,
+    http: crate::dispatch::http::HttpConfig,
+}
+
+impl HostBuilder {
+    /// Worker threads that step processes. Where it is not called: half of the processors, at least one, since a library shares the
+    /// machine with the service that embeds it.
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers.max(1));
+        self
+    }
+
+    /// The engine of guests: memory profile, slots, slice, folder of compiled code.
+    #[must_use]
+    pub fn guests(mut self, options: EngineOptions) -> Self {
+        self.guests = options;
+        self
+    }
+
+    /// The budgets of expressions.
+    #[must_use]
+    pub fn expressions(mut self, config: EngineConfig) -> Self {
+        self.expressions = config;
+        self
+    }
+
+    /// What `http` may reach beyond public addresses, and its limits.
+    #[must_use]
+    pub fn http(mut self, config: crate::dispatch::http::HttpConfig) -> Self {
+        self.http = config;
+        self
+    }
+
+    /// Adds a handler that `call` reaches under this name. `http`, `kv` and `log` are there already.
+    #[must_use]
+    pub fn handler(mut self, name: impl Into<String>, handler: impl Handler) -> Self {
+        self.registry = self.registry.handler(name, handler);
+        self
+    }
+
+    /// Adds a process written in Rust. A workflow names it under `components:` as `native:name`. A change of what it does is a new version.
+    #[must_use]
+    pub fn native<P: Process + 'static>(
+        mut self,
+        name: &str,
+        version: u32,
+        make: impl Fn() -> P + Send + Sync + 'static,
+    ) -> Self {
+        self.natives.push((name.to_owned(), Arc::new(NativeProgram::new(name, version, make))));
+        self
+    }
+
+    /// The runtime that handlers wait on. Where it is not called the host starts one of its own when a handler first waits.
+    #[must_use]
+    pub fn runtime(mut self, runtime: tokio::runtime::Handle) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// Makes the host and starts its workers.
+    ///
+    /// # Errors
+    /// An engine cannot be made, or a handler's declaration cannot be used.
+    pub fn build(self) -> Result<Host, HostError> {
+        let mut natives = BTreeMap::new();
+        for (name, program) in self.natives {
+            if natives.insert(name.clone(), program).is_some() {
+                return Err(HostError::DuplicateNative { name });
+            }
+        }
+        let guests = Arc::new(GuestEngine::new(self.guests).map_err(HostError::Guests)?);
+        let jq = Arc::new(Jq::new(self.expressions).map_err(HostError::Expressions)?);
+        let kernel = Arc::new(Kernel::new(Clock::system()));
+        let runs = Arc::downgrade(&kernel);
+        let logs = move |run: &Arc<str>, pid: Pid, line: LogLine| {
+            if let Some(run) = runs.upgrade().and_then(|kernel| kernel.run(run)) {
+                run.log(pid, line);
+            }
+        };
+        let http = crate::dispatch::http::Http::new(self.http).map_err(HostError::Http)?;
+        let registry = self.registry.handler("http", http).handler("log", Log::new(logs)).build()?;
+        let dispatcher = Arc::new(match self.runtime {
+            Some(runtime) => Dispatcher::on_runtime(registry, runtime),
+            None => Dispatcher::new(registry),
+        });
+        let workers = self.workers.unwrap_or_else(|| processors().div_ceil(2));
+        let config = Config { workers, capacity: guests.capacity(), ..Config::default() };
+        let scheduler = Scheduler::start(Arc::clone(&kernel), &config).map_err(HostError::Workers)?;
+        let door = Door::default();
+        door.open(scheduler.handle());
+        kernel.attach(door.clone());
+        let shared = Shared {
+            kernel,
+            scheduler: Mutex::new(Some(scheduler)),
+            door,
+            guests,
+            jq,
+            dispatcher,
+            natives,
+            components: Mutex::default(),
+        };
+        Ok(Host { shared: Arc::new(shared) })
+    }
+}
+
+/// Processors that this process may use.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

@@ -1,0 +1,30 @@
+//! How what comes from outside the workers (answers, signals, cancels) reaches the scheduler.
+
+use crate::run::{Kernel, Ports};
+use crate::scheduler::{Handle, Port};
+use parking_lot::RwLock;
+use std::sync::Arc;
+
+/// The way to the scheduler, which closes when the host goes: a commit point that kept a handle would keep itself alive.
+#[derive(Clone, Default)]
+pub(super) struct Door(Arc<RwLock<Option<Handle<Kernel>>>>);
+
+impl Door {
+    pub(super) fn open(&self, handle: Handle<Kernel>) {
+        *self.0.write() = Some(handle);
+    }
+
+    pub(super) fn close(&self) {
+        *self.0.write() = None;
+    }
+}
+
+impl Ports for Door {
+    fn with(&self, act: &mut dyn FnMut(&mut dyn Port<Kernel>)) {
+        // The lock is free again before anything happens: what happens may come back here.
+        let handle = self.0.read().clone();
+        if let Some(mut handle) = handle {
+            act(&mut handle);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Why a host cannot be built, or a workflow not loaded or started.
+
+use crate::workflow::diagnostics::Diagnostics;
+use std::path::PathBuf;
+
+/// Why a host cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
+    /// The engine of guests.
+    #[error("the engine for guests cannot be made")]
+    Guests(#[source] crate::guest::EngineError),
+    /// The engine of expressions.
+    #[error("the engine for expressions cannot be made")]
+    Expressions(#[source] crate::workflow::expression::EngineError),
+    /// The configuration of `http`.
+    #[error("the handler `http` cannot be made")]
+    Http(#[source] crate::dispatch::http::HttpError),
+    /// A handler.
+    #[error(transparent)]
+    Registry(#[from] crate::dispatch::RegistryError),
+    /// The machine gives no threads.
+    #[error("the workers cannot be started")]
+    Workers(#[source] std::io::Error),
+    /// A native process.
+    #[error("two native processes have the name `{name}`")]
+    DuplicateNative {
+        /// The name.
+        name: String,
+    },
+}
+
+/// Why a workflow cannot be loaded or started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file has problems: all of them, each with its place.
+    #[error("{0}")]
+    Definition(Diagnostics),
+    /// The inputs are not what the workflow declares: a JSON Pointer and a sentence for each.
+    #[error("the inputs do not fit: {}", .0.iter().map(|(at, what)| format!("{at} {what}")).collect::<Vec<_>>().join("; "))]
+    Inputs(Vec<(String, String)>),
+    /// There is an unfinished run of that id.
+    #[error("there is an unfinished run with the id {id}")]
+    Exists {
+        /// The id.
+        id: String,
+    },
+    /// The host is shutting down, or full.
+    #[error("the host is shutting down or full")]
+    ShuttingDown,
+}

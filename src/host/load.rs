@@ -1,0 +1,147 @@
+//! From a workflow file to something that can be started.
+
+use super::{Host, LoadError, Shared};
+use crate::guest::Component;
+use crate::process::Program;
+use crate::workflow::plan::{self, Environment, Found, Plan};
+use crate::workflow::syntax::{SOURCE_BYTES_MAX, Source};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A loaded workflow: its plan, and the programs that it runs. Cloning it is cheap.
+#[derive(Clone)]
+pub struct Workflow {
+    pub(super) plan: Arc<Plan>,
+    pub(super) programs: Arc<BTreeMap<Arc<str>, Arc<dyn Program>>>,
+}
+
+impl Workflow {
+    /// What a run of it does.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+}
+
+impl Host {
+    /// Reads a workflow file, checks it, and loads the components that it names, relative to its folder.
+    ///
+    /// It compiles what is not in the cache: seconds for a large component. Not for an async task.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has problems: all of them are told.
+    pub fn load(&self, path: impl AsRef<Path>) -> Result<Workflow, LoadError> {
+        let path = path.as_ref();
+        let text = read_bounded(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        self.parse(&path.to_string_lossy(), &text, folder)
+    }
+
+    /// Checks the text of a workflow. `name` is what diagnostics call it; components are found relative to `folder`.
+    ///
+    /// # Errors
+    /// The text has problems: all of them are told.
+    pub fn parse(&self, name: &str, text: &str, folder: impl Into<PathBuf>) -> Result<Workflow, LoadError> {
+        let source = Source::new(name, text);
+        let loader = Loader { host: &self.shared, folder: folder.into(), found: RefCell::default() };
+        let plan = plan::load(&source, &self.shared.jq, &loader).map_err(LoadError::Definition)?;
+        let found = loader.found.into_inner();
+        let programs = plan
+            .components
+            .iter()
+            .filter_map(|component| Some((Arc::clone(&component.name), Arc::clone(found.get(&component.source)?))))
+            .collect();
+        Ok(Workflow { plan: Arc::new(plan), programs: Arc::new(programs) })
+    }
+}
+
+/// Reads a file that is at most as large as a workflow may be: one byte more is enough for the parser to refuse it.
+fn read_bounded(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(SOURCE_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Finds programs by the source that the file gives, and keeps what it found.
+struct Loader<'a> {
+    host: &'a Shared,
+    folder: PathBuf,
+    found: RefCell<BTreeMap<String, Arc<dyn Program>>>,
+}
+
+impl Loader<'_> {
+    fn native(&self, name: &str) -> Result<Found, (String, Option<String>)> {
+        let Some(program) = self.host.natives.get(name) else {
+            let known: Vec<&str> = self.host.natives.keys().map(String::as_str).collect();
+            let hint = if known.is_empty() {
+                "this host has none; a component is a path of a file".to_owned()
+            } else {
+                format!("this host has {}", known.join(", "))
+            };
+            return Err((format!("there is no native process `{name}`"), Some(hint)));
+        };
+        self.found.borrow_mut().insert(format!("native:{name}"), Arc::clone(program));
+        Ok(Found { digest: Some(program.digest().to_string()), entries: None })
+    }
+
+    fn file(&self, source: &str) -> Result<Found, (String, Option<String>)> {
+        let path = self.folder.join(source);
+        let bytes = read_component(&path).map_err(|error| {
+            let hint = (error.kind() == std::io::ErrorKind::NotFound)
+                .then(|| format!("the path is taken from the workflow's folder: {}", path.display()));
+            (format!("cannot read the component `{source}`: {error}"), hint)
+        })?;
+        let component = self.host.component(&bytes).map_err(|error| (chain(&error), None))?;
+        let digest = component.digest().to_string();
+        self.found.borrow_mut().insert(source.to_owned(), Arc::new(component));
+        Ok(Found { digest: Some(digest), entries: None })
+    }
+}
+
+impl Environment for Loader<'_> {
+    fn component(&self, source: &str) -> Result<Found, (String, Option<String>)> {
+        match source.strip_prefix("native:") {
+            Some(name) => self.native(name),
+            None => self.file(source),
+        }
+    }
+
+    fn handlers(&self) -> Option<Vec<String>> {
+        let names = self.host.dispatcher.registry().names().chain([super::KV]);
+        Some(names.map(str::to_owned).collect())
+    }
+}
+
+impl Shared {
+    /// The component of these bytes, compiled once in the life of the host.
+    fn component(&self, bytes: &[u8]) -> Result<Component, crate::guest::LoadError> {
+        let digest = blake3::hash(bytes).to_hex().to_string();
+        if let Some(component) = self.components.lock().get(&digest) {
+            return Ok(component.clone());
+        }
+        let component = Component::load(&self.guests, bytes)?;
+        self.components.lock().insert(digest, component.clone());
+        Ok(component)
+    }
+}
+
+/// The bytes of a component's file, up to the largest that may be compiled.
+fn read_component(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(crate::guest::COMPONENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// An error and all that caused it, in a line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}

@@ -1,0 +1,87 @@
+//! The host: what an embedder sees, and where the rooms are joined.
+//!
+//! A [`Host`] owns one scheduler with its workers, one engine for guests, one for expressions, and the handlers. It [loads](Host::load)
+//! workflow files and [runs](Host::run) them. Hosts share nothing in memory: two in one process do not know of each other.
+//!
+//! - **I1** What a run executes is fixed when its workflow is loaded: components are compiled then, and named by digest.
+//! - **I2** A host that is dropped ends its workers; [`Host::shutdown`] lets what runs come to its end first.
+//!
+//! It decides nothing about processes: it hands plans to the run, and programs to the scheduler.
+
+mod builder;
+mod door;
+mod error;
+mod load;
+mod outcome;
+mod start;
+
+pub use builder::HostBuilder;
+pub use error::{HostError, LoadError};
+pub use load::Workflow;
+pub use outcome::{Outcome, Status};
+pub use start::{RunHandle, RunOptions};
+
+use crate::dispatch::Dispatcher;
+use crate::guest::{Component, GuestEngine};
+use crate::process::Program;
+use crate::run::Kernel;
+use crate::scheduler::Scheduler;
+use crate::workflow::expression::Jq;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The handler that runs decide themselves.
+const KV: &str = "kv";
+
+/// Runs workflows. Cloning it gives another handle of the same host.
+#[derive(Clone)]
+pub struct Host {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    kernel: Arc<Kernel>,
+    /// None after the shutdown.
+    scheduler: Mutex<Option<Scheduler<Kernel>>>,
+    door: door::Door,
+    guests: Arc<GuestEngine>,
+    jq: Arc<Jq>,
+    dispatcher: Arc<Dispatcher>,
+    natives: BTreeMap<String, Arc<dyn Program>>,
+    /// Compiled components by the digest of their bytes.
+    components: Mutex<BTreeMap<String, Component>>,
+}
+
+impl Host {
+    /// Begins a host with its defaults.
+    pub fn builder() -> HostBuilder {
+        HostBuilder::default()
+    }
+
+    /// The engine of guests.
+    pub fn guests(&self) -> &Arc<GuestEngine> {
+        &self.shared.guests
+    }
+
+    /// The names that `call` reaches.
+    pub fn handlers(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.shared.dispatcher.registry().names().map(str::to_owned).collect();
+        names.push(KV.to_owned());
+        names.sort_unstable();
+        names
+    }
+
+    /// The digest of the engine of expressions: what pins their meaning.
+    pub fn expressions_digest(&self) -> &str {
+        self.shared.jq.digest()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // First the workers, which use the door, then the door, which keeps the scheduler's tables.
+        drop(self.scheduler.get_mut().take());
+        self.door.close();
+    }
+}

@@ -1,0 +1,81 @@
+//! What a run came to, as an embedder and a person see it.
+
+use crate::process::problem::kind;
+use crate::process::{Ending, Payload, Problem};
+use crate::run::{Abandoned, Counts};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// How a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// It gave its outputs.
+    Succeeded,
+    /// It ended with a problem.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The run's id.
+    pub run: Arc<str>,
+    /// The outputs, or the problem that ended it.
+    pub result: Result<Payload, Box<Problem>>,
+    /// How it ended.
+    pub status: Status,
+    /// Calls whose answer nobody waited for, as far as they are listed.
+    pub abandoned: Vec<Abandoned>,
+    /// What happened, in numbers.
+    pub counts: Counts,
+}
+
+impl Outcome {
+    pub(super) fn new(run: Arc<str>, outcome: &crate::run::Outcome) -> Self {
+        let status = match (&outcome.ending, &outcome.result) {
+            (Ending::Completed, Ok(_)) => Status::Succeeded,
+            (Ending::Cancelled(_), _) => Status::Cancelled,
+            (_, Err(problem)) if problem.kind == kind::CANCELLED => Status::Cancelled,
+            _ => Status::Failed,
+        };
+        Self {
+            run,
+            result: outcome.result.clone(),
+            status,
+            abandoned: outcome.abandoned.clone(),
+            counts: outcome.counts,
+        }
+    }
+
+    /// The outputs as a value; none where there are none, or where they are bytes.
+    pub fn outputs(&self) -> Option<Value> {
+        match &self.result {
+            Ok(Payload::Json(json)) => Some(json.to_value()),
+            _ => None,
+        }
+    }
+
+    /// All of it as JSON: `run`, `status`, `outputs` or `problem`, `abandoned`, `counts`.
+    pub fn to_json(&self) -> Value {
+        let mut value = json!({ "run": &*self.run, "status": self.status });
+        match &self.result {
+            Ok(_) => value["outputs"] = self.outputs().unwrap_or(Value::Null),
+            Err(problem) => value["problem"] = problem_json(problem),
+        }
+        value["abandoned"] = json!(self.abandoned);
+        value["counts"] = json!(self.counts);
+        value
+    }
+}
+
+/// A problem as JSON, with its extension members as they are and not as text.
+fn problem_json(problem: &Problem) -> Value {
+    let mut value = json!(problem);
+    if let Some(data) = &problem.data {
+        value["data"] = data.to_value();
+    }
+    value
+}

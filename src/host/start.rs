@@ -1,0 +1,181 @@
+//! Starting runs, and ending the host.
+
+use super::{Host, LoadError, Outcome, Workflow};
+use crate::journal;
+use crate::process::{Limits, Payload};
+use crate::run::{Bounds, Events, LogSink, ProcessStatus, Refused, RunSpec, StartError};
+use crate::scheduler::Stats;
+use crate::workflow::interpreter::WorkflowProgram;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of a run's inputs and of its outputs. Arbitrary; what passes between guests has the limit of the guests.
+const RUN_PAYLOAD_BYTES_MAX: u64 = 16 << 20;
+
+/// How a run is started. The default is a fresh id and a fresh seed, and no records kept.
+#[derive(Default)]
+pub struct RunOptions {
+    /// Its id; unique among the unfinished runs of the host.
+    pub id: Option<String>,
+    /// What its random streams and the jitter of its retries are keyed by.
+    pub seed: Option<[u8; 32]>,
+    /// What takes its log lines. It is called on a worker and must neither block nor make a system call.
+    pub sink: Option<Arc<dyn LogSink>>,
+    /// Whether its records are kept in memory, to be read by [`RunHandle::records`]. They grow with the run.
+    pub records: bool,
+}
+
+/// A run that was started. Cloning it is cheap; dropping it changes nothing.
+#[derive(Clone)]
+pub struct RunHandle {
+    run: crate::run::RunHandle,
+}
+
+impl Host {
+    /// Runs a workflow to its end.
+    ///
+    /// # Errors
+    /// The inputs do not fit, or the host is shutting down. A run that fails is no error of this kind: see [`Outcome::result`].
+    pub async fn run(&self, workflow: &Workflow, inputs: Map<String, Value>) -> Result<Outcome, LoadError> {
+        let run = self.start(workflow, inputs, RunOptions::default())?;
+        Ok(run.finished().await)
+    }
+
+    /// Starts a run.
+    ///
+    /// # Errors
+    /// As [`Self::run`]; and where there is an unfinished run of the same id.
+    pub fn start(
+        &self,
+        workflow: &Workflow,
+        inputs: Map<String, Value>,
+        options: RunOptions,
+    ) -> Result<RunHandle, LoadError> {
+        let inputs = workflow.plan.inputs.accept(inputs).map_err(|violations| {
+            LoadError::Inputs(violations.into_iter().map(|one| (one.pointer, one.message)).collect())
+        })?;
+        let spec = RunSpec {
+            id: options.id.unwrap_or_else(fresh_id).into(),
+            seed: options.seed.unwrap_or_else(fresh_seed),
+            root: Arc::new(WorkflowProgram::new(Arc::clone(&workflow.plan), Arc::clone(&self.shared.jq))),
+            entry: "run".into(),
+            input: Payload::json(&inputs),
+            limits: Limits { payload_bytes: RUN_PAYLOAD_BYTES_MAX, ..Limits::default() },
+            grants: workflow.plan.grants(),
+            bounds: Bounds::default(),
+            programs: (*workflow.programs).clone(),
+            log: if options.records { Box::new(journal::Memory::default()) } else { Box::new(journal::Nothing) },
+            effects: Arc::clone(&self.shared.dispatcher) as _,
+            sink: options.sink,
+        };
+        let run = self.shared.kernel.start(spec).map_err(|error| match error {
+            StartError::Exists(id) => LoadError::Exists { id: id.to_string() },
+            StartError::Root(problem) => LoadError::Inputs(vec![("/".to_owned(), problem.to_string())]),
+            _ => LoadError::ShuttingDown,
+        })?;
+        Ok(RunHandle { run })
+    }
+
+    /// What the scheduler has done so far.
+    pub fn stats(&self) -> Stats {
+        self.shared.scheduler.lock().as_ref().map(crate::scheduler::Scheduler::stats).unwrap_or_default()
+    }
+
+    /// Lets nothing new start, cancels every run, waits until all have ended or the time is over, and stops the workers. It returns
+    /// how many processes had not ended.
+    pub async fn shutdown(&self, timeout: Duration) -> usize {
+        let host = self.clone();
+        let (done, wait) = tokio::sync::oneshot::channel();
+        // Waiting for threads belongs on a thread.
+        let spawned = std::thread::Builder::new().name("wfhost-shutdown".into()).spawn(move || {
+            let _ = done.send(host.shutdown_blocking(timeout));
+        });
+        match spawned {
+            Ok(_) => wait.await.unwrap_or(0),
+            Err(_) => self.shutdown_blocking(timeout),
+        }
+    }
+
+    /// As [`Self::shutdown`], on this thread.
+    pub fn shutdown_blocking(&self, timeout: Duration) -> usize {
+        let scheduler = self.shared.scheduler.lock().take();
+        scheduler.map_or(0, |scheduler| scheduler.shutdown(timeout).alive.len())
+    }
+}
+
+impl RunHandle {
+    /// The run's id.
+    pub fn id(&self) -> &Arc<str> {
+        self.run.id()
+    }
+
+    /// Waits until the run is over.
+    pub async fn finished(&self) -> Outcome {
+        let outcome = self.run.finished().await;
+        Outcome::new(Arc::clone(self.run.id()), &outcome)
+    }
+
+    /// Waits on this thread until the run is over.
+    pub fn wait(&self) -> Outcome {
+        Outcome::new(Arc::clone(self.run.id()), &self.run.wait())
+    }
+
+    /// What the run came to, once it is over.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.run.outcome().map(|outcome| Outcome::new(Arc::clone(self.run.id()), &outcome))
+    }
+
+    /// Asks the run to end; after the grace the host ends it.
+    ///
+    /// # Errors
+    /// Where it has ended.
+    pub fn cancel(&self, reason: &str, grace: Option<Duration>) -> Result<(), Refused> {
+        self.run.cancel(reason, grace)
+    }
+
+    /// Ends the run at once.
+    pub fn kill(&self, reason: &str) {
+        self.run.kill(reason);
+    }
+
+    /// What happens in the run from now on, at most `capacity` events waiting.
+    pub fn observe(&self, capacity: usize) -> Events {
+        self.run.observe(capacity)
+    }
+
+    /// The processes that live.
+    pub fn processes(&self) -> Vec<ProcessStatus> {
+        self.run.processes()
+    }
+
+    /// What a process last exposed under a name.
+    pub fn query(&self, name: &str) -> Option<Payload> {
+        self.run.query(name)
+    }
+
+    /// All records, where [`RunOptions::records`] asked for them.
+    pub fn records(&self) -> Option<Vec<crate::run::Record>> {
+        self.run.records()
+    }
+
+    /// The run itself, with everything that can be done with it.
+    pub fn inner(&self) -> &crate::run::RunHandle {
+        &self.run
+    }
+}
+
+/// Milliseconds since 1970 and 40 random bits, in hexadecimal: ids sort by the time of their start.
+fn fresh_id() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let random = fresh_seed();
+    let millis = since.as_millis() as u64;
+    format!("{millis:012x}-{:02x}{:02x}{:02x}{:02x}{:02x}", random[0], random[1], random[2], random[3], random[4])
+}
+
+/// Bytes of the operating system.
+fn fresh_seed() -> [u8; 32] {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).expect("invariant: every system that is supported has a source of random bytes");
+    seed
+}

@@ -1,0 +1,48 @@
+//! The command line as a person sees it: the real program, real components, real output.
+
+mod commands;
+mod running;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// The program, at the root of the project, with a cache that all tests of this run share.
+fn wfhost(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the program starts")
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wfhost"));
+    command.current_dir(root()).env("WFHOST_CACHE", cache()).env_remove("NO_COLOR").args(arguments);
+    command
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn cache() -> PathBuf {
+    static CACHE: OnceLock<PathBuf> = OnceLock::new();
+    CACHE.get_or_init(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")).clone()
+}
+
+/// Status and both streams as one text, with what differs from run to run replaced.
+fn transcript(output: &Output) -> String {
+    let code = output.status.code().map_or("killed".to_owned(), |code| code.to_string());
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    format!("exit {code}\n--- stdout\n{stdout}--- stderr\n{stderr}")
+}
+
+/// A snapshot of what a command prints, with times, digests and paths of this machine replaced.
+macro_rules! assert_transcript {
+    ($output:expr, @$expected:literal) => {
+        insta::with_settings!({ filters => vec![
+            (r"in \d+(\.\d+)? m?s\b", "in [time]"),
+            (r"\b[0-9a-f]{12}-[0-9a-f]{10}\b", "[run]"),
+            (r"blake3:[0-9a-f]{64}", "[digest]"),
+        ] }, { insta::assert_snapshot!($crate::transcript(&$output), @$expected); });
+    };
+}
+use assert_transcript;

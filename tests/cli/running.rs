@@ -1,0 +1,109 @@
+//! `wfhost run`.
+
+use super::{assert_transcript, command, root, wfhost};
+use serde_json::Value;
+use std::io::Read as _;
+use std::process::Stdio;
+
+#[test]
+fn hello() {
+    assert_transcript!(wfhost(&["run", "workflows/hello.yaml", "--input", "name=Ann"]), @"");
+}
+
+#[test]
+fn quiet_prints_outputs_only() {
+    assert_transcript!(wfhost(&["run", "-q", "workflows/hello.yaml"]), @"");
+}
+
+#[test]
+fn json_has_status_outputs_and_counts() {
+    let output = wfhost(&["run", "--json", "workflows/hello.yaml"]);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["status"], "succeeded");
+    assert_eq!(value["outputs"]["greeting"], "Hello, world!");
+    assert_eq!(value["counts"]["processes"], 2);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+/// The whole of a public data set, against what an independent program computed of it.
+#[test]
+fn weather_is_what_python_computed() {
+    let csv = "csv=@workflows/weather/weather.csv";
+    let output = wfhost(&["run", "--json", "workflows/weather/workflow.yaml", "--input", csv]);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let expected = std::fs::read_to_string(root().join("workflows/weather/expected.json")).unwrap();
+    let expected: Value = serde_json::from_str(&expected).unwrap();
+    let outputs = &value["outputs"];
+    assert_eq!(outputs["records"], 2922);
+    assert_eq!(outputs["parts"], 12);
+    let mut compared = 0;
+    for (location, columns) in expected.as_object().unwrap() {
+        for (column, summary) in columns.as_object().unwrap() {
+            for (name, figure) in summary.as_object().unwrap() {
+                let ours = outputs["groups"][location][column][name].as_f64().unwrap();
+                let theirs = figure.as_f64().unwrap();
+                let tolerance = 1e-9 * theirs.abs().max(1.0);
+                assert!((ours - theirs).abs() <= tolerance, "{location} {column} {name}: {ours} is not {theirs}");
+                compared += 1;
+            }
+        }
+    }
+    assert_eq!(compared, 2 * 4 * 5);
+}
+
+#[test]
+fn a_missing_input_is_a_usage_error() {
+    assert_transcript!(wfhost(&["run", "workflows/weather/workflow.yaml"]), @"");
+}
+
+#[test]
+fn an_unknown_input_gets_a_suggestion() {
+    assert_transcript!(wfhost(&["run", "workflows/hello.yaml", "--input", "nam=Ann"]), @"");
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    assert_transcript!(wfhost(&["run", "workflows/absent.yaml"]), @"");
+}
+
+/// A reader that goes away has what it wanted.
+#[test]
+fn a_closed_pipe_is_success() {
+    let mut child = command(&["run", "-q", "workflows/hello.yaml"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}
+
+const ENDLESS: &str = "steps: [{ id: wait, wait: 1h }]\n";
+
+fn endless() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("endless.yaml");
+    std::fs::write(&path, ENDLESS).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+#[test]
+fn ctrl_c_cancels_cleanly() {
+    let (_folder, path) = endless();
+    let mut child = command(&["run", &path]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = child.stderr.take().unwrap();
+    // Its first line says that the step runs: from then on signals are heard.
+    let mut first = [0; 1];
+    stderr.read_exact(&mut first).unwrap();
+    let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    let mut rest = String::new();
+    stderr.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(3), "{rest}");
+    assert!(rest.contains("interrupted: cancelling"), "{rest}");
+}
+
+#[test]
+fn a_timeout_ends_the_run_with_3() {
+    let (_folder, path) = endless();
+    let output = wfhost(&["run", &path, "--timeout", "50ms"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("timed-out"));
+}
