@@ -1,5 +1,6 @@
 //! How a host is made.
 
+use super::code::Cached;
 use super::door::Door;
 use super::{Host, HostError, Shared};
 use crate::dispatch::{Dispatcher, Handler, Log, RegistryBuilder};
@@ -92,7 +93,7 @@ impl HostBuilder {
             }
         }
         let guests = Arc::new(GuestEngine::new(self.guests).map_err(HostError::Guests)?);
-        let jq = Arc::new(Jq::new(self.expressions).map_err(HostError::Expressions)?);
+        let jq = Arc::new(Jq::with_code(self.expressions, &Cached(&guests)).map_err(HostError::Expressions)?);
         let kernel = Arc::new(Kernel::new(Clock::system()));
         let runs = Arc::downgrade(&kernel);
         let logs = move |run: &Arc<str>, pid: Pid, line: LogLine| {

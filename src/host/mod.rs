@@ -9,6 +9,7 @@
 //! It decides nothing about processes: it hands plans to the run, and programs to the scheduler.
 
 mod builder;
+mod code;
 mod door;
 mod error;
 mod load;

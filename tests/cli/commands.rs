@@ -21,7 +21,10 @@ fn every_command_has_help() {
 
 #[test]
 fn validate_says_what_is_valid() {
-    assert_transcript!(wfhost(&["validate", "workflows/hello.yaml", "workflows/weather/workflow.yaml"]), @"");
+    assert_transcript(
+        "validate_says_what_is_valid",
+        &wfhost(&["validate", "workflows/hello.yaml", "workflows/weather/workflow.yaml"]),
+    );
 }
 
 #[test]
@@ -44,14 +47,20 @@ fn validate_reports_every_problem_with_its_place() {
 
 #[test]
 fn plan_shows_order_grants_and_digests() {
-    assert_transcript!(wfhost(&["plan", "workflows/weather/workflow.yaml"]), @"");
+    assert_transcript("plan_shows_order_grants_and_digests", &wfhost(&["plan", "workflows/weather/workflow.yaml"]));
 }
 
 #[test]
 fn graph_as_text_and_mermaid() {
-    assert_transcript!(wfhost(&["graph", "workflows/weather/workflow.yaml"]), @"");
-    assert_transcript!(wfhost(&["graph", "-f", "mermaid", "workflows/weather/workflow.yaml"]), @"");
-    assert_transcript!(wfhost(&["graph", "-f", "dot", "workflows/weather/workflow.yaml"]), @"");
+    assert_transcript("graph_as_text_and_mermaid", &wfhost(&["graph", "workflows/weather/workflow.yaml"]));
+    assert_transcript(
+        "graph_as_text_and_mermaid_2",
+        &wfhost(&["graph", "-f", "mermaid", "workflows/weather/workflow.yaml"]),
+    );
+    assert_transcript(
+        "graph_as_text_and_mermaid_3",
+        &wfhost(&["graph", "-f", "dot", "workflows/weather/workflow.yaml"]),
+    );
 }
 
 #[test]

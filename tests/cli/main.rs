@@ -35,14 +35,14 @@ fn transcript(output: &Output) -> String {
     format!("exit {code}\n--- stdout\n{stdout}--- stderr\n{stderr}")
 }
 
-/// A snapshot of what a command prints, with times, digests and paths of this machine replaced.
-macro_rules! assert_transcript {
-    ($output:expr, @$expected:literal) => {
-        insta::with_settings!({ filters => vec![
-            (r"in \d+(\.\d+)? m?s\b", "in [time]"),
-            (r"\b[0-9a-f]{12}-[0-9a-f]{10}\b", "[run]"),
-            (r"blake3:[0-9a-f]{64}", "[digest]"),
-        ] }, { insta::assert_snapshot!($crate::transcript(&$output), @$expected); });
-    };
+/// Compares what a command prints with the snapshot of that name, with times, digests and ids of runs replaced.
+fn assert_transcript(name: &str, output: &Output) {
+    let filters = vec![
+        (r"in \d+(\.\d+)? m?s\b", "in [time]"),
+        (r"\b[0-9a-f]{12}-[0-9a-f]{10}\b", "[run]"),
+        (r"blake3:[0-9a-f]{64}", "[digest]"),
+    ];
+    insta::with_settings!({ filters => filters, prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!(name, transcript(output));
+    });
 }
-use assert_transcript;

@@ -7,12 +7,12 @@ use std::process::Stdio;
 
 #[test]
 fn hello() {
-    assert_transcript!(wfhost(&["run", "workflows/hello.yaml", "--input", "name=Ann"]), @"");
+    assert_transcript("hello", &wfhost(&["run", "workflows/hello.yaml", "--input", "name=Ann"]));
 }
 
 #[test]
 fn quiet_prints_outputs_only() {
-    assert_transcript!(wfhost(&["run", "-q", "workflows/hello.yaml"]), @"");
+    assert_transcript("quiet_prints_outputs_only", &wfhost(&["run", "-q", "workflows/hello.yaml"]));
 }
 
 #[test]
@@ -53,17 +53,20 @@ fn weather_is_what_python_computed() {
 
 #[test]
 fn a_missing_input_is_a_usage_error() {
-    assert_transcript!(wfhost(&["run", "workflows/weather/workflow.yaml"]), @"");
+    assert_transcript("a_missing_input_is_a_usage_error", &wfhost(&["run", "workflows/weather/workflow.yaml"]));
 }
 
 #[test]
 fn an_unknown_input_gets_a_suggestion() {
-    assert_transcript!(wfhost(&["run", "workflows/hello.yaml", "--input", "nam=Ann"]), @"");
+    assert_transcript(
+        "an_unknown_input_gets_a_suggestion",
+        &wfhost(&["run", "workflows/hello.yaml", "--input", "nam=Ann"]),
+    );
 }
 
 #[test]
 fn a_file_that_is_not_there() {
-    assert_transcript!(wfhost(&["run", "workflows/absent.yaml"]), @"");
+    assert_transcript("a_file_that_is_not_there", &wfhost(&["run", "workflows/absent.yaml"]));
 }
 
 /// A reader that goes away has what it wanted.
