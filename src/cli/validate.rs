@@ -20,7 +20,8 @@ pub(super) fn validate(command: &Validate, terminal: Terminal) -> anyhow::Result
                 if command.json {
                     files.push(json!({ "file": file, "problems": [] }));
                 } else {
-                    say(&format!("{}: {} ({steps} steps)", file.display(), terminal.paint("32", "valid")));
+                    let plural = if steps == 1 { "" } else { "s" };
+                    say(&format!("{}: {}, {steps} step{plural}", file.display(), terminal.paint("32", "valid")));
                 }
             }
             Err(error) => {
