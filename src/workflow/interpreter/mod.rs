@@ -41,6 +41,8 @@ mod schedule;
 mod scope;
 mod settle;
 mod state;
+#[cfg(test)]
+mod tests;
 mod timers;
 
 use super::expression::Jq;

@@ -2,12 +2,16 @@
 
 use super::state::{Failure, Status};
 use super::{Interpreter, kind};
-use crate::process::{Context, Payload, Problem, Status as StepStatus, problem};
+use crate::process::{Context, Json, Payload, Problem, Status as StepStatus, problem};
 use crate::workflow::plan::{Node, Plan};
 use serde_json::{Map, Value, json};
 
 /// Nodes that the problem of a failed run names. Arbitrary.
 const NAMED_MAX: usize = 100;
+/// Bytes of a problem's extension members that go on into other values. Arbitrary.
+const DATA_BYTES_MAX: usize = 64 << 10;
+/// Levels of a problem's extension members that go on into other values: half of what JSON may have.
+const DATA_DEPTH_MAX: usize = 64;
 
 /// Checks a run's inputs and completes them.
 pub(super) fn accept_inputs(plan: &Plan, input: &Payload) -> Result<Value, Problem> {
@@ -41,9 +45,27 @@ fn problem_value(problem: &Problem) -> Map<String, Value> {
         value.insert("detail".to_owned(), json!(detail));
     }
     if let Some(data) = &problem.data {
-        value.insert("data".to_owned(), data.to_value());
+        value.insert("data".to_owned(), carried(data));
     }
     value
+}
+
+/// Extension members of a problem within another one. Guests choose them: what is too large or too deep to be put into further
+/// values is left out.
+fn carried(data: &Json) -> Value {
+    if data.as_bytes().len() > DATA_BYTES_MAX {
+        return json!(format!("{} bytes were left out", data.as_bytes().len()));
+    }
+    let value = data.to_value();
+    if depth(&value) > DATA_DEPTH_MAX { json!("left out: it nests too deep") } else { value }
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
 }
 
 /// A failure as expressions see it: the problem, and where it happened.

@@ -16,6 +16,8 @@ mod plain;
 mod reader;
 pub(crate) mod scalar;
 mod source;
+#[cfg(test)]
+mod tests;
 
 pub use node::{Content, Entry, Node, Scalar, Style};
 pub use plain::read_value;

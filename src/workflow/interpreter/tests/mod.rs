@@ -1,0 +1,280 @@
+//! A scripted world: it answers what the interpreter asks for, in any order, and moves a virtual clock.
+
+mod failures;
+mod properties;
+mod rules;
+
+use super::progress::Progress;
+use super::*;
+use crate::process::{Answer, Command, Grants, Limits, Micros, Output, Pid, ProblemClass, Target};
+use crate::process::{Native, Progress as Slice};
+use crate::workflow::expression::EngineConfig;
+use crate::workflow::plan::{Unchecked, load};
+use crate::workflow::syntax::Source;
+use std::sync::OnceLock;
+
+pub(super) fn jq() -> Arc<Jq> {
+    static JQ: OnceLock<Arc<Jq>> = OnceLock::new();
+    Arc::clone(JQ.get_or_init(|| Arc::new(Jq::new(EngineConfig::default()).unwrap())))
+}
+
+pub(super) fn plan(yaml: &str) -> Plan {
+    load(&Source::new("test.yaml", yaml), &jq(), &Unchecked).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// What the interpreter asked a child or a handler for.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    pub(super) tag: Tag,
+    /// The component or the handler.
+    pub(super) what: String,
+    pub(super) entry: String,
+    pub(super) input: Value,
+    /// `<id>/<item>/<n>`.
+    pub(super) scope: String,
+    pub(super) grants: Grants,
+    pub(super) limits: Arc<Limits>,
+    is_spawn: bool,
+}
+
+impl Ask {
+    pub(super) fn node(&self) -> &str {
+        self.scope.split('/').next().unwrap()
+    }
+}
+
+pub(super) enum Reply {
+    Now(Answer),
+    /// Only when it is stopped.
+    Never,
+}
+
+pub(super) fn ok(value: Value) -> Reply {
+    Reply::Now(Ok(Payload::json(&value)))
+}
+
+pub(super) fn fails(kind: &'static str, class: ProblemClass) -> Reply {
+    Reply::Now(Err(Box::new(Problem::new(kind, "It broke").with_class(class))))
+}
+
+/// The interpreter and what it has asked for.
+pub(super) struct World {
+    body: Native<Interpreter>,
+    pub(super) now: u64,
+    /// Asked for and not answered.
+    pub(super) pending: Vec<Ask>,
+    sleeps: Vec<(u64, Tag)>,
+    stopped: Vec<Tag>,
+    /// Everything that was ever asked for.
+    pub(super) asked: Vec<Ask>,
+    /// Every command, for comparisons.
+    pub(super) commands: Vec<Command>,
+    pub(super) told: Vec<Progress>,
+    pub(super) end: Option<StepStatus>,
+    /// The most that was pending at one time.
+    pub(super) most: usize,
+}
+
+impl World {
+    pub(super) fn new(yaml: &str, inputs: Value) -> Self {
+        Self::of(plan(yaml), inputs)
+    }
+
+    pub(super) fn of(plan: Plan, inputs: Value) -> Self {
+        let birth = Birth {
+            run: "r1".into(),
+            pid: Pid::ROOT,
+            seed: [7; 32],
+            entry: "run".into(),
+            input: Payload::json(&inputs),
+            limits: Arc::new(Limits::default()),
+            grants: Grants::default(),
+            next_tag: Tag(1),
+        };
+        let body = Native::new(Interpreter::new(Arc::new(plan), jq()), birth);
+        let mut world = Self {
+            body,
+            now: 1_000_000,
+            pending: Vec::new(),
+            sleeps: Vec::new(),
+            stopped: Vec::new(),
+            asked: Vec::new(),
+            commands: Vec::new(),
+            told: Vec::new(),
+            end: None,
+            most: 0,
+        };
+        world.step(Vec::new());
+        world
+    }
+
+    /// Steps it until it waits or has ended.
+    pub(super) fn step(&mut self, mut events: Vec<Event>) {
+        loop {
+            assert!(self.end.is_none(), "stepped after its end");
+            let mut output = Output::default();
+            self.body.begin(Micros(self.now), &mut events);
+            let Slice::Stepped(status) = self.body.poll(&mut output) else { panic!("native steps are whole") };
+            self.told.extend(output.log.iter().filter_map(Progress::of));
+            for command in output.commands {
+                self.commands.push(command.clone());
+                self.take(command);
+            }
+            self.most = self.most.max(self.pending.len());
+            match status {
+                StepStatus::Ready => {}
+                StepStatus::Blocked => {
+                    assert!(!self.pending.is_empty() || !self.sleeps.is_empty(), "blocked on nothing");
+                    return;
+                }
+                end => {
+                    self.end = Some(end);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, Command { tag, action }: Command) {
+        let value = |payload: &Payload| match payload {
+            Payload::Json(json) => json.to_value(),
+            other => panic!("{other:?}"),
+        };
+        match action {
+            Action::Sleep(time) => self.sleeps.push((self.now + time.0, tag)),
+            Action::Spawn(spawn) => {
+                let placement = spawn.placement.unwrap();
+                self.pending.push(Ask {
+                    tag,
+                    what: spawn.component.unwrap().to_string(),
+                    entry: spawn.entry.to_string(),
+                    input: value(&spawn.input),
+                    scope: placement.scope.to_string(),
+                    grants: placement.grants.clone().unwrap(),
+                    limits: placement.limits.clone().unwrap(),
+                    is_spawn: true,
+                });
+                self.asked.push(self.pending.last().unwrap().clone());
+            }
+            Action::Call(call) => {
+                let placement = call.placement.unwrap();
+                self.pending.push(Ask {
+                    tag,
+                    what: call.handler.to_string(),
+                    entry: String::new(),
+                    input: value(&call.args),
+                    scope: placement.scope.to_string(),
+                    grants: placement.grants.clone().unwrap(),
+                    limits: placement.limits.clone().unwrap(),
+                    is_spawn: false,
+                });
+                self.asked.push(self.pending.last().unwrap().clone());
+            }
+            Action::Cancel(tag) | Action::Stop(Target::Child(tag)) => self.stopped.push(tag),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Answers a pending request.
+    pub(super) fn answer(&mut self, tag: Tag, answer: Answer) {
+        let at = self.pending.iter().position(|ask| ask.tag == tag).expect("it is pending");
+        self.pending.remove(at);
+        self.step(vec![Event::Completed { tag, answer }]);
+    }
+
+    /// Answers the pending request of a scope.
+    pub(super) fn answer_scope(&mut self, scope: &str, reply: Reply) {
+        let ask = self.pending.iter().find(|ask| ask.scope == scope);
+        let tag = ask.unwrap_or_else(|| panic!("{scope} is not pending: {:?}", self.scopes())).tag;
+        let Reply::Now(answer) = reply else { panic!("an answer is given now") };
+        self.answer(tag, answer);
+    }
+
+    pub(super) fn scopes(&self) -> Vec<&str> {
+        self.pending.iter().map(|ask| ask.scope.as_str()).collect()
+    }
+
+    /// Lets the next sleep end.
+    pub(super) fn sleep_over(&mut self) {
+        self.sleeps.sort_unstable();
+        let (due, tag) = self.sleeps.remove(0);
+        self.now = self.now.max(due);
+        self.step(vec![Event::Completed { tag, answer: Ok(Payload::NULL) }]);
+    }
+
+    /// Answers what was stopped.
+    pub(super) fn settle_stopped(&mut self) -> bool {
+        let cancelled = || Err(Box::new(Problem::new(crate::process::problem::kind::CANCELLED, "It was cancelled")));
+        let Some(tag) = self.stopped.pop() else { return false };
+        if let Some(at) = self.sleeps.iter().position(|(_, sleep)| *sleep == tag) {
+            self.sleeps.remove(at);
+        } else if let Some(at) = self.pending.iter().position(|ask| ask.tag == tag) {
+            assert_eq!(
+                self.commands.iter().any(|command| command.action == Action::Stop(Target::Child(tag))),
+                self.pending[at].is_spawn,
+                "a child is stopped, a call is cancelled"
+            );
+            self.pending.remove(at);
+        } else {
+            return true;
+        }
+        if self.end.is_none() {
+            self.step(vec![Event::Completed { tag, answer: cancelled() }]);
+        }
+        true
+    }
+
+    /// Runs it to its end. `order` picks which of the pending requests is answered next.
+    pub(super) fn run(mut self, mut reply: impl FnMut(&Ask) -> Reply, mut order: impl FnMut(usize) -> usize) -> Self {
+        let mut unanswered = std::collections::BTreeSet::new();
+        while self.end.is_none() {
+            if self.settle_stopped() {
+                continue;
+            }
+            let open: Vec<usize> =
+                (0..self.pending.len()).filter(|at| !unanswered.contains(&self.pending[*at].tag)).collect();
+            if open.is_empty() {
+                self.sleep_over();
+                continue;
+            }
+            let ask = self.pending[open[order(open.len()) % open.len()]].clone();
+            match reply(&ask) {
+                Reply::Now(answer) => self.answer(ask.tag, answer),
+                Reply::Never => {
+                    unanswered.insert(ask.tag);
+                }
+            }
+        }
+        self
+    }
+
+    /// What it completed with.
+    pub(super) fn output(&self) -> Value {
+        match &self.end {
+            Some(StepStatus::Complete(Payload::Json(json))) => json.to_value(),
+            other => panic!("it did not complete: {other:?}"),
+        }
+    }
+
+    /// What it failed with.
+    pub(super) fn problem(&self) -> &Problem {
+        match &self.end {
+            Some(StepStatus::Failed(problem)) => problem,
+            other => panic!("it did not fail: {other:?}"),
+        }
+    }
+
+    /// How a node ended, as the log has it.
+    pub(super) fn status(&self, node: &str) -> String {
+        let of = |progress: &Progress| match progress {
+            Progress::Node(told) if told.node == node => Some(told.status.clone()),
+            _ => None,
+        };
+        self.told.iter().rev().find_map(of).expect("every node is told of")
+    }
+}
+
+/// Runs with answers in the order of the questions.
+pub(super) fn run(yaml: &str, inputs: Value, reply: impl FnMut(&Ask) -> Reply) -> World {
+    World::new(yaml, inputs).run(reply, |_| 0)
+}
