@@ -154,7 +154,12 @@ impl Dispatcher {
             let problem = problems::host_fault("the handlers' threads could not be started", true);
             return Dispatched::Answered(duty.answer_here(Err(Box::new(problem))));
         };
-        let work = work(self.flights.enter(key, abandoned.clone()), duty);
+        let flight = self.flights.enter(key, abandoned.clone());
+        // Whoever abandons stops waiting first and looks for the flight then, so one of the two sees the other.
+        if duty.is_abandoned() {
+            abandoned.cancel();
+        }
+        let work = work(flight, duty);
         let closing = self.closing.clone();
         runtime.spawn(async move {
             // Whatever ends first, the others are dropped: the handler's future, and with it the duty.

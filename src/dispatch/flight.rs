@@ -160,6 +160,11 @@ impl Duty {
         Counters::add(&self.counters.running);
     }
 
+    /// Whether nobody waits for the answer any more.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.abandoned.is_cancelled() || self.reply.as_ref().is_none_or(|reply| reply.is_abandoned())
+    }
+
     /// Gives the answer to the one who waits.
     pub(super) fn answer(mut self, answer: Answer) {
         let answer = self.settle(answer);

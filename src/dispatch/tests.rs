@@ -219,6 +219,19 @@ fn an_abandoned_call_is_dropped_and_never_answered() {
 }
 
 #[test]
+fn a_call_that_was_abandoned_before_it_took_off_never_begins() {
+    let (handler, _gate, begins) = held(Declaration::new(""));
+    let d = dispatcher(vec![("held", handler)]);
+    let waiting = Waiting::new();
+    waiting.inbox.is_abandoned.store(true, Ordering::Release);
+    d.abandon("run", Pid(7), Tag(1));
+    assert!(matches!(d.dispatch(call("held", 1, Payload::NULL), waiting.inbox.clone()), Dispatched::Pending));
+    assert!(waiting.stays_without());
+    assert!(begins.try_recv().is_err());
+    assert_eq!(d.in_flight(), 0);
+}
+
+#[test]
 fn calls_beyond_the_limits_wait_and_then_are_refused() {
     let (handler, gate, begins) = held(Declaration::new("").concurrency(2, 3));
     let d = dispatcher(vec![("held", handler)]);

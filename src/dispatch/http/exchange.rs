@@ -217,11 +217,19 @@ fn failure_of(error: &(dyn Error + 'static), request: &Request, is_sent: bool) -
             .with_detail(format!("{}: {}", target::shown(&request.url), innermost(error)))
             .with_class(class);
     }
+    if was_refused(error) {
+        return lost(request, "the server did not take the request").with_class(ProblemClass::Retryable);
+    }
     let is_malformed = connect::cause::<hyper::Error>(error).is_some_and(hyper::Error::is_parse);
     if is_malformed {
         return bad_response(request, &innermost(error));
     }
     lost(request, &innermost(error))
+}
+
+/// Whether an HTTP/2 server promises that it has done nothing with the request (RFC 9113, section 8.7).
+fn was_refused(error: &(dyn Error + 'static)) -> bool {
+    connect::cause::<h2::Error>(error).and_then(h2::Error::reason) == Some(h2::Reason::REFUSED_STREAM)
 }
 
 /// What is known after a body that broke off.

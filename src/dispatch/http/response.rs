@@ -2,7 +2,6 @@
 
 use super::request::ReadAs;
 use crate::dispatch::problems::{self, kind};
-use crate::process::problem::kind as base;
 use crate::process::{Json, Payload, Problem, ProblemClass};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -182,7 +181,7 @@ pub(super) fn too_large(limit: u64, repeatable: bool) -> Problem {
     Problem::new(kind::RESPONSE_TOO_LARGE, "the server's answer is too large")
         .with_detail(format!("the limit is {limit} bytes after decompression"))
         .with_class(class)
-        .with_data(&json!({ "limit": limit, "see": base::TOO_LARGE }))
+        .with_data(&json!({ "limit": limit }))
 }
 
 #[cfg(test)]

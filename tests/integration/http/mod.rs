@@ -1,5 +1,6 @@
 //! The handler `http` against a server on loopback, through the dispatcher.
 
+mod http2;
 mod server;
 
 use serde_json::{Value, json};
@@ -436,7 +437,7 @@ fn an_answer_that_grows_in_the_writing_is_bounded_too() {
 
 #[test]
 fn what_is_no_proper_http_is_told_so() {
-    let many: String = (0..150).map(|n| format!("x-{n}: 1\r\n")).collect();
+    let many = "x-a: 1\r\n".repeat(150);
     let large = format!("connection: close\r\nx-large: {}\r\n", "x".repeat(100_000));
     for bytes in [
         b"SSH-2.0-OpenSSH_9.6\r\n".to_vec(),
@@ -533,21 +534,28 @@ fn a_call_that_is_abandoned_closes_its_connection() {
     assert!(answers.recv_timeout(Duration::from_mins(1)).is_err(), "nobody is answered");
 }
 
-#[test]
-fn tls_is_checked_against_the_roots() {
+/// A certificate for `a.test`, and a server's configuration with it and these protocols.
+fn certified(protocols: &[&str]) -> (Vec<u8>, Arc<rustls::ServerConfig>) {
     let certified = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = rustls::ServerConfig::builder_with_provider(provider)
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![certified.cert.der().clone()], key.into())
         .unwrap();
-    let server = Server::start_on(Some(Arc::new(tls)), |_, wire| wire.write_all(&ok_json()).is_ok());
+    tls.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    (certified.cert.der().to_vec(), Arc::new(tls))
+}
+
+#[test]
+fn tls_is_checked_against_the_roots() {
+    let (certificate, tls) = certified(&[]);
+    let server = Server::start_on(Some(tls), |_, wire| wire.write_all(&ok_json()).is_ok());
     let url = |host: &str| format!("https://{host}:{}/", server.address.port());
     let mut trusting = config();
-    trusting.roots = vec![certified.cert.der().to_vec()];
+    trusting.roots = vec![certificate];
     let trusting = Client::new(trusting);
     assert_eq!(trusting.ok(json!({ "url": url("a.test") }))["status"], 200);
     assert_problem(&trusting.problem(json!({ "url": url("b.test") })), "connection-failed", Definite);
