@@ -4,6 +4,12 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 use wfhost::workflow::expression::{CompileError, EngineConfig, Jq};
 
+mod generate;
+mod hostile;
+mod inference;
+mod plain;
+mod templates;
+
 /// One engine for all tests: its compilation takes half a second.
 static JQ: LazyLock<Jq> = LazyLock::new(|| Jq::new(EngineConfig::default()).unwrap());
 
@@ -90,4 +96,78 @@ fn all_cases_are_as_in_native_jq() {
     exceptions.retain(|filter, _| !known.contains(filter));
     assert!(exceptions.is_empty(), "exceptions without a case: {:?}", exceptions.keys());
     assert!(failures.is_empty(), "{failures}");
+}
+
+/// The message and the place of each error.
+fn errors(filter: &str) -> Vec<(String, String)> {
+    let place = |error: CompileError| (error.message, filter[error.span].to_owned());
+    JQ.compile(filter).unwrap_err().into_iter().map(place).collect()
+}
+
+#[test]
+fn compile_errors_have_their_places() {
+    let cases: &[(&str, &[(&str, &str)])] = &[
+        ("\"é\" | bar", &[("bar/0 is not defined", "bar")]),
+        (".a.b + foo(1; 2)", &[("foo/2 is not defined", "foo")]),
+        ("1 as [$a] | $c", &[("$c is not defined", "$c")]),
+        (
+            "foo + .a | bar + $x",
+            &[("foo/0 is not defined", "foo"), ("bar/0 is not defined", "bar"), ("$x is not defined", "$x")],
+        ),
+        ("break $x", &[("break $x is not inside of label $x", "break $x")]),
+        (". | now", &[("now is not available: an expression has no clock", "now")]),
+        (
+            "$ENV.HOME, env, zork",
+            &[
+                ("$ENV is not available: an expression has no environment", "$ENV"),
+                ("env is not available: an expression has no environment", "env"),
+                ("zork/0 is not defined", "zork"),
+            ],
+        ),
+        ("builtins | length", &[("builtins is not available: an expression cannot list them", "builtins")]),
+        ("[inputs]", &[("inputs is not available: an expression has one input, which is `.`", "inputs")]),
+        ("# c\n import \"a\" as a; 1", &[("modules are not available: an expression is its text alone", "import")]),
+        ("module {a: 1}; 1", &[("modules are not available: an expression is its text alone", "module")]),
+        ("1 \0", &[("the text contains a NUL character", "\0")]),
+        ("", &[("there is no expression here (the input as it is would be `.`)", "")]),
+        ("def f: 1;", &[("there is no expression here (the input as it is would be `.`)", "def f: 1;")]),
+    ];
+    for (filter, expected) in cases {
+        let found = errors(filter);
+        let found: Vec<_> = found.iter().map(|(message, place)| (message.as_str(), place.as_str())).collect();
+        assert_eq!(found, *expected, "{filter:?}");
+    }
+    let syntax = JQ.compile(".a | {b: (1 + } | .c").unwrap_err();
+    assert!(syntax[0].message.starts_with("syntax error"), "{syntax:?}");
+    assert_eq!(syntax[0].span, 14..15);
+}
+
+#[test]
+fn names_that_were_removed_can_be_defined() {
+    for filter in ["def now: 1; now", "def env(f): f; env(.)", ". as $ENV | $ENV", "def f($ENV): $ENV; f(.)"] {
+        assert_eq!(run(&JQ, filter, "1"), Outcome::Ok(vec!["1".into()]), "{filter}");
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_what_an_instance_did_before() {
+    let fresh_each_time = Jq::new(EngineConfig { warm_instances_max: 0, ..EngineConfig::default() }).unwrap();
+    let one = Jq::new(EngineConfig { warm_instances_max: 1, ..EngineConfig::default() }).unwrap();
+    for Case { filter, input, .. } in cases().into_iter().chain(cases().into_iter().rev()) {
+        assert_eq!(run(&one, &filter, &input), run(&fresh_each_time, &filter, &input), "{filter} on {input}");
+    }
+}
+
+#[test]
+fn calls_may_come_from_many_threads() {
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            scope.spawn(move || {
+                for n in 0..200 {
+                    let found = run(&JQ, "[range(.)] | length", &format!("{}", n + thread));
+                    assert_eq!(found, Outcome::Ok(vec![(n + thread).to_string()]));
+                }
+            });
+        }
+    });
 }

@@ -1,7 +1,7 @@
 //! What an expression is evaluated on.
 
 use super::references::{Reference, References};
-use super::{EvalProblem, INPUT_DEPTH_MAX};
+use super::{EvalProblem, INPUT_DEPTH_MAX, depth};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -95,10 +95,10 @@ impl<'s, 'a> Node<'s, 'a> {
         matches!(self, Self::Parts(_) | Self::Value(Value::Object(_)))
     }
 
-    /// Writes what the paths lead to. An empty path is this value itself.
-    fn write_parts(self, paths: &[&[String]], depth: usize, out: &mut Vec<u8>) -> Result<(), EvalProblem> {
+    /// Writes what the paths lead to. An empty path is this value itself. `above` is the number of objects around it.
+    fn write_parts(self, paths: &[&[String]], above: usize, out: &mut Vec<u8>) -> Result<(), EvalProblem> {
         if !self.is_object() || paths.iter().any(|path| path.is_empty()) {
-            return self.write_whole(depth, out);
+            return self.write_whole(above, out);
         }
         out.push(b'{');
         let mut done: Vec<&str> = Vec::new();
@@ -111,28 +111,26 @@ impl<'s, 'a> Node<'s, 'a> {
             if let Some(part) = self.get(key) {
                 let below: Vec<&[String]> = paths.iter().filter(|p| p[0] == key).map(|p| &p[1..]).collect();
                 write_key(key, out);
-                part.write_parts(&below, depth + 1, out)?;
+                part.write_parts(&below, above + 1, out)?;
             }
         }
         out.push(b'}');
         Ok(())
     }
 
-    fn write_whole(self, depth: usize, out: &mut Vec<u8>) -> Result<(), EvalProblem> {
+    fn write_whole(self, above: usize, out: &mut Vec<u8>) -> Result<(), EvalProblem> {
         match self {
             Self::Parts(parts) => {
                 out.push(b'{');
                 for (key, part) in parts {
                     write_key(key, out);
-                    Self::of(part).write_whole(depth + 1, out)?;
+                    Self::of(part).write_whole(above + 1, out)?;
                 }
                 out.push(b'}');
                 Ok(())
             }
             Self::Value(value) => {
-                if depth + depth_of(value, INPUT_DEPTH_MAX) > INPUT_DEPTH_MAX {
-                    return Err(EvalProblem::BadInput(format!("it nests more than {INPUT_DEPTH_MAX} levels deep")));
-                }
+                depth::check_input(above + depth::of_value(value, INPUT_DEPTH_MAX))?;
                 serde_json::to_writer(out, value).map_err(|error| EvalProblem::BadInput(error.to_string()))
             }
         }
@@ -147,16 +145,4 @@ fn write_key(key: &str, out: &mut Vec<u8>) {
     // Writing a string into a vector cannot fail.
     let _ = serde_json::to_writer(&mut *out, key);
     out.push(b':');
-}
-
-/// How deep a value nests, looking no further than one level beyond `bound`.
-fn depth_of(value: &Value, bound: usize) -> usize {
-    if bound == 0 {
-        return 1;
-    }
-    match value {
-        Value::Array(items) => 1 + items.iter().map(|item| depth_of(item, bound - 1)).max().unwrap_or(0),
-        Value::Object(entries) => 1 + entries.values().map(|item| depth_of(item, bound - 1)).max().unwrap_or(0),
-        _ => 0,
-    }
 }

@@ -6,7 +6,7 @@
 //! expression and its input alone (I2 of [the room](super)).
 
 use super::instance::{Budget, Failure, Instance, Template};
-use super::{CompileError, EXPRESSION_BYTES_MAX, EngineError, EvalProblem, Expression, Scope};
+use super::{CompileError, EXPRESSION_BYTES_MAX, EngineError, EvalProblem, Expression, Scope, depth};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
@@ -112,7 +112,9 @@ impl Jq {
         let template = Template::new(engine, &component).map_err(host)?;
         let first = template.instantiate(&config).map_err(|problem| EngineError(problem.to_string()))?;
         let digest = blake3::hash(COMPONENT).to_hex().to_string();
-        Ok(Self { config, template, warm: Mutex::new(vec![first]), digest })
+        let jq = Self { config, template, warm: Mutex::default(), digest };
+        jq.give_back(first);
+        Ok(jq)
     }
 
     /// The digest of the component (BLAKE3, hexadecimal): what pins the meaning of expressions in a run.
@@ -150,6 +152,7 @@ impl Jq {
         // jq takes more than JSON, and nests deeper than this host.
         serde_json::from_slice::<serde::de::IgnoredAny>(input)
             .map_err(|error| EvalProblem::BadInput(error.to_string()))?;
+        depth::check_input(depth::of_text(input))?;
         self.run(&filter.text, input)
     }
 
@@ -177,10 +180,9 @@ impl Jq {
     pub fn evaluate_in_sandbox(&self, expression: &Expression, scope: &Scope<'_>) -> Result<Vec<Value>, EvalProblem> {
         let input = scope.write(expression.references())?;
         let outputs = self.run(&expression.parsed.text, &input)?;
-        // jq can build what nests deeper than this host reads.
         let value = |text: &String| {
-            serde_json::from_str(text)
-                .map_err(|error| EvalProblem::Failed(format!("its output is not usable: {error}")))
+            depth::check_output(depth::of_text(text.as_bytes()))?;
+            serde_json::from_str(text).map_err(|error| EvalProblem::Crashed(format!("its output is not JSON: {error}")))
         };
         outputs.iter().map(value).collect()
     }

@@ -29,6 +29,7 @@
 //! It does not cache results, does not know steps or plans, and does not read files.
 
 mod context;
+mod depth;
 mod engine;
 mod instance;
 mod native;
@@ -53,8 +54,11 @@ use syntax::Tree;
 /// The longest text of an expression, in bytes. Arbitrary: far above what a person writes.
 pub const EXPRESSION_BYTES_MAX: usize = 64 * 1024;
 
-/// How deep the JSON that an expression is given may nest. It is the limit of the host's JSON parser.
-pub const INPUT_DEPTH_MAX: usize = 128;
+/// How deep the JSON that an expression is given may nest: what the host's JSON parser takes, and a few objects around it.
+pub const INPUT_DEPTH_MAX: usize = OUTPUT_DEPTH_MAX + 33;
+
+/// How deep an output may nest. It is the limit of the host's JSON parser.
+pub const OUTPUT_DEPTH_MAX: usize = 127;
 
 /// A jq expression: its text, and what the host's parser found out about it. Cloning it is cheap.
 #[derive(Clone)]
@@ -83,6 +87,12 @@ impl Expression {
     #[must_use]
     pub fn text(&self) -> &str {
         &self.parsed.text
+    }
+
+    /// Whether it is a plain path or a literal, which needs no sandbox.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.parsed.native.is_some()
     }
 
     /// What it reads of its context.

@@ -3,10 +3,10 @@
 //! Which expressions these are, the syntax tree says. A path is `.` followed by constant keys and integer indices, each
 //! perhaps with a `?`.
 
-use super::EvalProblem;
 use super::context::{Node, Scope};
 use super::number::canonical;
 use super::syntax::{Id, Term, Tree};
+use super::{EvalProblem, OUTPUT_DEPTH_MAX, depth};
 use serde_json::{Map, Value};
 
 /// An expression that needs no sandbox.
@@ -77,7 +77,10 @@ impl Native {
                 }
                 match at {
                     None => Some(Ok(vec![Value::Null])),
-                    Some(node) => Some(Ok(vec![copy_node(node)?])),
+                    Some(node) => {
+                        let value = copy_node(node)?;
+                        Some(depth::check_output(depth::of_value(&value, OUTPUT_DEPTH_MAX)).map(|()| vec![value]))
+                    }
                 }
             }
         }
@@ -107,8 +110,12 @@ impl Step {
             (Node::Value(Value::Null), _) => Ok(None),
             (Node::Parts(_) | Node::Value(Value::Object(_)), Index::Key(key)) => Ok(node.get(key)),
             (Node::Value(Value::Array(items)), Index::Number(index)) => {
-                let index = i64::from(*index) + if *index < 0 { items.len() as i64 } else { 0 };
-                Ok(usize::try_from(index).ok().and_then(|index| items.get(index)).map(Node::Value))
+                // A negative index counts from the end, and is never -2^31.
+                let index = match usize::try_from(*index) {
+                    Ok(index) => Some(index),
+                    Err(_) => items.len().checked_sub(index.unsigned_abs() as usize),
+                };
+                Ok(index.and_then(|index| items.get(index)).map(Node::Value))
             }
             _ => Err(EvalProblem::Failed(match &self.at {
                 Index::Key(key) => format!("Cannot index {} with string ({})", kind_name(node), quoted(key)),
@@ -143,7 +150,7 @@ fn quoted(key: &str) -> String {
             '\n' => text.push_str("\\n"),
             '\u{c}' => text.push_str("\\f"),
             '\r' => text.push_str("\\r"),
-            '\0'..='\u{1f}' | '\u{7f}' => text.push_str(&format!("\\u{:04x}", c as u32)),
+            '\0'..='\u{1f}' | '\u{7f}' => text.extend(format!("\\u{:04x}", c as u32).chars()),
             _ => text.push(c),
         }
     }

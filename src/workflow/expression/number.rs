@@ -25,10 +25,7 @@ pub(super) fn canonical(text: &str) -> Option<Number> {
     if digits.is_empty() || digits.len() > 1_000_000 || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    let exponent = exponent - fraction.len() as i64;
-    if exponent.abs() > EXPONENT_MAX {
-        return None;
-    }
+    let exponent = exponent.checked_sub_unsigned(fraction.len() as u64).filter(|e| e.abs() <= EXPONENT_MAX)?;
     let digits = match digits.trim_start_matches('0') {
         "" => "0",
         significant => significant,
@@ -43,7 +40,7 @@ fn is_plain_integer(text: &str) -> bool {
 
 /// The coefficient `digits` times ten to the `exponent`.
 fn notation(digits: &str, exponent: i64) -> String {
-    let adjusted = exponent + digits.len() as i64 - 1;
+    let adjusted = exponent.saturating_add_unsigned(digits.len() as u64) - 1;
     if exponent > 0 || adjusted < -6 {
         let (first, rest) = digits.split_at(1);
         let point = if rest.is_empty() { "" } else { "." };

@@ -126,6 +126,12 @@ impl<'t> Walk<'t> {
         self.read(&outputs, id);
     }
 
+    fn values(&mut self, ids: &[Id], input: &[Place<'t>]) {
+        for &id in ids {
+            self.value(id, input);
+        }
+    }
+
     /// Walks a term on inputs that may be at `input`, and returns where its outputs may be.
     fn outputs(&mut self, id: Id, input: &[Place<'t>]) -> Vec<Place<'t>> {
         let tree = self.tree;
@@ -133,7 +139,7 @@ impl<'t> Walk<'t> {
             Term::Identity => return input.to_vec(),
             Term::Number(_) | Term::Text(_) | Term::Constant(_) | Term::Opaque | Term::Break | Term::Array(None) => {}
             Term::Recurse => self.read(input, id),
-            Term::Interpolated(parts) => parts.iter().for_each(|&part| self.value(part, input)),
+            Term::Interpolated(parts) => self.values(parts, input),
             Term::Key { on, key, .. } => return self.keyed(*on, key, input, id),
             Term::At { on, index, .. } => {
                 self.value(*on, input);
@@ -141,7 +147,9 @@ impl<'t> Walk<'t> {
             }
             Term::Slice { on, from, to } => {
                 self.value(*on, input);
-                [from, to].into_iter().flatten().for_each(|&bound| self.value(bound, input));
+                for bound in [from, to].into_iter().flatten() {
+                    self.value(*bound, input);
+                }
             }
             Term::Each { on } => self.value(*on, input),
             Term::Try { body, handler } => {
@@ -153,7 +161,11 @@ impl<'t> Walk<'t> {
                 return self.bounded(outputs, id);
             }
             Term::Array(Some(body)) | Term::Negate(body) => self.value(*body, input),
-            Term::Object(entries) => entries.iter().for_each(|entry| self.entry(entry, input, id)),
+            Term::Object(entries) => {
+                for entry in entries {
+                    self.entry(entry, input, id);
+                }
+            }
             Term::Pipe(left, right) => {
                 let middle = self.outputs(*left, input);
                 return self.outputs(*right, &middle);
@@ -181,7 +193,9 @@ impl<'t> Walk<'t> {
                 self.bind_patterns(*source, patterns, input);
                 // The state is computed from values that are read.
                 self.value(*update, &[]);
-                extract.iter().for_each(|&extract| self.value(extract, &[]));
+                if let Some(extract) = extract {
+                    self.value(*extract, &[]);
+                }
                 self.variables.truncate(bound);
             }
             Term::If { branches, otherwise } => {
@@ -276,14 +290,22 @@ impl<'t> Walk<'t> {
         }
         self.read(&places, source);
         // All patterns first: each binds the variables of all.
-        patterns.iter().for_each(|pattern| self.bind_pattern(pattern));
-        patterns.iter().for_each(|pattern| self.pattern_keys(pattern, input));
+        for pattern in patterns {
+            self.bind_pattern(pattern);
+        }
+        for pattern in patterns {
+            self.pattern_keys(pattern, input);
+        }
     }
 
     fn bind_pattern(&mut self, pattern: &'t Pattern) {
         match pattern {
             Pattern::Variable(name) => self.variables.push((name, Vec::new())),
-            Pattern::Array(parts) => parts.iter().for_each(|part| self.bind_pattern(part)),
+            Pattern::Array(parts) => {
+                for part in parts {
+                    self.bind_pattern(part);
+                }
+            }
             Pattern::Object(parts) => {
                 for (variable, _, part) in parts {
                     if let Some(name) = variable {
@@ -300,10 +322,16 @@ impl<'t> Walk<'t> {
     fn pattern_keys(&mut self, pattern: &'t Pattern, input: &[Place<'t>]) {
         match pattern {
             Pattern::Variable(_) => {}
-            Pattern::Array(parts) => parts.iter().for_each(|part| self.pattern_keys(part, input)),
+            Pattern::Array(parts) => {
+                for part in parts {
+                    self.pattern_keys(part, input);
+                }
+            }
             Pattern::Object(parts) => {
                 for (_, key, part) in parts {
-                    key.iter().for_each(|&key| self.value(key, input));
+                    if let Some(key) = key {
+                        self.value(*key, input);
+                    }
                     if let Some(part) = part {
                         self.pattern_keys(part, input);
                     }
@@ -315,7 +343,7 @@ impl<'t> Walk<'t> {
     fn call(&mut self, name: &str, arguments: &[Id], input: &[Place<'t>], id: Id) -> Vec<Place<'t>> {
         let is_builtin = !self.defined.contains(&name);
         if is_builtin && TRANSPARENT.contains(&(name, arguments.len())) {
-            arguments.iter().for_each(|&argument| self.value(argument, input));
+            self.values(arguments, input);
             return Vec::new();
         }
         if is_builtin && name == "select" && arguments.len() == 1 {
@@ -324,7 +352,7 @@ impl<'t> Walk<'t> {
         }
         // The arguments are evaluated on the input, or on parts of it or on what is computed from it: all of it is read.
         self.read(input, id);
-        arguments.iter().for_each(|&argument| self.value(argument, &[]));
+        self.values(arguments, &[]);
         Vec::new()
     }
 

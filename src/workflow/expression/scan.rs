@@ -27,11 +27,9 @@ pub(super) fn expression_length(text: &str) -> Option<usize> {
             b'[' => open.push(b']'),
             b'{' => open.push(b'}'),
             b'}' if open.is_empty() => return Some(at),
-            b')' | b']' | b'}' => {
-                // A bracket that does not fit is jq's to report. It must not hide the end.
-                if open.last() == Some(&byte) {
-                    open.pop();
-                }
+            // A bracket that does not fit is jq's to report. It must not hide the end.
+            b')' | b']' | b'}' if open.last() == Some(&byte) => {
+                open.pop();
             }
             b'#' => {
                 at += comment_length(&text[at..]);

@@ -1,0 +1,195 @@
+//! Random JSON and random expressions on it.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Map, Value};
+
+/// Keys of objects: few, so that paths meet them.
+const KEYS: &[&str] =
+    &["a", "b", "c", "x y", "é\n\"", "a key that is longer than a message quotes", "ключ-ключ-ключ-ключ"];
+
+pub(super) fn key() -> impl Strategy<Value = &'static str> {
+    prop_oneof![6 => select(&KEYS[..3]), 1 => select(KEYS)]
+}
+
+/// Numbers in the notations that JSON has.
+fn number() -> impl Strategy<Value = Value> {
+    let text = prop_oneof![
+        any::<i16>().prop_map(|n| n.to_string()),
+        any::<f64>().prop_filter("JSON has no others", |n| n.is_finite()).prop_map(|n| format!("{n:e}")),
+        "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?",
+    ];
+    text.prop_map(|text| serde_json::from_str(&text).expect("a number of JSON"))
+}
+
+/// A JSON value.
+pub(super) fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        number(),
+        "[a-z\\u{0}-\\u{20}\\u{7f}\"\\\\é😀]{0,6}".prop_map(Value::String),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            1 => prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+            3 => object(inner),
+        ]
+    })
+}
+
+fn object(inner: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
+    prop::collection::vec((key(), inner), 0..4)
+        .prop_map(|entries| Value::Object(entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect::<Map<_, _>>()))
+}
+
+/// An object, as contexts are.
+pub(super) fn context() -> impl Strategy<Value = Value> {
+    object(value())
+}
+
+/// A plain path.
+pub(super) fn path() -> impl Strategy<Value = String> {
+    let quoted = |key: &str| serde_json::to_string(key).expect("a string");
+    let step = prop_oneof![
+        4 => select(&KEYS[..3]).prop_map(|key| format!(".{key}")),
+        1 => key().prop_map(move |key| format!(".{}", quoted(key))),
+        1 => key().prop_map(move |key| format!("[{}]", quoted(key))),
+        1 => (-4..4_i32).prop_map(|index| format!("[{index}]")),
+    ];
+    let step = (step, prop::bool::weighted(0.1)).prop_map(|(step, optional)| step + if optional { "?" } else { "" });
+    prop::collection::vec(step, 0..5).prop_map(|steps| {
+        let text = steps.concat();
+        if text.starts_with('.') { text } else { format!(".{text}") }
+    })
+}
+
+/// Forms of expressions: `@` stands for an expression, `%` for a key.
+const FORMS: &[&str] = &[
+    "@ | @",
+    "@ | @",
+    "@ | @",
+    "@, @",
+    "(@).%",
+    "(@).%?",
+    "(@)[0]",
+    "(@)[]",
+    "(@)[]?",
+    "(@)[@]?",
+    "(@)[1:]",
+    "(@)[:(@)]",
+    "@ // @",
+    "@ + @",
+    "@ == @",
+    "@ and @",
+    "@ or @",
+    "-(@)",
+    "[@]",
+    "{%: @}",
+    "{%, b: (@)}",
+    "{(@ | tostring): @}",
+    "{$v, %}",
+    "\"x\\(@)y\"",
+    "@base64 \"\\(@)\"",
+    "@ as $v | @",
+    "@ as $w | @",
+    "@ as {%: $v} | @",
+    "@ as [$v, {%: $w}] | @",
+    "@ as {$v, b: [$w]} ?// $v | @",
+    "@ as {(@ | tostring): $v} | @",
+    "reduce (@) as $v (@; @)",
+    "reduce (@)[]? as $v (@; . + @)",
+    "foreach (@) as $v (@; @)",
+    "foreach (@) as $v (@; @; @)",
+    "if @ then @ else @ end",
+    "if @ then @ end",
+    "if @ then @ elif @ then @ else @ end",
+    "try (@) catch (@)",
+    "try error(@) catch @",
+    "(@)?",
+    "label $l | @, break $l, @",
+    "def f: @; f",
+    "def f: @; @ | f",
+    "def f(g): g | @; f(@)",
+    "def f(g): @ | g; @ | f(@)",
+    "def f($v): @; f(@)",
+    "def first(g): @; first(@)",
+    "def select(g): .; select(@)",
+    "select(@)",
+    "map(@)?",
+    "first(@)",
+    "last(@)",
+    "limit(1; @)",
+    "isempty(@)",
+    "add(@)?",
+    "any(@; @)",
+    "with_entries(.value |= @)?",
+    "to_entries?",
+    "keys?",
+    "length?",
+    "has(\"%\")?",
+    "tojson",
+    "@json",
+    "path(@)?",
+    "paths?",
+    "del(@)?",
+    "getpath([\"%\"])?",
+    "pick(@)?",
+    "walk(@)?",
+    "(@) = @",
+    "(@) |= @",
+    "(@) += @",
+    "(@) //= @",
+    ". as $v | $v.% | @",
+    ". as $v | [@, $v.%]",
+    "error?",
+    "empty",
+    "not",
+    "type",
+    "nth(0; @)",
+    "range(2)",
+    "IN(@)",
+    "inside(@)?",
+    "recurse(.%?; . != null)",
+    "skip(1; @)",
+    "error(@)",
+    "map_values(@)?",
+    "min_by(@)?",
+    "group_by(@)?",
+    "limit(2; @, @) | @",
+];
+
+/// Leaves of expressions. `$v` and `$w` may be unbound: jq says so, whatever the input.
+const LEAVES: &[&str] = &[
+    ".", ".a", ".b", ".c", ".a.b", ".a.b.c", ".a?", ".[\"b\"]", ".a[0]", "..", "1", "\"s\"", "null", "true", "$v",
+    "$w", "$__loc__", ".[]?", "{}", "[]", ".a // .b", "$v.a", "$v.b?",
+];
+
+/// An expression.
+pub(super) fn expression() -> impl Strategy<Value = String> {
+    select(LEAVES).prop_map(str::to_owned).prop_recursive(5, 40, 4, |inner| {
+        let holes = prop::collection::vec(inner, 4);
+        (select(FORMS), holes, select(&KEYS[..3])).prop_map(|(form, holes, key)| {
+            let mut holes = holes.into_iter();
+            let mut text = String::new();
+            for c in form.chars() {
+                match c {
+                    // A form whose holes stand in parentheses already gets another pair: precedence is tested by the others.
+                    '@' if text.is_empty() && form.starts_with("@base")
+                        || text.is_empty() && form.starts_with("@json") =>
+                    {
+                        text.push('@');
+                    }
+                    '@' => {
+                        let hole = holes.next().unwrap_or_else(|| ".".into());
+                        let bare = hole.len() < 8;
+                        text.push_str(&if bare { hole } else { format!("({hole})") });
+                    }
+                    '%' => text.push_str(key),
+                    _ => text.push(c),
+                }
+            }
+            text
+        })
+    })
+}

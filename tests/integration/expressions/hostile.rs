@@ -1,0 +1,138 @@
+//! Filters and inputs that would hang, exhaust or crash a native jq: each ends with a clear problem, and the next call works.
+
+use super::JQ;
+use serde_json::json;
+use wfhost::workflow::expression::{
+    EXPRESSION_BYTES_MAX, EngineConfig, EvalProblem, Expression, INPUT_DEPTH_MAX, Jq, OUTPUT_DEPTH_MAX, Scope,
+};
+
+/// The kind of problem that a filter ends with, or what it gives.
+fn end(filter: &str, input: &str) -> String {
+    let end = match JQ.compile(filter) {
+        Err(errors) => format!("invalid: {}", errors[0].message),
+        Ok(filter) => match JQ.evaluate_text(&filter, input.as_bytes()) {
+            Err(EvalProblem::Failed(message)) => format!("failed: {message}"),
+            Err(problem) => problem.kind().to_owned(),
+            Ok(outputs) => outputs.join(" "),
+        },
+    };
+    let sum = JQ.compile(".a + 1").unwrap();
+    assert_eq!(JQ.evaluate_text(&sum, br#"{"a": 2}"#), Ok(vec!["3".into()]), "after {filter}");
+    end
+}
+
+#[test]
+fn endless_work_runs_out_of_fuel() {
+    let filters = [
+        "[range(1e9)]",
+        "range(1e9) | empty",
+        "def f: f; f",
+        "def f: 1 + f; f",
+        "def f(n): if n == 0 then 0 else 1 + f(n - 1) end; f(100000)",
+        "reduce range(60) as $i ([1]; . + .)",
+        "reduce range(1000000) as $i (null; [.])",
+        "[range(9)] | combinations(9) | empty",
+        "[range(300) as $a | range(300) as $b | range(300) as $c | $a] | length",
+        r#"("a" * 39 + "b") | test("^(a+)+$")"#,
+        r#"("9" * 1000000) | tonumber"#,
+    ];
+    for filter in filters {
+        assert_eq!(end(filter, "null"), "expression-too-expensive", "{filter}");
+    }
+}
+
+#[test]
+fn what_needs_too_much_memory_is_refused() {
+    let filters = [
+        r#"1000000000 as $n | "x" * $n"#,
+        r#"reduce range(60) as $i ("x"; . + .)"#,
+        "[range(3e6)]",
+        "reduce range(20000) as $i (null; [.]) | tojson",
+        "reduce range(100000) as $i (null; [.]) | length",
+    ];
+    for filter in filters {
+        let end = end(filter, "null");
+        assert!(end == "expression-too-large" || end == "expression-too-expensive", "{filter}: {end}");
+    }
+    // One allocation: it is certain how this ends.
+    assert_eq!(end(filters[0], "null"), "expression-too-large");
+    // jq computes constants when it compiles.
+    assert!(
+        end(r#""x" * 1000000000"#, "null")
+            .starts_with("invalid: jq could not compile it: the expression needs more than")
+    );
+}
+
+#[test]
+fn outputs_are_bounded() {
+    assert_eq!(end("repeat(1)", "null"), "expression-output-limit");
+    assert_eq!(end("range(10001)", "null"), "expression-output-limit");
+    let small = Jq::new(EngineConfig { output_bytes_max: 1000, outputs_max: 3, ..EngineConfig::default() }).unwrap();
+    let evaluate = |filter: &str| small.evaluate_text(&small.compile(filter).unwrap(), b"null");
+    assert_eq!(evaluate("1, 2, 3").unwrap().len(), 3);
+    assert_eq!(evaluate("1, 2, 3, 4"), Err(EvalProblem::OutputLimit { outputs: 3, bytes: 1000 }));
+    assert_eq!(evaluate(r#""x" * 998"#).unwrap()[0].len(), 1000);
+    assert_eq!(evaluate(r#""x" * 999"#), Err(EvalProblem::OutputLimit { outputs: 3, bytes: 1000 }));
+    assert_eq!(evaluate(r#""x" * 500, "x" * 500"#), Err(EvalProblem::OutputLimit { outputs: 3, bytes: 1000 }));
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let deep = |n: usize| "[".repeat(n) + &"]".repeat(n);
+    assert_eq!(end(".", &deep(200_000)), "bad-json");
+    assert_eq!(end(".", &deep(INPUT_DEPTH_MAX + 1)), "bad-json");
+    assert_eq!(end("[..] | length", &deep(INPUT_DEPTH_MAX)), INPUT_DEPTH_MAX.to_string());
+    assert!(end(&format!("{:?} | fromjson", deep(20_000)), "null").starts_with("failed: Exceeds depth limit"));
+
+    // Built by an expression, and deeper than this host reads.
+    let expression = Expression::new("reduce range(200) as $i (null; [.])");
+    let problem = JQ.evaluate(&expression, &Scope::Owned(json!(null))).unwrap_err();
+    assert_eq!(problem.kind(), "expression-failed");
+    // Given by the host, with the objects of the scope counted.
+    let nested = |depth: usize| (0..depth).fold(json!(null), |value, _| json!([value]));
+    let scope = |value| Scope::object([("a", Scope::Owned(value))]);
+    let expression = Expression::new("[.a | ..] | length");
+    assert_eq!(JQ.evaluate_one(&expression, &scope(nested(INPUT_DEPTH_MAX - 1))), Ok(json!(INPUT_DEPTH_MAX)));
+    assert_eq!(JQ.evaluate_one(&expression, &scope(nested(INPUT_DEPTH_MAX))).unwrap_err().kind(), "bad-json");
+    // The two ways of evaluation agree on what is too deep to be a result.
+    for depth in [OUTPUT_DEPTH_MAX, OUTPUT_DEPTH_MAX + 1] {
+        let (scope, expression) = (scope(nested(depth)), Expression::new(".a"));
+        let native = JQ.evaluate(&expression, &scope);
+        assert_eq!(native.is_ok(), depth == OUTPUT_DEPTH_MAX);
+        assert_eq!(native, JQ.evaluate_in_sandbox(&expression, &scope));
+    }
+}
+
+#[test]
+fn hostile_texts_are_refused() {
+    let parentheses = "(".repeat(30_000) + "1" + &")".repeat(30_000);
+    assert_eq!(end(&parentheses, "null"), "invalid: memory exhausted");
+    let long = "1".repeat(EXPRESSION_BYTES_MAX + 1);
+    assert!(end(&long, "null").starts_with("invalid: the expression is longer than"));
+    let sums = "1".to_owned() + &"+1".repeat(30_000);
+    let calls = ".a|length".to_owned() + &"+length".repeat(9_000);
+    let definitions = "def f: 1; ".repeat(6_000) + "f";
+    for text in [sums, calls, definitions, "[".repeat(60_000), "\"\\(".repeat(20_000), "if 1 then ".repeat(6_000)] {
+        // Whatever it comes to, it ends, and neither jq nor the host's own parser takes the process down.
+        let _ = end(&text, r#"{"a": 1}"#);
+        let _ = Expression::new(&text);
+    }
+}
+
+#[test]
+fn odd_but_harmless_ones_are_as_in_jq() {
+    assert_eq!(end(".[1e9] = 1", "null"), "failed: Array index too large");
+    assert_eq!(end("1e1000 * 1e1000", "null"), "1.7976931348623157e+308");
+    assert_eq!(end(r#"test("((a{1000}){1000}){1000}")"#, "\"a\""), "false");
+    assert_eq!(end(r#"test("a{99999999}")"#, "\"a\""), "failed: Regex failure: too big number for repeat range");
+    assert_eq!(end(r#"[limit(3; repeat("x"))]"#, "null"), r#"["x","x","x"]"#);
+}
+
+#[test]
+fn text_that_is_no_json_is_refused() {
+    for input in ["", "nan", "1 2", "{a: 1}", "[1,]", "\"\\ud800\"", "NaN10"] {
+        assert_eq!(end(".", input), "bad-json", "{input}");
+    }
+    let identity = JQ.compile(".").unwrap();
+    assert_eq!(JQ.evaluate_text(&identity, b"\"\xff\"").unwrap_err().kind(), "bad-json");
+}
