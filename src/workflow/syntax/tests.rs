@@ -121,8 +121,8 @@ proptest! {
         if let Some(root) = parse(&source, &mut problems) {
             check_spans(&source, &root)?;
         }
-        problems.render(true);
-        problems.to_json();
+        let _ = problems.render(true);
+        let _ = problems.to_json();
         let _ = read_value(&text);
     }
 }
