@@ -72,7 +72,8 @@ pub fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             terminal.error(&format!("{error:#}"), None);
-            Exit::Usage.into()
+            // What cannot be written is no fault of the command's words.
+            if error.is::<std::io::Error>() { Exit::Failed.into() } else { Exit::Usage.into() }
         }
     }
 }
@@ -105,12 +106,6 @@ fn complain(error: &crate::host::LoadError, terminal: Terminal) {
     match error {
         crate::host::LoadError::Definition(problems) => {
             terminal::say(problems.render(terminal.colour).trim_end());
-            let count = problems.count();
-            terminal::say(&format!(
-                "\n{count} problem{} in {}",
-                if count == 1 { "" } else { "s" },
-                problems.source().name()
-            ));
         }
         crate::host::LoadError::Inputs(found) => {
             for (pointer, what) in found {

@@ -119,7 +119,7 @@ impl Progress {
         let tries = if node.attempts > 1 { format!(", {} attempts", node.attempts) } else { String::new() };
         let mut line = format!("{} {}: {}{items}{tries}", self.terminal.paint(colour, sign), node.node, node.status);
         if !took.is_zero() {
-            line.push_str(&format!(" in {}", seconds(took)));
+            line.push_str(&format!(" in {}", duration(took)));
         }
         if let Some(title) = node.error["title"].as_str() {
             line.push_str(&format!(": {}", printable(title)));
@@ -129,7 +129,7 @@ impl Progress {
 
     fn retry(&self, retry: &RetryProgress) {
         let item = retry.item.map_or(String::new(), |item| format!("[{item}]"));
-        let delay = seconds(Duration::from_micros(retry.delay_us));
+        let delay = duration(Duration::from_micros(retry.delay_us));
         let RetryProgress { node, attempt, title, .. } = retry;
         self.line(&format!(
             "{} {node}{item}: attempt {attempt} failed, again in {delay}: {}",
@@ -148,7 +148,8 @@ impl Progress {
         let name = self.names.get(&pid).map_or("", String::as_str);
         let fields = line.fields.as_ref().map_or(String::new(), |fields| format!(" {}", fields.as_str()));
         let text = format!("{}{fields}", line.text);
-        self.line(&format!("  {name} [{pid}] {}: {}", self.terminal.paint(colour, level), printable(&text)));
+        let text = printable(&text).replace('\n', "\n    ");
+        self.line(&format!("  {name} [{pid}] {}: {text}", self.terminal.paint(colour, level)));
     }
 
     /// A line that stays, above those that are redrawn. What comes from a guest has been made harmless.
@@ -161,10 +162,10 @@ impl Progress {
     }
 }
 
-fn seconds(duration: Duration) -> String {
-    if duration < Duration::from_secs(1) {
-        format!("{} ms", duration.as_millis())
-    } else {
-        format!("{:.1} s", duration.as_secs_f64())
+fn duration(duration: Duration) -> String {
+    match duration.as_millis() {
+        0 => "under 1 ms".to_owned(),
+        millis @ 1..1_000 => format!("{millis} ms"),
+        _ => format!("{:.1} s", duration.as_secs_f64()),
     }
 }

@@ -38,7 +38,7 @@ fn transcript(output: &Output) -> String {
 /// Compares what a command prints with the snapshot of that name, with times, digests and ids of runs replaced.
 fn assert_transcript(name: &str, output: &Output) {
     let filters = vec![
-        (r"in \d+(\.\d+)? m?s\b", "in [time]"),
+        (r"in (under )?\d+(\.\d+)? m?s\b", "in [time]"),
         (r"\b[0-9a-f]{12}-[0-9a-f]{10}\b", "[run]"),
         (r"blake3:[0-9a-f]{64}", "[digest]"),
     ];

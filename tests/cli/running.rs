@@ -110,3 +110,12 @@ fn a_timeout_ends_the_run_with_3() {
     assert_eq!(output.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&output.stderr).contains("timed-out"));
 }
+
+/// A full disk is told, and is no usage error.
+#[test]
+fn outputs_that_cannot_be_written_are_a_failure() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = command(&["run", "-q", "workflows/hello.yaml"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"));
+}
