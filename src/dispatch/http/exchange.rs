@@ -23,6 +23,8 @@ pub(super) type IsGranted<'a> = dyn Fn(&Method, &Url) -> Result<(), Problem> + S
 #[derive(Default)]
 struct Progress {
     connection: Option<CaptureConnection>,
+    /// A server has taken a request that is not safe to repeat, and sent us on to see what came of it.
+    has_happened: bool,
 }
 
 impl Progress {
@@ -45,14 +47,18 @@ pub(super) async fn exchange(
     let mut progress = Progress::default();
     let (timeout, repeatable) = (request.timeout, request.repeatable);
     let result = tokio::time::timeout(timeout, follow(sender, &mut request, limit, is_granted, &mut progress)).await;
-    result.unwrap_or_else(|_| {
+    let result = result.unwrap_or_else(|_| {
         let is_sent = progress.may_have_been_sent();
         let class = if is_sent { problems::unknown_outcome(repeatable) } else { ProblemClass::Retryable };
         let how_far = if is_sent { "the request may have been sent" } else { "nothing was sent" };
         Err(Problem::new(kind::HTTP_TIMED_OUT, "the server did not answer in time")
             .with_detail(format!("{timeout:?} for {}; {how_far}", target::shown(&request.url)))
             .with_class(class))
-    })
+    });
+    match result {
+        Err(problem) if progress.has_happened => Err(problem.with_class(ProblemClass::Uncertain)),
+        result => result,
+    }
 }
 
 /// Sends the request, and again where a redirect leads; each hop is granted by itself.
@@ -83,7 +89,7 @@ async fn follow(
             return Err(bad_redirect(request, format!("more than {} redirects", request.redirects)));
         }
         let url = target::join(&request.url, &location).map_err(|error| bad_redirect(request, error))?;
-        take(request, head.status, url);
+        progress.has_happened |= take(request, head.status, url) && !request.repeatable;
     }
 }
 
@@ -113,8 +119,8 @@ fn redirect(status: StatusCode, headers: &HeaderMap) -> Option<String> {
 }
 
 /// Makes the request the one of the next hop, as the Fetch standard has it: 303, and 301 and 302 after a POST, go on with a
-/// GET without a body.
-fn take(request: &mut Request, status: StatusCode, url: Url) {
+/// GET without a body. True: they do.
+fn take(request: &mut Request, status: StatusCode, url: Url) -> bool {
     let becomes_get = match status.as_u16() {
         303 => !matches!(request.method, Method::GET | Method::HEAD),
         301 | 302 => request.method == Method::POST,
@@ -137,6 +143,7 @@ fn take(request: &mut Request, status: StatusCode, url: Url) {
         }
     }
     request.url = url;
+    becomes_get
 }
 
 /// Fields that hold no secret.

@@ -28,7 +28,8 @@
 //! | `http-status` | definite | a status that was not expected; retryable after 408, 425, 429, 503, and after another 5xx where a repeat does no harm, else uncertain. `retry-after` is honoured; `data` is the answer with 16 KiB of its body |
 //! | `response-too-large`, `bad-response`, `bad-redirect` | definite | where a repeat does no harm; else uncertain, since the server has seen the request |
 //!
-//! A repeat does no harm where the method is idempotent, or the call says `repeatable`. Every method that is not safe carries the
+//! Where a redirect turned a request that is not safe to repeat into a GET (303, say), that request has happened: every problem after
+//! it is uncertain. A repeat does no harm where the method is idempotent, or the call says `repeatable`. Every method that is not safe carries the
 //! logical call's key in `Idempotency-Key` (as its BLAKE3 digest where it does not fit a header field), unless the call sets its own.
 //!
 //! # Invariants

@@ -259,6 +259,32 @@ fn a_post_is_redirected_only_where_it_asks_for_it() {
 }
 
 #[test]
+fn a_post_that_was_taken_is_never_called_undone_by_what_follows() {
+    let server = Server::start(|seen, wire| {
+        let bytes = match seen.target.as_str() {
+            "/lost" => response(303, "location: http://127.0.0.1:1/\r\n", ""),
+            "/inside" => response(303, "location: http://10.0.0.1/\r\n", ""),
+            "/busy" => response(303, "location: /503\r\n", ""),
+            "/moved" => response(307, "location: /503\r\n", ""),
+            _ => response(503, "", ""),
+        };
+        wire.write_all(&bytes).is_ok()
+    });
+    let client = Client::new(config());
+    for (path, kind, once, often) in [
+        ("/lost", "connection-failed", Uncertain, Retryable),
+        ("/inside", "address-refused", Uncertain, Definite),
+        ("/busy", "http-status", Uncertain, Retryable),
+        ("/moved", "http-status", Retryable, Retryable),
+    ] {
+        for (repeatable, class) in [(false, once), (true, often)] {
+            let args = json!({ "url": server.url(path), "method": "POST", "redirects": 1, "repeatable": repeatable });
+            assert_problem(&client.problem(args), kind, class);
+        }
+    }
+}
+
+#[test]
 fn secrets_do_not_follow_a_redirect_to_another_origin() {
     let server = Server::start(|seen, wire| {
         let port = seen.headers["host"].rsplit_once(':').unwrap().1.to_owned();
