@@ -64,7 +64,7 @@ pub const ITEMS_MAX: usize = 100_000;
 pub const FLYING_MAX: usize = 8_000;
 /// Bytes of the inputs of attempts in flight. Below what a process may have outstanding.
 pub const FLYING_BYTES_MAX: usize = 48 << 20;
-/// Bytes of inputs that one step asks for. Below what a step may give, with room for one more input.
+/// Bytes of inputs that one step asks for, and of one input at most. Below what a step may give.
 pub const STEP_BYTES_MAX: usize = 12 << 20;
 /// Expressions that one step evaluates before others get their turn. Arbitrary: about a millisecond.
 pub const STEP_EVALUATIONS_MAX: usize = 256;
@@ -124,6 +124,11 @@ struct Work {
 impl Work {
     fn renew(&mut self) {
         *self = Self { evaluations: STEP_EVALUATIONS_MAX, bytes: STEP_BYTES_MAX };
+    }
+
+    /// Whether an input of this size may still be asked for.
+    fn has_room(&self, size: usize) -> bool {
+        size <= self.bytes || self.bytes == STEP_BYTES_MAX
     }
 
     fn is_done(&self) -> bool {

@@ -105,7 +105,12 @@ impl Interpreter {
         let most = plan.nodes[index].max_parallel as usize;
         while !self.work.is_done() && !self.is_full() {
             let Some(running) = &mut self.nodes[index].running else { break };
-            if let Some(item) = running.queued.pop_first() {
+            if let Some(item) = running.queued.first().copied() {
+                if !self.work.has_room(running.live[&item].input.size()) {
+                    self.work.bytes = 0;
+                    break;
+                }
+                running.queued.pop_first();
                 self.launch(context, (index, item));
             } else if running.next < running.total && running.live.len() < most && !running.stopped {
                 let item = running.next;
@@ -137,10 +142,11 @@ impl Interpreter {
             }
             Action::Uses { with, .. } | Action::Call { with, .. } => {
                 self.count_evaluations(with.expressions());
-                let input = self.input(key, with, context.birth.limits.payload_bytes);
-                input.map(|input| {
+                let limits = [context.birth.limits.payload_bytes, plan.nodes[index].limits.payload_bytes];
+                let limit = limits.into_iter().fold(super::STEP_BYTES_MAX as u64, u64::min);
+                self.input(key, with, limit).map(|input| {
                     self.insert(key, input, Stage::Queued);
-                    self.launch(context, key);
+                    self.running(index).queued.insert(item);
                 })
             }
         };

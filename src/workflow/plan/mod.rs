@@ -16,6 +16,8 @@ mod graph;
 mod load;
 mod scope;
 mod template;
+#[cfg(test)]
+mod tests;
 
 use super::model::{Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};

@@ -73,6 +73,8 @@ pub(super) struct World {
     pub(super) end: Option<StepStatus>,
     /// The most that was pending at one time.
     pub(super) most: usize,
+    /// The most bytes of inputs that one step asked for.
+    pub(super) step_bytes_most: usize,
 }
 
 impl World {
@@ -81,13 +83,17 @@ impl World {
     }
 
     pub(super) fn of(plan: Plan, inputs: Value) -> Self {
+        Self::with_limits(plan, inputs, Limits::default())
+    }
+
+    pub(super) fn with_limits(plan: Plan, inputs: Value, limits: Limits) -> Self {
         let birth = Birth {
             run: "r1".into(),
             pid: Pid::ROOT,
             seed: [7; 32],
             entry: "run".into(),
             input: Payload::json(&inputs),
-            limits: Arc::new(Limits::default()),
+            limits: Arc::new(limits),
             grants: Grants::default(),
             next_tag: Tag(1),
         };
@@ -103,6 +109,7 @@ impl World {
             told: Vec::new(),
             end: None,
             most: 0,
+            step_bytes_most: 0,
         };
         world.step(Vec::new());
         world
@@ -116,6 +123,12 @@ impl World {
             self.body.begin(Micros(self.now), &mut events);
             let Slice::Stepped(status) = self.body.poll(&mut output) else { panic!("native steps are whole") };
             self.told.extend(output.log.iter().filter_map(Progress::of));
+            let size = |command: &Command| match &command.action {
+                Action::Spawn(spawn) => spawn.input.size(),
+                Action::Call(call) => call.args.size(),
+                _ => 0,
+            };
+            self.step_bytes_most = self.step_bytes_most.max(output.commands.iter().map(size).sum());
             for command in output.commands {
                 self.commands.push(command.clone());
                 self.take(command);

@@ -189,3 +189,37 @@ fn what_it_tells_can_be_read_back() {
         .collect();
     assert_eq!(told, ["running 0/2 2", "running 1/2 1", "succeeded 2/2 0"]);
 }
+
+#[test]
+fn news_that_concern_nobody_change_nothing() {
+    let mut world = World::new("steps: [{ id: a, uses: ./a.wasm, timeout: 5s }]", json!({}));
+    let before = world.commands.len();
+    let tag = world.pending[0].tag;
+    let message = crate::process::Message {
+        sender: crate::process::Sender::Process(Pid(9)),
+        topic: "wfhost.node".into(),
+        body: Payload::NULL,
+    };
+    let exit = crate::process::Exit { pid: Pid(9), by: tag, ending: crate::process::Ending::Completed };
+    world.step(vec![
+        Event::Message(Box::new(message)),
+        Event::Exited(Box::new(exit)),
+        Event::Completed { tag: Tag(999), answer: Ok(Payload::NULL) },
+    ]);
+    assert_eq!(world.commands.len(), before);
+    assert_eq!(world.scopes(), ["a/0/0"]);
+}
+
+#[test]
+fn one_step_asks_for_a_bounded_number_of_bytes() {
+    let yaml = "
+inputs: { x: string }
+steps: [{ id: a, uses: ./a.wasm, for-each: '${ [range(40)] }', with: '${ .inputs.x }', limits: { payload: 8MiB } }]";
+    let mut plan = plan(yaml);
+    assert_eq!(plan.nodes[0].limits.payload_bytes, 8 << 20);
+    let wide = Limits { payload_bytes: 16 << 20, ..Limits::default() };
+    plan.nodes[0].max_parallel = 5;
+    let world = World::with_limits(plan, json!({"x": "x".repeat(7 << 20)}), wide);
+    assert_eq!(world.pending.len(), 5);
+    assert!(world.step_bytes_most <= STEP_BYTES_MAX, "{}", world.step_bytes_most);
+}

@@ -1,0 +1,109 @@
+//! Whatever is in a file, reading it ends with a plan or with problems.
+
+use super::*;
+use crate::workflow::expression::{EngineConfig, Jq};
+use crate::workflow::syntax::Source;
+use proptest::prelude::*;
+use std::sync::OnceLock;
+
+fn jq() -> &'static Jq {
+    static JQ: OnceLock<Jq> = OnceLock::new();
+    JQ.get_or_init(|| Jq::new(EngineConfig::default()).unwrap())
+}
+
+const GOOD: &str = r#"
+name: thumbnails
+inputs:
+  urls: { type: array, items: { type: string, format: uri }, default: [] }
+  width: { type: integer, minimum: 1, default: 128 }
+components:
+  fetch: ./fetch.wasm
+  resize: { source: ./resize.wasm, limits: { memory: 64MiB, fuel-per-step: 500M } }
+defaults: { timeout: 2m, retry: { max: 3, backoff: 1s..30s } }
+steps:
+  - id: download
+    uses: fetch
+    for-each: ${ .inputs.urls }
+    max-parallel: 16
+    with: { url: "${ .item }", text: "no ${ .index } of ${ .inputs.urls | length }" }
+    allow: { http: [ "GET https://*.example.com" ] }
+  - id: thumb
+    uses: resize
+    for-each: ${ .steps.download.output }
+    with: { image: "${ .item }", width: "${ .inputs.width }" }
+    continue-on-error: true
+  - id: pause
+    needs: thumb
+    if: ${ (.steps.thumb.output | length) > 100 }
+    wait: 5s
+  - id: alert
+    needs: [ thumb, pause ]
+    when: failed
+    call: http
+    with:
+      body: |
+        ${ .error.title
+           | ascii_upcase }
+outputs: { count: "${ .steps.thumb.output | length }" }
+"#;
+
+#[test]
+fn a_good_file_is_planned_with_all_that_follows_from_it() {
+    let plan = load(&Source::new("x.yaml", GOOD), jq(), &Unchecked).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(
+        plan.nodes.iter().map(|node| node.needs.clone()).collect::<Vec<_>>(),
+        [vec![], vec![0], vec![1], vec![1, 2]]
+    );
+    assert_eq!(plan.nodes[0].retry.unwrap().max, 3);
+    assert_eq!(plan.nodes[0].timeout, Some(Micros(120_000_000)));
+    assert_eq!((plan.nodes[2].retry, plan.nodes[2].timeout), (None, None));
+    assert_eq!(plan.nodes[1].limits.memory_bytes, 64 << 20);
+    assert_eq!(plan.grants().of("http").unwrap(), ["GET https://*.example.com"]);
+    assert_eq!(plan.handlers().collect::<Vec<_>>(), ["http"]);
+    let again = Plan::from_json(&plan.to_json()).unwrap();
+    assert_eq!(plan, again);
+    assert_eq!(plan.digest(), again.digest());
+}
+
+/// Files close to good ones reach further than noise does.
+fn nearly_good() -> impl Strategy<Value = String> {
+    let lines: Vec<&str> = GOOD.lines().collect();
+    let count = lines.len();
+    let edit = (0..count, 0..count, 0u8..6, 0usize..80, "[-:{}\\[\\]$|#'\"a-z .0-9>&*é]{0,4}");
+    prop::collection::vec(edit, 1..4).prop_map(move |edits| {
+        let mut lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        for (from, to, kind, at, text) in edits {
+            let (from, to) = (from % lines.len(), to % lines.len());
+            let at = (0..=at.min(lines[from].len())).rev().find(|at| lines[from].is_char_boundary(*at)).unwrap();
+            match kind {
+                0 => lines[from].insert_str(at, &text),
+                1 => lines[from].truncate(at),
+                2 => lines.swap(from, to),
+                3 => lines[to] = lines[from].clone(),
+                4 => lines[from].insert_str(0, "  "),
+                _ => drop(lines.remove(from)),
+            }
+        }
+        lines.join("\n")
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_file_gives_a_plan_or_problems(text in nearly_good()) {
+        let source = Source::new("x.yaml", &text);
+        match load(&source, jq(), &Unchecked) {
+            Ok(plan) => prop_assert_eq!(plan.order.len(), plan.nodes.len()),
+            Err(problems) => {
+                prop_assert!(problems.count() > 0);
+                for problem in problems.iter() {
+                    prop_assert!(source.text().get(problem.span.range()).is_some(), "{problem:?}");
+                }
+                prop_assert!(problems.render(false).contains("x.yaml"));
+                prop_assert!(problems.to_json()["problems"].is_array());
+            }
+        }
+    }
+}
