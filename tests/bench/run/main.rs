@@ -3,12 +3,17 @@
 //! ```text
 //! cargo bench --no-default-features --bench run -- [<workload>…] [workers=<n>] [rounds=<n>]
 //! ```
+//! With one worker the CPU time of all threads is counted, with more the time that passes.
+//!
 //! For each workload: the bare scheduler, a run whose log keeps nothing, and one whose log keeps all in memory; medians, and the
 //! ratios to the bare scheduler.
 
 #[path = "../scheduler/machine.rs"]
 #[allow(dead_code, reason = "the workloads that are not compared")]
 mod machine;
+#[path = "../scheduler/measure.rs"]
+#[allow(dead_code, reason = "what is not measured here")]
+mod measure;
 mod processes;
 
 use machine::{Done, Machine};
@@ -76,16 +81,32 @@ impl Effects for NoEffects {
     }
 }
 
+/// Measures by the CPU time of one worker, or by the wall clock.
+struct Watch {
+    start: Instant,
+    cpu: Option<Duration>,
+}
+
+impl Watch {
+    fn start(workers: usize) -> Self {
+        Self { start: Instant::now(), cpu: (workers == 1).then(measure::cpu) }
+    }
+
+    fn took(&self) -> Duration {
+        self.cpu.map_or_else(|| self.start.elapsed(), |cpu| measure::cpu() - cpu)
+    }
+}
+
 fn bare(load: &Load, workers: usize) -> Duration {
     let config = Config { workers, ..Config::default() };
     let scheduler = Scheduler::start(Arc::new(machine::Bench), &config).expect("threads can be had");
     let mut took = Duration::ZERO;
     for _ in 0..2 {
         let done = Done::new(1);
-        let start = Instant::now();
+        let watch = Watch::start(workers);
         scheduler.handle().spawn((load.bare)(done.clone()), Permit::NONE).ok().expect("the scheduler is open");
         done.wait();
-        took = start.elapsed();
+        took = watch.took();
     }
     took
 }
@@ -112,10 +133,10 @@ fn within(load: &Load, workers: usize, log: fn() -> Box<dyn Log>) -> Duration {
             effects: Arc::new(NoEffects),
             sink: None,
         };
-        let start = Instant::now();
+        let watch = Watch::start(workers);
         let run = kernel.start(spec).expect("the scheduler is open");
         let outcome = run.wait();
-        took = start.elapsed();
+        took = watch.took();
         assert!(outcome.result.is_ok(), "{:?}", outcome.result);
     }
     kernel.detach();
