@@ -30,6 +30,13 @@ impl Clock {
         Self::new(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into())
     }
 
+    /// A wall clock that was at this time when the monotonic one was zero, and goes as fast: for simulation.
+    #[must_use]
+    pub fn starting_at(time: Micros) -> Self {
+        let offset = AtomicI64::new(time.0.cast_signed());
+        Self { wall: Box::new(move || time), offset, stale: AtomicU64::new(u64::MAX) }
+    }
+
     /// The wall clock at a moment of the monotonic clock that has just been read.
     pub(super) fn at(&self, mono: Micros) -> Micros {
         if mono.0 >= self.stale.load(Relaxed) {

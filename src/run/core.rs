@@ -44,6 +44,8 @@ pub(super) struct Inner {
     /// What waits for its record to be durable.
     outbox: VecDeque<(u64, Leave)>,
     pub(super) watchers: Vec<Arc<Shared>>,
+    /// The outcome is made.
+    pub(super) over: bool,
     bytes: Vec<u8>,
 }
 
@@ -64,7 +66,7 @@ pub(super) struct After {
 
 impl Inner {
     pub(super) fn new(state: State, log: Box<dyn Log>) -> Self {
-        Self { state, log, durable: 0, outbox: VecDeque::new(), watchers: Vec::new(), bytes: Vec::new() }
+        Self { state, log, durable: 0, outbox: VecDeque::new(), watchers: Vec::new(), over: false, bytes: Vec::new() }
     }
 
     pub(super) fn append(&mut self, record: &Record) {
@@ -113,8 +115,9 @@ impl Inner {
 
     /// The run is over.
     fn finish(&mut self, after: &mut After) {
+        self.over = true;
         let state = &mut self.state;
-        let Some(result) = state.result.take() else { return };
+        let result = state.result.clone().expect("invariant: a finished run has its result");
         let ending = state.root_ending.clone().expect("invariant: the root has ended");
         let outcome = Outcome {
             ending,
@@ -160,12 +163,14 @@ impl Run {
 
         let mut inner = self.inner.lock();
         let mut after = After::default();
-        let next = match checked(&inner.state, pid, &status, &scratch) {
-            Err(ending) => {
-                self.end(&mut inner, moment, pid, ending, &mut scratch);
-                Next::Complete
-            }
-            Ok(()) => self.apply_step(&mut inner, moment, step, status, digest, &mut scratch),
+        let next = if inner.state.living(pid).is_none() {
+            // It was killed meanwhile.
+            Next::Complete
+        } else if let Err(problem) = checked(&inner.state, pid, &status, &scratch) {
+            self.end(&mut inner, moment, pid, Ending::Failed(problem), &mut scratch);
+            Next::Complete
+        } else {
+            self.apply_step(&mut inner, moment, step, status, digest, &mut scratch)
         };
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
@@ -347,25 +352,28 @@ impl Run {
         after: &mut After,
     ) {
         loop {
-            let mut stillborn = Vec::new();
             let mut consequences = std::mem::take(&mut inner.state.consequences);
             for consequence in consequences.drain(..) {
-                self.let_out(inner, port, consequence, after, &mut stillborn);
+                self.let_out(inner, port, consequence, after);
             }
             inner.state.consequences = consequences;
-            if stillborn.is_empty() {
+            if inner.state.doomed.is_empty() {
                 break;
             }
-            for pid in stillborn {
-                let problem = Problem::new(kind::NO_CAPACITY, "The host cannot take another process")
-                    .with_detail("It is shutting down, its slots are full, or the component is larger than the pool.");
-                self.end(inner, moment, pid, Ending::Failed(Box::new(problem)), &mut Scratch::default());
+            for (pid, ending) in std::mem::take(&mut inner.state.doomed) {
+                let slot = inner.state.living(pid).and_then(|entry| entry.slot);
+                self.end(inner, moment, pid, ending, &mut Scratch::default());
+                if let Some(slot) = slot {
+                    // Nobody will resume what the run no longer knows.
+                    port.pause(slot, false);
+                    port.interrupt(slot);
+                }
             }
         }
         if let Some(due) = inner.state.timers.arm(moment.mono) {
             port.timer(due, Timer(Arc::downgrade(self)));
         }
-        if inner.state.is_finished() {
+        if !inner.over && inner.state.is_finished() {
             inner.finish(after);
         }
     }
@@ -376,7 +384,6 @@ impl Run {
         port: &mut P,
         consequence: Consequence,
         after: &mut After,
-        stillborn: &mut Vec<Pid>,
     ) {
         let slot_of = |state: &State, pid| state.table.get(pid).and_then(|entry| entry.slot);
         match consequence {
@@ -392,7 +399,7 @@ impl Run {
                 let task = Task::new(Arc::clone(self), pid, newborn.program, newborn.body, newborn.permit.is_none());
                 let native = task.step.native;
                 match port.spawn(task, newborn.permit) {
-                    Err(_) => stillborn.push(pid),
+                    Err(_) => inner.state.doomed.push((pid, Ending::Failed(Box::new(no_capacity())))),
                     Ok(slot) => {
                         if inner.state.paused.is_some() {
                             port.pause(slot, true);
@@ -402,11 +409,6 @@ impl Run {
                             entry.begun = native;
                         }
                     }
-                }
-            }
-            Consequence::Interrupt(pid) => {
-                if let Some(slot) = slot_of(&inner.state, pid) {
-                    port.interrupt(slot);
                 }
             }
             Consequence::Call(departure) => inner.leave(Leave::Call(departure), after),
@@ -484,13 +486,15 @@ impl Run {
     }
 }
 
-/// Whether a step counts: the ending of its process where not.
-fn checked(state: &State, pid: Pid, status: &Status, scratch: &Scratch) -> Result<(), Ending> {
-    if let Some(reason) = &state.table[pid].killed {
-        return Err(Ending::Cancelled(Arc::clone(reason)));
-    }
+/// Whether a step counts: the problem that its process fails with where not.
+fn checked(state: &State, pid: Pid, status: &Status, scratch: &Scratch) -> Result<(), Box<Problem>> {
     let output = &scratch.output;
-    check(state, pid, status, &output.commands, scratch.act.len(), output.fuel).map_err(Ending::Failed)
+    check(state, pid, status, &output.commands, scratch.act.len(), output.fuel)
+}
+
+fn no_capacity() -> Problem {
+    Problem::new(kind::NO_CAPACITY, "The host cannot take another process")
+        .with_detail("It is shutting down, its slots are full, or the component is larger than the pool.")
 }
 
 impl State {

@@ -21,7 +21,7 @@ pub(super) fn answer_of(ending: &Ending) -> Answer {
 
 impl State {
     /// Asks a process to end: it hears cancel, and is killed when its grace is over. Asked again it hears nothing more, but a shorter
-    /// grace counts. What has never begun is killed at once, since there is nothing that it could put in order.
+    /// grace counts. What has never begun is killed at once.
     pub(super) fn cancel(&mut self, moment: Moment, pid: Pid, reason: &str, grace: Option<Micros>) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         let grace = grace.unwrap_or(entry.limits.grace);
@@ -38,22 +38,21 @@ impl State {
                 let reason: Arc<str> = reason.into();
                 let deadline = self.timers.set(due, pid, Alarm::Grace);
                 entry.phase = Phase::Cancelling { reason: Arc::clone(&reason), deadline };
-                if entry.begun || entry.slot.is_none() {
-                    self.post(pid, Event::Cancel { reason, grace });
-                } else {
+                // What never began has nothing to put in order. (In a rebuild it has no slot; its end is the next record.)
+                let waits = entry.slot.is_some() && !entry.begun;
+                self.post(pid, Event::Cancel { reason, grace });
+                if waits {
                     self.kill(pid);
                 }
             }
         }
     }
 
-    /// The grace of a process is over. Its worker ends it when it next has it in hand.
+    /// The grace of a process is over. It ends here and now, even where a worker is stepping it or it waits for an instance: what it
+    /// still does is not seen by anybody.
     pub(super) fn kill(&mut self, pid: Pid) {
-        let Some(entry) = self.table.get_mut(pid) else { return };
-        let Phase::Cancelling { reason, .. } = &entry.phase else { return };
-        if entry.killed.is_none() {
-            entry.killed = Some(Arc::clone(reason));
-            self.consequences.push(Consequence::Interrupt(pid));
+        if let Some(Phase::Cancelling { reason, .. }) = self.table.get(pid).map(|entry| &entry.phase) {
+            self.doomed.push((pid, Ending::Cancelled(Arc::clone(reason))));
         }
     }
 

@@ -245,7 +245,7 @@ impl RunHandle {
     /// Keeps the run's processes from being stepped.
     ///
     /// # Errors
-    /// None for now; a run that has ended stays as it is.
+    /// Where the run has ended.
     pub fn pause(&self) -> Result<(), Refused> {
         self.arrive(News::Paused(true))
     }
@@ -253,7 +253,7 @@ impl RunHandle {
     /// Lets a paused run go on.
     ///
     /// # Errors
-    /// None for now; a run that has ended stays as it is.
+    /// Where the run has ended.
     pub fn resume(&self) -> Result<(), Refused> {
         self.arrive(News::Paused(false))
     }
@@ -333,7 +333,7 @@ impl RunHandle {
                 scope: entry.place.scope(),
             });
         }
-        if inner.state.is_over() {
+        if inner.over {
             shared.close();
         } else {
             inner.state.observed = true;

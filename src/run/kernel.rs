@@ -114,11 +114,11 @@ impl Commit for Kernel {
 
     fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, task: &mut Task, events: &mut Vec<Event>) -> Next {
         if turn.interrupted {
-            if task.is_killed() {
-                return task.killed(port, turn.now);
+            if !task.lives() {
+                return Next::Complete;
             }
-            if self.0.closing.load(Relaxed) {
-                task.warn(port);
+            if self.0.closing.load(Relaxed) && !task.warned(port) {
+                return Next::Complete;
             }
         }
         if !turn.resumed && !task.begin(turn.now, events) {
@@ -201,17 +201,9 @@ impl Task {
         true
     }
 
-    fn is_killed(&self) -> bool {
-        self.run.inner.lock().state.living(self.step.pid).is_some_and(|entry| entry.killed.is_some())
-    }
-
-    /// Ends a process whose grace is over.
-    fn killed<P: Port<Kernel>>(&mut self, port: &mut P, mono: Micros) -> Next {
-        let Self { run, step } = self;
-        let reason = run.inner.lock().state.living(step.pid).and_then(|entry| entry.killed.clone());
-        let moment = run.moment(mono);
-        run.die(port, step, moment, Ending::Cancelled(reason.unwrap_or_else(|| "it was killed".into())));
-        Next::Complete
+    /// Whether the run still knows it: what was killed ends when its worker next has it in hand.
+    fn lives(&self) -> bool {
+        self.run.inner.lock().state.living(self.step.pid).is_some()
     }
 
     /// Ends a process that died in its step.
@@ -222,12 +214,19 @@ impl Task {
         Next::Complete
     }
 
-    /// Tells a run's root that the host is shutting down.
-    fn warn<P: Port<Kernel>>(&mut self, port: &mut P) {
-        if self.step.pid == Pid::ROOT && !std::mem::replace(&mut self.step.warned, true) {
-            let reason = "the host is shutting down".into();
-            let _ = self.run.arrive(port, News::Cancel { pid: self.step.pid, reason, grace: None });
+    /// Tells a run's root that the host is shutting down. False: it has ended, since it never began and has no permit to begin.
+    fn warned<P: Port<Kernel>>(&mut self, port: &mut P) -> bool {
+        let Self { run, step } = self;
+        let reason: Arc<str> = "the host is shutting down".into();
+        if !step.begun && !step.native {
+            let moment = run.moment(port.monotonic());
+            run.die(port, step, moment, Ending::Cancelled(reason));
+            return false;
         }
+        if step.pid == Pid::ROOT && !std::mem::replace(&mut step.warned, true) {
+            let _ = run.arrive(port, News::Cancel { pid: step.pid, reason, grace: None });
+        }
+        true
     }
 
     /// A step that failed by the host's fault is taken again from the last committed state, where all records are at hand.

@@ -24,6 +24,9 @@ pub(super) enum Unwanted {
 impl State {
     /// Whether news counts: it is recorded and applied then.
     pub(super) fn wants(&self, news: &News) -> Result<(), Unwanted> {
+        if self.is_finished() {
+            return Err(Unwanted::Late);
+        }
         match news {
             News::Answered { pid, tag, .. } => match self.pending(*pid, *tag) {
                 Some(Pending::Call(_)) => Ok(()),
@@ -101,7 +104,7 @@ impl State {
         self.living(pid)?.outstanding.get(tag)
     }
 
-    /// What a timer that is due says, where it says something: a killed process is recorded when it has died.
+    /// What a timer that is due says, where it says something: that a process is killed has a record of its own.
     pub(super) fn alarm(&mut self, pid: Pid, alarm: Alarm) -> Option<News> {
         match alarm {
             Alarm::Sleep(tag) => Some(News::Due { pid, tag }),

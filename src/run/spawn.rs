@@ -123,7 +123,6 @@ impl State {
             ties: Ties::default(),
             phase: Phase::Live,
             waits: Waits::Not,
-            killed: None,
         };
         self.tell(|| RunEvent::Spawned {
             pid: child,

@@ -29,8 +29,6 @@ pub(super) enum Consequence {
     Post { pid: Pid, slot: Option<Slot>, event: Event },
     /// A process starts: the next of the newborn.
     Start(Pid),
-    /// A process is to be ended at its slice's end.
-    Interrupt(Pid),
     /// A call leaves for its handler.
     Call(Box<Departure>),
     /// A call needs no answer any more.
@@ -159,6 +157,8 @@ pub(super) struct State {
     /// Somebody watches: consequences are told.
     pub(super) observed: bool,
     pub(super) consequences: Vec<Consequence>,
+    /// Processes that the host ends next, each with a record of its own.
+    pub(super) doomed: Vec<(Pid, Ending)>,
     /// Bodies of the processes that the commit in progress starts, in order. None in a rebuild.
     pub(super) newborn: VecDeque<Newborn>,
 }
@@ -188,6 +188,7 @@ impl State {
             counts: Counts::default(),
             observed: false,
             consequences: Vec::new(),
+            doomed: Vec::new(),
             newborn: VecDeque::new(),
         };
         let root = Entry {
@@ -214,7 +215,6 @@ impl State {
             ties: Ties::default(),
             phase: Phase::Live,
             waits: Waits::Not,
-            killed: None,
         };
         let pid = state.next_pid();
         debug_assert_eq!(pid, Pid::ROOT);
@@ -247,11 +247,6 @@ impl State {
     /// Whether the run is over: nothing will ever happen in it.
     pub(super) fn is_finished(&self) -> bool {
         self.result.is_some() && self.table.is_empty()
-    }
-
-    /// Whether the run is over and its outcome was taken.
-    pub(super) fn is_over(&self) -> bool {
-        self.root_ending.is_some() && self.table.is_empty()
     }
 
     /// Posts an event that is no message.

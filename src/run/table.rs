@@ -49,8 +49,6 @@ pub(super) struct Entry {
     pub(super) ties: Ties,
     pub(super) phase: Phase,
     pub(super) waits: Waits,
-    /// Set when its grace is over: the reason. Its worker ends it at the next slice's end.
-    pub(super) killed: Option<Arc<str>>,
 }
 
 impl Entry {

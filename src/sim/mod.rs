@@ -11,9 +11,12 @@
 //! What it does not do: real time, real threads, or wasm.
 
 mod ledger;
+mod player;
+mod runs;
 mod scripted;
 
 pub use ledger::Heard;
+pub use runs::Runs;
 pub use scripted::{Actor, INJECTED, Script, Scripted};
 
 use crate::base::{Clock, VirtualClock};

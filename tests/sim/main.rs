@@ -6,6 +6,7 @@
 //! ```
 
 mod fork_join;
+mod runs;
 
 use wfhost::sim::{Scripted, Simulation};
 

@@ -93,7 +93,7 @@ impl Watch {
     }
 
     fn took(&self) -> Duration {
-        self.cpu.map_or_else(|| self.start.elapsed(), |cpu| measure::cpu() - cpu)
+        self.cpu.map_or_else(|| self.start.elapsed(), |cpu| measure::cpu().saturating_sub(cpu))
     }
 }
 

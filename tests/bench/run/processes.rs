@@ -51,8 +51,8 @@ fn spawn(context: &mut Context<'_>, entry: String) -> Tag {
     })))
 }
 
-fn send(context: &mut Context<'_>, to: Pid, message: Box<Message>) {
-    let Message { topic, body, .. } = *message;
+fn send(context: &mut Context<'_>, to: Pid, message: Message) {
+    let Message { topic, body, .. } = message;
     context.command(Action::Send(Box::new(Send { to: Target::Process(to), topic, body })));
 }
 
@@ -92,7 +92,7 @@ impl Process for Play {
                     }
                     *left -= 1;
                     let pong = Pid(context.birth.pid.0 - 1);
-                    send(context, pong, message);
+                    send(context, pong, *message);
                 }
                 Status::Idle
             }
@@ -101,7 +101,7 @@ impl Process for Play {
                     match event {
                         Event::Message(message) => {
                             let Sender::Process(ping) = message.sender else { continue };
-                            send(context, ping, message);
+                            send(context, ping, *message);
                         }
                         Event::Cancel { .. } => return Status::Complete(Payload::NULL),
                         _ => {}

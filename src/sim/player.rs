@@ -1,0 +1,327 @@
+//! A process that asks for anything at random, and watches what it hears.
+//!
+//! What it does is a function of its birth and its events, so that it can be rebuilt; only faults of the host come from outside.
+
+use crate::process::{
+    Action, Birth, Body, Call, Command, Death, Ending, Event, Json, Micros, Output, Payload, Permit, Pid, Problem,
+    Program, Progress, Random, Send, Sender, Spawn, Status, Tag, Target, problem::kind,
+};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// What all players of a world share.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    /// What players heard that they should not have.
+    pub(super) breaches: Mutex<Vec<String>>,
+    /// The host fails and natives panic now and then.
+    pub(super) faults: AtomicBool,
+    /// From which the faults of the host are drawn.
+    pub(super) draws: AtomicU64,
+    /// Faults of the host that happened.
+    pub(super) faulted: AtomicU64,
+}
+
+/// A program of players: guests take a permit, natives none.
+pub(super) struct Players {
+    pub(super) table: Arc<Table>,
+    pub(super) permit: Permit,
+}
+
+impl Program for Players {
+    fn permit(&self) -> Permit {
+        self.permit
+    }
+
+    fn digest(&self) -> Arc<str> {
+        if self.permit.is_none() { "sim:native".into() } else { "sim:guest".into() }
+    }
+
+    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
+        if &*birth.entry == "nowhere" {
+            return Err(Problem::new(kind::UNKNOWN_ENTRY, "There is no such entry point"));
+        }
+        Ok(Box::new(Player::new(birth, Arc::clone(&self.table), self.permit.is_none())))
+    }
+}
+
+struct Player {
+    table: Arc<Table>,
+    native: bool,
+    birth: Birth,
+    random: Random,
+    next_tag: Tag,
+    /// Steps until it ends of itself.
+    left: u64,
+    /// Slices that the step in progress still takes.
+    slices: u64,
+    /// Tags that may still be answered: whether each must be.
+    open: BTreeMap<Tag, bool>,
+    answered: BTreeSet<Tag>,
+    children: Vec<Tag>,
+    known: Vec<Pid>,
+    /// The number of the last message from each sender.
+    last_from: BTreeMap<Pid, u64>,
+    sent: u64,
+    exits: BTreeSet<(Pid, Tag)>,
+    now: Micros,
+    cancelled: bool,
+    stubborn: bool,
+}
+
+impl Player {
+    fn new(birth: Birth, table: Arc<Table>, native: bool) -> Self {
+        let mut random = Random::new(&birth.seed, birth.pid);
+        // A renewed one goes on elsewhere in its stream.
+        random.resume(u128::from(birth.next_tag.0) * 1_000);
+        let mut player = Self {
+            table,
+            native,
+            next_tag: birth.next_tag,
+            left: 0,
+            slices: 0,
+            open: BTreeMap::new(),
+            answered: BTreeSet::new(),
+            children: Vec::new(),
+            known: vec![Pid::ROOT, birth.pid],
+            last_from: BTreeMap::new(),
+            sent: birth.next_tag.0 * 1_000,
+            exits: BTreeSet::new(),
+            now: Micros(0),
+            cancelled: false,
+            stubborn: false,
+            birth,
+            random,
+        };
+        player.left = player.below(12);
+        player.stubborn = player.below(100) < 15;
+        player
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.random.fill(&mut bytes);
+        u64::from_le_bytes(bytes) % bound.max(1)
+    }
+
+    fn breach(&self, what: String) {
+        self.table.breaches.lock().push(format!("run {} process {}: {what}", self.birth.run, self.birth.pid));
+    }
+
+    fn hear(&mut self, event: Event) {
+        match event {
+            Event::Completed { tag, .. } => {
+                // After a renewal answers come to tags of the instance before.
+                let mine = tag >= self.birth.next_tag;
+                if mine && self.open.remove(&tag).is_none() || !self.answered.insert(tag) {
+                    self.breach(format!("tag {tag} was answered twice, or never asked"));
+                }
+            }
+            Event::Message(message) => self.hear_message(&message.sender, &message.body),
+            Event::Exited(exit) => {
+                if exit.pid.0 > 0 && !self.exits.insert((exit.pid, exit.by)) {
+                    self.breach(format!("the end of {} was told twice by {}", exit.pid, exit.by));
+                }
+                if exit.by >= self.next_tag {
+                    self.breach(format!("an exit names the tag {}, which was never used", exit.by));
+                }
+                if let Ending::Failed(problem) = exit.ending {
+                    drop(problem);
+                }
+            }
+            Event::Cancel { .. } => {
+                if self.cancelled {
+                    self.breach("it heard cancel twice".to_owned());
+                }
+                self.cancelled = true;
+            }
+        }
+    }
+
+    /// Messages of players are `[pid of the sender, its number]`.
+    fn hear_message(&mut self, sender: &Sender, body: &Payload) {
+        let (Sender::Process(_) | Sender::Child(_)) = sender else { return };
+        let Payload::Json(json) = body else { return };
+        let Ok((from, number)) = serde_json::from_str::<(u64, u64)>(json.as_str()) else { return };
+        let from = Pid(from);
+        if matches!(sender, Sender::Process(pid) if *pid != from) {
+            self.breach(format!("a message of {from} says that it is from {sender:?}"));
+        }
+        let last = self.last_from.insert(from, number);
+        if last.is_some_and(|last| last >= number) {
+            self.breach(format!("messages of {from} came out of order: {number} after {last:?}"));
+        }
+        if self.known.len() < 20 && !self.known.contains(&from) {
+            self.known.push(from);
+        }
+    }
+
+    fn target(&mut self) -> Target {
+        let pick = self.below(10);
+        match pick {
+            0..4 => {
+                let at = self.below(self.known.len() as u64) as usize;
+                Target::Process(self.known[at])
+            }
+            4..7 if !self.children.is_empty() => {
+                let at = self.below(self.children.len() as u64) as usize;
+                Target::Child(self.children[at])
+            }
+            7 => Target::Process(Pid(self.below(40))),
+            8 => Target::Run { run: "elsewhere".into(), name: "x".into() },
+            _ => Target::Name(self.name()),
+        }
+    }
+
+    fn name(&mut self) -> Arc<str> {
+        format!("name-{}", self.below(5)).into()
+    }
+
+    fn spawn(&mut self) -> Spawn {
+        let native = self.below(2) == 0;
+        Spawn {
+            component: Some(if native { "native".into() } else { "guest".into() }),
+            entry: if self.below(30) == 0 { "nowhere".into() } else { "somewhere".into() },
+            input: Payload::json(&self.below(1_000)),
+            name: (self.below(8) == 0).then(|| self.name()),
+            link: self.below(5) == 0,
+            detached: self.below(6) == 0,
+            narrow: (self.below(6) == 0).then(|| {
+                let mailbox = self.below(30);
+                Json::from_value(&serde_json::json!({ "limits": { "mailbox": mailbox } }))
+            }),
+            placement: None,
+        }
+    }
+
+    fn call(&mut self) -> Call {
+        let handlers = ["safe", "unsafe", "inline", "kv"];
+        let handler = handlers[self.below(4) as usize];
+        let args = match handler {
+            "kv" => {
+                let (op, key, value) = (self.below(4), self.below(4), self.below(9));
+                let key = format!("key-{key}");
+                Payload::json(&match op {
+                    0 => serde_json::json!({ "op": "get", "key": key }),
+                    1 => serde_json::json!({ "op": "set", "key": key, "value": value }),
+                    2 => serde_json::json!({ "op": "compare-and-set", "key": key, "expected": value, "value": 1 }),
+                    _ => serde_json::json!({ "op": "list" }),
+                })
+            }
+            _ => Payload::json(&self.below(100)),
+        };
+        Call {
+            handler: handler.into(),
+            args,
+            timeout: (self.below(3) == 0).then(|| Micros(self.below(3_000))),
+            idempotency_key: (self.below(9) == 0).then(|| "mine".into()),
+            placement: None,
+        }
+    }
+
+    /// Something at random, and whether its tag is answered for certain.
+    fn action(&mut self) -> (Action, Option<bool>) {
+        match self.below(14) {
+            0 | 1 => (Action::Sleep(Micros(self.below(2_000))), Some(true)),
+            2..5 => {
+                self.children.push(self.next_tag);
+                (Action::Spawn(Box::new(self.spawn())), Some(true))
+            }
+            5 | 6 => (Action::Call(Box::new(self.call())), Some(true)),
+            7 | 8 => {
+                self.sent += 1;
+                let body = Payload::json(&(self.birth.pid.0, self.sent));
+                let to = self.target();
+                (Action::Send(Box::new(Send { to, topic: "play".into(), body })), Some(false))
+            }
+            9 => (Action::Cancel(Tag(1 + self.below(self.next_tag.0 + 2))), None),
+            10 => {
+                let target = self.target();
+                let ties = [Action::Monitor, Action::Link, Action::Unlink];
+                (ties[self.below(3) as usize](target), None)
+            }
+            11 if self.below(4) == 0 => (Action::Stop(self.target()), None),
+            11 | 12 => (Action::Register(self.name()), Some(true)),
+            _ => (Action::Expose { query: self.name(), value: Payload::json(&self.now) }, None),
+        }
+    }
+
+    fn act(&mut self, output: &mut Output) {
+        for _ in 0..self.below(5) {
+            let tag = self.next_tag;
+            let (action, answered) = self.action();
+            if let Some(certain) = answered {
+                self.open.insert(tag, certain);
+            }
+            output.commands.push(Command { tag, action });
+            self.next_tag.0 += 1 + self.below(2);
+        }
+        if self.below(200) == 0 {
+            // A tag out of order.
+            output.commands.push(Command { tag: Tag(0), action: Action::Sleep(Micros(1)) });
+        }
+    }
+
+    fn status(&mut self) -> Status {
+        if self.cancelled && !self.stubborn || self.left == 0 {
+            return match self.below(4) {
+                0 => Status::Failed(Box::new(Problem::new("mine", "It failed"))),
+                _ => Status::Complete(Payload::json(&self.below(1_000))),
+            };
+        }
+        self.left -= 1;
+        match self.below(12) {
+            0..3 => Status::Ready,
+            3 if self.below(4) == 0 => Status::Renew { entry: "again".into(), input: Payload::json(&self.below(9)) },
+            4..8 if self.open.values().any(|certain| *certain) => Status::Blocked,
+            8 if self.below(10) == 0 => Status::Blocked,
+            _ => Status::Idle,
+        }
+    }
+}
+
+impl Body for Player {
+    fn begin(&mut self, now: Micros, events: &mut Vec<Event>) {
+        if now < self.now {
+            self.breach(format!("time went back from {:?} to {now:?}", self.now));
+        }
+        self.now = now;
+        for event in events.drain(..) {
+            self.hear(event);
+        }
+        self.slices = self.below(3);
+    }
+
+    fn poll(&mut self, output: &mut Output) -> Progress {
+        output.fuel += 10;
+        if self.table.faults.load(Relaxed) {
+            let draw = self.table.draws.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
+            match (draw ^ draw >> 29) % 150 {
+                0 => {
+                    self.table.faulted.fetch_add(1, Relaxed);
+                    return Progress::Died(Death::Host(Problem::new(kind::HOST_FAULT, "No memory")));
+                }
+                1 if self.native => std::panic::panic_any(super::INJECTED),
+                _ => {}
+            }
+        }
+        if self.slices > 0 {
+            self.slices -= 1;
+            return Progress::Preempted;
+        }
+        match self.below(100) {
+            0 => return Progress::Died(Death::Guest(Problem::new(kind::TRAP, "It trapped"))),
+            1 => return Progress::Died(Death::Guest(Problem::new(kind::FUEL_EXHAUSTED, "It used too much fuel"))),
+            _ => {}
+        }
+        self.act(output);
+        Progress::Stepped(self.status())
+    }
+
+    fn evict(&mut self) -> bool {
+        // What is next in its stream is not drawn for it: whether it is evicted is no matter of its own.
+        !self.birth.pid.0.is_multiple_of(7)
+    }
+}
