@@ -121,7 +121,7 @@ impl Signal {
 /// Threads, of the machine or of the checker.
 pub(crate) mod thread {
     #[cfg(loom)]
-    pub(crate) use loom::thread::yield_now;
+    pub(crate) use loom::thread::{Builder, JoinHandle, current, yield_now};
     #[cfg(shuttle)]
     pub(crate) use shuttle::thread::{Builder, JoinHandle, current, yield_now};
     #[cfg(not(any(loom, shuttle)))]

@@ -18,6 +18,7 @@ pub(crate) enum Loot<J> {
     /// There was nothing.
     Empty,
     /// Somebody else was quicker: look again.
+    #[cfg_attr(any(loom, shuttle), allow(dead_code))] // The model deque has a lock.
     Retry,
 }
 

@@ -7,6 +7,9 @@ mod fairness;
 mod global;
 mod handle;
 mod local;
+#[cfg(all(test, loom))]
+#[path = "../../tests/loom/mod.rs"]
+mod loom;
 mod pace;
 mod place;
 mod shared;

@@ -7,12 +7,12 @@ use super::place::Place;
 use crate::base::sync::{AtomicUsize, Mutex, Ordering};
 use std::sync::OnceLock;
 
-/// Places of the first chunk; each further one is twice as large as the one before.
-const FIRST: usize = 64;
+/// Places of the first chunk; each further one is twice as large as the one before. (A model pays for each of them.)
+const FIRST: usize = if cfg!(loom) { 2 } else { 64 };
 /// Enough for every index of 32 bits.
 const CHUNKS: usize = 27;
 /// Free places that pass at once between a worker and the table. Arbitrary.
-const BATCH: usize = 64;
+const BATCH: usize = FIRST;
 
 type Chunk<P, E> = Box<[Place<P, E>]>;
 

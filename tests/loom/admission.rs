@@ -1,0 +1,91 @@
+//! Admission: one that waits for a permit gets it, however its coming meets the holder's going to rest.
+
+use super::super::admission::{Admission, Duty};
+use super::super::buffers::Buffers;
+use super::super::place::Body;
+use super::super::slots::{FreeSlots, Table};
+use super::super::state::{Evicted, Finished, State};
+use super::super::{Next, Slot};
+use crate::process::{Micros, Permit};
+use loom::sync::Arc;
+use loom::thread;
+
+const ONE: Permit = Permit { instances: 1, core_instances: 1, memories: 1, tables: 1 };
+
+struct Model {
+    table: Table<(), ()>,
+    admission: Admission,
+}
+
+impl Model {
+    fn place(&self, slot: Slot) -> &super::super::place::Place<(), ()> {
+        self.table.get(slot.index).unwrap()
+    }
+
+    /// What a worker does at a turn's beginning.
+    fn attend(&self) {
+        if !self.admission.attend() {
+            return;
+        }
+        loop {
+            match self.admission.next(&self.table) {
+                Duty::None => return,
+                Duty::Enqueue(_) => {}
+                Duty::Evict(slot) => {
+                    let seat = self.place(slot).body.open().unwrap().as_mut().unwrap().seat.take().unwrap();
+                    self.admission.release(ONE, seat);
+                    self.admission.eviction_ended(true);
+                    assert_eq!(self.place(slot).word.evicted(true), Evicted::Waits);
+                }
+            }
+        }
+    }
+}
+
+fn check(rests: fn(&Model, Slot)) {
+    loom::model(move || {
+        let model = Arc::new(Model { table: Table::new(4), admission: Admission::new(ONE) });
+        let mut free = FreeSlots::default();
+        let mut slot = |seat: fn(&Model, Slot) -> Option<u32>| {
+            let index = free.take(&model.table).unwrap();
+            let slot = model.table.get(index).unwrap().next_slot(index);
+            let seat = seat(&model, slot);
+            model.place(slot).occupy(Body { process: (), permit: ONE, seat }, seat.is_none());
+            slot
+        };
+        let holder = slot(|model, slot| model.admission.take(slot, ONE));
+        let newcomer = slot(|_, _| None);
+        let _ = model.place(holder).start(None, &mut Vec::new(), &mut Buffers::new());
+
+        let theirs = Arc::clone(&model);
+        let worker = thread::spawn(move || {
+            rests(&theirs, holder);
+            theirs.attend();
+        });
+        model.admission.join(newcomer, ONE);
+        model.attend();
+        worker.join().unwrap();
+        // What the two workers left to their next turns.
+        model.attend();
+        model.attend();
+        assert_eq!(model.place(newcomer).word.load().state(), State::Ready, "the newcomer was forgotten");
+    });
+}
+
+#[test]
+fn a_newcomer_while_the_holder_begins_to_wait() {
+    check(|model, holder| {
+        model.place(holder).since.store(5, loom::sync::atomic::Ordering::Relaxed);
+        assert_eq!(model.place(holder).word.finish(Next::Blocked), Finished::Waits);
+        model.admission.begins_to_wait(holder, Micros(5));
+    });
+}
+
+#[test]
+fn a_newcomer_while_the_holder_ends() {
+    check(|model, holder| {
+        let seat = model.place(holder).body.open().unwrap().take().unwrap().seat.unwrap();
+        assert!(model.place(holder).complete().is_empty());
+        model.admission.release(ONE, seat);
+    });
+}

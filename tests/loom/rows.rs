@@ -1,0 +1,512 @@
+//! Each row of the transition table against what may come at the same time.
+//!
+//! Whoever is told to enqueue a process runs it at once in its own thread: then "exactly one enqueues" and "never stepped twice
+//! at once" are the same check, for a second one finds the body open.
+
+use super::super::buffers::Buffers;
+use super::super::place::{Body, Place, Posted};
+use super::super::state::{Evicted, Finished, Heard, State};
+use super::super::{Next, Slot, Wake};
+use crate::process::Permit;
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+/// Told that it was enqueued, stepped, and what it heard.
+#[derive(Default)]
+struct Witness {
+    events: Vec<u32>,
+    steps: usize,
+    interrupts: usize,
+}
+
+struct Model {
+    place: Place<(), u32>,
+    heard: Mutex<Witness>,
+}
+
+const GENERATION: u32 = 1;
+
+impl Model {
+    /// A process that is Running.
+    fn running() -> Arc<Self> {
+        let model = Self::ready(false);
+        let _ = model.place.start(None, &mut Vec::new(), &mut Buffers::new());
+        model
+    }
+
+    fn ready(admitting: bool) -> Arc<Self> {
+        let place = Place::new();
+        assert_eq!(place.next_slot(0), Slot { index: 0, generation: GENERATION });
+        place.occupy(Body { process: (), permit: Permit::NONE, seat: None }, admitting);
+        Arc::new(Self { place, heard: Mutex::new(Witness::default()) })
+    }
+
+    /// A process that waits.
+    fn waiting(next: Next) -> Arc<Self> {
+        let model = Self::running();
+        assert_eq!(model.place.word.finish(next), Finished::Waits);
+        model
+    }
+
+    /// A process whose permit is being taken away.
+    fn evicting(next: Next) -> Arc<Self> {
+        let model = Self::waiting(next);
+        assert!(model.place.word.evict(GENERATION));
+        model
+    }
+
+    /// Steps it until it waits with `next` or ends.
+    fn run(&self, first: Option<u32>, next: Next) {
+        let mut first = first;
+        loop {
+            let body = self.place.body.open();
+            assert!(body.is_some(), "stepped twice at once");
+            let mut batch = Vec::new();
+            let started = self.place.start(first.take(), &mut batch, &mut Buffers::new());
+            {
+                let mut heard = self.heard.lock().unwrap();
+                heard.events.append(&mut batch);
+                heard.steps += 1;
+                heard.interrupts += usize::from(started.interrupted);
+            }
+            drop(body);
+            match self.place.word.finish(next) {
+                Finished::Woken | Finished::Requeue => {}
+                Finished::Waits | Finished::Held => return,
+            }
+        }
+    }
+
+    /// Posts, and runs the process where that woke it. True: it was woken.
+    fn post(&self, event: u32, wake: Wake, next: Next) -> bool {
+        match self.place.post(GENERATION, event, wake, None) {
+            Posted::Woken(first) => {
+                self.run(first, next);
+                true
+            }
+            Posted::Pending => false,
+            Posted::Admit | Posted::Gone(_) => unreachable!("it lives and has its permit"),
+        }
+    }
+
+    fn events(&self) -> Vec<u32> {
+        self.heard.lock().unwrap().events.clone()
+    }
+
+    fn sorted(&self) -> Vec<u32> {
+        let mut events = self.events();
+        events.sort_unstable();
+        events
+    }
+
+    fn state(&self) -> State {
+        self.place.word.load().state()
+    }
+}
+
+/// Runs `one` in a thread of its own and `other` in this one, in every interleaving.
+fn race(model: fn() -> Arc<Model>, one: fn(&Model), other: fn(&Model), check: fn(&Model)) {
+    loom::model(move || {
+        let model = model();
+        let theirs = Arc::clone(&model);
+        let thread = thread::spawn(move || one(&theirs));
+        other(&model);
+        thread.join().unwrap();
+        check(&model);
+    });
+}
+
+#[test]
+fn ready_taken_while_an_event_comes() {
+    race(
+        || Model::ready(false),
+        |model| model.run(None, Next::Idle),
+        |model| drop(model.post(1, Wake::Message, Next::Idle)),
+        |model| assert_eq!((model.events(), model.state()), (vec![1], State::Idle)),
+    );
+}
+
+#[test]
+fn running_blocks_while_an_answer_comes() {
+    race(
+        Model::running,
+        |model| {
+            if model.place.word.finish(Next::Blocked) == Finished::Woken {
+                model.run(None, Next::Blocked);
+            }
+        },
+        |model| drop(model.post(1, Wake::Event, Next::Blocked)),
+        |model| assert_eq!((model.events(), model.state()), (vec![1], State::Blocked)),
+    );
+}
+
+#[test]
+fn running_blocks_while_a_message_comes_and_is_not_stepped_for_it() {
+    race(
+        Model::running,
+        |model| assert_eq!(model.place.word.finish(Next::Blocked), Finished::Waits),
+        |model| assert!(!model.post(1, Wake::Message, Next::Blocked)),
+        |model| {
+            assert_eq!((model.events(), model.state()), (vec![], State::Blocked));
+            assert!(model.post(2, Wake::Event, Next::Blocked));
+            assert_eq!(model.events(), [1, 2]);
+        },
+    );
+}
+
+#[test]
+fn running_idles_while_a_message_comes() {
+    race(
+        Model::running,
+        |model| {
+            if model.place.word.finish(Next::Idle) == Finished::Woken {
+                model.run(None, Next::Idle);
+            }
+        },
+        |model| drop(model.post(1, Wake::Message, Next::Idle)),
+        |model| assert_eq!((model.events(), model.state()), (vec![1], State::Idle)),
+    );
+}
+
+#[test]
+fn idle_woken_by_two_at_once() {
+    race(
+        || Model::waiting(Next::Idle),
+        |model| drop(model.post(1, Wake::Message, Next::Idle)),
+        |model| drop(model.post(2, Wake::Event, Next::Idle)),
+        |model| assert_eq!((model.sorted(), model.state()), (vec![1, 2], State::Idle)),
+    );
+}
+
+#[test]
+fn blocked_hears_a_message_with_the_answer_or_after_it() {
+    race(
+        || Model::waiting(Next::Blocked),
+        |model| assert!(!model.post(1, Wake::Message, Next::Blocked)),
+        |model| assert!(model.post(2, Wake::Event, Next::Blocked)),
+        |model| {
+            assert_eq!(model.state(), State::Blocked);
+            assert!(model.post(3, Wake::Event, Next::Blocked));
+            assert_eq!(model.sorted(), [1, 2, 3]);
+        },
+    );
+}
+
+#[test]
+fn events_of_one_sender_stay_in_order() {
+    race(
+        || Model::waiting(Next::Blocked),
+        |model| {
+            drop(model.post(1, Wake::Message, Next::Blocked));
+            drop(model.post(2, Wake::Event, Next::Blocked));
+            drop(model.post(3, Wake::Event, Next::Blocked));
+        },
+        |model| drop(model.post(9, Wake::Event, Next::Blocked)),
+        |model| {
+            let events: Vec<u32> = model.events().into_iter().filter(|event| *event != 9).collect();
+            assert_eq!((events, model.state()), (vec![1, 2, 3], State::Blocked));
+        },
+    );
+}
+
+#[test]
+fn preempted_hears_at_the_end_of_its_step_what_came_meanwhile() {
+    race(
+        Model::running,
+        |model| {
+            assert_eq!(model.place.word.finish(Next::Preempted), Finished::Requeue);
+            let mut batch = Vec::new();
+            let started = model.place.start(None, &mut batch, &mut Buffers::new());
+            assert!(started.resumed && batch.is_empty());
+            if model.place.word.finish(Next::Blocked) == Finished::Woken {
+                model.run(None, Next::Blocked);
+            }
+        },
+        |model| drop(model.post(1, Wake::Event, Next::Blocked)),
+        |model| assert_eq!((model.events(), model.state()), (vec![1], State::Blocked)),
+    );
+}
+
+#[test]
+fn ready_again_while_an_event_comes() {
+    race(
+        Model::running,
+        |model| {
+            assert_eq!(model.place.word.finish(Next::Ready), Finished::Requeue);
+            model.run(None, Next::Idle);
+        },
+        |model| drop(model.post(1, Wake::Event, Next::Idle)),
+        |model| assert_eq!((model.events(), model.state()), (vec![1], State::Idle)),
+    );
+}
+
+#[test]
+fn an_event_for_one_that_completes_is_dropped_once() {
+    race(
+        Model::running,
+        |model| {
+            drop(model.place.body.open().expect("its worker's").take());
+            let unheard = model.place.complete();
+            model.heard.lock().unwrap().events.extend(unheard);
+        },
+        |model| match model.place.post(GENERATION, 1, Wake::Event, None) {
+            Posted::Gone(event) => model.heard.lock().unwrap().events.push(event),
+            Posted::Pending => {}
+            other => panic!("{other:?}"),
+        },
+        |model| assert_eq!((model.events(), model.state()), (vec![1], State::Complete)),
+    );
+}
+
+#[test]
+fn a_late_event_never_reaches_the_next_tenant() {
+    race(
+        Model::running,
+        |model| {
+            drop(model.place.body.open().expect("its worker's").take());
+            let unheard = model.place.complete();
+            model.heard.lock().unwrap().events.extend(unheard);
+            model.place.occupy(Body { process: (), permit: Permit::NONE, seat: None }, false);
+        },
+        |model| match model.place.post(GENERATION, 1, Wake::Event, None) {
+            Posted::Gone(event) => model.heard.lock().unwrap().events.push(event),
+            Posted::Pending => {}
+            other => panic!("{other:?}"),
+        },
+        |model| {
+            assert_eq!(model.events(), [1]);
+            model.run(None, Next::Idle);
+            assert_eq!(model.events(), [1], "the next tenant heard it");
+        },
+    );
+}
+
+#[test]
+fn complete_stays_complete() {
+    race(
+        Model::running,
+        |model| assert!(model.place.complete().is_empty()),
+        |model| {
+            let _ = model.place.word.interrupt(GENERATION);
+            let _ = model.place.word.pause(GENERATION, true);
+            let _ = model.place.word.pause(GENERATION, false);
+        },
+        |model| {
+            assert_eq!(model.state(), State::Complete);
+            assert_eq!(model.place.word.interrupt(GENERATION), Heard::Gone);
+            assert_eq!(model.place.word.pause(GENERATION, true), Heard::Gone);
+            assert!(!model.place.word.evict(GENERATION) && !model.place.word.admit(GENERATION));
+        },
+    );
+}
+
+fn interrupt(model: &Model, next: Next) {
+    match model.place.word.interrupt(GENERATION) {
+        Heard::Woken => model.run(None, next),
+        Heard::Pending => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_interrupt_is_heard_once_whenever_it_comes() {
+    race(
+        Model::running,
+        |model| {
+            if model.place.word.finish(Next::Blocked) == Finished::Woken {
+                model.run(None, Next::Blocked);
+            }
+        },
+        |model| interrupt(model, Next::Blocked),
+        |model| {
+            let heard = model.heard.lock().unwrap();
+            assert_eq!((heard.interrupts, heard.steps), (1, 1));
+        },
+    );
+}
+
+#[test]
+fn an_interrupt_and_an_answer_for_one_that_waits() {
+    race(
+        || Model::waiting(Next::Blocked),
+        |model| drop(model.post(1, Wake::Event, Next::Blocked)),
+        |model| interrupt(model, Next::Blocked),
+        |model| {
+            assert_eq!((model.events(), model.state()), (vec![1], State::Blocked));
+            assert_eq!(model.heard.lock().unwrap().interrupts, 1);
+        },
+    );
+}
+
+#[test]
+fn one_that_waits_for_its_first_permit_gets_it_or_is_interrupted() {
+    race(
+        || Model::ready(true),
+        |model| {
+            if model.place.word.admit(GENERATION) {
+                model.run(None, Next::Idle);
+            }
+        },
+        |model| interrupt(model, Next::Idle),
+        |model| {
+            assert_eq!((model.heard.lock().unwrap().interrupts, model.state()), (1, State::Idle));
+            assert!(!model.place.word.admit(GENERATION));
+        },
+    );
+}
+
+#[test]
+fn events_for_one_that_is_admitting_wait_for_it() {
+    race(
+        || Model::ready(true),
+        |model| {
+            assert!(model.place.word.admit(GENERATION));
+            model.run(None, Next::Idle);
+        },
+        |model| drop(model.post(1, Wake::Message, Next::Idle)),
+        |model| assert_eq!((model.events(), model.state()), (vec![1], State::Idle)),
+    );
+}
+
+/// After an eviction whoever is told so joins the admission queue; here it gets its permit at once.
+fn admitted(model: &Model, next: Next) {
+    assert!(model.place.word.admit(GENERATION), "joined twice");
+    model.run(None, next);
+}
+
+fn post_to_evicted(model: &Model, event: u32, wake: Wake, next: Next) {
+    match model.place.post(GENERATION, event, wake, None) {
+        Posted::Woken(first) => model.run(first, next),
+        Posted::Admit => admitted(model, next),
+        Posted::Pending => {}
+        Posted::Gone(_) => unreachable!("it lives"),
+    }
+}
+
+fn evict(model: &Model, next: Next) {
+    if !model.place.word.evict(GENERATION) {
+        return;
+    }
+    drop(model.place.body.open().expect("its evictor's"));
+    match model.place.word.evicted(true) {
+        Evicted::Admit => admitted(model, next),
+        Evicted::Waits => {}
+        Evicted::Woken => unreachable!("it has no permit"),
+    }
+}
+
+#[test]
+fn an_eviction_while_an_answer_comes() {
+    race(
+        || Model::waiting(Next::Blocked),
+        |model| evict(model, Next::Blocked),
+        |model| post_to_evicted(model, 1, Wake::Event, Next::Blocked),
+        |model| {
+            assert_eq!(model.events(), [1]);
+            assert!(matches!(model.state(), State::Blocked | State::Evicted));
+        },
+    );
+}
+
+#[test]
+fn an_eviction_of_an_idle_one_while_a_message_comes() {
+    race(
+        || Model::waiting(Next::Idle),
+        |model| evict(model, Next::Idle),
+        |model| post_to_evicted(model, 1, Wake::Message, Next::Idle),
+        |model| assert_eq!(model.events(), [1]),
+    );
+}
+
+#[test]
+fn a_message_does_not_bring_back_one_that_was_blocked() {
+    race(
+        || Model::evicting(Next::Blocked),
+        |model| assert_eq!(model.place.word.evicted(true), Evicted::Waits),
+        |model| post_to_evicted(model, 1, Wake::Message, Next::Blocked),
+        |model| assert_eq!((model.events(), model.state()), (vec![], State::Evicted)),
+    );
+}
+
+#[test]
+fn an_eviction_that_fails_while_an_answer_comes() {
+    race(
+        || Model::evicting(Next::Blocked),
+        |model| match model.place.word.evicted(false) {
+            Evicted::Woken => model.run(None, Next::Blocked),
+            Evicted::Waits => {}
+            Evicted::Admit => unreachable!("it kept its permit"),
+        },
+        |model| post_to_evicted(model, 1, Wake::Event, Next::Blocked),
+        |model| assert_eq!((model.events(), model.state()), (vec![1], State::Blocked)),
+    );
+}
+
+#[test]
+fn two_wake_one_that_is_evicted() {
+    race(
+        || {
+            let model = Model::evicting(Next::Idle);
+            assert_eq!(model.place.word.evicted(true), Evicted::Waits);
+            model
+        },
+        |model| post_to_evicted(model, 1, Wake::Message, Next::Idle),
+        |model| post_to_evicted(model, 2, Wake::Event, Next::Idle),
+        |model| assert_eq!((model.sorted(), model.state()), (vec![1, 2], State::Idle)),
+    );
+}
+
+fn resume(model: &Model, next: Next) {
+    match model.place.word.pause(GENERATION, false) {
+        Heard::Woken => model.run(None, next),
+        Heard::Pending => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_event_while_one_is_resumed() {
+    race(
+        || {
+            let model = Model::waiting(Next::Idle);
+            assert_eq!(model.place.word.pause(GENERATION, true), Heard::Pending);
+            model
+        },
+        |model| resume(model, Next::Idle),
+        |model| drop(model.post(1, Wake::Message, Next::Idle)),
+        |model| assert_eq!((model.events(), model.state()), (vec![1], State::Idle)),
+    );
+}
+
+#[test]
+fn a_pause_and_a_resume_while_a_slice_ends() {
+    race(
+        Model::running,
+        |model| match model.place.word.finish(Next::Preempted) {
+            Finished::Requeue => model.run(None, Next::Blocked),
+            Finished::Held => {}
+            other => panic!("{other:?}"),
+        },
+        |model| {
+            assert_eq!(model.place.word.pause(GENERATION, true), Heard::Pending);
+            resume(model, Next::Blocked);
+        },
+        |model| assert_eq!((model.heard.lock().unwrap().steps, model.state()), (1, State::Blocked)),
+    );
+}
+
+#[test]
+fn what_comes_while_one_is_paused_is_heard_after_it() {
+    race(
+        Model::running,
+        |model| {
+            assert_eq!(model.place.word.pause(GENERATION, true), Heard::Pending);
+            assert_eq!(model.place.word.finish(Next::Blocked), Finished::Waits);
+        },
+        |model| drop(model.post(1, Wake::Event, Next::Blocked)),
+        |model| {
+            resume(model, Next::Blocked);
+            assert_eq!((model.events(), model.state()), (vec![1], State::Blocked));
+        },
+    );
+}

@@ -1,0 +1,184 @@
+//! What is stepped under shuttle.
+
+use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use shuttle::sync::{Arc, Condvar, Mutex};
+use wfhost::process::{Micros, Permit};
+use wfhost::scheduler::{Commit, Next, Port, Slot, Turn, Wake};
+
+/// A permit that takes one of everything.
+pub(crate) const ONE: Permit = Permit { instances: 1, core_instances: 1, memories: 1, tables: 1 };
+
+/// The commit point.
+#[derive(Default)]
+pub(crate) struct World {
+    complaints: Mutex<Vec<String>>,
+    results: Mutex<Option<Done>>,
+}
+
+/// Waits for a number of results.
+#[derive(Clone)]
+pub(crate) struct Done(Arc<(Mutex<Vec<u64>>, Condvar, usize)>);
+
+impl Done {
+    /// The results.
+    pub(crate) fn wait(&self) -> Vec<u64> {
+        let (results, changed, expected) = &*self.0;
+        let mut results = results.lock().unwrap();
+        while results.len() < *expected {
+            results = changed.wait(results).unwrap();
+        }
+        results.clone()
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> std::sync::Arc<Self> {
+        std::sync::Arc::new(Self::default())
+    }
+
+    pub(crate) fn expect_results(&self, expected: usize) -> Done {
+        let done = Done(Arc::new((Mutex::new(Vec::new()), Condvar::new(), expected)));
+        *self.results.lock().unwrap() = Some(done.clone());
+        done
+    }
+
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        self.complaints.lock().unwrap().clone()
+    }
+
+    fn result(&self, value: u64) -> Next {
+        if let Some(Done(done)) = &*self.results.lock().unwrap() {
+            done.0.lock().unwrap().push(value);
+            done.1.notify_all();
+        }
+        Next::Complete
+    }
+}
+
+/// A process.
+pub(crate) struct Process {
+    role: Role,
+    running: AtomicBool,
+    evictions: AtomicU64,
+}
+
+enum Role {
+    /// Takes so many numbers; those of one sender, the hundreds, must be in order.
+    Sink { left: usize, last: [u64; 3] },
+    Fib { n: u64, permit: Permit, parent: Option<Slot>, need: usize, sum: u64 },
+    Sleeper { due: Micros, set: bool },
+    WaitsForCancel,
+    Panics,
+}
+
+impl Process {
+    fn new(role: Role) -> Self {
+        Self { role, running: AtomicBool::new(false), evictions: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn sink(left: usize) -> Self {
+        Self::new(Role::Sink { left, last: [0; 3] })
+    }
+
+    pub(crate) fn fib(n: u64, permit: Permit) -> Self {
+        Self::new(Role::Fib { n, permit, parent: None, need: 0, sum: 0 })
+    }
+
+    pub(crate) fn sleeper(due: Micros) -> Self {
+        Self::new(Role::Sleeper { due, set: false })
+    }
+
+    pub(crate) fn waits_for_cancel() -> Self {
+        Self::new(Role::WaitsForCancel)
+    }
+
+    pub(crate) fn panics() -> Self {
+        Self::new(Role::Panics)
+    }
+}
+
+impl Commit for World {
+    type Event = u64;
+    type Process = Process;
+    type Timer = Slot;
+    const TIMED: bool = false;
+
+    fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, process: &mut Process, events: &mut Vec<u64>) -> Next {
+        assert!(!process.running.swap(true, Ordering::SeqCst), "stepped twice at once");
+        let next = self.play(port, turn, &mut process.role, events);
+        process.running.store(false, Ordering::SeqCst);
+        next
+    }
+
+    fn panicked<P: Port<Self>>(&self, _: &mut P, _: Slot, process: &mut Process, message: &str) {
+        if !matches!(process.role, Role::Panics) {
+            self.complaints.lock().unwrap().push(message.to_owned());
+        }
+    }
+
+    fn evict(&self, process: &mut Process) -> bool {
+        assert!(!process.running.load(Ordering::SeqCst), "evicted while it runs");
+        process.evictions.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+
+    fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Slot>) {
+        for slot in timers.drain(..) {
+            port.post(slot, 0, Wake::Event);
+        }
+    }
+}
+
+impl World {
+    fn play<P: Port<Self>>(&self, port: &mut P, turn: Turn, role: &mut Role, events: &mut Vec<u64>) -> Next {
+        match role {
+            Role::Sink { left, last } => {
+                for event in events.drain(..) {
+                    let last = &mut last[(event / 100) as usize];
+                    assert!(event >= *last, "{event} after {last}");
+                    *last = event + 1;
+                    *left -= 1;
+                }
+                if *left == 0 {
+                    return self.result(0);
+                }
+                if turn.interrupted { Next::Complete } else { Next::Idle }
+            }
+            Role::Fib { n, permit, parent, need, sum } => {
+                if *need == 0 && *n > 1 {
+                    *need = 2;
+                    for n in [*n - 1, *n - 2] {
+                        let role = Role::Fib { n, permit: *permit, parent: Some(turn.slot), need: 0, sum: 0 };
+                        assert!(port.spawn(Process::new(role), *permit).is_ok());
+                    }
+                    return Next::Blocked;
+                }
+                assert!(*n < 2 || !events.is_empty(), "stepped for nothing");
+                if *n < 2 {
+                    *sum = *n;
+                }
+                *need -= events.len();
+                *sum += events.drain(..).sum::<u64>();
+                match (*need, parent) {
+                    (1.., _) => Next::Blocked,
+                    (0, None) => self.result(*sum),
+                    (0, Some(parent)) => {
+                        assert!(port.post(*parent, *sum, Wake::Event));
+                        Next::Complete
+                    }
+                }
+            }
+            Role::Sleeper { due, set } => {
+                if !std::mem::replace(set, true) {
+                    port.timer(*due, turn.slot);
+                    return Next::Blocked;
+                }
+                assert!(port.monotonic() >= *due, "fired early");
+                self.result(0)
+            }
+            Role::WaitsForCancel if turn.interrupted => Next::Complete,
+            Role::WaitsForCancel => Next::Blocked,
+            Role::Panics => panic!("on purpose"),
+        }
+    }
+}
