@@ -73,7 +73,7 @@ struct Inner {
 pub(crate) struct Admission {
     capacity: Permit,
     inner: Mutex<Inner>,
-    /// Something can perhaps be done for one who waits. Set with release after the change, taken with acquire before the look.
+    /// Something can perhaps be done for one who waits. Set after the change, taken before the look.
     attention: AtomicBool,
     /// Somebody waits. Written under the lock; read by workers without it, see [`Self::begins_to_wait`].
     pressed: AtomicBool,
@@ -127,7 +127,7 @@ impl Admission {
         self.pressed.store(true, Ordering::Release);
         self.waited.fetch_add(1, Ordering::Relaxed);
         drop(inner);
-        self.attention.store(true, Ordering::Release);
+        self.call_attention();
     }
 
     /// A permit comes back.
@@ -138,7 +138,7 @@ impl Admission {
         let is_awaited = !inner.waiting.is_empty();
         drop(inner);
         if is_awaited {
-            self.attention.store(true, Ordering::Release);
+            self.call_attention();
         }
     }
 
@@ -146,7 +146,7 @@ impl Admission {
     pub(crate) fn eviction_ended(&self, evicted: bool) {
         self.inner.lock().evicting -= 1;
         self.evictions.fetch_add(u64::from(evicted), Ordering::Relaxed);
-        self.attention.store(true, Ordering::Release);
+        self.call_attention();
     }
 
     /// The holder of a permit is Blocked or Idle since `now`: its word says so already.
@@ -155,7 +155,7 @@ impl Admission {
         fence(Ordering::SeqCst);
         if self.pressed.load(Ordering::Acquire) {
             self.inner.lock().victims.push_back((now.0, slot));
-            self.attention.store(true, Ordering::Release);
+            self.call_attention();
         }
     }
 
@@ -163,6 +163,11 @@ impl Admission {
     #[inline]
     pub(crate) fn needs_attention(&self) -> bool {
         self.attention.load(Ordering::Relaxed)
+    }
+
+    /// An exchange, as its partner in [`Self::attend`] is one: loom lets two exchanges around a plain store both miss it.
+    fn call_attention(&self) {
+        self.attention.swap(true, Ordering::AcqRel);
     }
 
     /// Takes the attention back, before [`Self::next`] is called until it gives [`Duty::None`].

@@ -72,7 +72,9 @@ fn a_job_while_the_only_worker_goes_to_sleep() {
 
 #[test]
 fn two_jobs_while_the_only_worker_goes_to_sleep() {
-    loom::model(|| {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
         let model = Model::new(1, 2);
         let theirs = Arc::clone(&model);
         let worker = thread::spawn(move || theirs.work(0));

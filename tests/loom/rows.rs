@@ -121,7 +121,9 @@ fn ready_taken_while_an_event_comes() {
     race(
         || Model::ready(false),
         |model| model.run(None, Next::Idle),
-        |model| drop(model.post(1, Wake::Message, Next::Idle)),
+        |model| {
+            let _ = model.post(1, Wake::Message, Next::Idle);
+        },
         |model| assert_eq!((model.events(), model.state()), (vec![1], State::Idle)),
     );
 }
@@ -135,7 +137,9 @@ fn running_blocks_while_an_answer_comes() {
                 model.run(None, Next::Blocked);
             }
         },
-        |model| drop(model.post(1, Wake::Event, Next::Blocked)),
+        |model| {
+            let _ = model.post(1, Wake::Event, Next::Blocked);
+        },
         |model| assert_eq!((model.events(), model.state()), (vec![1], State::Blocked)),
     );
 }
@@ -163,7 +167,9 @@ fn running_idles_while_a_message_comes() {
                 model.run(None, Next::Idle);
             }
         },
-        |model| drop(model.post(1, Wake::Message, Next::Idle)),
+        |model| {
+            let _ = model.post(1, Wake::Message, Next::Idle);
+        },
         |model| assert_eq!((model.events(), model.state()), (vec![1], State::Idle)),
     );
 }
@@ -172,8 +178,12 @@ fn running_idles_while_a_message_comes() {
 fn idle_woken_by_two_at_once() {
     race(
         || Model::waiting(Next::Idle),
-        |model| drop(model.post(1, Wake::Message, Next::Idle)),
-        |model| drop(model.post(2, Wake::Event, Next::Idle)),
+        |model| {
+            let _ = model.post(1, Wake::Message, Next::Idle);
+        },
+        |model| {
+            let _ = model.post(2, Wake::Event, Next::Idle);
+        },
         |model| assert_eq!((model.sorted(), model.state()), (vec![1, 2], State::Idle)),
     );
 }
@@ -197,11 +207,13 @@ fn events_of_one_sender_stay_in_order() {
     race(
         || Model::waiting(Next::Blocked),
         |model| {
-            drop(model.post(1, Wake::Message, Next::Blocked));
-            drop(model.post(2, Wake::Event, Next::Blocked));
-            drop(model.post(3, Wake::Event, Next::Blocked));
+            let _ = model.post(1, Wake::Message, Next::Blocked);
+            let _ = model.post(2, Wake::Event, Next::Blocked);
+            let _ = model.post(3, Wake::Event, Next::Blocked);
         },
-        |model| drop(model.post(9, Wake::Event, Next::Blocked)),
+        |model| {
+            let _ = model.post(9, Wake::Event, Next::Blocked);
+        },
         |model| {
             let events: Vec<u32> = model.events().into_iter().filter(|event| *event != 9).collect();
             assert_eq!((events, model.state()), (vec![1, 2, 3], State::Blocked));
@@ -222,7 +234,9 @@ fn preempted_hears_at_the_end_of_its_step_what_came_meanwhile() {
                 model.run(None, Next::Blocked);
             }
         },
-        |model| drop(model.post(1, Wake::Event, Next::Blocked)),
+        |model| {
+            let _ = model.post(1, Wake::Event, Next::Blocked);
+        },
         |model| assert_eq!((model.events(), model.state()), (vec![1], State::Blocked)),
     );
 }
@@ -235,7 +249,9 @@ fn ready_again_while_an_event_comes() {
             assert_eq!(model.place.word.finish(Next::Ready), Finished::Requeue);
             model.run(None, Next::Idle);
         },
-        |model| drop(model.post(1, Wake::Event, Next::Idle)),
+        |model| {
+            let _ = model.post(1, Wake::Event, Next::Idle);
+        },
         |model| assert_eq!((model.events(), model.state()), (vec![1], State::Idle)),
     );
 }
@@ -329,7 +345,9 @@ fn an_interrupt_is_heard_once_whenever_it_comes() {
 fn an_interrupt_and_an_answer_for_one_that_waits() {
     race(
         || Model::waiting(Next::Blocked),
-        |model| drop(model.post(1, Wake::Event, Next::Blocked)),
+        |model| {
+            let _ = model.post(1, Wake::Event, Next::Blocked);
+        },
         |model| interrupt(model, Next::Blocked),
         |model| {
             assert_eq!((model.events(), model.state()), (vec![1], State::Blocked));
@@ -363,7 +381,9 @@ fn events_for_one_that_is_admitting_wait_for_it() {
             assert!(model.place.word.admit(GENERATION));
             model.run(None, Next::Idle);
         },
-        |model| drop(model.post(1, Wake::Message, Next::Idle)),
+        |model| {
+            let _ = model.post(1, Wake::Message, Next::Idle);
+        },
         |model| assert_eq!((model.events(), model.state()), (vec![1], State::Idle)),
     );
 }
@@ -473,7 +493,9 @@ fn an_event_while_one_is_resumed() {
             model
         },
         |model| resume(model, Next::Idle),
-        |model| drop(model.post(1, Wake::Message, Next::Idle)),
+        |model| {
+            let _ = model.post(1, Wake::Message, Next::Idle);
+        },
         |model| assert_eq!((model.events(), model.state()), (vec![1], State::Idle)),
     );
 }
@@ -503,7 +525,9 @@ fn what_comes_while_one_is_paused_is_heard_after_it() {
             assert_eq!(model.place.word.pause(GENERATION, true), Heard::Pending);
             assert_eq!(model.place.word.finish(Next::Blocked), Finished::Waits);
         },
-        |model| drop(model.post(1, Wake::Event, Next::Blocked)),
+        |model| {
+            let _ = model.post(1, Wake::Event, Next::Blocked);
+        },
         |model| {
             resume(model, Next::Blocked);
             assert_eq!((model.events(), model.state()), (vec![1], State::Blocked));

@@ -64,9 +64,21 @@ pub(crate) struct Process {
 
 enum Role {
     /// Takes so many numbers; those of one sender, the hundreds, must be in order.
-    Sink { left: usize, last: [u64; 3] },
-    Fib { n: u64, permit: Permit, parent: Option<Slot>, need: usize, sum: u64 },
-    Sleeper { due: Micros, set: bool },
+    Sink {
+        left: usize,
+        last: [u64; 3],
+    },
+    Fib {
+        n: u64,
+        permit: Permit,
+        parent: Option<Slot>,
+        need: usize,
+        sum: u64,
+    },
+    Sleeper {
+        due: Micros,
+        set: bool,
+    },
     WaitsForCancel,
     Panics,
 }
