@@ -11,13 +11,16 @@ use std::time::{Duration, Instant};
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
 
-wasmtime::component::bindgen!({ path: "wit", world: "process", exports: { default: async } });
+#[allow(missing_docs, unreachable_pub, clippy::pedantic)]
+mod bindings {
+    wasmtime::component::bindgen!({ path: "wit", world: "process", exports: { default: async } });
+}
 
-use wfhost::process::host::{Host, Identity, Level};
-use wfhost::process::types::Payload;
+use bindings::wfhost::process::host::{Host, Identity, Level};
+use bindings::wfhost::process::types::Payload;
 
 struct Silent;
-impl wfhost::process::types::Host for Silent {}
+impl bindings::wfhost::process::types::Host for Silent {}
 impl Host for Silent {
     fn log(&mut self, _: Level, _: String, _: Option<String>) {}
     fn whoami(&mut self) -> Identity {
@@ -44,10 +47,10 @@ async fn floor(component: &Path, code: &Path) -> wasmtime::Result<()> {
     }
     let component = unsafe { Component::deserialize_file(&engine, code)? };
     let mut linker = Linker::new(&engine);
-    Process::add_to_linker::<_, wasmtime::component::HasSelf<_>>(&mut linker, |silent: &mut Silent| silent)?;
+    bindings::Process::add_to_linker::<_, wasmtime::component::HasSelf<_>>(&mut linker, |silent: &mut Silent| silent)?;
     let mut store = Store::new(&engine, Silent);
     store.set_fuel(1_000_000_000)?;
-    let guest = Process::instantiate_async(&mut store, &component, &linker).await?;
+    let guest = bindings::Process::instantiate_async(&mut store, &component, &linker).await?;
     let guest = guest.wfhost_process_guest();
     let input = Payload::Json("{\"name\":\"Ann\"}".to_owned());
     guest.call_init(&mut store, "run", &input).await?.map_err(|problem| wasmtime::format_err!("{}", problem.title))?;

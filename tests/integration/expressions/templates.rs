@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wfhost::workflow::expression::{EvalProblem, Scope, Template, ValueTemplate};
 
 fn context() -> Value {
-    json!({"n": 3, "s": "text", "list": [1, {"k": "v"}], "big": 12345678901234567890_u64, "no": null})
+    json!({"n": 3, "s": "text", "list": [1, {"k": "v"}], "big": 12_345_678_901_234_567_890_u64, "no": null})
 }
 
 fn fill(text: &str) -> Value {
@@ -17,7 +17,7 @@ fn a_whole_scalar_keeps_its_type() {
     assert_eq!(fill("${ .n }"), json!(3));
     assert_eq!(fill("${.list}"), json!([1, {"k": "v"}]));
     assert_eq!(fill("${ .no }"), json!(null));
-    assert_eq!(fill("${ .big }"), json!(12345678901234567890_u64));
+    assert_eq!(fill("${ .big }"), json!(12_345_678_901_234_567_890_u64));
     assert_eq!(fill("${ {a: {b: .n}} }"), json!({"a": {"b": 3}}));
     assert_eq!(fill("${ \"}\" }"), json!("}"));
     assert_eq!(fill("${ .n # a comment }\n }"), json!(3));

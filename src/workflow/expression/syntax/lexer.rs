@@ -74,7 +74,7 @@ impl<'a> Lexer<'a> {
                 (Token::Variable(name), 1 + name.len())
             }
             Some(b'@') if is_name(second) => {
-                let name = &rest[1..1 + bytes[1..].iter().take_while(|&&b| is_name(b)).count()];
+                let name = &rest[1..=bytes[1..].iter().take_while(|&&b| is_name(b)).count()];
                 (Token::Format(name), 1 + name.len())
             }
             Some(b'0'..=b'9') => number(rest),

@@ -363,10 +363,7 @@ impl<'a> Parser<'a> {
             "try" => {
                 self.take()?;
                 let body = self.nested(Self::postfix)?;
-                let handler = match self.accept(Token::Word("catch"))? {
-                    true => Some(self.nested(Self::postfix)?),
-                    false => None,
-                };
+                let handler = if self.accept(Token::Word("catch"))? { Some(self.nested(Self::postfix)?) } else { None };
                 let children = [Some(body), handler].into_iter().flatten().collect::<Vec<_>>();
                 self.add(start, Term::Try { body, handler }, &children)
             }
