@@ -112,3 +112,28 @@ steps:
     let all = [GraphStyle::Text, GraphStyle::Mermaid, GraphStyle::Dot].map(|style| plan.graph(style));
     insta::assert_snapshot!(all.join("\n"));
 }
+
+/// The files that people start from, with the components that they name.
+#[test]
+fn the_examples_are_good() {
+    struct Files(PathBuf);
+    impl Environment for Files {
+        fn component(&self, source: &str) -> Result<Found, (String, Option<String>)> {
+            let bytes = std::fs::read(self.0.join(source)).map_err(|error| (format!("{source}: {error}"), None))?;
+            Ok(Found { digest: Some(blake3::hash(&bytes).to_hex().to_string()), entries: None })
+        }
+
+        fn handlers(&self) -> Option<Vec<String>> {
+            Some(["http", "kv", "log"].map(str::to_owned).to_vec())
+        }
+    }
+    let files = files("workflows");
+    assert!(files.len() >= 5);
+    let mut graphs = String::new();
+    for file in files {
+        let plan = plan_of(&file, &Files(folder("workflows"))).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(file.file_stem().unwrap().to_str(), Some(&*plan.name));
+        graphs.push_str(&format!("{}\n{}\n", plan.name, plan.graph(GraphStyle::Text)));
+    }
+    insta::assert_snapshot!(graphs);
+}

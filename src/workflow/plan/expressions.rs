@@ -91,7 +91,7 @@ impl Templates<'_> {
             return Some(Template::Literal(Value::String(scalar.text.clone())));
         }
         let written = Written { scalar, span };
-        let text = match Text::try_from(scalar.text.clone()) {
+        let text = match read_text(scalar) {
             Ok(text) => text,
             Err(error) => {
                 self.report_template(&error, &written);
@@ -179,6 +179,18 @@ impl Templates<'_> {
         let (start, end) = (at(range.start), at(range.end));
         Span { start, end: end.max(start) }
     }
+}
+
+fn read_text(scalar: &Scalar) -> Result<Text, TemplateError> {
+    let text = Text::try_from(scalar.text.clone())?;
+    if scalar.style == Style::Block {
+        // A block of lines ends with a line end that nobody means: without it an expression after `|` keeps its result's type.
+        let unended = Text::try_from(scalar.text.trim_end().to_owned())?;
+        if unended.is_whole() {
+            return Ok(unended);
+        }
+    }
+    Ok(text)
 }
 
 fn fold_list(items: Vec<Template>) -> Template {

@@ -40,8 +40,7 @@ impl Text {
 
     /// Whether it is one expression as a whole, whose result keeps its type.
     pub(super) fn is_whole(&self) -> bool {
-        let text = self.text.trim();
-        text.starts_with("${") && text.ends_with('}') && self.template.expressions().count() == 1
+        self.text.starts_with("${") && self.text.ends_with('}') && self.template.expressions().count() == 1
     }
 }
 

@@ -223,3 +223,27 @@ steps: [{ id: a, uses: ./a.wasm, for-each: '${ [range(40)] }', with: '${ .inputs
     assert_eq!(world.pending.len(), 5);
     assert!(world.step_bytes_most <= STEP_BYTES_MAX, "{}", world.step_bytes_most);
 }
+
+#[test]
+fn an_expression_in_a_block_keeps_the_type_of_its_result() {
+    let yaml = "
+steps: [{ id: a, set: 1 }]
+outputs:
+  literal: |
+    ${ [.steps.a.output,
+        2] }
+  folded: >
+    ${ [.steps.a.output] }
+
+  text: |
+    ${ .steps.a.output } and ${ 2 }
+  more: |
+    ${ .steps.a.output }
+    end
+  quoted: \"${ .steps.a.output }\\n\"";
+    let world = World::new(yaml, json!({}));
+    assert_eq!(
+        world.output(),
+        json!({"literal": [1, 2], "folded": [1], "text": "1 and 2\n", "more": "1\nend\n", "quoted": "1\n"})
+    );
+}
