@@ -104,7 +104,8 @@ impl Guest {
         let Ended { mut store, binding, phase, result } = ended;
         store.data_mut().take_log(output);
         if phase == Phase::Step {
-            output.fuel = budget.saturating_sub(store.get_fuel().unwrap_or(0));
+            let owed = store.data_mut().work.take();
+            output.fuel = budget.saturating_sub(store.get_fuel().unwrap_or(0)).saturating_add(owed);
             self.fuel.charge(output.fuel);
         }
         match result {

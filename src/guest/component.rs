@@ -118,7 +118,7 @@ fn permit(component: &wasmtime::component::Component, survey: &Survey) -> Permit
 /// A store with all its limits set.
 fn new_store(engine: &wasmtime::Engine, options: &EngineOptions, birth: &Arc<Birth>) -> Store<Context> {
     let output_bytes = usize::try_from(birth.limits.output_bytes).unwrap_or(usize::MAX);
-    let mut store = Store::new(engine, Context::new(Arc::clone(birth), options.profile.memory_bytes_max()));
+    let mut store = Store::new(engine, Context::new(Arc::clone(birth), options));
     store.limiter(|context| &mut context.limiter);
     store.set_hostcall_fuel(output_bytes);
     store.set_fuel(INSTANTIATE_FUEL).expect("invariant: engines of guests count fuel");

@@ -1,10 +1,12 @@
 //! What the host keeps beside an instance: the data of its store.
 
-use super::binding::Breach;
+use super::engine::EngineOptions;
 use super::metering::Limiter;
 use super::wasi::{Wasi, WasiView};
-use crate::process::{Birth, Json, Level, Limits, LogLine, Micros, Output, Problem, Random, Tag, problem::kind};
+use super::work::{HostWork, settle};
+use crate::process::{Birth, Limits, LogLine, Micros, Output, Random, Tag};
 use std::sync::Arc;
+use wasmtime::StoreContextMut;
 
 /// The host's side of one guest. Whatever of it a guest can see is saved with a snapshot: see [`Saved`].
 pub(crate) struct Context {
@@ -18,6 +20,7 @@ pub(crate) struct Context {
     host_calls: u64,
     pub(crate) limiter: Limiter,
     wasi: Wasi,
+    pub(crate) work: HostWork,
 }
 
 /// What of the context a guest can see, and therefore goes with its snapshot.
@@ -37,10 +40,27 @@ struct Log {
     dropped: u64,
 }
 
+impl Log {
+    /// Counts a line of so many bytes: as written, or as dropped.
+    fn fits(&mut self, bytes: usize, limits: &Limits, work: &mut HostWork) -> bool {
+        work.charge(LOG_FUEL + bytes as u64 / LOG_BYTES_PER_FUEL);
+        let bytes = self.bytes.saturating_add((bytes + LINE_BYTES) as u64);
+        let fits = bytes <= u64::from(limits.log_bytes_per_step);
+        if fits {
+            self.bytes = bytes;
+        } else {
+            self.dropped += 1;
+        }
+        fits
+    }
+}
+
 #[allow(dead_code)]
 impl Context {
-    pub(crate) fn new(birth: Arc<Birth>, memory_bytes_max: u64) -> Self {
+    pub(crate) fn new(birth: Arc<Birth>, options: &EngineOptions) -> Self {
+        let memory_bytes_max = options.profile.memory_bytes_max();
         Self {
+            work: HostWork::new(options.slice_fuel),
             now: Micros(0),
             next_tag: birth.next_tag,
             random: None,
@@ -56,6 +76,7 @@ impl Context {
     pub(crate) fn begin_step(&mut self, now: Micros) {
         self.now = now;
         self.limiter.begin_step();
+        self.work.take();
     }
 
     pub(crate) fn birth(&self) -> &Birth {
@@ -90,49 +111,41 @@ impl Context {
     /// Fills `bytes` from the process's stream.
     pub(crate) fn random(&mut self, bytes: &mut [u8]) {
         self.count_host_call();
+        self.work.charge(bytes.len() as u64 * RANDOM_FUEL_PER_BYTE);
         let birth = &self.birth;
         self.random.get_or_insert_with(|| Random::new(&birth.seed, birth.pid)).fill(bytes);
     }
 
-    /// Writes a line of the guest's.
-    ///
-    /// # Errors
-    /// Where `fields` is not a JSON object: a breach of the contract.
-    pub(crate) fn log(&mut self, level: Level, text: String, fields: Option<String>) -> wasmtime::Result<()> {
-        let fields = fields.map(parse_fields).transpose().map_err(Breach)?;
-        for line in self.wasi.take_lines() {
-            self.log_line(line);
-        }
-        self.log_line(LogLine { level, text, fields });
-        Ok(())
+    /// Whether a line of so many bytes can be logged; if not it is counted as dropped. Asked before a line is copied, so that a
+    /// line that is dropped costs nothing but the question.
+    pub(crate) fn log_room(&mut self, bytes: usize) -> bool {
+        self.count_host_call();
+        // What was printed before comes before.
+        self.log_printed();
+        self.log.fits(bytes, &self.birth.limits, &mut self.work)
     }
 
-    /// Writes a line, or counts it as dropped where the step has no room for it.
-    pub(crate) fn log_line(&mut self, line: LogLine) {
-        self.count_host_call();
-        let fields_bytes = line.fields.as_ref().map_or(0, |fields| fields.as_bytes().len());
-        // Each line has a cost of its own, so that empty ones are bounded too.
-        let bytes = self.log.bytes + (line.text.len() + fields_bytes + LINE_BYTES) as u64;
-        if bytes > u64::from(self.birth.limits.log_bytes_per_step) {
-            self.log.dropped += 1;
-            return;
-        }
-        self.log.bytes = bytes;
+    /// Writes a line that there is room for.
+    pub(crate) fn log(&mut self, line: LogLine) {
         self.log.lines.push(line);
+    }
+
+    /// Takes over the lines that the guest has printed by WASI.
+    fn log_printed(&mut self) {
+        for line in self.wasi.take_lines() {
+            if self.log.fits(line.text.len(), &self.birth.limits, &mut self.work) {
+                self.log.lines.push(line);
+            }
+        }
     }
 
     /// Hands over what the step wrote.
     pub(crate) fn take_log(&mut self, output: &mut Output) {
-        let (lines, dropped) = self.wasi.end_step();
-        for line in lines {
-            self.log_line(line);
-        }
-        self.log.dropped += dropped;
-        output.log.append(&mut self.log.lines);
-        output.log_dropped += std::mem::take(&mut self.log.dropped);
-        self.log.bytes = 0;
-        // An idle guest keeps no buffer.
-        self.log.lines = Vec::new();
+        self.log.dropped += self.wasi.end_step();
+        self.log_printed();
+        let Log { mut lines, dropped, .. } = std::mem::take(&mut self.log);
+        output.log.append(&mut lines);
+        output.log_dropped += dropped;
     }
 
     pub(crate) fn save(&self) -> Saved {
@@ -164,16 +177,19 @@ impl WasiView for Context {
 
     fn count_host_call(&mut self) {
         self.host_calls += 1;
+        self.work.charge(WASI_FUEL);
+    }
+
+    async fn settle(store: &mut StoreContextMut<'_, Self>) -> wasmtime::Result<()> {
+        settle(store).await
     }
 }
 
-/// What a log line counts beside its text. Arbitrary.
+/// What a log line counts beside its text, so that empty ones are bounded too. Arbitrary.
 const LINE_BYTES: usize = 16;
 
-fn parse_fields(text: String) -> Result<Json, Problem> {
-    let bad = |detail: String| {
-        Problem::new(kind::BAD_JSON, "The fields of a log line are no JSON object").with_detail(detail)
-    };
-    let json = Json::parse(text).map_err(|error| bad(error.to_string()))?;
-    if json.as_str().trim_start().starts_with('{') { Ok(json) } else { Err(bad("they must be an object".into())) }
-}
+/// What the host's work costs: measured (`tests/bench/guests.rs`) to take about as long as so much fuel of a guest's own.
+const LOG_FUEL: u64 = 200;
+const LOG_BYTES_PER_FUEL: u64 = 4;
+const WASI_FUEL: u64 = 50;
+const RANDOM_FUEL_PER_BYTE: u64 = 1;

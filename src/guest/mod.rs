@@ -4,8 +4,8 @@
 //! [`Body`](crate::process::Body)s. A step is one call of the guest's `step`, on a fiber that a worker polls: when a slice of fuel
 //! is used up the fiber is suspended, and the worker goes on with another process.
 //!
-//! - **I1** A pending step is pending for one reason only: its slice is used up. No host function ever waits; a WASI call that
-//!   would wait traps. So the worker needs no waker, and a process that is not polled costs nothing.
+//! - **I1** A pending step is pending for one reason only: its slice is used up, by the guest or by what the host did for it. No
+//!   host function ever waits; a WASI call that would wait traps. So the worker needs no waker, and a process that is not polled costs nothing.
 //! - **I2** A store is owned by the step that runs in it and given back when the step returns. To drop a step half-way is to kill
 //!   the guest, and an instance that has trapped or was killed is never entered again.
 //! - **I3** What the guest brings about (traps, limits, breaches of the contract) and what the host fails at are told apart:
@@ -31,6 +31,7 @@ mod sizing;
 pub mod snapshot;
 mod survey;
 mod wasi;
+mod work;
 
 pub use cache::{CacheUse, CodeCache};
 pub use component::Component;

@@ -4,4 +4,5 @@ mod expressions;
 mod guests;
 mod http;
 mod support;
+mod wat_guest;
 mod workflows;

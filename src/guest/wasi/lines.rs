@@ -62,7 +62,7 @@ impl Captured {
         std::mem::take(&mut self.0.lock().done)
     }
 
-    pub(super) fn end_step(&self) -> (Vec<LogLine>, u64) {
+    pub(super) fn end_step(&self) -> u64 {
         let mut lines = self.0.lock();
         for stream in [Stream::Stdout, Stream::Stderr] {
             if !lines.unfinished[stream as usize].is_empty() || lines.cut[stream as usize] {
@@ -70,7 +70,7 @@ impl Captured {
             }
         }
         lines.bytes = 0;
-        (std::mem::take(&mut lines.done), std::mem::take(&mut lines.dropped))
+        std::mem::take(&mut lines.dropped)
     }
 }
 
@@ -165,16 +165,16 @@ mod tests {
         let done = captured.take_lines();
         let info = |text| (Level::Info, text);
         assert_eq!(texts(&done), [info("one"), (Level::Warn, "bad \u{fffd}"), info("two"), info("")]);
-        let (done, dropped) = captured.end_step();
+        let (dropped, done) = (captured.end_step(), captured.take_lines());
         assert_eq!((texts(&done), dropped), (vec![info("three")], 0));
-        assert_eq!(captured.end_step(), (vec![], 0));
+        assert_eq!((captured.end_step(), captured.take_lines()), (0, vec![]));
     }
 
     #[test]
     fn a_long_line_is_cut_into_several() {
         let captured = Captured::default();
         captured.0.lock().write(Stream::Stdout, &[b'x'; 2 * LINE_BYTES_MAX + 1]);
-        let (done, dropped) = captured.end_step();
+        let (dropped, done) = (captured.end_step(), captured.take_lines());
         let lengths: Vec<_> = done.iter().map(|line| line.text.len()).collect();
         assert_eq!((lengths, dropped), (vec![LINE_BYTES_MAX, LINE_BYTES_MAX, 1], 0));
     }
@@ -184,7 +184,7 @@ mod tests {
         let captured = Captured::default();
         let flood = b"0123456789abcde\n".repeat(1 << 16);
         captured.0.lock().write(Stream::Stdout, &flood);
-        let (done, dropped) = captured.end_step();
+        let (dropped, done) = (captured.end_step(), captured.take_lines());
         assert_eq!(done.len() as u64 + dropped, 1 << 16);
         assert!(done.iter().all(|line| line.text == "0123456789abcde"));
         let kept: usize = done.iter().map(|line| line.text.len() + LINE_COST_BYTES).sum();
@@ -193,10 +193,11 @@ mod tests {
         let endless = vec![b'x'; 4 * STEP_BYTES_MAX];
         captured.0.lock().write(Stream::Stdout, &endless);
         captured.0.lock().write(Stream::Stdout, &endless);
-        let (done, dropped) = captured.end_step();
+        let (dropped, done) = (captured.end_step(), captured.take_lines());
         assert!(done.len() <= STEP_BYTES_MAX / LINE_BYTES_MAX && dropped == 1, "{} {dropped}", done.len());
 
         captured.0.lock().write(Stream::Stdout, b"the next step starts anew\n");
-        assert_eq!(captured.end_step().0.len(), 1);
+        captured.end_step();
+        assert_eq!(captured.take_lines().len(), 1);
     }
 }

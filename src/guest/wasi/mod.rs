@@ -26,6 +26,7 @@ mod tests;
 use crate::process::{LogLine, Micros};
 use lines::Captured;
 use std::marker::PhantomData;
+use wasmtime::StoreContextMut;
 use wasmtime::component::{HasData, Linker, ResourceTable};
 use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemCtx, WasiFilesystemCtxView};
 use wasmtime_wasi::p2::bindings as wasi;
@@ -88,6 +89,15 @@ pub(crate) trait WasiView: Send + 'static {
 
     /// Is told of every call.
     fn count_host_call(&mut self);
+
+    /// Called within calls that cost more than they tell: may end the guest's slice, or its step.
+    fn settle(store: &mut StoreContextMut<'_, Self>) -> impl Future<Output = wasmtime::Result<()>> + Send
+    where
+        Self: Sized,
+    {
+        let _ = store;
+        std::future::ready(Ok(()))
+    }
 }
 
 /// What WASI keeps for one guest. A guest that never calls it costs a pointer.
@@ -121,9 +131,9 @@ impl Wasi {
         self.0.as_ref().map(|state| state.captured.take_lines()).unwrap_or_default()
     }
 
-    /// At the end of a step: takes the last lines, the unfinished ones too, and how many were dropped in this step because there
-    /// were too many.
-    pub(crate) fn end_step(&mut self) -> (Vec<LogLine>, u64) {
+    /// At the end of a step: completes the unfinished lines, and says how many were dropped in this step because there were too
+    /// many.
+    pub(crate) fn end_step(&mut self) -> u64 {
         self.0.as_ref().map(|state| state.captured.end_step()).unwrap_or_default()
     }
 }
@@ -182,8 +192,7 @@ pub(crate) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> 
     io::poll::add_to_linker::<T, Has<T>>(linker, host)?;
     wasi::clocks::wall_clock::add_to_linker::<T, Has<T>>(linker, host)?;
     wasi::clocks::monotonic_clock::add_to_linker::<T, Has<T>>(linker, host)?;
-    wasi::random::random::add_to_linker::<T, Has<T>>(linker, host)?;
-    wasi::random::insecure::add_to_linker::<T, Has<T>>(linker, host)?;
+    random::link(linker)?;
     wasi::random::insecure_seed::add_to_linker::<T, Has<T>>(linker, host)?;
     wasi::cli::environment::add_to_linker::<T, Has<T>>(linker, host)?;
     wasi::cli::exit::add_to_linker::<T, Has<T>>(linker, host)?;

@@ -1,9 +1,11 @@
 //! Random numbers, all from the process's own stream.
 
-use super::{WasiHost, WasiView};
+use super::{WasiHost, WasiView, host};
 use crate::guest::binding::Breach;
 use crate::process::{Problem, problem::kind};
-use wasmtime_wasi::p2::bindings::random::{insecure, insecure_seed, random};
+use wasmtime::StoreContextMut;
+use wasmtime::component::Linker;
+use wasmtime_wasi::p2::bindings::random::insecure_seed;
 
 /// Bytes of one call. Arbitrary: what a language's library asks for is a seed.
 const BYTES_MAX: u64 = 64 << 10;
@@ -26,24 +28,26 @@ impl<T: WasiView> WasiHost<'_, T> {
     }
 }
 
-impl<T: WasiView> random::Host for WasiHost<'_, T> {
-    fn get_random_bytes(&mut self, len: u64) -> wasmtime::Result<Vec<u8>> {
-        self.random_bytes(len)
+/// Offers the two interfaces whose calls take as long as the guest asks for. They are made by hand, since a call that is bound by
+/// wasmtime's own cannot end a slice.
+pub(super) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    for (interface, bytes, number) in [
+        ("wasi:random/random@0.2.12", "get-random-bytes", "get-random-u64"),
+        ("wasi:random/insecure@0.2.12", "get-insecure-random-bytes", "get-insecure-random-u64"),
+    ] {
+        let mut interface = linker.instance(interface)?;
+        interface.func_wrap_async(bytes, |mut store: StoreContextMut<'_, T>, (length,): (u64,)| {
+            Box::new(async move {
+                let bytes = host(store.data_mut()).random_bytes(length)?;
+                T::settle(&mut store).await?;
+                Ok((bytes,))
+            })
+        })?;
+        interface.func_wrap(number, |mut store: StoreContextMut<'_, T>, (): ()| {
+            Ok((host(store.data_mut()).random_u64(),))
+        })?;
     }
-
-    fn get_random_u64(&mut self) -> wasmtime::Result<u64> {
-        Ok(self.random_u64())
-    }
-}
-
-impl<T: WasiView> insecure::Host for WasiHost<'_, T> {
-    fn get_insecure_random_bytes(&mut self, len: u64) -> wasmtime::Result<Vec<u8>> {
-        self.random_bytes(len)
-    }
-
-    fn get_insecure_random_u64(&mut self) -> wasmtime::Result<u64> {
-        Ok(self.random_u64())
-    }
+    Ok(())
 }
 
 impl<T: WasiView> insecure_seed::Host for WasiHost<'_, T> {

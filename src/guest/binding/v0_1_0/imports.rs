@@ -1,10 +1,12 @@
 //! The interface `host`: all that a guest may ask of its host within a step. Nothing here waits, and nothing reaches outside.
 
+use crate::guest::binding::Breach;
 use crate::guest::context::Context;
-use crate::process;
+use crate::guest::work::settle;
+use crate::process::{self, Json, Problem, problem::kind};
 use std::sync::Arc;
 use wasmtime::StoreContextMut;
-use wasmtime::component::{ComponentType, Lift, Linker, Lower};
+use wasmtime::component::{ComponentType, Lift, Linker, Lower, WasmStr};
 
 pub(super) const HOST: &str = "wfhost:process/host@0.1.0";
 
@@ -54,12 +56,8 @@ struct Identity {
 
 pub(super) fn link(linker: &mut Linker<Context>) -> wasmtime::Result<()> {
     let mut host = linker.instance(HOST)?;
-    host.func_wrap(
-        "log",
-        |mut store: StoreContextMut<'_, Context>, (level, text, fields): (Level, String, Option<String>)| {
-            store.data_mut().log(level.into(), text, fields)
-        },
-    )?;
+    host.func_wrap_async("log", |store, params| Box::new(log(store, params)))?;
+    host.func_wrap_async("random", |store, params| Box::new(random(store, params)))?;
     host.func_wrap("whoami", |mut store: StoreContextMut<'_, Context>, (): ()| {
         let context = store.data_mut();
         context.count_host_call();
@@ -71,10 +69,36 @@ pub(super) fn link(linker: &mut Linker<Context>) -> wasmtime::Result<()> {
         context.count_host_call();
         Ok((context.now().0,))
     })?;
-    host.func_wrap("random", |mut store: StoreContextMut<'_, Context>, (len,): (u32,)| {
-        let mut bytes = vec![0; len.min(RANDOM_BYTES_MAX) as usize];
-        store.data_mut().random(&mut bytes);
-        Ok((bytes,))
-    })?;
     Ok(())
+}
+
+/// Writes a line, or counts it as dropped where the step has no room for it.
+async fn log(
+    mut store: StoreContextMut<'_, Context>,
+    (level, text, fields): (Level, WasmStr, Option<WasmStr>),
+) -> wasmtime::Result<()> {
+    let bytes =
+        text.to_str(&store)?.len() + fields.as_ref().map_or(Ok(0), |fields| fields.to_str(&store).map(|f| f.len()))?;
+    if store.data_mut().log_room(bytes) {
+        let fields =
+            fields.map(|fields| Ok::<_, wasmtime::Error>(parse_fields(&fields.to_str(&store)?)?)).transpose()?;
+        let line = process::LogLine { level: level.into(), text: text.to_str(&store)?.into_owned(), fields };
+        store.data_mut().log(line);
+    }
+    settle(&mut store).await
+}
+
+fn parse_fields(text: &str) -> Result<Json, Breach> {
+    let bad = |detail: String| {
+        Breach(Problem::new(kind::BAD_JSON, "The fields of a log line are no JSON object").with_detail(detail))
+    };
+    let json = Json::parse(text.to_owned()).map_err(|error| bad(error.to_string()))?;
+    if text.trim_start().starts_with('{') { Ok(json) } else { Err(bad("they must be an object".into())) }
+}
+
+async fn random(mut store: StoreContextMut<'_, Context>, (len,): (u32,)) -> wasmtime::Result<(Vec<u8>,)> {
+    let mut bytes = vec![0; len.min(RANDOM_BYTES_MAX) as usize];
+    store.data_mut().random(&mut bytes);
+    settle(&mut store).await?;
+    Ok((bytes,))
 }

@@ -1,8 +1,7 @@
 //! A guest that is taken up from a snapshot does exactly what the uninterrupted one does.
 
-use super::rig::{MEMORY_BYTES_MAX, Rig};
+use super::rig::{MEMORY_BYTES_MAX, Rig, STEPS, inputs, points};
 use crate::guest::snapshot::{GlobalValue, Search};
-use crate::process::{Pid, Random};
 
 /// Two modules with a memory each, of which one grows; globals of every numeric type, whose random bits are NaNs at times. What a
 /// step answers depends on all of them.
@@ -80,33 +79,6 @@ const TABLE: &str = r#"
   (func (export "step") (param "s" (list u8)) (result (list u8))
     (canon lift (core func $m "step") (memory $memory) (realloc $realloc))))
 "#;
-
-const STEPS: usize = 1_000;
-const SNAPSHOTS: usize = 20;
-
-fn inputs(seed: u8) -> Vec<[u8; 8]> {
-    let mut random = Random::new(&[seed; 32], Pid(1));
-    let mut input = [0; 8];
-    let next = |_| {
-        random.fill(&mut input);
-        input
-    };
-    (0..STEPS).map(next).collect()
-}
-
-/// Step numbers in order: the first, the last, and random ones between.
-fn points(seed: u8) -> Vec<usize> {
-    let mut random = Random::new(&[seed; 32], Pid(2));
-    let mut points = vec![0, STEPS];
-    for _ in 0..SNAPSHOTS {
-        let mut number = [0; 8];
-        random.fill(&mut number);
-        points.push((u64::from_le_bytes(number) % STEPS as u64) as usize);
-    }
-    points.sort_unstable();
-    points.dedup();
-    points
-}
 
 #[test]
 fn a_restored_guest_goes_on_as_if_nothing_had_happened() {

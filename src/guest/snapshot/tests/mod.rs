@@ -1,6 +1,7 @@
 //! Snapshots of real instances, on real engines.
 
 mod compact;
+mod guests;
 mod lockstep;
 mod refused;
 mod rig;

@@ -1,0 +1,61 @@
+//! Fuel for what the host does within a step.
+//!
+//! A guest that only calls the host uses little fuel of its own: a `log` is a dozen instructions, whatever the host has to do for it. So
+//! host functions charge fuel too, by their work. The engine knows only one way to take fuel from a store, and it starts the
+//! running slice anew. Therefore what is owed adds up beside the store, and is paid when it comes to a slice: then the
+//! step is suspended, as if the guest had used the slice up itself.
+
+use super::context::Context;
+use std::task::Poll;
+use wasmtime::{StoreContextMut, Trap};
+
+/// Fuel that a guest owes for what the host did for it.
+#[derive(Debug, Default)]
+pub(crate) struct HostWork {
+    owed: u64,
+    slice_fuel: u64,
+}
+
+impl HostWork {
+    pub(crate) fn new(slice_fuel: u64) -> Self {
+        Self { owed: 0, slice_fuel }
+    }
+
+    /// Notes work.
+    pub(crate) fn charge(&mut self, fuel: u64) {
+        self.owed = self.owed.saturating_add(fuel);
+    }
+
+    /// Gives what is owed, which is then owed no longer.
+    pub(crate) fn take(&mut self) -> u64 {
+        std::mem::take(&mut self.owed)
+    }
+
+    fn is_due(&self) -> bool {
+        self.owed >= self.slice_fuel
+    }
+}
+
+/// Pays what is owed where it has come to a slice, and gives the worker back.
+///
+/// # Errors
+/// Where there is not so much fuel left.
+pub(crate) async fn settle(store: &mut StoreContextMut<'_, Context>) -> wasmtime::Result<()> {
+    if !store.data().work.is_due() {
+        return Ok(());
+    }
+    let owed = store.data_mut().work.take();
+    let fuel = store.get_fuel()?;
+    store.set_fuel(fuel.saturating_sub(owed))?;
+    if fuel <= owed {
+        return Err(Trap::OutOfFuel.into());
+    }
+    give_way().await;
+    Ok(())
+}
+
+/// Pending once.
+async fn give_way() {
+    let mut given = false;
+    std::future::poll_fn(|_| if std::mem::replace(&mut given, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+}

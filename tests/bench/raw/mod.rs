@@ -1,0 +1,118 @@
+//! The floor: the same calls by somebody who has read wasmtime's documentation, with its own bindings, and nothing around them.
+
+use ::wfhost::guest::Profile;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use wasmtime::component::{Component, HasSelf, Linker};
+use wasmtime::{Config, Engine, InstanceAllocationStrategy, OperatorCost, PoolingAllocationConfig, Store};
+
+wasmtime::component::bindgen!({
+    path: "wit",
+    world: "process",
+    exports: { default: async },
+});
+
+use self::wfhost::process::{host, types};
+use exports::wfhost::process::guest::{Event, Payload};
+
+/// A component, ready to be instantiated.
+pub(crate) struct Raw {
+    engine: Engine,
+    pre: ProcessPre<()>,
+}
+
+/// An instance.
+pub(crate) struct Live {
+    store: Store<()>,
+    process: Process,
+}
+
+const SLICE_FUEL: u64 = 1_000_000;
+
+impl Raw {
+    pub(crate) fn new(profile: Profile, bytes: &[u8]) -> Self {
+        let mut cost = OperatorCost::new();
+        cost.variable.memory_grow_per_page = 255;
+        let mut config = Config::new();
+        config
+            .consume_fuel(true)
+            .operator_cost(cost)
+            .cranelift_nan_canonicalization(true)
+            .relaxed_simd_deterministic(true)
+            .max_wasm_stack(128 << 10)
+            .async_stack_size(256 << 10);
+        if profile == Profile::Dense {
+            config.memory_reservation(64 << 20).memory_guard_size(64 << 10);
+        }
+        let mut pool = PoolingAllocationConfig::new();
+        pool.total_component_instances(64)
+            .total_core_instances(64)
+            .total_memories(64)
+            .total_tables(64)
+            .total_stacks(64)
+            .max_memory_size(if profile == Profile::Dense { 64 << 20 } else { 4 << 30 });
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+        let engine = Engine::new(&config).expect("an engine");
+        let component = Component::from_binary(&engine, bytes).expect("a component");
+        let mut linker = Linker::new(&engine);
+        host::add_to_linker::<(), HasSelf<()>>(&mut linker, |data| data).expect("a linker");
+        let pre = ProcessPre::new(linker.instantiate_pre(&component).expect("imports")).expect("exports");
+        Self { engine, pre }
+    }
+}
+
+impl Live {
+    pub(crate) fn new(raw: &Raw) -> Self {
+        let mut store = Store::new(&raw.engine, ());
+        store.set_fuel(1_000_000_000).expect("fuel");
+        store.fuel_async_yield_interval(Some(SLICE_FUEL)).expect("fuel");
+        let process = finish(raw.pre.instantiate_async(&mut store)).expect("an instance");
+        Self { store, process }
+    }
+
+    pub(crate) fn init(&mut self) {
+        let guest = self.process.wfhost_process_guest();
+        let input = Payload::Json("null".into());
+        finish(guest.call_init(&mut self.store, "run", &input)).expect("a call").expect("agreement");
+    }
+
+    pub(crate) fn step(&mut self, tag: u64, answer: &str) {
+        self.store.set_fuel(1_000_000_000).expect("fuel");
+        let answer = Ok(Payload::Json(answer.into()));
+        let event = Event::Completed(types::Completion { tag, answer });
+        let guest = self.process.wfhost_process_guest();
+        let outcome = finish(guest.call_step(&mut self.store, &[event])).expect("a call");
+        assert_eq!(outcome.commands[0].tag, tag + 1);
+    }
+
+    /// The one call of a guest that completes at once.
+    pub(crate) fn call_once(&mut self) {
+        let guest = self.process.wfhost_process_guest();
+        std::hint::black_box(finish(guest.call_step(&mut self.store, &[])).expect("a call"));
+    }
+}
+
+impl types::Host for () {}
+
+impl host::Host for () {
+    fn log(&mut self, _: host::Level, _: String, _: Option<String>) {}
+    fn whoami(&mut self) -> host::Identity {
+        host::Identity { run: String::new(), pid: 1, next_tag: 1 }
+    }
+    fn now(&mut self) -> u64 {
+        0
+    }
+    fn random(&mut self, _: u32) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+/// Polls a future that is ready at once, or has used up a slice.
+pub(crate) fn finish<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return output;
+        }
+    }
+}
