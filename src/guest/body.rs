@@ -2,9 +2,10 @@
 
 use super::binding::{Binding, Call, Outcome, Returned};
 use super::component::Loaded;
-use super::context::Context;
+use super::context::{Context, Saved};
 use super::death::{Phase, classify};
 use super::metering::{CLOSE_FUEL, FuelMeter, INSTANTIATE_FUEL};
+use super::snapshot::Search;
 use crate::process::{Birth, Body, Death, Event, Micros, Output, Problem, Progress, Status};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ enum State {
     Live(Live),
     /// In a step.
     Running(Running),
+    /// Between two steps, without an instance.
+    Evicted(Evicted),
     /// Dead, closed, or in the middle of a transition that panicked.
     Dead,
 }
@@ -38,6 +41,12 @@ struct Live {
     binding: Box<dyn Binding>,
 }
 
+/// What is kept of a guest that has no instance: all that it needs to go on.
+struct Evicted {
+    packed: Box<[u8]>,
+    saved: Saved,
+}
+
 /// A step in flight.
 struct Running {
     step: Step,
@@ -46,7 +55,7 @@ struct Running {
 }
 
 enum Step {
-    /// The first: it instantiates and calls `init` before.
+    /// The first of an instance: it makes it, and calls `init` or restores a snapshot, before it steps.
     First(Pin<Box<dyn Future<Output = Begun> + Send>>),
     /// Any other.
     Next(Call<Outcome>, Box<dyn Binding>),
@@ -92,6 +101,11 @@ impl Guest {
             State::Live(Live { mut store, binding }) => {
                 prepare(&mut store, self.now, budget);
                 Step::Next(binding.step(store, events), binding)
+            }
+            State::Evicted(evicted) => {
+                let store = self.loaded.store(&self.birth);
+                let restored = restored(Arc::clone(&self.loaded), store, evicted, self.now, budget, events);
+                Step::First(Box::pin(restored))
             }
             State::Running(running) => return Some(running),
             State::Dead => return None,
@@ -169,6 +183,22 @@ impl Body for Guest {
         // Its fuel bounds it to a few slices.
         while poll_once(call.as_mut()).is_pending() {}
     }
+
+    fn evict(&mut self) -> bool {
+        let State::Live(live) = &mut self.state else { return false };
+        let Some(packed) = snapshot(&self.loaded, &mut live.store) else { return false };
+        let saved = live.store.data().save();
+        self.state = State::Evicted(Evicted { packed, saved });
+        true
+    }
+}
+
+/// The state of an instance between two steps. None where it cannot be had, which changes nothing.
+fn snapshot(loaded: &Loaded, store: &mut Store<Context>) -> Option<Box<[u8]>> {
+    let template = loaded.template()?;
+    let handles = template.bind(&mut *store).ok()?;
+    let snapshot = template.take(&mut *store, &handles, Search::Auto).ok()?;
+    Some(template.pack(&snapshot).ok()?.into())
 }
 
 /// Instantiates, calls `init`, and steps.
@@ -191,6 +221,38 @@ async fn first(loaded: Arc<Loaded>, mut store: Store<Context>, now: Micros, budg
     }
     let Returned { store, result } = binding.step(store, events).await;
     Begun { store, binding: Some(binding), phase: Phase::Step, result: result.map(Ok) }
+}
+
+/// Instantiates, puts the guest's state into the instance, and steps.
+async fn restored(
+    loaded: Arc<Loaded>,
+    mut store: Store<Context>,
+    evicted: Evicted,
+    now: Micros,
+    budget: u64,
+    events: Vec<Event>,
+) -> Begun {
+    prepare(&mut store, now, INSTANTIATE_FUEL);
+    let binding = match loaded.instantiate(&mut store).await {
+        Ok(binding) => binding,
+        Err(error) => return Begun { store, binding: None, phase: Phase::Restoration, result: Err(error) },
+    };
+    if let Err(error) = restore(&loaded, &mut store, &evicted) {
+        return Begun { store, binding: None, phase: Phase::Restoration, result: Err(error) };
+    }
+    drop(evicted);
+    prepare(&mut store, now, budget);
+    let Returned { store, result } = binding.step(store, events).await;
+    Begun { store, binding: Some(binding), phase: Phase::Step, result: result.map(Ok) }
+}
+
+fn restore(loaded: &Loaded, store: &mut Store<Context>, evicted: &Evicted) -> wasmtime::Result<()> {
+    let template = loaded.template().expect("invariant: it was evicted by this template");
+    let handles = template.bind(&mut *store)?;
+    let snapshot = template.unpack(&evicted.packed, store.data().limits().memory_bytes)?;
+    template.restore(&mut *store, &handles, &snapshot)?;
+    store.data_mut().restore(&evicted.saved);
+    Ok(())
 }
 
 /// Sets what the coming calls see and may use.

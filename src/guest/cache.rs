@@ -124,6 +124,14 @@ impl CodeCache {
     }
 }
 
+/// The same component for another engine of the same code settings, without compiling.
+///
+/// # Errors
+/// Where the settings differ.
+pub(crate) fn transfer(component: &Component, engine: &Engine) -> Result<Component, String> {
+    load::transfer(component, engine)
+}
+
 /// The name of a component's file.
 fn file_name(engine: &Engine, digest: &Hash) -> String {
     struct Fingerprint(blake3::Hasher);

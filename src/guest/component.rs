@@ -8,9 +8,11 @@ use super::inspect::Misfit;
 use super::metering::INSTANTIATE_FUEL;
 use super::offers;
 use super::problem::LoadError;
+use super::sandbox::Sandbox;
+use super::snapshot::{self, Template, Verdict};
 use super::survey::{BYTES_MAX, Survey};
-use crate::process::{Birth, Body, Permit, Problem, Program};
-use std::sync::Arc;
+use crate::process::{Birth, Body, Json, Permit, Problem, Program, problem::kind};
+use std::sync::{Arc, OnceLock};
 use wasmtime::Store;
 use wasmtime::component::{InstancePre, Linker};
 
@@ -27,7 +29,26 @@ pub(crate) struct Loaded {
     pre: InstancePre<Context>,
     exports: Box<dyn Exports>,
     permit: Permit,
+    hash: blake3::Hash,
+    note: Note,
+    /// Learned at the first eviction: it takes some milliseconds.
+    template: OnceLock<Result<Template, String>>,
+    description: OnceLock<Result<Option<Json>, Problem>>,
+}
+
+/// What is found in a component's bytes, and kept beside its compiled code.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+struct Note {
     survey: Survey,
+    verdict: Verdict,
+}
+
+impl Note {
+    fn of(bytes: &[u8]) -> Result<Self, LoadError> {
+        let survey = Survey::of(bytes)?;
+        let verdict = snapshot::check(bytes).map_err(|error| LoadError::Malformed(error.to_string()))?;
+        Ok(Self { survey, verdict })
+    }
 }
 
 impl Component {
@@ -42,23 +63,53 @@ impl Component {
             return Err(LoadError::TooLarge { bytes: bytes.len(), bytes_max: BYTES_MAX });
         }
         let hash = blake3::hash(bytes);
-        let survey = || Survey::of(bytes).map(|survey| survey.to_bytes());
-        let (component, note) = engine.cache().load_or_compile(engine.engine(), bytes, &hash, survey)?;
-        let survey = Survey::from_bytes(&note).map_or_else(|| Survey::of(bytes), Ok)?;
-        let pre = instantiate_pre(engine.linker(), &component, &survey)?;
+        let note = || {
+            let note = Note::of(bytes)?;
+            Ok(serde_json::to_vec(&note).expect("invariant: a note can be written as JSON"))
+        };
+        let (component, kept) = engine.cache().load_or_compile(engine.engine(), bytes, &hash, note)?;
+        let note: Note = serde_json::from_slice(&kept).or_else(|_| Note::of(bytes))?;
+        let pre = instantiate_pre(engine.linker(), &component, &note.survey)?;
         let contract = binding::contract_of(&component)
             .ok_or_else(|| LoadError::Misfit(vec![Misfit::export_missing(binding::CONTRACTS[0].interface(), "")]))?;
         let exports = contract.resolve(&pre).map_err(LoadError::Misfit)?;
-        let permit = permit(&component, &survey);
-        let digest = format!("blake3:{}", hash.to_hex()).into();
-        Ok(Self { loaded: Arc::new(Loaded { engine: Arc::clone(engine), digest, pre, exports, permit, survey }) })
+        let loaded = Loaded {
+            engine: Arc::clone(engine),
+            digest: format!("blake3:{}", hash.to_hex()).into(),
+            permit: permit(&component, &note.survey),
+            pre,
+            exports,
+            hash,
+            note,
+            template: OnceLock::new(),
+            description: OnceLock::new(),
+        };
+        Ok(Self { loaded: Arc::new(loaded) })
     }
 }
 
 impl Component {
     /// What it consists of.
     pub fn survey(&self) -> &Survey {
-        &self.loaded.survey
+        &self.loaded.note.survey
+    }
+
+    /// Whether its instances can be snapshotted, and if not, why not.
+    pub fn snapshots(&self) -> &Verdict {
+        &self.loaded.note.verdict
+    }
+
+    /// What it says of itself: its entries, each with its documentation and JSON Schemas. None where it has no such export. Asked
+    /// once, in a sandbox without grants.
+    ///
+    /// # Errors
+    /// What went wrong in the guest.
+    pub fn describe(&self) -> Result<Option<Json>, Problem> {
+        let describe = || match Sandbox::new(&self.loaded) {
+            Ok(sandbox) => sandbox.describe(),
+            Err(reason) => Err(Problem::new(kind::HOST_FAULT, "There is no sandbox").with_detail(reason)),
+        };
+        self.loaded.description.get_or_init(describe).clone()
     }
 }
 
@@ -85,7 +136,29 @@ impl Loaded {
     /// Makes the instance, the first thing in its store.
     pub(crate) async fn instantiate(&self, store: &mut Store<Context>) -> wasmtime::Result<Box<dyn Binding>> {
         let instance = self.pre.instantiate_async(&mut *store).await?;
+        store.data_mut().instantiated();
         self.exports.bind(store, &instance)
+    }
+
+    /// What snapshots of its instances need to know. None where they cannot be snapshotted.
+    pub(crate) fn template(&self) -> Option<&Template> {
+        if !self.engine.options().snapshots || !self.note.verdict.snapshottable() {
+            return None;
+        }
+        let probe = || Sandbox::new(self)?.template().map_err(|error| error.to_string());
+        self.template.get_or_init(probe).as_ref().ok()
+    }
+
+    pub(crate) fn engine(&self) -> &GuestEngine {
+        &self.engine
+    }
+
+    pub(crate) fn component(&self) -> &wasmtime::component::Component {
+        self.pre.component()
+    }
+
+    pub(crate) fn hash(&self) -> [u8; 32] {
+        *self.hash.as_bytes()
     }
 }
 
@@ -116,7 +189,7 @@ fn permit(component: &wasmtime::component::Component, survey: &Survey) -> Permit
 }
 
 /// A store with all its limits set.
-fn new_store(engine: &wasmtime::Engine, options: &EngineOptions, birth: &Arc<Birth>) -> Store<Context> {
+pub(crate) fn new_store(engine: &wasmtime::Engine, options: &EngineOptions, birth: &Arc<Birth>) -> Store<Context> {
     let output_bytes = usize::try_from(birth.limits.output_bytes).unwrap_or(usize::MAX);
     let mut store = Store::new(engine, Context::new(Arc::clone(birth), options));
     store.limiter(|context| &mut context.limiter);

@@ -2,6 +2,7 @@
 
 use super::engine::EngineOptions;
 use super::metering::Limiter;
+use super::snapshot::SnapshotView;
 use super::wasi::{Wasi, WasiView};
 use super::work::{HostWork, settle};
 use crate::process::{Birth, Limits, LogLine, Micros, Output, Random, Tag};
@@ -16,8 +17,10 @@ pub(crate) struct Context {
     /// Made when it is first asked for: most guests never do.
     random: Option<Random>,
     log: Log,
-    /// Calls of host functions. Any before instantiation has ended makes the guest unfit for snapshots.
+    /// Calls of host functions.
     host_calls: u64,
+    /// Of them, those that were made before instantiation had ended: any makes the guest unfit for snapshots.
+    host_calls_at_start: Option<u64>,
     pub(crate) limiter: Limiter,
     wasi: Wasi,
     pub(crate) work: HostWork,
@@ -25,7 +28,6 @@ pub(crate) struct Context {
 
 /// What of the context a guest can see, and therefore goes with its snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[allow(dead_code)]
 pub(crate) struct Saved {
     /// How far the random stream has been read, if it has.
     pub(crate) random_position: Option<u128>,
@@ -55,7 +57,6 @@ impl Log {
     }
 }
 
-#[allow(dead_code)]
 impl Context {
     pub(crate) fn new(birth: Arc<Birth>, options: &EngineOptions) -> Self {
         let memory_bytes_max = options.profile.memory_bytes_max();
@@ -66,6 +67,7 @@ impl Context {
             random: None,
             log: Log::default(),
             host_calls: 0,
+            host_calls_at_start: None,
             limiter: Limiter::new(Arc::clone(&birth.limits), memory_bytes_max),
             wasi: Wasi::default(),
             birth,
@@ -104,8 +106,9 @@ impl Context {
         self.host_calls += 1;
     }
 
-    pub(crate) fn host_calls(&self) -> u64 {
-        self.host_calls
+    /// The instance is made: what is called from now on, is called by its steps.
+    pub(crate) fn instantiated(&mut self) {
+        self.host_calls_at_start = Some(self.host_calls);
     }
 
     /// Fills `bytes` from the process's stream.
@@ -159,6 +162,13 @@ impl Context {
             random.resume(position);
             random
         });
+    }
+}
+
+impl SnapshotView for Context {
+    fn host_calls_at_start(&self) -> u64 {
+        // While the instance is being made, all of them.
+        self.host_calls_at_start.unwrap_or(self.host_calls)
     }
 }
 

@@ -12,6 +12,8 @@ use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 pub(crate) enum Phase {
     /// Its modules were being instantiated.
     Instantiation,
+    /// Its snapshot was being put into a fresh instance.
+    Restoration,
     /// In `init`, or in `step`.
     Step,
 }
@@ -21,6 +23,13 @@ const HOSTCALL_FUEL_TEXT: &str = "fuel allocated for hostcalls has been exhauste
 
 /// Makes a death of an error.
 pub(crate) fn classify(error: &wasmtime::Error, context: &Context, phase: Phase) -> Death {
+    if let Some(limit) = error.downcast_ref::<PoolConcurrencyLimitError>() {
+        return Death::Host(
+            Problem::new(kind::NO_CAPACITY, "No instance slot is free")
+                .with_class(ProblemClass::Retryable)
+                .with_detail(limit.to_string()),
+        );
+    }
     if let Some(breach) = error.downcast_ref::<Breach>() {
         return Death::Guest(breach.0.clone());
     }
@@ -29,15 +38,11 @@ pub(crate) fn classify(error: &wasmtime::Error, context: &Context, phase: Phase)
             Problem::new(kind::BLOCKING_CALL, "The guest made a call that would wait").with_detail(call.to_string()),
         );
     }
+    if phase == Phase::Restoration {
+        return Death::Host(host_fault(format!("the guest could not be taken up from its snapshot: {error:#}")));
+    }
     if let Some(fault) = error.downcast_ref::<HostMemoryFault>() {
         return Death::Host(host_fault(fault.to_string()));
-    }
-    if let Some(limit) = error.downcast_ref::<PoolConcurrencyLimitError>() {
-        return Death::Host(
-            Problem::new(kind::NO_CAPACITY, "No instance slot is free")
-                .with_class(ProblemClass::Retryable)
-                .with_detail(limit.to_string()),
-        );
     }
     if error.is::<std::io::Error>() {
         return Death::Host(host_fault(format!("{error:#}")));

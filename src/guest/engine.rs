@@ -97,11 +97,9 @@ pub struct GuestEngine {
     cache: CodeCache,
     linker: Linker<Context>,
     /// The same code without the pool, for throw-away instances: `describe`, and the probes of snapshots.
-    #[allow(dead_code)]
     sandbox: OnceLock<(Engine, Linker<Context>)>,
 }
 
-#[allow(dead_code)]
 impl GuestEngine {
     /// An engine. Where the kernel does not give what its pool needs, the pool is halved until it does; [`Self::slots`] says what
     /// came of it.

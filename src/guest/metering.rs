@@ -7,6 +7,9 @@ use wasmtime::ResourceLimiter;
 /// Fuel for instantiation. Start functions are hostile, so it is bounded; it is charged to nobody. Arbitrary: a tenth of a second.
 pub(crate) const INSTANTIATE_FUEL: u64 = 100_000_000;
 
+/// Fuel for `describe`. Arbitrary: a hundredth of a second, and more for interpreters.
+pub(crate) const DESCRIBE_FUEL: u64 = 50_000_000;
+
 /// Fuel for `close`. Arbitrary: a millisecond.
 pub(crate) const CLOSE_FUEL: u64 = 1_000_000;
 
@@ -67,7 +70,6 @@ struct Pending {
 #[error("the host cannot give the memory that the guest may have: {0}")]
 pub(crate) struct HostMemoryFault(String);
 
-#[allow(dead_code)]
 impl Limiter {
     pub(crate) fn new(limits: Arc<Limits>, memory_bytes_max: u64) -> Self {
         Self {
@@ -78,11 +80,6 @@ impl Limiter {
             pending: Pending::default(),
             refused: false,
         }
-    }
-
-    /// Bytes of all memories.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        self.memory_bytes
     }
 
     /// Forgets what was refused in an earlier step.

@@ -27,6 +27,7 @@ mod inspect;
 mod metering;
 mod offers;
 mod problem;
+mod sandbox;
 mod sizing;
 pub mod snapshot;
 mod survey;

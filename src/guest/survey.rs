@@ -96,16 +96,6 @@ impl Survey {
         }
         Ok(survey)
     }
-
-    /// For the cache.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("invariant: a survey can be written as JSON")
-    }
-
-    /// What [`Self::to_bytes`] gave; none where it was another version's.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok()
-    }
 }
 
 fn at_most(what: &'static str, count: u64, count_max: u64) -> Result<(), LoadError> {

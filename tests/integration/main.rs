@@ -1,5 +1,6 @@
 //! Tests with real components, one module per topic.
 
+mod evictions;
 mod expressions;
 mod guests;
 mod http;

@@ -32,6 +32,9 @@ pub(crate) trait Contract: Send + Sync {
     /// # Errors
     /// Each export that is missing or has another type.
     fn resolve(&self, pre: &InstancePre<Context>) -> Result<Box<dyn Exports>, Vec<Misfit>>;
+
+    /// Calls `describe`, where the instance has it with the contract's type.
+    fn describe(&self, store: Store<Context>, instance: &Instance) -> Option<Call<String>>;
 }
 
 /// The exports of one component: what a binding is made from.

@@ -18,6 +18,7 @@ use wasmtime::component::{
 pub(super) struct V0_1_0;
 
 const GUEST: &str = "wfhost:process/guest@0.1.0";
+const DESCRIBE: &str = "wfhost:process/describe@0.1.0";
 
 type InitParams<'a> = (&'a str, lower::Payload<'a>);
 type InitResults = (Result<(), lift::Problem>,);
@@ -50,6 +51,16 @@ impl Contract for V0_1_0 {
             (Some(init), Some(step), Some(close)) => Ok(Box::new(Indices { init, step, close })),
             _ => Err(misfits),
         }
+    }
+
+    fn describe(&self, mut store: Store<Context>, instance: &Instance) -> Option<Call<String>> {
+        let interface = instance.get_export_index(&mut store, None, DESCRIBE)?;
+        let index = instance.get_export_index(&mut store, Some(&interface), "describe")?;
+        let function: TypedFunc<(), (String,)> = instance.get_typed_func(&mut store, index).ok()?;
+        Some(Box::pin(async move {
+            let result = function.call_async(&mut store, ()).await.map(|(text,)| text);
+            Returned { store, result }
+        }))
     }
 }
 

@@ -37,6 +37,16 @@ pub(super) fn component(engine: &Engine, file: &[u8]) -> Result<(Component, Vec<
     Ok((component, note.to_vec()))
 }
 
+/// Loads the code of a component that is loaded already into another engine.
+///
+/// # Errors
+/// Where that engine's settings give other code.
+pub(super) fn transfer(component: &Component, engine: &Engine) -> Result<Component, String> {
+    let code = component.serialize().map_err(|error| format!("{error:#}"))?;
+    // SAFETY: these are the bytes that `serialize` has just given, which have never left this process.
+    unsafe { Component::deserialize(engine, code) }.map_err(|error| format!("{error:#}"))
+}
+
 /// Note and code, if the checksum is right.
 fn parts(file: &[u8]) -> Option<(&[u8], &[u8])> {
     let checksum = file.strip_prefix(MAGIC)?.get(..CHECKSUM.len())?;

@@ -1,0 +1,91 @@
+//! Throw-away instances: what a component says of itself, and what its fresh instances look like.
+//!
+//! They live in an engine of their own that allocates on demand, so that they take no slot of the pool, and that collects core
+//! dumps. It runs the very same compiled code.
+
+use super::binding::{self, Returned};
+use super::cache;
+use super::component::{Loaded, new_store};
+use super::context::Context;
+use super::death::{Phase, classify};
+use super::metering::{DESCRIBE_FUEL, INSTANTIATE_FUEL};
+use super::snapshot::{Template, Unfit};
+use crate::process::{Birth, Death, Grants, Json, Limits, Payload, Pid, Problem, Tag, problem::kind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use wasmtime::Store;
+use wasmtime::component::InstancePre;
+
+/// Bytes of a description. Arbitrary.
+const DESCRIPTION_BYTES_MAX: u64 = 256 << 10;
+
+/// A component in the engine of throw-away instances.
+pub(crate) struct Sandbox<'a> {
+    loaded: &'a Loaded,
+    pre: InstancePre<Context>,
+}
+
+impl<'a> Sandbox<'a> {
+    pub(crate) fn new(loaded: &'a Loaded) -> Result<Self, String> {
+        let (engine, linker) = loaded.engine().sandbox().map_err(|error| error.to_string())?;
+        let component = cache::transfer(loaded.component(), engine)?;
+        let pre = linker.instantiate_pre(&component).map_err(|error| format!("{error:#}"))?;
+        Ok(Self { loaded, pre })
+    }
+
+    fn store(&self) -> Store<Context> {
+        new_store(self.pre.engine(), self.loaded.engine().options(), &Arc::new(nobody()))
+    }
+
+    /// Learns what snapshots need to know.
+    pub(crate) fn template(&self) -> Result<Template, Unfit> {
+        Template::probe(&self.pre, self.loaded.hash(), || Ok(self.store()))
+    }
+
+    /// What the component says of itself; none where it has no such export.
+    pub(crate) fn describe(&self) -> Result<Option<Json>, Problem> {
+        let Some(contract) = binding::contract_of(self.pre.component()) else { return Ok(None) };
+        let mut store = self.store();
+        store.set_fuel(INSTANTIATE_FUEL).expect("invariant: engines of guests count fuel");
+        let died = |error, store: &Store<Context>, phase| match classify(&error, store.data(), phase) {
+            Death::Guest(problem) | Death::Host(problem) => problem,
+        };
+        let instance = match run(self.pre.instantiate_async(&mut store)) {
+            Ok(instance) => instance,
+            Err(error) => return Err(died(error, &store, Phase::Instantiation)),
+        };
+        store.set_fuel(DESCRIBE_FUEL).expect("invariant: engines of guests count fuel");
+        let Some(call) = contract.describe(store, &instance) else { return Ok(None) };
+        let Returned { store, result } = run(call);
+        let text = result.map_err(|error| died(error, &store, Phase::Step))?;
+        Json::parse(text).map(Some).map_err(|error| {
+            Problem::new(kind::BAD_JSON, "The component's description is not JSON").with_detail(error.to_string())
+        })
+    }
+}
+
+/// Whom a throw-away instance believes to be.
+fn nobody() -> Birth {
+    let limits = Limits { output_bytes: DESCRIPTION_BYTES_MAX, ..Limits::default() };
+    Birth {
+        run: "sandbox".into(),
+        pid: Pid::ROOT,
+        seed: [0; 32],
+        entry: "".into(),
+        input: Payload::NULL,
+        limits: Arc::new(limits),
+        grants: Grants::default(),
+        next_tag: Tag(1),
+    }
+}
+
+/// Runs to the end what only ever gives way at the end of a slice. Fuel bounds it.
+fn run<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())) {
+            return output;
+        }
+    }
+}
