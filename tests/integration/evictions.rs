@@ -3,7 +3,7 @@
 use crate::support::{ENGINE, Stepper, birth, built, engine, message};
 use crate::wat_guest;
 use wfhost::guest::{Component, EngineOptions};
-use wfhost::process::{Body, Event, Payload, Program, Random, Status, Tag};
+use wfhost::process::{Event, Payload, Program, Random, Status, Tag};
 
 /// A stream of test data of a seed.
 fn random(seed: u8) -> impl FnMut(usize) -> Vec<u8> {
