@@ -95,8 +95,10 @@ impl Loader<'_> {
         })?;
         let component = self.host.component(&bytes).map_err(|error| (chain(&error), None))?;
         let digest = component.digest().to_string();
+        // What a description does not tell is found out when the entry is asked for.
+        let entries = component.describe().ok().flatten().and_then(|description| entries(&description.to_value()));
         self.found.borrow_mut().insert(source.to_owned(), Arc::new(component));
-        Ok(Found { digest: Some(digest), entries: None })
+        Ok(Found { digest: Some(digest), entries })
     }
 }
 
@@ -132,6 +134,11 @@ fn read_component(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(crate::guest::COMPONENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// The names of the entry points that a description has under `entries`.
+fn entries(description: &serde_json::Value) -> Option<Vec<String>> {
+    Some(description.get("entries")?.as_object()?.keys().cloned().collect())
 }
 
 /// An error and all that caused it, in a line.
