@@ -41,7 +41,7 @@ pub enum LoadError {
     #[error("not a valid component: {0}")]
     Malformed(String),
     /// It does not fit the contract.
-    #[error("the component does not fit {}", list(.0))]
+    #[error("the component does not fit: {}", list(.0))]
     Misfit(Vec<Misfit>),
     /// The engine refuses it.
     #[error("cannot compile the component: {0}")]
