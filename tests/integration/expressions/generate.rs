@@ -193,3 +193,42 @@ pub(super) fn expression() -> impl Strategy<Value = String> {
         })
     })
 }
+
+/// Joins of expressions that each read a part of the context, and not the whole of it.
+const JOINS: &[&str] = &[
+    "@, @",
+    "(@ | 1), @",
+    "(@ | empty), @",
+    "@ // @",
+    "[@, @]",
+    "@ as $v | @",
+    "@ as $v | (@, {$v})",
+    "@ as $v | ([1] | map($v)), @",
+    "if @ then @ else 2 end",
+    "try (@) catch 3, @",
+    "reduce (1, 2) as $w (@; .), @",
+    "foreach (1, 2) as $w (@; .; .), @",
+    ". as $v | (@, ($v.a | @))",
+    ". as $v | def f: $v.b; (1 | f), @",
+    ".a as $v | def f(g): 1 | g; f($v), .a.b, @",
+    ".b as $v | def f(g): g; (1 | f($v | @)), @",
+    "(@ | select(@)), @",
+    "first(@, @), @",
+    "{a: @, b: @}",
+    "label $l | @, break $l, @",
+];
+
+/// An expression that is likely to read only parts of its context.
+pub(super) fn program() -> impl Strategy<Value = String> {
+    let path = select(&[".a", ".b", ".c", ".a.b", ".b.a", ".c.a.b", ".a?", ".b[0]"][..]);
+    let part = prop_oneof![
+        1 => path.clone().prop_map(str::to_owned),
+        1 => (path, expression()).prop_map(|(path, expression)| format!("({path} | {expression})")),
+    ];
+    let parts = prop::collection::vec(part, 4);
+    (select(JOINS), parts).prop_map(|(join, parts)| {
+        let mut parts = parts.into_iter();
+        let fill = |c: char| if c == '@' { parts.next().unwrap_or_default() } else { c.to_string() };
+        join.chars().map(fill).collect()
+    })
+}

@@ -122,10 +122,15 @@ fn syntax_that_jq_accepts_is_parsed() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 800, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_inferred_suffices(text in generate::expression(), context in generate::context()) {
+        check(&text, &context)?;
+    }
+
+    #[test]
+    fn parts_of_the_context_suffice(text in generate::program(), context in generate::context()) {
         check(&text, &context)?;
     }
 
