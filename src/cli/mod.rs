@@ -16,8 +16,10 @@ mod run;
 mod terminal;
 mod validate;
 
+use crate::host::Workflow;
 use arguments::{Arguments, Command, HostArguments, MemoryProfile};
 use clap::{CommandFactory, Parser};
+use std::path::Path;
 use std::process::ExitCode;
 use terminal::Terminal;
 
@@ -99,6 +101,12 @@ impl HostArguments {
         }
         Ok(crate::host::Host::builder().guests(guests).http(http))
     }
+}
+
+/// Loads a workflow that is looked at and not run. None where it has problems: they have been told.
+fn load(host: &HostArguments, file: &Path, terminal: Terminal) -> anyhow::Result<Option<Workflow>> {
+    let host = host.builder(validate::NO_SLOTS)?.workers(1).build()?;
+    Ok(host.load(file).map_err(|error| complain(&error, terminal)).ok())
 }
 
 /// Writes a definition's problems, or any other reason why a workflow cannot be loaded.

@@ -2,20 +2,12 @@
 
 use super::arguments::Plan as Arguments;
 use super::terminal::{Terminal, print, printable};
-use super::validate::NO_SLOTS;
-use super::{Exit, complain};
+use super::{Exit, load};
 use crate::workflow::plan::{Action, Node, Plan};
 use std::fmt::Write as _;
 
 pub(super) fn plan(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
-    let host = command.host.builder(NO_SLOTS)?.workers(1).build()?;
-    let workflow = match host.load(&command.file) {
-        Ok(workflow) => workflow,
-        Err(error) => {
-            complain(&error, terminal);
-            return Ok(Exit::Usage);
-        }
-    };
+    let Some(workflow) = load(&command.host, &command.file, terminal)? else { return Ok(Exit::Usage) };
     let plan = workflow.plan();
     if command.json {
         let value: serde_json::Value = serde_json::from_str(&plan.to_json())?;
