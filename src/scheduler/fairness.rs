@@ -96,6 +96,30 @@ mod tests {
         assert_eq!(first(&mut fairness, Look::Global, false), Some(61));
     }
 
+    proptest::proptest! {
+        /// Whatever is popped: no four woken ones in a row, and each look within its number of turns.
+        #[test]
+        fn the_rules_hold_for_any_sequence(pops in proptest::collection::vec(proptest::bool::weighted(0.8), 0..500)) {
+            let mut fairness = Fairness::new();
+            let (mut streak, mut since_top, mut since_global) = (0, 0, 0);
+            for woken in pops {
+                since_top += 1;
+                since_global += 1;
+                match fairness.look() {
+                    Look::Bottom => {
+                        fairness.popped(woken);
+                        streak = if woken { streak + 1 } else { 0 };
+                    }
+                    Look::Top => (streak, since_top) = (0, 0),
+                    Look::Global => since_global = 0,
+                }
+                proptest::prop_assert!(streak <= STREAK_MAX);
+                // A turn may be due for both: then the global queue comes first, and the top after it.
+                proptest::prop_assert!(since_top <= TOP_EVERY + 1 && since_global <= GLOBAL_EVERY + 1);
+            }
+        }
+    }
+
     #[test]
     fn a_spent_slice_turns_to_the_global_queue() {
         let mut fairness = Fairness::new();

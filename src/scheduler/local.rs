@@ -78,7 +78,7 @@ mod real {
     }
 
     impl<J> Thief<J> {
-        /// Takes the older half, at most 32: one to run and the others into the own deque, the oldest at its bottom.
+        /// Takes the older half, at most 32: the youngest of them to run, the others into the own deque in their order.
         pub(crate) fn steal_half(&self, into: &Local<J>) -> Loot<J> {
             match self.0.steal_batch_and_pop(&into.bottom) {
                 Steal::Success(job) => Loot::Job(job),
@@ -147,9 +147,9 @@ pub(crate) mod model {
                 let half = jobs.len().div_ceil(2).min(32);
                 jobs.drain(..half).collect()
             };
-            let Some(first) = taken.pop_front() else { return Loot::Empty };
-            into.0.lock().extend(taken.into_iter().rev());
-            Loot::Job(first)
+            let Some(youngest) = taken.pop_back() else { return Loot::Empty };
+            into.0.lock().extend(taken);
+            Loot::Job(youngest)
         }
 
         pub(crate) fn len(&self) -> usize {
@@ -164,3 +164,62 @@ pub(crate) mod model {
 
 #[cfg(any(loom, shuttle))]
 pub(crate) use model::{Local, Thief};
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::{Loot, model, real};
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Act {
+        Push,
+        Pop,
+        PopTop,
+        Steal,
+        PopThief,
+    }
+
+    fn act() -> impl Strategy<Value = Act> {
+        prop_oneof![
+            4 => Just(Act::Push),
+            2 => Just(Act::Pop),
+            1 => Just(Act::PopTop),
+            1 => Just(Act::Steal),
+            1 => Just(Act::PopThief),
+        ]
+    }
+
+    fn job(loot: Loot<u32>) -> Option<u32> {
+        match loot {
+            Loot::Job(job) => Some(job),
+            Loot::Empty => None,
+            Loot::Retry => panic!("nobody else is there"),
+        }
+    }
+
+    proptest! {
+        /// The deque does what its model does, which the model checkers see in its place.
+        #[test]
+        fn the_deque_and_its_model_agree(acts in prop::collection::vec(act(), 0..400)) {
+            let (own, other) = (real::Local::new(), real::Local::new());
+            let (model_own, model_other) = (model::Local::new(), model::Local::new());
+            for (number, act) in (0..).zip(acts) {
+                match act {
+                    Act::Push => {
+                        own.push(number);
+                        model_own.push(number);
+                    }
+                    Act::Pop => prop_assert_eq!(own.pop(), model_own.pop()),
+                    Act::PopTop => prop_assert_eq!(own.pop_top(), model_own.pop_top()),
+                    Act::Steal => prop_assert_eq!(
+                        job(own.thief().steal_half(&other)),
+                        job(model_own.thief().steal_half(&model_other))
+                    ),
+                    Act::PopThief => prop_assert_eq!(other.pop(), model_other.pop()),
+                }
+                prop_assert_eq!(own.thief().len(), model_own.thief().len());
+                prop_assert_eq!(other.is_empty(), model_other.is_empty());
+            }
+        }
+    }
+}

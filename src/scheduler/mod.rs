@@ -12,6 +12,8 @@ mod local;
 mod loom;
 mod pace;
 mod place;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod place_tests;
 mod shared;
 mod shutdown;
 mod sleep;

@@ -116,6 +116,12 @@ impl<P, E> Place<P, E> {
         if batch.is_empty() {
             std::mem::swap(batch, &mut taken);
         } else {
+            let len = batch.len() + taken.len();
+            if batch.capacity() < len {
+                let mut larger = buffers.take(len);
+                larger.append(batch);
+                buffers.give(std::mem::replace(batch, larger));
+            }
             batch.append(&mut taken);
         }
         buffers.give(taken);

@@ -14,6 +14,7 @@ use super::{Commit, Config, Slot, Wake};
 use crate::base::Clock;
 use crate::base::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, Signal};
 use crate::process::{Micros, Permit};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// What lies in a run queue: a process that is ready, and perhaps the event that woke it.
@@ -227,7 +228,9 @@ impl<C: Commit> Shared<C> {
         let evicted = {
             let mut body = place.body.open().expect("invariant: one that is evicting belongs to its evictor");
             let body = body.as_mut().expect("invariant: an occupied place has a body");
-            let evicted = self.commit.evict(&mut body.process);
+            // A panic is as good as a refusal; what the process is worth after it shows in its next step.
+            let evict = AssertUnwindSafe(|| self.commit.evict(&mut body.process));
+            let evicted = catch_unwind(evict).unwrap_or(false);
             if evicted {
                 let seat = body.seat.take().expect("invariant: who is evicted has a seat");
                 self.admission.release(body.permit, seat);

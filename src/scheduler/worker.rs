@@ -437,7 +437,7 @@ impl<C: Commit> Core<C> {
 
     /// The process has ended.
     fn complete(&mut self, shared: &Shared<C>, slot: Slot, body: Option<Body<C::Process>>) {
-        let unheard = shared.place(slot).complete();
+        let mut unheard = shared.place(slot).complete();
         let counters = self.counters(shared);
         if !unheard.is_empty() {
             counters.dropped_events.add(unheard.len() as u64);
@@ -446,9 +446,14 @@ impl<C: Commit> Core<C> {
             shared.admission.release(*permit, *seat);
         }
         // The process's own drop may panic, too.
-        if catch_unwind(AssertUnwindSafe(|| drop((body, unheard)))).is_err() {
+        let end = AssertUnwindSafe(|| {
+            drop(body);
+            unheard.clear();
+        });
+        if catch_unwind(end).is_err() {
             counters.panics.add(1);
         }
+        self.buffers.give(unheard);
         self.free.give(&shared.table, slot.index);
         counters.completed.add(1);
         if self.closing {

@@ -1,0 +1,119 @@
+//! A steady exchange of events allocates nothing in the scheduler. A binary of its own: it counts what everybody allocates.
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
+use std::sync::Arc;
+use wfhost::process::Permit;
+use wfhost::scheduler::{Commit, Config, Next, Port, Slot, Turn, Turned, VirtualScheduler, Wake};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+struct Exchange;
+
+enum Player {
+    /// Sends a batch to its partner, and hears as many answers.
+    Caller {
+        partner: Slot,
+        batch: u64,
+        heard: u64,
+    },
+    /// Answers each event.
+    Answerer {
+        partner: Option<Slot>,
+    },
+    /// Is replaced by a new one in each step.
+    Spawner,
+    Ephemeral,
+}
+
+impl Commit for Exchange {
+    type Event = u64;
+    type Process = Player;
+    type Timer = ();
+
+    fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, player: &mut Player, events: &mut Vec<u64>) -> Next {
+        match player {
+            Player::Caller { partner, batch, heard } => {
+                *heard += events.len() as u64;
+                if *heard == *batch {
+                    *heard = 0;
+                    for number in 0..*batch {
+                        port.post(*partner, number, Wake::Message);
+                    }
+                }
+                Next::Idle
+            }
+            Player::Answerer { partner: Some(partner) } => {
+                for event in events.drain(..) {
+                    port.post(*partner, event, Wake::Message);
+                }
+                Next::Idle
+            }
+            Player::Answerer { partner } => {
+                let slot = events.pop().map(|packed| Slot { index: packed as u32, generation: (packed >> 32) as u32 });
+                *partner = slot;
+                if let Some(slot) = slot {
+                    // The caller believes that it has heard everything.
+                    port.post(slot, 0, Wake::Message);
+                }
+                Next::Idle
+            }
+            Player::Spawner => {
+                assert!(port.spawn(Player::Ephemeral, Permit::NONE).is_ok());
+                Next::Ready
+            }
+            Player::Ephemeral => {
+                port.post(turn.slot, 0, Wake::Event);
+                Next::Complete
+            }
+        }
+    }
+
+    fn panicked<P: Port<Self>>(&self, _: &mut P, _: Slot, _: &mut Player, message: &str) {
+        panic!("{message}");
+    }
+
+    fn fired<P: Port<Self>>(&self, _: &mut P, _: &mut Vec<()>) {}
+}
+
+fn pair(scheduler: &VirtualScheduler<Exchange>, batch: u64) {
+    let mut handle = scheduler.handle();
+    let partner = handle.spawn(Player::Answerer { partner: None }, Permit::NONE).ok().expect("open");
+    // One answer will be missing of the first batch: it is the one that starts the exchange.
+    let caller = Player::Caller { partner, batch, heard: batch - 1 };
+    let caller = handle.spawn(caller, Permit::NONE).ok().expect("open");
+    handle.post(partner, u64::from(caller.generation) << 32 | u64::from(caller.index), Wake::Message);
+}
+
+/// Steps that were made and allocations that it took, in so many turns of each worker after as many to warm up.
+fn steady(scheduler: &mut VirtualScheduler<Exchange>, turns: usize) -> (u64, usize) {
+    let mut run = || {
+        for _ in 0..turns {
+            for worker in 0..scheduler.workers() {
+                let _: Turned = scheduler.turn(worker);
+            }
+        }
+    };
+    run();
+    let region = Region::new(ALLOCATOR);
+    run();
+    let allocations = region.change().allocations + region.change().reallocations;
+    (scheduler.stats().steps / 2, allocations)
+}
+
+// One test, since another thread's allocations would be counted, too.
+#[test]
+fn nothing_is_allocated_for_events_steps_and_places() {
+    for workers in [1, 2] {
+        let config = Config { workers, ..Config::default() };
+        let mut scheduler = VirtualScheduler::new(Arc::new(Exchange), &config);
+        pair(&scheduler, 1);
+        pair(&scheduler, 32);
+        pair(&scheduler, 500);
+        scheduler.handle().spawn(Player::Spawner, Permit::NONE).ok().expect("open");
+        let (steps, allocations) = steady(&mut scheduler, 20_000);
+        assert!(steps > 10_000, "{steps} steps only");
+        assert_eq!(allocations, 0, "in {steps} steps of {workers} workers");
+    }
+}

@@ -1,0 +1,232 @@
+//! Processes that test one thing each.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+use wfhost::process::{Micros, Permit};
+use wfhost::scheduler::{Commit, Next, Port, Slot, Turn, Wake};
+
+/// The commit point, and what it has seen.
+#[derive(Default)]
+pub(crate) struct World {
+    results: Mutex<Vec<u64>>,
+    changed: Condvar,
+    pub(crate) panics: Mutex<Vec<(Slot, String)>>,
+    pub(crate) slow: Mutex<Vec<Slot>>,
+    pub(crate) cancelled: AtomicU64,
+    pub(crate) early: AtomicU64,
+    pub(crate) heard: AtomicU64,
+    instances: AtomicI64,
+    pub(crate) instances_most: AtomicI64,
+    ran_inside: AtomicU64,
+}
+
+impl World {
+    /// Waits for so many results.
+    pub(crate) fn wait(&self, count: usize) -> Vec<u64> {
+        let results = self.results.lock().unwrap();
+        self.changed.wait_while(results, |results| results.len() < count).unwrap().clone()
+    }
+
+    pub(crate) fn wait_until(condition: impl Fn() -> bool) {
+        while !condition() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn result(&self, value: u64) -> Next {
+        self.results.lock().unwrap().push(value);
+        self.changed.notify_all();
+        Next::Complete
+    }
+
+    fn instance(&self, more: i64) {
+        let now = self.instances.fetch_add(more, Ordering::SeqCst) + more;
+        self.instances_most.fetch_max(now, Ordering::SeqCst);
+    }
+}
+
+/// A process.
+pub(crate) struct Process {
+    role: Role,
+    permit: Permit,
+    has_instance: bool,
+}
+
+enum Role {
+    Fib { n: u64, parent: Option<Slot>, need: usize, sum: u64 },
+    Parent { children: usize, heard: usize },
+    Child { parent: Slot },
+    SleepsUntil { due: Micros, is_set: bool },
+    Waits,
+    Deaf,
+    WaitsInside(u64),
+    RunsInside,
+    Panics,
+    Slow(Duration),
+    Counts { left: u64, all: u64 },
+}
+
+impl Process {
+    fn new(role: Role, permit: Permit) -> Self {
+        Self { role, permit, has_instance: false }
+    }
+
+    pub(crate) fn fib(n: u64, permit: Permit) -> Self {
+        Self::new(Role::Fib { n, parent: None, need: 0, sum: 0 }, permit)
+    }
+
+    pub(crate) fn parent(children: usize, permit: Permit) -> Self {
+        Self::new(Role::Parent { children, heard: 0 }, permit)
+    }
+
+    pub(crate) fn sleeps_until(due: Micros) -> Self {
+        Self::new(Role::SleepsUntil { due, is_set: false }, Permit::NONE)
+    }
+
+    pub(crate) fn waits(permit: Permit) -> Self {
+        Self::new(Role::Waits, permit)
+    }
+
+    pub(crate) fn deaf() -> Self {
+        Self::new(Role::Deaf, Permit::NONE)
+    }
+
+    pub(crate) fn waits_inside(processes: u64) -> Self {
+        Self::new(Role::WaitsInside(processes), Permit::NONE)
+    }
+
+    pub(crate) fn panics() -> Self {
+        Self::new(Role::Panics, Permit::NONE)
+    }
+
+    pub(crate) fn slow(time: Duration) -> Self {
+        Self::new(Role::Slow(time), Permit::NONE)
+    }
+
+    pub(crate) fn counts(events: u64) -> Self {
+        Self::new(Role::Counts { left: events, all: events }, Permit::NONE)
+    }
+}
+
+impl Commit for World {
+    type Event = u64;
+    type Process = Process;
+    type Timer = Slot;
+
+    fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, process: &mut Process, events: &mut Vec<u64>) -> Next {
+        if !process.permit.is_none() && !std::mem::replace(&mut process.has_instance, true) {
+            self.instance(1);
+        }
+        let next = self.play(port, turn, process, events);
+        if next == Next::Complete && std::mem::take(&mut process.has_instance) {
+            self.instance(-1);
+        }
+        next
+    }
+
+    fn panicked<P: Port<Self>>(&self, _: &mut P, slot: Slot, _: &mut Process, message: &str) {
+        self.panics.lock().unwrap().push((slot, message.to_owned()));
+    }
+
+    fn slow(&self, slot: Slot, _: &Process, took: Micros) {
+        assert!(took > Micros(10_000));
+        self.slow.lock().unwrap().push(slot);
+    }
+
+    fn evict(&self, process: &mut Process) -> bool {
+        assert!(std::mem::take(&mut process.has_instance), "evicted without an instance");
+        self.instance(-1);
+        true
+    }
+
+    fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Slot>) {
+        for slot in timers.drain(..) {
+            port.post(slot, 0, Wake::Event);
+        }
+    }
+}
+
+impl World {
+    fn play<P: Port<Self>>(&self, port: &mut P, turn: Turn, process: &mut Process, events: &mut Vec<u64>) -> Next {
+        let permit = process.permit;
+        let mut fork = |role| {
+            assert!(port.spawn(Process::new(role, permit), permit).is_ok());
+        };
+        match &mut process.role {
+            Role::Fib { n, parent, need, sum } => {
+                match *n {
+                    0 | 1 => *sum = *n,
+                    n if *need == 0 => {
+                        *need = 2;
+                        fork(Role::Fib { n: n - 1, parent: Some(turn.slot), need: 0, sum: 0 });
+                        fork(Role::Fib { n: n - 2, parent: Some(turn.slot), need: 0, sum: 0 });
+                        return Next::Blocked;
+                    }
+                    _ => {}
+                }
+                *need -= events.len();
+                *sum += events.drain(..).sum::<u64>();
+                match (*need, parent) {
+                    (1.., _) => Next::Blocked,
+                    (0, None) => self.result(*sum),
+                    (0, Some(parent)) => {
+                        assert!(port.post(*parent, *sum, Wake::Event));
+                        Next::Complete
+                    }
+                }
+            }
+            Role::Parent { children, heard } => {
+                if *heard == 0 && events.is_empty() {
+                    for _ in 0..*children {
+                        fork(Role::Child { parent: turn.slot });
+                    }
+                }
+                *heard += events.len();
+                if heard < children { Next::Blocked } else { self.result(*heard as u64) }
+            }
+            Role::Child { parent } => {
+                port.post(*parent, 1, Wake::Event);
+                Next::Complete
+            }
+            Role::SleepsUntil { due, is_set } => {
+                if !std::mem::replace(is_set, true) {
+                    port.timer(*due, turn.slot);
+                    return Next::Blocked;
+                }
+                self.early.fetch_add(u64::from(port.monotonic() < *due), Ordering::Relaxed);
+                self.result(0)
+            }
+            Role::Waits if turn.interrupted => {
+                self.cancelled.fetch_add(1, Ordering::Relaxed);
+                Next::Complete
+            }
+            Role::Waits | Role::Deaf => Next::Blocked,
+            Role::WaitsInside(processes) => {
+                for _ in 0..*processes {
+                    fork(Role::RunsInside);
+                }
+                Self::wait_until(|| self.ran_inside.load(Ordering::Acquire) == *processes);
+                self.result(0)
+            }
+            Role::RunsInside => {
+                self.ran_inside.fetch_add(1, Ordering::AcqRel);
+                Next::Complete
+            }
+            Role::Panics => panic!("on purpose"),
+            Role::Slow(time) => {
+                let start = Instant::now();
+                while start.elapsed() < *time {
+                    std::hint::spin_loop();
+                }
+                self.result(0)
+            }
+            Role::Counts { left, all } => {
+                *left -= events.len() as u64;
+                self.heard.fetch_add(events.len() as u64, Ordering::AcqRel);
+                events.clear();
+                if *left > 0 { Next::Idle } else { self.result(*all) }
+            }
+        }
+    }
+}
