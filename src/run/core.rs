@@ -13,13 +13,14 @@ use super::observe::{Once, Outcome, RunEvent, Shared};
 use super::outstanding::Pending;
 use super::record::{Arrived, Died, Digest, News, Record, SteppedHead, put_act, put_log};
 use super::reply::CallReply;
-use super::state::{Consequence, Departure, Moment, State};
+use super::spawn::Newborn;
+use super::state::{Consequence, Departure, Moment, Post, State};
 use super::table::Waits;
 use super::task::{Scratch, Step, Task};
 use super::wire::Wire;
 use crate::process::{Answer, Ending, Event, LogLine, Micros, Pid, Problem, Status, Tag, problem::kind};
 use crate::run::{Dispatched, Outgoing};
-use crate::scheduler::{Next, Port, Wake};
+use crate::scheduler::{Next, Port, Slot, Wake};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -92,6 +93,26 @@ impl Inner {
             after.leave.push(what);
         } else {
             self.outbox.push_back((record, what));
+        }
+    }
+
+    fn slot_of(&self, pid: Pid) -> Option<Slot> {
+        self.state.table.get(pid)?.slot
+    }
+
+    /// Lets out what is neither an event nor a process.
+    fn let_out<P: Port<Kernel> + ?Sized>(&mut self, port: &mut P, after: &mut After) {
+        for consequence in std::mem::take(&mut self.state.consequences) {
+            match consequence {
+                Consequence::Call(departure) => self.leave(Leave::Call(departure), after),
+                Consequence::Abandon { pid, tag } => after.abandoned.push((pid, tag)),
+                Consequence::Pause(pids, paused) => {
+                    for slot in pids.into_iter().filter_map(|pid| self.slot_of(pid)) {
+                        port.pause(slot, paused);
+                    }
+                }
+                Consequence::Tell(event) => self.watchers.retain(|watcher| watcher.push((*event).clone())),
+            }
         }
     }
 
@@ -211,7 +232,7 @@ impl Run {
         self.tell_log(inner, pid, number, moment.at, scratch);
         inner.append_parts(&[&scratch.head, &scratch.act, &scratch.decisions]);
 
-        let stuck = status == Status::Blocked && !inner.state.can_wake(pid);
+        let stuck = matches!(status, Status::Blocked) && !inner.state.can_wake(pid);
         let renewed = self.renewed(&inner.state, step, &status);
         let next = inner.state.apply_status(moment, pid, status);
         let problem = match renewed {
@@ -352,23 +373,25 @@ impl Run {
         after: &mut After,
     ) {
         loop {
-            let mut consequences = std::mem::take(&mut inner.state.consequences);
-            for consequence in consequences.drain(..) {
-                self.let_out(inner, port, consequence, after);
+            // Processes first, so that what is sent to them finds them.
+            while let Some(newborn) = inner.state.newborn.pop_front() {
+                self.start(inner, port, newborn);
             }
-            inner.state.consequences = consequences;
+            let mut posts = std::mem::take(&mut inner.state.posts);
+            for Post { pid, slot, event } in posts.drain(..) {
+                let wake = if matches!(event, Event::Message(_)) { Wake::Message } else { Wake::Event };
+                if let Some(slot) = slot.or_else(|| inner.slot_of(pid)) {
+                    port.post(slot, event, wake);
+                }
+            }
+            inner.state.posts = posts;
+            if !inner.state.consequences.is_empty() {
+                inner.let_out(port, after);
+            }
             if inner.state.doomed.is_empty() {
                 break;
             }
-            for (pid, ending) in std::mem::take(&mut inner.state.doomed) {
-                let slot = inner.state.living(pid).and_then(|entry| entry.slot);
-                self.end(inner, moment, pid, ending, &mut Scratch::default());
-                if let Some(slot) = slot {
-                    // Nobody will resume what the run no longer knows.
-                    port.pause(slot, false);
-                    port.interrupt(slot);
-                }
-            }
+            self.end_doomed(inner, port, moment);
         }
         if let Some(due) = inner.state.timers.arm(moment.mono) {
             port.timer(due, Timer(Arc::downgrade(self)));
@@ -378,47 +401,34 @@ impl Run {
         }
     }
 
-    fn let_out<P: Port<Kernel> + ?Sized>(
-        self: &Arc<Self>,
-        inner: &mut Inner,
-        port: &mut P,
-        consequence: Consequence,
-        after: &mut After,
-    ) {
-        let slot_of = |state: &State, pid| state.table.get(pid).and_then(|entry| entry.slot);
-        match consequence {
-            Consequence::Post { pid, slot, event } => {
-                let wake = if matches!(event, Event::Message(_)) { Wake::Message } else { Wake::Event };
-                if let Some(slot) = slot.or_else(|| slot_of(&inner.state, pid)) {
-                    port.post(slot, event, wake);
+    /// Hands a process that was decided to start to the scheduler.
+    fn start<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, inner: &mut Inner, port: &mut P, newborn: Newborn) {
+        let Newborn { pid, body, program, permit, .. } = newborn;
+        let native = permit.is_none();
+        let task = Task::new(Arc::clone(self), pid, program, body, native);
+        match port.spawn(task, permit) {
+            Err(_) => inner.state.doomed.push((pid, Ending::Failed(Box::new(no_capacity())))),
+            Ok(slot) => {
+                if inner.state.paused.is_some() {
+                    port.pause(slot, true);
+                }
+                if let Some(entry) = inner.state.table.get_mut(pid) {
+                    entry.slot = Some(slot);
+                    entry.begun = native;
                 }
             }
-            Consequence::Start(pid) => {
-                let newborn = inner.state.newborn.pop_front().expect("invariant: each start has its body");
-                debug_assert_eq!(newborn.pid, pid);
-                let task = Task::new(Arc::clone(self), pid, newborn.program, newborn.body, newborn.permit.is_none());
-                let native = task.step.native;
-                match port.spawn(task, newborn.permit) {
-                    Err(_) => inner.state.doomed.push((pid, Ending::Failed(Box::new(no_capacity())))),
-                    Ok(slot) => {
-                        if inner.state.paused.is_some() {
-                            port.pause(slot, true);
-                        }
-                        if let Some(entry) = inner.state.table.get_mut(pid) {
-                            entry.slot = Some(slot);
-                            entry.begun = native;
-                        }
-                    }
-                }
+        }
+    }
+
+    fn end_doomed<P: Port<Kernel> + ?Sized>(&self, inner: &mut Inner, port: &mut P, moment: Moment) {
+        for (pid, ending) in std::mem::take(&mut inner.state.doomed) {
+            let slot = inner.state.living(pid).and_then(|entry| entry.slot);
+            self.end(inner, moment, pid, ending, &mut Scratch::default());
+            if let Some(slot) = slot {
+                // Nobody will resume what the run no longer knows.
+                port.pause(slot, false);
+                port.interrupt(slot);
             }
-            Consequence::Call(departure) => inner.leave(Leave::Call(departure), after),
-            Consequence::Abandon { pid, tag } => after.abandoned.push((pid, tag)),
-            Consequence::Pause(pids, paused) => {
-                for slot in pids.into_iter().filter_map(|pid| slot_of(&inner.state, pid)) {
-                    port.pause(slot, paused);
-                }
-            }
-            Consequence::Tell(event) => inner.watchers.retain(|watcher| watcher.push((*event).clone())),
         }
     }
 

@@ -221,22 +221,50 @@ impl State {
     pub(super) fn apply(&mut self, pid: Pid, moment: Moment, command: Command, decision: Decision) {
         let Command { tag, action } = command;
         self.counts.commands += 1;
-        match (action, decision) {
-            (Action::Send(send), Decision::Delivered(to)) => self.apply_send(pid, to, *send),
-            (Action::Spawn(spawn), Decision::Spawned(child)) => self.apply_spawn(pid, tag, *spawn, child),
-            (Action::Call(call), Decision::Called(key)) => self.apply_call(pid, moment, tag, *call, key),
-            (Action::Call(call), Decision::Answered(answer)) => self.apply_kv(pid, tag, &call, answer),
-            (Action::Sleep(duration), Decision::Due(_)) => self.apply_sleep(pid, moment, tag, duration),
-            (Action::Register(name), Decision::Answered(answer)) => self.apply_register(pid, tag, name, answer),
-            (_, Decision::Answered(answer)) => self.post_answer(pid, tag, answer),
-            (Action::Stop(_), Decision::Meant(target)) => self.cancel(moment, target, "it was asked to stop", None),
-            (Action::Monitor(_), decision) => self.apply_tie(pid, tag, Tie::Monitor, decision),
-            (Action::Link(_), decision) => self.apply_tie(pid, tag, Tie::Link, decision),
-            (Action::Unlink(_), Decision::Meant(target)) => self.untie(pid, target),
-            (Action::Cancel(cancelled), _) => self.apply_cancel(pid, moment, cancelled),
-            (Action::Expose { query, value }, _) => self.apply_expose(query, value),
-            // A target that has ended, or a record of a decision that does not go with its command.
-            _ => {}
+        match action {
+            Action::Send(send) => match decision {
+                Decision::Delivered(to) => self.apply_send(pid, to, *send),
+                decision => self.apply_answer(pid, tag, decision),
+            },
+            Action::Spawn(spawn) => match decision {
+                Decision::Spawned(child) => self.apply_spawn(pid, tag, *spawn, child),
+                decision => self.apply_answer(pid, tag, decision),
+            },
+            Action::Call(call) => match decision {
+                Decision::Called(key) => self.apply_call(pid, moment, tag, *call, key),
+                Decision::Answered(answer) => self.apply_kv(pid, tag, &call, answer),
+                _ => {}
+            },
+            Action::Sleep(duration) => match decision {
+                Decision::Due(_) => self.apply_sleep(pid, moment, tag, duration),
+                decision => self.apply_answer(pid, tag, decision),
+            },
+            Action::Register(name) => {
+                if let Decision::Answered(answer) = decision {
+                    self.apply_register(pid, tag, name, answer);
+                }
+            }
+            Action::Stop(_) => {
+                if let Decision::Meant(target) = decision {
+                    self.cancel(moment, target, "it was asked to stop", None);
+                }
+            }
+            Action::Monitor(_) => self.apply_tie(pid, tag, Tie::Monitor, decision),
+            Action::Link(_) => self.apply_tie(pid, tag, Tie::Link, decision),
+            Action::Unlink(_) => {
+                if let Decision::Meant(target) = decision {
+                    self.untie(pid, target);
+                }
+            }
+            Action::Cancel(cancelled) => self.apply_cancel(pid, moment, cancelled),
+            Action::Expose { query, value } => self.apply_expose(query, value),
+        }
+    }
+
+    /// An answer at once. (A decision of another kind does not go with its command: such a record is not one of ours.)
+    fn apply_answer(&mut self, pid: Pid, tag: Tag, decision: Decision) {
+        if let Decision::Answered(answer) = decision {
+            self.post_answer(pid, tag, answer);
         }
     }
 

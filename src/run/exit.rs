@@ -3,7 +3,7 @@
 use super::observe::RunEvent;
 use super::outstanding::Pending;
 use super::state::{Consequence, Moment, State};
-use super::table::{Entry, Phase};
+use super::table::Phase;
 use super::timers::Alarm;
 use crate::process::{Answer, Ending, Event, Exit, Micros, Pid, Problem, problem::kind};
 use std::sync::Arc;
@@ -159,15 +159,17 @@ impl State {
             && !entry.lives()
             && entry.family.attached == 0
         {
-            let Entry { parent, detached, family, phase, .. } =
-                *self.table.remove(pid).expect("invariant: it was just looked up");
-            let Phase::Ended(answer) = phase else { unreachable!("invariant: it does not live") };
+            let mut entry = self.table.remove(pid).expect("invariant: it was just looked up");
+            let (parent, detached) = (entry.parent, entry.detached);
+            let Phase::Ended(answer) = std::mem::replace(&mut entry.phase, Phase::Live) else {
+                unreachable!("invariant: it does not live");
+            };
             let Some((parent, tag)) = parent else {
                 self.root_is_gone(moment, answer);
                 return;
             };
             if !detached {
-                self.detach(parent, &family);
+                self.detach(parent, &entry.family);
             }
             let waits = self.living(parent).and_then(|entry| entry.outstanding.get(tag));
             if matches!(waits, Some(Pending::Spawn { .. })) {

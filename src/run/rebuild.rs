@@ -4,7 +4,7 @@
 use super::exit::answer_of;
 use super::fixed::Programs;
 use super::record::{Decided, Decision, Died, Digest, News, Record, Started, Stepped};
-use super::state::{Consequence, Moment, State, Took};
+use super::state::{Moment, Post, State, Took};
 use super::table::Waits;
 use crate::process::{
     Action, Answer, Birth, Body, Command, Death, Event, Micros, Output, Payload, Pid, Problem, Program, Progress,
@@ -295,10 +295,9 @@ impl Rebuilding {
 
     /// Puts what was posted into the queues.
     fn deliver(&mut self) {
-        for consequence in std::mem::take(&mut self.state.consequences) {
-            if let Consequence::Post { pid, event, .. } = consequence
-                && self.state.living(pid).is_some()
-            {
+        self.state.consequences.clear();
+        for Post { pid, event, .. } in std::mem::take(&mut self.state.posts) {
+            if self.state.living(pid).is_some() {
                 self.queues.entry(pid).or_default().push_back(event);
             }
         }

@@ -1,6 +1,6 @@
 //! The records of a run: plain data, one log, one order.
 //!
-//! A record is written as the number of its format, the number of its kind, and its fields in the order of their declaration.
+//! A record is written as the number of its format, the number of its kind, and its fields.
 //! From a run's records alone each of its processes can be rebuilt.
 
 use super::wire::{Damaged, Source, Wire, put_number, unknown};
@@ -279,24 +279,24 @@ pub(super) struct SteppedHead {
 impl SteppedHead {
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&[FORMAT, 1]);
+        out.extend_from_slice(&self.digest.0.to_le_bytes());
+        out.extend_from_slice(&self.at.0.to_le_bytes());
         self.pid.put(out);
         self.step.put(out);
-        self.at.put(out);
         self.took.put(out);
         self.fuel.put(out);
-        out.extend_from_slice(&self.digest.0.to_le_bytes());
     }
 
     fn take(from: &mut Source) -> Result<Self, Damaged> {
+        let digest = u128::from_le_bytes(from.array()?);
+        let at = u64::from_le_bytes(from.array()?);
         Ok(Self {
             pid: Wire::take(from)?,
             step: Wire::take(from)?,
-            at: Wire::take(from)?,
+            at: Micros(at),
             took: Wire::take(from)?,
             fuel: Wire::take(from)?,
-            digest: Digest(u128::from_le_bytes(
-                from.exactly(16)?.as_ref().try_into().expect("invariant: sixteen bytes were taken"),
-            )),
+            digest: Digest(digest),
         })
     }
 }
@@ -465,7 +465,7 @@ impl Wire for Started {
     }
     fn take(from: &mut Source) -> Result<Self, Damaged> {
         let run = Wire::take(from)?;
-        let seed = from.exactly(32)?.as_ref().try_into().expect("invariant: thirty-two bytes were taken");
+        let seed = from.array()?;
         let (at, root) = (Wire::take(from)?, Wire::take(from)?);
         let length = from.number()?;
         let mut programs = Vec::new();

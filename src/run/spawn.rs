@@ -7,7 +7,7 @@ use super::observe::RunEvent;
 use super::outstanding::{Outstanding, Pending};
 use super::record::Decision;
 use super::scope::Segment;
-use super::state::{Consequence, State};
+use super::state::State;
 use super::table::{Entry, Family, Phase, Ties, Waits};
 use crate::process::{Body, Grants, Limits, Permit, Pid, Problem, ProblemClass, Program, Spawn, Tag, problem::kind};
 use std::sync::Arc;
@@ -132,7 +132,6 @@ impl State {
             scope: spawn.placement.as_ref().map(|placement| Arc::clone(&placement.scope)),
         });
         self.enter(child, entry);
-        self.consequences.push(Consequence::Start(child));
         if !spawn.detached {
             self.attach(pid, child);
         }

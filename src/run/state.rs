@@ -23,12 +23,16 @@ pub(super) struct Moment {
     pub(super) mono: Micros,
 }
 
-/// What follows from a commit outside of the state, in order. Nobody sees any of it before the record is in the log.
+/// An event that goes onto a process's queue. The slot is none where the process was spawned by the same commit.
+pub(super) struct Post {
+    pub(super) pid: Pid,
+    pub(super) slot: Option<Slot>,
+    pub(super) event: Event,
+}
+
+/// What follows from a commit outside of the state, beside events and new processes. Nobody sees any of it before the record is in the
+/// log.
 pub(super) enum Consequence {
-    /// An event goes onto a process's queue. The slot is none where the process was spawned by the same commit.
-    Post { pid: Pid, slot: Option<Slot>, event: Event },
-    /// A process starts: the next of the newborn.
-    Start(Pid),
     /// A call leaves for its handler.
     Call(Box<Departure>),
     /// A call needs no answer any more.
@@ -156,6 +160,8 @@ pub(super) struct State {
     pub(super) counts: Counts,
     /// Somebody watches: consequences are told.
     pub(super) observed: bool,
+    /// Events that the commit in progress posts, in order.
+    pub(super) posts: Vec<Post>,
     pub(super) consequences: Vec<Consequence>,
     /// Processes that the host ends next, each with a record of its own.
     pub(super) doomed: Vec<(Pid, Ending)>,
@@ -187,6 +193,7 @@ impl State {
             result: None,
             counts: Counts::default(),
             observed: false,
+            posts: Vec::new(),
             consequences: Vec::new(),
             doomed: Vec::new(),
             newborn: VecDeque::new(),
@@ -256,7 +263,7 @@ impl State {
         entry.waking += 1;
         entry.queued_bytes += bytes;
         self.bytes += bytes;
-        self.consequences.push(Consequence::Post { pid, slot: entry.slot, event });
+        self.posts.push(Post { pid, slot: entry.slot, event });
     }
 
     /// Posts the one answer of a tag.
@@ -291,7 +298,7 @@ impl State {
         entry.queued_bytes += bytes;
         self.bytes += bytes;
         self.counts.messages += 1;
-        self.consequences.push(Consequence::Post { pid, slot: entry.slot, event: Event::Message(message) });
+        self.posts.push(Post { pid, slot: entry.slot, event: Event::Message(message) });
     }
 
     /// Takes what a step took off the books, counts the step, and notes the last tag that it used.

@@ -76,6 +76,11 @@ impl Source {
         if length > self.0.len() { Err(Damaged::Short) } else { Ok(self.0.split_to(length)) }
     }
 
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Damaged> {
+        let bytes = self.exactly(N)?;
+        Ok(bytes.as_ref().try_into().expect("invariant: so many were taken"))
+    }
+
     pub(super) fn text(&mut self) -> Result<String, Damaged> {
         String::from_utf8(self.bytes()?.into()).map_err(|error| Damaged::Text(error.to_string()))
     }
@@ -87,6 +92,10 @@ impl Source {
 
 #[inline]
 pub(super) fn put_number(out: &mut Vec<u8>, mut value: u64) {
+    if value < 0x80 {
+        out.push(value as u8);
+        return;
+    }
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;

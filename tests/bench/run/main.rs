@@ -17,7 +17,7 @@ mod measure;
 mod processes;
 
 use machine::{Done, Machine};
-use processes::Play;
+use processes::{Names, Play};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wfhost::journal::{Memory, Nothing};
@@ -25,11 +25,13 @@ use wfhost::process::{Answer, Grants, Limits, NativeProgram, Payload, Permit, Pi
 use wfhost::run::{Bounds, Clock, Dispatched, Effects, Kernel, Log, Outgoing, Reply, RunSpec};
 use wfhost::scheduler::{Config, Port, Scheduler};
 
-/// A workload: how often its unit happens, its name within a run, and the bare machine.
+/// A workload: how often its unit happens, its root within a run with its parameter, and the bare machine.
 struct Load {
     name: &'static str,
     units: u64,
-    entry: String,
+    entry: &'static str,
+    rounds: u64,
+    is_skynet: bool,
     bare: fn(Done) -> Machine,
 }
 
@@ -37,35 +39,48 @@ const PINGS: u64 = 200_000;
 const PAIRS: u64 = 400;
 const YIELDS: u64 = 1_000;
 
-fn loads() -> Vec<Load> {
-    vec![
-        Load {
-            name: "pingpong",
-            units: 2 * PINGS,
-            entry: format!("pairs 1 {PINGS}"),
-            bare: |done| Machine::pairs(1, PINGS, done),
-        },
-        Load {
-            name: "pairs",
-            units: 2 * PAIRS * 1_000,
-            entry: format!("pairs 1000 {PAIRS}"),
-            bare: |done| Machine::pairs(1_000, PAIRS, done),
-        },
-        Load {
-            name: "yield",
-            units: 100 * YIELDS,
-            entry: format!("yields 100 {YIELDS}"),
-            bare: |done| Machine::yields(100, YIELDS, done),
-        },
-        Load { name: "fib", units: 21_891, entry: "fib 20".to_owned(), bare: |done| Machine::fib(20, done) },
-        Load {
-            name: "skynet",
-            units: 111_111,
-            entry: "skynet 100000 0".to_owned(),
-            bare: |done| Machine::skynet(100_000, done),
-        },
-    ]
-}
+const LOADS: [Load; 5] = [
+    Load {
+        name: "pingpong",
+        units: 2 * PINGS,
+        entry: "pairs 1",
+        rounds: PINGS,
+        is_skynet: false,
+        bare: |done| Machine::pairs(1, PINGS, done),
+    },
+    Load {
+        name: "pairs",
+        units: 2 * PAIRS * 1_000,
+        entry: "pairs 1000",
+        rounds: PAIRS,
+        is_skynet: false,
+        bare: |done| Machine::pairs(1_000, PAIRS, done),
+    },
+    Load {
+        name: "yield",
+        units: 100 * YIELDS,
+        entry: "yields 100",
+        rounds: YIELDS,
+        is_skynet: false,
+        bare: |done| Machine::yields(100, YIELDS, done),
+    },
+    Load {
+        name: "fib",
+        units: 21_891,
+        entry: "node 20",
+        rounds: 0,
+        is_skynet: false,
+        bare: |done| Machine::fib(20, done),
+    },
+    Load {
+        name: "skynet",
+        units: 111_111,
+        entry: "node 5",
+        rounds: 0,
+        is_skynet: true,
+        bare: |done| Machine::skynet(100_000, done),
+    },
+];
 
 /// No workload calls a handler.
 struct NoEffects;
@@ -116,14 +131,18 @@ fn within(load: &Load, workers: usize, log: fn() -> Box<dyn Log>) -> Duration {
     let config = Config { workers, ..Config::default() };
     let scheduler = Scheduler::start(Arc::new(kernel.clone()), &config).expect("threads can be had");
     kernel.attach(scheduler.handle());
-    let root: Arc<dyn Program> = Arc::new(NativeProgram::new("play", 1, Play::default));
+    let names = Arc::new(Names::new());
+    let root: Arc<dyn Program> = Arc::new(NativeProgram::new("play", 1, move || Play::new(&names)));
+    let mut seed = [0; 32];
+    seed[..8].copy_from_slice(&load.rounds.to_le_bytes());
+    seed[8] = load.is_skynet.into();
     let mut took = Duration::ZERO;
     for round in 0..2 {
         let spec = RunSpec {
             id: format!("run-{round}").into(),
-            seed: [0; 32],
+            seed,
             root: Arc::clone(&root),
-            entry: load.entry.as_str().into(),
+            entry: load.entry.into(),
             input: Payload::NULL,
             limits: Limits { processes: u32::MAX, ..Limits::default() },
             grants: Grants::default(),
@@ -161,7 +180,7 @@ fn main() {
     }
     println!("workers {workers}, {rounds} rounds, ns a unit (hop, yield, spawned process): medians");
     println!("{:10} {:>8} {:>8} {:>6} {:>8} {:>6}", "workload", "bare", "nothing", "x", "memory", "x");
-    for load in loads().iter().filter(|load| names.is_empty() || names.iter().any(|name| name == load.name)) {
+    for load in LOADS.iter().filter(|load| names.is_empty() || names.iter().any(|name| name == load.name)) {
         let mut figures = [const { Vec::new() }; 3];
         for _ in 0..rounds {
             let per = |took: Duration| took.as_nanos() as f64 / load.units as f64;

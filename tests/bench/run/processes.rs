@@ -1,54 +1,90 @@
-//! The processes of the workloads within a run: the same work as the bare scheduler's machines, by commands and events.
+//! The processes of the workloads within a run: the same work as the bare scheduler's machines, by commands and events. What they
+//! send and give is made once, so that commit is measured and not the making of texts.
 
+use std::sync::Arc;
 use wfhost::process::{
-    Action, Context, Event, Message, Payload, Pid, Problem, Process, Send, Sender, Spawn, Status, Tag, Target,
+    Action, Context, Event, Json, Message, Payload, Pid, Problem, Process, Send, Sender, Spawn, Status, Tag, Target,
 };
 
+/// Entry points that were made once: `pong`, `ping`, `yield`, and a tree's node of each size.
+pub(crate) struct Names {
+    pong: Arc<str>,
+    ping: Arc<str>,
+    yields: Arc<str>,
+    nodes: Vec<Arc<str>>,
+    topic: Arc<str>,
+    one: Payload,
+}
+
+impl Names {
+    pub(crate) fn new() -> Self {
+        Self {
+            pong: "pong".into(),
+            ping: "ping".into(),
+            yields: "yield".into(),
+            nodes: (0..40).map(|size| format!("node {size}").into()).collect(),
+            topic: "t".into(),
+            one: Payload::Json(Json::parse("1").expect("it is JSON")),
+        }
+    }
+}
+
 /// One process, which its entry point chooses.
-#[derive(Default)]
 pub(crate) struct Play {
+    names: Arc<Names>,
     part: Part,
     need: u64,
     sum: u64,
 }
 
-#[derive(Default)]
 enum Part {
-    #[default]
     Unborn,
-    Pairs {
-        pairs: u64,
-        rounds: u64,
-    },
-    Ping {
-        left: u64,
-    },
+    Pairs { pairs: u64 },
+    Ping { left: Option<u64> },
     Pong,
-    Yields {
-        processes: u64,
-        rounds: u64,
-    },
-    Yield {
-        left: u64,
-    },
-    Fib(u64),
-    Skynet {
-        size: u64,
-        number: u64,
-    },
+    Yields { processes: u64 },
+    Yield { left: u64 },
+    Fib(usize),
+    Skynet(usize),
 }
 
-fn spawn(context: &mut Context<'_>, entry: String) -> Tag {
-    context.command(Action::Spawn(Box::new(Spawn {
-        component: None,
-        entry: entry.into(),
-        input: Payload::NULL,
-        name: None,
-        link: false,
-        detached: false,
-        narrow: None,
-        placement: None,
-    })))
+/// A parameter of all processes of a run stands in the first digits of its seed.
+fn rounds(context: &Context<'_>) -> u64 {
+    u64::from_le_bytes(context.birth.seed[..8].try_into().expect("eight bytes"))
+}
+
+/// Which tree is grown.
+fn is_skynet(context: &Context<'_>) -> bool {
+    context.birth.seed[8] == 1
+}
+
+impl Play {
+    pub(crate) fn new(names: &Arc<Names>) -> Self {
+        Self { names: Arc::clone(names), part: Part::Unborn, need: 0, sum: 0 }
+    }
+
+    fn spawn(context: &mut Context<'_>, entry: &Arc<str>) -> Tag {
+        context.command(Action::Spawn(Box::new(Spawn {
+            component: None,
+            entry: Arc::clone(entry),
+            input: Payload::NULL,
+            name: None,
+            link: false,
+            detached: false,
+            narrow: None,
+            placement: None,
+        })))
+    }
+
+    fn join(&mut self, events: &mut Vec<Event>) -> Status {
+        for event in events.drain(..) {
+            if let Event::Completed { answer: Ok(Payload::Json(json)), .. } = event {
+                self.need -= 1;
+                self.sum += json.as_str().parse().unwrap_or(0);
+            }
+        }
+        if self.need == 0 { Status::Complete(Payload::json(&self.sum)) } else { Status::Blocked }
+    }
 }
 
 fn send(context: &mut Context<'_>, to: Pid, message: Message) {
@@ -56,26 +92,19 @@ fn send(context: &mut Context<'_>, to: Pid, message: Message) {
     context.command(Action::Send(Box::new(Send { to: Target::Process(to), topic, body })));
 }
 
-fn number(payload: &Payload) -> u64 {
-    match payload {
-        Payload::Json(json) => json.as_str().parse().expect("a number"),
-        other => panic!("{other:?}"),
-    }
-}
-
 impl Process for Play {
-    fn init(&mut self, _: &mut Context<'_>, entry: &str, _: Payload) -> Result<(), Problem> {
-        let mut words = entry.split(' ');
-        let name = words.next().unwrap_or_default();
-        let mut next = || words.next().and_then(|word| word.parse().ok()).expect("a number");
+    fn init(&mut self, context: &mut Context<'_>, entry: &str, _: Payload) -> Result<(), Problem> {
+        let (name, number) = entry.split_once(' ').unwrap_or((entry, "0"));
+        let number = number.parse().unwrap_or(0);
+        let rounds = rounds(context);
         self.part = match name {
-            "pairs" => Part::Pairs { pairs: next(), rounds: next() },
-            "ping" => Part::Ping { left: next() },
+            "pairs" => Part::Pairs { pairs: number as u64 },
+            "ping" => Part::Ping { left: None },
             "pong" => Part::Pong,
-            "yields" => Part::Yields { processes: next(), rounds: next() },
-            "yield" => Part::Yield { left: next() },
-            "fib" => Part::Fib(next()),
-            "skynet" => Part::Skynet { size: next(), number: next() },
+            "yields" => Part::Yields { processes: number as u64 },
+            "yield" => Part::Yield { left: rounds },
+            "node" if is_skynet(context) => Part::Skynet(number),
+            "node" => Part::Fib(number),
             other => return Err(Problem::new("unknown-entry", "No such process").with_detail(other)),
         };
         Ok(())
@@ -87,6 +116,7 @@ impl Process for Play {
             Part::Ping { left } => {
                 for event in events.drain(..) {
                     let Event::Message(message) = event else { continue };
+                    let left = left.get_or_insert_with(|| rounds(context));
                     if *left == 0 {
                         return Status::Complete(Payload::NULL);
                     }
@@ -113,71 +143,41 @@ impl Process for Play {
                 *left -= 1;
                 if *left == 0 { Status::Complete(Payload::NULL) } else { Status::Ready }
             }
-            Part::Pairs { pairs, rounds } => {
-                if self.need == 0 {
-                    self.need = *pairs;
-                    for _ in 0..*pairs {
-                        spawn(context, "pong".to_owned());
-                        let ping = spawn(context, format!("ping {rounds}"));
-                        let body = Payload::json(&1);
-                        context.command(Action::Send(Box::new(Send {
-                            to: Target::Child(ping),
-                            topic: "ping".into(),
-                            body,
-                        })));
-                    }
-                    return Status::Blocked;
+            Part::Pairs { pairs } if self.need == 0 => {
+                // Only the pings end of themselves; the pongs are cancelled with the root.
+                self.need = *pairs;
+                let names = Arc::clone(&self.names);
+                for _ in 0..*pairs {
+                    Self::spawn(context, &names.pong);
+                    let ping = Self::spawn(context, &names.ping);
+                    let (topic, body) = (Arc::clone(&names.topic), names.one.clone());
+                    context.command(Action::Send(Box::new(Send { to: Target::Child(ping), topic, body })));
                 }
-                self.join(events, |_| Status::Complete(Payload::NULL))
+                Status::Blocked
             }
-            Part::Yields { processes, rounds } => {
-                if self.need == 0 {
-                    self.need = *processes;
-                    for _ in 0..*processes {
-                        spawn(context, format!("yield {rounds}"));
-                    }
-                    return Status::Blocked;
+            Part::Yields { processes } if self.need == 0 => {
+                self.need = *processes;
+                let names = Arc::clone(&self.names);
+                for _ in 0..*processes {
+                    Self::spawn(context, &names.yields);
                 }
-                self.join(events, |_| Status::Complete(Payload::NULL))
+                Status::Blocked
             }
-            Part::Fib(n) => {
-                if *n < 2 {
-                    return Status::Complete(Payload::json(n));
-                }
-                if self.need == 0 {
-                    self.need = 2;
-                    spawn(context, format!("fib {}", *n - 1));
-                    spawn(context, format!("fib {}", *n - 2));
-                    return Status::Blocked;
-                }
-                self.join(events, |sum| Status::Complete(Payload::json(&sum)))
+            Part::Fib(0 | 1) | Part::Skynet(0) => Status::Complete(self.names.one.clone()),
+            Part::Fib(n) if self.need == 0 => {
+                self.need = 2;
+                Self::spawn(context, &self.names.nodes[*n - 1]);
+                Self::spawn(context, &self.names.nodes[*n - 2]);
+                Status::Blocked
             }
-            Part::Skynet { size, number } => {
-                if *size == 1 {
-                    return Status::Complete(Payload::json(number));
+            Part::Skynet(size) if self.need == 0 => {
+                self.need = 10;
+                for _ in 0..10 {
+                    Self::spawn(context, &self.names.nodes[*size - 1]);
                 }
-                if self.need == 0 {
-                    self.need = 10;
-                    let size = *size / 10;
-                    for child in 0..10 {
-                        spawn(context, format!("skynet {size} {}", *number + child * size));
-                    }
-                    return Status::Blocked;
-                }
-                self.join(events, |sum| Status::Complete(Payload::json(&sum)))
+                Status::Blocked
             }
+            Part::Pairs { .. } | Part::Yields { .. } | Part::Fib(_) | Part::Skynet(_) => self.join(events),
         }
-    }
-}
-
-impl Play {
-    fn join(&mut self, events: &mut Vec<Event>, done: impl Fn(u64) -> Status) -> Status {
-        for event in events.drain(..) {
-            if let Event::Completed { answer: Ok(payload), .. } = event {
-                self.need -= 1;
-                self.sum += if payload == Payload::NULL { 0 } else { number(&payload) };
-            }
-        }
-        if self.need == 0 { done(self.sum) } else { Status::Blocked }
     }
 }
