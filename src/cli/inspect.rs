@@ -88,7 +88,9 @@ fn describe(path: &str, report: &Value) -> String {
         out.push_str("  snapshots  yes: it gives its slot to others while it waits\n");
     } else {
         out.push_str("  snapshots  no: it keeps its slot while it waits, for it has\n");
-        refusals.iter().for_each(|reason| out.push_str(&format!("             {reason}\n")));
+        for reason in refusals {
+            out.push_str(&format!("             {reason}\n"));
+        }
     }
     let wasi = list("/imports").into_iter().filter(|import| import.starts_with("wasi:")).count();
     let wasi = if wasi > 0 { "; the WASI imports are deterministic and reach nothing" } else { "" };
