@@ -7,6 +7,7 @@
 mod wat_guest;
 
 mod raw;
+mod snapshots;
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -24,6 +25,9 @@ fn main() {
         if wanted("spawn") {
             spawn(profile);
         }
+    }
+    if wanted("snapshot") {
+        snapshots::snapshots();
     }
 }
 
