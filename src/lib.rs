@@ -1,4 +1,34 @@
 //! wfhost runs workflows whose steps are sandboxed WebAssembly components.
+//!
+//! A [`Host`](host::Host) owns workers, handlers and compiled components; a program may have several. A workflow is loaded from a
+//! file, or from text, and run as often as one likes:
+//!
+#![cfg_attr(feature = "wasm", doc = "```")]
+#![cfg_attr(not(feature = "wasm"), doc = "```ignore")]
+//! use serde_json::{Map, json};
+//! use wfhost::{dispatch::{Declaration, from_inline_fn}, host::Host};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // What a workflow can call beside `http`, `kv` and `log`.
+//! let shout = from_inline_fn(Declaration::new("Adds emphasis"), |args, _| Ok(args));
+//! let host = Host::builder().workers(2).handler("shout", shout).build()?;
+//!
+//! let text = r#"
+//! inputs: { name: string }
+//! steps:
+//!   - { id: greet, uses: ./hello.wasm, with: { name: "${ .inputs.name }" } }
+//!   - { id: shout, call: shout, with: "${ .steps.greet.output.greeting }" }
+//! outputs: { greeting: "${ .steps.shout.output }" }
+//! "#;
+//! let components = concat!(env!("CARGO_MANIFEST_DIR"), "/guests/built");
+//! let workflow = host.parse("greet.yaml", text, components)?;
+//! let outcome = host.run(&workflow, Map::from_iter([("name".to_owned(), json!("Ann"))])).await?;
+//! assert_eq!(outcome.outputs(), Some(json!({ "greeting": "Hello, Ann!" })));
+//! host.shutdown(std::time::Duration::from_secs(10)).await;
+//! # Ok(())
+//! # }
+//! ```
 #![deny(unsafe_code)]
 
 pub mod base;

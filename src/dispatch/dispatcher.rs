@@ -80,6 +80,12 @@ impl Dispatcher {
         self.flights.len()
     }
 
+    /// Ends every call, those in flight and those to come, without the handler's answer. A call in flight keeps its run, and its run
+    /// the dispatcher: whoever owns the dispatcher has to say that it is over.
+    pub fn close(&self) {
+        self.closing.cancel();
+    }
+
     /// Hands a call over, or says why its handler never sees it.
     fn begin(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Result<Dispatched, Problem> {
         let lane = match self.lanes.get(&call.handler) {
@@ -235,7 +241,7 @@ impl Effects for Dispatcher {
 impl Drop for Dispatcher {
     fn drop(&mut self) {
         // On a runtime that is not ours, the calls would outlive us.
-        self.closing.cancel();
+        self.close();
     }
 }
 

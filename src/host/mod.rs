@@ -81,8 +81,10 @@ impl Host {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // First the workers, which use the door, then the door, which keeps the scheduler's tables.
+        // First the workers, which use the door, then the door, which keeps the scheduler's tables, then the calls, which keep their
+        // runs and have nowhere to answer to any more.
         drop(self.scheduler.get_mut().take());
         self.door.close();
+        self.dispatcher.close();
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Host, LoadError, Outcome, Workflow};
 use crate::journal;
-use crate::process::{Limits, Payload};
-use crate::run::{Bounds, Events, LogSink, ProcessStatus, Refused, RunSpec, StartError};
+use crate::process::{Limits, Payload, Program};
+use crate::run::{Bounds, Events, LogSink, ProcessStatus, Rebuild, RebuildError, Record, Refused, RunSpec, StartError};
 use crate::scheduler::Stats;
 use crate::workflow::interpreter::WorkflowProgram;
 use serde_json::{Map, Value};
@@ -58,7 +58,7 @@ impl Host {
         let spec = RunSpec {
             id: options.id.unwrap_or_else(fresh_id).into(),
             seed: options.seed.unwrap_or_else(fresh_seed),
-            root: Arc::new(WorkflowProgram::new(Arc::clone(&workflow.plan), Arc::clone(&self.shared.jq))),
+            root: self.root(workflow),
             entry: "run".into(),
             input: Payload::json(&inputs),
             limits: Limits { payload_bytes: RUN_PAYLOAD_BYTES_MAX, ..Limits::default() },
@@ -75,6 +75,21 @@ impl Host {
             _ => LoadError::ShuttingDown,
         })?;
         Ok(RunHandle { run })
+    }
+
+    /// Rebuilds a run of this workflow from its records alone: every step is executed again, and compared with what was recorded.
+    ///
+    /// It takes slots of the pool for the guests that it steps, beside those of the runs.
+    ///
+    /// # Errors
+    /// A record does not follow from those before it, or a process does not do again what it did.
+    pub fn rebuild(&self, workflow: &Workflow, records: &[Record]) -> Result<Rebuild, RebuildError> {
+        crate::run::rebuild(records, &self.root(workflow), &workflow.programs)
+    }
+
+    /// The program that runs the workflow itself.
+    fn root(&self, workflow: &Workflow) -> Arc<dyn Program> {
+        Arc::new(WorkflowProgram::new(Arc::clone(&workflow.plan), Arc::clone(&self.shared.jq)))
     }
 
     /// What the scheduler has done so far.
@@ -155,7 +170,7 @@ impl RunHandle {
     }
 
     /// All records, where [`RunOptions::records`] asked for them.
-    pub fn records(&self) -> Option<Vec<crate::run::Record>> {
+    pub fn records(&self) -> Option<Vec<Record>> {
         self.run.records()
     }
 

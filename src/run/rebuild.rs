@@ -79,6 +79,8 @@ struct Rebuilding {
     state: State,
     queues: BTreeMap<Pid, VecDeque<Event>>,
     bodies: BTreeMap<Pid, Box<dyn Body>>,
+    /// Who stepped last: the only one that holds an instance slot, as far as the others could be evicted.
+    last: Pid,
 }
 
 impl Rebuild {
@@ -152,6 +154,7 @@ impl Rebuild {
             state: State::new(started),
             queues: BTreeMap::new(),
             bodies: BTreeMap::new(),
+            last: Pid::ROOT,
         };
         self.run = Some(run);
         self.embody(Pid::ROOT, Tag(1), &started.entry, &started.input)
@@ -242,7 +245,11 @@ impl Rebuild {
     fn execute(&mut self, stepped: &Stepped, events: &mut Vec<Event>) -> Result<(), RebuildError> {
         let Stepped { pid, step, at, .. } = *stepped;
         let run = self.run.as_mut().expect("invariant: the run has started");
-        let Some(body) = run.bodies.get_mut(&pid) else { return Ok(()) };
+        if !run.bodies.contains_key(&pid) {
+            return Ok(());
+        }
+        run.make_room_for(pid);
+        let body = run.bodies.get_mut(&pid).expect("invariant: it is there");
         self.output.clear();
         body.begin(at, events);
         let status = loop {
@@ -291,6 +298,17 @@ impl Rebuilding {
     fn forget(&mut self, pid: Pid) {
         self.bodies.remove(&pid);
         self.queues.remove(&pid);
+    }
+
+    /// Takes the slot of the process that stepped last. There is no admission here, and all that lived at one time in the run may be
+    /// far more than there are slots.
+    fn make_room_for(&mut self, pid: Pid) {
+        let last = std::mem::replace(&mut self.last, pid);
+        if last != pid
+            && let Some(body) = self.bodies.get_mut(&last)
+        {
+            body.evict();
+        }
     }
 
     /// Puts what was posted into the queues.

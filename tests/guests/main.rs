@@ -1,0 +1,8 @@
+//! Guests through the whole host, as an embedder runs them: workflow texts, real components, real workers. One module per topic.
+
+mod admission;
+mod conformance;
+mod embedding;
+mod fan_out;
+mod rebuild;
+mod support;
