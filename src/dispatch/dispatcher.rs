@@ -191,7 +191,7 @@ impl Lane {
     }
 
     fn check(&self, call: &Outgoing) -> Result<(), Problem> {
-        if let Some(schema) = &self.entry.schema {
+        if let Some(schema) = self.entry.schema() {
             schema.check(&call.args)?;
         }
         self.entry.check_grant(&call.grants, &call.args)

@@ -4,9 +4,9 @@ use super::handler::{Declaration, Handler};
 use super::problems;
 use super::schema::{Schema, SchemaError};
 use crate::process::{Grants, Payload, Problem};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Longest name of a handler, in bytes.
 const NAME_BYTES_MAX: usize = 128;
@@ -20,13 +20,17 @@ pub struct Registry {
 pub(super) struct Entry {
     pub(super) handler: Arc<dyn Handler>,
     pub(super) declaration: Declaration,
-    pub(super) schema: Option<Arc<Schema>>,
+    /// Compiled when it is first needed, where it is a built-in handler's; else when the registry is built.
+    schema: OnceLock<Option<Arc<Schema>>>,
 }
 
 /// Gathers handlers. See [`Registry::builder`].
 #[derive(Default)]
 pub struct RegistryBuilder {
     handlers: Vec<(String, Arc<dyn Handler>)>,
+    /// Those among them whose declarations are our own: their schemas are known to be good, and compiling them takes longer than the
+    /// rest of a short run's start.
+    built_in: BTreeSet<String>,
 }
 
 /// Why handlers cannot be registered.
@@ -76,6 +80,12 @@ impl RegistryBuilder {
         self
     }
 
+    /// Adds a handler of our own.
+    pub(crate) fn built_in(mut self, name: &str, handler: impl Handler) -> Self {
+        self.built_in.insert(name.to_owned());
+        self.handler(name, handler)
+    }
+
     /// Asks every handler for its declaration and freezes the registry.
     ///
     /// # Errors
@@ -90,6 +100,9 @@ impl RegistryBuilder {
                 return Err(RegistryError::Duplicate { name });
             }
             let entry = Entry::new(&name, handler)?;
+            if !self.built_in.contains(&name) {
+                entry.compile().map_err(|source| RegistryError::BadSchema { name: name.clone(), source })?;
+            }
             entries.insert(Arc::from(name), Arc::new(entry));
         }
         Ok(Registry { entries })
@@ -102,9 +115,21 @@ impl Entry {
         if declaration.concurrent_max == 0 {
             return Err(RegistryError::NoConcurrency { name: name.to_owned() });
         }
-        let schema = declaration.schema.as_ref().map(Schema::compile).transpose();
-        let schema = schema.map_err(|source| RegistryError::BadSchema { name: name.to_owned(), source })?;
-        Ok(Self { handler, declaration, schema: schema.map(Arc::new) })
+        Ok(Self { handler, declaration, schema: OnceLock::new() })
+    }
+
+    fn compile(&self) -> Result<(), SchemaError> {
+        let schema = self.declaration.schema.as_ref().map(Schema::compile).transpose()?;
+        self.schema.get_or_init(|| schema.map(Arc::new));
+        Ok(())
+    }
+
+    /// What the arguments must fit.
+    pub(super) fn schema(&self) -> Option<&Arc<Schema>> {
+        if self.schema.get().is_none() {
+            self.compile().expect("invariant: the schemas of built-in handlers are good");
+        }
+        self.schema.get().and_then(Option::as_ref)
     }
 
     pub(super) fn is_repeatable(&self, args: &Payload) -> bool {
@@ -149,7 +174,7 @@ impl Registry {
     /// The problem that a call would be answered with: `unknown-handler` or `bad-arguments`.
     pub fn check_arguments(&self, name: &str, args: &Payload) -> Result<(), Problem> {
         let entry = self.entries.get(name).ok_or_else(|| self.unknown(name))?;
-        entry.schema.as_ref().map_or(Ok(()), |schema| schema.check(args))
+        entry.schema().map_or(Ok(()), |schema| schema.check(args))
     }
 
     /// Checks a pattern that a workflow grants under a capability.

@@ -93,7 +93,7 @@ impl HostBuilder {
             }
         }
         let guests = Arc::new(GuestEngine::new(self.guests).map_err(HostError::Guests)?);
-        let jq = Arc::new(Jq::with_code(self.expressions, &Cached(&guests)).map_err(HostError::Expressions)?);
+        let jq = Arc::new(Jq::with_code(self.expressions, Cached(Arc::clone(&guests))));
         let kernel = Arc::new(Kernel::new(Clock::system()));
         let runs = Arc::downgrade(&kernel);
         let logs = move |run: &Arc<str>, pid: Pid, line: LogLine| {
@@ -102,7 +102,7 @@ impl HostBuilder {
             }
         };
         let http = crate::dispatch::http::Http::new(self.http).map_err(HostError::Http)?;
-        let registry = self.registry.handler("http", http).handler("log", Log::new(logs)).build()?;
+        let registry = self.registry.built_in("http", http).built_in("log", Log::new(logs)).build()?;
         let dispatcher = Arc::new(match self.runtime {
             Some(runtime) => Dispatcher::on_runtime(registry, runtime),
             None => Dispatcher::new(registry),

@@ -10,9 +10,6 @@ pub enum HostError {
     /// The engine of guests.
     #[error("the engine for guests cannot be made")]
     Guests(#[source] crate::guest::EngineError),
-    /// The engine of expressions.
-    #[error("the engine for expressions cannot be made")]
-    Expressions(#[source] crate::workflow::expression::EngineError),
     /// The configuration of `http`.
     #[error("the handler `http` cannot be made")]
     Http(#[source] crate::dispatch::http::HttpError),

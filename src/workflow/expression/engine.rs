@@ -9,12 +9,15 @@ use super::instance::{Budget, Failure, Instance, Template};
 use super::{CompileError, EXPRESSION_BYTES_MAX, EngineError, EvalProblem, Expression, Scope, depth};
 use parking_lot::Mutex;
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use wasmtime::component::Component;
 use wasmtime::{Config, Engine};
 
 /// jq 1.8.2. `guests/jq/README.md` says how it is made.
 static COMPONENT: &[u8] = include_bytes!("../../../guests/jq/jq-1.8.2.wasm");
+
+/// BLAKE3 of it, written here so that a start does not compute it; a test does.
+const DIGEST: &str = "f559e88e8e5d4d03ec1651fe1ec4a80a15f46f11951b909b3e6b18f43acfa5b2";
 
 /// The stack of wasm calls. Together with C's own, of the same size, in the component's memory.
 const WASM_STACK_BYTES: usize = 512 * 1024;
@@ -85,42 +88,46 @@ impl Filter {
 }
 
 /// jq in the sandbox. Calls are synchronous and may come from any thread.
+///
+/// The engine is made when it is first needed: plain paths and literals never need it.
 pub struct Jq {
     config: EngineConfig,
-    template: Template,
+    code: Box<dyn CompiledCode + Send + Sync>,
+    template: OnceLock<Result<Template, EngineError>>,
     warm: Mutex<Vec<Instance>>,
-    digest: String,
 }
 
 impl Jq {
-    /// Makes the engine of the embedded component, compiling it in this process, which takes about half a second.
+    /// The engine of the embedded component, compiled in this process now, which takes about half a second.
     ///
     /// # Errors
-    /// The component cannot be compiled, or the host has no room for an instance.
+    /// The component cannot be compiled.
     pub fn new(config: EngineConfig) -> Result<Self, EngineError> {
-        Self::with_code(config, &InProcess)
+        let jq = Self::with_code(config, InProcess);
+        jq.template().map(|_| ()).map_err(Clone::clone)?;
+        Ok(jq)
     }
 
-    /// Makes the engine of the embedded component, whose compiled code comes from elsewhere.
-    ///
-    /// # Errors
-    /// The component cannot be compiled, or the host has no room for an instance.
-    pub fn with_code(config: EngineConfig, code: &dyn CompiledCode) -> Result<Self, EngineError> {
-        let host = |error: wasmtime::Error| EngineError(format!("{error:#}"));
-        let engine = Engine::new(&engine_config()).map_err(host)?;
-        let component = code.load_or_compile(&engine, COMPONENT).map_err(EngineError)?;
-        let template = Template::new(engine, &component).map_err(host)?;
-        let first = template.instantiate(&config).map_err(|problem| EngineError(problem.to_string()))?;
-        let digest = blake3::hash(COMPONENT).to_hex().to_string();
-        let jq = Self { config, template, warm: Mutex::default(), digest };
-        jq.give_back(first);
-        Ok(jq)
+    /// The engine of the embedded component, whose compiled code comes from elsewhere when it is first needed. Where it cannot be
+    /// had, expressions that need it say so.
+    pub fn with_code(config: EngineConfig, code: impl CompiledCode + Send + Sync + 'static) -> Self {
+        Self { config, code: Box::new(code), template: OnceLock::new(), warm: Mutex::default() }
+    }
+
+    fn template(&self) -> Result<&Template, &EngineError> {
+        let make = || {
+            let host = |error: wasmtime::Error| EngineError(format!("{error:#}"));
+            let engine = Engine::new(&engine_config()).map_err(host)?;
+            let component = self.code.load_or_compile(&engine, COMPONENT).map_err(EngineError)?;
+            Template::new(engine, &component).map_err(host)
+        };
+        self.template.get_or_init(make).as_ref()
     }
 
     /// The digest of the component (BLAKE3, hexadecimal): what pins the meaning of expressions in a run.
     #[must_use]
-    pub fn digest(&self) -> &str {
-        &self.digest
+    pub fn digest(&self) -> &'static str {
+        DIGEST
     }
 
     /// Compiles the text of a filter.
@@ -156,12 +163,15 @@ impl Jq {
         self.run(&filter.text, input)
     }
 
-    /// Asks jq whether an expression is valid.
+    /// Asks jq whether an expression is valid. A plain path or a literal is: jq is not asked.
     ///
     /// # Errors
     /// All errors that jq finds, each with its place.
     pub fn check(&self, expression: &Expression) -> Result<(), Vec<CompileError>> {
-        self.compile(expression.text()).map(|_| ())
+        match expression.parsed.native {
+            Some(_) => Ok(()),
+            None => self.compile(expression.text()).map(|_| ()),
+        }
     }
 
     /// Evaluates an expression: natively where it is a plain path or a literal, else in the sandbox, on what it refers to.
@@ -240,7 +250,8 @@ impl Jq {
                 return result;
             }
         }
-        let mut fresh = self.template.instantiate(&self.config)?;
+        let template = self.template().map_err(|error| Failure::Trapped(EvalProblem::Crashed(error.to_string())))?;
+        let mut fresh = template.instantiate(&self.config)?;
         let result = call(&mut fresh);
         if !matches!(result, Err(Failure::Trapped(_))) {
             self.give_back(fresh);
@@ -270,7 +281,7 @@ impl Jq {
 
 impl std::fmt::Debug for Jq {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Jq").field("config", &self.config).field("digest", &self.digest).finish_non_exhaustive()
+        f.debug_struct("Jq").field("config", &self.config).field("digest", &DIGEST).finish_non_exhaustive()
     }
 }
 
@@ -286,4 +297,12 @@ fn engine_config() -> Config {
     config.cranelift_nan_canonicalization(true);
     config.concurrency_support(false);
     config
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_digest_is_that_of_the_component() {
+        assert_eq!(blake3::hash(super::COMPONENT).to_hex().as_str(), super::DIGEST);
+    }
 }

@@ -94,6 +94,6 @@ impl From<EvalProblem> for Problem {
 }
 
 /// Why the engine could not be made.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("cannot make the expression engine: {0}")]
 pub struct EngineError(pub(super) String);
