@@ -87,11 +87,17 @@ impl Diagnostics {
         if self.problems.contains(&problem) {
             return;
         }
-        if self.problems.len() == PROBLEMS_MAX {
+        if self.is_full() {
             self.dropped += 1;
         } else {
             self.problems.push(problem);
         }
+    }
+
+    /// Whether further problems are only counted. Whoever would look long for a hint need not, then.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.problems.len() == PROBLEMS_MAX
     }
 
     /// Whether there are none.

@@ -69,7 +69,7 @@ fn check_key(entry: &Entry, keys: &Keys, problems: &mut Diagnostics) {
         return;
     }
     let known = keys.known.iter().chain(keys.later).copied();
-    let hint = match closest(key, known) {
+    let hint = match (!problems.is_full()).then(|| closest(key, known)).flatten() {
         Some(meant) => format!("did you mean `{meant}`?"),
         None if keys.known.len() <= 12 => format!("its keys are {}", one_of(keys.known.iter().copied())),
         None => "the keys are described in workflows/README.md".to_owned(),

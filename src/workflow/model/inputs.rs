@@ -1,5 +1,6 @@
 //! The declared inputs of a workflow: reading the declarations, and taking the values that a run is given.
 
+use super::NAMES_MAX;
 use super::fields::{Fields, Keys, shorten, text, texts};
 use super::schema::{Format, Schema, Type, Violation};
 use super::values::{boolean, whole};
@@ -133,7 +134,8 @@ pub(super) fn read_inputs(node: &Node, problems: &mut Diagnostics) -> Inputs {
         problems.push(Diagnostic::new("type", message, node.span).hint("inputs: { name: { type: string } }"));
         return Inputs::default();
     };
-    Inputs(entries.iter().filter_map(|entry| read_input(entry, problems)).collect())
+    super::read::check_count(node, entries.len(), "inputs", problems);
+    Inputs(entries.iter().take(NAMES_MAX).filter_map(|entry| read_input(entry, problems)).collect())
 }
 
 fn read_input(entry: &Entry, problems: &mut Diagnostics) -> Option<Input> {

@@ -26,6 +26,8 @@ pub use values::parse_duration;
 
 /// Steps of a workflow. Arbitrary.
 pub const STEPS_MAX: usize = 1_000;
+/// Inputs of a workflow, and its named components. Arbitrary.
+pub const NAMES_MAX: usize = 1_000;
 /// Items of a `for-each` that run at one time where `max-parallel` is absent.
 pub const PARALLEL_DEFAULT: u32 = 64;
 /// Items of a `for-each` that may run at one time. Arbitrary; well below the commands that a process may have outstanding.

@@ -3,7 +3,7 @@
 use super::fields::{Fields, Keys, shorten, text};
 use super::step::{read_retry, read_step};
 use super::values::duration;
-use super::{ComponentDecl, Defaults, LimitsPatch, STEPS_MAX, Spanned, Workflow};
+use super::{ComponentDecl, Defaults, LimitsPatch, NAMES_MAX, STEPS_MAX, Spanned, Workflow};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Entry, Node, Span};
 use std::collections::BTreeMap;
@@ -72,13 +72,22 @@ pub(super) fn check_name(name: &str, span: Span, what: &str, problems: &mut Diag
     false
 }
 
+/// Bounds how many names a mapping has.
+pub(super) fn check_count(node: &Node, count: usize, what: &str, problems: &mut Diagnostics) {
+    if count > NAMES_MAX {
+        let message = format!("{count} {what} are more than the {NAMES_MAX} that a workflow may have");
+        problems.push(Diagnostic::new("too-large", message, node.span));
+    }
+}
+
 fn read_components(node: &Node, workflow: &mut Workflow, problems: &mut Diagnostics) {
     let Some(entries) = node.as_mapping() else {
         let message = format!("`components` is a mapping of names, not {}", node.kind());
         problems.push(Diagnostic::new("type", message, node.span).hint("components: { resize: ./resize.wasm }"));
         return;
     };
-    for entry in entries {
+    check_count(node, entries.len(), "components", problems);
+    for entry in entries.iter().take(NAMES_MAX) {
         match read_component(entry, problems) {
             Some(component) => workflow.components.push(component),
             None => workflow.unread_components.push(entry.key.clone()),

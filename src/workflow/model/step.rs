@@ -7,7 +7,7 @@ use super::{Action, LimitsPatch, PARALLEL_MAX, RETRIES_MAX, Retry, Spanned, Step
 use crate::process::Micros;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of};
 use crate::workflow::syntax::{Entry, Node, Span};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const KEYS: Keys = Keys {
     what: "a step",
@@ -176,8 +176,9 @@ fn check_list(node: &Node, problems: &mut Diagnostics) {
 
 fn read_needs(node: &Node, problems: &mut Diagnostics) -> Vec<Spanned<String>> {
     let mut needs: Vec<Spanned<String>> = Vec::new();
+    let mut seen = BTreeSet::new();
     for (id, span) in texts(node, "needs", problems) {
-        if needs.iter().any(|need| need.value == id) {
+        if !seen.insert(id) {
             problems.push(Diagnostic::new("duplicate-need", format!("`{}` is needed twice", shorten(id)), span));
         } else {
             needs.push(Spanned { value: id.to_owned(), span });

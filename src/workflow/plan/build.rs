@@ -26,8 +26,8 @@ pub(super) fn build(
     let ids: Vec<&str> = workflow.steps.iter().map(|step| step.id.value.as_str()).collect();
     let components = find_components(workflow, environment, problems);
     check_handlers(workflow, environment, problems);
-    let names = Names { inputs: &workflow.inputs, steps: &ids, unread: &workflow.unread };
-    let mut templates = Templates { source, jq, names, problems, found: Vec::new() };
+    let names = Names { inputs: &workflow.inputs, steps: &ids, unread: &workflow.unread, hints: true };
+    let mut templates = Templates { source, jq, names, problems, found: Vec::new(), expressions: 0 };
     let mut edges = Edges::new(ids.len());
     let read = |(index, step): (usize, &Step)| read_step(index, step, &mut templates, &mut edges);
     let parts: Vec<_> = workflow.steps.iter().enumerate().map(read).collect();
@@ -183,6 +183,7 @@ fn add_edges(index: usize, step: &Step, templates: &mut Templates<'_>, edges: &m
             .hint("what a step gives exists only after it has ended")
     };
     for need in step.needs.iter().flatten() {
+        templates.names.hints = !templates.problems.is_full();
         match templates.names.steps.iter().position(|known| *known == need.value) {
             Some(to) if to == index => templates.problems.push(own(need.span)),
             Some(to) => edges.add(index, to, need.span),

@@ -5,8 +5,10 @@ use super::scope::{Names, Place, Target};
 use super::template::{Template, Text};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::expression::{CompileError, Expression, Jq, Reference, References, TemplateError};
-use crate::workflow::syntax::{Content, Node, Scalar, Source, Span, Style, scalar};
+use crate::workflow::syntax::Places;
+use crate::workflow::syntax::{Content, Node, Scalar, Source, Span, Style};
 use serde_json::Value;
+use std::cell::OnceCell;
 
 /// What an expression of a step depends on.
 pub(super) enum Dependency {
@@ -24,12 +26,19 @@ pub(super) struct Templates<'a> {
     pub(super) problems: &'a mut Diagnostics,
     /// What the expressions since the last [`Templates::take`] depend on.
     pub(super) found: Vec<Dependency>,
+    /// How many expressions there were.
+    pub(super) expressions: usize,
 }
+
+/// Expressions of a file. Arbitrary: each is compiled before anything runs.
+const EXPRESSIONS_MAX: usize = 10_000;
 
 /// A string of the file, for the places of what is in it.
 struct Written<'a> {
     scalar: &'a Scalar,
     span: Span,
+    /// Made when the first place is asked for.
+    places: OnceCell<Places>,
 }
 
 impl Templates<'_> {
@@ -90,7 +99,7 @@ impl Templates<'_> {
         if !scalar.text.contains("${") {
             return Some(Template::Literal(Value::String(scalar.text.clone())));
         }
-        let written = Written { scalar, span };
+        let written = Written { scalar, span, places: OnceCell::new() };
         let text = match read_text(scalar) {
             Ok(text) => text,
             Err(error) => {
@@ -107,6 +116,14 @@ impl Templates<'_> {
 
     /// Checks an expression and notes what it depends on.
     fn expression(&mut self, expression: &Expression, offset: usize, written: &Written<'_>, place: Place) -> bool {
+        self.expressions += 1;
+        if self.expressions > EXPRESSIONS_MAX {
+            if self.expressions == EXPRESSIONS_MAX + 1 {
+                let message = format!("the file has more than {EXPRESSIONS_MAX} expressions");
+                self.problems.push(Diagnostic::new("too-large", message, written.span));
+            }
+            return false;
+        }
         if let Err(errors) = self.jq.check(expression) {
             for error in &errors {
                 self.report_compile(error, expression, offset, written);
@@ -129,6 +146,7 @@ impl Templates<'_> {
 
     fn reference(&mut self, reference: &Reference, offset: usize, written: &Written<'_>, place: Place) -> bool {
         let span = self.place(written, offset + reference.span.start..offset + reference.span.end);
+        self.names.hints = !self.problems.is_full();
         match self.names.resolve(&reference.path, place) {
             Ok(Target::Step(index)) => self.found.push(Dependency::Step(index, span)),
             Ok(Target::Steps) => self.found.push(Dependency::Unknown(span)),
@@ -174,9 +192,8 @@ impl Templates<'_> {
 
     /// Where a part of a string's text stands in the file.
     fn place(&self, written: &Written<'_>, range: std::ops::Range<usize>) -> Span {
-        let Scalar { text, style } = written.scalar;
-        let at = |offset| scalar::place(self.source, written.span, *style, text, offset);
-        let (start, end) = (at(range.start), at(range.end));
+        let places = written.places.get_or_init(|| Places::new(self.source, written.span, written.scalar));
+        let (start, end) = (places.at(range.start), places.at(range.end));
         Span { start, end: end.max(start) }
     }
 }

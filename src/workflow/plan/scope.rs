@@ -56,6 +56,8 @@ pub(super) struct Names<'a> {
     pub(super) steps: &'a [&'a str],
     /// Ids of steps that have problems of their own.
     pub(super) unread: &'a [String],
+    /// Whether anybody wants to hear what was probably meant: looking for it takes long where there are many names.
+    pub(super) hints: bool,
 }
 
 const ROOTS: [&str; 6] = ["inputs", "steps", "item", "index", "run", "error"];
@@ -92,6 +94,10 @@ impl Names<'_> {
         }
     }
 
+    fn meant<'n>(&self, word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+        if self.hints { closest(word, names) } else { None }
+    }
+
     fn unknown_root(&self, root: &str) -> Wrong {
         let hint = if self.inputs.0.iter().any(|input| input.name == root) {
             format!("did you mean `.inputs.{root}`?")
@@ -108,7 +114,7 @@ impl Names<'_> {
         let Some(name) = rest.first().filter(|name| !names().any(|known| known == *name)) else {
             return Ok(Target::Given);
         };
-        let hint = match (dashed(name, names()), closest(name, names())) {
+        let hint = match (dashed(name, names()), self.meant(name, names())) {
             (Some(known), _) => format!("a name with a dash is written .inputs[\"{known}\"]"),
             (None, Some(meant)) => format!("did you mean `.inputs.{meant}`?"),
             (None, None) => format!("declare it: inputs: {{ {name}: {{ type: string }} }}"),
@@ -123,7 +129,7 @@ impl Names<'_> {
         };
         match rest.first() {
             Some(field) if !STEP_FIELDS.contains(&field.as_str()) => {
-                let hint = match closest(field, STEP_FIELDS) {
+                let hint = match self.meant(field, STEP_FIELDS) {
                     Some(meant) => format!("did you mean `.steps.{id}.{meant}`?"),
                     None => format!("did you mean `.steps.{id}.output.{field}`?"),
                 };
@@ -136,7 +142,7 @@ impl Names<'_> {
 
     pub(super) fn unknown_step(&self, id: &str) -> Wrong {
         let steps = || self.steps.iter().copied();
-        let hint = match (dashed(id, steps()), closest(id, steps())) {
+        let hint = match (dashed(id, steps()), self.meant(id, steps())) {
             (Some(known), _) => format!("a name with a dash is written .steps[\"{known}\"]"),
             (None, Some(meant)) => format!("did you mean `{meant}`?"),
             (None, None) => format!("the steps are {}", one_of(steps().take(20))),

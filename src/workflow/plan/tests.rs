@@ -107,3 +107,28 @@ proptest! {
         }
     }
 }
+
+/// Each bound of a file has a problem of its own.
+#[test]
+fn what_a_file_may_hold_is_bounded() {
+    let many = |count: usize, line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>();
+    let steps = "steps: [{ id: a, set: 1 }]\n";
+    let cases = [
+        (format!("# {}\n", "x".repeat(1 << 20)), "bytes; at most"),
+        (format!("{steps}x: [{}]", "1, ".repeat(100_000)), "more than 100000 values"),
+        (format!("steps:\n{}", many(1_001, &|n| format!("  - {{ id: s{n}, set: 1 }}\n"))), "1001 steps"),
+        (format!("{steps}inputs:\n{}", many(1_001, &|n| format!("  i{n}: string\n"))), "1001 inputs"),
+        (format!("{steps}components:\n{}", many(1_001, &|n| format!("  c{n}: ./c.wasm\n"))), "1001 components"),
+        (
+            format!("steps:\n  - id: a\n    set:\n{}", many(10_001, &|_| "      - ${ 1 }\n".to_owned())),
+            "more than 10000 expressions",
+        ),
+    ];
+    for (text, expected) in cases {
+        let problems = load(&Source::new("x.yaml", &text), jq(), &Unchecked).unwrap_err();
+        assert!(problems.iter().any(|problem| problem.message.contains(expected)), "{expected}: {problems}");
+    }
+    let slips = format!("{steps}{}", many(300, &|n| format!("stepx{n}: 1\n")));
+    let problems = load(&Source::new("x.yaml", &slips), jq(), &Unchecked).unwrap_err();
+    assert_eq!((problems.count(), problems.iter().count()), (300, 100));
+}

@@ -14,7 +14,7 @@
 mod node;
 mod plain;
 mod reader;
-pub(crate) mod scalar;
+mod scalar;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -22,6 +22,7 @@ mod tests;
 pub use node::{Content, Entry, Node, Scalar, Style};
 pub use plain::read_value;
 pub use reader::parse;
+pub(crate) use scalar::Places;
 pub use source::{Position, SOURCE_BYTES_MAX, Source, Span};
 
 /// Nodes of a tree. Arbitrary: a file of the largest size has fewer unless it uses aliases.

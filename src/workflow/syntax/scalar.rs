@@ -1,6 +1,6 @@
 //! What plain scalars mean (the core schema of YAML 1.2), and where a part of a scalar's text stands in the file.
 
-use super::{Source, Span, Style};
+use super::{Scalar, Source, Span, Style};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -86,27 +86,36 @@ fn number(text: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(format!("{sign}{whole}{fraction}{exponent}")))
 }
 
-/// Where the byte `offset` of a scalar's text stands in the file.
-///
-/// The text and what is written are walked side by side. They differ where escapes, doubled quotes, folded line ends and
-/// indentation stand; each of these is recognised by what is written.
-pub(crate) fn place(source: &Source, span: Span, style: Style, text: &str, offset: usize) -> u32 {
-    let raw = source.slice(span);
-    let mut at = match style {
-        Style::Single | Style::Double => 1,
-        Style::Plain | Style::Block => 0,
-    };
-    for (index, wanted) in text.char_indices() {
-        at = skip_layout(raw, at, style, wanted);
-        if index >= offset {
-            break;
+/// Where the parts of a scalar's text stand in the file.
+pub(crate) struct Places {
+    /// For each byte of the text, and its end, the byte of the file.
+    table: Vec<u32>,
+}
+
+impl Places {
+    /// The text and what is written are walked side by side. They differ where escapes, doubled quotes, folded line ends and
+    /// indentation stand; each of these is recognised by what is written.
+    pub(crate) fn new(source: &Source, span: Span, Scalar { text, style }: &Scalar) -> Self {
+        let raw = source.slice(span);
+        let mut at = match style {
+            Style::Single | Style::Double => 1,
+            Style::Plain | Style::Block => 0,
+        };
+        let mut table = Vec::with_capacity(text.len() + 1);
+        let place = |at: usize| span.start + at.min(raw.len()) as u32;
+        for wanted in text.chars() {
+            at = skip_layout(raw, at, *style, wanted);
+            table.extend(std::iter::repeat_n(place(at), wanted.len_utf8()));
+            at += written_len(raw, at, *style, wanted);
         }
-        at += written_len(raw, at, style, wanted);
+        table.push(place(at));
+        Self { table }
     }
-    if offset >= text.len() && style != Style::Block {
-        at = at.min(raw.len());
+
+    /// The place of a byte of the text; of its end, where the byte is beyond it.
+    pub(crate) fn at(&self, offset: usize) -> u32 {
+        self.table[offset.min(self.table.len() - 1)]
     }
-    span.start + at.min(raw.len()) as u32
 }
 
 /// Passes over what stands for nothing in the text: indentation and line ends that were folded away.
