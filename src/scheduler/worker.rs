@@ -3,13 +3,16 @@
 //! [`Worker::turn`] finds a process and runs one slice of it. It never waits, so that one thread can drive many workers in any order:
 //! that is the simulator. Waiting is in [`Worker::run`] only.
 //!
-//! **The hand.** While all workers are busy and turns are shorter than about a microsecond, the process that was woken or spawned last does not go
-//! through the deque: the worker keeps it *in hand* and runs it in its next turn, which saves 13 ns of a 40 ns hop. The order is that of the
-//! deque (a second one pushes the first one to the bottom). A process in hand is out of a thief's reach until the slice that woke it
-//! is over, so there is no hand once anybody is idle or turns are longer: then each goes to the deque at once. The same holds for
-//! the processes that said `ready`: up to 16 are put into the global queue at once.
+//! **The hand.** While all workers are busy and turns are shorter than about a microsecond, the process that was woken or spawned last does
+//! not go through the deque: the worker keeps it *in hand* and runs it in its next turn. The order is that of the deque, for a second
+//! one pushes the first one to the bottom. With it a hop of a ping-pong takes 32 ns of one worker's time, without it 47 ns.
+//! A process in hand is out of a thief's reach until the slice that woke it is over; so there is no hand once anybody is idle or turns are longer, and each
+//! process goes to the deque at once. The same holds for the processes that said `ready`: up to 16 are put into the global queue
+//! together.
 //!
-//! *Rejected*: to enqueue every woken process in the global queue, see [`Core::enqueue`].
+//! *Rejected*: to put every woken process into the global queue, as some schedulers do. CPU time of the whole bench, own deque against
+//! global queue: ping-pong of two 71 against 147 ms (one worker), 98 against 150 (two); 1,000 pairs 92 against 158; ring 51 against 75;
+//! fib(25) 37 against 79.
 
 use super::buffers::Buffers;
 use super::fairness::{Fairness, Look};
@@ -116,7 +119,7 @@ impl<C: Commit> Worker<C> {
             }
             rounds += 1;
             match rounds {
-                // Enough others search already, or there is nobody to steal from.
+                // Enough others search already.
                 _ if !self.core.searching => rounds = self.park(),
                 ..SPIN_ROUNDS => spin_loop(),
                 SPIN_ROUNDS..YIELD_ROUNDS => thread::yield_now(),
@@ -181,7 +184,7 @@ impl<C: Commit> Core<C> {
     fn take_up(&mut self, shared: &Shared<C>, job: Job<C::Event>) -> Turned {
         if self.searching {
             self.searching = false;
-            shared.sleep.found(|| shared.has_jobs());
+            shared.sleep.found(|| shared.has_jobs() || shared.admission.needs_attention());
         }
         let slot = job.slot;
         self.slice(shared, job);
@@ -277,9 +280,6 @@ impl<C: Commit> Core<C> {
 
     #[cold]
     fn steal(&mut self, shared: &Shared<C>) -> Option<Job<C::Event>> {
-        if shared.workers() == 1 {
-            return None;
-        }
         if !self.searching {
             if !shared.sleep.search() {
                 return None;
@@ -302,8 +302,6 @@ impl<C: Commit> Core<C> {
     }
 
     /// A process was woken or spawned here: to the tail of the own deque.
-    ///
-    /// *Rejected*: to the global queue, as some schedulers do.
     #[inline]
     fn enqueue(&mut self, shared: &Shared<C>, job: Job<C::Event>) {
         if self.pace.is_fine() && shared.sleep.all_are_active() {
