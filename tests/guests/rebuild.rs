@@ -15,7 +15,7 @@ fn again(text: &str) -> (Vec<Record>, Rebuild) {
     let records = run.records().expect("they were asked for");
     let rebuilt = rebuilt(&records, text).unwrap_or_else(|error| panic!("{error}"));
     assert!(rebuilt.is_finished());
-    let result = rebuilt.result().expect("it has finished").as_ref().ok().map(Payload::clone);
+    let result = rebuilt.result().expect("it has finished").as_ref().ok().cloned();
     assert_eq!(result, outcome.result.ok());
     assert_eq!(rebuilt.steps, outcome.counts.steps);
     assert_eq!(rebuilt.fuel_differs, 0, "it is the same engine");

@@ -178,10 +178,10 @@ fn read_needs(node: &Node, problems: &mut Diagnostics) -> Vec<Spanned<String>> {
     let mut needs: Vec<Spanned<String>> = Vec::new();
     let mut seen = BTreeSet::new();
     for (id, span) in texts(node, "needs", problems) {
-        if !seen.insert(id) {
-            problems.push(Diagnostic::new("duplicate-need", format!("`{}` is needed twice", shorten(id)), span));
-        } else {
+        if seen.insert(id) {
             needs.push(Spanned { value: id.to_owned(), span });
+        } else {
+            problems.push(Diagnostic::new("duplicate-need", format!("`{}` is needed twice", shorten(id)), span));
         }
     }
     needs
