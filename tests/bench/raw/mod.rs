@@ -4,7 +4,7 @@ use ::wfhost::guest::Profile;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use wasmtime::component::{Component, HasSelf, Linker};
-use wasmtime::{Config, Engine, InstanceAllocationStrategy, OperatorCost, PoolingAllocationConfig, Store};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, PoolingAllocationConfig, Store};
 
 wasmtime::component::bindgen!({
     path: "wit",
@@ -14,6 +14,15 @@ wasmtime::component::bindgen!({
 
 use self::wfhost::process::{host, types};
 use exports::wfhost::process::guest::{Event, Payload};
+
+/// What becomes of a slot of the pool when its instance is gone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slots {
+    /// A part of it is wiped and kept, as our engine does.
+    AsOurs,
+    /// All of it is given back, as wasmtime does unless told otherwise.
+    ByDefault,
+}
 
 /// A component, ready to be instantiated.
 pub(crate) struct Raw {
@@ -30,7 +39,7 @@ pub(crate) struct Live {
 const SLICE_FUEL: u64 = 1_000_000;
 
 impl Raw {
-    pub(crate) fn new(profile: Profile, bytes: &[u8]) -> Self {
+    pub(crate) fn new(profile: Profile, slots: Slots, bytes: &[u8]) -> Self {
         let mut cost = OperatorCost::new();
         cost.variable.memory_grow_per_page = 255;
         let mut config = Config::new();
@@ -39,6 +48,9 @@ impl Raw {
             .operator_cost(cost)
             .cranelift_nan_canonicalization(true)
             .relaxed_simd_deterministic(true)
+            .wasm_memory64(false)
+            .generate_address_map(false)
+            .native_unwind_info(false)
             .max_wasm_stack(128 << 10)
             .async_stack_size(256 << 10);
         if profile == Profile::Dense {
@@ -51,6 +63,9 @@ impl Raw {
             .total_tables(64)
             .total_stacks(64)
             .max_memory_size(if profile == Profile::Dense { 64 << 20 } else { 4 << 30 });
+        if slots == Slots::AsOurs {
+            pool.linear_memory_keep_resident(64 << 10).async_stack_keep_resident(16 << 10).pagemap_scan(Enabled::Auto);
+        }
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
         let engine = Engine::new(&config).expect("an engine");
         let component = Component::from_binary(&engine, bytes).expect("a component");
@@ -89,6 +104,13 @@ impl Live {
     pub(crate) fn call_once(&mut self) {
         let guest = self.process.wfhost_process_guest();
         std::hint::black_box(finish(guest.call_step(&mut self.store, &[])).expect("a call"));
+    }
+}
+
+impl Live {
+    pub(crate) fn close(&mut self) {
+        let guest = self.process.wfhost_process_guest();
+        finish(guest.call_close(&mut self.store)).expect("a call");
     }
 }
 
