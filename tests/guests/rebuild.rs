@@ -3,7 +3,6 @@
 use crate::support::{host, outputs, parse, start};
 use serde_json::json;
 use wfhost::host::Host;
-use wfhost::process::Payload;
 use wfhost::run::{Rebuild, RebuildError, Record};
 
 /// Runs a workflow, and rebuilds the run in another host; gives the records and what was rebuilt.
