@@ -5,7 +5,9 @@
 //!
 //! - **S1** after 3 processes in a row that this worker woke since it last looked elsewhere, it takes from the top of its deque;
 //! - **S2** so it does at every 31st turn;
-//! - **S3** it looks at the global queue first at every 61st turn, and after a slice that was used up.
+//! - **S3** it looks at the global queue first at every 61st turn, and after a slice that was used up;
+//! - **S4** but after a used-up slice that such a look led to, it takes from the top of its deque: two processes that use up their
+//!   slices go to and fro through the global queue, and the deque would never have its turn.
 //!
 //! 31 and 61 are coprime with each other and with small periods of a workload; 3 is Go's and tokio's bound for the same. All three
 //! arbitrary otherwise.
@@ -31,16 +33,23 @@ pub(crate) struct Fairness {
     until_top: u32,
     until_global: u32,
     streak: u32,
+    last: Look,
 }
 
 impl Fairness {
     pub(crate) fn new() -> Self {
-        Self { until_top: TOP_EVERY, until_global: GLOBAL_EVERY, streak: 0 }
+        Self { until_top: TOP_EVERY, until_global: GLOBAL_EVERY, streak: 0, last: Look::Bottom }
     }
 
     /// Where to look first in this turn.
     #[inline]
     pub(crate) fn look(&mut self) -> Look {
+        self.last = self.next();
+        self.last
+    }
+
+    #[inline]
+    fn next(&mut self) -> Look {
         self.until_top = self.until_top.wrapping_sub(1);
         self.until_global = self.until_global.wrapping_sub(1);
         if self.until_global >= GLOBAL_EVERY {
@@ -65,7 +74,11 @@ impl Fairness {
 
     /// A whole slice was used up: a long time since the last look.
     pub(crate) fn spent_slice(&mut self) {
-        self.until_global = 0;
+        if self.last == Look::Global {
+            self.until_top = 0;
+        } else {
+            self.until_global = 0;
+        }
     }
 }
 
@@ -125,5 +138,17 @@ mod tests {
         let mut fairness = Fairness::new();
         fairness.spent_slice();
         assert_eq!(fairness.look(), Look::Global);
+    }
+
+    #[test]
+    fn slices_that_are_all_used_up_alternate_between_the_global_queue_and_the_top() {
+        let mut fairness = Fairness::new();
+        let looks: Vec<Look> = (0..200)
+            .map(|_| {
+                fairness.spent_slice();
+                fairness.look()
+            })
+            .collect();
+        assert!(looks.chunks(2).all(|pair| pair == [Look::Global, Look::Top]), "{looks:?}");
     }
 }

@@ -4,5 +4,7 @@ mod admission;
 mod conformance;
 mod embedding;
 mod fan_out;
+mod hostile;
+mod neighbour;
 mod rebuild;
 mod support;
