@@ -91,6 +91,10 @@ fn check(text: &str, context: &Value) -> Result<(), TestCaseError> {
         // Budgets grow with the input, so these may differ.
         return Ok(());
     }
+    if let (Err(EvalProblem::Failed(_)), Err(EvalProblem::Failed(_))) = (&pruned, &whole) {
+        // jq quotes the value that it was given, of which there is less here.
+        return Ok(());
+    }
     let whole =
         whole.map(|texts| texts.iter().map(|text| serde_json::from_str::<Value>(text).expect("JSON")).collect());
     prop_assert_eq!(
