@@ -7,6 +7,7 @@
 
 mod fork_join;
 mod runs;
+mod starvation;
 
 use wfhost::sim::{Scripted, Simulation};
 
