@@ -198,7 +198,7 @@ impl WasiView for Context {
 /// What a log line counts beside its text, so that empty ones are bounded too. Arbitrary.
 const LINE_BYTES: usize = 16;
 
-/// What the host's work costs: measured (`tests/bench/guests.rs`) to take about as long as so much fuel of a guest's own.
+/// What the host's work costs: estimates of how much fuel of a guest's own takes as long, not measured.
 const LOG_FUEL: u64 = 200;
 const LOG_BYTES_PER_FUEL: u64 = 4;
 const WASI_FUEL: u64 = 50;

@@ -71,7 +71,7 @@ const SLICE_FUEL: u64 = 1_000_000;
 const CACHE_BYTES_MAX: u64 = 1 << 30;
 
 /// The stack of a fiber: wasm takes at most the first of the two, the rest is the host functions' that it calls.
-/// The first is what JavaScript and Python guests were seen to recurse a thousand calls deep in.
+/// Arbitrary: half of what wasmtime takes by default. How deep JavaScript and Python guests recurse in it has not been tried.
 const WASM_STACK_BYTES_MAX: usize = 128 << 10;
 const FIBER_STACK_BYTES: usize = 256 << 10;
 

@@ -2,8 +2,8 @@
 
 use crate::process::Permit;
 
-/// Kernel maps that a live pooled guest takes: four for its memory, two for its stack. Measured by counting the lines of
-/// `/proc/self/maps` (`tests/bench/guests.rs` prints the count again).
+/// Kernel maps that a live pooled guest takes: four for its memory, two for its stack. Derived from how
+/// the pool lays them out; the lines of `/proc/self/maps` tell.
 const MAPS_PER_GUEST: u64 = 6;
 
 /// What stays free of the kernel's maps for the rest of the process, as a divisor: a quarter. Arbitrary.

@@ -6,12 +6,12 @@ use wasmparser::{Encoding, Parser, Payload};
 /// Bytes of a component. The largest known guests have 18 MiB.
 pub const BYTES_MAX: usize = 64 << 20;
 
-/// Bounds on what the compiler is given. A Python guest has 26,000 functions in 38 modules; the rest is room.
+/// Bounds on what the compiler is given. Estimated from Python guests, which have 38 modules; the rest is room.
 const FUNCTIONS_MAX: u64 = 200_000;
 const MODULES_MAX: u64 = 256;
 const ITEMS_MAX: u64 = 100_000;
 
-/// Bytes of one function's body: compiling takes more than linear time in it. An interpreter's main loop has about 150,000.
+/// Bytes of one function's body: compiling takes more than linear time in it. Arbitrary: an interpreter's main loop is large.
 const FUNCTION_BYTES_MAX: u64 = 1 << 20;
 
 /// What a component consists of.
