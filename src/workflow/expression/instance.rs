@@ -16,10 +16,10 @@ use bindings::{Jq as World, JqPre};
 /// Filters kept in an instance. Beyond them it is thrown away. Arbitrary: a few KiB each.
 const FILTERS_MAX: usize = 256;
 
-/// An instance whose memory has grown beyond this is thrown away after the call. Arbitrary: 25 times what an idle one has.
+/// An instance whose memory has grown beyond this is thrown away after the call. Arbitrary: about 4 times what an idle one has.
 const KEPT_MEMORY_BYTES_MAX: usize = 4 << 20;
 
-/// Fuel added to the budget of a compilation for each byte of text. Measured: the definitions that a short filter needs are
+/// Fuel added to the budget of a compilation for each byte of text. Estimated, not measured: the definitions that a short filter needs are
 /// most of its costs, about 7,000 units for each of its bytes.
 const COMPILE_FUEL_PER_BYTE: u64 = 20_000;
 
