@@ -46,8 +46,8 @@ impl Default for Memory {
 }
 
 impl Log for Memory {
-    fn append(&mut self, parts: &[&[u8]]) -> Durability {
-        let length: usize = parts.iter().map(|part| part.len()).sum();
+    fn append(&mut self, record: &[u8]) -> Durability {
+        let length = record.len();
         self.bytes = self.bytes.saturating_add(length + size_of::<(u32, u32)>());
         if self.bytes > self.bytes_max {
             (self.full, self.last, self.ends) = (Vec::new(), Vec::new(), Vec::new());
@@ -56,9 +56,7 @@ impl Log for Memory {
         if self.last.capacity() - self.last.len() < length {
             self.begin_piece(length);
         }
-        for part in parts {
-            self.last.extend_from_slice(part);
-        }
+        self.last.extend_from_slice(record);
         self.ends.push((self.full.len() as u32, self.last.len() as u32));
         Durability::Now
     }
@@ -83,7 +81,7 @@ impl Log for Memory {
 pub struct Nothing;
 
 impl Log for Nothing {
-    fn append(&mut self, _: &[&[u8]]) -> Durability {
+    fn append(&mut self, _: &[u8]) -> Durability {
         Durability::Now
     }
 
@@ -104,8 +102,7 @@ mod tests {
             let mut model = Vec::new();
             for (number, length) in lengths.into_iter().enumerate() {
                 let record = vec![number as u8; length];
-                let (head, tail) = record.split_at(length / 3);
-                log.append(&[head, tail]);
+                log.append(&record);
                 model.push(record);
             }
             prop_assert_eq!(log.records().unwrap(), model);
@@ -115,9 +112,9 @@ mod tests {
     #[test]
     fn beyond_its_bound_it_keeps_nothing() {
         let mut log = Memory::new(100);
-        log.append(&[&[1; 50]]);
+        log.append(&[1; 50]);
         assert_eq!(log.records().unwrap().len(), 1);
-        log.append(&[&[1; 50]]);
+        log.append(&[1; 50]);
         assert_eq!(log.records(), None);
         assert_eq!(log.last.capacity(), 0);
     }

@@ -47,7 +47,8 @@ impl Micros {
 
 impl From<std::time::Duration> for Micros {
     fn from(duration: std::time::Duration) -> Self {
-        Self(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).min(NUMBER_MAX - 1))
+        let micros = duration.as_secs().saturating_mul(1_000_000).saturating_add(duration.subsec_micros().into());
+        Self(micros.min(NUMBER_MAX - 1))
     }
 }
 

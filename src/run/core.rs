@@ -11,7 +11,7 @@ use super::log::{Durability, Log, LogOrigin};
 use super::news::Unwanted;
 use super::observe::{Once, Outcome, RunEvent, Shared};
 use super::outstanding::Pending;
-use super::record::{Arrived, Died, Digest, News, Record, SteppedHead, put_act, put_log};
+use super::record::{Arrived, Died, Digest, News, Record, SteppedHead, put_log};
 use super::reply::CallReply;
 use super::spawn::Newborn;
 use super::state::{Consequence, Departure, Moment, Post, State};
@@ -65,6 +65,12 @@ pub(super) struct After {
     abandoned: Vec<(Pid, Tag)>,
 }
 
+impl After {
+    fn is_empty(&self) -> bool {
+        self.leave.is_empty() && self.abandoned.is_empty()
+    }
+}
+
 impl Inner {
     pub(super) fn new(state: State, log: Box<dyn Log>) -> Self {
         Self { state, log, durable: 0, outbox: VecDeque::new(), watchers: Vec::new(), over: false, bytes: Vec::new() }
@@ -74,13 +80,13 @@ impl Inner {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         record.encode(&mut bytes);
-        self.append_parts(&[&bytes]);
+        self.append_bytes(&bytes);
         self.bytes = bytes;
     }
 
-    fn append_parts(&mut self, parts: &[&[u8]]) {
+    fn append_bytes(&mut self, record: &[u8]) {
         self.state.counts.records += 1;
-        match self.log.append(parts) {
+        match self.log.append(record) {
             Durability::Now => self.durable = self.state.counts.records,
             Durability::Later => {}
         }
@@ -177,8 +183,16 @@ impl Run {
         status: Status,
     ) -> Next {
         let mut scratch = step.scratch.take().expect("invariant: a step has its buffers");
-        put_act(&mut scratch.act, &status, &scratch.output.commands);
-        let digest = Digest::of(&scratch.act);
+        let head = SteppedHead {
+            pid: step.pid,
+            step: step.steps + 1,
+            at: step.at,
+            took: step.took.events,
+            fuel: scratch.output.fuel,
+            digest: Digest(0),
+        };
+        // What can be written before the lock is taken is written here.
+        let act_bytes = head.put_with_act(&mut scratch.record, &status, &scratch.output.commands);
         let moment = Moment { at: step.at, mono: step.mono };
         let pid = step.pid;
 
@@ -187,11 +201,11 @@ impl Run {
         let next = if inner.state.living(pid).is_none() {
             // It was killed meanwhile.
             Next::Complete
-        } else if let Err(problem) = checked(&inner.state, pid, &status, &scratch) {
+        } else if let Err(problem) = check(&inner.state, pid, &status, &scratch.output, act_bytes) {
             self.end(&mut inner, moment, pid, Ending::Failed(problem), &mut scratch);
             Next::Complete
         } else {
-            self.apply_step(&mut inner, moment, step, status, digest, &mut scratch)
+            self.apply_step(&mut inner, moment, step, status, &mut scratch)
         };
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
@@ -202,7 +216,9 @@ impl Run {
             Next::Idle => Waits::Idle,
             _ => Waits::Not,
         };
-        self.after(port, after);
+        if !after.is_empty() {
+            self.after(port, after);
+        }
         next
     }
 
@@ -212,25 +228,26 @@ impl Run {
         moment: Moment,
         step: &mut Step,
         status: Status,
-        digest: Digest,
         scratch: &mut Scratch,
     ) -> Next {
         let pid = step.pid;
         let state = &mut inner.state;
         let output = &mut scratch.output;
+        step.steps += 1;
         state.take(pid, step.took, output.fuel, output.commands.last().map(|command| command.tag));
-        let asker = Asker { pid, program: &step.program };
-        for command in output.commands.drain(..) {
-            let decision = state.decide(&self.fixed, &asker, moment, &command);
-            decision.put(&mut scratch.decisions);
-            state.apply(pid, moment, command, decision);
+        if !output.commands.is_empty() {
+            let asker = Asker { pid, program: &step.program };
+            for command in output.commands.drain(..) {
+                let decision = state.decide(&self.fixed, &asker, moment, &command);
+                decision.put(&mut scratch.record);
+                state.apply(pid, moment, command, decision);
+            }
         }
-        put_log(&mut scratch.decisions, &output.log, output.log_dropped);
-        let number = state.table[pid].steps;
-        let (took, fuel) = (step.took.events, output.fuel);
-        SteppedHead { pid, step: number, at: moment.at, took, fuel, digest }.put(&mut scratch.head);
-        self.tell_log(inner, pid, number, moment.at, scratch);
-        inner.append_parts(&[&scratch.head, &scratch.act, &scratch.decisions]);
+        put_log(&mut scratch.record, &output.log, output.log_dropped);
+        if !output.log.is_empty() || output.log_dropped > 0 {
+            self.tell_log(inner, pid, step.steps, moment.at, scratch);
+        }
+        inner.append_bytes(&scratch.record);
 
         let stuck = matches!(status, Status::Blocked) && !inner.state.can_wake(pid);
         let renewed = self.renewed(&inner.state, step, &status);
@@ -372,6 +389,9 @@ impl Run {
         moment: Moment,
         after: &mut After,
     ) {
+        if !inner.state.has_consequences() {
+            return;
+        }
         loop {
             // Processes first, so that what is sent to them finds them.
             while let Some(newborn) = inner.state.newborn.pop_front() {
@@ -494,12 +514,6 @@ impl Run {
         // A late answer is counted where it is dropped.
         let _ = self.arrive(port, News::Answered { pid, tag, answer });
     }
-}
-
-/// Whether a step counts: the problem that its process fails with where not.
-fn checked(state: &State, pid: Pid, status: &Status, scratch: &Scratch) -> Result<(), Box<Problem>> {
-    let output = &scratch.output;
-    check(state, pid, status, &output.commands, scratch.act.len(), output.fuel)
 }
 
 fn no_capacity() -> Problem {

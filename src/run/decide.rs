@@ -13,7 +13,7 @@ use super::record::Decision;
 use super::state::{Moment, State};
 use super::table::Entry;
 use crate::process::{
-    Action, Command, Limits, NUMBER_MAX, Payload, Pid, Problem, Program, Status, Tag, Target, problem::kind,
+    Action, Command, Limits, NUMBER_MAX, Output, Payload, Pid, Problem, Program, Status, Tag, Target, problem::kind,
 };
 use std::sync::Arc;
 
@@ -39,13 +39,13 @@ pub(super) fn check(
     state: &State,
     pid: Pid,
     status: &Status,
-    commands: &[Command],
+    output: &Output,
     bytes: usize,
-    fuel: u64,
 ) -> Result<(), Box<Problem>> {
+    let Output { commands, fuel, .. } = output;
     let entry = &state.table[pid];
     let limits = &*entry.limits;
-    if fuel > limits.fuel_total.saturating_sub(entry.fuel) {
+    if *fuel > limits.fuel_total.saturating_sub(entry.fuel) {
         return Err(Box::new(
             Problem::new(kind::FUEL_EXHAUSTED, "The process used more fuel than it may")
                 .with_detail(format!("Its steps may use {} together.", limits.fuel_total)),
@@ -183,7 +183,7 @@ fn check_ties(state: &State, entry: &Entry, new: u64) -> Result<(), Box<Problem>
         return Ok(());
     }
     let limits = &entry.limits;
-    let own = entry.ties.watches.len() as u64 + new;
+    let own = entry.watches() as u64 + new;
     if own > limits.links.into() || state.ties + new > state.bounds.ties {
         return Err(Box::new(Problem::new(kind::TOO_MANY_LINKS, "More links and monitors than allowed").with_detail(
             format!(

@@ -69,7 +69,6 @@ impl State {
             self.root_ending = Some(ending.clone());
         }
         self.drop_outstanding(pid, &ending);
-        self.drop_names(pid);
         self.tell_others(moment, pid, &ending);
         self.cancel_attached(moment, pid);
         self.tell(|| RunEvent::Ended { pid, ending });
@@ -102,20 +101,12 @@ impl State {
         }
     }
 
-    fn drop_names(&mut self, pid: Pid) {
-        let Some(entry) = self.table.get_mut(pid) else { return };
-        for name in std::mem::take(&mut entry.ties.names) {
-            self.names.remove(&name);
-        }
-    }
-
-    /// Tells linked and monitoring processes.
+    /// Gives its names back, and tells linked and monitoring processes.
     fn tell_others(&mut self, moment: Moment, pid: Pid, ending: &Ending) {
-        let Some(entry) = self.table.get_mut(pid) else { return };
-        if entry.ties.watches.is_empty() && entry.ties.watchers.is_empty() {
-            return;
+        let Some(ties) = self.table.get_mut(pid).and_then(|entry| entry.ties.take()) else { return };
+        for name in &ties.names {
+            self.names.remove(name);
         }
-        let ties = std::mem::take(&mut entry.ties);
         self.ties -= (ties.watches.len() + ties.watchers.len()) as u64;
         let reason = match ending {
             Ending::Completed => None,
@@ -124,7 +115,7 @@ impl State {
         };
         for ((other, by), link) in ties.watchers {
             if let Some(entry) = self.table.get_mut(other) {
-                entry.ties.watches.remove(&(pid, by));
+                entry.ties_mut().watches.remove(&(pid, by));
             }
             self.post(other, Event::Exited(Box::new(Exit { pid, by, ending: ending.clone() })));
             if let (true, Some(reason)) = (link, &reason) {
@@ -133,7 +124,7 @@ impl State {
         }
         for ((other, by), link) in ties.watches {
             if let Some(entry) = self.table.get_mut(other) {
-                entry.ties.watchers.remove(&(pid, by));
+                entry.ties_mut().watchers.remove(&(pid, by));
             }
             if let (true, Some(reason)) = (link, &reason) {
                 self.cancel(moment, other, reason, None);

@@ -302,7 +302,7 @@ impl RunHandle {
                 parent: entry.parent.map(|(parent, _)| parent),
                 component: entry.component.clone(),
                 entry: Arc::clone(&entry.begins_at),
-                names: entry.ties.names.clone(),
+                names: entry.names().to_vec(),
                 doing: match (&entry.phase, entry.waits) {
                     (Phase::Ended(_), _) => Doing::Ended,
                     (Phase::Cancelling { .. }, _) => Doing::Cancelling,

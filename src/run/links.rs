@@ -45,19 +45,19 @@ impl State {
 
     pub(super) fn tie(&mut self, pid: Pid, tag: Tag, target: Pid, link: bool) {
         let Some(entry) = self.table.get_mut(target) else { return };
-        entry.ties.watchers.insert((pid, tag), link);
+        entry.ties_mut().watchers.insert((pid, tag), link);
         let Some(entry) = self.table.get_mut(pid) else { return };
-        entry.ties.watches.insert((target, tag), link);
+        entry.ties_mut().watches.insert((target, tag), link);
         self.ties += 1;
     }
 
     /// Takes back everything that ties a process to another: its own links and monitors, and links of the other to it.
     pub(super) fn untie(&mut self, pid: Pid, other: Pid) {
         let range = (other, Tag(0))..=(other, Tag(u64::MAX));
-        let Some(entry) = self.table.get(pid) else { return };
-        let own: Vec<Tag> = entry.ties.watches.range(range.clone()).map(|((_, tag), _)| *tag).collect();
+        let Some(ties) = self.table.get(pid).and_then(|entry| entry.ties.as_ref()) else { return };
+        let own: Vec<Tag> = ties.watches.range(range.clone()).map(|((_, tag), _)| *tag).collect();
         let others: Vec<Tag> =
-            entry.ties.watchers.range(range).filter(|(_, link)| **link).map(|((_, tag), _)| *tag).collect();
+            ties.watchers.range(range).filter(|(_, link)| **link).map(|((_, tag), _)| *tag).collect();
         for tag in own {
             self.remove_tie(pid, tag, other);
         }
@@ -68,10 +68,10 @@ impl State {
 
     fn remove_tie(&mut self, pid: Pid, tag: Tag, target: Pid) {
         if let Some(entry) = self.table.get_mut(pid) {
-            entry.ties.watches.remove(&(target, tag));
+            entry.ties_mut().watches.remove(&(target, tag));
         }
         if let Some(entry) = self.table.get_mut(target) {
-            entry.ties.watchers.remove(&(pid, tag));
+            entry.ties_mut().watchers.remove(&(pid, tag));
         }
         self.ties -= 1;
     }

@@ -16,8 +16,8 @@ pub enum Durability {
 /// The log of one run: its records in their order. It is written under the run's commit lock, so an append does not wait: what it
 /// takes to make a record durable happens elsewhere.
 pub trait Log: Send {
-    /// Appends a record, whose bytes are these parts one after the other.
-    fn append(&mut self, parts: &[&[u8]]) -> Durability;
+    /// Appends a record.
+    fn append(&mut self, record: &[u8]) -> Durability;
 
     /// The bytes of all records from the first on, where all are at hand. They share the log's memory, as far as that can be.
     fn records(&self) -> Option<Vec<Bytes>>;

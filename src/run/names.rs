@@ -21,7 +21,7 @@ impl State {
     pub(super) fn decide_register(&self, pid: Pid, name: &str) -> Result<Decision, Box<Problem>> {
         self.may_register(name)?;
         let entry = &self.table[pid];
-        if entry.ties.names.len() >= entry.limits.links as usize {
+        if entry.names().len() >= entry.limits.links as usize {
             return Err(Box::new(
                 Problem::new(kind::TOO_MANY_LINKS, "More names than allowed")
                     .with_detail(format!("The limit is {}.", entry.limits.links)),
@@ -42,7 +42,7 @@ impl State {
     pub(super) fn name(&mut self, pid: Pid, name: Arc<str>) {
         self.names.insert(Arc::clone(&name), pid);
         if let Some(entry) = self.table.get_mut(pid) {
-            entry.ties.names.push(Arc::clone(&name));
+            entry.ties_mut().names.push(Arc::clone(&name));
         }
         self.tell(|| super::observe::RunEvent::Named { pid, name: Arc::clone(&name) });
         self.hand_signals(pid, &name);

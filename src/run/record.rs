@@ -277,10 +277,22 @@ pub(super) struct SteppedHead {
 }
 
 impl SteppedHead {
+    /// Writes the head and the act, and puts the act's digest into the head. Gives the bytes of the act.
+    pub(super) fn put_with_act(&self, out: &mut Vec<u8>, status: &Status, commands: &[Command]) -> usize {
+        self.put(out);
+        let act = out.len();
+        put_act(out, status, commands);
+        let digest = Digest::of(&out[act..]).0.to_le_bytes();
+        out[2..18].copy_from_slice(&digest);
+        out.len() - act
+    }
+
     pub(super) fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&[FORMAT, 1]);
-        out.extend_from_slice(&self.digest.0.to_le_bytes());
-        out.extend_from_slice(&self.at.0.to_le_bytes());
+        let mut fixed = [0; 26];
+        fixed[..2].copy_from_slice(&[FORMAT, 1]);
+        fixed[2..18].copy_from_slice(&self.digest.0.to_le_bytes());
+        fixed[18..].copy_from_slice(&self.at.0.to_le_bytes());
+        out.extend_from_slice(&fixed);
         self.pid.put(out);
         self.step.put(out);
         self.took.put(out);

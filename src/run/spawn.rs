@@ -8,7 +8,7 @@ use super::outstanding::{Outstanding, Pending};
 use super::record::Decision;
 use super::scope::Segment;
 use super::state::State;
-use super::table::{Entry, Family, Phase, Ties, Waits};
+use super::table::{Entry, Family, Phase, Waits};
 use crate::process::{Body, Grants, Limits, Permit, Pid, Problem, ProblemClass, Program, Spawn, Tag, problem::kind};
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl State {
         if let Some(name) = &spawn.name {
             self.may_register(name)?;
         }
-        let ties = self.table[pid].ties.watches.len();
+        let ties = entry.watches();
         if spawn.link && (ties >= entry.limits.links as usize || self.ties >= self.bounds.ties) {
             return Err(Box::new(
                 Problem::new(kind::TOO_MANY_LINKS, "More links and monitors than allowed")
@@ -120,7 +120,7 @@ impl State {
             waking: 0,
             queued_bytes: 0,
             family: Family::default(),
-            ties: Ties::default(),
+            ties: None,
             phase: Phase::Live,
             waits: Waits::Not,
         };

@@ -9,7 +9,7 @@ use super::observe::RunEvent;
 use super::record::{Bounds, Started};
 use super::signals::Signals;
 use super::spawn::Newborn;
-use super::table::{Entry, Family, Phase, Table, Ties, Waits};
+use super::table::{Entry, Family, Phase, Table, Waits};
 use super::timers::Timers;
 use crate::process::{Answer, Ending, Event, Limits, Message, Micros, Payload, Pid, Problem, Tag, problem::kind};
 use crate::scheduler::Slot;
@@ -219,7 +219,7 @@ impl State {
             waking: 0,
             queued_bytes: 0,
             family: Family::default(),
-            ties: Ties::default(),
+            ties: None,
             phase: Phase::Live,
             waits: Waits::Not,
         };
@@ -249,6 +249,17 @@ impl State {
     /// A process that has not ended.
     pub(super) fn living_mut(&mut self, pid: Pid) -> Option<&mut Entry> {
         self.table.get_mut(pid).filter(|entry| entry.lives())
+    }
+
+    /// Whether there may be something to let out.
+    #[inline]
+    pub(super) fn has_consequences(&self) -> bool {
+        !self.posts.is_empty()
+            || !self.newborn.is_empty()
+            || !self.consequences.is_empty()
+            || !self.doomed.is_empty()
+            || self.timers.is_changed()
+            || self.result.is_some()
     }
 
     /// Whether the run is over: nothing will ever happen in it.
@@ -321,8 +332,10 @@ impl State {
         self.table.get(pid).is_some_and(|entry| {
             entry.waking > 0
                 || !entry.outstanding.is_empty()
-                || !entry.ties.watches.is_empty()
-                || entry.ties.watchers.values().any(|link| *link)
+                || entry
+                    .ties
+                    .as_ref()
+                    .is_some_and(|ties| !ties.watches.is_empty() || ties.watchers.values().any(|link| *link))
                 || matches!(entry.phase, Phase::Cancelling { .. })
         })
     }

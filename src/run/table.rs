@@ -46,12 +46,27 @@ pub(super) struct Entry {
     /// Bytes of all events posted and not yet taken by a committed step.
     pub(super) queued_bytes: u64,
     pub(super) family: Family,
-    pub(super) ties: Ties,
+    pub(super) ties: Option<Box<Ties>>,
     pub(super) phase: Phase,
     pub(super) waits: Waits,
 }
 
 impl Entry {
+    /// What it has to do with others, made when first needed.
+    pub(super) fn ties_mut(&mut self) -> &mut Ties {
+        self.ties.get_or_insert_default()
+    }
+
+    /// Links and monitors that it has asked for.
+    pub(super) fn watches(&self) -> usize {
+        self.ties.as_ref().map_or(0, |ties| ties.watches.len())
+    }
+
+    /// The names that it has registered.
+    pub(super) fn names(&self) -> &[Arc<str>] {
+        self.ties.as_ref().map_or(&[], |ties| &ties.names)
+    }
+
     /// Whether it has not ended.
     pub(super) fn lives(&self) -> bool {
         !matches!(self.phase, Phase::Ended(_))

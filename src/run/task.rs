@@ -23,6 +23,8 @@ pub(super) struct Step {
     pub(super) begun: bool,
     /// Whether nobody can have asked it to end before it begins.
     pub(super) native: bool,
+    /// Committed steps.
+    pub(super) steps: u64,
     /// What the last committed step said.
     pub(super) waits: Waits,
     /// The time of the step's batch, recorded and monotonic.
@@ -48,6 +50,7 @@ impl Task {
             body,
             begun: false,
             native,
+            steps: 0,
             waits: Waits::Not,
             at: Micros(0),
             mono: Micros(0),
@@ -92,12 +95,8 @@ impl Step {
 #[derive(Default)]
 pub(super) struct Scratch {
     pub(super) output: Output,
-    /// The head of the record.
-    pub(super) head: Vec<u8>,
-    /// Status and commands, in the record's bytes.
-    pub(super) act: Vec<u8>,
-    /// The decisions and the log, in the record's bytes.
-    pub(super) decisions: Vec<u8>,
+    /// The record.
+    pub(super) record: Vec<u8>,
 }
 
 /// Buffers larger than this are not kept. Arbitrary.
@@ -110,18 +109,17 @@ thread_local! {
 }
 
 impl Scratch {
+    #[allow(clippy::unnecessary_box_returns, reason = "the box is what is kept")]
     pub(super) fn get() -> Box<Self> {
         SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
     }
 
     pub(super) fn put(mut self: Box<Self>) {
-        if self.act.capacity() + self.decisions.capacity() > KEPT_BYTES_MAX || self.output.commands.capacity() > 1_000 {
+        if self.record.capacity() > KEPT_BYTES_MAX || self.output.commands.capacity() > 1_000 {
             return;
         }
         self.output.clear();
-        self.head.clear();
-        self.act.clear();
-        self.decisions.clear();
+        self.record.clear();
         SPARE.with_borrow_mut(|spare| {
             if spare.len() < 4 {
                 spare.push(self);

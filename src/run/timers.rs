@@ -29,6 +29,8 @@ pub(super) struct Timers {
     next: u64,
     /// The times that the scheduler's timers are armed for, the earliest last.
     armed: Vec<Micros>,
+    /// A timer was set, or one of the scheduler's has fired, since it was last asked for.
+    changed: bool,
 }
 
 /// Timers farther away than this are armed early. Arbitrary.
@@ -37,6 +39,7 @@ const EXACT_MICROS_MAX: u64 = 1_000_000;
 impl Timers {
     pub(super) fn set(&mut self, due: Micros, pid: Pid, alarm: Alarm) -> TimerKey {
         self.next += 1;
+        self.changed = true;
         self.due.insert((due, self.next), (pid, alarm));
         (due, self.next)
     }
@@ -51,8 +54,14 @@ impl Timers {
         if first.key().0 > now { None } else { Some(first.remove()) }
     }
 
+    /// Whether [`Self::arm`] may have something to ask for.
+    pub(super) fn is_changed(&self) -> bool {
+        self.changed
+    }
+
     /// What the scheduler is to be asked for: a time not after the earliest timer, unless such a one is armed already.
     pub(super) fn arm(&mut self, now: Micros) -> Option<Micros> {
+        self.changed = false;
         let (due, _) = *self.due.first_key_value()?.0;
         if self.armed.last().is_some_and(|armed| *armed <= due) {
             return None;
@@ -71,6 +80,7 @@ impl Timers {
 
     /// The scheduler's timers up to `now` have fired.
     pub(super) fn fired(&mut self, now: Micros) {
+        self.changed = true;
         while self.armed.last().is_some_and(|armed| *armed <= now) {
             self.armed.pop();
         }

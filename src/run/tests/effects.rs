@@ -210,8 +210,8 @@ struct Slow {
 }
 
 impl Log for Slow {
-    fn append(&mut self, parts: &[&[u8]]) -> Durability {
-        let _ = self.memory.append(parts);
+    fn append(&mut self, record: &[u8]) -> Durability {
+        let _ = self.memory.append(record);
         self.records.fetch_add(1, Relaxed);
         Durability::Later
     }
