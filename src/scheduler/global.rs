@@ -78,7 +78,7 @@ mod tests {
         for job in 0..100 {
             queue.push(job);
         }
-        let local = Local::new();
+        let local = Local::new(2);
         let mut taken: Vec<i32> = queue.take(&mut VecDeque::new(), 2, &local).into_iter().collect();
         taken.extend(std::iter::from_fn(|| local.pop()));
         assert_eq!(taken, (0..17).collect::<Vec<_>>());
@@ -89,7 +89,7 @@ mod tests {
     fn one_worker_does_not_empty_a_short_queue() {
         let queue = GlobalQueue::new();
         queue.append(&mut (0..6).collect());
-        let local = Local::new();
+        let local = Local::new(2);
         assert_eq!(queue.take(&mut VecDeque::new(), 4, &local), Some(0));
         assert_eq!(std::iter::from_fn(|| local.pop()).collect::<Vec<_>>(), [1]);
         assert_eq!(queue.len(), 4);
@@ -99,7 +99,7 @@ mod tests {
     fn what_is_put_in_on_the_way_goes_behind() {
         let queue = GlobalQueue::new();
         queue.push(1);
-        let local = Local::new();
+        let local = Local::new(2);
         assert_eq!(queue.take(&mut [2].into(), 1, &local), Some(1));
         assert_eq!(local.pop(), Some(2));
     }

@@ -1,7 +1,7 @@
 //! The local deque: its worker pushes and pops at the bottom, thieves take from the top.
 //!
 //! crossbeam's Chase–Lev deque. Pushing writes with release and no more; popping fences once, and exchanges once where it takes the
-//! last job. A thief's half is one compare-exchange a job, at most 32.
+//! last job. A thief's half is one compare-exchange a job, at most 32. A worker that is alone has a plain deque: a pop without the fence.
 //!
 //! *Rejected*: half of the deque in one compare-exchange. It is not sound on a LIFO Chase–Lev deque, whose owner pops without
 //! claiming: it would cost each pop an exchange, which is much more frequent than a steal.
@@ -26,61 +26,104 @@ pub(crate) enum Loot<J> {
 mod real {
     use super::Loot;
     use crossbeam_deque::{Steal, Stealer, Worker};
+    use std::cell::RefCell;
+    use std::collections::VecDeque;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     /// The worker's end of a deque.
     #[derive(Debug)]
-    pub(crate) struct Local<J> {
-        bottom: Worker<J>,
-        top: Stealer<J>,
+    pub(crate) enum Local<J> {
+        /// Of one worker among others.
+        Shared { bottom: Worker<J>, top: Stealer<J> },
+        /// Of the only worker: nobody steals, so nothing has to be fenced. Its length is for statistics.
+        Alone { jobs: RefCell<VecDeque<J>>, len: Arc<AtomicUsize> },
     }
 
     /// The end of everybody else.
     #[derive(Debug)]
-    pub(crate) struct Thief<J>(Stealer<J>);
+    pub(crate) enum Thief<J> {
+        Shared(Stealer<J>),
+        Alone(Arc<AtomicUsize>),
+    }
 
     impl<J> Local<J> {
-        pub(crate) fn new() -> Self {
+        /// A deque of one of so many workers.
+        pub(crate) fn new(workers: usize) -> Self {
+            if workers <= 1 {
+                return Self::Alone { jobs: RefCell::default(), len: Arc::default() };
+            }
             let bottom = Worker::new_lifo();
             let top = bottom.stealer();
-            Self { bottom, top }
+            Self::Shared { bottom, top }
         }
 
         pub(crate) fn thief(&self) -> Thief<J> {
-            Thief(self.top.clone())
+            match self {
+                Self::Shared { top, .. } => Thief::Shared(top.clone()),
+                Self::Alone { len, .. } => Thief::Alone(Arc::clone(len)),
+            }
         }
 
         #[inline]
         pub(crate) fn push(&self, job: J) {
-            self.bottom.push(job);
+            match self {
+                Self::Shared { bottom, .. } => bottom.push(job),
+                Self::Alone { jobs, len } => {
+                    let mut jobs = jobs.borrow_mut();
+                    jobs.push_back(job);
+                    len.store(jobs.len(), Relaxed);
+                }
+            }
         }
 
         /// The youngest.
         #[inline]
         pub(crate) fn pop(&self) -> Option<J> {
-            self.bottom.pop()
+            match self {
+                Self::Shared { bottom, .. } => bottom.pop(),
+                Self::Alone { jobs, len } => {
+                    let mut jobs = jobs.borrow_mut();
+                    let job = jobs.pop_back();
+                    len.store(jobs.len(), Relaxed);
+                    job
+                }
+            }
         }
 
         /// The oldest, by the way that thieves go.
         pub(crate) fn pop_top(&self) -> Option<J> {
-            loop {
-                match self.top.steal() {
-                    Steal::Success(job) => return Some(job),
-                    Steal::Empty => return None,
-                    Steal::Retry => {}
+            match self {
+                Self::Shared { top, .. } => loop {
+                    match top.steal() {
+                        Steal::Success(job) => return Some(job),
+                        Steal::Empty => return None,
+                        Steal::Retry => {}
+                    }
+                },
+                Self::Alone { jobs, len } => {
+                    let mut jobs = jobs.borrow_mut();
+                    let job = jobs.pop_front();
+                    len.store(jobs.len(), Relaxed);
+                    job
                 }
             }
         }
 
         #[inline]
         pub(crate) fn is_empty(&self) -> bool {
-            self.bottom.is_empty()
+            match self {
+                Self::Shared { bottom, .. } => bottom.is_empty(),
+                Self::Alone { jobs, .. } => jobs.borrow().is_empty(),
+            }
         }
     }
 
     impl<J> Thief<J> {
         /// Takes the older half, at most 32: the youngest of them to run, the others into the own deque in their order.
         pub(crate) fn steal_half(&self, into: &Local<J>) -> Loot<J> {
-            match self.0.steal_batch_and_pop(&into.bottom) {
+            let (Self::Shared(top), Local::Shared { bottom, .. }) = (self, into) else { return Loot::Empty };
+            match top.steal_batch_and_pop(bottom) {
                 Steal::Success(job) => Loot::Job(job),
                 Steal::Empty => Loot::Empty,
                 Steal::Retry => Loot::Retry,
@@ -88,11 +131,14 @@ mod real {
         }
 
         pub(crate) fn len(&self) -> usize {
-            self.0.len()
+            match self {
+                Self::Shared(top) => top.len(),
+                Self::Alone(len) => len.load(Relaxed),
+            }
         }
 
         pub(crate) fn is_empty(&self) -> bool {
-            self.0.is_empty()
+            self.len() == 0
         }
     }
 }
@@ -115,7 +161,7 @@ pub(crate) mod model {
     pub(crate) struct Thief<J>(Arc<Mutex<VecDeque<J>>>);
 
     impl<J> Local<J> {
-        pub(crate) fn new() -> Self {
+        pub(crate) fn new(_workers: usize) -> Self {
             Self(Arc::new(Mutex::new(VecDeque::new())))
         }
 
@@ -201,8 +247,8 @@ mod tests {
         /// The deque does what its model does, which the model checkers see in its place.
         #[test]
         fn the_deque_and_its_model_agree(acts in prop::collection::vec(act(), 0..400)) {
-            let (own, other) = (real::Local::new(), real::Local::new());
-            let (model_own, model_other) = (model::Local::new(), model::Local::new());
+            let (own, other) = (real::Local::new(2), real::Local::new(2));
+            let (model_own, model_other) = (model::Local::new(2), model::Local::new(2));
             for (number, act) in (0..).zip(acts) {
                 match act {
                     Act::Push => {
@@ -219,6 +265,24 @@ mod tests {
                 }
                 prop_assert_eq!(own.thief().len(), model_own.thief().len());
                 prop_assert_eq!(other.is_empty(), model_other.is_empty());
+            }
+        }
+
+        /// The only worker's deque does what a deque among others does.
+        #[test]
+        fn alone_and_among_others_are_the_same(acts in prop::collection::vec(act(), 0..400)) {
+            let (alone, shared) = (real::Local::new(1), real::Local::new(2));
+            for (number, act) in (0..).zip(acts) {
+                match act {
+                    Act::Push | Act::Steal => {
+                        alone.push(number);
+                        shared.push(number);
+                    }
+                    Act::Pop | Act::PopThief => prop_assert_eq!(alone.pop(), shared.pop()),
+                    Act::PopTop => prop_assert_eq!(alone.pop_top(), shared.pop_top()),
+                }
+                prop_assert_eq!(alone.thief().len(), shared.thief().len());
+                prop_assert_eq!(alone.is_empty(), shared.is_empty());
             }
         }
     }

@@ -39,7 +39,8 @@ impl Default for Config {
 }
 
 pub(crate) fn build<C: Commit>(commit: Arc<C>, config: &Config) -> (Arc<Shared<C>>, Vec<Worker<C>>) {
-    let locals: Vec<Local<Job<C::Event>>> = (0..config.workers.max(1)).map(|_| Local::new()).collect();
+    let workers = config.workers.max(1);
+    let locals: Vec<Local<Job<C::Event>>> = (0..workers).map(|_| Local::new(workers)).collect();
     let thieves = locals.iter().map(Local::thief).collect();
     let shared = Arc::new(Shared::new(commit, config, thieves));
     let workers = locals.into_iter().enumerate();
