@@ -37,6 +37,7 @@ mod gate;
 mod handler;
 pub mod http;
 mod log;
+mod mismatch;
 mod problems;
 mod registry;
 mod runtime;

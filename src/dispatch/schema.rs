@@ -4,7 +4,7 @@
 //! expression engine, a second parking_lot) and changes features below cranelift. `boon` passes the same test suite with 11, and
 //! its patterns run in linear time, which matters where the text comes from a guest.
 
-use super::problems;
+use super::{mismatch, problems};
 use crate::process::{Payload, Problem};
 use serde_json::{Value, json};
 use std::error::Error;
@@ -54,7 +54,7 @@ impl Schema {
     pub fn mismatches(&self, value: &Value) -> Vec<(String, String)> {
         let mut found = Vec::new();
         if let Some(at) = number_out_of_range(value) {
-            found.push((at, "the number is outside the range of a 64-bit float".to_owned()));
+            found.push((at, "a number within the range of a 64-bit float".to_owned()));
         } else if let Err(error) = self.compiled.validate(value, self.root) {
             collect(&error, &mut found);
         }
@@ -73,7 +73,7 @@ impl Schema {
         let Some((at, expected)) = mismatches.first() else { return Ok(()) };
         let place = if at.is_empty() { String::new() } else { format!("at {at}: ") };
         let list: Vec<Value> = mismatches.iter().map(|(at, what)| json!({ "at": at, "expected": what })).collect();
-        Err(problems::bad_arguments(&format!("{place}{expected}")).with_data(&json!({ "mismatches": list })))
+        Err(problems::bad_arguments(&format!("{place}expected {expected}")).with_data(&json!({ "mismatches": list })))
     }
 }
 
@@ -84,7 +84,7 @@ fn collect(error: &boon::ValidationError<'_, '_>, found: &mut Vec<(String, Strin
     }
     if error.causes.is_empty() {
         let at = problems::bounded(&error.instance_location.to_string());
-        found.push((at, problems::bounded(&error.kind.to_string())));
+        found.push((at, problems::bounded(&mismatch::expected(&error.kind))));
     }
     for cause in &error.causes {
         collect(cause, found);
@@ -148,6 +148,16 @@ mod tests {
         let places: Vec<&str> =
             data["mismatches"].as_array().unwrap().iter().map(|m| m["at"].as_str().unwrap()).collect();
         assert!(places.contains(&"/count") && places.contains(&"/name") && places.contains(&""), "{places:?}");
+        let expected: Vec<&str> =
+            data["mismatches"].as_array().unwrap().iter().map(|m| m["expected"].as_str().unwrap()).collect();
+        for text in ["at most 10, not 11", "text that matches ^[a-z]+$, not \"Ann\"", "no key `more`"] {
+            assert!(expected.contains(&text), "{expected:?}");
+        }
+        assert_eq!(check("{}").unwrap_err().detail.unwrap(), "expected the key `count`");
+        assert_eq!(
+            check(r#"{"count": []}"#).unwrap_err().detail.unwrap(),
+            "at /count: expected a whole number, not a list"
+        );
     }
 
     #[test]
