@@ -83,6 +83,13 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
+    /// The narrowest pattern that grants this call, for whoever wrote a workflow without it; none where the arguments do not tell.
+    /// In their texts a `*` may stand for what is not known yet.
+    fn pattern_for(&self, args: &Payload) -> Option<String> {
+        let _ = args;
+        Some("*".to_owned())
+    }
+
     /// Carries out a call, or begins to. It runs on a worker of the scheduler and must neither wait nor make a system call;
     /// what does either belongs into the future of [`Handling::Later`].
     fn handle(self: Arc<Self>, args: Payload, context: CallContext) -> Handling;
@@ -139,6 +146,8 @@ pub struct Declaration {
     pub schema: Option<serde_json::Value>,
     /// What a workflow must grant; none: every process may call it.
     pub capability: Option<Cow<'static, str>>,
+    /// The arguments that [`Handler::check_grant`] looks at, so that it can be asked before the others are known; none: all of them.
+    pub grant_arguments: Option<Cow<'static, [Cow<'static, str>]>>,
     /// Whether every call is safe to repeat.
     pub repeatable: bool,
     /// Calls that may run at one time.
@@ -157,6 +166,7 @@ impl Declaration {
             doc: doc.into(),
             schema: None,
             capability: None,
+            grant_arguments: None,
             repeatable: false,
             concurrent_max: 256,
             waiting_max: 10_000,
@@ -175,6 +185,13 @@ impl Declaration {
     #[must_use]
     pub fn capability(mut self, capability: impl Into<Cow<'static, str>>) -> Self {
         self.capability = Some(capability.into());
+        self
+    }
+
+    /// The same, where these arguments alone decide whether a grant covers a call.
+    #[must_use]
+    pub fn grant_arguments(mut self, names: impl IntoIterator<Item = impl Into<Cow<'static, str>>>) -> Self {
+        self.grant_arguments = Some(names.into_iter().map(Into::into).collect());
         self
     }
 

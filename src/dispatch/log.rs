@@ -69,6 +69,7 @@ impl<S: LogSink> Handler for Log<S> {
                 "fields": { "type": "object" },
             },
             "required": ["message"],
+            "examples": [{ "message": "half of it is done" }],
             "additionalProperties": false,
         }))
     }

@@ -188,6 +188,26 @@ impl Registry {
         }
     }
 
+    /// The capabilities that handlers have, in alphabetical order.
+    pub fn capabilities(&self) -> Vec<&str> {
+        let all: BTreeSet<&str> =
+            self.entries.values().filter_map(|entry| entry.declaration.capability.as_deref()).collect();
+        all.into_iter().collect()
+    }
+
+    /// Checks whether grants cover a call, before anything runs.
+    ///
+    /// # Errors
+    /// The problem that the call would be answered with: `unknown-handler`, `not-granted`, or what the handler says.
+    pub fn check_grant(&self, name: &str, grants: &Grants, args: &Payload) -> Result<(), Problem> {
+        self.entries.get(name).ok_or_else(|| self.unknown(name))?.check_grant(grants, args)
+    }
+
+    /// The narrowest pattern that grants a call: see [`Handler::pattern_for`].
+    pub fn pattern_for(&self, name: &str, args: &Payload) -> Option<String> {
+        self.entries.get(name)?.handler.pattern_for(args)
+    }
+
     /// Whether a pattern of a capability asks for no more than the others grant.
     pub fn narrows(&self, capability: &str, granted: &[String], wanted: &str) -> bool {
         match self.of_capability(capability) {

@@ -1,13 +1,12 @@
 //! From a workflow file to something that can be started.
 
-use super::{Host, LoadError, Shared};
+use super::{Callable, Host, LoadError, Shared, component_file, workflow_file};
 use crate::guest::Component;
 use crate::process::Program;
-use crate::workflow::plan::{self, Environment, Found, Plan};
-use crate::workflow::syntax::{SOURCE_BYTES_MAX, Source};
+use crate::workflow::plan::{self, Environment, Found, Handlers, Plan};
+use crate::workflow::syntax::Source;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,7 +33,7 @@ impl Host {
     /// The file cannot be read, or has problems: all of them are told.
     pub fn load(&self, path: impl AsRef<Path>) -> Result<Workflow, LoadError> {
         let path = path.as_ref();
-        let text = read_bounded(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+        let text = workflow_file::read(path)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         self.parse(&path.to_string_lossy(), &text, folder)
     }
@@ -45,7 +44,8 @@ impl Host {
     /// The text has problems: all of them are told.
     pub fn parse(&self, name: &str, text: &str, folder: impl Into<PathBuf>) -> Result<Workflow, LoadError> {
         let source = Source::new(name, text);
-        let loader = Loader { host: &self.shared, folder: folder.into(), found: RefCell::default() };
+        let callable = Callable(self.shared.dispatcher.registry());
+        let loader = Loader { host: &self.shared, callable, folder: folder.into(), found: RefCell::default() };
         let plan = plan::load(&source, &self.shared.jq, &loader).map_err(LoadError::Definition)?;
         let found = loader.found.into_inner();
         let programs = plan
@@ -57,16 +57,10 @@ impl Host {
     }
 }
 
-/// Reads a file that is at most as large as a workflow may be: one byte more is enough for the parser to refuse it.
-fn read_bounded(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(SOURCE_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
-    Ok(text)
-}
-
 /// Finds programs by the source that the file gives, and keeps what it found.
 struct Loader<'a> {
     host: &'a Shared,
+    callable: Callable<'a>,
     folder: PathBuf,
     found: RefCell<BTreeMap<String, Arc<dyn Program>>>,
 }
@@ -88,12 +82,15 @@ impl Loader<'_> {
 
     fn file(&self, source: &str) -> Result<Found, (String, Option<String>)> {
         let path = self.folder.join(source);
-        let bytes = read_component(&path).map_err(|error| {
+        let bytes = component_file::read(&path).map_err(|error| {
             let hint = (error.kind() == std::io::ErrorKind::NotFound)
                 .then(|| format!("the path is taken from the workflow's folder: {}", path.display()));
             (format!("cannot read the component `{source}`: {error}"), hint)
         })?;
-        let component = self.host.component(&bytes).map_err(|error| (chain(&error), None))?;
+        let component = self.host.component(&bytes).map_err(|error| {
+            let (message, hint) = component_file::explain(source, &bytes, &error);
+            (message, Some(hint))
+        })?;
         let digest = component.digest().to_string();
         // What a description does not tell is found out when the entry is asked for.
         let entries = component.describe().ok().flatten().and_then(|description| entries(&description.to_value()));
@@ -110,9 +107,8 @@ impl Environment for Loader<'_> {
         }
     }
 
-    fn handlers(&self) -> Option<Vec<String>> {
-        let names = self.host.dispatcher.registry().names().chain([super::KV]);
-        Some(names.map(str::to_owned).collect())
+    fn handlers(&self) -> Option<&dyn Handlers> {
+        Some(&self.callable)
     }
 }
 
@@ -129,26 +125,7 @@ impl Shared {
     }
 }
 
-/// The bytes of a component's file, up to the largest that may be compiled.
-fn read_component(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(crate::guest::COMPONENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 /// The names of the entry points that a description has under `entries`.
 fn entries(description: &serde_json::Value) -> Option<Vec<String>> {
     Some(description.get("entries")?.as_object()?.keys().cloned().collect())
-}
-
-/// An error and all that caused it, in a line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
 }

@@ -9,14 +9,18 @@
 //! It decides nothing about processes: it hands plans to the run, and programs to the scheduler.
 
 mod builder;
+mod callable;
 mod code;
+pub(crate) mod component_file;
 mod door;
 mod error;
 mod load;
 mod outcome;
 mod start;
+mod workflow_file;
 
 pub use builder::HostBuilder;
+pub use callable::Callable;
 pub use error::{HostError, LoadError};
 pub use load::Workflow;
 pub use outcome::{Outcome, Status};

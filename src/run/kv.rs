@@ -8,11 +8,11 @@
 
 use super::record::Bounds;
 use crate::process::{Payload, Problem, problem::kind};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The handler's name, and the capability that it needs.
-pub(super) const NAME: &str = "kv";
+pub(crate) const NAME: &str = "kv";
 /// The longest key. Arbitrary.
 const KEY_BYTES_MAX: usize = 1_024;
 /// The most keys of one `list`. Arbitrary.
@@ -48,6 +48,39 @@ enum Operation {
     Delete,
     List,
     CompareAndSet,
+}
+
+/// The JSON Schema of the arguments: those of one operation, or what all have in common where `op` names none.
+pub(crate) fn schema(op: Option<&str>) -> Value {
+    let (takes, needs): (&[&str], &[&str]) = match op {
+        Some("get" | "delete") => (&["key"], &["key"]),
+        Some("set") => (&["key", "value"], &["key", "value"]),
+        Some("compare-and-set") => (&["key", "expected", "value"], &["key"]),
+        Some("list") => (&["prefix", "after", "limit"], &[]),
+        _ => (&["key", "value", "expected", "prefix", "after", "limit"], &[]),
+    };
+    let property = |name: &str| match name {
+        "key" => json!({ "type": "string", "maxLength": KEY_BYTES_MAX }),
+        "value" | "expected" => json!(true),
+        "limit" => json!({ "type": "integer", "minimum": 0 }),
+        _ => json!({ "type": "string" }),
+    };
+    let operations = ["get", "set", "delete", "list", "compare-and-set"];
+    let mut properties = serde_json::Map::from_iter([("op".to_owned(), json!({ "enum": operations }))]);
+    properties.extend(takes.iter().map(|name| ((*name).to_owned(), property(name))));
+    let required: Vec<&str> = std::iter::once("op").chain(needs.iter().copied()).collect();
+    let example = match op {
+        Some("set") => json!({ "op": "set", "key": "name", "value": 1 }),
+        Some(op) if needs.contains(&"key") => json!({ "op": op, "key": "name" }),
+        _ => json!({ "op": "get", "key": "name" }),
+    };
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+        "examples": [example],
+    })
 }
 
 /// Tells a field that is null from one that is absent.
@@ -128,14 +161,12 @@ impl Kv {
             Operation::Delete => Ok((Payload::NULL, Change::Delete(key))),
             Operation::List => Ok((self.list(&prefix.unwrap_or_default(), after, limit), Change::None)),
             Operation::CompareAndSet if there == expected.as_ref() => {
-                let answer = Payload::json(&serde_json::json!({ "done": true, "value": value }));
+                let answer = Payload::json(&json!({ "done": true, "value": value }));
                 let Some(value) = value else { return Ok((answer, Change::Delete(key))) };
                 self.check(&key, &value, bounds)?;
                 Ok((answer, Change::Set(key, value)))
             }
-            Operation::CompareAndSet => {
-                Ok((Payload::json(&serde_json::json!({ "done": false, "value": there })), Change::None))
-            }
+            Operation::CompareAndSet => Ok((Payload::json(&json!({ "done": false, "value": there })), Change::None)),
         }
     }
 
@@ -243,6 +274,29 @@ mod tests {
             r#"{"op":"get","key":"a","further":1}"#,
         ] {
             assert_eq!(call(kv, args), "bad-arguments", "{args}");
+        }
+    }
+
+    /// What the schema takes, the store takes; it is for whoever writes a call, before anything runs.
+    #[test]
+    fn the_schema_says_what_the_store_takes() {
+        for op in ["get", "set", "delete", "list", "compare-and-set"] {
+            let schema = schema(Some(op));
+            let mut args = serde_json::Map::from_iter([("op".to_owned(), json!(op))]);
+            let value = |name: &str| if name == "limit" { json!(1) } else { json!("x") };
+            for name in schema["required"].as_array().unwrap().iter().skip(1) {
+                let name = name.as_str().unwrap();
+                let text = Value::Object(args.clone()).to_string();
+                assert_eq!(call(&mut Kv::default(), &text), "bad-arguments", "{text} lacks {name}");
+                args.insert(name.to_owned(), value(name));
+            }
+            for name in ["key", "value", "expected", "prefix", "after", "limit"] {
+                let mut args = args.clone();
+                args.insert(name.to_owned(), value(name));
+                let text = Value::Object(args).to_string();
+                let is_taken = call(&mut Kv::default(), &text) != "bad-arguments";
+                assert_eq!(is_taken, schema["properties"].get(name).is_some(), "{text}");
+            }
         }
     }
 }

@@ -1,15 +1,45 @@
 //! Workflow files: what is said of bad ones, and that the examples are good.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+use wfhost::dispatch::http::{Http, HttpConfig};
+use wfhost::dispatch::{Declaration, Log, Registry, from_inline_fn};
+use wfhost::host::Callable;
+use wfhost::process::{LogLine, Pid};
 use wfhost::workflow::diagnostics::Diagnostics;
 use wfhost::workflow::expression::{EngineConfig, Jq};
-use wfhost::workflow::plan::{Environment, Found, GraphStyle, Plan, Unchecked, load};
+use wfhost::workflow::plan::{Environment, Found, GraphStyle, Handlers, Plan, Unchecked, load};
 use wfhost::workflow::syntax::Source;
 
 fn jq() -> &'static Jq {
     static JQ: OnceLock<Jq> = OnceLock::new();
     JQ.get_or_init(|| Jq::new(EngineConfig::default()).unwrap())
+}
+
+/// What calls reach in a host without handlers of its own.
+fn callable() -> &'static Callable<'static> {
+    static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    static CALLABLE: OnceLock<Callable<'static>> = OnceLock::new();
+    CALLABLE.get_or_init(|| {
+        Callable(REGISTRY.get_or_init(|| {
+            let log = Log::new(|_: &Arc<str>, _: Pid, _: LogLine| {});
+            let http = Http::new(HttpConfig::default()).unwrap();
+            Registry::builder().handler("http", http).handler("log", log).build().unwrap()
+        }))
+    })
+}
+
+/// A host whose components are all there.
+struct Whole;
+
+impl Environment for Whole {
+    fn component(&self, _: &str) -> Result<Found, (String, Option<String>)> {
+        Ok(Found::default())
+    }
+
+    fn handlers(&self) -> Option<&dyn Handlers> {
+        Some(callable())
+    }
 }
 
 fn folder(path: &str) -> PathBuf {
@@ -36,7 +66,7 @@ fn every_problem_of_a_bad_file_is_told_in_one_go() {
     assert!(files.len() >= 30);
     for file in files {
         let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
-        let Err(problems) = plan_of(&file, &Unchecked) else { panic!("{name} has no problem") };
+        let Err(problems) = plan_of(&file, &Whole) else { panic!("{name} has no problem") };
         let mut settings = insta::Settings::clone_current();
         settings.set_snapshot_path(folder("tests/workflows/bad"));
         settings.set_prepend_module_to_snapshot(false);
@@ -67,8 +97,8 @@ fn the_environment_is_asked_for_components_and_handlers() {
             }
         }
 
-        fn handlers(&self) -> Option<Vec<String>> {
-            Some(vec!["http".to_owned(), "kv".to_owned()])
+        fn handlers(&self) -> Option<&dyn Handlers> {
+            Some(callable())
         }
     }
     let text = "
@@ -76,7 +106,7 @@ components: { good: ./good.wasm }
 steps:
   - { id: a, uses: good, entry: resise }
   - { id: b, uses: ./missing.wasm }
-  - { id: c, call: htp }
+  - { id: c, call: htp, with: { url: https://example.com }, allow: { http: 'GET https://example.com' } }
 ";
     let problems = load(&Source::new("x.yaml", text), jq(), &Known).unwrap_err();
     insta::assert_snapshot!(problems.render(false));
@@ -123,8 +153,8 @@ fn the_examples_are_good() {
             Ok(Found { digest: Some(blake3::hash(&bytes).to_hex().to_string()), entries: None })
         }
 
-        fn handlers(&self) -> Option<Vec<String>> {
-            Some(["http", "kv", "log"].map(str::to_owned).to_vec())
+        fn handlers(&self) -> Option<&dyn Handlers> {
+            Some(callable())
         }
     }
     let files = files("workflows");
@@ -136,4 +166,49 @@ fn the_examples_are_good() {
         graphs.push_str(&format!("{}\n{}\n", plan.name, plan.graph(GraphStyle::Text)));
     }
     insta::assert_snapshot!(graphs);
+}
+
+/// An embedder's handlers are checked like our own, by what they declare.
+#[test]
+fn calls_of_an_embedders_handlers_are_checked_too() {
+    struct Mail(Callable<'static>);
+    impl Environment for Mail {
+        fn component(&self, _: &str) -> Result<Found, (String, Option<String>)> {
+            Ok(Found::default())
+        }
+
+        fn handlers(&self) -> Option<&dyn Handlers> {
+            Some(&self.0)
+        }
+    }
+    let schema = serde_json::json!({
+        "type": "object",
+        "properties": { "to": { "type": "array", "items": { "type": "string", "minLength": 3 }, "minItems": 1 } },
+        "required": ["to"],
+        "dependentRequired": { "cc": ["to"] },
+    });
+    let mail = Declaration::new("Sends a mail").capability("mail").schema(schema);
+    let shared = Declaration::new("Anything, by reference").schema(serde_json::json!({
+        "$defs": { "n": { "type": "integer" } }, "properties": { "n": { "$ref": "#/$defs/n" } },
+    }));
+    let registry = Registry::builder()
+        .handler("mail", from_inline_fn(mail, |args, _| Ok(args)))
+        .handler("shared", from_inline_fn(shared, |args, _| Ok(args)))
+        .build()
+        .unwrap();
+    let host = Mail(Callable(Box::leak(Box::new(registry))));
+    let text = r#"
+inputs: { who: string }
+steps:
+  - { id: no-grant, call: mail, with: { to: [ ann@example.com ] } }
+  - { id: no-star, call: mail, with: { to: [ ann@example.com ] }, allow: { mail: [ "ann@*" ] } }
+  - { id: too-short, call: mail, with: { to: [ "${ .inputs.who }", a ] }, allow: { mail: "*" } }
+  - { id: empty, call: mail, with: { to: [] }, allow: { mail: "*" } }
+  - { id: open, call: mail, with: { to: [ "${ .inputs.who }" ], subject: hello }, allow: { mail: "*" } }
+  - { id: good, call: mail, with: "${ .inputs.who }", allow: { mail: "*" } }
+  - { id: refers, call: shared, with: { n: x } }
+  - { id: refers-later, call: shared, with: { n: "${ .inputs.who }" } }
+"#;
+    let problems = load(&Source::new("x.yaml", text), jq(), &host).unwrap_err();
+    insta::assert_snapshot!(problems.render(false));
 }

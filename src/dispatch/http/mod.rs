@@ -147,6 +147,7 @@ impl Handler for Http {
         let declaration = Declaration::new("Sends an HTTP request")
             .schema(request::schema())
             .capability(CAPABILITY)
+            .grant_arguments(["url", "method"])
             .concurrency(self.config.concurrent_max, self.config.waiting_max);
         match self.config.rate {
             Some(rate) => declaration.rate(rate),
@@ -170,6 +171,10 @@ impl Handler for Http {
     fn check_grant(&self, patterns: &[String], args: &Payload) -> Result<(), Problem> {
         let (method, url) = request::place(args)?;
         self.is_granted(patterns, &method, &url)
+    }
+
+    fn pattern_for(&self, args: &Payload) -> Option<String> {
+        request::pattern_for(args)
     }
 
     fn handle(self: Arc<Self>, args: Payload, context: CallContext) -> Handling {

@@ -1,6 +1,7 @@
 //! A call's arguments, and the request that they make.
 
 use super::config::HttpConfig;
+use super::pattern::Pattern;
 use super::target;
 use crate::dispatch::{arguments, problems};
 use crate::process::{Payload, Problem};
@@ -114,8 +115,13 @@ pub(super) fn schema() -> Value {
                 "additionalProperties": false,
                 "minProperties": 1,
                 "maxProperties": 1,
+                "description": "one of `json` (any value), `text` and `base64`: body: { json: { name: Ann } }",
             },
-            "timeout": { "type": "string", "pattern": "^[0-9]{1,9}(ms|s|m|h)$" },
+            "timeout": {
+                "type": "string",
+                "pattern": "^[0-9]{1,9}(ms|s|m|h)$",
+                "description": "a duration: 500ms, 30s, 5m, 1h",
+            },
             "max-response-bytes": { "type": "integer", "minimum": 0, "maximum": 9_007_199_254_740_991_u64 },
             "redirects": { "type": "integer", "minimum": 0, "maximum": REDIRECTS_MAX },
             "expect": {
@@ -125,11 +131,13 @@ pub(super) fn schema() -> Value {
                     { "type": "integer", "minimum": 100, "maximum": 599 },
                 ] },
                 "default": ["2xx", "3xx"],
+                "description": "a list of statuses: [\"2xx\", 404]; \"*\" is every status",
             },
             "as": { "enum": ["auto", "json", "text", "base64", "bytes"], "default": "auto" },
             "repeatable": { "type": "boolean", "default": false },
         },
         "required": ["url"],
+        "examples": [{ "url": "https://example.com" }],
         "additionalProperties": false,
     })
 }
@@ -172,6 +180,30 @@ pub(super) fn place(args: &Payload) -> Result<(Method, Url), Problem> {
     }
     let part: Part = arguments(args)?;
     Ok((read_method(part.method.as_deref())?, read_url(&part.url)?))
+}
+
+/// The pattern that grants a call and little else: its method, origin and path, with `*` for each segment that has one.
+pub(super) fn pattern_for(args: &Payload) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Part {
+        url: String,
+        method: Option<String>,
+    }
+    let Part { url, method: name } = arguments(args).ok()?;
+    let methods = match name.as_deref().unwrap_or("GET") {
+        // A pattern that grants GET grants HEAD too.
+        "GET" | "HEAD" => "GET",
+        "*" => "*",
+        other => method(other).map(|_| other)?,
+    };
+    let url = target::parse(&url).ok()?;
+    let origin = url.origin().ascii_serialization();
+    let segments = url.path().split('/').map(|segment| if segment.contains('*') { "*" } else { segment });
+    let path = segments.collect::<Vec<_>>().join("/");
+    // What no pattern can say of the path is granted with every path.
+    [format!("{methods} {origin}{path}"), format!("{methods} {origin}")]
+        .into_iter()
+        .find(|text| text.parse::<Pattern>().is_ok())
 }
 
 fn read_method(name: Option<&str>) -> Result<Method, Problem> {

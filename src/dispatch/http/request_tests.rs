@@ -119,3 +119,27 @@ fn repeatable_is_what_the_method_or_the_call_says() {
     assert!(says(json!({ "method": "POST", "repeatable": true })));
     assert!(!says(json!({ "method": "FETCH" })) && !says(json!(1)));
 }
+
+#[test]
+fn the_narrowest_pattern_of_a_call() {
+    let pattern = |args: Value| pattern_for(&Payload::json(&args));
+    for (url, method, expected) in [
+        ("https://example.com", "GET", Some("GET https://example.com/")),
+        ("https://Example.com:443/a/b?q=1#f", "HEAD", Some("GET https://example.com/a/b")),
+        ("http://127.0.0.1:8080/items/*", "POST", Some("POST http://127.0.0.1:8080/items/*")),
+        ("https://example.com/item-*/x", "*", Some("* https://example.com/*/x")),
+        ("https://*.example.com/", "GET", Some("GET https://*.example.com/")),
+        ("https://example.com/a%2Fb", "GET", Some("GET https://example.com")),
+        ("*", "GET", None),
+        ("https://example.com", "BREW", None),
+    ] {
+        let found = pattern(json!({ "url": url, "method": method }));
+        assert_eq!(found.as_deref(), expected, "{url}");
+        // What it names it grants.
+        if let (Some(found), Some(method), false) = (found, super::method(method), url.contains('*')) {
+            assert!(found.parse::<Pattern>().unwrap().matches(&method, &target::parse(url).unwrap()), "{found}");
+        }
+    }
+    assert_eq!(pattern(json!({ "url": "https://example.com/x" })).as_deref(), Some("GET https://example.com/x"));
+    assert_eq!(pattern(json!({})), None);
+}

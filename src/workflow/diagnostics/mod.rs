@@ -12,7 +12,7 @@ mod suggest;
 
 use super::syntax::{Source, Span};
 use std::fmt;
-pub(crate) use suggest::{closest, one_of};
+pub(crate) use suggest::{all_of, closest, one_of, plain};
 
 /// Problems that are kept of one file. Arbitrary: nobody reads more.
 pub const PROBLEMS_MAX: usize = 100;

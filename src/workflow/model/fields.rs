@@ -1,6 +1,8 @@
 //! The keys of a mapping: known ones, those of a later version, and slips.
 
-use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of};
+use super::durations::NO_EXPRESSION;
+use super::meant::{self, Meant};
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of, plain};
 use crate::workflow::syntax::{Entry, Node, Span};
 
 /// What keys a mapping may have.
@@ -11,6 +13,8 @@ pub(crate) struct Keys {
     pub(crate) known: &'static [&'static str],
     /// Keys of a later version.
     pub(crate) later: &'static [&'static str],
+    /// Keys that other tools have for the same.
+    pub(crate) meant: Meant,
 }
 
 /// The entries of a mapping whose keys were checked.
@@ -19,6 +23,8 @@ pub(crate) struct Fields<'a> {
     entries: &'a [Entry],
     /// Where the mapping stands.
     pub(crate) span: Span,
+    /// Whether there are keys that were told to mean nothing.
+    pub(crate) has_strangers: bool,
 }
 
 impl<'a> Fields<'a> {
@@ -32,10 +38,11 @@ impl<'a> Fields<'a> {
             );
             return None;
         };
+        let mut has_strangers = false;
         for entry in entries {
-            check_key(entry, keys, problems);
+            has_strangers |= !check_key(entry, entries, keys, problems);
         }
-        Some(Self { entries, span: node.span })
+        Some(Self { entries, span: node.span, has_strangers })
     }
 
     /// The entry of a key.
@@ -59,23 +66,35 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn check_key(entry: &Entry, keys: &Keys, problems: &mut Diagnostics) {
+/// Whether a key means something here; else a problem says so.
+fn check_key(entry: &Entry, entries: &[Entry], keys: &Keys, problems: &mut Diagnostics) -> bool {
     let key = entry.key.as_str();
     if keys.known.contains(&key) {
-        return;
+        return true;
     }
     if keys.later.contains(&key) {
         problems.push(Diagnostic::new("not-supported", format!("`{key}` is not supported yet"), entry.key_span));
-        return;
+        return true;
     }
-    let known = keys.known.iter().chain(keys.later).copied();
-    let hint = match (!problems.is_full()).then(|| closest(key, known)).flatten() {
-        Some(meant) => format!("did you mean `{meant}`?"),
+    // A key that is there already was hardly meant once more.
+    let is_free = |known: &&str| !entries.iter().any(|entry| entry.key == **known);
+    let known = || keys.known.iter().chain(keys.later).copied();
+    let spelled = plain(key);
+    let same = known().find(|known| plain(known) == spelled);
+    let nearest = || closest(key, known().filter(is_free)).or_else(|| closest(key, known()));
+    let nearest = || if problems.is_full() { None } else { nearest() };
+    let hint = match (same, meant::of(&spelled, keys.meant)) {
+        (None, Some(hint)) => Some(hint.to_owned()),
+        (same, _) => same.or_else(nearest).map(|meant| format!("did you mean `{meant}`?")),
+    };
+    let hint = match hint {
+        Some(hint) => hint,
         None if keys.known.len() <= 12 => format!("its keys are {}", one_of(keys.known.iter().copied())),
         None => "the keys are described in workflows/README.md".to_owned(),
     };
     let message = format!("{} has no key `{}`", keys.what, shorten(key));
     problems.push(Diagnostic::new("unknown-key", message, entry.key_span).hint(hint));
+    false
 }
 
 pub(crate) fn shorten(text: &str) -> String {
@@ -92,6 +111,17 @@ pub(crate) fn text<'a>(node: &'a Node, what: &str, problems: &mut Diagnostics) -
         problems.push(Diagnostic::new("type", message, node.span).hint_maybe(hint));
     }
     text
+}
+
+/// Reads a string that is taken as it stands: an expression in it would never be evaluated.
+pub(crate) fn fixed_text<'a>(node: &'a Node, what: &str, problems: &mut Diagnostics) -> Option<&'a str> {
+    let text = text(node, what, problems)?;
+    if text.contains("${") {
+        let message = format!("`{what}` cannot hold an expression");
+        problems.push(Diagnostic::new("expression", message, node.span).hint(NO_EXPRESSION));
+        return None;
+    }
+    Some(text)
 }
 
 /// Reads a list of strings, or one string.

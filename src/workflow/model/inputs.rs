@@ -1,7 +1,9 @@
 //! The declared inputs of a workflow: reading the declarations, and taking the values that a run is given.
 
 use super::NAMES_MAX;
+use super::durations::NO_EXPRESSION;
 use super::fields::{Fields, Keys, shorten, text, texts};
+use super::meant;
 use super::schema::{Format, Schema, Type, Violation};
 use super::values::{boolean, whole};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of};
@@ -152,7 +154,10 @@ fn read_input(entry: &Entry, problems: &mut Diagnostics) -> Option<Input> {
         for violation in schema.check(default) {
             let at = if violation.pointer.is_empty() { String::new() } else { format!(" at `{}`", violation.pointer) };
             let message = format!("the default does not fit its own input{at}: {}", violation.message);
-            problems.push(Diagnostic::new("default", message, span));
+            let is_expression = default.as_str().is_some_and(|text| text.contains("${"));
+            problems.push(
+                Diagnostic::new("default", message, span).hint_maybe(is_expression.then(|| NO_EXPRESSION.to_owned())),
+            );
         }
     }
     Some(Input { name: entry.key.clone(), schema, required })
@@ -162,7 +167,11 @@ fn read_schema(node: &Node, required_is_flag: bool, problems: &mut Diagnostics) 
     if node.as_text().is_some() {
         return Some(Schema { types: read_type(node, problems).into_iter().collect(), ..Schema::default() });
     }
-    let fields = Fields::read(node, &Keys { what: "an input's schema", known: KEYS, later: LATER }, problems)?;
+    let fields = Fields::read(
+        node,
+        &Keys { what: "an input's schema", known: KEYS, later: LATER, meant: meant::SCHEMA },
+        problems,
+    )?;
     let mut schema = Schema::default();
     if let Some(node) = fields.entry("type").map(|entry| &entry.value) {
         schema.types = match node.as_sequence() {

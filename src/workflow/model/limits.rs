@@ -1,6 +1,7 @@
 //! `limits:` of a component, a step or the defaults.
 
 use super::fields::{Fields, Keys};
+use super::meant;
 use super::values::{Unit, quantity};
 use crate::process::{Limits, Micros};
 use crate::workflow::diagnostics::Diagnostics;
@@ -32,7 +33,9 @@ impl LimitsPatch {
     /// Reads `limits:`.
     pub(super) fn read(node: &Node, problems: &mut Diagnostics) -> Self {
         let mut patch = Self::default();
-        let Some(fields) = Fields::read(node, &Keys { what: "`limits`", known: KEYS, later: &[] }, problems) else {
+        let Some(fields) =
+            Fields::read(node, &Keys { what: "`limits`", known: KEYS, later: &[], meant: meant::LIMITS }, problems)
+        else {
             return patch;
         };
         for key in KEYS {

@@ -7,9 +7,11 @@
 //! - **I1** A model is built even from a file with problems, as far as it can be read; it is used for further checks only.
 //! - **I2** No key of the file is ignored: each is read, or reported.
 
+mod durations;
 mod fields;
 pub(crate) mod inputs;
 mod limits;
+mod meant;
 mod read;
 pub mod schema;
 mod step;
@@ -17,12 +19,12 @@ pub(crate) mod values;
 
 use super::syntax::{Node, Span};
 use crate::process::Micros;
+pub use durations::parse_duration;
 pub(crate) use fields::shorten;
 pub use inputs::{Input, Inputs};
 pub use limits::LimitsPatch;
 pub use read::read;
-use std::collections::BTreeMap;
-pub use values::parse_duration;
+pub(crate) use step::ENTRY_DEFAULT;
 
 /// Steps of a workflow. Arbitrary.
 pub const STEPS_MAX: usize = 1_000;
@@ -151,8 +153,19 @@ pub struct Step {
     pub continue_on_error: bool,
     /// What a guest may use.
     pub limits: LimitsPatch,
-    /// What it may ask of handlers: for each capability the patterns.
-    pub allow: BTreeMap<String, Vec<String>>,
+    /// What it may ask of handlers; none where that could not be read.
+    pub allow: Option<Vec<Allowed>>,
+}
+
+/// What a step may ask for under one capability.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Allowed {
+    /// The capability.
+    pub capability: Spanned<String>,
+    /// What is granted under it.
+    pub patterns: Vec<Spanned<String>>,
+    /// Whether every pattern could be read.
+    pub is_whole: bool,
 }
 
 /// What a step does.
@@ -162,8 +175,8 @@ pub enum Action {
     Uses {
         /// A name under `components:`, or a path.
         component: Spanned<String>,
-        /// The entry point.
-        entry: String,
+        /// The entry point; where the file names none, its place is the component's.
+        entry: Spanned<String>,
     },
     /// Calls a handler of the host.
     Call {

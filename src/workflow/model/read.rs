@@ -1,6 +1,8 @@
 //! The keys at the top of a file.
 
-use super::fields::{Fields, Keys, shorten, text};
+use super::durations::NO_EXPRESSION;
+use super::fields::{Fields, Keys, fixed_text, shorten, text};
+use super::meant;
 use super::step::{read_retry, read_step};
 use super::values::duration;
 use super::{ComponentDecl, Defaults, LimitsPatch, NAMES_MAX, STEPS_MAX, Spanned, Workflow};
@@ -12,6 +14,7 @@ const KEYS: Keys = Keys {
     what: "a workflow",
     known: &["name", "description", "inputs", "components", "defaults", "steps", "outputs", "durability"],
     later: &["secrets", "on", "schedule", "concurrency", "document"],
+    meant: meant::TOP,
 };
 
 /// Reads the tree of a file.
@@ -28,7 +31,7 @@ pub fn read(root: &Node, problems: &mut Diagnostics) -> Workflow {
         return workflow;
     }
     let Some(fields) = Fields::read(root, &KEYS, problems) else { return workflow };
-    workflow.name = fields.get("name").and_then(|node| text(node, "name", problems)).map(str::to_owned);
+    workflow.name = fields.get("name").and_then(|node| fixed_text(node, "name", problems)).map(str::to_owned);
     if let Some(node) = fields.get("description") {
         text(node, "description", problems);
     }
@@ -65,10 +68,9 @@ pub(super) fn check_name(name: &str, span: Span, what: &str, problems: &mut Diag
         return true;
     }
     let message = format!("`{}` cannot name {what}", shorten(name));
-    problems.push(
-        Diagnostic::new("name", message, span)
-            .hint("a name starts with a letter, and has at most 64 letters, digits, `_` and `-`"),
-    );
+    let rule = "a name starts with a letter, and has at most 64 letters, digits, `_` and `-`";
+    let hint = if name.contains("${") { NO_EXPRESSION } else { rule };
+    problems.push(Diagnostic::new("name", message, span).hint(hint));
     false
 }
 
@@ -97,13 +99,16 @@ fn read_components(node: &Node, workflow: &mut Workflow, problems: &mut Diagnost
 
 fn read_component(entry: &Entry, problems: &mut Diagnostics) -> Option<ComponentDecl> {
     check_name(&entry.key, entry.key_span, "a component", problems);
-    let keys = Keys { what: "a component", known: &["source", "limits"], later: &[] };
+    let keys = Keys { what: "a component", known: &["source", "limits"], later: &[], meant: meant::COMPONENT };
     let (source, limits) = if entry.value.as_scalar().is_some() {
         (&entry.value, LimitsPatch::default())
     } else {
         let fields = Fields::read(&entry.value, &keys, problems)?;
         let limits = fields.get("limits").map(|node| LimitsPatch::read(node, problems)).unwrap_or_default();
         let Some(source) = fields.get("source") else {
+            if fields.has_strangers {
+                return None;
+            }
             let message = format!("the component `{}` has no `source`", shorten(&entry.key));
             problems.push(Diagnostic::new("missing-key", message, entry.key_span).hint("source: ./component.wasm"));
             return None;
@@ -139,7 +144,7 @@ pub(super) fn check_source(path: &str, span: Span, problems: &mut Diagnostics) -
 }
 
 fn read_defaults(node: &Node, problems: &mut Diagnostics) -> Defaults {
-    let keys = Keys { what: "`defaults`", known: &["timeout", "retry", "limits"], later: &[] };
+    let keys = Keys { what: "`defaults`", known: &["timeout", "retry", "limits"], later: &[], meant: meant::NOTHING };
     let Some(fields) = Fields::read(node, &keys, problems) else { return Defaults::default() };
     Defaults {
         timeout: fields.get("timeout").and_then(|node| duration(node, "timeout", problems)),

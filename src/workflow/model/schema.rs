@@ -107,7 +107,7 @@ impl Format {
                         _ => byte.is_ascii_hexdigit(),
                     })
             }
-            Self::Duration => super::values::parse_duration(text).is_ok(),
+            Self::Duration => super::durations::parse_duration(text).is_ok(),
         }
     }
 }

@@ -1,13 +1,15 @@
 //! One step.
 
-use super::fields::{Fields, Keys, shorten, text, texts};
+use super::durations;
+use super::fields::{Fields, Keys, fixed_text, shorten, text, texts};
+use super::meant;
 use super::read::{check_name, check_source};
-use super::values::{boolean, duration, parse_duration, shown, whole};
-use super::{Action, LimitsPatch, PARALLEL_MAX, RETRIES_MAX, Retry, Spanned, Step, When};
+use super::values::{boolean, duration, shown, whole};
+use super::{Action, Allowed, LimitsPatch, PARALLEL_MAX, RETRIES_MAX, Retry, Spanned, Step, When};
 use crate::process::Micros;
-use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of};
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of, plain};
 use crate::workflow::syntax::{Entry, Node, Span};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 const KEYS: Keys = Keys {
     what: "a step",
@@ -32,7 +34,11 @@ const KEYS: Keys = Keys {
         "allow",
     ],
     later: &["switch", "steps", "workflow", "repeat", "compensate", "cache", "secrets"],
+    meant: meant::STEP,
 };
+/// The entry point of a guest where a step names none.
+pub(crate) const ENTRY_DEFAULT: &str = "run";
+
 const ACTIONS: &[&str] = &["uses", "call", "wait", "set"];
 const ACTIONS_LATER: &[&str] = &["switch", "steps", "workflow"];
 
@@ -50,7 +56,7 @@ pub(super) fn read_step(index: usize, node: &Node, problems: &mut Diagnostics) -
     let fields = Fields::read(node, &KEYS, problems)?;
     let id = read_id(&fields, problems);
     if let Some(node) = fields.get("name") {
-        text(node, "name", problems);
+        fixed_text(node, "name", problems);
     }
     let action = read_action(&fields, id.as_ref(), problems)?;
     check_belonging(&fields, &action, problems);
@@ -83,7 +89,7 @@ pub(super) fn read_step(index: usize, node: &Node, problems: &mut Diagnostics) -
             .and_then(|node| boolean(node, "continue-on-error", problems))
             .unwrap_or(false),
         limits: fields.get("limits").map(|node| LimitsPatch::read(node, problems)).unwrap_or_default(),
-        allow: fields.get("allow").map(|node| read_allow(node, problems)).unwrap_or_default(),
+        allow: fields.get("allow").map_or(Some(Vec::new()), |node| read_allow(node, problems)),
     })
 }
 
@@ -101,7 +107,8 @@ fn read_id(fields: &Fields<'_>, problems: &mut Diagnostics) -> Option<Spanned<St
 fn read_action(fields: &Fields<'_>, id: Option<&Spanned<String>>, problems: &mut Diagnostics) -> Option<Action> {
     let found = fields.among(ACTIONS);
     let Some(entry) = found.first() else {
-        let slip = fields.keys().any(|key| closest(key, ACTIONS.iter().copied()).is_some());
+        // A key that was told to be a slip is the reason already.
+        let slip = fields.keys().any(is_action_in_other_words);
         if fields.among(ACTIONS_LATER).is_empty() && !slip {
             let problem = Diagnostic::new("no-action", "the step does nothing", id.map_or(fields.span, |id| id.span));
             problems.push(problem.hint(format!("give it one of {}", one_of(ACTIONS.iter().copied()))));
@@ -118,22 +125,41 @@ fn read_action(fields: &Fields<'_>, id: Option<&Spanned<String>>, problems: &mut
     }
     match entry.key.as_str() {
         "uses" => {
+            if entry.value.as_sequence().is_some() {
+                let problem = Diagnostic::new("type", "`uses` names one component, not a list", entry.value.span);
+                problems.push(problem.hint("make it a step for each"));
+                return None;
+            }
             let component = text(&entry.value, "uses", problems)?;
             if !check_source(component, entry.value.span, problems) {
                 return None;
             }
-            let read = |node| text(node, "entry", problems).map(str::to_owned);
-            let entry_point = fields.get("entry").and_then(read).unwrap_or_else(|| "run".to_owned());
             let component = Spanned { value: component.to_owned(), span: entry.value.span };
-            Some(Action::Uses { component, entry: entry_point })
+            let named = fields.get("entry").and_then(|node| Some((fixed_text(node, "entry", problems)?, node.span)));
+            let (value, span) = named.unwrap_or((ENTRY_DEFAULT, component.span));
+            Some(Action::Uses { component, entry: Spanned { value: value.to_owned(), span } })
         }
         "call" => {
+            if let Some([only]) = entry.value.as_mapping() {
+                let message = "`call` is the name of a handler, and its arguments stand beside it, under `with`";
+                let hint = format!("call: {}, and below it: with: {{ … }}", shorten(&only.key));
+                problems.push(Diagnostic::new("type", message, entry.value.span).hint(hint));
+                return None;
+            }
             let handler = text(&entry.value, "call", problems)?;
             Some(Action::Call { handler: Spanned { value: handler.to_owned(), span: entry.value.span } })
         }
         "wait" => read_wait(entry, problems),
         _ => Some(Action::Set(entry.value.clone())),
     }
+}
+
+fn is_action_in_other_words(key: &str) -> bool {
+    if KEYS.known.contains(&key) {
+        return false;
+    }
+    let says = |hint: &str| ACTIONS.iter().any(|action| hint.contains(&format!("`{action}")));
+    meant::of(&plain(key), KEYS.meant).is_some_and(says) || closest(key, ACTIONS.iter().copied()).is_some()
 }
 
 fn read_wait(entry: &Entry, problems: &mut Diagnostics) -> Option<Action> {
@@ -187,6 +213,14 @@ fn read_needs(node: &Node, problems: &mut Diagnostics) -> Vec<Spanned<String>> {
     needs
 }
 
+/// What other tools call the endings that let a step start.
+const WHEN_ELSEWHERE: &[(&[&str], &str)] = &[
+    (&["success", "successful", "on-success", "all-success", "ok", "all"], "succeeded"),
+    (&["failure", "error", "on-failure", "on-error", "one-failed"], "failed"),
+    (&["always", "finally", "completed", "finished", "ended", "all-done"], "done"),
+    (&["one", "one-success", "some"], "any"),
+];
+
 fn read_when(node: &Node, problems: &mut Diagnostics) -> Option<When> {
     let names = ["succeeded", "failed", "done", "any"];
     match text(node, "when", problems)? {
@@ -196,7 +230,9 @@ fn read_when(node: &Node, problems: &mut Diagnostics) -> Option<When> {
         "any" => Some(When::Any),
         other => {
             let message = format!("`when` cannot be `{}`", shorten(other));
-            let hint = match closest(other, names) {
+            let word = plain(other);
+            let meant = WHEN_ELSEWHERE.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, when)| *when);
+            let hint = match meant.or_else(|| closest(other, names)) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None if other.contains("${") => "a condition goes under `if`".to_owned(),
                 None => format!("it is {}", one_of(names)),
@@ -209,7 +245,7 @@ fn read_when(node: &Node, problems: &mut Diagnostics) -> Option<When> {
 
 /// Reads `retry:`.
 pub(super) fn read_retry(node: &Node, problems: &mut Diagnostics) -> Option<Retry> {
-    let keys = Keys { what: "`retry`", known: &["max", "backoff"], later: &[] };
+    let keys = Keys { what: "`retry`", known: &["max", "backoff"], later: &[], meant: meant::RETRY };
     if node.as_scalar().is_some_and(|scalar| scalar.text.parse::<u32>().is_ok()) {
         let message = "`retry` is a mapping, not a number";
         let hint = format!("retry: {{ max: {} }}  # retries, not attempts", shown(node).trim_matches('`'));
@@ -218,6 +254,10 @@ pub(super) fn read_retry(node: &Node, problems: &mut Diagnostics) -> Option<Retr
     }
     let fields = Fields::read(node, &keys, problems)?;
     let Some(max) = fields.get("max") else {
+        // A key that was told to be a slip is the reason already.
+        if fields.has_strangers {
+            return None;
+        }
         let problem = Diagnostic::new("missing-key", "`retry` needs `max`: how many retries, not attempts", node.span);
         problems.push(problem.hint("retry: { max: 3, backoff: 1s..30s }"));
         return None;
@@ -234,33 +274,41 @@ pub(super) fn read_retry(node: &Node, problems: &mut Diagnostics) -> Option<Retr
 fn read_backoff(node: &Node, problems: &mut Diagnostics) -> Option<(Micros, Micros)> {
     let text = node.as_scalar().map_or("", |scalar| scalar.text.as_str());
     let (from, to) = text.split_once("..").unwrap_or((text, text));
-    let problem = match (parse_duration(from), parse_duration(to)) {
+    let problem = match (durations::read(from), durations::read(to)) {
         (Ok(from), Ok(to)) if from <= to => return Some((from, to)),
-        (Ok(_), Ok(_)) => Diagnostic::new("value", "`backoff` goes from the shorter wait to the longer", node.span),
-        (Err(why), _) | (_, Err(why)) => Diagnostic::new("duration", format!("`backoff`: {why}"), node.span),
+        (Ok(_), Ok(_)) => Diagnostic::new("value", "`backoff` goes from the shorter wait to the longer", node.span)
+            .hint(format!("backoff: {}..{}", to.trim(), from.trim())),
+        (Err(no), _) | (_, Err(no)) => {
+            Diagnostic::new("duration", format!("`backoff`: {}", no.why), node.span).hint("backoff: 1s..30s")
+        }
     };
-    problems.push(problem.hint("backoff: 1s..30s"));
+    problems.push(problem);
     None
 }
 
-fn read_allow(node: &Node, problems: &mut Diagnostics) -> BTreeMap<String, Vec<String>> {
-    let mut allow = BTreeMap::new();
+fn read_allow(node: &Node, problems: &mut Diagnostics) -> Option<Vec<Allowed>> {
     let Some(entries) = node.as_mapping() else {
         let message = format!("`allow` is a mapping from capabilities to lists, not {}", node.kind());
         problems
             .push(Diagnostic::new("type", message, node.span).hint("allow: { http: [ \"GET https://example.com\" ] }"));
-        return allow;
+        return None;
     };
-    for entry in entries {
-        let patterns: Vec<(&str, Span)> =
-            if entry.value.is_null() { Vec::new() } else { texts(&entry.value, &entry.key, problems) };
+    let read = |entry: &Entry| {
+        let before = problems.count();
+        let patterns = if entry.value.is_null() { Vec::new() } else { texts(&entry.value, &entry.key, problems) };
         for (pattern, span) in &patterns {
             if pattern.contains("${") {
                 let message = "a grant cannot hold an expression: it must be readable before anything runs";
-                problems.push(Diagnostic::new("grant", message, *span));
+                let hint = "a `*` stands for a part that is not known before: GET https://example.com/items/*";
+                problems.push(Diagnostic::new("grant", message, *span).hint(hint));
             }
         }
-        allow.insert(entry.key.clone(), patterns.into_iter().map(|(pattern, _)| pattern.to_owned()).collect());
-    }
-    allow
+        let spanned = |(pattern, span): (&str, Span)| Spanned { value: pattern.to_owned(), span };
+        Allowed {
+            capability: Spanned { value: entry.key.clone(), span: entry.key_span },
+            is_whole: problems.count() == before,
+            patterns: patterns.into_iter().map(spanned).collect(),
+        }
+    };
+    Some(entries.iter().map(read).collect())
 }

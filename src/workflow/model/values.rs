@@ -1,63 +1,10 @@
-//! Durations, sizes, fuel and other small values as people write them.
+//! Sizes, amounts and other small values as people write them.
 
+use super::durations::{self, NO_EXPRESSION, NoDuration};
 use crate::process::{Micros, NUMBER_MAX};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::Node;
 use serde_json::Value;
-
-/// Reads `500ms`, `30s`, `5m`, `24h`, `1h30m` or a duration of ISO 8601.
-///
-/// # Errors
-/// Why it is none.
-pub fn parse_duration(text: &str) -> Result<Micros, String> {
-    let text = text.trim();
-    if text.starts_with(['P', 'p']) {
-        return iso_duration(text);
-    }
-    let mut rest = text;
-    let mut total: f64 = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let number: f64 = rest[..digits].parse().map_err(|_| not_a_duration(text))?;
-        rest = &rest[digits..];
-        let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        total += number
-            * match rest[..unit].trim() {
-                "us" => 1.0,
-                "ms" => 1e3,
-                "s" => 1e6,
-                "m" | "min" => 6e7,
-                "h" => 3.6e9,
-                "d" => 8.64e10,
-                _ => return Err(not_a_duration(text)),
-            };
-        rest = &rest[unit..];
-    }
-    if text.is_empty() {
-        return Err(not_a_duration(text));
-    }
-    in_range(total)
-}
-
-fn iso_duration(text: &str) -> Result<Micros, String> {
-    let span: jiff::Span = text.parse().map_err(|_| not_a_duration(text))?;
-    let duration = span
-        .to_duration(jiff::SpanRelativeTo::days_are_24_hours())
-        .map_err(|_| format!("`{text}` has months or years, whose length is not fixed"))?;
-    if duration.is_negative() {
-        return Err(format!("`{text}` is negative"));
-    }
-    in_range(duration.as_secs_f64() * 1e6)
-}
-
-fn in_range(micros: f64) -> Result<Micros, String> {
-    if micros < NUMBER_MAX as f64 { Ok(Micros(micros.round() as u64)) } else { Err("longer than 285 years".to_owned()) }
-}
-
-fn not_a_duration(text: &str) -> String {
-    let shown: String = text.chars().take(40).collect();
-    format!("`{shown}` is not a duration")
-}
 
 /// A number with a unit out of a table.
 fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
@@ -94,15 +41,37 @@ pub(crate) enum Unit {
     Time,
 }
 
+/// A size or an amount in the units that there are, for one that other tools have.
+fn in_our_units(text: &str, unit: Unit) -> Option<String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+    let (number, name) = text.split_at(digits);
+    let name = match (unit, name.trim().to_ascii_lowercase().as_str()) {
+        (Unit::Bytes, "k" | "ki" | "kbytes") => "KiB",
+        (Unit::Bytes, "m" | "mi" | "mbytes" | "megabytes") => "MiB",
+        (Unit::Bytes, "g" | "gi" | "gbytes" | "gigabytes") => "GiB",
+        (Unit::Amount, "thousand") => "k",
+        (Unit::Amount, "million" | "mio") => "M",
+        (Unit::Amount, "b" | "billion" | "bn") => "G",
+        _ => return None,
+    };
+    (!number.is_empty()).then(|| format!("{number}{name}"))
+}
+
 /// Reads a value of a limit.
 pub(crate) fn quantity(node: &Node, unit: Unit, what: &str, problems: &mut Diagnostics) -> Option<u64> {
     let text = node.as_scalar().map_or("", |scalar| scalar.text.as_str());
     let (value, hint) = match unit {
         Unit::Bytes => (with_unit(text, SIZES), "write a size: 512KiB, 64MiB, 1GiB"),
         Unit::Amount => (with_unit(text, AMOUNTS), "write a number: 10000, 500k, 500M, 2G"),
-        Unit::Time => (parse_duration(text).ok().map(|micros| micros.0), "write a duration: 500ms, 30s, 5m, 24h"),
+        Unit::Time => return duration(node, what, problems).map(|micros| micros.0),
     };
     if value.is_none() {
+        let hint = match in_our_units(text, unit) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None if text.contains("${") => NO_EXPRESSION.to_owned(),
+            None => hint.to_owned(),
+        };
         problems.push(Diagnostic::new("value", format!("`{what}` cannot be {}", shown(node)), node.span).hint(hint));
     }
     value
@@ -110,23 +79,22 @@ pub(crate) fn quantity(node: &Node, unit: Unit, what: &str, problems: &mut Diagn
 
 /// Reads a duration.
 pub(crate) fn duration(node: &Node, what: &str, problems: &mut Diagnostics) -> Option<Micros> {
-    let scalar = node.as_scalar();
-    let problem = match scalar.map(|scalar| parse_duration(&scalar.text)) {
+    let problem = match node.as_scalar().map(|scalar| durations::read(&scalar.text)) {
         Some(Ok(micros)) => return Some(micros),
-        Some(Err(why)) => Diagnostic::new("duration", format!("`{what}`: {why}"), node.span),
-        None => Diagnostic::new("duration", format!("`{what}` is {}, not a duration", node.kind()), node.span),
+        Some(Err(NoDuration { why, hint })) => {
+            Diagnostic::new("duration", format!("`{what}`: {why}"), node.span).hint(hint)
+        }
+        None => Diagnostic::new("duration", format!("`{what}` is {}, not a duration", node.kind()), node.span)
+            .hint(durations::FORMS),
     };
-    let hint = match scalar.map(|scalar| scalar.text.as_str()) {
-        Some(text) if text.parse::<f64>().is_ok() => format!("say in which unit: {text}s, {text}m"),
-        _ => "write 500ms, 30s, 5m, 24h, or ISO 8601: PT5M".to_owned(),
-    };
-    problems.push(problem.hint(hint));
+    problems.push(problem);
     None
 }
 
 /// Reads a whole number within bounds.
 pub(crate) fn whole(node: &Node, what: &str, min: u64, max: u64, problems: &mut Diagnostics) -> Option<u64> {
-    let number = node.as_scalar().and_then(|scalar| match scalar.to_json() {
+    let scalar = node.as_scalar();
+    let number = scalar.and_then(|scalar| match scalar.to_json() {
         Ok(Value::Number(number)) => number.as_u64(),
         _ => None,
     });
@@ -134,7 +102,14 @@ pub(crate) fn whole(node: &Node, what: &str, min: u64, max: u64, problems: &mut 
         Some(number) if (min..=max).contains(&number) => Some(number),
         _ => {
             let message = format!("`{what}` is a whole number from {min} to {max}, not {}", shown(node));
-            problems.push(Diagnostic::new("value", message, node.span));
+            let hint = match scalar {
+                Some(scalar) if scalar.text.contains("${") => Some(NO_EXPRESSION.to_owned()),
+                Some(scalar) if scalar.is_string() && scalar.text.parse::<u64>().is_ok() => {
+                    Some(format!("write it without quotes: {}", scalar.text))
+                }
+                _ => None,
+            };
+            problems.push(Diagnostic::new("value", message, node.span).hint_maybe(hint));
             None
         }
     }
@@ -150,6 +125,7 @@ pub(crate) fn boolean(node: &Node, what: &str, problems: &mut Diagnostics) -> Op
         "yes" | "on" | "y" => Some("write true: in YAML 1.2 `yes` and `on` are strings".to_owned()),
         "no" | "off" | "n" => Some("write false: in YAML 1.2 `no` and `off` are strings".to_owned()),
         "true" | "false" => Some("write it without quotes".to_owned()),
+        _ if text.contains("${") => Some(NO_EXPRESSION.to_owned()),
         _ => None,
     };
     let message = format!("`{what}` is true or false, not {}", shown(node));
@@ -172,19 +148,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_as_people_write_them() {
-        let micros = |text| parse_duration(text).map(|micros| micros.0);
-        assert_eq!(micros("500ms"), Ok(500_000));
-        assert_eq!(micros("30s"), Ok(30_000_000));
-        assert_eq!(micros("5m"), Ok(300_000_000));
-        assert_eq!(micros("24h"), Ok(86_400_000_000));
-        assert_eq!(micros("1h30m"), Ok(5_400_000_000));
-        assert_eq!(micros("1.5s"), Ok(1_500_000));
-        assert_eq!(micros("PT5M"), Ok(300_000_000));
-        assert_eq!(micros("P1DT1S"), Ok(86_401_000_000));
-        for bad in ["", "5", "s", "5 parsecs", "1..5s", "-1s", "P1M", "-PT5M", "99999999d", "1e3s", "5s5"] {
-            assert!(parse_duration(bad).is_err(), "{bad}");
-        }
+    fn units_of_other_tools_are_told_in_ours() {
+        assert_eq!(in_our_units("64Mi", Unit::Bytes).as_deref(), Some("64MiB"));
+        assert_eq!(in_our_units("1.5 G", Unit::Bytes).as_deref(), Some("1.5GiB"));
+        assert_eq!(in_our_units("2 billion", Unit::Amount).as_deref(), Some("2G"));
+        assert_eq!(in_our_units("much", Unit::Bytes), None);
+        assert_eq!(in_our_units("M", Unit::Bytes), None);
     }
 
     #[test]

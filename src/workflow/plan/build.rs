@@ -2,17 +2,16 @@
 
 use super::edges::Edges;
 use super::expressions::{Dependency, Templates};
-use super::load::{Environment, Found};
-use super::scope::{Names, Place};
+use super::load::Environment;
+use super::scope::{Names, Place, unknown_need};
 use super::template::Template;
-use super::{Action, Component, Node, PLAN_VERSION, Plan};
+use super::{Action, Node, PLAN_VERSION, Plan, calls, components};
 use crate::process::{Grants, Limits};
-use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of};
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::expression::Jq;
-use crate::workflow::model::{self, PARALLEL_DEFAULT, Spanned, Step, When, Workflow, shorten};
-use crate::workflow::syntax::{Source, Span};
+use crate::workflow::model::{self, PARALLEL_DEFAULT, Step, When, Workflow};
+use crate::workflow::syntax::Source;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Makes the plan. None where the file has problems that leave nothing to plan; they are in `problems` then.
@@ -24,8 +23,10 @@ pub(super) fn build(
     problems: &mut Diagnostics,
 ) -> Option<Plan> {
     let ids: Vec<&str> = workflow.steps.iter().map(|step| step.id.value.as_str()).collect();
-    let components = find_components(workflow, environment, problems);
-    check_handlers(workflow, environment, problems);
+    let components = components::find(workflow, environment, problems);
+    if let Some(handlers) = environment.handlers() {
+        calls::check(workflow, handlers, problems);
+    }
     let names = Names { inputs: &workflow.inputs, steps: &ids, unread: &workflow.unread, hints: true };
     let mut templates = Templates { source, jq, names, problems, found: Vec::new(), expressions: 0 };
     let mut edges = Edges::new(ids.len());
@@ -61,84 +62,6 @@ fn stem(path: &str) -> &str {
     std::path::Path::new(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or("workflow")
 }
 
-/// Whether a step's `uses` means a file and not a name under `components:`.
-fn is_path(text: &str) -> bool {
-    text.contains(['/', '\\']) || [".wasm", ".wat"].iter().any(|ending| text.ends_with(ending))
-}
-
-fn find_components(workflow: &Workflow, environment: &dyn Environment, problems: &mut Diagnostics) -> Vec<Component> {
-    let mut components = Vec::new();
-    let mut known: BTreeMap<&str, Found> = BTreeMap::new();
-    let mut look_up =
-        |name: &str, source: &Spanned<String>, problems: &mut Diagnostics| match environment.component(&source.value) {
-            Ok(found) => {
-                let digest = found.digest.clone();
-                components.push(Component { name: name.into(), source: source.value.clone(), digest });
-                found
-            }
-            Err((message, hint)) => {
-                problems.push(Diagnostic::new("component", message, source.span).hint_maybe(hint));
-                Found::default()
-            }
-        };
-    for declared in &workflow.components {
-        known.insert(&declared.name.value, look_up(&declared.name.value, &declared.source, problems));
-    }
-    for step in &workflow.steps {
-        let model::Action::Uses { component, entry } = &step.action else { continue };
-        let name = component.value.as_str();
-        if !known.contains_key(name) {
-            if workflow.unread_components.contains(&component.value) {
-                continue;
-            }
-            if !is_path(name) {
-                problems.push(unknown_component(name, component.span, workflow));
-                continue;
-            }
-            let found = look_up(name, component, problems);
-            known.insert(name, found);
-        }
-        if let Some(entries) = known.get(name).and_then(|found| found.entries.as_ref())
-            && !entries.contains(entry)
-        {
-            let message = format!("`{}` has no entry point `{}`", shorten(name), shorten(entry));
-            let hint = match closest(entry, entries.iter().map(String::as_str)) {
-                Some(meant) => format!("did you mean `entry: {meant}`?"),
-                None => format!("it has {}", one_of(entries.iter().map(String::as_str).take(20))),
-            };
-            problems.push(Diagnostic::new("unknown-entry", message, component.span).hint(hint));
-        }
-    }
-    components
-}
-
-fn unknown_component(name: &str, span: Span, workflow: &Workflow) -> Diagnostic {
-    let names = || workflow.components.iter().map(|component| component.name.value.as_str());
-    let hint = match closest(name, names()) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None if workflow.components.is_empty() => format!("give the path of a file: ./{}.wasm", shorten(name)),
-        None => format!("the components are {}", one_of(names().take(20))),
-    };
-    Diagnostic::new("unknown-component", format!("there is no component `{}`", shorten(name)), span).hint(hint)
-}
-
-fn check_handlers(workflow: &Workflow, environment: &dyn Environment, problems: &mut Diagnostics) {
-    let Some(handlers) = environment.handlers() else { return };
-    for step in &workflow.steps {
-        let model::Action::Call { handler } = &step.action else { continue };
-        if handlers.contains(&handler.value) {
-            continue;
-        }
-        let names = || handlers.iter().map(String::as_str);
-        let hint = match closest(&handler.value, names()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("the handlers are {}", one_of(names().take(20))),
-        };
-        let message = format!("there is no handler `{}`", shorten(&handler.value));
-        problems.push(Diagnostic::new("unknown-handler", message, handler.span).hint(hint));
-    }
-}
-
 /// What a step's expressions came to.
 struct Parts {
     action: Action,
@@ -157,7 +80,7 @@ fn read_step(index: usize, step: &Step, templates: &mut Templates<'_>, edges: &m
     let action = match &step.action {
         model::Action::Uses { component, entry } => with().map(|with| Action::Uses {
             component: component.value.as_str().into(),
-            entry: entry.as_str().into(),
+            entry: entry.value.as_str().into(),
             with,
         }),
         model::Action::Call { handler } => {
@@ -189,7 +112,7 @@ fn add_edges(index: usize, step: &Step, templates: &mut Templates<'_>, edges: &m
             Some(to) => edges.add(index, to, need.span),
             None if templates.names.unread.contains(&need.value) => {}
             None => {
-                let wrong = templates.names.unknown_step(&need.value);
+                let wrong = unknown_need(&templates.names, &need.value, id);
                 templates.problems.push(Diagnostic::new(wrong.code, wrong.message, need.span).hint(wrong.hint));
             }
         }
@@ -226,6 +149,10 @@ fn make_node(step: &Step, parts: Parts, needs: Vec<usize>, workflow: &Workflow) 
         declared.limits.apply(&mut limits);
     }
     step.limits.apply(&mut limits);
+    let grants = step.allow.iter().flatten().map(|allowed| {
+        let patterns = allowed.patterns.iter().map(|pattern| pattern.value.clone());
+        (allowed.capability.value.clone(), patterns.collect())
+    });
     let acts = matches!(action, Action::Uses { .. } | Action::Call { .. });
     Node {
         id: step.id.value.as_str().into(),
@@ -239,7 +166,7 @@ fn make_node(step: &Step, parts: Parts, needs: Vec<usize>, workflow: &Workflow) 
         timeout: step.timeout.or(workflow.defaults.timeout).filter(|_| acts),
         continue_on_error: step.continue_on_error,
         limits: Arc::new(limits),
-        grants: Grants(Arc::new(step.allow.clone())),
+        grants: Grants(Arc::new(grants.collect())),
         action,
     }
 }

@@ -1,6 +1,7 @@
 //! Turns the values of the file into templates, and checks every expression on the way: that it compiles, and that what it reads
 //! can exist where it stands.
 
+use super::advice::Troubled;
 use super::scope::{Names, Place, Target};
 use super::template::{Template, Text};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
@@ -133,7 +134,7 @@ impl Templates<'_> {
         match expression.references() {
             References::Paths(paths) => {
                 // Not `all`: every bad reference is to be told.
-                let bad = paths.iter().filter(|path| !self.reference(path, offset, written, place)).count();
+                let bad = paths.iter().filter(|path| !self.reference(path, expression, offset, written, place)).count();
                 bad == 0
             }
             References::Everything(range) | References::NotInferable { span: range, .. } => {
@@ -144,7 +145,14 @@ impl Templates<'_> {
         }
     }
 
-    fn reference(&mut self, reference: &Reference, offset: usize, written: &Written<'_>, place: Place) -> bool {
+    fn reference(
+        &mut self,
+        reference: &Reference,
+        expression: &Expression,
+        offset: usize,
+        written: &Written<'_>,
+        place: Place,
+    ) -> bool {
         let span = self.place(written, offset + reference.span.start..offset + reference.span.end);
         self.names.hints = !self.problems.is_full();
         match self.names.resolve(&reference.path, place) {
@@ -152,7 +160,11 @@ impl Templates<'_> {
             Ok(Target::Steps) => self.found.push(Dependency::Unknown(span)),
             Ok(Target::Given) => {}
             Err(wrong) => {
-                self.problems.push(Diagnostic::new(wrong.code, wrong.message, span).hint(wrong.hint));
+                let text = expression.text();
+                let part = text.get(reference.span.clone()).unwrap_or_default();
+                let advice = Troubled { string: &written.scalar.text, offset, text, part }.double_braces();
+                self.problems
+                    .push(Diagnostic::new(wrong.code, wrong.message, span).hint(wrong.hint).hint_maybe(advice));
                 return false;
             }
         }
@@ -187,7 +199,10 @@ impl Templates<'_> {
             .chain(self.names.inputs.0.iter().map(|input| input.name.as_str()))
             .find(|name| name.contains('-') && expression.text().contains(&format!(".{name}")));
         let hint = dashed.map(|name| format!("a name with a dash is written [\"{name}\"]"));
-        self.problems.push(problem.hint_maybe(hint));
+        let text = expression.text();
+        let part = text.get(error.span.clone()).unwrap_or_default();
+        let troubled = Troubled { string: &written.scalar.text, offset, text, part };
+        self.problems.push(problem.hint_maybe(hint.or_else(|| troubled.advice())));
     }
 
     /// Where a part of a string's text stands in the file.

@@ -9,7 +9,11 @@
 //! - **I3** Every expression compiles, and reads only what can exist where it stands.
 //! - **I4** Limits, timeouts and retries of a node are final: defaults and declarations are merged into them.
 
+mod advice;
+mod arguments;
 mod build;
+mod calls;
+mod components;
 mod edges;
 mod expressions;
 mod graph;
@@ -22,7 +26,7 @@ mod tests;
 use super::model::{Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};
 pub use graph::GraphStyle;
-pub use load::{Environment, Found, Unchecked, load};
+pub use load::{Environment, Found, Handlers, Unchecked, Wants, load};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 pub use template::{Template, Text};

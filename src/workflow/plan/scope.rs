@@ -1,7 +1,8 @@
 //! What exists in an expression, by the place where it stands.
 
-use crate::workflow::diagnostics::{closest, one_of};
-use crate::workflow::model::{Inputs, When};
+use super::advice::ROOTS;
+use crate::workflow::diagnostics::{all_of, closest, one_of};
+use crate::workflow::model::{Inputs, When, shorten};
 
 /// Where an expression stands: it decides what exists there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +61,6 @@ pub(super) struct Names<'a> {
     pub(super) hints: bool,
 }
 
-const ROOTS: [&str; 6] = ["inputs", "steps", "item", "index", "run", "error"];
 const STEP_FIELDS: [&str; 4] = ["output", "status", "error", "attempts"];
 const RUN_FIELDS: [&str; 3] = ["id", "name", "started"];
 
@@ -117,7 +117,8 @@ impl Names<'_> {
         let hint = match (dashed(name, names()), self.meant(name, names())) {
             (Some(known), _) => format!("a name with a dash is written .inputs[\"{known}\"]"),
             (None, Some(meant)) => format!("did you mean `.inputs.{meant}`?"),
-            (None, None) => format!("declare it: inputs: {{ {name}: {{ type: string }} }}"),
+            (None, None) if self.inputs.0.is_empty() => format!("declare it: inputs: {{ {name}: {{ type: string }} }}"),
+            (None, None) => format!("the inputs are {}; declare it where it is one more", all_of(names().take(20))),
         };
         Err(Wrong::new("unknown-input", format!("there is no input `{name}`"), hint))
     }
@@ -140,15 +141,33 @@ impl Names<'_> {
         }
     }
 
-    pub(super) fn unknown_step(&self, id: &str) -> Wrong {
+    fn unknown_step(&self, id: &str) -> Wrong {
         let steps = || self.steps.iter().copied();
         let hint = match (dashed(id, steps()), self.meant(id, steps())) {
             (Some(known), _) => format!("a name with a dash is written .steps[\"{known}\"]"),
             (None, Some(meant)) => format!("did you mean `{meant}`?"),
-            (None, None) => format!("the steps are {}", one_of(steps().take(20))),
+            (None, None) => format!("the steps are {}", all_of(steps().take(20))),
         };
         Wrong::new("unknown-step", format!("there is no step `{id}`"), hint)
     }
+}
+
+/// A step that `needs` names and that there is not. `own` is the step that has the `needs`.
+pub(super) fn unknown_need(names: &Names<'_>, id: &str, own: &str) -> Wrong {
+    let others = || names.steps.iter().copied().filter(|name| *name != own);
+    let hint = match names.meant(id, others()) {
+        _ if id.contains(',') => {
+            let parts: Vec<&str> = id.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+            format!("several steps are a list: needs: [ {} ]", parts.join(", "))
+        }
+        _ if id.contains("${") => {
+            "`needs` holds ids as they are; what an expression reads need not be named".to_owned()
+        }
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if others().next().is_none() => "there is no other step".to_owned(),
+        None => format!("the other steps are {}", all_of(others().take(20))),
+    };
+    Wrong::new("unknown-step", format!("there is no step `{}`", shorten(id)), hint)
 }
 
 /// The name of which `start` is what jq reads where it is written after a dot: `.steps.my-step` is a subtraction.

@@ -114,7 +114,7 @@ fn what_a_file_may_hold_is_bounded() {
     let many = |count: usize, line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>();
     let steps = "steps: [{ id: a, set: 1 }]\n";
     let cases = [
-        (format!("# {}\n", "x".repeat(1 << 20)), "bytes; at most"),
+        (format!("# {}\n", "x".repeat(1 << 20)), "bytes, the most that"),
         (format!("{steps}x: [{}]", "1, ".repeat(100_000)), "more than 100000 values"),
         (format!("steps:\n{}", many(1_001, &|n| format!("  - {{ id: s{n}, set: 1 }}\n"))), "1001 steps"),
         (format!("{steps}inputs:\n{}", many(1_001, &|n| format!("  i{n}: string\n"))), "1001 inputs"),

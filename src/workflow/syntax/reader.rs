@@ -1,7 +1,7 @@
 //! From marked events to the tree.
 
 use super::{
-    Content, DEPTH_MAX, Entry, NODES_MAX, Node, SOURCE_BYTES_MAX, Scalar, Source, Span, Style, TEXT_BYTES_MAX,
+    Content, DEPTH_MAX, Entry, NODES_MAX, Node, SOURCE_BYTES_MAX, Scalar, Source, Span, Style, TEXT_BYTES_MAX, advice,
 };
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 pub fn parse(source: &Source, problems: &mut Diagnostics) -> Option<Node> {
     let text = source.text();
     if text.len() > SOURCE_BYTES_MAX {
-        let message = format!("the file has {} bytes; at most {SOURCE_BYTES_MAX} are read", text.len());
+        let message =
+            format!("the file has more than {SOURCE_BYTES_MAX} bytes, the most that a workflow file may have");
         problems.push(Diagnostic::new("too-large", message, Span::default()));
         return None;
     }
@@ -250,23 +251,14 @@ impl Reader<'_> {
         let text = self.source.text();
         let end = text[at..].chars().next().map_or(at, |c| at + c.len_utf8());
         let span = Span::new(at..end);
-        let line = self.source.line_of(at as u32);
-        let problem = Diagnostic::new("yaml", format!("not YAML: {}", error.info()), span);
-        let before_on_line = text[..at].rsplit('\n').next().unwrap_or("");
-        let hint = if text[..at].ends_with('$') && text[at..].starts_with('{') {
-            "quote an expression within `{ }` or `[ ]`: \"${ … }\""
-        } else if line.contains("${") && before_on_line.contains("${") {
-            "YAML takes `: ` for the end of a key: quote the expression, '${ … }', or write it after `|`"
-        } else if before_on_line.contains('\t') {
-            "indent with spaces: YAML refuses tabs"
-        } else if error.info().contains("unknown anchor") {
-            "an alias starts with `*`: quote the text if it is none"
-        } else if error.info().contains("mapping values are not allowed") {
-            "check the indentation, and quote a value that has `: ` in it"
-        } else {
-            return problem;
-        };
-        problem.hint(hint)
+        let mut problem = Diagnostic::new("yaml", format!("not YAML: {}", error.info()), span);
+        if let Some(advice) = advice::of(text, at, error) {
+            problem = problem.hint(advice.hint);
+            if let Some((span, label)) = advice.elsewhere {
+                problem = problem.related(span, label);
+            }
+        }
+        problem
     }
 }
 

@@ -1,0 +1,74 @@
+//! What the plan asks of handlers, answered by a registry.
+
+use super::KV;
+use crate::dispatch::{Registry, Schema};
+use crate::process::{Grants, Payload};
+use crate::workflow::plan::{Handlers, Wants};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What `call` reaches in a run: the handlers of a registry, and `kv`, which the run decides itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Callable<'a>(pub &'a Registry);
+
+impl Handlers for Callable<'_> {
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.0.names().chain([KV]).map(str::to_owned).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn wants(&self, handler: &str, args: &Value) -> Option<Wants> {
+        if handler == KV {
+            return Some(Wants {
+                schema: Some(crate::run::kv_schema(args["op"].as_str())),
+                capability: Some(KV.to_owned()),
+                grant_arguments: Some(Vec::new()),
+            });
+        }
+        let declaration = self.0.declaration(handler)?;
+        let names = |names: &[std::borrow::Cow<'static, str>]| names.iter().map(ToString::to_string).collect();
+        Some(Wants {
+            schema: declaration.schema.clone(),
+            capability: declaration.capability.as_deref().map(str::to_owned),
+            grant_arguments: declaration.grant_arguments.as_deref().map(names),
+        })
+    }
+
+    fn mismatches(&self, schema: &Value, value: &Value) -> Vec<(String, String)> {
+        // A part of a schema that means nothing by itself judges nothing.
+        Schema::compile(schema).map_or(Vec::new(), |schema| schema.mismatches(value))
+    }
+
+    fn capabilities(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.0.capabilities().into_iter().chain([KV]).map(str::to_owned).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn check_pattern(&self, capability: &str, pattern: &str) -> Result<(), String> {
+        match (capability, pattern) {
+            (KV, "*") => Ok(()),
+            // A run asks only whether `kv` is granted at all: a narrower pattern would promise what nobody keeps.
+            (KV, _) => Err("the only pattern is `*`, the whole store of the run".to_owned()),
+            _ => self.0.check_pattern(capability, pattern),
+        }
+    }
+
+    fn check_grant(&self, handler: &str, patterns: &[String], args: &Value) -> Result<(), String> {
+        if handler == KV {
+            return Ok(());
+        }
+        let Some(capability) = self.0.declaration(handler).and_then(|one| one.capability.as_deref()) else {
+            return Ok(());
+        };
+        let grants = Grants(Arc::new(BTreeMap::from([(capability.to_owned(), patterns.to_vec())])));
+        let checked = self.0.check_grant(handler, &grants, &Payload::json(args));
+        checked.map_err(|problem| problem.detail.unwrap_or(problem.title.into_owned()))
+    }
+
+    fn pattern_for(&self, handler: &str, args: &Value) -> Option<String> {
+        if handler == KV { Some("*".to_owned()) } else { self.0.pattern_for(handler, &Payload::json(args)) }
+    }
+}

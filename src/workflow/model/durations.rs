@@ -1,0 +1,153 @@
+//! Durations: `500ms`, `30s`, `1h30m`, ISO 8601.
+
+use crate::process::{Micros, NUMBER_MAX};
+
+/// Why a text is no duration, and what it should be where that can be told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct NoDuration {
+    /// Why not.
+    pub(crate) why: String,
+    /// The way out.
+    pub(crate) hint: String,
+}
+
+/// Reads `500ms`, `30s`, `5m`, `24h`, `1h30m` or a duration of ISO 8601.
+///
+/// # Errors
+/// Why it is none.
+pub fn parse_duration(text: &str) -> Result<Micros, String> {
+    read(text).map_err(|no| no.why)
+}
+
+/// As [`parse_duration`], with the way out by itself.
+pub(crate) fn read(text: &str) -> Result<Micros, NoDuration> {
+    let text = text.trim();
+    let read = if text.trim_start_matches('-').starts_with(['P', 'p']) { iso(text) } else { units(text) };
+    let micros = read.ok_or_else(|| no_duration(text))?;
+    let refuse = |why: &str| NoDuration { why: format!("`{}` {why}", short(text)), hint: FORMS.to_owned() };
+    match micros {
+        Length::Micros(micros) if micros < NUMBER_MAX as f64 => Ok(Micros(micros.round() as u64)),
+        Length::Micros(_) => Err(refuse("is longer than 285 years")),
+        Length::NotFixed => Err(refuse("has months or years, whose length is not fixed")),
+        Length::Negative => Err(refuse("is negative")),
+    }
+}
+
+/// How durations are written.
+pub(crate) const FORMS: &str = "write 500ms, 30s, 5m, 24h, or ISO 8601: PT5M";
+
+/// What a text that has the form of a duration says.
+enum Length {
+    Micros(f64),
+    NotFixed,
+    Negative,
+}
+
+/// Numbers with a unit each.
+fn units(text: &str) -> Option<Length> {
+    let mut rest = text;
+    let mut total: f64 = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        total += number
+            * match rest[..unit].trim() {
+                "us" => 1.0,
+                "ms" => 1e3,
+                "s" => 1e6,
+                "m" | "min" => 6e7,
+                "h" => 3.6e9,
+                "d" => 8.64e10,
+                _ => return None,
+            };
+        rest = &rest[unit..];
+    }
+    (!text.is_empty()).then_some(Length::Micros(total))
+}
+
+fn iso(text: &str) -> Option<Length> {
+    let span: jiff::Span = text.parse().ok()?;
+    Some(match span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()) {
+        Err(_) => Length::NotFixed,
+        Ok(duration) if duration.is_negative() => Length::Negative,
+        Ok(duration) => Length::Micros(duration.as_secs_f64() * 1e6),
+    })
+}
+
+fn short(text: &str) -> String {
+    super::shorten(text)
+}
+
+fn no_duration(text: &str) -> NoDuration {
+    if text.parse::<f64>().is_ok_and(|number| number >= 0.0) && text.len() <= 20 {
+        let hint = format!("say in which unit: {text}s, {text}m");
+        return NoDuration { why: format!("`{text}` is not a duration"), hint };
+    }
+    let hint = match in_our_units(text) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if text.contains("${") => NO_EXPRESSION.to_owned(),
+        None => FORMS.to_owned(),
+    };
+    NoDuration { why: format!("`{}` is not a duration", short(text)), hint }
+}
+
+/// Where expressions are not evaluated.
+pub(crate) const NO_EXPRESSION: &str =
+    "no expression is evaluated here; they are in `with`, `set`, `wait`, `if`, `for-each` and `outputs`";
+
+/// `5 minutes` and `1 hour, 30 sec` as they are written here.
+fn in_our_units(text: &str) -> Option<String> {
+    let text = text.to_lowercase();
+    let mut meant = String::new();
+    let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty() && *word != "and");
+    for word in words.take(8) {
+        let digits = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
+        meant.push_str(&word[..digits]);
+        meant.push_str(match &word[digits..] {
+            "" => "",
+            "us" | "micros" | "microsecond" | "microseconds" => "us",
+            "ms" | "msec" | "msecs" | "millis" | "millisecond" | "milliseconds" => "ms",
+            "s" | "sec" | "secs" | "second" | "seconds" => "s",
+            "m" | "min" | "mins" | "minute" | "minutes" => "m",
+            "h" | "hr" | "hrs" | "hour" | "hours" => "h",
+            "d" | "day" | "days" => "d",
+            _ => return None,
+        });
+    }
+    units(&meant).map(|_| meant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_as_people_write_them() {
+        let micros = |text| parse_duration(text).map(|micros| micros.0);
+        assert_eq!(micros("500ms"), Ok(500_000));
+        assert_eq!(micros("30s"), Ok(30_000_000));
+        assert_eq!(micros("5m"), Ok(300_000_000));
+        assert_eq!(micros("24h"), Ok(86_400_000_000));
+        assert_eq!(micros("1h30m"), Ok(5_400_000_000));
+        assert_eq!(micros("1.5s"), Ok(1_500_000));
+        assert_eq!(micros("PT5M"), Ok(300_000_000));
+        assert_eq!(micros("P1DT1S"), Ok(86_401_000_000));
+        for bad in ["", "5", "s", "5 parsecs", "1..5s", "-1s", "P1M", "-PT5M", "99999999d", "1e3s", "5s5", "-5"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_was_meant_is_told() {
+        let hint = |text| read(text).unwrap_err().hint;
+        assert_eq!(hint("5"), "say in which unit: 5s, 5m");
+        assert_eq!(hint("5 minutes"), "did you mean `5m`?");
+        assert_eq!(hint("1 Hour, 30 sec"), "did you mean `1h30s`?");
+        assert_eq!(hint("10secs"), "did you mean `10s`?");
+        assert_eq!(hint("soon"), FORMS);
+        assert_eq!(hint("${ .inputs.t }"), NO_EXPRESSION);
+        assert_eq!(parse_duration("-PT5M").unwrap_err(), "`-PT5M` is negative");
+    }
+}

@@ -1,0 +1,159 @@
+//! Calls and grants that must fail, told before anything runs: a handler that there is not, a capability or pattern that means
+//! nothing, arguments that do not fit, a call that its step does not grant.
+//!
+//! Only what the file states is judged. What an expression gives is judged when the call is made.
+
+use super::arguments::{self, Argument};
+use super::components::is_source;
+use super::load::{Handlers, Wants};
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest};
+use crate::workflow::model::{Action, Allowed, Spanned, Step, Workflow, shorten};
+use crate::workflow::syntax::Node;
+use serde_json::{Map, Value};
+
+/// Names that a hint lists.
+const NAMES_SHOWN_MAX: usize = 20;
+
+/// Checks all grants and calls of a workflow.
+pub(super) fn check(workflow: &Workflow, handlers: &dyn Handlers, problems: &mut Diagnostics) {
+    let capabilities = handlers.capabilities();
+    for step in &workflow.steps {
+        let before = problems.count();
+        for allowed in step.allow.iter().flatten() {
+            check_allowed(allowed, &capabilities, handlers, problems);
+        }
+        // Whether a grant covers a call can be told where it means something.
+        let is_clear = problems.count() == before;
+        if let Action::Call { handler } = &step.action {
+            check_call(step, handler, workflow, handlers, is_clear, problems);
+        }
+    }
+}
+
+fn check_allowed(allowed: &Allowed, capabilities: &[String], handlers: &dyn Handlers, problems: &mut Diagnostics) {
+    let Allowed { capability, patterns, is_whole } = allowed;
+    let name = &capability.value;
+    if !capabilities.contains(name) {
+        let names = || capabilities.iter().map(String::as_str);
+        let hint = match closest(name, names()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None if handlers.names().contains(name) => format!("every step may call `{name}`: leave it out"),
+            None => format!("the capabilities are {}", all_of(names().take(NAMES_SHOWN_MAX))),
+        };
+        let message = format!("no handler has the capability `{}`", shorten(name));
+        problems.push(Diagnostic::new("unknown-capability", message, capability.span).hint(hint));
+        return;
+    }
+    if patterns.is_empty() && *is_whole {
+        let problem = Diagnostic::new("grant", format!("no pattern: nothing of `{name}` is granted"), capability.span);
+        problems.push(problem.hint(example(name, None)));
+    }
+    for pattern in patterns.iter().filter(|pattern| !pattern.value.contains("${")) {
+        if let Err(why) = handlers.check_pattern(name, &pattern.value) {
+            let problem = Diagnostic::new("grant", format!("not a pattern of `{name}`: {why}"), pattern.span);
+            problems.push(problem.hint(example(name, None)));
+        }
+    }
+}
+
+/// How a grant is written.
+fn example(capability: &str, pattern: Option<&str>) -> String {
+    let pattern = pattern.unwrap_or(if capability == "http" { "GET https://example.com/items/*" } else { "*" });
+    format!("allow: {{ {capability}: [ \"{}\" ] }}", pattern.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn check_call(
+    step: &Step,
+    handler: &Spanned<String>,
+    workflow: &Workflow,
+    handlers: &dyn Handlers,
+    is_clear: bool,
+    problems: &mut Diagnostics,
+) {
+    let with = step.with.as_ref();
+    let stated = stated(with);
+    let Some(wants) = handlers.wants(&handler.value, &Value::Object(stated.clone())) else {
+        problems.push(unknown(handler, workflow, handlers));
+        return;
+    };
+    let before = problems.count();
+    if let Some(schema) = &wants.schema {
+        let argument = Argument { handler, handlers };
+        match with {
+            Some(node) => argument.check(node, schema, problems),
+            None => argument.check_absent(schema, problems),
+        }
+    }
+    // Arguments that are wrong say nothing of what they should be granted.
+    if is_clear && problems.count() == before {
+        check_grant(step, handler, &wants, stated, handlers, problems);
+    }
+}
+
+/// Those arguments that the file states whole.
+fn stated(with: Option<&Node>) -> Map<String, Value> {
+    let entries = with.and_then(Node::as_mapping).unwrap_or_default();
+    let literal = entries.iter().filter(|entry| !arguments::has_expression(&entry.value));
+    literal.filter_map(|entry| Some((entry.key.clone(), entry.value.to_json().ok()?))).collect()
+}
+
+fn check_grant(
+    step: &Step,
+    handler: &Spanned<String>,
+    wants: &Wants,
+    stated: Map<String, Value>,
+    handlers: &dyn Handlers,
+    problems: &mut Diagnostics,
+) {
+    let Some(capability) = &wants.capability else { return };
+    let with = step.with.as_ref();
+    let name = &handler.value;
+    let hint = || {
+        let starred = arguments::with_stars(with);
+        example(capability, handlers.pattern_for(name, &starred).as_deref())
+    };
+    let Some(all) = &step.allow else { return };
+    let Some(allowed) = all.iter().find(|allowed| allowed.capability.value == *capability) else {
+        let id = &step.id.value;
+        let message = format!("`{id}` may not call `{name}`: a step may do only what stands under its `allow`");
+        problems.push(Diagnostic::new("not-granted", message, handler.span).hint(hint()));
+        return;
+    };
+    // What is wrong with the grant itself was told already.
+    if allowed.patterns.is_empty() || !allowed.is_whole || !decides(with, wants) {
+        return;
+    }
+    let patterns: Vec<String> = allowed.patterns.iter().map(|pattern| pattern.value.clone()).collect();
+    if let Err(why) = handlers.check_grant(name, &patterns, &Value::Object(stated)) {
+        let message = format!("`{}` may not make this call: {why}", step.id.value);
+        let problem = Diagnostic::new("not-granted", message, handler.span);
+        problems.push(problem.related(allowed.capability.span, "what is granted").hint(hint()));
+    }
+}
+
+/// Whether the file states every argument that decides whether a grant covers the call.
+fn decides(with: Option<&Node>, wants: &Wants) -> bool {
+    let Some(with) = with else { return true };
+    let Some(entries) = with.as_mapping() else { return !arguments::has_expression(with) };
+    let matters = |key: &String| wants.grant_arguments.as_ref().is_none_or(|keys| keys.contains(key));
+    !entries.iter().any(|entry| matters(&entry.key) && arguments::has_expression(&entry.value))
+}
+
+fn unknown(handler: &Spanned<String>, workflow: &Workflow, handlers: &dyn Handlers) -> Diagnostic {
+    let name = handler.value.as_str();
+    let known = handlers.names();
+    let names = || known.iter().map(String::as_str);
+    let is_component = workflow.components.iter().any(|component| component.name.value == name);
+    let hint = match closest(name, names()) {
+        _ if name.contains("${") => {
+            "a handler cannot be chosen by an expression: use one step for each, with an `if`".to_owned()
+        }
+        _ if is_component || is_source(name) && !name.contains("://") => {
+            format!("a component is run by `uses`: uses: {}", shorten(name))
+        }
+        _ if name.contains("://") => format!("call: http, with: {{ url: \"{}\" }}", shorten(name)),
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("the handlers are {}", all_of(names().take(NAMES_SHOWN_MAX))),
+    };
+    Diagnostic::new("unknown-handler", format!("there is no handler `{}`", shorten(name)), handler.span).hint(hint)
+}

@@ -1,0 +1,93 @@
+//! The components that steps use: each looked up once, and whether it has the entry points that steps name.
+
+use super::Component;
+use super::load::{Environment, Found};
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest};
+use crate::workflow::model::{Action, ENTRY_DEFAULT, Spanned, Workflow, shorten};
+use std::collections::BTreeMap;
+
+/// Entry points that a hint lists.
+const ENTRIES_SHOWN_MAX: usize = 20;
+
+/// Finds what the workflow names, in the order of its first use.
+pub(super) fn find(workflow: &Workflow, environment: &dyn Environment, problems: &mut Diagnostics) -> Vec<Component> {
+    let mut components = Vec::new();
+    let mut known: BTreeMap<&str, Found> = BTreeMap::new();
+    let mut look_up =
+        |name: &str, source: &Spanned<String>, problems: &mut Diagnostics| match environment.component(&source.value) {
+            Ok(found) => {
+                let digest = found.digest.clone();
+                components.push(Component { name: name.into(), source: source.value.clone(), digest });
+                found
+            }
+            Err((message, hint)) => {
+                problems.push(Diagnostic::new("component", message, source.span).hint_maybe(hint));
+                Found::default()
+            }
+        };
+    for declared in &workflow.components {
+        known.insert(&declared.name.value, look_up(&declared.name.value, &declared.source, problems));
+    }
+    for step in &workflow.steps {
+        let Action::Uses { component, entry } = &step.action else { continue };
+        let name = component.value.as_str();
+        if !known.contains_key(name) {
+            if workflow.unread_components.contains(&component.value) {
+                continue;
+            }
+            if !is_source(name) {
+                problems.push(unknown(component, workflow, environment));
+                continue;
+            }
+            let found = look_up(name, component, problems);
+            known.insert(name, found);
+        }
+        if let Some(entries) = known.get(name).and_then(|found| found.entries.as_ref())
+            && !entries.contains(&entry.value)
+        {
+            problems.push(unknown_entry(name, entry, entries, entry.span == component.span));
+        }
+    }
+    components
+}
+
+/// Whether a step's `uses` says itself where the component is, and is no name under `components:`.
+pub(super) fn is_source(text: &str) -> bool {
+    text.contains(['/', '\\'])
+        || text.starts_with("native:")
+        || [".wasm", ".wat"].iter().any(|ending| text.ends_with(ending))
+}
+
+fn unknown(component: &Spanned<String>, workflow: &Workflow, environment: &dyn Environment) -> Diagnostic {
+    let name = component.value.as_str();
+    let names = || workflow.components.iter().map(|component| component.name.value.as_str());
+    let is_handler = || environment.handlers().is_some_and(|handlers| handlers.names().iter().any(|one| one == name));
+    let hint = match closest(name, names()) {
+        _ if is_handler() => format!("`{name}` is a handler of the host: call: {name}"),
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if workflow.components.is_empty() => format!("give the path of a file: ./{}.wasm", shorten(name)),
+        None => format!("the components are {}; or give the path of a file", all_of(names().take(ENTRIES_SHOWN_MAX))),
+    };
+    Diagnostic::new("unknown-component", format!("there is no component `{}`", shorten(name)), component.span)
+        .hint(hint)
+}
+
+fn unknown_entry(component: &str, entry: &Spanned<String>, entries: &[String], is_default: bool) -> Diagnostic {
+    let (component, wanted) = (shorten(component), shorten(&entry.value));
+    let names = || entries.iter().map(String::as_str);
+    let listed = all_of(names().take(ENTRIES_SHOWN_MAX));
+    let (message, hint) = if is_default {
+        let message = format!("`{component}` has no entry point `{wanted}`, which is meant where a step names none");
+        (message, format!("name one with `entry`: it has {listed}"))
+    } else {
+        let hint = match closest(&entry.value, names()) {
+            Some(meant) => format!("did you mean `entry: {meant}`? it has {listed}"),
+            None if entries.iter().any(|name| name == ENTRY_DEFAULT) => {
+                format!("it has {listed}; without `entry` it is `{ENTRY_DEFAULT}`")
+            }
+            None => format!("it has {listed}"),
+        };
+        (format!("`{component}` has no entry point `{wanted}`"), hint)
+    };
+    Diagnostic::new("unknown-entry", message, entry.span).hint(hint)
+}

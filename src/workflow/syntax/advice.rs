@@ -1,0 +1,120 @@
+//! Hints for text that is not YAML: what the parser stumbled over is often not where the slip is.
+
+use super::Span;
+use saphyr_parser::ScanError;
+
+/// What was probably meant, and the other place where the slip is, if it is elsewhere.
+pub(super) struct Advice {
+    pub(super) hint: String,
+    pub(super) elsewhere: Option<(Span, &'static str)>,
+}
+
+/// The hint for an error at a byte of the text.
+pub(super) fn of(text: &str, at: usize, error: &ScanError) -> Option<Advice> {
+    let here = |hint: &str| Some(Advice { hint: hint.to_owned(), elsewhere: None });
+    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let before = &text[start..at];
+    let line = text[start..].lines().next().unwrap_or_default();
+    let info = error.info();
+    if text[..at].ends_with('$') && text[at..].starts_with('{') {
+        return here("quote an expression within `{ }` or `[ ]`: \"${ … }\"");
+    }
+    if line.contains("${") && before.contains("${") {
+        return here("YAML takes `: ` for the end of a key: quote the expression, '${ … }', or write it after `|`");
+    }
+    if before.contains('\t') {
+        return here("indent with spaces: YAML refuses tabs");
+    }
+    if info.contains("unknown anchor") {
+        return here("an alias starts with `*`: quote the text if it is none");
+    }
+    if info.contains("unexpected character") || info.contains("anchor or alias") {
+        let first = text[at..].chars().next().filter(|c| !c.is_whitespace() && !matches!(c, ']' | '}' | ','));
+        let first = first.or_else(|| before.trim_end().chars().next_back())?;
+        return here(&format!("quote a value that begins with `{first}`: \"{first}…\""));
+    }
+    if let Some(open) = open_bracket(&text[..at]).filter(|open| *open < start) {
+        let bracket = &text[open..=open];
+        let closing = if bracket == "[" { "]" } else { "}" };
+        return Some(Advice {
+            hint: format!("close it by `{closing}`"),
+            elsewhere: Some((Span::new(open..open + 1), "this is still open")),
+        });
+    }
+    if info.contains("mapping values are not allowed") {
+        return slip_above(text, start)
+            .or_else(|| here("check the indentation, and quote a value that has `: ` in it"));
+    }
+    None
+}
+
+/// The innermost bracket that is open at the end of a text; what stands in quotes and comments does not count.
+fn open_bracket(text: &str) -> Option<usize> {
+    let mut open = Vec::new();
+    let mut quote = None;
+    let mut previous = ' ';
+    for (at, c) in text.char_indices() {
+        // A quote or a bracket within a word is a part of it, unless a bracket is open already.
+        let begins = previous.is_whitespace() || matches!(previous, '[' | '{' | ',' | ':');
+        match (quote, c) {
+            (Some('"'), '\\') if previous == '\\' => {
+                previous = ' ';
+                continue;
+            }
+            (Some('"'), '"') if previous == '\\' => {}
+            (Some('#'), '\n') => quote = None,
+            (Some(mark), _) if mark == c => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') if begins => quote = Some(c),
+            (None, '#') if previous.is_whitespace() => quote = Some('#'),
+            (None, '[' | '{') if begins || !open.is_empty() => open.push(at),
+            (None, ']' | '}') => drop(open.pop()),
+            _ => {}
+        }
+        previous = c;
+    }
+    open.pop()
+}
+
+/// A key or an item of the line above that lacks its blank, by which the whole line became text.
+fn slip_above(text: &str, start: usize) -> Option<Advice> {
+    let end = text[..start].trim_end().len();
+    let above = text[..end].rfind('\n').map_or(0, |end| end + 1);
+    let line = text[above..end].trim_start();
+    let from = end - line.len();
+    let after_dash = line.strip_prefix('-').filter(|rest| rest.starts_with(char::is_alphabetic));
+    let item = line.strip_prefix("- ").unwrap_or(line).trim_start();
+    let colon = item.find(':').filter(|at| {
+        let (key, rest) = (&item[..*at], &item[*at + 1..]);
+        !key.is_empty()
+            && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
+            && rest.starts_with(|c: char| !c.is_whitespace() && c != '/')
+    });
+    let hint = match (after_dash, colon) {
+        (Some(rest), _) => format!("a dash needs a blank after it: - {}", shorten(rest)),
+        (None, Some(at)) => {
+            format!("a colon needs a blank after it: {}: {}", &item[..at], shorten(&item[at + 1..]))
+        }
+        _ => return None,
+    };
+    Some(Advice { hint, elsewhere: Some((Span::new(from..end), "this is one text")) })
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::open_bracket;
+
+    #[test]
+    fn the_innermost_open_bracket_is_found() {
+        assert_eq!(open_bracket("a: [ b, { c: d }"), Some(3));
+        assert_eq!(open_bracket("a: [ b, { c: [ d ]"), Some(8));
+        assert_eq!(open_bracket("a: [ b ] # ["), None);
+        assert_eq!(open_bracket("a: '[' \n\"\\\"[\": x[1]"), None);
+        assert_eq!(open_bracket("a: it's [ b"), Some(8));
+        assert_eq!(open_bracket("é: ${ .x[0] }"), None);
+    }
+}
