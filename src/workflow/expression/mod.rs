@@ -22,8 +22,8 @@
 //! - **I2** The result of an evaluation depends on the expression and its input only, never on what an instance did before.
 //!   An instance that trapped is dropped; a limit that a warm instance hits is confirmed on a fresh one. (The fuel that a call
 //!   uses does differ a little with the history, so an outcome at the very edge of the budget belongs into the journal.)
-//! - **I3** References over-approximate: evaluating on the referenced subtrees alone gives what evaluating on everything gives.
-//!   Only the text of an error may differ, where jq quotes in it the value that it was given.
+//! - **I3** References over-approximate: evaluating on the referenced subtrees alone gives what evaluating on everything gives,
+//!   error texts included.
 //! - **I4** What is evaluated natively (plain paths and literals, as the syntax tree has it) is valid for jq, and gives what jq gives, to the
 //!   byte, error texts included.
 //! - **I5** Numbers keep their digits from the input to the output, unless the expression computes with them.

@@ -6,6 +6,9 @@
 //! lies below a place that is read, is nowhere: its place need not be known. Calls read all of their input, but for a few builtins
 //! that are known not to.
 //!
+//! Where an expression is evaluated as a *path expression* (the target of an assignment, the argument of `path`), jq's error for what
+//! is no path quotes the value that a key was applied to. So variables are read as a whole there.
+//!
 //! Soundness (I3 of [the room](super)): where a term keeps only a part of an object, evaluating on the object cut down to that
 //! part gives the same, since the kinds of all values on the way are kept ([`Scope`](super::Scope) writes them).
 
@@ -64,9 +67,18 @@ const TRANSPARENT: &[(&str, usize)] = &[
     ("error", 1),
 ];
 
+/// Builtins that evaluate an argument as a path expression: the last two are what jq makes of assignments, and anybody can call them.
+const PATH_TAKERS: &[&str] = &["path", "paths", "del", "pick", "_assign", "_modify"];
+
 /// Finds out what an expression reads.
 pub(super) fn infer(tree: &Tree) -> References {
-    let mut walk = Walk { tree, notes: Vec::new(), variables: Vec::new(), defined: defined_names(tree) };
+    let takes_paths = tree.terms().any(|term| match term {
+        Term::Assign { .. } => true,
+        Term::Call { name, .. } => PATH_TAKERS.contains(&name.as_str()),
+        _ => false,
+    });
+    let defined = defined_names(tree);
+    let mut walk = Walk { tree, notes: Vec::new(), variables: Vec::new(), defined, takes_paths, in_path: false };
     let root = tree.root();
     let outputs = walk.outputs(root, &[Rc::default()]);
     walk.read(&outputs, root);
@@ -102,6 +114,10 @@ struct Walk<'t> {
     /// The variables in scope, innermost last, and where their values may be.
     variables: Vec<(&'t str, Vec<Place<'t>>)>,
     defined: Vec<&'t str>,
+    /// Whether there are path expressions at all: if so, a function of the expression's own may be used in one.
+    takes_paths: bool,
+    /// Within a path expression.
+    in_path: bool,
 }
 
 impl<'t> Walk<'t> {
@@ -130,6 +146,14 @@ impl<'t> Walk<'t> {
         for &id in ids {
             self.value(id, input);
         }
+    }
+
+    /// Walks what is evaluated as a path expression, if `is_path`, or else as what is around it.
+    fn path_values(&mut self, ids: &[Id], is_path: bool) {
+        let outer = self.in_path;
+        self.in_path |= is_path;
+        self.values(ids, &[]);
+        self.in_path = outer;
     }
 
     /// Walks a term on inputs that may be at `input`, and returns where its outputs may be.
@@ -182,7 +206,7 @@ impl<'t> Walk<'t> {
             Term::Assign { target, value } => {
                 // The output is the whole input, changed.
                 self.read(input, id);
-                self.value(*target, &[]);
+                self.path_values(&[*target], true);
                 self.value(*value, &[]);
             }
             Term::Bind { source, patterns, body } => return self.bind(*source, patterns, *body, input),
@@ -216,17 +240,26 @@ impl<'t> Walk<'t> {
                 for name in parameters.iter().filter_map(|p| p.strip_prefix('$')) {
                     self.variables.push((name, Vec::new()));
                 }
-                self.value(*body, &[]);
+                self.path_values(&[*body], self.takes_paths);
                 self.variables.truncate(bound);
                 return self.outputs(*rest, input);
             }
             Term::Call { name, arguments } => return self.call(name, arguments, input, id),
             Term::Variable(name) => {
-                let known = self.variables.iter().rev().find(|(variable, _)| variable == name);
-                return known.map(|(_, places)| places.clone()).unwrap_or_default();
+                let places = self.places_of(name);
+                if !self.in_path {
+                    return places;
+                }
+                self.read(&places, id);
             }
         }
         Vec::new()
+    }
+
+    /// Where the value of a variable may be. One that is not bound is an error to jq.
+    fn places_of(&self, name: &str) -> Vec<Place<'t>> {
+        let known = self.variables.iter().rev().find(|(variable, _)| *variable == name);
+        known.map(|(_, places)| places.clone()).unwrap_or_default()
     }
 
     /// A union of places, read as a whole where there are too many of them to carry along.
@@ -257,8 +290,7 @@ impl<'t> Walk<'t> {
                 }
             }
             Entry::Variable(name) => {
-                let known = self.variables.iter().rev().find(|(variable, _)| variable == name);
-                let places = known.map(|(_, places)| places.clone()).unwrap_or_default();
+                let places = self.places_of(name);
                 self.read(&places, id);
             }
             Entry::Constant(value) => self.value(*value, input),
@@ -289,12 +321,14 @@ impl<'t> Walk<'t> {
             return;
         }
         self.read(&places, source);
-        // All patterns first: each binds the variables of all.
-        for pattern in patterns {
-            self.bind_pattern(pattern);
-        }
+        // The keys first: in them, a variable that the patterns bind is the one of that name around them. (Not so where there are
+        // several patterns, but these variables' values are parts of the source, which is read.)
         for pattern in patterns {
             self.pattern_keys(pattern, input);
+        }
+        // Each pattern binds the variables of all.
+        for pattern in patterns {
+            self.bind_pattern(pattern);
         }
     }
 
@@ -352,7 +386,8 @@ impl<'t> Walk<'t> {
         }
         // The arguments are evaluated on the input, or on parts of it or on what is computed from it: all of it is read.
         self.read(input, id);
-        self.values(arguments, &[]);
+        let is_path = if is_builtin { PATH_TAKERS.contains(&name) } else { self.takes_paths };
+        self.path_values(arguments, is_path);
         Vec::new()
     }
 

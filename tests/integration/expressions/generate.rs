@@ -131,6 +131,19 @@ const FORMS: &[&str] = &[
     "tojson",
     "@json",
     "path(@)?",
+    "try path(@) catch .",
+    "try ((@) |= @) catch .",
+    "try ((@) = @) catch .",
+    "try del(@) catch .",
+    "try pick(@) catch .",
+    "try paths(@) catch .",
+    "_modify(@; @)",
+    "_assign(@; @)",
+    "path(first(@))",
+    "path(@ as $v | @)",
+    "path(if @ then @ end)",
+    "def f(g): path(g); f(@)",
+    "def f: @; path(f)",
     "paths?",
     "del(@)?",
     "getpath([\"%\"])?",
@@ -216,19 +229,42 @@ const JOINS: &[&str] = &[
     "first(@, @), @",
     "{a: @, b: @}",
     "label $l | @, break $l, @",
+    ". as $v | .b as $w | (@, @, @)",
+    ".a as $v | .b.a as $w | [@, @, .c]",
+    ". as $v | @ as $w | [@, $v.c]",
+    ". as $v | .c as {(@ | tostring): $w} | @",
+    ". as $v | .c as [$w, {(@ | tostring): $v}] ?// $w | @",
+    ". as $v | reduce .a[]? as {(@ | tostring): $v} (@; .), $v.b",
+    ". as $v | (1 | try path($v.b.a) catch .), @",
+    ". as $v | (1 | try path(@) catch .), $v.c",
+    ". as $v | (null | try _modify($v.a.b; $v.c) catch .), @",
+    ". as $v | def f: $v.a; (1 | try path(f | .b) catch .), @",
+    ". as $v | def f(g): path(g); (1 | try f($v.a.b) catch .), @",
+    ". as $v | ([1, 2] | map_values($v.b.a)), @",
+    ". as $v | (.a | try ((.b | $v).a.b = 1) catch .), @",
+    ".a as $v | (null | try del($v.b, $v.c.a) catch .), @",
+    ". as $v | ({a: 1} | try pick($v.a, .a) catch .), @",
+    ". as $v | ([1] | try paths($v.a.b) catch .), @",
+    ". as $v | (null | try path(first($v.a), (1 | $v.b)) catch .), @",
+    ".a as $v | .b as $w | ([3] | try path($w, $v[0]?, $v.b) catch .), @",
+    ". as $v | reduce (1, 2) as $w ([]; . + [try path($v.a.b) catch .]), @",
 ];
 
 /// An expression that is likely to read only parts of its context.
 pub(super) fn program() -> impl Strategy<Value = String> {
     let path = select(&[".a", ".b", ".c", ".a.b", ".b.a", ".c.a.b", ".a?", ".b[0]"][..]);
+    // Where the input is computed, all that is read is read through variables.
+    let computed = select(&["1", "null", "{a: {b: 1}}", "[{a: 1}, 2]", "$v.a", "$w.b"][..]);
     let part = prop_oneof![
-        1 => path.clone().prop_map(str::to_owned),
-        1 => (path, expression()).prop_map(|(path, expression)| format!("({path} | {expression})")),
+        2 => path.clone().prop_map(str::to_owned),
+        2 => (path, expression()).prop_map(|(path, expression)| format!("({path} | {expression})")),
+        1 => (computed, expression()).prop_map(|(input, expression)| format!("({input} | {expression})")),
     ];
-    let parts = prop::collection::vec(part, 4);
-    (select(JOINS), parts).prop_map(|(join, parts)| {
-        let mut parts = parts.into_iter();
-        let fill = |c: char| if c == '@' { parts.next().unwrap_or_default() } else { c.to_string() };
-        join.chars().map(fill).collect()
+    part.prop_recursive(2, 8, 4, |part| {
+        (select(JOINS), prop::collection::vec(part, 4)).prop_map(|(join, parts)| {
+            let mut parts = parts.into_iter();
+            let fill = |c: char| if c == '@' { parts.next().unwrap_or_default() } else { c.to_string() };
+            format!("({})", join.chars().map(fill).collect::<String>())
+        })
     })
 }

@@ -31,6 +31,12 @@ fn the_paths_that_are_read_are_found() {
         (".a as $x | .b | . + $x", "a b"),
         (". as $c | .steps.a.output | map(. + $c.inputs.n)", "inputs.n steps.a.output"),
         (". as {a: $x} | $x", "everything: ."),
+        (". as $c | .steps.a.output | map(.n |= . + $c.inputs.n)", "inputs.n steps.a.output"),
+        (". as $c | .steps.a.output | del($c.inputs.n)", "everything: $c"),
+        (".a as $v | $v.b | ($v.c = 1)", "a"),
+        (". as $c | .a | _modify($c.b.n; 1)", "everything: $c"),
+        (". as $c | .a as {(\"k\\($c.b)\"): $c} | $c.d", "a b"),
+        (". as $c | .a as [{(\"k\\($c.b)\"): $c}] ?// $c | $c.d", "a b"),
         ("reduce .steps.a.output[] as $x (.inputs.start; . + $x.n)", "inputs.start steps.a.output"),
         ("[foreach .a[] as $x (0; . + $x; [$x, .])]", "a"),
         ("\"\\(.inputs.name): \\(.steps.a.output.n)\"", "inputs.name steps.a.output.n"),
@@ -91,10 +97,6 @@ fn check(text: &str, context: &Value) -> Result<(), TestCaseError> {
         // Budgets grow with the input, so these may differ.
         return Ok(());
     }
-    if let (Err(EvalProblem::Failed(_)), Err(EvalProblem::Failed(_))) = (&pruned, &whole) {
-        // jq quotes the value that it was given, of which there is less here.
-        return Ok(());
-    }
     let whole =
         whole.map(|texts| texts.iter().map(|text| serde_json::from_str::<Value>(text).expect("JSON")).collect());
     prop_assert_eq!(
@@ -126,7 +128,8 @@ fn syntax_that_jq_accepts_is_parsed() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 800, failure_persistence: None, ..ProptestConfig::default() })]
+    // PROPTEST_CASES can ask for more.
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(800), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_inferred_suffices(text in generate::expression(), context in generate::context()) {
