@@ -44,9 +44,9 @@ build_native() {
 # Lines of "<file> <object>": what is compiled.
 compilations() {
     local name
-    for name in wrap_compile wrap_builtin wrap_locfile program exports libc qsort; do echo "$here/src/$name.c $name.o"; done
+    for name in wrap_compile wrap_builtin wrap_execute wrap_locfile program exports libc qsort; do echo "$here/src/$name.c $name.o"; done
     echo "generated/world.c world.o"
-    for name in bytecode execute jv jv_alloc jv_aux jv_dtoa jv_dtoa_tsd jv_parse jv_print jv_unicode lexer parser util; do
+    for name in bytecode jv jv_alloc jv_aux jv_dtoa jv_dtoa_tsd jv_parse jv_print jv_unicode lexer parser util; do
         echo "$sources/src/$name.c jq_$name.o"
     done
     for name in decContext decNumber; do echo "$sources/vendor/decNumber/$name.c $name.o"; done

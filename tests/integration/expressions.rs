@@ -158,6 +158,17 @@ fn results_do_not_depend_on_what_an_instance_did_before() {
     }
 }
 
+/// A `break` is an error that has its label's number, and an expression can raise one itself.
+#[test]
+fn labels_have_the_same_numbers_in_each_evaluation() {
+    let one = Jq::new(EngineConfig { warm_instances_max: 1, ..EngineConfig::default() }).unwrap();
+    for _ in 0..3 {
+        assert_eq!(run(&one, "label $a | 1, error({__jq: 0}), 2", "null"), Outcome::Ok(vec!["1".into()]));
+        let other = run(&one, "first(label $a | 1, error({__jq: 9}), 2)", "null");
+        assert_eq!(other, Outcome::Ok(vec!["1".into()]));
+    }
+}
+
 #[test]
 fn calls_may_come_from_many_threads() {
     std::thread::scope(|scope| {

@@ -85,7 +85,10 @@ static void cut_definitions(void) {
     } while (next < end && strncmp(next, def, def_bytes) != 0);
     if (strncmp(begin, def, def_bytes) == 0) {
       struct definition *d = &definitions[definition_count++];
-      size_t n = strcspn(begin + def_bytes, ":(");
+      /* Not strcspn: zig's measures the whole rest of the text first. */
+      size_t n = 0;
+      while (begin[def_bytes + n] != ':' && begin[def_bytes + n] != '(')
+        n++;
       assert(definition_count <= DEFINITIONS_MAX && n < NAME_MAX_BYTES);
       d->text = begin;
       d->bytes = next - begin;
