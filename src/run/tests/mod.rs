@@ -7,3 +7,4 @@ mod basics;
 mod effects;
 mod limits;
 mod lives;
+mod records;

@@ -1,0 +1,353 @@
+//! Records as bytes: what is written is read again, and what is no record is refused for what it is.
+
+use crate::process::{
+    Action, Answer, Blob, Call, Command, Ending, Grants, Json, Level, Limits, LogLine, Message, Micros, Payload, Pid,
+    Placement, Problem, ProblemClass, Send, Sender, Spawn, Status, Tag, Target,
+};
+use crate::run::{Arrived, Bounds, Damaged, Decided, Decision, Died, Digest, FORMAT, News, Record, Started, Stepped};
+use bytes::Bytes;
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use std::sync::Arc;
+
+/// Numbers of all lengths on the wire.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![0_u64..200, any::<u64>(), (0_u32..64).prop_map(|bit| 1 << bit), Just(u64::MAX)]
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z/:-]{0,9}", "\\PC{0,6}", "é{100}"]
+}
+
+fn name() -> impl Strategy<Value = Arc<str>> {
+    text().prop_map(Into::into)
+}
+
+fn pid() -> impl Strategy<Value = Pid> {
+    number().prop_map(Pid)
+}
+
+fn tag() -> impl Strategy<Value = Tag> {
+    number().prop_map(Tag)
+}
+
+fn micros() -> impl Strategy<Value = Micros> {
+    number().prop_map(Micros)
+}
+
+fn json() -> impl Strategy<Value = Json> {
+    let texts =
+        ["null", " [1.50, {\"é\": []}] ", "\"\\u00e9\"", "-0", "{\"b\":1,\"a\":123456789012345678901234567890}"];
+    prop_oneof![
+        select(texts.to_vec()).prop_map(|text| Json::parse(text).unwrap()),
+        text().prop_map(|text| Json::from_value(&text))
+    ]
+}
+
+fn payload() -> impl Strategy<Value = Payload> {
+    let blob = (text(), number(), text()).prop_map(|(digest, size, media_type)| Blob { digest, size, media_type });
+    prop_oneof![
+        json().prop_map(Payload::Json),
+        vec(any::<u8>(), 0..20).prop_map(|bytes| Payload::Bytes(bytes.into())),
+        blob.prop_map(|blob| Payload::Blob(blob.into())),
+    ]
+}
+
+fn problem() -> impl Strategy<Value = Box<Problem>> {
+    let class = select(vec![ProblemClass::Definite, ProblemClass::Retryable, ProblemClass::Uncertain]);
+    let rest = (option::of(text()), class, option::of(micros()), option::of(json()));
+    (text(), text(), any::<u16>(), rest).prop_map(|(kind, title, status, (detail, class, retry_after, data))| {
+        let (kind, title) = (kind.into(), title.into());
+        Box::new(Problem { kind, title, status, detail, class, retry_after, data })
+    })
+}
+
+fn answer() -> impl Strategy<Value = Answer> {
+    prop_oneof![payload().prop_map(Ok), problem().prop_map(Err)]
+}
+
+fn ending() -> impl Strategy<Value = Ending> {
+    prop_oneof![Just(Ending::Completed), problem().prop_map(Ending::Failed), name().prop_map(Ending::Cancelled)]
+}
+
+fn target() -> impl Strategy<Value = Target> {
+    prop_oneof![
+        pid().prop_map(Target::Process),
+        tag().prop_map(Target::Child),
+        name().prop_map(Target::Name),
+        (name(), name()).prop_map(|(run, name)| Target::Run { run, name }),
+    ]
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let sender = prop_oneof![
+        tag().prop_map(Sender::Child),
+        pid().prop_map(Sender::Process),
+        tag().prop_map(Sender::Call),
+        text().prop_map(Sender::Outside),
+    ];
+    (sender, name(), payload()).prop_map(|(sender, topic, body)| Message { sender, topic, body })
+}
+
+/// Every field another number, so that none takes the place of another.
+fn limits() -> impl Strategy<Value = Limits> {
+    (any::<[u64; 9]>(), any::<[u32; 7]>()).prop_map(|(long, short)| Limits {
+        memory_bytes: long[0],
+        table_elements: long[1],
+        fuel_per_step: long[2],
+        fuel_total: long[3],
+        commands_per_step: short[0],
+        outstanding: short[1],
+        outstanding_bytes: long[4],
+        mailbox: short[2],
+        mailbox_bytes: long[5],
+        payload_bytes: long[6],
+        output_bytes: long[7],
+        spawn_depth: short[3],
+        processes: short[4],
+        links: short[5],
+        log_bytes_per_step: short[6],
+        grace: Micros(long[8]),
+    })
+}
+
+fn grants() -> impl Strategy<Value = Grants> {
+    btree_map(text(), vec(text(), 0..3), 0..3).prop_map(|grants| Grants(grants.into()))
+}
+
+fn placement() -> impl Strategy<Value = Arc<Placement>> {
+    let parts = (name(), option::of(limits().prop_map(Arc::new)), option::of(grants()));
+    parts.prop_map(|(scope, limits, grants)| Placement { scope, limits, grants }.into())
+}
+
+fn spawn() -> impl Strategy<Value = Spawn> {
+    let names = (option::of(name()), name(), option::of(name()));
+    (names, payload(), any::<(bool, bool)>(), option::of(json()), option::of(placement())).prop_map(
+        |((component, entry, name), input, (link, detached), narrow, placement)| Spawn {
+            component,
+            entry,
+            input,
+            name,
+            link,
+            detached,
+            narrow,
+            placement,
+        },
+    )
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    (name(), payload(), option::of(micros()), option::of(name()), option::of(placement())).prop_map(
+        |(handler, args, timeout, idempotency_key, placement)| Call {
+            handler,
+            args,
+            timeout,
+            idempotency_key,
+            placement,
+        },
+    )
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let send = (target(), name(), payload()).prop_map(|(to, topic, body)| Send { to, topic, body });
+    prop_oneof![
+        micros().prop_map(Action::Sleep),
+        spawn().prop_map(|spawn| Action::Spawn(spawn.into())),
+        call().prop_map(|call| Action::Call(call.into())),
+        send.prop_map(|send| Action::Send(send.into())),
+        tag().prop_map(Action::Cancel),
+        target().prop_map(Action::Stop),
+        target().prop_map(Action::Monitor),
+        target().prop_map(Action::Link),
+        target().prop_map(Action::Unlink),
+        name().prop_map(Action::Register),
+        (name(), payload()).prop_map(|(query, value)| Action::Expose { query, value }),
+    ]
+}
+
+fn status() -> impl Strategy<Value = Status> {
+    prop_oneof![
+        Just(Status::Ready),
+        Just(Status::Blocked),
+        Just(Status::Idle),
+        payload().prop_map(Status::Complete),
+        problem().prop_map(Status::Failed),
+        (name(), payload()).prop_map(|(entry, input)| Status::Renew { entry, input }),
+    ]
+}
+
+fn decision() -> impl Strategy<Value = Decision> {
+    prop_oneof![
+        Just(Decision::Done),
+        answer().prop_map(Decision::Answered),
+        micros().prop_map(Decision::Due),
+        pid().prop_map(Decision::Spawned),
+        name().prop_map(Decision::Called),
+        pid().prop_map(Decision::Delivered),
+        pid().prop_map(Decision::Meant),
+        (pid(), ending()).prop_map(|(pid, ending)| Decision::Gone { pid, ending }),
+    ]
+}
+
+fn log() -> impl Strategy<Value = Vec<LogLine>> {
+    let level = select(vec![Level::Trace, Level::Debug, Level::Info, Level::Warn, Level::Error]);
+    vec((level, text(), option::of(json())).prop_map(|(level, text, fields)| LogLine { level, text, fields }), 0..3)
+}
+
+fn started() -> impl Strategy<Value = Started> {
+    let bounds = any::<[u64; 7]>().prop_map(|n| Bounds {
+        bytes: n[0],
+        ties: n[1],
+        exposed: n[2],
+        exposed_bytes: n[3],
+        kv_keys: n[4],
+        kv_bytes: n[5],
+        signals: n[6],
+    });
+    let names = (name(), name(), name(), vec((name(), name()), 0..3));
+    (names, any::<[u8; 32]>(), micros(), payload(), limits(), grants(), bounds).prop_map(
+        |((run, root, entry, programs), seed, at, input, limits, grants, bounds)| Started {
+            run,
+            seed,
+            at,
+            root,
+            programs,
+            entry,
+            input,
+            limits,
+            grants,
+            bounds,
+        },
+    )
+}
+
+fn stepped() -> impl Strategy<Value = Stepped> {
+    let decided = (tag(), action(), decision())
+        .prop_map(|(tag, action, decision)| Decided { command: Command { tag, action }, decision });
+    let head = (pid(), number(), micros(), any::<u32>(), number(), any::<u128>());
+    (head, status(), vec(decided, 0..4), log(), number()).prop_map(
+        |((pid, step, at, took, fuel, digest), status, decided, log, log_dropped)| Stepped {
+            pid,
+            step,
+            at,
+            took,
+            fuel,
+            digest: Digest(digest),
+            status,
+            decided,
+            log,
+            log_dropped,
+        },
+    )
+}
+
+fn news() -> impl Strategy<Value = News> {
+    prop_oneof![
+        (pid(), tag(), answer()).prop_map(|(pid, tag, answer)| News::Answered { pid, tag, answer }),
+        (pid(), tag()).prop_map(|(pid, tag)| News::Due { pid, tag }),
+        (pid(), message()).prop_map(|(pid, message)| News::Message { pid, message }),
+        (pid(), name(), option::of(micros())).prop_map(|(pid, reason, grace)| News::Cancel { pid, reason, grace }),
+        (name(), payload()).prop_map(|(name, body)| News::Signal { name, body }),
+        any::<bool>().prop_map(News::Paused),
+    ]
+}
+
+fn record() -> impl Strategy<Value = Record> {
+    let died = ((pid(), number(), micros(), number()), ending(), log(), number()).prop_map(
+        |((pid, step, at, fuel), ending, log, log_dropped)| Died { pid, step, at, fuel, ending, log, log_dropped },
+    );
+    prop_oneof![
+        1 => started().prop_map(|started| Record::Started(started.into())),
+        4 => stepped().prop_map(|stepped| Record::Stepped(stepped.into())),
+        1 => died.prop_map(|died| Record::Died(died.into())),
+        3 => (micros(), news()).prop_map(|(at, news)| Record::Arrived(Arrived { at, news }.into())),
+        1 => (pid(), tag()).prop_map(|(pid, tag)| Record::Leaving { pid, tag }),
+    ]
+}
+
+fn encoded(record: &Record) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    record.encode(&mut bytes);
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Result<Record, Damaged> {
+    Record::decode(Bytes::copy_from_slice(bytes))
+}
+
+/// Whatever the bytes are, they are a record, which can be written and read again, or it is said what is wrong with them.
+fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
+    match decode(bytes) {
+        Ok(record) => prop_assert_eq!(decode(&encoded(&record)), Ok(record)),
+        Err(error) => prop_assert!(!error.to_string().is_empty()),
+    }
+    Ok(())
+}
+
+proptest! {
+    // PROPTEST_CASES can ask for more.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_written_is_read_again(record in record()) {
+        prop_assert_eq!(decode(&encoded(&record)), Ok(record));
+    }
+
+    #[test]
+    fn what_ends_too_early_or_goes_on_is_refused_as_such(record in record()) {
+        let mut bytes = encoded(&record);
+        for length in 0..bytes.len() {
+            prop_assert_eq!(decode(&bytes[..length]), Err(Damaged::Short), "{} of {} bytes", length, bytes.len());
+        }
+        bytes.extend([0, 0]);
+        prop_assert_eq!(decode(&bytes), Err(Damaged::Trailing(2)));
+    }
+
+    #[test]
+    fn damaged_records_are_survived(
+        record in record(),
+        edits in vec((any::<Index>(), any::<u8>(), any::<bool>()), 1..4),
+        cut in option::of(any::<Index>()),
+    ) {
+        let mut bytes = encoded(&record);
+        for (place, byte, is_flip) in edits {
+            let place = place.index(bytes.len());
+            bytes[place] = if is_flip { bytes[place] ^ (1 << (byte % 8)) } else { byte };
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        survives(&bytes)?;
+    }
+
+    #[test]
+    fn any_bytes_are_survived(kind in 0_u8..6, bytes in vec(prop_oneof![0_u8..4, any::<u8>()], 0..200)) {
+        survives(&bytes)?;
+        survives(&[&[FORMAT, kind], bytes.as_slice()].concat())?;
+    }
+}
+
+#[test]
+fn it_is_said_what_is_wrong() {
+    let message = |bytes: &[u8]| decode(bytes).unwrap_err().to_string();
+    assert_eq!(message(&[]), "the bytes end too early");
+    assert_eq!(message(&[FORMAT + 1, 4, 1, 1]), format!("format {} is not known to this release", FORMAT + 1));
+    assert_eq!(message(&[FORMAT, 5]), "there is no kind of record with the number 5");
+    assert_eq!(message(&[FORMAT, 3, 0, 6]), "there is no piece of news with the number 6");
+    assert_eq!(message(&[FORMAT, 3, 0, 5, 2]), "there is no truth value with the number 2");
+    assert_eq!(message(&[FORMAT, 4, 1, 1, 0]), "1 bytes follow the value");
+    // A number has at most 64 bits.
+    let longest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+    assert_eq!(
+        decode(&[&[FORMAT, 4][..], &longest, &[1]].concat()),
+        Ok(Record::Leaving { pid: Pid(u64::MAX), tag: Tag(1) })
+    );
+    let mut too_long = longest;
+    too_long[9] = 2;
+    assert_eq!(message(&[&[FORMAT, 4][..], &too_long, &[1]].concat()), "a number is too large");
+    // A signal's name is text, its body JSON.
+    assert!(message(&[FORMAT, 3, 0, 4, 1, 0xff]).starts_with("a text is damaged: invalid utf-8"));
+    assert!(message(&[FORMAT, 3, 0, 4, 0, 0, 1, b'[']).starts_with("a text is damaged: EOF while parsing"));
+}
