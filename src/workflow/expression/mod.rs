@@ -15,7 +15,7 @@
 //!    that borrows its values. [`Template::evaluate`] and [`ValueTemplate::evaluate`] fill a template in.
 //!
 //! [`Jq`] is `Send + Sync` and synchronous. A call holds its thread for microseconds to milliseconds, never longer than its
-//! fuel allows.
+//! fuel allows: a hostile one some 7 ms on a small input, a second on a large one.
 //!
 //! # Invariants
 //! - **I1** jq alone decides which expressions are valid. The host's parser only finds what is read, and where an expression ends.

@@ -63,6 +63,51 @@ fn what_needs_too_much_memory_is_refused() {
     );
 }
 
+/// The bounds are far from what people do, also with lists of a thousand items.
+#[test]
+fn ordinary_work_on_large_inputs_is_within_the_bounds() {
+    let item = |n: usize| json!({"id": n, "name": format!("item number {n}"), "price": 1.25, "tags": ["red", "green"], "group": n % 7});
+    let items = json!((0..1000).map(|n| item(n * 7919 % 1000)).collect::<Vec<_>>()).to_string();
+    let filters = [
+        ". | length",
+        "tojson | fromjson | length",
+        "sort_by(.name) | length",
+        "group_by(.group) | map(.[]) | length",
+        "unique_by(.name) | length",
+        "map({id, name, twice: (.price * 2)}) | length",
+        "INDEX(.id) | length",
+        "map(.name | ascii_upcase) | unique | length",
+        "map(.name | sub(\"item\"; \"x\")) | length",
+        "map(.tags | join(\"-\")) | length",
+        "map(to_entries) | length",
+        "map(with_entries(.value |= tostring)) | length",
+        "reduce .[] as $i ({}; .[$i.name] += 1) | length",
+        "([paths] | length) / 8",
+    ];
+    for filter in filters {
+        assert_eq!(end(filter, &items), "1000", "{filter}");
+    }
+    // Many small values take most memory for each byte.
+    let numbers = format!("[{}1]", "1,".repeat(400_000));
+    assert_eq!(end("map(. + 1) | length", &numbers), "400001");
+    let objects = format!("[{}1]", "{\"a\":1},".repeat(100_000));
+    assert_eq!(end("map(.a?) | length", &objects), "100000");
+}
+
+#[test]
+fn budgets_do_not_grow_without_end() {
+    let config = EngineConfig { fuel_max: 500_000_000, memory_max_bytes: 17 << 20, ..EngineConfig::default() };
+    let small = Jq::new(config).unwrap();
+    let zeros = format!("[{}0]", "0,".repeat(200_000));
+    let evaluate = |filter: &str| small.evaluate_text(&small.compile(filter).unwrap(), zeros.as_bytes());
+    assert_eq!(evaluate("length"), Err(EvalProblem::TooLarge { memory_bytes: 17 << 20 }));
+    let text = format!("{:?}", "x".repeat(400_000));
+    let evaluate = |filter: &str| small.evaluate_text(&small.compile(filter).unwrap(), text.as_bytes());
+    assert_eq!(evaluate("length"), Ok(vec!["400000".into()]));
+    let spent = EvalProblem::TooExpensive { fuel: 500_000_000, input_bytes: text.len() };
+    assert_eq!(evaluate("def f: f; f"), Err(spent));
+}
+
 #[test]
 fn outputs_are_bounded() {
     assert_eq!(end("repeat(1)", "null"), "expression-output-limit");
