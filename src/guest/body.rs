@@ -3,19 +3,26 @@
 use super::binding::{Binding, Call, Outcome, Returned};
 use super::component::Loaded;
 use super::context::{Context, Saved};
-use super::death::{Phase, classify};
+use super::death::{Phase, classify, host_fault};
 use super::metering::{CLOSE_FUEL, FuelMeter, INSTANTIATE_FUEL};
 use super::snapshot::Search;
-use crate::process::{Birth, Body, Death, Event, Micros, Output, Problem, Progress, Status};
+use crate::process::problem::kind;
+use crate::process::{Birth, Body, Death, Event, Home, Micros, Output, Problem, Progress, Status};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use wasmtime::Store;
 
+/// Bytes of memory from which an eviction takes longer than a turn may. Estimated: to pack a megabyte that was written all over takes about
+/// three milliseconds, and most guests have written little of theirs.
+const SLOW_EVICTION_BYTES: u64 = 4 << 20;
+
 /// A guest.
 pub(crate) struct Guest {
     loaded: Arc<Loaded>,
     birth: Arc<Birth>,
+    /// Where its next instance is made.
+    home: Home,
     fuel: FuelMeter,
     now: Micros,
     events: Vec<Event>,
@@ -82,6 +89,7 @@ impl Guest {
         Self {
             loaded,
             birth: Arc::new(birth),
+            home: Home::default(),
             fuel: FuelMeter::default(),
             now: Micros(0),
             events: Vec::new(),
@@ -90,27 +98,37 @@ impl Guest {
     }
 
     /// Starts the step that was begun, or goes on with the one in flight.
-    fn running(&mut self) -> Option<Running> {
+    ///
+    /// # Errors
+    /// Why the host cannot.
+    fn running(&mut self) -> Result<Running, Problem> {
         let budget = self.fuel.budget(&self.birth.limits);
         let events = std::mem::take(&mut self.events);
         let step = match std::mem::replace(&mut self.state, State::Dead) {
             State::Fresh => {
-                let store = self.loaded.store(&self.birth);
-                Step::First(Box::pin(first(Arc::clone(&self.loaded), store, self.now, budget, events)))
+                let store = self.store()?;
+                Step::First(Box::pin(first(Arc::clone(&self.loaded), self.home, store, self.now, budget, events)))
             }
             State::Live(Live { mut store, binding }) => {
                 prepare(&mut store, self.now, budget);
                 Step::Next(binding.step(store, events), binding)
             }
             State::Evicted(evicted) => {
-                let store = self.loaded.store(&self.birth);
-                let restored = restored(Arc::clone(&self.loaded), store, evicted, self.now, budget, events);
+                let store = self.store()?;
+                let loaded = Arc::clone(&self.loaded);
+                let restored = restored(loaded, self.home, store, evicted, self.now, budget, events);
                 Step::First(Box::pin(restored))
             }
-            State::Running(running) => return Some(running),
-            State::Dead => return None,
+            State::Running(running) => return Ok(running),
+            State::Dead => return Err(Problem::new(kind::HOST_FAULT, "A process was stepped after its end")),
         };
-        Some(Running { step, budget })
+        Ok(Running { step, budget })
+    }
+
+    /// A store for a new instance.
+    fn store(&self) -> Result<Store<Context>, Problem> {
+        let linked = self.loaded.linked(self.home).map_err(|reason| host_fault(reason.to_owned()))?;
+        Ok(linked.store(self.loaded.engine().options(), &self.birth))
     }
 
     /// The step has ended: counts it, and keeps the instance for the next.
@@ -145,11 +163,9 @@ impl Body for Guest {
     }
 
     fn poll(&mut self, output: &mut Output) -> Progress {
-        let Some(mut running) = self.running() else {
-            return Progress::Died(Death::Host(Problem::new(
-                crate::process::problem::kind::HOST_FAULT,
-                "A process was stepped after its end",
-            )));
+        let mut running = match self.running() {
+            Ok(running) => running,
+            Err(problem) => return Progress::Died(Death::Host(problem)),
         };
         let ended = match &mut running.step {
             Step::First(begun) => poll_once(begun.as_mut()).map(|begun| {
@@ -191,6 +207,15 @@ impl Body for Guest {
         self.state = State::Evicted(Evicted { packed, saved });
         true
     }
+
+    fn evicts_slowly(&self) -> bool {
+        let State::Live(live) = &self.state else { return false };
+        self.loaded.has_to_learn() || live.store.data().limiter.memory_bytes() > SLOW_EVICTION_BYTES
+    }
+
+    fn house(&mut self, home: Home) {
+        self.home = home;
+    }
 }
 
 /// The state of an instance between two steps. None where it cannot be had, which changes nothing.
@@ -202,9 +227,16 @@ fn snapshot(loaded: &Loaded, store: &mut Store<Context>) -> Option<Box<[u8]>> {
 }
 
 /// Instantiates, calls `init`, and steps.
-async fn first(loaded: Arc<Loaded>, mut store: Store<Context>, now: Micros, budget: u64, events: Vec<Event>) -> Begun {
+async fn first(
+    loaded: Arc<Loaded>,
+    home: Home,
+    mut store: Store<Context>,
+    now: Micros,
+    budget: u64,
+    events: Vec<Event>,
+) -> Begun {
     prepare(&mut store, now, INSTANTIATE_FUEL);
-    let binding = match loaded.instantiate(&mut store).await {
+    let binding = match instantiate(&loaded, home, &mut store).await {
         Ok(binding) => binding,
         Err(error) => return Begun { store, binding: None, phase: Phase::Instantiation, result: Err(error) },
     };
@@ -226,6 +258,7 @@ async fn first(loaded: Arc<Loaded>, mut store: Store<Context>, now: Micros, budg
 /// Instantiates, puts the guest's state into the instance, and steps.
 async fn restored(
     loaded: Arc<Loaded>,
+    home: Home,
     mut store: Store<Context>,
     evicted: Evicted,
     now: Micros,
@@ -233,7 +266,7 @@ async fn restored(
     events: Vec<Event>,
 ) -> Begun {
     prepare(&mut store, now, INSTANTIATE_FUEL);
-    let binding = match loaded.instantiate(&mut store).await {
+    let binding = match instantiate(&loaded, home, &mut store).await {
         Ok(binding) => binding,
         Err(error) => return Begun { store, binding: None, phase: Phase::Restoration, result: Err(error) },
     };
@@ -244,6 +277,11 @@ async fn restored(
     prepare(&mut store, now, budget);
     let Returned { store, result } = binding.step(store, events).await;
     Begun { store, binding: Some(binding), phase: Phase::Step, result: result.map(Ok) }
+}
+
+async fn instantiate(loaded: &Loaded, home: Home, store: &mut Store<Context>) -> wasmtime::Result<Box<dyn Binding>> {
+    let linked = loaded.linked(home).expect("invariant: its store is of there");
+    linked.instantiate(store).await
 }
 
 fn restore(loaded: &Loaded, store: &mut Store<Context>, evicted: &Evicted) -> wasmtime::Result<()> {

@@ -2,6 +2,7 @@
 
 use super::binding::{self, Binding, Exports};
 use super::body::Guest;
+use super::cache;
 use super::context::Context;
 use super::engine::{EngineOptions, GuestEngine};
 use super::inspect::Misfit;
@@ -11,7 +12,7 @@ use super::problem::LoadError;
 use super::sandbox::Sandbox;
 use super::snapshot::{self, Template, Verdict};
 use super::survey::{BYTES_MAX, Survey};
-use crate::process::{Birth, Body, Json, Permit, Problem, Program, problem::kind};
+use crate::process::{Birth, Body, Home, Json, Permit, Problem, Program, problem::kind};
 use std::sync::{Arc, OnceLock};
 use wasmtime::Store;
 use wasmtime::component::{InstancePre, Linker};
@@ -26,14 +27,21 @@ pub struct Component {
 pub(crate) struct Loaded {
     engine: Arc<GuestEngine>,
     digest: Arc<str>,
-    pre: InstancePre<Context>,
-    exports: Box<dyn Exports>,
+    pool: Linked,
+    /// The same for guests that live outside the pool, and for throw-away instances. Made when it is first needed: it copies the code.
+    on_demand: OnceLock<Result<Linked, String>>,
     permit: Permit,
     hash: blake3::Hash,
     note: Note,
     /// Learned at the first eviction: it takes some milliseconds.
     template: OnceLock<Result<Template, String>>,
     description: OnceLock<Result<Option<Json>, Problem>>,
+}
+
+/// A component in one engine, ready to be instantiated.
+pub(crate) struct Linked {
+    pub(crate) pre: InstancePre<Context>,
+    exports: Box<dyn Exports>,
 }
 
 /// What is found in a component's bytes, and kept beside its compiled code.
@@ -69,16 +77,15 @@ impl Component {
         };
         let (component, kept) = engine.cache().load_or_compile(engine.engine(), bytes, &hash, note)?;
         let note: Note = serde_json::from_slice(&kept).or_else(|_| Note::of(bytes))?;
-        let pre = instantiate_pre(engine.linker(), &component, &note.survey)?;
-        let contract = binding::contract_of(&component)
-            .ok_or_else(|| LoadError::Misfit(vec![Misfit::export_missing(binding::CONTRACTS[0].interface(), "")]))?;
-        let exports = contract.resolve(&pre).map_err(LoadError::Misfit)?;
+        let pool = Linked::new(engine.linker(), &component, &note.survey)?;
+        // What the first instance would do otherwise, on a worker. Where it fails, instances are made the slow way.
+        let _ = component.initialize_copy_on_write_image();
         let loaded = Loaded {
             engine: Arc::clone(engine),
             digest: format!("blake3:{}", hash.to_hex()).into(),
             permit: permit(&component, &note.survey),
-            pre,
-            exports,
+            pool,
+            on_demand: OnceLock::new(),
             hash,
             note,
             template: OnceLock::new(),
@@ -132,9 +139,66 @@ impl Program for Component {
 }
 
 impl Loaded {
+    /// The component as it is instantiated there.
+    ///
+    /// # Errors
+    /// Why there is no engine for it: a fault of the host's.
+    pub(crate) fn linked(&self, home: Home) -> Result<&Linked, &str> {
+        match home {
+            Home::Pool => Ok(&self.pool),
+            Home::OnDemand => self.on_demand.get_or_init(|| self.link_on_demand()).as_ref().map_err(String::as_str),
+        }
+    }
+
+    fn link_on_demand(&self) -> Result<Linked, String> {
+        let (engine, linker) = self.engine.on_demand().map_err(|error| error.to_string())?;
+        let component = cache::transfer(self.pool.pre.component(), engine)?;
+        Linked::new(linker, &component, &self.note.survey).map_err(|error| error.to_string())
+    }
+
+    /// What snapshots of its instances need to know. None where they cannot be snapshotted. It is learned when it is first asked for.
+    pub(crate) fn template(&self) -> Option<&Template> {
+        if !self.may_be_snapshotted() {
+            return None;
+        }
+        let probe = || Sandbox::new(self)?.template().map_err(|error| error.to_string());
+        self.template.get_or_init(probe).as_ref().ok()
+    }
+
+    /// Whether [`Self::template`] has to learn first, which takes some milliseconds.
+    pub(crate) fn has_to_learn(&self) -> bool {
+        self.may_be_snapshotted() && self.template.get().is_none()
+    }
+
+    fn may_be_snapshotted(&self) -> bool {
+        self.engine.options().snapshots && self.note.verdict.snapshottable()
+    }
+
+    pub(crate) fn engine(&self) -> &GuestEngine {
+        &self.engine
+    }
+
+    pub(crate) fn hash(&self) -> [u8; 32] {
+        *self.hash.as_bytes()
+    }
+}
+
+impl Linked {
+    fn new(
+        linker: &Linker<Context>,
+        component: &wasmtime::component::Component,
+        survey: &Survey,
+    ) -> Result<Self, LoadError> {
+        let pre = instantiate_pre(linker, component, survey)?;
+        let contract = binding::contract_of(component)
+            .ok_or_else(|| LoadError::Misfit(vec![Misfit::export_missing(binding::CONTRACTS[0].interface(), "")]))?;
+        let exports = contract.resolve(&pre).map_err(LoadError::Misfit)?;
+        Ok(Self { pre, exports })
+    }
+
     /// A store for a guest of that birth, with all its limits.
-    pub(crate) fn store(&self, birth: &Arc<Birth>) -> Store<Context> {
-        new_store(self.pre.engine(), self.engine.options(), birth)
+    pub(crate) fn store(&self, options: &EngineOptions, birth: &Arc<Birth>) -> Store<Context> {
+        new_store(self.pre.engine(), options, birth)
     }
 
     /// Makes the instance, the first thing in its store.
@@ -142,27 +206,6 @@ impl Loaded {
         let instance = self.pre.instantiate_async(&mut *store).await?;
         store.data_mut().instantiated();
         self.exports.bind(store, &instance)
-    }
-
-    /// What snapshots of its instances need to know. None where they cannot be snapshotted.
-    pub(crate) fn template(&self) -> Option<&Template> {
-        if !self.engine.options().snapshots || !self.note.verdict.snapshottable() {
-            return None;
-        }
-        let probe = || Sandbox::new(self)?.template().map_err(|error| error.to_string());
-        self.template.get_or_init(probe).as_ref().ok()
-    }
-
-    pub(crate) fn engine(&self) -> &GuestEngine {
-        &self.engine
-    }
-
-    pub(crate) fn component(&self) -> &wasmtime::component::Component {
-        self.pre.component()
-    }
-
-    pub(crate) fn hash(&self) -> [u8; 32] {
-        *self.hash.as_bytes()
     }
 }
 
@@ -189,7 +232,13 @@ fn permit(component: &wasmtime::component::Component, survey: &Survey) -> Permit
     // Only components that import modules or components have no answer, and none such is ever linked.
     let resources = component.resources_required();
     let (memories, tables) = resources.map_or((0, 0), |resources| (resources.num_memories, resources.num_tables));
-    Permit { instances: 1, core_instances: u32::try_from(survey.core_instances).unwrap_or(u32::MAX), memories, tables }
+    Permit {
+        instances: 1,
+        core_instances: u32::try_from(survey.core_instances).unwrap_or(u32::MAX),
+        memories,
+        tables,
+        bytes: 0,
+    }
 }
 
 /// A store with all its limits set.

@@ -73,7 +73,7 @@ fn memory_exhausted() -> Problem {
     Problem::new(kind::MEMORY_EXHAUSTED, "The guest needs more memory than it may have")
 }
 
-fn host_fault(detail: String) -> Problem {
+pub(crate) fn host_fault(detail: String) -> Problem {
     Problem::new(kind::HOST_FAULT, "The host could not run the guest")
         .with_class(ProblemClass::Retryable)
         .with_detail(detail)

@@ -1,4 +1,5 @@
-//! The engine: one wasmtime configuration, its pool, its linker and its cache of compiled code.
+//! The engine: one wasmtime configuration, its pool, its linker and its cache of compiled code; and a second one of the same code without a
+//! pool.
 
 use super::binding;
 use super::cache::CodeCache;
@@ -6,9 +7,10 @@ use super::context::Context;
 use super::metering::TABLE_ELEMENTS_MAX;
 use super::problem::EngineError;
 use super::{sizing, wasi};
-use crate::process::Permit;
+use crate::process::{Budget, Permit};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use wasmtime::component::Linker;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, PoolingAllocationConfig};
 
@@ -41,6 +43,9 @@ pub struct EngineOptions {
     pub profile: Profile,
     /// Guests that can be live at one time; `None` computes it from the kernel's limits.
     pub slots: Option<u32>,
+    /// Bytes that guests may take outside the pool, each counted by its limits. They live there when every slot is held by a guest
+    /// that waits and cannot be evicted. 0: nobody does, and such a newcomer ends with `no-capacity`.
+    pub on_demand_bytes: u64,
     /// Fuel of one slice; about one unit an instruction.
     pub slice_fuel: u64,
     /// Where compiled code is kept; `None` keeps none.
@@ -56,6 +61,7 @@ impl Default for EngineOptions {
         Self {
             profile: Profile::Fast,
             slots: None,
+            on_demand_bytes: ON_DEMAND_BYTES,
             slice_fuel: SLICE_FUEL,
             cache_dir: CodeCache::default_dir(),
             cache_bytes_max: CACHE_BYTES_MAX,
@@ -66,6 +72,9 @@ impl Default for EngineOptions {
 
 /// Arbitrary: about a millisecond, so that a turn of a hog is short against what people notice and long against a fiber switch.
 const SLICE_FUEL: u64 = 1_000_000;
+
+/// Arbitrary: 59 guests of the default limits. It is what they may take, and not what they do take.
+const ON_DEMAND_BYTES: u64 = 4 << 30;
 
 /// Arbitrary: about 25 compiled JavaScript guests.
 const CACHE_BYTES_MAX: u64 = 1 << 30;
@@ -101,8 +110,9 @@ pub struct GuestEngine {
     slots: u32,
     cache: CodeCache,
     linker: Linker<Context>,
-    /// The same code without the pool, for throw-away instances: `describe`, and the probes of snapshots.
-    sandbox: OnceLock<(Engine, Linker<Context>)>,
+    /// The same code without the pool: for guests that find no slot, and for throw-away instances (`describe`, the probes of snapshots).
+    on_demand: OnceLock<(Engine, Linker<Context>)>,
+    on_demand_memory: Arc<Budget>,
 }
 
 impl GuestEngine {
@@ -122,7 +132,8 @@ impl GuestEngine {
         };
         let linker = linker(&engine)?;
         let cache = CodeCache::new(options.cache_dir.clone(), options.cache_bytes_max);
-        Ok(Self { engine, options, slots, cache, linker, sandbox: OnceLock::new() })
+        let on_demand_memory = Arc::new(Budget::new(options.on_demand_bytes));
+        Ok(Self { engine, options, slots, cache, linker, on_demand: OnceLock::new(), on_demand_memory })
     }
 
     /// Guests that can be live at one time.
@@ -133,6 +144,11 @@ impl GuestEngine {
     /// What the pool offers: the capacity that permits are counted against.
     pub fn capacity(&self) -> Permit {
         sizing::capacity(self.slots)
+    }
+
+    /// What guests outside the pool take, and may take.
+    pub fn on_demand_memory(&self) -> &Arc<Budget> {
+        &self.on_demand_memory
     }
 
     /// What it was made from.
@@ -153,16 +169,30 @@ impl GuestEngine {
         &self.linker
     }
 
-    /// The engine of throw-away instances. It runs the same compiled code, on demand, and collects core dumps.
-    pub(crate) fn sandbox(&self) -> Result<&(Engine, Linker<Context>), EngineError> {
-        if let Some(sandbox) = self.sandbox.get() {
-            return Ok(sandbox);
+    /// The engine without a pool. It runs the same compiled code, and collects core dumps, which only cost where a guest traps: the probes
+    /// of snapshots read them.
+    ///
+    /// # Errors
+    /// Where it cannot be made, or would need other code.
+    pub(crate) fn on_demand(&self) -> Result<&(Engine, Linker<Context>), EngineError> {
+        if let Some(on_demand) = self.on_demand.get() {
+            return Ok(on_demand);
         }
         let engine = Engine::new(config(&self.options).coredump_on_trap(true)).map_err(EngineError::Wasmtime)?;
+        if code_fingerprint(&engine) != code_fingerprint(&self.engine) {
+            return Err(EngineError::OtherCode);
+        }
         let linker = linker(&engine)?;
         // Of two that race, the second is dropped.
-        Ok(self.sandbox.get_or_init(|| (engine, linker)))
+        Ok(self.on_demand.get_or_init(|| (engine, linker)))
     }
+}
+
+/// Equal for engines that run each other's compiled code.
+fn code_fingerprint(engine: &Engine) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What shapes compiled code, the same for every engine of a profile: so one compiled file serves them all.

@@ -87,6 +87,11 @@ impl Limiter {
         self.refused = false;
     }
 
+    /// Bytes of all memories now.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
     /// Whether a growth was refused in this step.
     pub(crate) fn refused(&self) -> bool {
         self.refused

@@ -10,6 +10,9 @@ pub enum EngineError {
     /// This machine or this configuration does not give one.
     #[error("cannot make a WebAssembly engine: {0}")]
     Wasmtime(wasmtime::Error),
+    /// The settings of the pool's engine and of the one without a pool give different code.
+    #[error("the engine without a pool would need other compiled code than the one with a pool")]
+    OtherCode,
 }
 
 /// Why a component cannot be a guest.

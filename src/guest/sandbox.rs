@@ -1,16 +1,15 @@
 //! Throw-away instances: what a component says of itself, and what its fresh instances look like.
 //!
-//! They live in an engine of their own that allocates on demand, so that they take no slot of the pool, and that collects core
-//! dumps. It runs the very same compiled code.
+//! They live outside the pool, so that they take no slot of it, in the engine that allocates on demand and collects core dumps. It runs the
+//! very same compiled code.
 
 use super::binding::{self, Returned};
-use super::cache;
 use super::component::{Loaded, new_store};
 use super::context::Context;
 use super::death::{Phase, classify};
 use super::metering::{DESCRIBE_FUEL, INSTANTIATE_FUEL};
 use super::snapshot::{Template, Unfit};
-use crate::process::{Birth, Death, Grants, Json, Limits, Payload, Pid, Problem, Tag, problem::kind};
+use crate::process::{Birth, Death, Grants, Home, Json, Limits, Payload, Pid, Problem, Tag, problem::kind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -23,15 +22,13 @@ const DESCRIPTION_BYTES_MAX: u64 = 256 << 10;
 /// A component in the engine of throw-away instances.
 pub(crate) struct Sandbox<'a> {
     loaded: &'a Loaded,
-    pre: InstancePre<Context>,
+    pre: &'a InstancePre<Context>,
 }
 
 impl<'a> Sandbox<'a> {
     pub(crate) fn new(loaded: &'a Loaded) -> Result<Self, String> {
-        let (engine, linker) = loaded.engine().sandbox().map_err(|error| error.to_string())?;
-        let component = cache::transfer(loaded.component(), engine)?;
-        let pre = linker.instantiate_pre(&component).map_err(|error| format!("{error:#}"))?;
-        Ok(Self { loaded, pre })
+        let linked = loaded.linked(Home::OnDemand).map_err(str::to_owned)?;
+        Ok(Self { loaded, pre: &linked.pre })
     }
 
     fn store(&self) -> Store<Context> {
@@ -40,7 +37,7 @@ impl<'a> Sandbox<'a> {
 
     /// Learns what snapshots need to know.
     pub(crate) fn template(&self) -> Result<Template, Unfit> {
-        Template::probe(&self.pre, self.loaded.hash(), || Ok(self.store()))
+        Template::probe(self.pre, self.loaded.hash(), || Ok(self.store()))
     }
 
     /// What the component says of itself; none where it has no such export.

@@ -15,11 +15,14 @@ const MAP_COUNT_MAX_DEFAULT: u64 = 65_530;
 /// Arbitrary: beyond it, eviction is the better answer.
 const SLOTS_MAX: u64 = 20_000;
 
-/// Tables that one slot brings along. Most guests have one; a Python guest's 38 are taken from the others' share.
-const TABLES_PER_SLOT: u32 = 2;
+/// Tables that one slot brings along: what a Python guest has. A table that nobody uses is 160 KB of addresses and nothing else.
+const TABLES_PER_SLOT: u32 = 40;
 
-/// Even a pool of one slot takes one Python guest.
-const TABLES_MIN: u32 = 64;
+/// Beyond so many tables, slots bring fewer along: 10 GB of addresses. A thousand and a half Python guests, and then from the others' share.
+const TABLES_PLENTY: u32 = 64 << 10;
+
+/// What each slot brings along in the largest pools: most guests have one table.
+const TABLES_PER_SLOT_MIN: u32 = 2;
 
 /// Core instances that one slot brings along. Their number costs nothing: wasmtime only counts them.
 const CORE_INSTANCES_PER_SLOT: u32 = 64;
@@ -51,7 +54,8 @@ pub(crate) fn capacity(slots: u32) -> Permit {
         instances: slots,
         core_instances: slots.saturating_mul(CORE_INSTANCES_PER_SLOT),
         memories: slots,
-        tables: slots.saturating_mul(TABLES_PER_SLOT).max(TABLES_MIN),
+        tables: slots.saturating_mul(TABLES_PER_SLOT).min(TABLES_PLENTY).max(slots.saturating_mul(TABLES_PER_SLOT_MIN)),
+        bytes: 0,
     }
 }
 
@@ -68,6 +72,17 @@ mod tests {
     fn a_raised_limit_gives_more_but_not_without_end() {
         assert_eq!(slots(100_000), 12_500);
         assert_eq!(slots(1 << 30), 20_000);
+    }
+
+    #[test]
+    fn each_slot_of_an_ordinary_pool_takes_a_python_guest() {
+        let python = Permit { instances: 1, core_instances: 39, memories: 1, tables: 38, bytes: 0 };
+        for slots in [1, 64, 1_500] {
+            let all = capacity(slots);
+            assert!(all.tables >= slots * python.tables && all.core_instances >= slots * python.core_instances);
+        }
+        assert_eq!(capacity(20_000).tables, 65_536);
+        assert_eq!(capacity(40_000).tables, 80_000);
     }
 
     #[test]

@@ -108,7 +108,8 @@ impl HostBuilder {
             None => Dispatcher::new(registry),
         });
         let workers = self.workers.unwrap_or_else(|| processors().div_ceil(2));
-        let config = Config { workers, capacity: guests.capacity(), ..Config::default() };
+        let outside = Some(Arc::clone(guests.on_demand_memory()));
+        let config = Config { workers, capacity: guests.capacity(), outside, ..Config::default() };
         let scheduler = Scheduler::start(Arc::clone(&kernel), &config).map_err(HostError::Workers)?;
         let door = Door::default();
         door.open(scheduler.handle());

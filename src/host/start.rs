@@ -79,12 +79,14 @@ impl Host {
 
     /// Rebuilds a run of this workflow from its records alone: every step is executed again, and compared with what was recorded.
     ///
-    /// It takes slots of the pool for the guests that it steps, beside those of the runs.
+    /// Its guests take no slots of the pool: they live outside it, and share that memory with the runs.
     ///
     /// # Errors
-    /// A record does not follow from those before it, or a process does not do again what it did.
+    /// The run was one of another workflow, a record does not follow from those before it, a process does not do again what it did, or
+    /// guests that cannot be evicted do not find room.
     pub fn rebuild(&self, workflow: &Workflow, records: &[Record]) -> Result<Rebuild, RebuildError> {
-        crate::run::rebuild(records, &self.root(workflow), &workflow.programs)
+        let rebuild = Rebuild::new(self.root(workflow), (*workflow.programs).clone());
+        rebuild.outside(Arc::clone(self.shared.guests.on_demand_memory())).apply_all(records)
     }
 
     /// The program that runs the workflow itself.

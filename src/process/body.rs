@@ -1,6 +1,6 @@
 //! What a run steps, whatever family it is of: a wasm guest, or a native process behind [`Native`](super::Native).
 
-use super::{Command, Event, Grants, Json, Limits, Micros, Payload, Permit, Pid, Problem, Status, Tag};
+use super::{Command, Event, Grants, Home, Json, Limits, Micros, Payload, Permit, Pid, Problem, Status, Tag};
 use std::sync::Arc;
 
 /// How serious a log line is.
@@ -113,6 +113,16 @@ pub trait Body: Send {
     /// nothing has changed. The next poll after it takes a slot again: the caller sees to it that there is one.
     fn evict(&mut self) -> bool {
         false
+    }
+
+    /// Whether [`Self::evict`] may take longer than a turn may.
+    fn evicts_slowly(&self) -> bool {
+        false
+    }
+
+    /// Says where the next instance is made. In the pool, where nothing is said.
+    fn house(&mut self, home: Home) {
+        let _ = home;
     }
 }
 

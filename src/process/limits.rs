@@ -80,7 +80,17 @@ impl Grants {
     }
 }
 
-/// How many of each pooled resource an instance takes.
+/// Where an instance is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Home {
+    /// In a slot of the pool.
+    #[default]
+    Pool,
+    /// Outside the pool, in memory that is got for it alone.
+    OnDemand,
+}
+
+/// What an instance takes: of each pooled resource where it lives in the pool, of memory where it lives outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Permit {
     /// Instances: 1 for a guest, 0 for a native process.
@@ -91,15 +101,34 @@ pub struct Permit {
     pub memories: u32,
     /// Tables.
     pub tables: u32,
+    /// Bytes that it takes at most, outside the pool.
+    pub bytes: u64,
 }
 
+/// Bytes of an element of a table.
+const TABLE_ELEMENT_BYTES: u64 = 8;
+
+/// What an instance outside the pool counts beside its memories and tables: its stack and the engine's structures. Arbitrary, and
+/// large enough that a budget of gigabytes is not a number of kernel maps that the machine does not give.
+const INSTANCE_BYTES: u64 = 4 << 20;
+
 impl Permit {
-    /// What a native process takes of the pool.
-    pub const NONE: Self = Self { instances: 0, core_instances: 0, memories: 0, tables: 0 };
+    /// What a native process takes: nothing.
+    pub const NONE: Self = Self { instances: 0, core_instances: 0, memories: 0, tables: 0, bytes: 0 };
 
     /// Whether it takes nothing.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::NONE
+    }
+
+    /// The same for a process of these limits, which say what it takes outside the pool.
+    #[must_use]
+    pub fn within(self, limits: &Limits) -> Self {
+        if self.is_none() {
+            return self;
+        }
+        let tables = limits.table_elements.saturating_mul(TABLE_ELEMENT_BYTES);
+        Self { bytes: limits.memory_bytes.saturating_add(tables).saturating_add(INSTANCE_BYTES), ..self }
     }
 }

@@ -11,6 +11,7 @@
 //! This room knows no scheduler, no wasm and no journal.
 
 mod body;
+mod budget;
 mod command;
 mod event;
 mod ids;
@@ -21,10 +22,11 @@ pub mod problem;
 mod random;
 
 pub use body::{Birth, Body, Death, Level, LogLine, Output, Program, Progress};
+pub use budget::Budget;
 pub use command::{Action, Call, Command, Placement, Send, Spawn, Status, Target};
 pub use event::{Answer, Ending, Event, Exit, Message, Sender};
 pub use ids::{Micros, NUMBER_MAX, Pid, Tag};
-pub use limits::{Grants, Limits, Permit};
+pub use limits::{Grants, Home, Limits, Permit};
 pub use native::{Context, Native, NativeProgram, Process};
 pub use payload::{Blob, JSON_DEPTH_MAX, Json, Payload};
 pub use problem::{Problem, ProblemClass};

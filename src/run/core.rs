@@ -270,7 +270,8 @@ impl Run {
         let known = &state.table[step.pid];
         let next_tag = Tag(known.last_tag.0 + 1);
         let bounds = (&known.limits, &known.grants);
-        let body = self.fixed.body(&step.program, step.pid, next_tag, entry, input, bounds)?;
+        let mut body = self.fixed.body(&step.program, step.pid, next_tag, entry, input, bounds)?;
+        body.house(step.home);
         let mut old = std::mem::replace(&mut step.body, body);
         old.close();
         Ok(())

@@ -166,7 +166,7 @@ impl Kernel {
             .body(&fixed.root, Pid::ROOT, Tag(1), &started.entry, &started.input, root)
             .map_err(StartError::Root)?;
         let program = Arc::clone(&fixed.root);
-        let permit = program.permit();
+        let permit = program.permit().within(root.0);
         let run = Arc::new(Run::new(fixed, self.clone(), at, state, log));
         if !self.remember(&run) {
             return Err(StartError::Exists(id));

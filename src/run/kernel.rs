@@ -7,7 +7,9 @@ use super::rebuild::Rebuild;
 use super::record::{News, Record};
 use super::state::Moment;
 use super::task::{Scratch, Task};
-use crate::process::{Death, Ending, Event, Level, LogLine, Micros, Pid, Problem, Progress, problem::kind};
+use crate::process::{
+    Death, Ending, Event, Home, Level, LogLine, Micros, Pid, Problem, ProblemClass, Progress, problem::kind,
+};
 use crate::scheduler::{Commit, Handle, Next, Port, Slot, Turn};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -113,6 +115,10 @@ impl Commit for Kernel {
     type Timer = Timer;
 
     fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, task: &mut Task, events: &mut Vec<Event>) -> Next {
+        if turn.refused {
+            task.step.mono = turn.now;
+            return task.died(port, no_instance());
+        }
         if turn.interrupted {
             if !task.lives() {
                 return Next::Complete;
@@ -167,6 +173,15 @@ impl Commit for Kernel {
 
     fn evict(&self, task: &mut Task) -> bool {
         task.step.body.evict()
+    }
+
+    fn evicts_slowly(&self, task: &Task) -> bool {
+        task.step.body.evicts_slowly()
+    }
+
+    fn admitted(&self, task: &mut Task, home: Home) {
+        task.step.home = home;
+        task.step.body.house(home);
     }
 
     fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Timer>) {
@@ -245,7 +260,9 @@ impl Task {
             return None;
         }
         let fixed = &self.run.fixed;
-        let mut rebuild = Rebuild::new(Arc::clone(&fixed.root), fixed.programs.clone()).only(self.step.pid);
+        let mut rebuild = Rebuild::new(Arc::clone(&fixed.root), fixed.programs.clone());
+        // Its instance is gone, and its permit is not: the new one has the place of the old.
+        rebuild = rebuild.only(self.step.pid, self.step.home);
         for record in records {
             rebuild.apply(&Record::decode(record).ok()?).ok()?;
         }
@@ -257,4 +274,12 @@ impl Task {
         self.run.inner.lock().state.counts.retried += 1;
         Some(())
     }
+}
+
+fn no_instance() -> Problem {
+    Problem::new(kind::NO_CAPACITY, "No instance can be had for the guest").with_class(ProblemClass::Retryable).with_detail(
+        "Every slot of the pool is held by a guest that waits and cannot be evicted, and the memory for guests outside the pool is used \
+         up. Give the host more slots (`--slots`, `EngineOptions::slots`) or more memory outside the pool \
+         (`EngineOptions::on_demand_bytes`).",
+    )
 }

@@ -20,6 +20,7 @@
 //! *Rejected.* A lock per process instead of one per run: sends, links and names would need ordered multi-locks, and the log would
 //! still need one order. Replaying decisions instead of recording them: mailbox bounds, races for names and the clock depend on timing.
 
+mod bodies;
 mod calls;
 mod clock;
 mod codec;

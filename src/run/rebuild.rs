@@ -1,14 +1,15 @@
 //! Rebuilding a run from its records alone: its state without running any process, and its processes by stepping them again with the
 //! batches that they had. Nothing is decided here and nothing leaves: decisions, times and endings are taken from the records.
 
+use super::bodies::Bodies;
 use super::exit::answer_of;
 use super::fixed::Programs;
 use super::record::{Decided, Decision, Died, Digest, News, Record, Started, Stepped};
 use super::state::{Moment, Post, State, Took};
 use super::table::Waits;
 use crate::process::{
-    Action, Answer, Birth, Body, Command, Death, Event, Micros, Output, Payload, Pid, Problem, Program, Progress,
-    Status, Tag,
+    Action, Answer, Birth, Body, Budget, Command, Death, Event, Home, Micros, Output, Payload, Pid, Problem, Program,
+    Progress, Status, Tag,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -24,6 +25,14 @@ pub enum RebuildError {
         record: u64,
         /// What is wrong with it.
         why: &'static str,
+    },
+    /// The run was of another root program than the one at hand.
+    #[error("the records are of a run of {expected}, and this is {got}")]
+    OtherRoot {
+        /// The recorded digest.
+        expected: Arc<str>,
+        /// The digest of the program at hand.
+        got: Arc<str>,
     },
     /// A process behaves otherwise than its record says.
     #[error("process {pid} diverges in step {step}")]
@@ -58,6 +67,19 @@ pub enum RebuildError {
         #[source]
         problem: Box<Problem>,
     },
+    /// The processes that live at one time and cannot be evicted take more memory than there is outside the pool.
+    #[error(
+        "process {pid} has no room: {} of {bytes_max} bytes outside the pool are taken (`EngineOptions::on_demand_bytes`)",
+        used
+    )]
+    NoRoom {
+        /// The process.
+        pid: Pid,
+        /// Bytes that are taken.
+        used: u64,
+        /// All bytes.
+        bytes_max: u64,
+    },
 }
 
 /// A run that is being rebuilt, record by record.
@@ -65,6 +87,9 @@ pub struct Rebuild {
     root: Arc<dyn Program>,
     programs: Programs,
     only: Option<Pid>,
+    home: Home,
+    /// What the instances are taken from; none where their one process has a permit already.
+    budget: Option<Arc<Budget>>,
     run: Option<Rebuilding>,
     records: u64,
     output: Output,
@@ -78,22 +103,39 @@ struct Rebuilding {
     started: Started,
     state: State,
     queues: BTreeMap<Pid, VecDeque<Event>>,
-    bodies: BTreeMap<Pid, Box<dyn Body>>,
-    /// Who stepped last: the only one that holds an instance slot, as far as the others could be evicted.
-    last: Pid,
+    bodies: Bodies,
 }
 
 impl Rebuild {
     /// Nothing rebuilt yet; these are the programs of the run, or others that are to be compared with them.
     #[must_use]
     pub fn new(root: Arc<dyn Program>, programs: Programs) -> Self {
-        Self { root, programs, only: None, run: None, records: 0, output: Output::default(), steps: 0, fuel_differs: 0 }
+        Self {
+            root,
+            programs,
+            only: None,
+            home: Home::Pool,
+            budget: None,
+            run: None,
+            records: 0,
+            output: Output::default(),
+            steps: 0,
+            fuel_differs: 0,
+        }
     }
 
-    /// Steps only this process; of the others only the state is rebuilt.
+    /// Steps only this process, which has a permit for an instance there; of the others only the state is rebuilt.
     #[must_use]
-    pub fn only(mut self, pid: Pid) -> Self {
-        self.only = Some(pid);
+    pub fn only(mut self, pid: Pid, home: Home) -> Self {
+        (self.only, self.home) = (Some(pid), home);
+        self
+    }
+
+    /// Makes all instances outside the pool, out of this budget. Otherwise they take slots that nobody counts: for processes that have
+    /// no instances.
+    #[must_use]
+    pub fn outside(mut self, budget: Arc<Budget>) -> Self {
+        (self.home, self.budget) = (Home::OnDemand, Some(budget));
         self
     }
 
@@ -116,6 +158,15 @@ impl Rebuild {
         Ok(())
     }
 
+    /// Takes up all of these.
+    ///
+    /// # Errors
+    /// As [`Self::apply`].
+    pub fn apply_all(mut self, records: &[Record]) -> Result<Self, RebuildError> {
+        records.iter().try_for_each(|record| self.apply(record))?;
+        Ok(self)
+    }
+
     /// What the root came to, once it and its attached descendants are gone.
     #[must_use]
     pub fn result(&self) -> Option<&Answer> {
@@ -132,7 +183,7 @@ impl Rebuild {
     #[must_use]
     pub fn into_body(self, pid: Pid) -> Option<(Box<dyn Body>, Vec<Event>)> {
         let mut run = self.run?;
-        let body = run.bodies.remove(&pid)?;
+        let body = run.bodies.remove(pid)?;
         Some((body, run.queues.remove(&pid).unwrap_or_default().into()))
     }
 
@@ -149,12 +200,15 @@ impl Rebuild {
         if self.run.is_some() {
             return Err(self.incoherent("the run has started already"));
         }
+        let (expected, got) = (Arc::clone(&started.root), self.root.digest());
+        if expected != got {
+            return Err(RebuildError::OtherRoot { expected, got });
+        }
         let run = Rebuilding {
             started: started.clone(),
             state: State::new(started),
             queues: BTreeMap::new(),
-            bodies: BTreeMap::new(),
-            last: Pid::ROOT,
+            bodies: Bodies::new(self.budget.clone()),
         };
         self.run = Some(run);
         self.embody(Pid::ROOT, Tag(1), &started.entry, &started.input)
@@ -187,8 +241,10 @@ impl Rebuild {
             grants: known.grants.clone(),
             next_tag,
         };
-        let body = program.body(birth).map_err(|problem| RebuildError::Body { pid, problem: Box::new(problem) })?;
-        run.bodies.insert(pid, body);
+        let bytes = program.permit().within(&known.limits).bytes;
+        let mut body = program.body(birth).map_err(|problem| RebuildError::Body { pid, problem: Box::new(problem) })?;
+        body.house(self.home);
+        run.bodies.insert(pid, body, bytes);
         Ok(())
     }
 
@@ -245,11 +301,14 @@ impl Rebuild {
     fn execute(&mut self, stepped: &Stepped, events: &mut Vec<Event>) -> Result<(), RebuildError> {
         let Stepped { pid, step, at, .. } = *stepped;
         let run = self.run.as_mut().expect("invariant: the run has started");
-        if !run.bodies.contains_key(&pid) {
+        if !run.bodies.contains(pid) {
             return Ok(());
         }
-        run.make_room_for(pid);
-        let body = run.bodies.get_mut(&pid).expect("invariant: it is there");
+        let body = run.bodies.step(pid).map_err(|budget| RebuildError::NoRoom {
+            pid,
+            used: budget.used(),
+            bytes_max: budget.bytes_max(),
+        })?;
         self.output.clear();
         body.begin(at, events);
         let status = loop {
@@ -296,19 +355,8 @@ impl Rebuild {
 impl Rebuilding {
     /// Lets go of what belongs to a process that has ended.
     fn forget(&mut self, pid: Pid) {
-        self.bodies.remove(&pid);
+        drop(self.bodies.remove(pid));
         self.queues.remove(&pid);
-    }
-
-    /// Takes the slot of the process that stepped last. There is no admission here, and all that lived at one time in the run may be
-    /// far more than there are slots.
-    fn make_room_for(&mut self, pid: Pid) {
-        let last = std::mem::replace(&mut self.last, pid);
-        if last != pid
-            && let Some(body) = self.bodies.get_mut(&last)
-        {
-            body.evict();
-        }
     }
 
     /// Puts what was posted into the queues.
@@ -327,9 +375,5 @@ impl Rebuilding {
 /// # Errors
 /// Where a record does not follow from those before it, or a process does not do what it says.
 pub fn rebuild(records: &[Record], root: &Arc<dyn Program>, programs: &Programs) -> Result<Rebuild, RebuildError> {
-    let mut rebuild = Rebuild::new(Arc::clone(root), programs.clone());
-    for record in records {
-        rebuild.apply(record)?;
-    }
-    Ok(rebuild)
+    Rebuild::new(Arc::clone(root), programs.clone()).apply_all(records)
 }

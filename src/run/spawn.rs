@@ -43,7 +43,7 @@ impl State {
         self.newborn.push_back(Newborn {
             pid,
             body,
-            permit: program.permit(),
+            permit: program.permit().within(&limits),
             program,
             bounds: Some((limits, grants)),
         });

@@ -3,7 +3,7 @@
 use super::core::Run;
 use super::state::Took;
 use super::table::Waits;
-use crate::process::{Body, Event, Micros, Output, Pid, Program};
+use crate::process::{Body, Event, Home, Micros, Output, Pid, Program};
 use crate::scheduler::Next;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub(super) struct Step {
     pub(super) pid: Pid,
     pub(super) program: Arc<dyn Program>,
     pub(super) body: Box<dyn Body>,
+    /// Where its instances are made.
+    pub(super) home: Home,
     /// Whether the first step has begun.
     pub(super) begun: bool,
     /// Whether nobody can have asked it to end before it begins.
@@ -48,6 +50,7 @@ impl Task {
             pid,
             program,
             body,
+            home: Home::default(),
             begun: false,
             native,
             steps: 0,

@@ -4,10 +4,16 @@
 //! run queue. While somebody waits, the holder that has been Blocked or Idle longest is evicted; where every holder is running or
 //! ready, the newcomer waits. Without eviction a hundred parents that wait for children, on a pool of a hundred, would never end.
 //!
+//! Where all holders wait and none of them can be evicted, the first in the queue gets a permit *outside the pool*, out of a budget of
+//! memory; its holders are evicted like those of the pool. When the budget is used up, and nobody outside gives way either, a newcomer is
+//! *refused*: it is stepped once without a permit, to end. One that was evicted and comes back is never refused, but goes beyond the budget:
+//! it can be evicted again, so there is one such at a time. Without a budget (`outside` is none) there is only the pool, and the
+//! queue waits.
+//!
 //! - **A1** permits are given in the order of the queue; who comes while somebody waits goes behind.
-//! - **A2** what is free plus what the holders hold is the capacity.
-//! - **A3** while somebody waits (`pressed`), every holder that begins to wait is in `victims`, oldest first, behind those that waited when
-//!   the pressure began. An entry whose holder has run since is stale, and is recognised by its time.
+//! - **A2** what is free plus what the holders in the pool hold is the capacity; what is taken of the budget is what the others hold.
+//! - **A3** while somebody waits (`pressed`), every holder that begins to wait is among the victims of its [`Seats`], oldest first, behind those that
+//!   waited when the pressure began. An entry whose holder has run since is stale, and is recognised by its time.
 //! - **A4** whoever changes something that may help one who waits sets `attention`; the next worker that begins a turn looks after it. No
 //!   snapshot is taken within somebody else's step.
 //!
@@ -15,17 +21,19 @@
 
 use super::Slot;
 use super::place::Place;
+use super::seats::{Seat, Seats, Way, place};
 use super::slots::Table;
 use super::state::State;
 use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
-use crate::process::{Micros, Permit};
+use crate::process::{Budget, Home, Micros, Permit};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// What [`Admission::next`] asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Duty {
-    /// It has its permit and is Ready: enqueue it.
+    /// It has its permit, or was refused, and is Ready: enqueue it.
     Enqueue(Slot),
     /// It is Evicting: take its permit away.
     Evict(Slot),
@@ -33,45 +41,30 @@ pub(crate) enum Duty {
     None,
 }
 
-#[derive(Debug, Default)]
-struct Seats {
-    holders: Vec<Option<Slot>>,
-    free: Vec<u32>,
-}
-
-impl Seats {
-    fn take(&mut self, slot: Slot) -> u32 {
-        if let Some(seat) = self.free.pop() {
-            self.holders[seat as usize] = Some(slot);
-            return seat;
-        }
-        self.holders.push(Some(slot));
-        self.holders.len() as u32 - 1
-    }
-
-    fn give(&mut self, seat: u32) {
-        self.holders[seat as usize] = None;
-        self.free.push(seat);
-    }
+/// Who joins the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Joins {
+    /// One that has not run yet.
+    Newcomer,
+    /// One that was evicted.
+    Evicted,
 }
 
 #[derive(Debug)]
 struct Inner {
     free: Permit,
-    waiting: VecDeque<(Slot, Permit)>,
-    seats: Seats,
-    /// Holders that wait, with the time since when: oldest first.
-    victims: VecDeque<(u64, Slot)>,
-    /// Whether the holders were looked through since the pressure began.
-    searched: bool,
-    /// Evictions that were asked for and are not over.
-    evicting: usize,
+    waiting: VecDeque<(Slot, Permit, Joins)>,
+    pool: Seats,
+    outside: Seats,
+    refused: u64,
+    admitted_outside: u64,
 }
 
 /// The permits and who waits for them.
 #[derive(Debug)]
 pub(crate) struct Admission {
     capacity: Permit,
+    outside: Option<Arc<Budget>>,
     inner: Mutex<Inner>,
     /// Something can perhaps be done for one who waits. Set after the change, taken before the look.
     attention: AtomicBool,
@@ -84,17 +77,18 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    pub(crate) fn new(capacity: Permit) -> Self {
+    pub(crate) fn new(capacity: Permit, outside: Option<Arc<Budget>>) -> Self {
         let inner = Inner {
             free: capacity,
             waiting: VecDeque::new(),
-            seats: Seats::default(),
-            victims: VecDeque::new(),
-            searched: false,
-            evicting: 0,
+            pool: Seats::new(Home::Pool),
+            outside: Seats::new(Home::OnDemand),
+            refused: 0,
+            admitted_outside: 0,
         };
         Self {
             capacity,
+            outside,
             inner: Mutex::new(inner),
             attention: AtomicBool::new(false),
             pressed: AtomicBool::new(false),
@@ -104,25 +98,25 @@ impl Admission {
         }
     }
 
-    /// Whether the whole pool is enough for it.
+    /// Whether it can be had at all: the whole pool is enough, or there is room outside.
     pub(crate) fn can_ever_admit(&self, permit: Permit) -> bool {
-        subtract(self.capacity, permit).is_some()
+        self.outside.is_some() || subtract(self.capacity, permit).is_some()
     }
 
-    /// A permit for a newcomer that nobody has to wait for; gives its seat.
-    pub(crate) fn take(&self, slot: Slot, permit: Permit) -> Option<u32> {
+    /// A permit of the pool for a newcomer that nobody has to wait for; gives its seat.
+    pub(crate) fn take(&self, slot: Slot, permit: Permit) -> Option<Seat> {
         let mut inner = self.inner.lock();
         if !inner.waiting.is_empty() {
             return None;
         }
         inner.free = subtract(inner.free, permit)?;
-        Some(inner.seats.take(slot))
+        Some(inner.pool.take(slot))
     }
 
     /// A process that is Admitting goes to the end of the queue.
-    pub(crate) fn join(&self, slot: Slot, permit: Permit) {
+    pub(crate) fn join(&self, slot: Slot, permit: Permit, joins: Joins) {
         let mut inner = self.inner.lock();
-        inner.waiting.push_back((slot, permit));
+        inner.waiting.push_back((slot, permit, joins));
         self.len.store(inner.waiting.len(), Ordering::Relaxed);
         self.pressed.store(true, Ordering::Release);
         self.waited.fetch_add(1, Ordering::Relaxed);
@@ -131,10 +125,10 @@ impl Admission {
     }
 
     /// A permit comes back.
-    pub(crate) fn release(&self, permit: Permit, seat: u32) {
+    pub(crate) fn release(&self, permit: Permit, seat: Seat) {
         let mut inner = self.inner.lock();
-        inner.free = add(inner.free, permit);
-        inner.seats.give(seat);
+        inner.seats(seat.home).give(seat);
+        self.put_back(&mut inner, permit, seat);
         let is_awaited = !inner.waiting.is_empty();
         drop(inner);
         if is_awaited {
@@ -142,19 +136,31 @@ impl Admission {
         }
     }
 
-    /// An eviction that [`Self::next`] asked for is over.
-    pub(crate) fn eviction_ended(&self, evicted: bool) {
-        self.inner.lock().evicting -= 1;
-        self.evictions.fetch_add(u64::from(evicted), Ordering::Relaxed);
+    /// An eviction that [`Self::next`] asked for is over, and the word says so.
+    pub(crate) fn eviction_ended(&self, permit: Permit, seat: Seat, evicted: bool) {
+        let mut inner = self.inner.lock();
+        inner.seats(seat.home).eviction_ended(seat, evicted);
+        if evicted {
+            self.put_back(&mut inner, permit, seat);
+            self.evictions.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(inner);
         self.call_attention();
     }
 
+    fn put_back(&self, inner: &mut Inner, permit: Permit, seat: Seat) {
+        match (seat.home, &self.outside) {
+            (Home::OnDemand, Some(budget)) => budget.give(permit.bytes),
+            _ => inner.free = add(inner.free, permit),
+        }
+    }
+
     /// The holder of a permit is Blocked or Idle since `now`: its word says so already.
-    pub(crate) fn begins_to_wait(&self, slot: Slot, now: Micros) {
-        // Partner: the fence in `next`. Either we see the pressure, or the search there sees that we wait.
+    pub(crate) fn begins_to_wait(&self, slot: Slot, seat: Seat, now: Micros) {
+        // Partner: the fence in `Seats::search`. Either we see the pressure, or the search there sees that we wait.
         fence(Ordering::SeqCst);
         if self.pressed.load(Ordering::Acquire) {
-            self.inner.lock().victims.push_back((now.0, slot));
+            self.inner.lock().seats(seat.home).begins_to_wait(seat, slot, now.0);
             self.call_attention();
         }
     }
@@ -178,14 +184,70 @@ impl Admission {
     /// What is to be done next for those who wait.
     pub(crate) fn next<P, E>(&self, table: &Table<P, E>) -> Duty {
         let mut inner = self.inner.lock();
-        let duty = inner.look(table);
+        let duty = self.look(&mut inner, table);
         self.len.store(inner.waiting.len(), Ordering::Relaxed);
         if inner.waiting.is_empty() {
             self.pressed.store(false, Ordering::Release);
-            inner.victims.clear();
-            inner.searched = false;
+            inner.pool.relax();
+            inner.outside.relax();
         }
         duty
+    }
+
+    /// Admits the first in the queue, or says whose permit it is to have, or refuses it.
+    fn look<P, E>(&self, inner: &mut Inner, table: &Table<P, E>) -> Duty {
+        while let Some((slot, permit, joins)) = inner.waiting.front().copied() {
+            let place = place(table, slot);
+            // One that was interrupted before it started does not wait any more.
+            if !is_admitting(place, slot) {
+                inner.waiting.pop_front();
+                continue;
+            }
+            let waiting = inner.waiting.len();
+            if let Some(free) = subtract(inner.free, permit) {
+                inner.waiting.pop_front();
+                if place.word.admit(slot.generation) {
+                    inner.free = free;
+                    sit(place, inner.pool.take(slot));
+                    return Duty::Enqueue(slot);
+                }
+                continue;
+            }
+            if subtract(self.capacity, permit).is_some() {
+                match inner.pool.give_way(table, waiting) {
+                    Way::Evict(victim) => return Duty::Evict(victim),
+                    Way::Wait => return Duty::None,
+                    Way::Stuck => {}
+                }
+            }
+            let Some(budget) = &self.outside else { return Duty::None };
+            let fits = budget.take(permit.bytes);
+            if !fits {
+                match inner.outside.give_way(table, waiting) {
+                    Way::Evict(victim) => return Duty::Evict(victim),
+                    Way::Wait => return Duty::None,
+                    Way::Stuck if joins == Joins::Evicted => budget.overdraw(permit.bytes),
+                    Way::Stuck => {}
+                }
+            }
+            inner.waiting.pop_front();
+            let takes = fits || joins == Joins::Evicted;
+            if !place.word.admit(slot.generation) {
+                if takes {
+                    budget.give(permit.bytes);
+                }
+                continue;
+            }
+            if takes {
+                inner.admitted_outside += 1;
+                sit(place, inner.outside.take(slot));
+            } else {
+                inner.refused += 1;
+                refuse(place);
+            }
+            return Duty::Enqueue(slot);
+        }
+        Duty::None
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -199,64 +261,31 @@ impl Admission {
     pub(crate) fn evictions(&self) -> u64 {
         self.evictions.load(Ordering::Relaxed)
     }
+
+    /// How many were admitted outside the pool, and how many were refused.
+    pub(crate) fn beyond_the_pool(&self) -> (u64, u64) {
+        let inner = self.inner.lock();
+        (inner.admitted_outside, inner.refused)
+    }
 }
 
 impl Inner {
-    /// Admits the first in the queue, or says whose permit it is to have.
-    fn look<P, E>(&mut self, table: &Table<P, E>) -> Duty {
-        while let Some((slot, permit)) = self.waiting.front().copied() {
-            let place = place(table, slot);
-            let Some(free) = subtract(self.free, permit) else {
-                if is_admitting(place, slot) {
-                    return self.victim(table);
-                }
-                self.waiting.pop_front();
-                continue;
-            };
-            self.waiting.pop_front();
-            // One that was interrupted before it started does not wait any more.
-            if place.word.admit(slot.generation) {
-                self.free = free;
-                let seat = self.seats.take(slot);
-                let mut body = place.body.open().expect("invariant: one that is admitted is in no queue yet");
-                body.as_mut().expect("invariant: an occupied place has a body").seat = Some(seat);
-                return Duty::Enqueue(slot);
-            }
+    fn seats(&mut self, home: Home) -> &mut Seats {
+        match home {
+            Home::Pool => &mut self.pool,
+            Home::OnDemand => &mut self.outside,
         }
-        Duty::None
-    }
-
-    fn victim<P, E>(&mut self, table: &Table<P, E>) -> Duty {
-        if self.evicting >= self.waiting.len() {
-            return Duty::None;
-        }
-        if !self.searched {
-            self.searched = true;
-            // Partner: the fence in `begins_to_wait`.
-            fence(Ordering::SeqCst);
-            self.victims.extend(self.seats.holders.iter().flatten().filter_map(|slot| {
-                let place = place(table, *slot);
-                let word = place.word.load();
-                let waits =
-                    matches!(word.state(), State::Blocked | State::Idle) && word.generation() == slot.generation;
-                waits.then(|| (place.since.load(Ordering::Relaxed), *slot))
-            }));
-            self.victims.make_contiguous().sort_unstable_by_key(|(since, slot)| (*since, slot.index));
-        }
-        while let Some((since, slot)) = self.victims.pop_front() {
-            let place = place(table, slot);
-            let is_as_then = since != u64::MAX && place.since.load(Ordering::Relaxed) == since;
-            if is_as_then && place.word.evict(slot.generation) {
-                self.evicting += 1;
-                return Duty::Evict(slot);
-            }
-        }
-        Duty::None
     }
 }
 
-fn place<P, E>(table: &Table<P, E>, slot: Slot) -> &Place<P, E> {
-    table.get(slot.index).expect("invariant: a slot names a place of the table")
+fn sit<P, E>(place: &Place<P, E>, seat: Seat) {
+    let mut body = place.body.open().expect("invariant: one that is admitted is in no queue yet");
+    body.as_mut().expect("invariant: an occupied place has a body").seat = Some(seat);
+}
+
+fn refuse<P, E>(place: &Place<P, E>) {
+    let mut body = place.body.open().expect("invariant: one that is refused is in no queue yet");
+    body.as_mut().expect("invariant: an occupied place has a body").refused = true;
 }
 
 fn is_admitting<P, E>(place: &Place<P, E>, slot: Slot) -> bool {
@@ -270,6 +299,7 @@ fn subtract(from: Permit, what: Permit) -> Option<Permit> {
         core_instances: from.core_instances.checked_sub(what.core_instances)?,
         memories: from.memories.checked_sub(what.memories)?,
         tables: from.tables.checked_sub(what.tables)?,
+        bytes: from.bytes,
     })
 }
 
@@ -279,5 +309,6 @@ fn add(to: Permit, what: Permit) -> Permit {
         core_instances: to.core_instances + what.core_instances,
         memories: to.memories + what.memories,
         tables: to.tables + what.tables,
+        bytes: to.bytes,
     }
 }

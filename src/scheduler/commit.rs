@@ -1,6 +1,6 @@
 //! The seam between the scheduler and whoever decides what a step's output means.
 
-use crate::process::{Micros, Permit};
+use crate::process::{Home, Micros, Permit};
 
 /// A place in the slot table: what the scheduler knows a process by. In memory only; it never mixes with a pid.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -45,6 +45,8 @@ pub struct Turn {
     /// The CANCEL bit is set: somebody called [`Port::interrupt`] since the step began. Where the step has more slices, each one from
     /// then on is told; and when it is over, another step follows with `interrupted` set, unless it was complete.
     pub interrupted: bool,
+    /// There is no permit for it and none can come: it is to end, without doing what a permit is for. The answer is [`Next::Complete`].
+    pub refused: bool,
     /// The monotonic time at the slice's start, as of [`Port::monotonic`]; zero where [`Commit::TIMED`] is false.
     pub now: Micros,
 }
@@ -93,6 +95,18 @@ pub trait Commit: Send + Sync + Sized + 'static {
         false
     }
 
+    /// Whether [`Commit::evict`] may take longer than a turn may: it is then called on another thread than a worker's.
+    fn evicts_slowly(&self, process: &Self::Process) -> bool {
+        let _ = process;
+        false
+    }
+
+    /// The process, which waited for a permit, has got one: its next instance is made there. A process that did not have to wait is
+    /// at home in the pool.
+    fn admitted(&self, process: &mut Self::Process, home: Home) {
+        let _ = (process, home);
+    }
+
     /// These timers are due, in the order of their due times: one batch.
     fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Self::Timer>);
 }
@@ -102,7 +116,8 @@ pub trait Port<C: Commit> {
     /// Starts a process. Where its permit cannot be had at once it waits for admission, in order.
     ///
     /// # Errors
-    /// The process itself, where the scheduler is shutting down, the slot table is full, or the permit is more than the whole pool.
+    /// The process itself, where the scheduler is shutting down, the slot table is full, or the permit is more than the whole pool and there
+    /// is nothing outside it.
     fn spawn(&mut self, process: C::Process, permit: Permit) -> Result<Slot, C::Process>;
 
     /// Puts an event on a process's queue and wakes it where that kind of event does. FIFO per poster. False: the process has

@@ -41,7 +41,7 @@ impl<C: Commit> Handle<C> {
         self.0.sleep.notify();
     }
 
-    fn follow(&self, slot: Slot, placed: Placed) {
+    pub(super) fn follow(&self, slot: Slot, placed: Placed) {
         match placed {
             Placed::Enqueue => self.enqueue(slot, None),
             // A worker has to look after the admission queue.

@@ -18,7 +18,8 @@
 //! worker still has the process: the word's bits keep it.
 //!
 //! A worker that finds nothing spins, yields its core, and parks (`sleep.rs`). Timers are watched by busy workers in passing, else
-//! by one parked worker (`timers.rs`). Permits are given in order, and taken from who has waited longest (`admission.rs`).
+//! by one parked worker (`timers.rs`). Permits are given in order, and taken from who has waited longest (`admission.rs`); what takes long
+//! there happens on other threads (`aside.rs`).
 //! [`Scheduler::shutdown`] has its steps in `shutdown.rs`.
 //!
 //! # Invariants
@@ -43,6 +44,7 @@
 //! virtual workers. `tests/scheduler`: real threads. `tests/allocations`: a steady exchange allocates nothing. `tests/bench/scheduler`: figures.
 
 mod admission;
+mod aside;
 mod buffers;
 mod commit;
 mod fairness;
@@ -56,6 +58,7 @@ mod pace;
 mod place;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod place_tests;
+mod seats;
 mod shared;
 mod shutdown;
 mod sleep;

@@ -13,6 +13,7 @@
 //! spinning lock, whose unlock would be a plain store (6 ns): a producer that loses its core inside would have the others spin.
 
 use super::buffers::Buffers;
+use super::seats::Seat;
 use super::state::{Claim, Heard, Started, Word};
 use super::{Slot, Wake};
 use crate::base::sync::{AtomicU64, Exclusive, Mutex, Ordering};
@@ -26,7 +27,9 @@ pub(crate) struct Body<P> {
     /// What it takes of the pool.
     pub(crate) permit: Permit,
     /// Where it stands among the holders of permits, while it has its own.
-    pub(crate) seat: Option<u32>,
+    pub(crate) seat: Option<Seat>,
+    /// It can have no permit: it is stepped without one, to end.
+    pub(crate) refused: bool,
 }
 
 /// What became of a post.

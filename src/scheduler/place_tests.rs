@@ -186,7 +186,7 @@ proptest! {
     #[test]
     fn a_place_does_what_the_table_says(admitting: bool, acts in prop::collection::vec(act(), 0..120)) {
         let place = Place::new();
-        place.occupy(Body { process: (), permit: Permit::NONE, seat: None }, admitting);
+        place.occupy(Body { process: (), permit: Permit::NONE, seat: None, refused: false }, admitting);
         let mut rig = Rig { place, buffers: Buffers::new(), first: None };
         let at = if admitting { At::Admission { fresh: true } } else { At::Queue { half_done: false } };
         let mut model = Model { at, events: VecDeque::new(), interrupted: false, paused: false };

@@ -1,6 +1,7 @@
 //! What all workers and handles of a scheduler share.
 
-use super::admission::{Admission, Duty};
+use super::admission::{Admission, Duty, Joins};
+use super::aside::Aside;
 use super::buffers::Buffers;
 use super::global::GlobalQueue;
 use super::local::Thief;
@@ -64,6 +65,7 @@ pub(crate) struct Shared<C: Commit> {
     pub(crate) sleep: Sleep,
     pub(crate) timers: Timers<C::Timer>,
     pub(crate) admission: Admission,
+    pub(super) aside: Aside,
     /// One for each worker, which writes it, and the last for other threads, under `outside`.
     pub(crate) counters: Box<[Counters]>,
     outside: Mutex<Outside>,
@@ -85,7 +87,8 @@ impl<C: Commit> Shared<C> {
             thieves,
             sleep: Sleep::new(workers),
             timers: Timers::new(),
-            admission: Admission::new(config.capacity),
+            admission: Admission::new(config.capacity, config.outside.clone()),
+            aside: Aside::default(),
             counters: (0..=workers).map(|_| Counters::new()).collect(),
             outside: Mutex::new(Outside::default()),
             phase: AtomicUsize::new(Phase::Open as usize),
@@ -134,15 +137,15 @@ impl<C: Commit> Shared<C> {
         let slot = place.next_slot(index);
         counters.spawned.add(1);
         if permit.is_none() {
-            place.occupy(Body { process, permit, seat: None }, false);
+            place.occupy(Body { process, permit, seat: None, refused: false }, false);
             return Ok((slot, Placed::Enqueue));
         }
         let seat = self.admission.take(slot, permit);
-        place.occupy(Body { process, permit, seat }, seat.is_none());
+        place.occupy(Body { process, permit, seat, refused: false }, seat.is_none());
         if seat.is_some() {
             return Ok((slot, Placed::Enqueue));
         }
-        self.admission.join(slot, permit);
+        self.admission.join(slot, permit, Joins::Newcomer);
         Ok((slot, Placed::Waits))
     }
 
@@ -204,16 +207,20 @@ impl<C: Commit> Shared<C> {
                 self.place(slot).body.open().expect("invariant: one that is admitting belongs to whoever woke it");
             body.as_ref().expect("invariant: an occupied place has a body").permit
         };
-        self.admission.join(slot, permit);
+        self.admission.join(slot, permit, Joins::Evicted);
         Placed::Waits
     }
 
     /// Does what can be done for those who wait for permits. Gives the processes that are to be enqueued, one by one.
-    pub(crate) fn attend(&self, mut enqueue: impl FnMut(Slot)) {
+    pub(crate) fn attend(self: &Arc<Self>, mut enqueue: impl FnMut(Slot)) {
         loop {
             match self.admission.next(&self.table) {
                 Duty::None => return,
-                Duty::Enqueue(slot) => enqueue(slot),
+                Duty::Enqueue(slot) => {
+                    self.tell_admitted(slot);
+                    enqueue(slot);
+                }
+                Duty::Evict(slot) if self.evicts_slowly(slot) => self.evict_aside(slot),
                 Duty::Evict(slot) => {
                     if self.evict(slot) == Placed::Enqueue {
                         enqueue(slot);
@@ -223,25 +230,41 @@ impl<C: Commit> Shared<C> {
         }
     }
 
-    fn evict(&self, slot: Slot) -> Placed {
+    fn tell_admitted(&self, slot: Slot) {
+        let mut body = self.place(slot).body.open().expect("invariant: one that is admitted is in no queue yet");
+        let body = body.as_mut().expect("invariant: an occupied place has a body");
+        if let Some(seat) = body.seat {
+            self.commit.admitted(&mut body.process, seat.home);
+        }
+    }
+
+    fn evicts_slowly(&self, slot: Slot) -> bool {
+        let body = self.place(slot).body.open().expect("invariant: one that is evicting belongs to its evictor");
+        self.commit.evicts_slowly(&body.as_ref().expect("invariant: an occupied place has a body").process)
+    }
+
+    /// Takes the permit of a process away that is Evicting.
+    pub(super) fn evict(&self, slot: Slot) -> Placed {
         let place = self.place(slot);
-        let evicted = {
+        let (permit, seat, evicted) = {
             let mut body = place.body.open().expect("invariant: one that is evicting belongs to its evictor");
             let body = body.as_mut().expect("invariant: an occupied place has a body");
+            let seat = body.seat.expect("invariant: who is evicted has a seat");
             // A panic is as good as a refusal; what the process is worth after it shows in its next step.
             let evict = AssertUnwindSafe(|| self.commit.evict(&mut body.process));
             let evicted = catch_unwind(evict).unwrap_or(false);
             if evicted {
-                let seat = body.seat.take().expect("invariant: who is evicted has a seat");
-                self.admission.release(body.permit, seat);
+                body.seat = None;
             } else {
                 // Not to be asked again before it has run.
                 place.since.store(u64::MAX, Ordering::Relaxed);
             }
-            evicted
+            (body.permit, seat, evicted)
         };
-        self.admission.eviction_ended(evicted);
-        match place.word.evicted(evicted) {
+        let follows = place.word.evicted(evicted);
+        // After the word, so that one who has refused is seen to wait.
+        self.admission.eviction_ended(permit, seat, evicted);
+        match follows {
             Evicted::Waits => Placed::Waits,
             Evicted::Admit => self.readmit(slot),
             Evicted::Woken => Placed::Enqueue,
@@ -269,6 +292,7 @@ impl<C: Commit> Shared<C> {
         stats.evictions = self.admission.evictions();
         stats.admissions_waited = self.admission.waited();
         stats.admitting = self.admission.waiting() as u64;
+        (stats.admitted_outside, stats.admissions_refused) = self.admission.beyond_the_pool();
         stats.global_queue = self.global.len() as u64;
         stats.local_deques = self.thieves.iter().map(|thief| thief.len() as u64).sum();
         stats.timers = self.timers.len() as u64;

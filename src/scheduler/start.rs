@@ -7,7 +7,7 @@ use super::worker::{Turned, Worker};
 use super::{Commit, Stats};
 use crate::base::Clock;
 use crate::base::sync::thread;
-use crate::process::{Micros, Permit};
+use crate::process::{Budget, Micros, Permit};
 use std::sync::Arc;
 
 /// What a scheduler is started with.
@@ -17,6 +17,8 @@ pub struct Config {
     pub workers: usize,
     /// What there is of the pool.
     pub capacity: Permit,
+    /// What there is outside the pool, for when nobody in it gives way. None: then everybody waits.
+    pub outside: Option<Arc<Budget>>,
     /// Where thieves begin to look is drawn from it.
     pub seed: u64,
     /// What timers are measured by.
@@ -30,6 +32,7 @@ impl Default for Config {
         Self {
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             capacity: Permit::NONE,
+            outside: None,
             seed: 0,
             clock: Clock::wall(),
             // Arbitrary: 16 million places are some gigabytes.

@@ -26,6 +26,10 @@ macro_rules! counters {
             pub evictions: u64,
             /// Times that a process had to wait for its permit.
             pub admissions_waited: u64,
+            /// Permits that were given outside the pool.
+            pub admitted_outside: u64,
+            /// Processes that were refused, since nobody gave way and there was no room outside the pool.
+            pub admissions_refused: u64,
             /// Processes that wait for a permit now.
             pub admitting: u64,
             /// Jobs in the global queue now.

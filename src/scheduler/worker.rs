@@ -19,10 +19,11 @@ use super::fairness::{Fairness, Look};
 use super::local::{Local, Loot};
 use super::pace::Pace;
 use super::place::{Body, Posted};
+use super::seats::Seat;
 use super::shared::{Job, Phase, Placed, Shared};
 use super::sleep::Awake;
 use super::slots::FreeSlots;
-use super::state::Finished;
+use super::state::{Finished, Started};
 use super::stats::Counters;
 use super::victim::{Random, victims};
 use super::{Commit, Next, Port, Slot, Turn, Wake};
@@ -130,7 +131,7 @@ impl<C: Commit> Worker<C> {
 
     /// Runs one slice of one process, if there is any to run.
     pub(crate) fn turn(&mut self) -> Turned {
-        let (shared, core) = (&*self.shared, &mut self.core);
+        let (shared, core) = (&self.shared, &mut self.core);
         if !core.closing && shared.phase() != Phase::Open {
             core.closing = true;
             // Release: whoever sees it sees every process that this worker has started.
@@ -193,7 +194,7 @@ impl<C: Commit> Core<C> {
 
     /// Looks after the admission queue. False: somebody else does.
     #[cold]
-    fn attend(&mut self, shared: &Shared<C>) -> bool {
+    fn attend(&mut self, shared: &Arc<Shared<C>>) -> bool {
         if !shared.admission.attend() {
             return false;
         }
@@ -349,7 +350,8 @@ impl<C: Commit> Core<C> {
         let mut opened = place.body.open().expect("invariant: a running process is its worker's");
         let body = opened.as_mut().expect("invariant: an occupied place has a body");
         let now = if C::TIMED { self.now.unwrap_or_else(|| shared.clock.now()) } else { Micros(0) };
-        let turn = Turn { slot, resumed: started.resumed, interrupted: started.interrupted, now };
+        let Started { resumed, interrupted } = started;
+        let turn = Turn { slot, resumed, interrupted, refused: body.refused, now };
 
         let next = self.step(shared, turn, &mut body.process, &mut events);
 
@@ -371,9 +373,10 @@ impl<C: Commit> Core<C> {
             drop(opened);
             self.complete(shared, slot, body);
         } else {
-            let is_holder = body.seat.is_some();
+            debug_assert!(!turn.refused, "one that was refused went on");
+            let seat = body.seat;
             drop(opened);
-            self.put_back(shared, slot, next, is_holder);
+            self.put_back(shared, slot, next, seat);
         }
         self.tell(shared);
     }
@@ -400,10 +403,10 @@ impl<C: Commit> Core<C> {
 
     /// The process goes where it belongs after a slice.
     #[inline]
-    fn put_back(&mut self, shared: &Shared<C>, slot: Slot, next: Next, is_holder: bool) {
+    fn put_back(&mut self, shared: &Shared<C>, slot: Slot, next: Next, seat: Option<Seat>) {
         let place = shared.place(slot);
-        let now = is_holder.then(|| self.now.unwrap_or_else(|| shared.clock.now()));
-        if let Some(now) = now {
+        let holder = seat.map(|seat| (seat, self.now.unwrap_or_else(|| shared.clock.now())));
+        if let Some((_, now)) = holder {
             place.since.store(now.0, Ordering::Relaxed);
         }
         let job = Job { slot, event: None, woken_here: true };
@@ -417,8 +420,8 @@ impl<C: Commit> Core<C> {
             Finished::Requeue => self.requeue(shared, Job { woken_here: false, ..job }),
             Finished::Held => {}
             Finished::Waits => {
-                if let Some(now) = now {
-                    shared.admission.begins_to_wait(slot, now);
+                if let Some((seat, now)) = holder {
+                    shared.admission.begins_to_wait(slot, seat, now);
                 }
             }
         }

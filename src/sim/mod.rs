@@ -125,7 +125,8 @@ impl Simulation {
         let time = VirtualClock::default();
         let (commit, capacity) = world.commit();
         let clock = Clock::Virtual(time.clone());
-        let config = Config { workers: self.workers, capacity, seed: self.seed, clock, processes_max: 1 << 16 };
+        let config =
+            Config { workers: self.workers, capacity, seed: self.seed, clock, processes_max: 1 << 16, outside: None };
         let mut scheduler = VirtualScheduler::new(commit, &config);
         self.storm(world, &mut scheduler, &time, &mut dice);
         world.calm(&mut scheduler.handle(), &mut dice);

@@ -78,7 +78,7 @@ impl Scripted {
 }
 
 fn permit(instances: u32) -> Permit {
-    Permit { instances, core_instances: 2 * instances, memories: instances, tables: instances }
+    Permit { instances, core_instances: 2 * instances, memories: instances, tables: instances, bytes: 0 }
 }
 
 impl World for Scripted {

@@ -1,6 +1,7 @@
 //! Guests through the whole host, as an embedder runs them: workflow texts, real components, real workers. One module per topic.
 
 mod admission;
+mod capacity;
 mod conformance;
 mod embedding;
 mod fan_out;
@@ -8,3 +9,5 @@ mod hostile;
 mod neighbour;
 mod rebuild;
 mod support;
+#[path = "../integration/wat_guest.rs"]
+mod wat_guest;

@@ -3,7 +3,7 @@
 use crate::support::{host, outputs, parse, start};
 use serde_json::json;
 use wfhost::host::Host;
-use wfhost::run::{Rebuild, RebuildError, Record};
+use wfhost::run::{Rebuild, RebuildError, Record, Stepped};
 
 /// Runs a workflow, and rebuilds the run in another host; gives the records and what was rebuilt.
 fn again(text: &str) -> (Vec<Record>, Rebuild) {
@@ -81,8 +81,20 @@ fn what_was_not_recorded_is_noticed() {
         )
     };
     let (mut records, _) = again(&text("Ann"));
-    assert!(matches!(rebuilt(&records, &text("Eve")), Err(RebuildError::Diverged { .. })));
+    assert!(matches!(rebuilt(&records, &text("Eve")), Err(RebuildError::OtherRoot { .. })), "another workflow");
     let stepped = records.iter().rposition(|record| matches!(record, Record::Stepped(_))).unwrap();
+    let mut other = records.clone();
+    let digests: Vec<_> = records.iter().filter_map(|record| stepped_as(record).map(|step| step.digest)).collect();
+    let Record::Stepped(step) = &mut other[stepped] else { unreachable!() };
+    step.digest = *digests.iter().find(|digest| **digest != step.digest).unwrap();
+    assert!(matches!(rebuilt(&other, &text("Ann")), Err(RebuildError::Diverged { .. })));
     records.remove(stepped - 1);
     assert!(matches!(rebuilt(&records, &text("Ann")), Err(RebuildError::Incoherent { .. })));
+}
+
+fn stepped_as(record: &Record) -> Option<&Stepped> {
+    match record {
+        Record::Stepped(stepped) => Some(stepped),
+        _ => None,
+    }
 }

@@ -11,9 +11,13 @@ pub(crate) fn host(workers: usize, slots: u32) -> Host {
 }
 
 pub(crate) fn builder(workers: usize, slots: u32) -> HostBuilder {
+    Host::builder().workers(workers).guests(options(slots))
+}
+
+/// The engine of [`host`].
+pub(crate) fn options(slots: u32) -> EngineOptions {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests-cache");
-    let options = EngineOptions { slots: Some(slots), cache_dir: Some(cache), ..EngineOptions::default() };
-    Host::builder().workers(workers).guests(options)
+    EngineOptions { slots: Some(slots), cache_dir: Some(cache), ..EngineOptions::default() }
 }
 
 pub(crate) fn guests(folder: &str) -> PathBuf {

@@ -4,7 +4,7 @@ use crate::support::{ENGINE, End, Stepper, birth, built, engine, message};
 use crate::wat_guest;
 use std::sync::Arc;
 use wfhost::guest::{Component, EngineOptions, LoadError, Misfit, Profile};
-use wfhost::process::{Action, Death, Event, Limits, Micros, Output, Payload, Program, Progress, Status, Tag};
+use wfhost::process::{Action, Death, Event, Home, Limits, Micros, Output, Payload, Program, Progress, Status, Tag};
 
 fn load(bytes: &[u8]) -> Component {
     Component::load(&ENGINE, bytes).expect("a component that fits")
@@ -162,13 +162,41 @@ fn hostile_guests_die_of_their_own_problems() {
         ("giant-log", "too-large"),
         ("random-flood", "fuel-exhausted"),
     ] {
-        let mut birth = birth(entry, "null");
-        Arc::make_mut(&mut birth.limits).fuel_per_step = 300_000_000;
-        match Stepper::new(&hostile, birth).step(vec![]) {
-            End::Died(Death::Guest(problem)) => assert_eq!(problem.kind, kind, "{entry}: {problem}"),
-            other => panic!("{entry}: {other:?}"),
+        for home in [Home::Pool, Home::OnDemand] {
+            let mut birth = birth(entry, "null");
+            Arc::make_mut(&mut birth.limits).fuel_per_step = 300_000_000;
+            let mut guest = Stepper::new(&hostile, birth);
+            guest.body.house(home);
+            match guest.step(vec![]) {
+                End::Died(Death::Guest(problem)) => assert_eq!(problem.kind, kind, "{entry}, {home:?}: {problem}"),
+                other => panic!("{entry}, {home:?}: {other:?}"),
+            }
         }
     }
+}
+
+#[test]
+fn a_guest_outside_the_pool_takes_no_slot_and_does_the_same() {
+    let engine = engine(EngineOptions { slots: Some(1), ..EngineOptions::default() });
+    let component = Component::load(&engine, &std::fs::read("guests/built/counter.wasm").unwrap()).unwrap();
+    let mut pooled = Stepper::new(&component, birth("run", "{}"));
+    let mut outside = Stepper::new(&component, birth("run", "{}"));
+    outside.body.house(Home::OnDemand);
+    for n in 0..20_u8 {
+        let status = pooled.step(vec![message("x", &[n])]).status();
+        assert_eq!(outside.step(vec![message("x", &[n])]).status(), status);
+        assert_eq!(outside.output.commands, pooled.output.commands);
+        assert_eq!(outside.output.fuel, pooled.output.fuel);
+        // They change places now and then.
+        if n % 5 == 4 {
+            assert!(pooled.body.evict() && outside.body.evict());
+            std::mem::swap(&mut pooled, &mut outside);
+            pooled.body.house(Home::Pool);
+            outside.body.house(Home::OnDemand);
+        }
+    }
+    let end = || vec![message("end", b"")];
+    assert_eq!(outside.step(end()).status(), pooled.step(end()).status());
 }
 
 #[test]

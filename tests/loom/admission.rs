@@ -1,8 +1,9 @@
 //! Admission: one that waits for a permit gets it, however its coming meets the holder's going to rest.
 
-use super::super::admission::{Admission, Duty};
+use super::super::admission::{Admission, Duty, Joins};
 use super::super::buffers::Buffers;
 use super::super::place::Body;
+use super::super::seats::Seat;
 use super::super::slots::{FreeSlots, Table};
 use super::super::state::{Evicted, Finished, State};
 use super::super::{Next, Slot};
@@ -10,7 +11,7 @@ use crate::process::{Micros, Permit};
 use loom::sync::Arc;
 use loom::thread;
 
-const ONE: Permit = Permit { instances: 1, core_instances: 1, memories: 1, tables: 1 };
+const ONE: Permit = Permit { instances: 1, core_instances: 1, memories: 1, tables: 1, bytes: 0 };
 
 struct Model {
     table: Table<(), ()>,
@@ -33,9 +34,8 @@ impl Model {
                 Duty::Enqueue(_) => {}
                 Duty::Evict(slot) => {
                     let seat = self.place(slot).body.open().unwrap().as_mut().unwrap().seat.take().unwrap();
-                    self.admission.release(ONE, seat);
-                    self.admission.eviction_ended(true);
                     assert_eq!(self.place(slot).word.evicted(true), Evicted::Waits);
+                    self.admission.eviction_ended(ONE, seat, true);
                 }
             }
         }
@@ -44,13 +44,13 @@ impl Model {
 
 fn check(rests: fn(&Model, Slot)) {
     loom::model(move || {
-        let model = Arc::new(Model { table: Table::new(4), admission: Admission::new(ONE) });
+        let model = Arc::new(Model { table: Table::new(4), admission: Admission::new(ONE, None) });
         let mut free = FreeSlots::default();
-        let mut slot = |seat: fn(&Model, Slot) -> Option<u32>| {
+        let mut slot = |seat: fn(&Model, Slot) -> Option<Seat>| {
             let index = free.take(&model.table).unwrap();
             let slot = model.table.get(index).unwrap().next_slot(index);
             let seat = seat(&model, slot);
-            model.place(slot).occupy(Body { process: (), permit: ONE, seat }, seat.is_none());
+            model.place(slot).occupy(Body { process: (), permit: ONE, seat, refused: false }, seat.is_none());
             slot
         };
         let holder = slot(|model, slot| model.admission.take(slot, ONE));
@@ -62,7 +62,7 @@ fn check(rests: fn(&Model, Slot)) {
             rests(&theirs, holder);
             theirs.attend();
         });
-        model.admission.join(newcomer, ONE);
+        model.admission.join(newcomer, ONE, Joins::Newcomer);
         model.attend();
         worker.join().unwrap();
         // What the two workers left to their next turns.
@@ -75,9 +75,10 @@ fn check(rests: fn(&Model, Slot)) {
 #[test]
 fn a_newcomer_while_the_holder_begins_to_wait() {
     check(|model, holder| {
+        let seat = model.place(holder).body.open().unwrap().as_ref().unwrap().seat.unwrap();
         model.place(holder).since.store(5, loom::sync::atomic::Ordering::Relaxed);
         assert_eq!(model.place(holder).word.finish(Next::Blocked), Finished::Waits);
-        model.admission.begins_to_wait(holder, Micros(5));
+        model.admission.begins_to_wait(holder, seat, Micros(5));
     });
 }
 

@@ -37,7 +37,7 @@ impl Model {
     fn ready(admitting: bool) -> Arc<Self> {
         let place = Place::new();
         assert_eq!(place.next_slot(0), Slot { index: 0, generation: GENERATION });
-        place.occupy(Body { process: (), permit: Permit::NONE, seat: None }, admitting);
+        place.occupy(Body { process: (), permit: Permit::NONE, seat: None, refused: false }, admitting);
         Arc::new(Self { place, heard: Mutex::new(Witness::default()) })
     }
 
@@ -282,7 +282,7 @@ fn a_late_event_never_reaches_the_next_tenant() {
             drop(model.place.body.open().expect("its worker's").take());
             let unheard = model.place.complete();
             model.heard.lock().unwrap().events.extend(unheard);
-            model.place.occupy(Body { process: (), permit: Permit::NONE, seat: None }, false);
+            model.place.occupy(Body { process: (), permit: Permit::NONE, seat: None, refused: false }, false);
         },
         |model| match model.place.post(GENERATION, 1, Wake::Event, None) {
             Posted::Gone(event) => model.heard.lock().unwrap().events.push(event),

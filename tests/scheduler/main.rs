@@ -6,20 +6,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wfhost::base::{Clock, VirtualClock};
-use wfhost::process::{Micros, Permit};
+use wfhost::process::{Budget, Micros, Permit};
 use wfhost::scheduler::{Config, Handle, Port, Scheduler, Slot, Turned, VirtualScheduler, Wake};
 use world::{Process, World};
 
-const ONE: Permit = Permit { instances: 1, core_instances: 2, memories: 1, tables: 1 };
+const ONE: Permit = Permit { instances: 1, core_instances: 2, memories: 1, tables: 1, bytes: 1 };
 const PATIENCE: Duration = Duration::from_mins(1);
 
 fn permits(count: u32) -> Permit {
-    Permit { instances: count, core_instances: 2 * count, memories: count, tables: count }
+    Permit { instances: count, core_instances: 2 * count, memories: count, tables: count, bytes: 0 }
 }
 
 fn start(workers: usize, capacity: u32) -> (Arc<World>, Scheduler<World>) {
+    start_outside(workers, capacity, None)
+}
+
+/// The same with room for so many processes outside the pool.
+fn start_outside(workers: usize, capacity: u32, outside: Option<&Arc<Budget>>) -> (Arc<World>, Scheduler<World>) {
     let world = Arc::new(World::default());
-    let config = Config { workers, capacity: permits(capacity), ..Config::default() };
+    let config = Config { workers, capacity: permits(capacity), outside: outside.cloned(), ..Config::default() };
     let scheduler = Scheduler::start(Arc::clone(&world), &config).expect("threads can be had");
     (world, scheduler)
 }
@@ -72,6 +77,73 @@ fn a_thousand_parents_with_ten_children_each_on_a_pool_of_100() {
 fn a_permit_that_the_pool_can_never_give_is_refused() {
     let (_world, scheduler) = start(1, 4);
     assert!(scheduler.handle().spawn(Process::waits(ONE), permits(5)).is_err());
+    finish(scheduler);
+}
+
+#[test]
+fn those_who_do_not_give_way_fill_the_pool_and_the_others_go_on_outside() {
+    let room = Arc::new(Budget::new(1_000));
+    let (world, scheduler) = start_outside(2, 8, Some(&room));
+    spawn(&mut scheduler.handle(), Process::fib(12, ONE).stays(), ONE);
+    assert_eq!(world.wait(1), [144]);
+    let stats = finish(scheduler);
+    assert!(stats.admitted_outside > 0, "{stats:?}");
+    assert_eq!((stats.evictions, stats.admissions_refused, room.used()), (0, 0, 0));
+    assert!(world.instances_most.load(Ordering::Relaxed) <= 8, "more instances than permits");
+}
+
+#[test]
+fn who_finds_no_room_at_all_is_refused() {
+    for room in [0, 3] {
+        let room = Arc::new(Budget::new(room));
+        let (world, scheduler) = start_outside(2, 2, Some(&room));
+        spawn(&mut scheduler.handle(), Process::fib(12, ONE).stays(), ONE);
+        assert!(world.wait(1)[0] < 144, "nobody was left out");
+        let stats = finish(scheduler);
+        assert!(stats.admissions_refused > 0, "{stats:?}");
+        assert_eq!((stats.admissions_refused, room.used()), (world.refused.load(Ordering::Relaxed), 0));
+        assert!(world.outside_most.load(Ordering::Relaxed).unsigned_abs() <= room.bytes_max());
+    }
+}
+
+#[test]
+fn who_was_evicted_comes_back_although_there_is_no_room() {
+    let room = Arc::new(Budget::new(1));
+    let (world, scheduler) = start_outside(2, 1, Some(&room));
+    let mut handle = scheduler.handle();
+    // It holds the whole pool to the end.
+    let holder = spawn(&mut handle, Process::waits(ONE).stays(), ONE);
+    spawn(&mut handle, Process::fib(12, ONE), ONE);
+    assert_eq!(world.wait(1), [144]);
+    handle.interrupt(holder);
+    let stats = finish(scheduler);
+    assert!(stats.evictions > 0, "{stats:?}");
+    assert_eq!((stats.admissions_refused, room.used()), (0, 0));
+    assert!(world.outside_most.load(Ordering::Relaxed) <= 2, "more than one was beyond the budget");
+}
+
+#[test]
+fn one_that_is_too_large_for_the_pool_goes_outside() {
+    let room = Arc::new(Budget::new(1));
+    let (world, scheduler) = start_outside(1, 4, Some(&room));
+    let large = Permit { bytes: 1, ..permits(5) };
+    spawn(&mut scheduler.handle(), Process::fib(1, large), large);
+    assert_eq!(world.wait(1), [1]);
+    assert_eq!(finish(scheduler).admitted_outside, 1);
+}
+
+/// On the only worker the neighbour would not go on, and so the eviction would not end.
+#[test]
+fn a_slow_eviction_holds_no_worker_up() {
+    let (world, scheduler) = start(1, 1);
+    let mut handle = scheduler.handle();
+    let neighbour = spawn(&mut handle, Process::ticks(), Permit::NONE);
+    let slow = spawn(&mut handle, Process::waits(ONE).evicts_slowly(), ONE);
+    spawn(&mut handle, Process::fib(1, ONE), ONE);
+    assert_eq!(world.wait(1), [1]);
+    assert_eq!(scheduler.stats().evictions, 1);
+    handle.interrupt(slow);
+    handle.interrupt(neighbour);
     finish(scheduler);
 }
 

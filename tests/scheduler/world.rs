@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
-use wfhost::process::{Micros, Permit};
+use wfhost::process::{Home, Micros, Permit};
 use wfhost::scheduler::{Commit, Next, Port, Slot, Turn, Wake};
 
 /// The commit point, and what it has seen.
@@ -16,8 +16,12 @@ pub(crate) struct World {
     pub(crate) cancelled: AtomicU64,
     pub(crate) early: AtomicU64,
     pub(crate) heard: AtomicU64,
-    instances: AtomicI64,
+    pub(crate) refused: AtomicU64,
+    ticks: AtomicU64,
+    /// In the pool, and outside it.
+    instances: [AtomicI64; 2],
     pub(crate) instances_most: AtomicI64,
+    pub(crate) outside_most: AtomicI64,
     ran_inside: AtomicU64,
 }
 
@@ -40,9 +44,10 @@ impl World {
         Next::Complete
     }
 
-    fn instance(&self, more: i64) {
-        let now = self.instances.fetch_add(more, Ordering::SeqCst) + more;
-        self.instances_most.fetch_max(now, Ordering::SeqCst);
+    fn instance(&self, home: Home, more: i64) {
+        let now = self.instances[home as usize].fetch_add(more, Ordering::SeqCst) + more;
+        let most = if home == Home::Pool { &self.instances_most } else { &self.outside_most };
+        most.fetch_max(now, Ordering::SeqCst);
     }
 }
 
@@ -50,7 +55,18 @@ impl World {
 pub(crate) struct Process {
     role: Role,
     permit: Permit,
+    home: Home,
     has_instance: bool,
+    evicts: Evicts,
+}
+
+/// What becomes of an eviction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Evicts {
+    AtOnce,
+    Never,
+    /// When the others have taken a hundred steps meanwhile.
+    Slowly,
 }
 
 enum Role {
@@ -65,11 +81,26 @@ enum Role {
     Panics,
     Slow(Duration),
     Counts { left: u64, all: u64 },
+    Ticks,
 }
 
 impl Process {
     fn new(role: Role, permit: Permit) -> Self {
-        Self { role, permit, has_instance: false }
+        Self { role, permit, home: Home::Pool, has_instance: false, evicts: Evicts::AtOnce }
+    }
+
+    /// The same, but it and its children cannot be evicted.
+    pub(crate) fn stays(self) -> Self {
+        Self { evicts: Evicts::Never, ..self }
+    }
+
+    /// The same, but to evict it takes long.
+    pub(crate) fn evicts_slowly(self) -> Self {
+        Self { evicts: Evicts::Slowly, ..self }
+    }
+
+    pub(crate) fn ticks() -> Self {
+        Self::new(Role::Ticks, Permit::NONE)
     }
 
     pub(crate) fn fib(n: u64, permit: Permit) -> Self {
@@ -115,12 +146,22 @@ impl Commit for World {
     type Timer = Slot;
 
     fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, process: &mut Process, events: &mut Vec<u64>) -> Next {
+        if turn.refused {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return match process.role {
+                Role::Fib { parent: Some(parent), .. } | Role::Child { parent } => {
+                    port.post(parent, 0, Wake::Event);
+                    Next::Complete
+                }
+                _ => self.result(0),
+            };
+        }
         if !process.permit.is_none() && !std::mem::replace(&mut process.has_instance, true) {
-            self.instance(1);
+            self.instance(process.home, 1);
         }
         let next = self.play(port, turn, process, events);
         if next == Next::Complete && std::mem::take(&mut process.has_instance) {
-            self.instance(-1);
+            self.instance(process.home, -1);
         }
         next
     }
@@ -135,9 +176,25 @@ impl Commit for World {
     }
 
     fn evict(&self, process: &mut Process) -> bool {
-        assert!(std::mem::take(&mut process.has_instance), "evicted without an instance");
-        self.instance(-1);
+        assert!(process.has_instance, "evicted without an instance");
+        if process.evicts == Evicts::Never {
+            return false;
+        }
+        if process.evicts == Evicts::Slowly {
+            let before = self.ticks.load(Ordering::Relaxed);
+            Self::wait_until(|| self.ticks.load(Ordering::Relaxed) > before + 100);
+        }
+        process.has_instance = false;
+        self.instance(process.home, -1);
         true
+    }
+
+    fn evicts_slowly(&self, process: &Process) -> bool {
+        process.evicts == Evicts::Slowly
+    }
+
+    fn admitted(&self, process: &mut Process, home: Home) {
+        process.home = home;
     }
 
     fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Slot>) {
@@ -149,9 +206,9 @@ impl Commit for World {
 
 impl World {
     fn play<P: Port<Self>>(&self, port: &mut P, turn: Turn, process: &mut Process, events: &mut Vec<u64>) -> Next {
-        let permit = process.permit;
+        let Process { permit, evicts, .. } = *process;
         let mut fork = |role| {
-            assert!(port.spawn(Process::new(role, permit), permit).is_ok());
+            assert!(port.spawn(Process { evicts, ..Process::new(role, permit) }, permit).is_ok());
         };
         match &mut process.role {
             Role::Fib { n, parent, need, sum } => {
@@ -212,6 +269,11 @@ impl World {
             Role::RunsInside => {
                 self.ran_inside.fetch_add(1, Ordering::AcqRel);
                 Next::Complete
+            }
+            Role::Ticks if turn.interrupted => Next::Complete,
+            Role::Ticks => {
+                self.ticks.fetch_add(1, Ordering::Relaxed);
+                Next::Ready
             }
             Role::Panics => panic!("on purpose"),
             Role::Slow(time) => {

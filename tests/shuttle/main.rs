@@ -11,9 +11,9 @@ mod world;
 use shuttle::thread;
 use std::time::Duration;
 use wfhost::base::{Clock, VirtualClock};
-use wfhost::process::{Micros, Permit};
+use wfhost::process::{Budget, Micros, Permit};
 use wfhost::scheduler::{Config, Port, Scheduler, Wake};
-use world::{ONE, Process, World};
+use world::{ONE, Process, STAYS, World};
 
 /// Schedules per test. Some seconds in all.
 fn schedules() -> usize {
@@ -25,10 +25,24 @@ const STEPS_MAX: usize = 100_000;
 
 /// Runs a scheduler with the world's commit point, then shuts it down: all must have ended, and nobody may have complained.
 fn check(workers: usize, permits: u32, test: fn(&Scheduler<World>, &VirtualClock)) {
+    check_outside(workers, permits, None, test);
+}
+
+/// The same with room for so many processes outside the pool.
+fn check_outside(workers: usize, permits: u32, room: Option<u64>, test: fn(&Scheduler<World>, &VirtualClock)) {
     let run = move || {
         let time = VirtualClock::default();
-        let capacity = Permit { instances: permits, core_instances: permits, memories: permits, tables: permits };
-        let config = Config { workers, capacity, seed: 1, clock: Clock::Virtual(time.clone()), processes_max: 1 << 10 };
+        let outside = room.map(|room| std::sync::Arc::new(Budget::new(room)));
+        let capacity =
+            Permit { instances: permits, core_instances: permits, memories: permits, tables: permits, bytes: 0 };
+        let config = Config {
+            workers,
+            capacity,
+            seed: 1,
+            clock: Clock::Virtual(time.clone()),
+            processes_max: 1 << 10,
+            outside: outside.clone(),
+        };
         let world = World::new();
         let scheduler = Scheduler::start(world.clone(), &config).expect("threads can be had");
         test(&scheduler, &time);
@@ -36,6 +50,7 @@ fn check(workers: usize, permits: u32, test: fn(&Scheduler<World>, &VirtualClock
         assert_eq!(world.complaints(), Vec::<String>::new());
         assert!(shutdown.alive.is_empty(), "{shutdown:?}");
         assert_eq!(shutdown.stats.spawned, shutdown.stats.completed);
+        assert_eq!(outside.map_or(0, |outside| outside.used()), 0);
     };
     // Two ways to draw schedules: evenly, and with few switches at the worst places (Burckhardt et al., ASPLOS 2010). The second
     // is unfair: where one thread waits by looking again and again for what another does, the other may never have its turn. Such
@@ -81,6 +96,25 @@ fn fork_and_join_with_fewer_permits_than_processes() {
         let done = scheduler.handle().commit().expect_results(1);
         scheduler.handle().spawn(Process::fib(5, ONE), ONE).ok().expect("open");
         assert_eq!(done.wait(), [5]);
+    });
+}
+
+#[test]
+fn fork_and_join_of_those_who_do_not_give_way() {
+    // A permit for one, room for all others.
+    check_outside(2, 1, Some(100), |scheduler, _| {
+        let done = scheduler.handle().commit().expect_results(1);
+        scheduler.handle().spawn(Process::fib(4, STAYS), STAYS).ok().expect("open");
+        assert_eq!(done.wait(), [3]);
+    });
+}
+
+#[test]
+fn who_does_not_find_room_is_refused_and_not_forgotten() {
+    check_outside(2, 1, Some(2), |scheduler, _| {
+        let done = scheduler.handle().commit().expect_results(1);
+        scheduler.handle().spawn(Process::fib(4, STAYS), STAYS).ok().expect("open");
+        assert!(done.wait()[0] <= 3);
     });
 }
 

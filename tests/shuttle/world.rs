@@ -6,7 +6,10 @@ use wfhost::process::{Micros, Permit};
 use wfhost::scheduler::{Commit, Next, Port, Slot, Turn, Wake};
 
 /// A permit that takes one of everything.
-pub(crate) const ONE: Permit = Permit { instances: 1, core_instances: 1, memories: 1, tables: 1 };
+pub(crate) const ONE: Permit = Permit { instances: 1, core_instances: 1, memories: 1, tables: 1, bytes: 0 };
+
+/// The same for a process that does not let itself be evicted, and takes long to say so.
+pub(crate) const STAYS: Permit = Permit { bytes: 1, ..ONE };
 
 /// The commit point.
 #[derive(Default)]
@@ -88,6 +91,10 @@ impl Process {
         Self { role, running: AtomicBool::new(false), evictions: AtomicU64::new(0) }
     }
 
+    fn stays(&self) -> bool {
+        matches!(self.role, Role::Fib { permit: STAYS, .. })
+    }
+
     pub(crate) fn sink(left: usize) -> Self {
         Self::new(Role::Sink { left, last: [0; 3] })
     }
@@ -131,7 +138,11 @@ impl Commit for World {
     fn evict(&self, process: &mut Process) -> bool {
         assert!(!process.running.load(Ordering::SeqCst), "evicted while it runs");
         process.evictions.fetch_add(1, Ordering::SeqCst);
-        true
+        !process.stays()
+    }
+
+    fn evicts_slowly(&self, process: &Process) -> bool {
+        process.stays()
     }
 
     fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Slot>) {
@@ -156,6 +167,13 @@ impl World {
                 }
                 if turn.interrupted { Next::Complete } else { Next::Idle }
             }
+            Role::Fib { parent, .. } if turn.refused => match parent {
+                None => self.result(0),
+                Some(parent) => {
+                    assert!(port.post(*parent, 0, Wake::Event));
+                    Next::Complete
+                }
+            },
             Role::Fib { n, permit, parent, need, sum } => {
                 if *need == 0 && *n > 1 {
                     *need = 2;

@@ -1,7 +1,7 @@
 //! The smallest scheduler that keeps the seam's promises: one thread, virtual time, and a seed that chooses who is next. Commit is
 //! tested against it, so that a failing test is a fault of this room.
 
-use crate::process::{Event, Micros, Permit};
+use crate::process::{Event, Home, Micros, Permit};
 use crate::run::{Clock, Kernel, Ports, Task, Timer};
 use crate::scheduler::{Commit, Next, Port, Slot, Turn, Wake};
 use parking_lot::Mutex;
@@ -26,6 +26,7 @@ struct World {
     timers: BTreeMap<(Micros, u64), Timer>,
     next_timer: u64,
     places_max: usize,
+    home: Home,
 }
 
 /// The desk at which processes are stepped.
@@ -78,6 +79,11 @@ impl Desk {
         self.world.lock().places_max = places_max;
     }
 
+    /// Where the processes are admitted that are spawned from now on.
+    pub(super) fn admit_to(&self, home: Home) {
+        self.world.lock().home = home;
+    }
+
     /// Steps whoever the seed chooses among those that are ready. False: nobody is.
     pub(super) fn turn(&mut self) -> bool {
         let index = {
@@ -107,7 +113,7 @@ impl Desk {
                 events = std::mem::take(&mut place.queue);
             }
             let interrupted = std::mem::take(&mut place.interrupted);
-            let turn = Turn { slot, resumed, interrupted, now: self.now() };
+            let turn = Turn { slot, resumed, interrupted, refused: false, now: self.now() };
             (place.task.take().unwrap(), events, turn)
         };
         let kernel = self.kernel.clone();
@@ -180,11 +186,12 @@ impl Ports for Desk {
 }
 
 impl Port<Kernel> for Desk {
-    fn spawn(&mut self, process: Task, _: Permit) -> Result<Slot, Task> {
+    fn spawn(&mut self, mut process: Task, _: Permit) -> Result<Slot, Task> {
         let mut world = self.world.lock();
         if world.places.iter().flatten().count() >= world.places_max {
             return Err(process);
         }
+        self.kernel.admitted(&mut process, world.home);
         let index = world.places.len() as u32;
         world.places.push(Some(Place {
             task: Some(process),

@@ -4,11 +4,12 @@ use super::desk::Desk;
 use super::support::*;
 use crate::journal::Memory;
 use crate::process::{
-    Action, Body, Context, Death, Ending, Event, Grants, Micros, Output, Payload, Placement, Problem, ProblemClass,
-    Progress, Status, Tag,
+    Action, Body, Context, Death, Ending, Event, Grants, Home, Micros, Output, Payload, Placement, Problem,
+    ProblemClass, Progress, Status, Tag,
 };
 use crate::run::{Durability, Log, News, Record};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -260,14 +261,23 @@ struct Shaky {
     count: u64,
     faults: Arc<AtomicU64>,
     heard: Vec<String>,
+    home: Home,
+    /// Where first steps were taken.
+    homes: Arc<Mutex<Vec<Home>>>,
 }
 
 impl Body for Shaky {
     fn begin(&mut self, _: Micros, events: &mut Vec<Event>) {
         self.heard.extend(events.drain(..).map(|event| tell(&event)));
     }
+    fn house(&mut self, home: Home) {
+        self.home = home;
+    }
     fn poll(&mut self, output: &mut Output) -> Progress {
         self.count += 1;
+        if self.count == 1 {
+            self.homes.lock().push(self.home);
+        }
         if self.count == 4 && self.faults.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
             output.commands.push(crate::process::Command { tag: Tag(99), action: Action::Sleep(Micros(0)) });
             return Progress::Died(Death::Host(Problem::new("host-fault", "No memory")));
@@ -286,14 +296,22 @@ impl Body for Shaky {
 fn a_fault_of_the_host_is_not_seen_three_times_and_then_it_is() {
     for (faults, ends) in [(0, true), (1, true), (3, true), (4, false)] {
         let left = Arc::new(AtomicU64::new(faults));
+        let homes = Arc::new(Mutex::default());
         let root = {
-            let left = Arc::clone(&left);
-            maker(move |_| Ok(Box::new(Shaky { count: 0, faults: Arc::clone(&left), heard: Vec::new() })))
+            let (left, homes) = (Arc::clone(&left), Arc::clone(&homes));
+            maker(move |_| {
+                let (faults, homes) = (Arc::clone(&left), Arc::clone(&homes));
+                Ok(Box::new(Shaky { count: 0, faults, heard: Vec::new(), home: Home::Pool, homes }))
+            })
         };
-        let mut bench = Bench::of(Desk::new(5), Arc::default(), &Setup::default(), &root);
+        let desk = Desk::new(5);
+        desk.admit_to(Home::OnDemand);
+        let mut bench = Bench::of(desk, Arc::default(), &Setup::default(), &root);
         bench.desk.settle();
         let outcome = bench.run.outcome().unwrap();
         assert_eq!(outcome.counts.retried, faults.min(3));
+        // Who is tried again has the permit that it had, and no other.
+        assert_eq!(*homes.lock(), vec![Home::OnDemand; 1 + faults.min(3) as usize]);
         if ends {
             assert_eq!(output(&outcome), r#"["1 null","2 null","3 null","4 null"]"#);
         } else {

@@ -1,0 +1,68 @@
+//! Bytes that several takers share.
+
+use crate::base::sync::{AtomicU64, Ordering};
+
+/// A number of bytes, of which takers take their part and give it back. It guards no other data, so nothing is ordered by it.
+#[derive(Debug)]
+pub struct Budget {
+    bytes_max: u64,
+    used: AtomicU64,
+}
+
+impl Budget {
+    /// A budget of so many bytes, none of them taken.
+    #[must_use]
+    pub fn new(bytes_max: u64) -> Self {
+        Self { bytes_max, used: AtomicU64::new(0) }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// What is taken.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Takes so many bytes. False: there are not so many left.
+    #[must_use]
+    pub fn take(&self, bytes: u64) -> bool {
+        let fits = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.bytes_max);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+    }
+
+    /// Takes so many bytes, also beyond what there is.
+    pub fn overdraw(&self, bytes: u64) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives back what was taken.
+    pub fn give(&self, bytes: u64) {
+        let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "more was given back than was taken");
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_taken_than_there_is() {
+        let budget = Budget::new(10);
+        assert!(budget.take(4) && budget.take(6) && budget.take(0));
+        assert!(!budget.take(1) && !budget.take(u64::MAX));
+        budget.give(6);
+        assert!(budget.take(6));
+        budget.overdraw(5);
+        assert_eq!(budget.used(), 15);
+        budget.give(5);
+        assert!(!budget.take(1));
+        budget.give(10);
+        assert_eq!(budget.used(), 0);
+    }
+}

@@ -1,0 +1,187 @@
+//! Who holds permits of one home (the pool, or the memory outside it), and who of them is to give its own up.
+
+use super::Slot;
+use super::place::Place;
+use super::slots::Table;
+use super::state::State;
+use crate::base::sync::{Ordering, fence};
+use crate::process::Home;
+use std::collections::VecDeque;
+
+/// Where the holder of a permit stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Seat {
+    pub(crate) home: Home,
+    pub(super) index: u32,
+}
+
+/// What [`Seats::give_way`] came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(super) enum Way {
+    /// It is Evicting: take its permit away.
+    Evict(Slot),
+    /// A holder runs, is ready or is being evicted: it will end, begin to wait, or give way.
+    Wait,
+    /// All holders wait, and none of them can be evicted.
+    Stuck,
+}
+
+#[derive(Debug)]
+struct Holder {
+    slot: Slot,
+    /// Since when it waits, as far as it was told.
+    since: u64,
+    /// It has refused to give its permit up, and has perhaps not run since.
+    refused: bool,
+}
+
+/// The holders of one home.
+#[derive(Debug)]
+pub(super) struct Seats {
+    home: Home,
+    holders: Vec<Option<Holder>>,
+    free: Vec<u32>,
+    /// Holders that wait, with the time since when: oldest first.
+    victims: VecDeque<(u64, u32, Slot)>,
+    /// Holders that are marked as having refused.
+    refused: usize,
+    /// Whether the holders were looked through since the pressure began.
+    searched: bool,
+    /// Evictions that were asked for and are not over.
+    evicting: usize,
+}
+
+impl Seats {
+    pub(super) fn new(home: Home) -> Self {
+        Self {
+            home,
+            holders: Vec::new(),
+            free: Vec::new(),
+            victims: VecDeque::new(),
+            refused: 0,
+            searched: false,
+            evicting: 0,
+        }
+    }
+
+    pub(super) fn take(&mut self, slot: Slot) -> Seat {
+        let holder = Some(Holder { slot, since: u64::MAX, refused: false });
+        let index = if let Some(index) = self.free.pop() {
+            self.holders[index as usize] = holder;
+            index
+        } else {
+            self.holders.push(holder);
+            self.holders.len() as u32 - 1
+        };
+        Seat { home: self.home, index }
+    }
+
+    pub(super) fn give(&mut self, seat: Seat) {
+        self.mark(seat.index, false);
+        self.holders[seat.index as usize] = None;
+        self.free.push(seat.index);
+    }
+
+    /// A holder begins to wait while somebody waits for a permit.
+    pub(super) fn begins_to_wait(&mut self, seat: Seat, slot: Slot, since: u64) {
+        if !self.searched {
+            // The search will find it.
+            return;
+        }
+        if self.victims.len() > 2 * self.holders.len() {
+            let holders = &self.holders;
+            self.victims.retain(|(since, index, slot)| {
+                holders[*index as usize].as_ref().is_some_and(|holder| holder.slot == *slot && holder.since == *since)
+            });
+        }
+        if let Some(holder) = &mut self.holders[seat.index as usize] {
+            holder.since = since;
+        }
+        self.victims.push_back((since, seat.index, slot));
+    }
+
+    /// An eviction that [`Self::give_way`] asked for is over.
+    pub(super) fn eviction_ended(&mut self, seat: Seat, evicted: bool) {
+        self.evicting -= 1;
+        if evicted {
+            self.give(seat);
+        } else {
+            self.mark(seat.index, true);
+        }
+    }
+
+    /// Nobody waits for a permit any more.
+    pub(super) fn relax(&mut self) {
+        self.victims.clear();
+        self.searched = false;
+    }
+
+    /// Who is to give its permit up, while `waiting` wait for one.
+    pub(super) fn give_way<P, E>(&mut self, table: &Table<P, E>, waiting: usize) -> Way {
+        if self.evicting >= waiting {
+            return Way::Wait;
+        }
+        if !std::mem::replace(&mut self.searched, true) {
+            self.search(table);
+        }
+        while let Some((since, index, slot)) = self.victims.pop_front() {
+            let place = place(table, slot);
+            let is_as_then = since != u64::MAX && place.since.load(Ordering::Relaxed) == since;
+            if is_as_then && place.word.evict(slot.generation) {
+                self.mark(index, false);
+                self.evicting += 1;
+                return Way::Evict(slot);
+            }
+        }
+        if self.is_stuck(table) { Way::Stuck } else { Way::Wait }
+    }
+
+    fn search<P, E>(&mut self, table: &Table<P, E>) {
+        // Partner: the fence in `Admission::begins_to_wait`.
+        fence(Ordering::SeqCst);
+        for (index, holder) in (0..).zip(&mut self.holders) {
+            let Some(holder) = holder else { continue };
+            if waits(table, holder.slot) {
+                holder.since = place(table, holder.slot).since.load(Ordering::Relaxed);
+                self.victims.push_back((holder.since, index, holder.slot));
+            }
+        }
+        self.victims.make_contiguous().sort_unstable_by_key(|(since, _, slot)| (*since, slot.index));
+    }
+
+    /// Whether all holders have refused to give way, and have not run since. One that has run is forgotten as a refuser: it is asked
+    /// again when it waits. So each look either says yes or has less to do the next time.
+    fn is_stuck<P, E>(&mut self, table: &Table<P, E>) -> bool {
+        if self.evicting > 0 || self.refused < self.holders.len() - self.free.len() {
+            return false;
+        }
+        for index in 0..self.holders.len() {
+            let Some(holder) = &self.holders[index] else { continue };
+            // The word first: who sees that it waits sees since when.
+            let stays =
+                waits(table, holder.slot) && place(table, holder.slot).since.load(Ordering::Relaxed) == u64::MAX;
+            if !stays {
+                self.mark(index as u32, false);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn mark(&mut self, index: u32, refused: bool) {
+        if let Some(holder) = &mut self.holders[index as usize] {
+            self.refused += usize::from(refused);
+            self.refused -= usize::from(std::mem::replace(&mut holder.refused, refused));
+        }
+    }
+}
+
+fn waits<P, E>(table: &Table<P, E>, slot: Slot) -> bool {
+    let word = place(table, slot).word.load();
+    matches!(word.state(), State::Blocked | State::Idle) && word.generation() == slot.generation
+}
+
+pub(super) fn place<P, E>(table: &Table<P, E>, slot: Slot) -> &Place<P, E> {
+    table.get(slot.index).expect("invariant: a slot names a place of the table")
+}
