@@ -3,7 +3,8 @@
 #
 #     guests/build.sh                  all components of guests/built
 #     guests/build.sh hello fib        these
-#     guests/build.sh conformance-js   JavaScript and Python are built on demand, into guests/built-on-demand
+#     guests/build.sh conformance-js   JavaScript and Python (conformance-py, recursion-js, recursion-py) are built on demand, into
+#                                      guests/built-on-demand
 #     guests/build.sh --check [name…]  builds elsewhere, and compares with guests/built byte by byte
 #
 # A check of everything leaves those in C out where the tools for it (minutes to compile) are not installed: that is said.
@@ -77,6 +78,8 @@ for name in "${names[@]}"; do
         counter-c) c examples/counter/c/guest.c "$out" ;;
         conformance-js) out=$on_demand/$name.wasm && conformance/js/build.sh "$out" ;;
         conformance-py) out=$on_demand/$name.wasm && conformance/py/build.sh "$out" ;;
+        recursion-js) out=$on_demand/$name.wasm && conformance/js/build.sh "$out" recursion.js ;;
+        recursion-py) out=$on_demand/$name.wasm && conformance/py/build.sh "$out" recursion ;;
         *)
             [ -d "examples/$name" ] || { say "there is no guest $name"; exit 2; }
             rust "$name" "$out"

@@ -8,6 +8,7 @@ mod fan_out;
 mod hostile;
 mod neighbour;
 mod rebuild;
+mod recursion;
 mod support;
 #[path = "../integration/wat_guest.rs"]
 mod wat_guest;
