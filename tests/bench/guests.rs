@@ -1,10 +1,13 @@
 //! Guests against raw wasmtime, in the same run, on the same component, engine settings and memory profile.
 //!
-//! `cargo bench --bench guests [-- FILTER]` prints a table: CPU time of ours and of the floor, measured by turns, and the ratio.
+//! `cargo bench --bench guests [-- FILTER]` prints a table: CPU time of ours and of the floor, measured by turns, and the ratio. The filters:
+//! `fuel`, `evict`, `step`, `spawn`, `snapshot`, and `crowd`, which prints what idle guests take.
 
 #[path = "../integration/wat_guest.rs"]
 mod wat_guest;
 
+mod crowd;
+mod fuel;
 mod raw;
 mod snapshots;
 
@@ -16,7 +19,16 @@ use wfhost::process::{Birth, Body, Event, Grants, Json, Limits, Micros, Output, 
 fn main() {
     let filter: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let wanted = |name: &str| filter.is_empty() || filter.iter().any(|part| name.contains(part.as_str()));
+    if let Some(count) = filter.iter().find_map(|part| part.strip_prefix("crowd=")) {
+        return crowd::crowd(count.parse().expect("a number of guests"));
+    }
     for profile in [Profile::Fast, Profile::Dense] {
+        if wanted("evict") {
+            evict(profile);
+        }
+        if wanted("fuel") {
+            fuel::fuel(profile);
+        }
         if wanted("step") {
             step(profile);
         }
@@ -26,6 +38,9 @@ fn main() {
     }
     if wanted("snapshot") {
         snapshots::snapshots();
+    }
+    if wanted("crowd") {
+        crowd::crowds();
     }
 }
 
@@ -141,4 +156,23 @@ fn spawn(profile: Profile) {
             live.close();
         });
     }
+}
+
+/// Evicted, taken up again and stepped: against a new instance of raw wasmtime and one call.
+fn evict(profile: Profile) {
+    let bytes = wat_guest::caller();
+    let component = Component::load(&engine(profile), &bytes).expect("a guest");
+    let (mut events, mut output) = (Vec::new(), Output::default());
+    let mut body = component.body(birth()).expect("a body");
+    step_body(&mut *body, &mut events, &mut output);
+    let raw = raw::Raw::new(profile, raw::Slots::AsOurs, &bytes);
+    compare(
+        &format!("evict, restore, step / new, 1 call ({profile:?})"),
+        1_000,
+        || {
+            assert!(body.evict());
+            step_body(&mut *body, &mut events, &mut output);
+        },
+        || raw::Live::new(&raw).call_once(),
+    );
 }

@@ -24,9 +24,23 @@ pub(crate) enum Slots {
     ByDefault,
 }
 
+/// How long a guest may run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Metering {
+    /// For ever: nothing is counted.
+    None,
+    /// Until an epoch ends, which never does here.
+    Epochs,
+    /// As long as its fuel.
+    Fuel,
+    /// As long as its fuel, of which a slice is used up before it gives way.
+    Slices,
+}
+
 /// A component, ready to be instantiated.
 pub(crate) struct Raw {
     engine: Engine,
+    metering: Metering,
     pre: ProcessPre<()>,
 }
 
@@ -37,22 +51,28 @@ pub(crate) struct Live {
 }
 
 const SLICE_FUEL: u64 = 1_000_000;
+const FUEL: u64 = 1_000_000_000;
 
 impl Raw {
     pub(crate) fn new(profile: Profile, slots: Slots, bytes: &[u8]) -> Self {
+        Self::metered(profile, slots, Metering::Slices, bytes)
+    }
+
+    pub(crate) fn metered(profile: Profile, slots: Slots, metering: Metering, bytes: &[u8]) -> Self {
         let mut cost = OperatorCost::new();
         cost.variable.memory_grow_per_page = 255;
         let mut config = Config::new();
         config
-            .consume_fuel(true)
+            .consume_fuel(matches!(metering, Metering::Fuel | Metering::Slices))
+            .epoch_interruption(metering == Metering::Epochs)
             .operator_cost(cost)
             .cranelift_nan_canonicalization(true)
             .relaxed_simd_deterministic(true)
             .wasm_memory64(false)
             .generate_address_map(false)
             .native_unwind_info(false)
-            .max_wasm_stack(128 << 10)
-            .async_stack_size(256 << 10);
+            .max_wasm_stack(512 << 10)
+            .async_stack_size(640 << 10);
         if profile == Profile::Dense {
             config.memory_reservation(64 << 20).memory_guard_size(64 << 10);
         }
@@ -72,15 +92,21 @@ impl Raw {
         let mut linker = Linker::new(&engine);
         host::add_to_linker::<(), HasSelf<()>>(&mut linker, |data| data).expect("a linker");
         let pre = ProcessPre::new(linker.instantiate_pre(&component).expect("imports")).expect("exports");
-        Self { engine, pre }
+        Self { engine, metering, pre }
     }
 }
 
 impl Live {
     pub(crate) fn new(raw: &Raw) -> Self {
         let mut store = Store::new(&raw.engine, ());
-        store.set_fuel(1_000_000_000).expect("fuel");
-        store.fuel_async_yield_interval(Some(SLICE_FUEL)).expect("fuel");
+        match raw.metering {
+            Metering::None => {}
+            Metering::Epochs => store.set_epoch_deadline(1),
+            Metering::Fuel | Metering::Slices => store.set_fuel(FUEL).expect("fuel"),
+        }
+        if raw.metering == Metering::Slices {
+            store.fuel_async_yield_interval(Some(SLICE_FUEL)).expect("fuel");
+        }
         let process = finish(raw.pre.instantiate_async(&mut store)).expect("an instance");
         Self { store, process }
     }
@@ -92,7 +118,7 @@ impl Live {
     }
 
     pub(crate) fn step(&mut self, tag: u64, answer: &str) {
-        self.store.set_fuel(1_000_000_000).expect("fuel");
+        self.store.set_fuel(FUEL).expect("fuel");
         let answer = Ok(Payload::Json(answer.into()));
         let event = Event::Completed(types::Completion { tag, answer });
         let guest = self.process.wfhost_process_guest();
@@ -100,8 +126,11 @@ impl Live {
         assert_eq!(outcome.commands[0].tag, tag + 1);
     }
 
-    /// The one call of a guest that completes at once.
+    /// The one call of a guest that wants nothing, or one of many.
     pub(crate) fn call_once(&mut self) {
+        if self.store.get_fuel().is_ok() {
+            self.store.set_fuel(FUEL).expect("fuel");
+        }
         let guest = self.process.wfhost_process_guest();
         std::hint::black_box(finish(guest.call_step(&mut self.store, &[])).expect("a call"));
     }
