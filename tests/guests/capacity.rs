@@ -18,6 +18,11 @@ fn host(workers: usize, slots: u32, room: u64) -> Host {
 const GUEST_BYTES: u64 = (2 << 20) + 8 * 1_000 + (4 << 20);
 const LIMITS: &str = "limits: { memory: 2MiB, table-elements: 1000 }";
 
+/// A run has ended shortly before its last process has given back what it took.
+fn wait_until_given_back(host: &Host) {
+    wait_until(|| host.guests().on_demand_memory().used() == 0);
+}
+
 fn fib(n: u32) -> String {
     format!(
         "{{ steps: [{{ id: fib, uses: ./fib.wasm, {LIMITS}, with: {{ n: {n} }} }}],
@@ -39,7 +44,7 @@ fn parents_that_stay_fill_the_pool_and_their_children_live_outside() {
     let stats = host.stats();
     assert!(stats.admitted_outside > 0, "{stats:?}");
     assert_eq!((stats.evictions, stats.admissions_refused), (0, 0));
-    assert_eq!(host.guests().on_demand_memory().used(), 0);
+    wait_until_given_back(&host);
 }
 
 #[test]
@@ -53,7 +58,7 @@ fn without_room_outside_a_spawn_is_answered_no_capacity() {
         let detail = cause["detail"].as_str().unwrap();
         assert!(detail.contains("EngineOptions::on_demand_bytes") && detail.contains("--slots"), "{detail}");
         assert!(host.stats().admissions_refused > 0);
-        assert_eq!(host.guests().on_demand_memory().used(), 0);
+        wait_until_given_back(&host);
         // What was full is free again.
         assert_eq!(outputs(&run(&host, &fib(3)))["fib"], 2);
     }
@@ -139,7 +144,8 @@ fn guests_of_both_kinds_get_on_in_what_there_is() {
     assert_eq!((&found["chain"], &found["fib"]), (&serde_json::json!([]), &serde_json::json!(34)));
     let stats = host.stats();
     assert!(stats.admitted_outside > 0 && stats.evictions > 0, "{stats:?}");
-    assert_eq!((stats.admissions_refused, host.guests().on_demand_memory().used()), (0, 0));
+    assert_eq!(stats.admissions_refused, 0);
+    wait_until_given_back(&host);
 }
 
 #[test]
