@@ -3,6 +3,7 @@
 mod admission;
 mod capacity;
 mod conformance;
+mod describe;
 mod embedding;
 mod fan_out;
 mod hostile;

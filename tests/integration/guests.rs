@@ -341,6 +341,15 @@ fn what_is_no_component_is_refused_without_a_panic() {
 #[test]
 fn a_component_describes_itself_once_or_not_at_all() {
     assert_eq!(built("hello").describe().unwrap(), None);
+    let stats = built("stats").describe().unwrap().unwrap().to_value();
+    let entries: Vec<_> = stats["entries"].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(entries, ["map", "reduce", "run", "split"]);
+    assert_eq!(
+        stats["entries"]["split"]["description"],
+        "Cuts a text into parts of whole records, each with the header."
+    );
+    assert_eq!(stats["entries"]["split"]["input"]["required"], serde_json::json!(["csv"]));
+    assert!(stats["description"].as_str().is_some_and(|text| text.starts_with("Statistics over CSV text")));
     let describe = |rest: &str| {
         let core = wat_guest::module(&format!(
             r#"{rest} (data (i32.const 128) "{{\"entries\":[]}}")

@@ -118,9 +118,45 @@ impl Executor {
 ///
 /// wfhost_guest::export! { "double" => double }
 /// ```
+///
+/// With documentation, and perhaps the JSON Schema of inputs, the component also exports `describe`, and hosts know it: the text of the
+/// component first, then that of the entries.
+///
+/// ```
+/// # use wfhost_guest::{Ctx, Problem};
+/// # async fn double(_ctx: Ctx, n: u32) -> Result<u32, Problem> {
+/// #     Ok(2 * n)
+/// # }
+/// wfhost_guest::export! {
+///     //! Arithmetic.
+///
+///     /// Gives twice its input.
+///     "double" => double { "type": "integer", "minimum": 0 },
+/// }
+/// ```
 #[macro_export]
 macro_rules! export {
     ($($name:literal => $entry:path),+ $(,)?) => {
+        $crate::export! { @process $($name => $entry),+ }
+    };
+    ($(#![doc = $about:literal])* $($(#[doc = $doc:literal])* $name:literal => $entry:path $({ $($schema:tt)* })?),+ $(,)?) => {
+        $crate::export! { @process $($name => $entry),+ }
+        $crate::export_description! {
+            &[$($about),*],
+            &[$($crate::Described {
+                name: $name,
+                docs: &[$($doc),*],
+                input: $crate::export! { @schema $($($schema)*)? },
+            }),+]
+        }
+    };
+    (@schema) => {
+        ::core::option::Option::None
+    };
+    (@schema $($schema:tt)+) => {
+        ::core::option::Option::Some($crate::json!({ $($schema)+ }))
+    };
+    (@process $($name:literal => $entry:path),+) => {
         const _: () = {
             struct Entries($crate::Executor);
 

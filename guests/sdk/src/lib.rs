@@ -38,11 +38,24 @@ extern crate self as wfhost_guest;
 #[rustfmt::skip]
 pub mod bindings;
 
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unsafe_code,
+    clippy::all,
+    clippy::pedantic,
+    reason = "generated from wit/process.wit by bindings.sh"
+)]
+#[doc(hidden)]
+#[rustfmt::skip]
+pub mod describing;
+
 mod answer;
 mod call;
 mod combine;
 mod core;
 mod ctx;
+mod describe;
 mod executor;
 pub mod host;
 mod message;
@@ -65,6 +78,7 @@ pub use bindings::wfhost::process::types::{
 pub use call::{Call, Child, Spawn};
 pub use combine::{Either, join, join_all, select, select_all, try_join_all, try_map};
 pub use ctx::{Ctx, Elapsed};
+pub use describe::{Described, describe_nowhere, description};
 pub use executor::{Entry, Executor, Task, start};
 pub use host::{Host, Identity, Imports, Level};
 pub use message::{Cancelled, Exits, Receive, Sent};

@@ -133,7 +133,46 @@ fn report(partial: Partial) -> Report {
     Report { records: partial.records, groups }
 }
 
-wfhost_guest::export! { "split" => split, "map" => map, "reduce" => reduce, "run" => run }
+wfhost_guest::export! {
+    //! Statistics over CSV text: count, extremes, mean and deviation, by group and column.
+
+    /// Computes a whole text, in parts that children compute.
+    "run" => run {
+        "type": "object",
+        "required": ["csv", "columns"],
+        "properties": {
+            "csv": { "type": "string", "description": "Records with a header." },
+            "group-by": { "type": ["string", "null"], "description": "The column whose values are the groups; without it there is one, `all`." },
+            "columns": { "type": "array", "items": { "type": "string" }, "description": "The columns to compute." },
+            "rows": { "type": "integer", "minimum": 0, "description": "Records of a part; 500 unless said otherwise." },
+        },
+    },
+    /// Cuts a text into parts of whole records, each with the header.
+    "split" => split {
+        "type": "object",
+        "required": ["csv"],
+        "properties": {
+            "csv": { "type": "string", "description": "Records with a header." },
+            "rows": { "type": "integer", "minimum": 0, "description": "Records of a part; 500 unless said otherwise." },
+        },
+    },
+    /// Computes one part. Its output is for `reduce`.
+    "map" => map {
+        "type": "object",
+        "required": ["csv", "columns"],
+        "properties": {
+            "csv": { "type": "string", "description": "Records with a header." },
+            "group-by": { "type": ["string", "null"], "description": "The column whose values are the groups; without it there is one, `all`." },
+            "columns": { "type": "array", "items": { "type": "string" }, "description": "The columns to compute." },
+        },
+    },
+    /// Merges outputs of `map`, and adds variance and standard deviation.
+    "reduce" => reduce {
+        "type": "object",
+        "required": ["partials"],
+        "properties": { "partials": { "type": "array", "description": "Outputs of `map`." } },
+    },
+}
 
 #[cfg(test)]
 mod tests {
