@@ -51,6 +51,7 @@ enum Operation {
 }
 
 /// The JSON Schema of the arguments: those of one operation, or what all have in common where `op` names none.
+#[cfg(feature = "wasm")]
 pub(crate) fn schema(op: Option<&str>) -> Value {
     let (takes, needs): (&[&str], &[&str]) = match op {
         Some("get" | "delete") => (&["key"], &["key"]),

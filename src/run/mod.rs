@@ -58,6 +58,7 @@ pub use effects::{Dispatched, Effects, Outgoing, Reply};
 pub use fixed::Programs;
 pub use handle::{Doing, ProcessStatus, Refused, RunHandle, RunSpec, StartError};
 pub use kernel::{Kernel, Ports, Timer};
+#[cfg(feature = "wasm")]
 pub(crate) use kv::schema as kv_schema;
 pub use log::{Durability, Log, LogOrigin, LogSink};
 pub use observe::{Events, Outcome, RunEvent};
