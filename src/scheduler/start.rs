@@ -30,7 +30,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            workers: crate::base::processors(),
             capacity: Permit::NONE,
             outside: None,
             seed: 0,

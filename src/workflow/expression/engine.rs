@@ -52,7 +52,7 @@ impl Default for EngineConfig {
     // arbitrary: more than a second is too long to hold a worker.
     fn default() -> Self {
         Self {
-            warm_instances_max: std::thread::available_parallelism().map_or(4, usize::from),
+            warm_instances_max: crate::base::processors(),
             fuel_base: 50_000_000,
             fuel_per_byte: 5_000,
             fuel_max: 10_000_000_000,
