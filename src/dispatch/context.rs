@@ -12,6 +12,7 @@ pub struct CallContext {
     run: Arc<str>,
     pid: Pid,
     tag: Tag,
+    scope: Option<Arc<str>>,
     handler: Arc<str>,
     timeout: Option<Micros>,
     idempotency_key: Arc<str>,
@@ -23,8 +24,8 @@ pub struct CallContext {
 
 impl CallContext {
     pub(super) fn new(call: Outgoing, reply: Arc<dyn Reply>, abandoned: CancellationToken) -> (Payload, Self) {
-        let Outgoing { run, pid, tag, handler, args, timeout, idempotency_key, grants, limits } = call;
-        (args, Self { run, pid, tag, handler, timeout, idempotency_key, grants, limits, reply, abandoned })
+        let Outgoing { run, pid, tag, scope, handler, args, timeout, idempotency_key, grants, limits } = call;
+        (args, Self { run, pid, tag, scope, handler, timeout, idempotency_key, grants, limits, reply, abandoned })
     }
 
     /// The run's id.
@@ -40,6 +41,11 @@ impl CallContext {
     /// The command that is to be answered.
     pub fn tag(&self) -> Tag {
         self.tag
+    }
+
+    /// The call's place in the workflow, `<node path>/<item>/<n>`, where the process gave it one.
+    pub fn scope(&self) -> Option<&Arc<str>> {
+        self.scope.as_ref()
     }
 
     /// The name under which the handler was called.

@@ -183,7 +183,9 @@ impl Dispatcher {
 impl Lane {
     /// Everything that is decided before the handler sees the call.
     fn admit(&self, call: &Outgoing, is_checked_here: bool) -> Result<Turn, Problem> {
-        self.entry.patterns(&call.grants)?;
+        if let Err(bare) = self.entry.patterns(&call.grants) {
+            return Err(if is_checked_here { self.entry.ungranted(bare, &call.args) } else { bare });
+        }
         if is_checked_here {
             self.check(call)?;
         }

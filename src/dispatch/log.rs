@@ -2,20 +2,20 @@
 
 use super::{CallContext, Declaration, Handler, Handling, arguments};
 use crate::process::problem::kind;
-use crate::process::{Answer, Json, Level, LogLine, Payload, Pid, Problem};
+use crate::process::{Answer, Json, Level, LogLine, Payload, Problem};
 use serde_json::json;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// Where lines go. It is called on a worker, so it must not wait: it drops and counts what it cannot take.
 pub trait LogSink: Send + Sync + 'static {
-    /// Takes a line that a process of a run wrote.
-    fn log(&self, run: &Arc<str>, pid: Pid, line: LogLine);
+    /// Takes a line that was written by this call.
+    fn log(&self, call: &CallContext, line: LogLine);
 }
 
-impl<F: Fn(&Arc<str>, Pid, LogLine) + Send + Sync + 'static> LogSink for F {
-    fn log(&self, run: &Arc<str>, pid: Pid, line: LogLine) {
-        self(run, pid, line);
+impl<F: Fn(&CallContext, LogLine) + Send + Sync + 'static> LogSink for F {
+    fn log(&self, call: &CallContext, line: LogLine) {
+        self(call, line);
     }
 }
 
@@ -41,7 +41,7 @@ impl<S: LogSink> Log<S> {
         }
         let fields =
             fields.map(|fields| Json::parse(fields.get().to_owned()).expect("invariant: a part of a JSON text"));
-        self.sink.log(context.run(), context.pid(), LogLine { level, text: message, fields });
+        self.sink.log(context, LogLine { level, text: message, fields });
         Ok(Payload::NULL)
     }
 }

@@ -148,7 +148,19 @@ impl Entry {
     pub(super) fn patterns<'g>(&self, grants: &'g Grants) -> Result<&'g [String], Problem> {
         let Some(capability) = &self.declaration.capability else { return Ok(&[]) };
         let patterns = grants.of(capability).filter(|patterns| !patterns.is_empty());
-        patterns.ok_or_else(|| problems::not_granted(format!("it needs the capability `{capability}`")))
+        patterns.ok_or_else(|| {
+            problems::not_granted(format!("it needs the capability `{capability}`"))
+                .with_data(&serde_json::json!({ "capability": capability }))
+        })
+    }
+
+    /// Why a call is not granted whose capability is not: as its handler would say it, where the handler says more.
+    pub(super) fn ungranted(&self, bare: Problem, args: &Payload) -> Problem {
+        let precise = self.handler.check_grant(&[], args).err();
+        match precise.filter(|precise| precise.kind == bare.kind && precise.data.is_some()) {
+            Some(precise) => Problem { detail: bare.detail, ..precise },
+            None => bare,
+        }
     }
 }
 

@@ -67,6 +67,7 @@ fn call(handler: &str, tag: u64, args: Payload) -> Outgoing {
         run: "run".into(),
         pid: Pid(7),
         tag: Tag(tag),
+        scope: Some("node/0/0".into()),
         handler: handler.into(),
         args,
         timeout: Some(Micros(1)),
@@ -365,9 +366,12 @@ fn patterns_of_a_capability_are_checked_and_narrowed_by_its_handler() {
 
 #[test]
 fn log_writes_a_line() {
-    let lines = Arc::new(Mutex::new(Vec::<(Pid, LogLine)>::new()));
+    let lines = Arc::new(Mutex::new(Vec::<(String, LogLine)>::new()));
     let kept = lines.clone();
-    let log = Log::new(move |_: &Arc<str>, pid: Pid, line: LogLine| kept.lock().unwrap().push((pid, line)));
+    let log = Log::new(move |call: &CallContext, line: LogLine| {
+        let from = format!("{} {:?}", call.pid(), call.scope());
+        kept.lock().unwrap().push((from, line));
+    });
     let d = dispatcher(vec![("log", Arc::new(log))]);
     let send = |args: serde_json::Value| now(d.dispatch(call("log", 1, Payload::json(&args)), Waiting::new().inbox));
     assert_eq!(send(json!({ "message": "a", "level": "warn", "fields": { "n": 1 } })), Ok(Payload::NULL));
@@ -376,7 +380,8 @@ fn log_writes_a_line() {
     assert_eq!(send(json!({ "message": "x".repeat(65_000) })), Ok(Payload::NULL));
     let lines = lines.lock().unwrap();
     assert_eq!(lines.len(), 3);
-    assert_eq!((lines[0].0, lines[0].1.level, lines[0].1.text.as_str()), (Pid(7), Level::Warn, "a"));
+    let (from, line) = &lines[0];
+    assert_eq!((from.as_str(), line.level, line.text.as_str()), ("7 Some(\"node/0/0\")", Level::Warn, "a"));
     assert_eq!(lines[0].1.fields.as_ref().unwrap().as_str(), r#"{"n":1}"#);
     assert_eq!(lines[1].1.level, Level::Info);
 }

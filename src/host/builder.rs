@@ -3,9 +3,10 @@
 use super::code::Cached;
 use super::door::Door;
 use super::{Host, HostError, Shared};
-use crate::dispatch::{Dispatcher, Handler, Log, RegistryBuilder};
+use crate::base::processors;
+use crate::dispatch::{CallContext, Dispatcher, Handler, Log, RegistryBuilder};
 use crate::guest::{EngineOptions, GuestEngine};
-use crate::process::{LogLine, NativeProgram, Pid, Process, Program};
+use crate::process::{LogLine, NativeProgram, Process, Program};
 use crate::run::{Clock, Kernel};
 use crate::scheduler::{Config, Scheduler};
 use crate::workflow::expression::{EngineConfig, Jq};
@@ -96,9 +97,9 @@ impl HostBuilder {
         let jq = Arc::new(Jq::with_code(self.expressions, Cached(Arc::clone(&guests))));
         let kernel = Arc::new(Kernel::new(Clock::system()));
         let runs = Arc::downgrade(&kernel);
-        let logs = move |run: &Arc<str>, pid: Pid, line: LogLine| {
-            if let Some(run) = runs.upgrade().and_then(|kernel| kernel.run(run)) {
-                run.log(pid, line);
+        let logs = move |call: &CallContext, line: LogLine| {
+            if let Some(run) = runs.upgrade().and_then(|kernel| kernel.run(call.run())) {
+                run.log(call.pid(), call.scope().cloned(), line);
             }
         };
         let http = crate::dispatch::http::Http::new(self.http).map_err(HostError::Http)?;
@@ -126,9 +127,4 @@ impl HostBuilder {
         };
         Ok(Host { shared: Arc::new(shared) })
     }
-}
-
-/// Processors that this process may use.
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

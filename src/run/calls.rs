@@ -36,7 +36,8 @@ impl State {
         if grants.of(kv::NAME).is_none() {
             return Err(Box::new(
                 Problem::new(kind::NOT_GRANTED, "The workflow does not grant the key-value store")
-                    .with_detail("The capability is named kv."),
+                    .with_detail("The capability is named kv.")
+                    .with_data(&serde_json::json!({ "capability": kv::NAME })),
             ));
         }
         let (answer, _) = self.kv.decide(&call.args, &self.bounds)?;

@@ -317,26 +317,27 @@ impl Run {
         }
         inner.state.counts.log_dropped += output.log_dropped;
         for line in &output.log {
-            inner.state.tell(|| RunEvent::Logged { pid, line: line.clone() });
+            inner.state.tell(|| RunEvent::Logged { pid, scope: None, line: line.clone() });
         }
         if let Some(sink) = &self.fixed.sink {
             let component = inner.state.table[pid].component.clone();
-            let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, component, step, at };
+            let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, scope: None, component, step, at };
             sink.lines(&origin, &output.log, output.log_dropped);
         }
     }
 
-    /// Takes a line that a handler writes for a process. The record of its call has the line already.
-    pub(super) fn log(&self, pid: Pid, line: LogLine) {
+    /// Takes a line that a handler writes for a call of a process. The record of the call has the line already.
+    pub(super) fn log(&self, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
         let mut inner = self.inner.lock();
         let Some(entry) = inner.state.living(pid) else { return };
         let (component, step) = (entry.component.clone(), entry.steps);
         if inner.state.observed {
-            inner.watchers.retain(|watcher| watcher.push(RunEvent::Logged { pid, line: line.clone() }));
+            let event = RunEvent::Logged { pid, scope: scope.clone(), line: line.clone() };
+            inner.watchers.retain(|watcher| watcher.push(event.clone()));
         }
         if let Some(sink) = &self.fixed.sink {
             let at = Micros(self.last_at.load(Relaxed));
-            let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, component, step, at };
+            let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, scope, component, step, at };
             sink.lines(&origin, std::slice::from_ref(&line), 0);
         }
     }
@@ -495,6 +496,7 @@ impl Run {
             run: Arc::clone(&self.fixed.id),
             pid,
             tag,
+            scope: call.placement.map(|placement| Arc::clone(&placement.scope)),
             handler: call.handler,
             args: call.args,
             timeout: call.timeout,

@@ -12,6 +12,8 @@ pub struct Outgoing {
     pub pid: Pid,
     /// The command that is to be answered.
     pub tag: Tag,
+    /// Its place in the workflow, `<node path>/<item>/<n>`, where the process gave it one.
+    pub scope: Option<Arc<str>>,
     /// The handler's name.
     pub handler: Arc<str>,
     /// Its arguments.

@@ -266,9 +266,10 @@ impl RunHandle {
         self.arrive(News::Signal { name: name.into(), body })
     }
 
-    /// Takes a line that a handler writes for a process: it goes where the process's own lines go.
-    pub fn log(&self, pid: Pid, line: LogLine) {
-        self.0.log(pid, line);
+    /// Takes a line that a handler writes for a call of a process: it goes where the process's own lines go. `scope` is the call's
+    /// place in the workflow, where it has one.
+    pub fn log(&self, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
+        self.0.log(pid, scope, line);
     }
 
     /// What a process has last exposed under a name.

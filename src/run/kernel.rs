@@ -157,6 +157,7 @@ impl Commit for Kernel {
             let origin = super::log::LogOrigin {
                 run: Arc::clone(&task.run.fixed.id),
                 pid: task.step.pid,
+                scope: None,
                 component: None,
                 step: 0,
                 at: task.step.at,

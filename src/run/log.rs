@@ -30,6 +30,9 @@ pub struct LogOrigin {
     pub run: Arc<str>,
     /// The process.
     pub pid: Pid,
+    /// Of a line that a handler wrote for a call: the call's place in the workflow, `<node path>/<item>/<n>`, where the process gave
+    /// it one.
+    pub scope: Option<Arc<str>>,
     /// The component under whose name it was spawned; none is the root's program.
     pub component: Option<Arc<str>>,
     /// The number of its step.

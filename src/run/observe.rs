@@ -51,10 +51,12 @@ pub enum RunEvent {
         /// What went wrong, where something did.
         problem: Option<Box<Problem>>,
     },
-    /// A process wrote a line.
+    /// A process wrote a line, or a handler did for a call of it.
     Logged {
         /// The process.
         pid: Pid,
+        /// Of a handler's line: the call's place in the workflow, where the process gave it one.
+        scope: Option<Arc<str>>,
         /// The line.
         line: LogLine,
     },

@@ -22,24 +22,72 @@ pub enum Permission {
     Host(String),
 }
 
-impl FromStr for Permission {
-    type Err = String;
+/// Why a text is no [`Permission`].
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct PermissionError {
+    /// What is wrong with it.
+    pub message: String,
+    /// What to write instead.
+    pub hint: String,
+}
 
-    /// Reads `10.0.0.0/8`, `::1`, or `db.internal`.
-    fn from_str(text: &str) -> Result<Self, String> {
+/// What a permission may be.
+const FORMS: &str = "write an address (127.0.0.1, ::1), a network (10.0.0.0/8), localhost, or a name (db.internal)";
+
+impl FromStr for Permission {
+    type Err = PermissionError;
+
+    /// Reads `10.0.0.0/8`, `::1`, `localhost`, or `db.internal`. A single word is taken for a slip, unless it ends in a dot, as absolute
+    /// names do: `db.`.
+    fn from_str(text: &str) -> Result<Self, PermissionError> {
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
-        let Ok(address) = address.parse::<IpAddr>() else {
-            let host =
-                url::Host::parse(text).map_err(|error| format!("`{text}` is no address and no name: {error}"))?;
-            return match host {
-                url::Host::Domain(name) => Ok(Self::Host(name)),
-                _ => Err(format!("`{text}` is an odd way to write an address")),
-            };
-        };
+        let Ok(address) = address.parse::<IpAddr>() else { return host(text) };
         let bits = if address.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.map_or(Ok(bits), str::parse).ok().filter(|prefix| *prefix <= bits);
-        let prefix = prefix.ok_or_else(|| format!("`{text}`: the prefix must be 0 to {bits}"))?;
-        Ok(Self::Network { address, prefix })
+        let refusal = || PermissionError {
+            message: format!("the prefix must be 0 to {bits}"),
+            hint: format!("write {address} for the one address, or a network such as 10.0.0.0/8"),
+        };
+        Ok(Self::Network { address, prefix: prefix.ok_or_else(refusal)? })
+    }
+}
+
+/// Reads the name of a host, and finds out what else was meant.
+fn host(text: &str) -> Result<Permission, PermissionError> {
+    let refuse = |message: &str, hint: String| Err(PermissionError { message: message.to_owned(), hint });
+    if let Ok(url) = url::Url::parse(text)
+        && let Some(host) = url.host().filter(|_| text.contains("://"))
+    {
+        let host = host.to_string();
+        return refuse("this is a URL", format!("write its host alone: {}", host.trim_matches(['[', ']'])));
+    }
+    if let Some((host, port)) = text.rsplit_once(':')
+        && port.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        let host = host.trim_matches(['[', ']']);
+        return refuse("a permission has no port: it holds for all of them", format!("write {host}"));
+    }
+    let name = match url::Host::parse(text) {
+        Ok(url::Host::Domain(name)) => name,
+        Ok(odd) => {
+            let plain = odd.to_string();
+            let hint = format!("write {}", plain.trim_matches(['[', ']']));
+            return refuse("this is an odd way to write an address", hint);
+        }
+        Err(_) if text.contains('/') => return refuse("only an address has a prefix", FORMS.to_owned()),
+        Err(_) => return refuse("this is neither an address nor a name", FORMS.to_owned()),
+    };
+    if name.contains('*') {
+        return refuse("a permission is no pattern", "name each host, or the network: 10.0.0.0/8".to_owned());
+    }
+    match name.strip_suffix('.') {
+        Some(absolute) if !absolute.is_empty() => Ok(Permission::Host(absolute.to_owned())),
+        None if name.contains('.') || name == "localhost" => Ok(Permission::Host(name)),
+        _ => {
+            let hint = format!("{FORMS}; a name that is a single word ends in a dot: {name}.");
+            refuse("this is neither an address nor the whole name of a host", hint)
+        }
     }
 }
 
@@ -244,10 +292,40 @@ mod tests {
     }
 
     #[test]
-    fn permissions_are_read_strictly() {
-        for text in ["10.0.0.0/33", "::1/129", "10.0.0.0/x", "10.0.0.0/-1", "a b", "", "0x7f.1"] {
-            assert!(text.parse::<Permission>().is_err(), "{text}");
+    fn what_is_no_permission_is_refused_with_the_way_out() {
+        for (text, hint) in [
+            ("10.0.0.0/33", "write 10.0.0.0"),
+            ("::1/129", "write ::1"),
+            ("10.0.0.0/x", "write 10.0.0.0"),
+            ("10.0.0.0/-1", "write 10.0.0.0"),
+            ("a b", "db.internal"),
+            ("", "db.internal"),
+            (".", "db.internal"),
+            ("0x7f.1", "write 127.0.0.1"),
+            ("[::1]", "write ::1"),
+            ("10.1", "write 10.0.0.1"),
+            ("300.1.1.1", "db.internal"),
+            ("nonsense", "nonsense."),
+            ("localhost:8080", "write localhost"),
+            ("127.0.0.1:80", "write 127.0.0.1"),
+            ("[::1]:80", "write ::1"),
+            ("localhost/8", "127.0.0.1"),
+            ("http://localhost:3000/x", "write its host alone: localhost"),
+            ("http://[::1]/", "write its host alone: ::1"),
+            ("*.internal", "10.0.0.0/8"),
+        ] {
+            let refused = text.parse::<Permission>().unwrap_err();
+            assert!(refused.hint.contains(hint), "{text}: {refused:?}");
         }
+    }
+
+    #[test]
+    fn permissions_as_operators_write_them() {
+        let name = |name: &str| Ok(Permission::Host(name.to_owned()));
+        assert_eq!("localhost".parse(), name("localhost"));
+        assert_eq!("LocalHost".parse(), name("localhost"));
+        assert_eq!("db.".parse(), name("db"));
+        assert_eq!("db.internal.".parse(), name("db.internal"));
         assert_eq!("0.0.0.0/0".parse(), Ok(Permission::Network { address: Ipv4Addr::UNSPECIFIED.into(), prefix: 0 }));
         assert_eq!("DB.Internal".parse(), Ok(Permission::Host("db.internal".into())));
         assert!(check(&["0.0.0.0/0".parse().unwrap()], "a", Ipv4Addr::LOCALHOST.into()).is_ok());

@@ -212,7 +212,8 @@ where
 fn failure_of(error: &(dyn Error + 'static), request: &Request, is_sent: bool) -> Problem {
     if let Some(refused) = connect::refusal(error) {
         return Problem::new(kind::ADDRESS_REFUSED, "requests may not go to that address")
-            .with_detail(format!("{refused}, which the operator does not permit"));
+            .with_detail(format!("{refused}, which the operator does not permit"))
+            .with_data(&serde_json::json!({ "host": crate::dispatch::problems::bounded(&refused.host) }));
     }
     if !is_sent {
         let class = match connect::cause::<rustls::Error>(error) {

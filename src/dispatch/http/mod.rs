@@ -50,7 +50,7 @@ mod request;
 mod response;
 mod target;
 
-pub use address::Permission;
+pub use address::{Permission, PermissionError};
 pub use config::HttpConfig;
 pub use pattern::Pattern;
 
@@ -110,10 +110,9 @@ impl Http {
         if patterns.iter().any(grants) {
             return Ok(());
         }
-        Err(problems::not_granted(format!(
-            "no pattern of `allow: {{ http: … }}` covers {method} {}",
-            target::shown(url)
-        )))
+        let wanted = format!("{method} {}", target::shown(url));
+        Err(problems::not_granted(format!("no pattern of `allow: {{ http: … }}` covers {wanted}"))
+            .with_data(&serde_json::json!({ "capability": CAPABILITY, "pattern": wanted })))
     }
 
     /// A pattern, read once. None: it is none, and grants nothing.

@@ -66,6 +66,7 @@ impl Client {
             run: "run".into(),
             pid: Pid::ROOT,
             tag: Tag(tag),
+            scope: None,
             handler: "http".into(),
             args: Payload::json(args),
             timeout: None,
@@ -163,7 +164,13 @@ fn what_is_not_granted_never_leaves() {
         assert_problem(&problem, "not-granted", Definite);
     }
     assert_eq!(server.seen().len(), 1);
-    assert_problem(&Client::granting(&[]).problem(json!({ "url": server.url("/") })), "not-granted", Definite);
+    // What would have to be granted stands in the problem, also where nothing is.
+    for (granted, method) in [(vec![], "GET"), (vec!["GET http://b.test"], "POST")] {
+        let problem = Client::granting(&granted).problem(json!({ "url": server.url("/x?secret"), "method": method }));
+        assert_problem(&problem, "not-granted", Definite);
+        let wanted = json!({ "capability": "http", "pattern": format!("{method} {}", server.url("/x")) });
+        assert_eq!(problem.data.unwrap().to_value(), wanted);
+    }
 }
 
 #[test]
