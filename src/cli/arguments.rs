@@ -1,7 +1,11 @@
 //! The command line as clap reads it.
 
+use super::values::{self, CacheDir};
+use crate::dispatch::http::Permission;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Runs workflows whose steps are sandboxed WebAssembly components.
 #[derive(Parser, Debug)]
@@ -51,8 +55,9 @@ pub(super) enum Command {
     },
 }
 
-#[derive(Args, Debug)]
-#[command(after_help = "\
+macro_rules! run_help {
+    () => {
+        "\
 Examples:
   wfhost run workflows/hello.yaml --input name=Ann
   wfhost run flow.yaml --input @inputs.json --input retries=5
@@ -60,7 +65,29 @@ Examples:
   wfhost run flow.yaml --timeout 10m --allow-address 127.0.0.0/8
 
 Outputs go to standard output; progress, logs and problems go to standard error.
-Ctrl-C cancels the run cleanly; pressed twice it ends at once.")]
+Ctrl-C cancels the run cleanly; pressed twice it ends the run at once.
+Exit codes: 0 success, 1 the run failed, 2 usage or definition error, 3 cancelled or timed out."
+    };
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = run_help!(),
+    after_long_help = concat!(
+        run_help!(),
+        "
+
+With --json standard output is one object, however the run ends:
+  status     succeeded, failed, cancelled, timed-out, or refused: nothing was run (exit code 2)
+  run        the run's id, where one was started
+  outputs    where it succeeded
+  problem    else: kind, title, class, and as far as they are known detail, data, hint, at
+  failed     steps that failed: step, at (file, line, column)
+  problems   of a refused workflow, or of its inputs: message, at or pointer, hint
+  warnings   sentences, where there is something to say
+  abandoned, counts"
+    )
+)]
 pub(super) struct Run {
     /// The workflow file.
     #[arg(value_hint = ValueHint::FilePath)]
@@ -69,38 +96,48 @@ pub(super) struct Run {
     /// is not string. Later ones win.
     #[arg(short, long = "input", value_name = "INPUT")]
     pub(super) inputs: Vec<String>,
-    /// Worker threads; as many as the machine has processors where absent.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(super) workers: Option<u16>,
     /// Print one JSON object: status, outputs or problem, statistics.
     #[arg(long)]
     pub(super) json: bool,
-    /// Cancel the run after this long (`500ms`, `30s`, `5m`, `24h`, `PT1H`).
-    #[arg(long, value_name = "DURATION")]
-    pub(super) timeout: Option<String>,
-    /// No progress, only outputs and problems.
+    /// Cancel the run after this long: `500ms`, `30s`, `5m`, `24h`, `PT1H` [default: never].
+    #[arg(long, value_name = "DURATION", value_parser = values::timeout)]
+    pub(super) timeout: Option<Duration>,
+    /// No progress, no logs, no warnings: only outputs and problems.
     #[arg(short, long)]
     pub(super) quiet: bool,
+    /// Worker threads [default: one for each processor].
+    #[arg(long, value_name = "N", value_parser = values::workers, help_heading = "Host")]
+    pub(super) workers: Option<usize>,
+    /// Permit `http` to reach an address although it is loopback or private: an address, a network (`10.0.0.0/8`), `localhost`, or
+    /// a name. Repeatable [default: public addresses only].
+    #[arg(long = "allow-address", value_name = "ADDRESS", value_parser = values::address, help_heading = "Host")]
+    pub(super) allow_addresses: Vec<Permission>,
     #[command(flatten)]
-    pub(super) host: HostArguments,
+    pub(super) host: EngineArguments,
 }
 
-/// The knobs of the host itself.
+/// The engine of guests, for commands that start some.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Host")]
+pub(super) struct EngineArguments {
+    /// Instance slots: how many guests may be live at once; others wait or are evicted [default: 64].
+    #[arg(long, value_name = "N", value_parser = values::slots)]
+    pub(super) slots: Option<u32>,
+    /// Memory profile of guests [default: fast].
+    #[arg(long, value_enum, value_name = "PROFILE")]
+    pub(super) profile: Option<MemoryProfile>,
+    #[command(flatten)]
+    pub(super) code: HostArguments,
+}
+
+/// What every command may say that loads components.
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Host")]
 pub(super) struct HostArguments {
-    /// Instance slots: how many guests may be live at once; others wait or are evicted.
-    #[arg(long, value_name = "N")]
-    pub(super) slots: Option<u32>,
-    /// Memory profile of guests.
-    #[arg(long, value_enum, value_name = "PROFILE")]
-    pub(super) profile: Option<MemoryProfile>,
-    /// Permit `http` to reach these addresses although they are loopback or private: a CIDR block. Repeatable.
-    #[arg(long = "allow-address", value_name = "CIDR")]
-    pub(super) allow_addresses: Vec<String>,
-    /// Folder of compiled code.
-    #[arg(long, env = "WFHOST_CACHE", value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(super) cache: Option<PathBuf>,
+    /// Folder of compiled code; an empty one: none is kept [default: `wfhost` in the user's cache folder].
+    #[arg(long, env = "WFHOST_CACHE", hide_env_values = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(value_parser = OsStringValueParser::new().map(CacheDir::from))]
+    pub(super) cache: Option<CacheDir>,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,12 +211,18 @@ pub(super) struct Inspect {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost doctor
+  wfhost doctor --slots 1000 --json | jq .problems
+
+Exit codes: 0 all is well, 1 there are problems.")]
 pub(super) struct Doctor {
     /// Print it as JSON.
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
-    pub(super) host: HostArguments,
+    pub(super) host: EngineArguments,
 }
 
 #[cfg(test)]

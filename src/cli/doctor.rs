@@ -1,71 +1,145 @@
-//! `wfhost doctor`.
+//! `wfhost doctor`: what this machine gives, and whether a run would go well on it.
 
 use super::Exit;
 use super::arguments::Doctor;
-use super::terminal::print;
-use serde_json::{Value, json};
+use super::run::SLOTS_DEFAULT;
+use super::terminal::{print, printable};
+use crate::base::processors;
+use crate::guest::slots_max;
+use crate::host::{Host, HostError, RunOptions};
+use serde_json::{Map, Value, json};
+
+/// A workflow that needs nothing but the host itself: an expression in its sandbox, and a worker.
+const SELF_TEST: &str =
+    "steps: [{ id: sum, set: \"${ [1, 2] | add }\" }]\noutputs: { sum: \"${ .steps.sum.output }\" }\n";
 
 pub(super) fn doctor(command: &Doctor) -> anyhow::Result<Exit> {
-    // The pool that a service would take, so that what the kernel refuses shows here.
-    let mut arguments = command.host.clone();
-    arguments.slots = arguments.slots.or(Some(crate::guest::slots_max()));
-    let asked = arguments.slots.unwrap_or_default();
-    let host = arguments.builder(asked)?.workers(1).build()?;
+    let mut problems = Vec::new();
+    let mut report = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "processors": processors(),
+        "kernel": {
+            "vm.max_map_count": read_number("/proc/sys/vm/max_map_count"),
+            "vm.overcommit_memory": read_number("/proc/sys/vm/overcommit_memory"),
+        },
+    });
+    let asked = command.host.slots.unwrap_or(SLOTS_DEFAULT);
+    match command.host.builder(SLOTS_DEFAULT).workers(processors()).build() {
+        Ok(host) => examine(&host, asked, command, &mut report, &mut problems),
+        Err(error) => problems.push(unbuildable(error)),
+    }
+    // The pool of a service, so that what the kernel refuses shows here too.
+    let most = slots_max();
+    let service = command.host.code.builder(most).workers(1).build();
+    report["service"] =
+        json!({ "slots-asked": most, "slots": service.as_ref().map(|host| host.guests().slots()).ok() });
+    if let Ok(given) = service.map(|host| host.guests().slots())
+        && given < most
+    {
+        problems.push(Problem::slots("a service", given, most));
+    }
+    let verdict = match problems.len() {
+        0 => "all well".to_owned(),
+        1 => "1 problem".to_owned(),
+        count => format!("{count} problems"),
+    };
+    let is_well = problems.is_empty();
+    if command.json {
+        report["problems"] = problems.iter().map(|one| json!({ "message": one.message, "hint": one.hint })).collect();
+        report["verdict"] = json!(verdict);
+        print(&serde_json::to_string_pretty(&report)?)?;
+    } else {
+        let mut lines = String::new();
+        describe(&mut lines, "", &report);
+        for Problem { message, hint } in &problems {
+            lines.push_str(&format!("\nproblem: {message}\nhint: {hint}\n"));
+        }
+        lines.push_str(&format!("\n{verdict}\n"));
+        print(&printable(&lines))?;
+    }
+    Ok(if is_well { Exit::Success } else { Exit::Failed })
+}
+
+/// Something that would go wrong, or less well than it could, and what a person could do about it.
+struct Problem {
+    message: String,
+    hint: String,
+}
+
+impl Problem {
+    fn slots(whose: &str, given: u32, asked: u32) -> Self {
+        Self {
+            message: format!("{whose} gets {given} of {asked} slots"),
+            hint: "more are to be had with: sysctl -w vm.max_map_count=1000000, and without a limit of address space (ulimit -v)"
+                .to_owned(),
+        }
+    }
+}
+
+fn unbuildable(error: HostError) -> Problem {
+    let hint = match &error {
+        HostError::Guests(_) => {
+            "try --profile dense, which takes 64 MiB of addresses for a guest in place of 4 GiB; look at ulimit -v"
+        }
+        _ => "look at the limits of processes and threads: ulimit -u",
+    };
+    Problem { message: format!("no run can start: {:#}", anyhow::Error::from(error)), hint: hint.to_owned() }
+}
+
+/// What a host for `run` turns out to be.
+fn examine(host: &Host, asked: u32, command: &Doctor, report: &mut Value, problems: &mut Vec<Problem>) {
     let guests = host.guests();
-    let capacity = guests.capacity();
-    let cache = guests.cache();
-    let folder = match cache.dir() {
+    let (capacity, cache) = (guests.capacity(), guests.cache());
+    report["pool"] = json!({
+        "profile": guests.options().profile,
+        "slots-asked": asked,
+        "slots": guests.slots(),
+        "core-instances": capacity.core_instances,
+        "memories": capacity.memories,
+        "tables": capacity.tables,
+        "slice-fuel": guests.options().slice_fuel,
+    });
+    if guests.slots() < asked {
+        problems.push(Problem::slots("a run", guests.slots(), asked));
+    }
+    report["snapshots"] = json!(guests.options().snapshots);
+    report["cache"] = match cache.dir() {
         Ok(folder) => {
             json!({ "folder": folder, "bytes": cache.bytes(), "bytes-max": guests.options().cache_bytes_max })
         }
         Err(reason) => json!({ "off": reason }),
     };
-    let report = json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "processors": std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        "kernel": {
-            "vm.max_map_count": read_number("/proc/sys/vm/max_map_count"),
-            "vm.overcommit_memory": read_number("/proc/sys/vm/overcommit_memory"),
-        },
-        "pool": {
-            "profile": guests.options().profile,
-            "slots-asked": asked,
-            "slots": guests.slots(),
-            "core-instances": capacity.core_instances,
-            "memories": capacity.memories,
-            "tables": capacity.tables,
-            "slice-fuel": guests.options().slice_fuel,
-        },
-        "snapshots": guests.options().snapshots,
-        "cache": folder,
-        "handlers": host.handlers(),
-        "expressions": { "engine": "jq 1.8.2", "digest": host.expressions_digest() },
-        "hints": hints(asked, guests.slots(), cache.dir().err()),
-    });
-    if command.json {
-        print(&serde_json::to_string_pretty(&report)?)?;
-    } else {
-        let mut lines = String::new();
-        describe(&mut lines, "", &report);
-        print(&lines)?;
+    let kept = cache.dir().map_err(str::to_owned).and_then(|_| cache.probe());
+    if let Err(reason) = kept
+        && !command.host.code.keeps_nothing()
+    {
+        problems.push(Problem {
+            message: format!("compiled code is not kept, so each start compiles anew: {reason}"),
+            hint: "--cache DIR or WFHOST_CACHE names another folder".to_owned(),
+        });
     }
-    Ok(Exit::Success)
+    report["handlers"] = json!(host.handlers());
+    let tested = self_test(host);
+    report["expressions"] =
+        json!({ "engine": "jq 1.8.2", "digest": host.expressions_digest(), "works": tested.is_ok() });
+    if let Err(reason) = tested {
+        problems.push(Problem {
+            message: format!("a workflow of one expression failed: {reason}"),
+            hint: "this is a fault of the host or of the machine: please report it".to_owned(),
+        });
+    }
 }
 
-/// What a person could do.
-fn hints(asked: u32, slots: u32, cache: Option<&str>) -> Vec<String> {
-    let mut hints = Vec::new();
-    if slots < asked {
-        hints.push(format!(
-            "the kernel gave {slots} of {asked} slots; more are to be had with: sysctl -w vm.max_map_count=1000000"
-        ));
+/// Runs a workflow without guests.
+fn self_test(host: &Host) -> Result<(), String> {
+    let workflow = host.parse("self-test", SELF_TEST, ".").map_err(|error| error.to_string())?;
+    let run = host.start(&workflow, Map::new(), RunOptions::default()).map_err(|error| error.to_string())?;
+    let outcome = run.wait();
+    match (outcome.outputs(), &outcome.result) {
+        (Some(outputs), _) if outputs == json!({ "sum": 3 }) => Ok(()),
+        (_, Err(problem)) => Err(problem.to_string()),
+        (other, _) => Err(format!("it gave {other:?}")),
     }
-    if let Some(reason) = cache {
-        hints.push(format!(
-            "compiled code is not kept ({reason}): every start compiles; set WFHOST_CACHE to a folder of your own"
-        ));
-    }
-    hints
 }
 
 fn read_number(path: &str) -> Option<u64> {
@@ -81,9 +155,10 @@ fn describe(lines: &mut String, name: &str, value: &Value) {
         Value::Array(items) => {
             let words: Vec<String> =
                 items.iter().map(|item| item.as_str().map_or(item.to_string(), str::to_owned)).collect();
-            lines.push_str(&format!("{name:<28} {}\n", words.join("; ")));
+            lines.push_str(&format!("{name:<28} {}\n", words.join(", ")));
         }
         Value::String(text) => lines.push_str(&format!("{name:<28} {text}\n")),
+        Value::Null => lines.push_str(&format!("{name:<28} unknown\n")),
         other => lines.push_str(&format!("{name:<28} {other}\n")),
     }
 }

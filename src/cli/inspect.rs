@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::io::Read as _;
 
 pub(super) fn inspect(command: &Inspect, terminal: Terminal) -> anyhow::Result<Exit> {
-    let host = command.host.builder(NO_SLOTS)?.workers(1).build()?;
+    let host = command.host.builder(NO_SLOTS).workers(1).build()?;
     let path = command.component.display();
     let mut bytes = Vec::new();
     let file = std::fs::File::open(&command.component).map_err(|error| anyhow::anyhow!("{path}: {error}"))?;

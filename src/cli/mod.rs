@@ -5,19 +5,29 @@
 //!
 //! It decides nothing: everything here can be done by an embedder through [`crate::host`].
 
+mod again;
 mod arguments;
 mod doctor;
 mod graph;
+mod hints;
+mod host;
 mod inputs;
 mod inspect;
+mod live;
+mod outcome;
+mod place;
 mod plan;
 mod progress;
+mod refused;
 mod run;
+mod signals;
 mod terminal;
+mod usage;
 mod validate;
+mod values;
 
 use crate::host::Workflow;
-use arguments::{Arguments, Command, HostArguments, MemoryProfile};
+use arguments::{Arguments, Command, HostArguments};
 use clap::{CommandFactory, Parser};
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,14 +45,20 @@ enum Exit {
     Cancelled,
 }
 
+impl Exit {
+    fn code(self) -> i32 {
+        match self {
+            Self::Success => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Cancelled => 3,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Success => 0,
-            Exit::Failed => 1,
-            Exit::Usage => 2,
-            Exit::Cancelled => 3,
-        })
+        Self::from(exit.code() as u8)
     }
 }
 
@@ -50,15 +66,11 @@ impl From<Exit> for ExitCode {
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are successes; clap knows which stream each belongs to.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Success.into() };
-        }
+        Err(error) => return usage::tell(&error).into(),
     };
     let terminal = Terminal::new(arguments.color);
     let done = match arguments.command {
-        Command::Run(command) => run::run(command, terminal),
+        Command::Run(command) => run::run(&command, terminal),
         Command::Validate(command) => validate::validate(&command, terminal),
         Command::Plan(command) => plan::plan(&command, terminal),
         Command::Graph(command) => graph::graph(&command, terminal),
@@ -80,32 +92,9 @@ pub fn main() -> ExitCode {
     }
 }
 
-impl HostArguments {
-    /// A host as the arguments want it. `slots_default` is what a short command needs.
-    fn builder(&self, slots_default: u32) -> anyhow::Result<crate::host::HostBuilder> {
-        let mut guests =
-            crate::guest::EngineOptions { slots: Some(self.slots.unwrap_or(slots_default)), ..Default::default() };
-        if let Some(profile) = self.profile {
-            guests.profile = match profile {
-                MemoryProfile::Fast => crate::guest::Profile::Fast,
-                MemoryProfile::Dense => crate::guest::Profile::Dense,
-            };
-        }
-        if let Some(cache) = &self.cache {
-            guests.cache_dir = Some(cache.clone());
-        }
-        let mut http = crate::dispatch::http::HttpConfig::default();
-        for place in &self.allow_addresses {
-            let permission = place.parse().map_err(|error| anyhow::anyhow!("--allow-address {place}: {error}"))?;
-            http.permissions.push(permission);
-        }
-        Ok(crate::host::Host::builder().guests(guests).http(http))
-    }
-}
-
 /// Loads a workflow that is looked at and not run. None where it has problems: they have been told.
 fn load(host: &HostArguments, file: &Path, terminal: Terminal) -> anyhow::Result<Option<Workflow>> {
-    let host = host.builder(validate::NO_SLOTS)?.workers(1).build()?;
+    let host = host.builder(validate::NO_SLOTS).workers(1).build()?;
     Ok(host.load(file).map_err(|error| complain(&error, terminal)).ok())
 }
 

@@ -1,62 +1,246 @@
-//! What a person sees of a run while it goes on: a line for each step that runs, redrawn on a terminal, and a line for each that
+//! What a person sees of a run while it goes on: on a terminal a line for each step that runs, redrawn, and a line that stays for each that
 //! has ended. Without a terminal there are only lines, each written once.
+//!
+//! One thread writes all of it, what others have to say included, so that nothing is torn; a terminal that blocks holds nothing
+//! else.
 
-use super::terminal::{Terminal, printable, say};
+use super::live::{Live, Size, fit};
+use super::terminal::{Terminal, printable};
+use crate::host::Workflow;
 use crate::process::{Level, LogLine, Pid};
 use crate::run::{Events, RunEvent};
 use crate::workflow::interpreter::progress::{NodeProgress, Progress as Told, RetryProgress};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use std::collections::BTreeMap;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Events that may wait for this thread. A terminal that is slower than the run loses some, and says how many.
 pub(super) const EVENTS_MAX: usize = 65_536;
 
-/// How often a line on a terminal is redrawn.
+/// How often the lines that change are redrawn, and how soon what others say is written.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Steps that are redrawn at one time; others show when they end. Arbitrary: half a terminal.
-const BARS_MAX: usize = 12;
+/// Events between two looks at the clock. Arbitrary.
+const BATCH_MAX: usize = 1_000;
 
-/// Follows a run until it is over. It runs on a thread of its own: a terminal that blocks holds nothing else.
-pub(super) fn follow(events: Events, terminal: Terminal) {
-    let mut progress =
-        Progress { terminal, bars: MultiProgress::new(), running: BTreeMap::new(), names: BTreeMap::new() };
-    while !events.is_over() {
-        if let Some(event) = events.wait_for(TICK) {
-            progress.hear(event);
+/// Steps that are redrawn at one time; the rest is counted. Arbitrary: half a terminal.
+const LINES_MAX: usize = 12;
+
+/// Loading is shown when it takes longer: then something is being compiled. Arbitrary.
+const LOADING_SHOWN_AFTER: Duration = Duration::from_millis(400);
+
+/// The columns of a step's name on a line that changes. Arbitrary.
+const NAME_COLUMNS_MAX: usize = 24;
+
+const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+
+enum Notice {
+    /// A line, or several.
+    Line(String),
+    /// The run has begun. The names are those of steps that run for each item.
+    Follow(Events, BTreeSet<String>),
+    /// Nothing more will come.
+    Close,
+}
+
+/// The thread that writes, as others see it.
+#[derive(Clone)]
+pub(super) struct Follower(Arc<Handle>);
+
+struct Handle {
+    notices: Sender<Notice>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Follower {
+    /// Starts the thread. Where there is none to be had, nothing is shown.
+    pub(super) fn start(terminal: Terminal) -> Self {
+        let (notices, heard) = channel();
+        let thread = std::thread::Builder::new().name("progress".to_owned());
+        let thread = thread.spawn(move || Progress::new(terminal).show(&heard)).ok();
+        Self(Arc::new(Handle { notices, thread: Mutex::new(thread) }))
+    }
+
+    /// Writes lines that stay, soon.
+    pub(super) fn note(&self, lines: String) {
+        let _ = self.0.notices.send(Notice::Line(lines));
+    }
+
+    /// Shows a run until it is over.
+    pub(super) fn follow(&self, events: Events, workflow: &Workflow) {
+        let lists = workflow.plan().nodes.iter().filter(|node| node.for_each.is_some());
+        let _ = self.0.notices.send(Notice::Follow(events, lists.map(|node| node.id.to_string()).collect()));
+    }
+
+    /// Waits until everything is written and what changes is gone from the screen.
+    pub(super) fn close(&self) {
+        let _ = self.0.notices.send(Notice::Close);
+        if let Some(thread) = self.0.thread.lock().take() {
+            let _ = thread.join();
         }
-        progress.running.values().filter_map(|running| running.bar.as_ref()).for_each(ProgressBar::tick);
-    }
-    for running in progress.running.into_values() {
-        running.bar.inspect(ProgressBar::finish_and_clear);
-    }
-    let dropped = events.dropped();
-    if dropped > 0 {
-        say(&format!("({dropped} lines of progress were dropped)"));
     }
 }
 
 struct Progress {
     terminal: Terminal,
-    bars: MultiProgress,
-    running: BTreeMap<String, Running>,
+    began: Instant,
+    live: Live,
+    /// Lines that stay and are not yet written.
+    pending: String,
+    /// When what changes was last drawn.
+    drawn: Instant,
+    /// Nothing is drawn before the first tick: most runs are over by then.
+    is_drawing: bool,
+    /// In the order in which they began.
+    running: Vec<Running>,
+    is_loading: bool,
+    lists: BTreeSet<String>,
     /// What processes are called: the step that they belong to, or the entry that they run.
     names: BTreeMap<Pid, String>,
 }
 
 struct Running {
+    name: String,
     since: Instant,
-    bar: Option<ProgressBar>,
+    items: String,
 }
 
 impl Progress {
+    fn new(terminal: Terminal) -> Self {
+        let now = Instant::now();
+        Self {
+            terminal,
+            began: now,
+            live: Live::default(),
+            pending: String::new(),
+            drawn: now,
+            is_drawing: false,
+            running: Vec::new(),
+            is_loading: true,
+            lists: BTreeSet::new(),
+            names: BTreeMap::new(),
+        }
+    }
+
+    fn show(mut self, notices: &Receiver<Notice>) {
+        loop {
+            let goes_on = match notices.recv_timeout(TICK) {
+                Ok(Notice::Line(lines)) => {
+                    self.line(&lines);
+                    true
+                }
+                Ok(Notice::Follow(events, lists)) => {
+                    self.is_loading = false;
+                    self.lists = lists;
+                    self.follow(&events, notices)
+                }
+                Ok(Notice::Close) | Err(RecvTimeoutError::Disconnected) => false,
+                Err(RecvTimeoutError::Timeout) => true,
+            };
+            if !goes_on {
+                break;
+            }
+            self.draw();
+        }
+        self.is_drawing = false;
+        self.write();
+    }
+
+    /// Follows a run until it is over. False: nothing more will come.
+    fn follow(&mut self, events: &Events, notices: &Receiver<Notice>) -> bool {
+        let mut goes_on = true;
+        while !events.is_over() {
+            let first = events.wait_for(TICK);
+            for notice in notices.try_iter() {
+                match notice {
+                    Notice::Line(lines) => self.line(&lines),
+                    // What has happened is shown to its end all the same.
+                    Notice::Close => goes_on = false,
+                    Notice::Follow(..) => unreachable!("invariant: a command has one run"),
+                }
+            }
+            if let Some(event) = first {
+                self.hear(event);
+            }
+            for _ in 0..BATCH_MAX {
+                let Some(event) = events.wait_for(Duration::ZERO) else { break };
+                self.hear(event);
+            }
+            self.draw();
+        }
+        let dropped = events.dropped();
+        if dropped > 0 {
+            self.line(&format!("({dropped} events were dropped: the terminal was slower than the run)"));
+        }
+        goes_on
+    }
+
+    /// Writes what stays, and draws what changes anew where it is time for that.
+    fn draw(&mut self) {
+        let is_due = self.drawn.elapsed() >= TICK;
+        if is_due || !self.pending.is_empty() {
+            self.is_drawing |= is_due;
+            self.write();
+        }
+    }
+
+    fn write(&mut self) {
+        let lasting = std::mem::take(&mut self.pending);
+        let frame = if self.terminal.live {
+            self.drawn = Instant::now();
+            let size = Size::now();
+            let lines = if self.is_drawing { self.changing(size) } else { Vec::new() };
+            self.live.frame(&lasting, &lines, size)
+        } else {
+            lasting
+        };
+        if frame.is_empty() {
+            return;
+        }
+        // Where standard error is closed there is nobody to tell.
+        let mut stderr = std::io::stderr().lock();
+        let _ = stderr.write_all(frame.as_bytes()).and_then(|()| stderr.flush());
+    }
+
+    /// The lines of what is going on.
+    fn changing(&self, size: Size) -> Vec<String> {
+        let tick = (self.began.elapsed().as_millis() / TICK.as_millis()) as usize;
+        let sign = SPINNER[tick % SPINNER.len()];
+        if self.is_loading {
+            let elapsed = self.began.elapsed();
+            let is_long = elapsed >= LOADING_SHOWN_AFTER;
+            return if is_long {
+                vec![format!("{sign} loading and compiling  {}", seconds(elapsed))]
+            } else {
+                Vec::new()
+            };
+        }
+        let most = LINES_MAX.min(size.rows.saturating_sub(2)).max(1);
+        let shown = self.running.iter().take(most);
+        let widest = shown.clone().map(|running| running.name.len()).max().unwrap_or(0);
+        let width = widest.min(NAME_COLUMNS_MAX).min(size.columns / 2);
+        let line = |Running { name, since, items }: &Running| {
+            format!("{sign} {:width$}  {items}{}", fit(name, width), seconds(since.elapsed()))
+        };
+        let mut lines: Vec<String> = shown.map(line).collect();
+        let more = self.running.len() - lines.len();
+        if more > 0 {
+            lines.push(format!("  and {more} more"));
+        }
+        lines
+    }
+
     fn hear(&mut self, event: RunEvent) {
         match event {
             RunEvent::Spawned { pid, scope, entry, parent, .. } => {
                 let name = match (scope, parent.and_then(|parent| self.names.get(&parent))) {
-                    (Some(scope), _) => scope.split('/').next().unwrap_or_default().to_owned(),
-                    (None, Some(parent)) => parent.clone(),
+                    (Some(scope), _) => self.step(&scope),
+                    (None, Some(parent)) => format!("{} > {entry}", parent.split(" > ").next().unwrap_or_default()),
                     (None, None) => entry.to_string(),
                 };
                 self.names.insert(pid, name);
@@ -64,13 +248,23 @@ impl Progress {
             RunEvent::Ended { pid, .. } => {
                 self.names.remove(&pid);
             }
-            RunEvent::Logged { pid, line } => match Told::of(&line) {
+            RunEvent::Logged { pid, scope, line } => match Told::of(&line) {
                 // Only the root tells of nodes: a guest that writes such lines is just a guest that writes lines.
-                Some(Told::Node(node)) if pid == Pid::ROOT => self.node(&node),
-                Some(Told::Retry(retry)) if pid == Pid::ROOT => self.retry(&retry),
-                _ => self.logged(pid, &line),
+                Some(Told::Node(node)) if pid == Pid::ROOT && scope.is_none() => self.node(&node),
+                Some(Told::Retry(retry)) if pid == Pid::ROOT && scope.is_none() => self.retry(&retry),
+                _ => self.logged(pid, scope.as_deref(), &line),
             },
             _ => {}
+        }
+    }
+
+    /// The step of a place, `<step>/<item>/<n>`, with the item where it runs for each.
+    fn step(&self, scope: &str) -> String {
+        let mut parts = scope.split('/');
+        let step = parts.next().unwrap_or_default();
+        match parts.next() {
+            Some(item) if self.lists.contains(step) => format!("{step}[{item}]"),
+            _ => step.to_owned(),
         }
     }
 
@@ -83,89 +277,200 @@ impl Progress {
     }
 
     fn runs(&mut self, node: &NodeProgress) {
-        let is_new = !self.running.contains_key(&node.node);
-        if is_new {
-            let shown = self.running.values().filter(|running| running.bar.is_some()).count();
-            let bar = (self.terminal.live && shown < BARS_MAX).then(|| {
-                let style = ProgressStyle::with_template("{spinner} {prefix:16} {msg} {elapsed}");
-                let bar =
-                    ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-                self.bars.add(bar.with_prefix(printable(&node.node).into_owned()))
-            });
-            self.running.insert(node.node.clone(), Running { since: Instant::now(), bar });
-            if !self.terminal.live {
-                let items = if node.total > 1 { format!(" ({} items)", node.total) } else { String::new() };
-                say(&format!("{}: running{items}", printable(&node.node)));
-            }
+        let is_list = self.lists.contains(&node.node);
+        let failed = if node.failed > 0 { format!(", {} failed", node.failed) } else { String::new() };
+        let items = if is_list { format!("{}/{}{failed}  ", node.done, node.total) } else { String::new() };
+        if let Some(running) = self.running.iter_mut().find(|running| running.name == node.node) {
+            running.items = items;
+            return;
         }
-        if let Some(Running { bar: Some(bar), .. }) = self.running.get(&node.node) {
-            let failed = if node.failed > 0 { format!(", {} failed", node.failed) } else { String::new() };
-            let items = if node.total > 1 { format!("{}/{}{failed}", node.done, node.total) } else { String::new() };
-            bar.set_message(items);
+        self.running.push(Running { name: node.node.clone(), since: Instant::now(), items });
+        if !self.terminal.live {
+            let plural = if node.total == 1 { "" } else { "s" };
+            let items = if is_list { format!(" ({} item{plural})", node.total) } else { String::new() };
+            self.line(&format!("{}: running{items}", printable(&node.node)));
         }
     }
 
     fn ended(&mut self, node: &NodeProgress) {
-        let running = self.running.remove(&node.node);
-        let took = running.as_ref().map_or(Duration::ZERO, |running| running.since.elapsed());
-        running.and_then(|running| running.bar).inspect(ProgressBar::finish_and_clear);
+        let running = self.running.iter().position(|running| running.name == node.node);
+        let took = running.map(|index| self.running.remove(index).since.elapsed());
         let (sign, colour) = match node.status.as_str() {
             "succeeded" => ("✓", "32"),
             "failed" => ("✗", "31"),
             "skipped" | "unreached" => ("-", "2"),
             _ => ("!", "33"),
         };
-        let items = if node.total > 1 { format!(" {}/{} items", node.done, node.total) } else { String::new() };
-        let tries = if node.attempts > 1 { format!(", {} attempts", node.attempts) } else { String::new() };
-        let mut line = format!("{} {}: {}{items}{tries}", self.terminal.paint(colour, sign), node.node, node.status);
-        if !took.is_zero() {
-            line.push_str(&format!(" in {}", duration(took)));
+        let mut line = format!("{} {}: {}", self.terminal.paint(colour, sign), printable(&node.node), node.status);
+        if self.lists.contains(&node.node) && took.is_some() {
+            let failed = if node.failed > 0 { format!(", {} failed", node.failed) } else { String::new() };
+            let _ = write!(line, ", {}/{} items{failed}", node.done, node.total);
+        }
+        if node.attempts > 1 {
+            let _ = write!(line, ", {} attempts", node.attempts);
+        }
+        if let Some(took) = took {
+            let _ = write!(line, " in {}", duration(took));
         }
         if let Some(title) = node.error["title"].as_str() {
-            line.push_str(&format!(": {}", printable(title)));
+            let _ = write!(line, ": {}", printable(title));
         }
         self.line(&line);
     }
 
-    fn retry(&self, retry: &RetryProgress) {
+    fn retry(&mut self, retry: &RetryProgress) {
         let item = retry.item.map_or(String::new(), |item| format!("[{item}]"));
         let delay = duration(Duration::from_micros(retry.delay_us));
         let RetryProgress { node, attempt, title, .. } = retry;
-        self.line(&format!(
-            "{} {node}{item}: attempt {attempt} failed, again in {delay}: {}",
+        let line = format!(
+            "{} {}{item}: attempt {attempt} failed, again in {delay}: {}",
             self.terminal.paint("33", "!"),
+            printable(node),
             printable(title)
-        ));
+        );
+        self.line(&line);
     }
 
-    fn logged(&self, pid: Pid, line: &LogLine) {
+    fn logged(&mut self, pid: Pid, scope: Option<&str>, line: &LogLine) {
         let (level, colour) = match line.level {
             Level::Trace | Level::Debug => return,
             Level::Info => ("info", "34"),
             Level::Warn => ("warn", "33"),
             Level::Error => ("error", "31"),
         };
-        let name = self.names.get(&pid).map_or("", String::as_str);
+        let name = scope.map_or_else(|| self.names.get(&pid).cloned().unwrap_or_default(), |scope| self.step(scope));
         let fields = line.fields.as_ref().map_or(String::new(), |fields| format!(" {}", fields.as_str()));
         let text = format!("{}{fields}", line.text);
         let text = printable(&text).replace('\n', "\n    ");
-        self.line(&format!("  {name} [{pid}] {}: {text}", self.terminal.paint(colour, level)));
+        let level = self.terminal.paint(colour, level);
+        self.line(&format!("  {} {level}: {text}", printable(&name)));
     }
 
-    /// A line that stays, above those that are redrawn. What comes from a guest has been made harmless.
-    fn line(&self, line: &str) {
-        if self.terminal.live {
-            self.bars.suspend(|| say(line));
-        } else {
-            say(line);
-        }
+    /// A line that stays. What comes from a guest has been made harmless.
+    fn line(&mut self, line: &str) {
+        self.pending.push_str(line);
+        self.pending.push('\n');
     }
 }
 
+/// A duration that is redrawn: its digits change with each tick, and its width seldom.
+fn seconds(elapsed: Duration) -> String {
+    if elapsed.as_secs() < 60 { tenths(elapsed) } else { duration(elapsed) }
+}
+
 fn duration(duration: Duration) -> String {
-    match duration.as_millis() {
-        0 => "under 1 ms".to_owned(),
-        millis @ 1..1_000 => format!("{millis} ms"),
-        _ => format!("{:.1} s", duration.as_secs_f64()),
+    let seconds = duration.as_secs();
+    match (seconds, duration.as_millis()) {
+        (0, 0) => "under 1 ms".to_owned(),
+        (0, millis) => format!("{millis} ms"),
+        (1..60, _) => tenths(duration),
+        (60..3_600, _) => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3_600, seconds / 60 % 60),
+    }
+}
+
+fn tenths(duration: Duration) -> String {
+    format!("{}.{} s", duration.as_secs(), duration.subsec_millis() / 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{Ending, Json};
+    use serde_json::json;
+
+    fn progress(live: bool) -> Progress {
+        let mut progress = Progress::new(Terminal { colour: false, live });
+        progress.is_loading = false;
+        progress.lists.insert("list".to_owned());
+        progress
+    }
+
+    /// What the root tells of a step.
+    fn node(name: &str, status: &str, done: usize, total: usize) -> RunEvent {
+        let node = json!({ "wfhost.node": {
+            "node": name, "status": status, "total": total, "done": done, "failed": 0, "flying": 0, "attempts": 1,
+        } });
+        logged(Pid::ROOT, None, "", Some(&node))
+    }
+
+    fn logged(pid: Pid, scope: Option<&str>, text: &str, fields: Option<&serde_json::Value>) -> RunEvent {
+        let fields = fields.map(Json::from_value);
+        let line = LogLine { level: Level::Info, text: text.to_owned(), fields };
+        RunEvent::Logged { pid, scope: scope.map(Into::into), line }
+    }
+
+    fn spawned(pid: u64, parent: u64, scope: Option<&str>, entry: &str) -> RunEvent {
+        let (pid, parent) = (Pid(pid), Some(Pid(parent)));
+        RunEvent::Spawned { pid, parent, component: None, entry: entry.into(), scope: scope.map(Into::into) }
+    }
+
+    #[test]
+    fn a_line_names_the_step_that_it_comes_from() {
+        let mut progress = progress(false);
+        for event in [
+            spawned(2, 1, Some("one/0/0"), "run"),
+            spawned(3, 1, Some("list/7/0"), "run"),
+            spawned(4, 3, None, "leaf"),
+            spawned(5, 4, None, "twig"),
+            logged(Pid(2), None, "from a guest", None),
+            logged(Pid(3), None, "from an item", Some(&json!({ "n": 1 }))),
+            logged(Pid(4), None, "from a child", None),
+            logged(Pid(5), None, "from a grandchild", None),
+            RunEvent::Ended { pid: Pid(5), ending: Ending::Completed },
+            logged(Pid::ROOT, Some("one/0/0"), "by a call", None),
+            logged(Pid::ROOT, Some("list/3/1"), "by a call\nof an item", None),
+        ] {
+            progress.hear(event);
+        }
+        let expected = [
+            "  one info: from a guest",
+            "  list[7] info: from an item {\"n\":1}",
+            "  list[7] > leaf info: from a child",
+            "  list[7] > twig info: from a grandchild",
+            "  one info: by a call",
+            "  list[3] info: by a call",
+            "    of an item",
+        ];
+        assert_eq!(progress.pending.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn nobody_but_the_root_tells_of_steps() {
+        let mut progress = progress(true);
+        let node = json!({ "wfhost.node": {
+            "node": "x", "status": "running", "total": 1, "done": 0, "failed": 0, "flying": 0, "attempts": 1,
+        } });
+        progress.hear(logged(Pid(2), None, "a guest", Some(&node)));
+        progress.hear(logged(Pid::ROOT, Some("one/0/0"), "a call", Some(&node)));
+        assert!(
+            progress.running.is_empty() && progress.pending.contains("a guest") && progress.pending.contains("a call")
+        );
+    }
+
+    #[test]
+    fn what_runs_is_a_line_each_as_far_as_there_is_room() {
+        let mut progress = progress(true);
+        progress.hear(node("list", "running", 12, 1_000));
+        for index in 0..20 {
+            progress.hear(node(&format!("a-step-with-a-long-name-{index}"), "running", 0, 1));
+        }
+        assert_eq!(progress.pending, "");
+        let lines = progress.changing(Size { columns: 40, rows: 8 });
+        assert_eq!(lines.len(), 7);
+        assert!(lines[0].contains(" list                  12/1000  0."), "{}", lines[0]);
+        assert!(lines[1].contains(" a-step-with-a-long-…  0."), "{}", lines[1]);
+        assert_eq!(lines[6], "  and 15 more");
+        progress.hear(node("list", "succeeded", 1_000, 1_000));
+        assert!(progress.pending.starts_with("✓ list: succeeded, 1000/1000 items in "));
+        assert!(!progress.changing(Size { columns: 40, rows: 8 })[0].contains("list"));
+    }
+
+    #[test]
+    fn durations_are_as_precise_as_they_are_short() {
+        let shown = |millis| duration(Duration::from_millis(millis));
+        assert_eq!(duration(Duration::from_micros(900)), "under 1 ms");
+        assert_eq!([shown(7), shown(999), shown(1_000), shown(59_999)], ["7 ms", "999 ms", "1.0 s", "59.9 s"]);
+        assert_eq!([shown(60_000), shown(3_599_999), shown(3_720_000)], ["1 min 00 s", "59 min 59 s", "1 h 02 min"]);
     }
 }

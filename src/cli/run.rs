@@ -1,147 +1,131 @@
 //! `wfhost run`.
 
+use super::again::Again;
 use super::arguments::Run;
-use super::terminal::{Terminal, print, printable, say};
-use super::{Exit, complain, inputs, progress};
-use crate::host::{Host, Outcome, RunHandle, RunOptions, Status, Workflow};
+use super::outcome::Over;
+use super::progress::Follower;
+use super::refused::{Refused, kind};
+use super::signals::{Signals, Stage};
+use super::terminal::{Terminal, print, say};
+use super::{Exit, inputs};
+use crate::base::processors;
+use crate::dispatch::http::HttpConfig;
+use crate::host::{Host, Outcome, RunHandle, RunOptions, Workflow};
 use crate::process::Payload;
-use crate::workflow::model::parse_duration;
-use std::time::Duration;
+use serde_json::json;
 
 /// Slots of a host that runs one workflow: few, since each costs an mprotect at the start.
-const SLOTS_DEFAULT: u32 = 64;
+pub(super) const SLOTS_DEFAULT: u32 = 64;
 
-/// How long the host waits at the end for processes that were cancelled.
-const SHUTDOWN: Duration = Duration::from_secs(1);
-
-pub(super) fn run(command: Run, terminal: Terminal) -> anyhow::Result<Exit> {
-    let timeout = command
-        .timeout
-        .as_deref()
-        .map(parse_duration)
-        .transpose()
-        .map_err(|error| anyhow::anyhow!("--timeout: {error}"))?;
-    let workers =
-        command.workers.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let host = command.host.builder(SLOTS_DEFAULT)?.workers(workers).build()?;
-    let workflow = match host.load(&command.file) {
-        Ok(workflow) => workflow,
-        Err(error) => {
-            complain(&error, terminal);
-            return Ok(Exit::Usage);
-        }
+pub(super) fn run(command: &Run, terminal: Terminal) -> anyhow::Result<Exit> {
+    let follower = (!command.quiet && !command.json).then(|| Follower::start(terminal));
+    let signals = Signals::listen(command.json, terminal, follower.clone());
+    let prepared = prepare(command);
+    let (host, workflow, warnings) = match prepared {
+        Ok(prepared) => prepared,
+        Err(refused) => return refuse(&refused, command, follower.as_ref(), terminal),
     };
-    let run = match start(&host, &workflow, &command) {
+    if let Some(follower) = &follower {
+        for (warning, hint) in &warnings {
+            follower.note(terminal.warning_text(warning, Some(hint)));
+        }
+    }
+    // From here on a signal cancels the run.
+    let started = signals.guard(|| start(&host, &workflow, command));
+    let run = match started {
         Ok(run) => run,
-        Err(Unstarted::Usage(text)) => {
-            terminal.error(&text, Some("--input key=value, --input key=@file, or --input @file.json"));
-            return Ok(Exit::Usage);
-        }
-        Err(Unstarted::Refused(error)) => {
-            complain(&error, terminal);
-            return Ok(Exit::Usage);
-        }
+        Err(refused) => return refuse(&refused, command, follower.as_ref(), terminal),
     };
-    let follower = (!command.quiet && !command.json).then(|| {
-        let events = run.observe(progress::EVENTS_MAX);
-        std::thread::spawn(move || progress::follow(events, terminal))
-    });
-    let (outcome, is_late) = wait(&run, timeout.map(Into::into), terminal)?;
-    if let Some(follower) = follower {
-        let _ = follower.join();
+    if let Some(follower) = &follower {
+        follower.follow(run.observe(super::progress::EVENTS_MAX), &workflow);
     }
-    host.shutdown_blocking(SHUTDOWN);
-    tell(&outcome, &command, terminal, is_late)
+    signals.enter(Stage::Running(run.clone()));
+    let outcome = wait(&run, command);
+    signals.enter(Stage::Over);
+    if let Some(follower) = &follower {
+        follower.close();
+    }
+    let again = Again::new(command.timeout);
+    let over = Over { outcome: &outcome, workflow: &workflow, again: &again, slots: host.guests().slots() };
+    let told = tell(&over, command, &warnings, terminal);
+    // The process ends: its memory need not be given back piece by piece, and no thread has anything left to do.
+    std::mem::forget((host, workflow, run));
+    told
 }
 
-enum Unstarted {
-    Usage(String),
-    Refused(crate::host::LoadError),
+/// What was found out about a host that works, but not as well as it could: a sentence, and the way out.
+type Warnings = Vec<(String, String)>;
+
+fn prepare(command: &Run) -> Result<(Host, Workflow, Warnings), Refused> {
+    let mut http = HttpConfig::default();
+    http.permissions.clone_from(&command.allow_addresses);
+    let workers = command.workers.unwrap_or_else(processors);
+    let host = command.host.builder(SLOTS_DEFAULT).http(http).workers(workers).build()?;
+    let mut warnings = Vec::new();
+    let asked = command.host.slots.unwrap_or(SLOTS_DEFAULT);
+    if host.guests().slots() < asked {
+        let message = format!("the machine gave {} of {asked} slots", host.guests().slots());
+        warnings.push((message, "`wfhost doctor` shows the limits".to_owned()));
+    }
+    let workflow = host.load(&command.file)?;
+    if let Err(reason) = host.guests().cache().dir()
+        && !command.host.code.keeps_nothing()
+    {
+        let message = format!("compiled code is not kept, so each start compiles anew: {reason}");
+        warnings.push((message, "--cache DIR or WFHOST_CACHE names another folder".to_owned()));
+    }
+    Ok((host, workflow, warnings))
 }
 
-fn start(host: &Host, workflow: &Workflow, command: &Run) -> Result<RunHandle, Unstarted> {
+fn start(host: &Host, workflow: &Workflow, command: &Run) -> Result<RunHandle, Refused> {
     let declared = &workflow.plan().inputs;
-    let inputs =
-        inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text)).map_err(Unstarted::Usage)?;
-    host.start(workflow, inputs, RunOptions::default()).map_err(Unstarted::Refused)
+    let hint = "--input key=value, --input key=@file, or --input @file.json";
+    let inputs = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text))
+        .map_err(|text| Refused::new(kind::BAD_INPUT, text).hint(hint))?;
+    host.start(workflow, inputs, RunOptions::default()).map_err(|error| Refused::from(error).hint_on_inputs(hint))
 }
 
-/// Waits until the run is over. Ctrl-C and SIGTERM cancel it; a second one ends it at once, and so does the timeout's grace.
-/// Says too whether it was the timeout that ended it.
-fn wait(run: &RunHandle, timeout: Option<Duration>, terminal: Terminal) -> anyhow::Result<(Outcome, bool)> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut timer = std::pin::pin!(async {
-            match timeout {
-                Some(timeout) => tokio::time::sleep(timeout).await,
-                None => std::future::pending().await,
-            }
-        });
-        let mut asked = 0;
-        let mut is_late = false;
-        loop {
-            tokio::select! {
-                outcome = run.finished() => return Ok((outcome, is_late)),
-                _ = interrupt.recv() => asked += 1,
-                _ = terminate.recv() => asked += 1,
-                () = &mut timer, if !is_late => {
-                    is_late = true;
-                    let _ = run.cancel("the run took longer than its timeout", None);
-                    continue;
-                }
-            }
-            if asked == 1 {
-                say(&format!("{}: cancelling; again to end at once", terminal.paint("33", "interrupted")));
-                let _ = run.cancel("it was interrupted", None);
-            } else {
-                run.kill("it was interrupted twice");
-            }
-        }
-    })
-}
-
-fn tell(outcome: &Outcome, command: &Run, terminal: Terminal, is_late: bool) -> anyhow::Result<Exit> {
-    if command.json {
-        let mut value = outcome.to_json();
-        value["timed-out"] = is_late.into();
-        print(&serde_json::to_string_pretty(&value)?)?;
-    } else {
-        match &outcome.result {
-            Ok(Payload::Json(json)) => print(&serde_json::to_string_pretty(&json.to_value())?)?,
-            Ok(_) => {}
-            Err(problem) => {
-                let kind = if is_late { "timed-out" } else { &problem.kind };
-                terminal.error(&format!("{} ({kind})", problem.title), None);
-                if let Some(detail) = &problem.detail {
-                    say(&format!("  {}", printable(detail).replace('\n', "\n  ")));
-                }
-                if let Some(pointer) = problem
-                    .data
-                    .as_ref()
-                    .map(crate::process::Json::to_value)
-                    .as_ref()
-                    .and_then(|data| data["pointer"].as_str())
-                {
-                    say(&format!("  at {}#{}", command.file.display(), printable(pointer)));
-                }
-                say(&format!(
-                    "{}: run it again from the start: wfhost run {}",
-                    terminal.paint("1;36", "hint"),
-                    command.file.display()
-                ));
-            }
-        }
-        if !outcome.abandoned.is_empty() && !command.quiet {
-            say(&format!("{} calls were abandoned: nobody waited for their answers", outcome.abandoned.len()));
-        }
+/// Waits until the run is over, and cancels it where it takes too long.
+fn wait(run: &RunHandle, command: &Run) -> Outcome {
+    let Some(timeout) = command.timeout else { return run.wait() };
+    if run.inner().wait_for(timeout).is_some() {
+        return run.wait();
     }
-    Ok(match outcome.status {
-        Status::Succeeded => Exit::Success,
-        Status::Failed if is_late => Exit::Cancelled,
-        Status::Failed => Exit::Failed,
-        Status::Cancelled => Exit::Cancelled,
-    })
+    let is_late = run.cancel("the run took longer than its timeout", None).is_ok();
+    let outcome = run.wait();
+    if is_late { outcome.timed_out(timeout) } else { outcome }
+}
+
+fn refuse(refused: &Refused, command: &Run, follower: Option<&Follower>, terminal: Terminal) -> anyhow::Result<Exit> {
+    if let Some(follower) = follower {
+        follower.close();
+    }
+    if command.json {
+        refused.print()?;
+    } else {
+        refused.say(terminal);
+    }
+    Ok(Exit::Usage)
+}
+
+fn tell(over: &Over<'_>, command: &Run, warnings: &Warnings, terminal: Terminal) -> anyhow::Result<Exit> {
+    if command.json {
+        let mut value = over.to_json();
+        if !warnings.is_empty() {
+            value["warnings"] = warnings.iter().map(|(warning, _)| json!(warning)).collect();
+        }
+        print(&serde_json::to_string_pretty(&value)?)?;
+        return Ok(over.exit());
+    }
+    match &over.outcome.result {
+        Ok(Payload::Json(json)) => print(&serde_json::to_string_pretty(&json.to_value())?)?,
+        Ok(_) => {}
+        Err(_) => over.say(terminal),
+    }
+    let abandoned = over.outcome.abandoned.len();
+    if abandoned > 0 && !command.quiet {
+        let plural = if abandoned == 1 { " was" } else { "s were" };
+        say(&format!("{abandoned} call{plural} abandoned: nobody waited for the answer"));
+    }
+    Ok(over.exit())
 }

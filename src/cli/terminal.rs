@@ -36,8 +36,22 @@ impl Terminal {
     pub(super) fn error(self, message: &str, hint: Option<&str>) {
         say(&format!("{}: {}", self.paint("1;31", "error"), printable(message)));
         if let Some(hint) = hint {
-            say(&format!("{}: {}", self.paint("1;36", "hint"), printable(hint)));
+            self.hint(hint);
         }
+    }
+
+    /// `hint: …`: the way out.
+    pub(super) fn hint(self, hint: &str) {
+        say(&format!("{}: {}", self.paint("1;36", "hint"), printable(hint)));
+    }
+
+    /// `warning: …`, and `hint: …` below it.
+    pub(super) fn warning_text(self, message: &str, hint: Option<&str>) -> String {
+        let mut text = format!("{}: {}", self.paint("1;33", "warning"), printable(message));
+        if let Some(hint) = hint {
+            let _ = write!(text, "\n{}: {}", self.paint("1;36", "hint"), printable(hint));
+        }
+        text
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub(super) const NO_SLOTS: u32 = 1;
 
 pub(super) fn validate(command: &Validate, terminal: Terminal) -> anyhow::Result<Exit> {
-    let host = command.host.builder(NO_SLOTS)?.workers(1).build()?;
+    let host = command.host.builder(NO_SLOTS).workers(1).build()?;
     let mut files: Vec<Value> = Vec::new();
     let mut is_good = true;
     for file in &command.files {

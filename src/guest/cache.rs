@@ -70,6 +70,14 @@ impl CodeCache {
         self.folder.as_ref().map(folder::Folder::path).map_err(String::as_str)
     }
 
+    /// Whether something could be kept now: writes a small file, and removes it.
+    ///
+    /// # Errors
+    /// The reason, for people.
+    pub fn probe(&self) -> Result<(), String> {
+        self.folder.as_ref().map_err(Clone::clone)?.probe().map(|_| ()).map_err(|error| error.to_string())
+    }
+
     /// Bytes that the kept code takes.
     pub fn bytes(&self) -> u64 {
         self.folder.as_ref().map_or(0, folder::Folder::bytes)

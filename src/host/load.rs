@@ -13,11 +13,17 @@ use std::sync::Arc;
 /// A loaded workflow: its plan, and the programs that it runs. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Workflow {
+    source: Source,
     pub(super) plan: Arc<Plan>,
     pub(super) programs: Arc<BTreeMap<Arc<str>, Arc<dyn Program>>>,
 }
 
 impl Workflow {
+    /// The text that it was loaded from, for the places of what happens in a run.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
     /// What a run of it does.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
@@ -53,7 +59,7 @@ impl Host {
             .iter()
             .filter_map(|component| Some((Arc::clone(&component.name), Arc::clone(found.get(&component.source)?))))
             .collect();
-        Ok(Workflow { plan: Arc::new(plan), programs: Arc::new(programs) })
+        Ok(Workflow { source, plan: Arc::new(plan), programs: Arc::new(programs) })
     }
 }
 

@@ -1,10 +1,11 @@
 //! What a run came to, as an embedder and a person see it.
 
 use crate::process::problem::kind;
-use crate::process::{Ending, Payload, Problem};
+use crate::process::{Ending, Payload, Problem, ProblemClass};
 use crate::run::{Abandoned, Counts};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
@@ -16,6 +17,8 @@ pub enum Status {
     Failed,
     /// It was cancelled.
     Cancelled,
+    /// It was cancelled because it took too long: see [`Outcome::timed_out`].
+    TimedOut,
 }
 
 /// What a run came to.
@@ -48,6 +51,20 @@ impl Outcome {
             abandoned: outcome.abandoned.clone(),
             counts: outcome.counts,
         }
+    }
+
+    /// The same for a run that was cancelled because it had not ended in time: whoever cancels it for that says so here. A run that ended
+    /// otherwise, before it heard of it, stays as it is.
+    #[must_use]
+    pub fn timed_out(mut self, timeout: Duration) -> Self {
+        if self.status == Status::Cancelled {
+            self.status = Status::TimedOut;
+            let problem = Problem::new(kind::TIMED_OUT, "The run took too long")
+                .with_detail(format!("it had not ended after {timeout:?}"))
+                .with_class(ProblemClass::Retryable);
+            self.result = Err(Box::new(problem));
+        }
+        self
     }
 
     /// The outputs as a value; none where there are none, or where they are bytes.

@@ -1,6 +1,8 @@
 //! The command line as a person sees it: the real program, real components, real output.
 
 mod commands;
+mod endings;
+mod failing;
 mod running;
 
 use std::path::{Path, PathBuf};
@@ -27,6 +29,15 @@ fn cache() -> PathBuf {
     CACHE.get_or_init(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")).clone()
 }
 
+/// A workflow file `flow.yaml` with that text, in a folder of its own.
+fn scratch(text: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flow.yaml");
+    std::fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
 /// Status and both streams as one text, with what differs from run to run replaced.
 fn transcript(output: &Output) -> String {
     let code = output.status.code().map_or("killed".to_owned(), |code| code.to_string());
@@ -37,12 +48,31 @@ fn transcript(output: &Output) -> String {
 
 /// Compares what a command prints with the snapshot of that name, with times, digests and ids of runs replaced.
 fn assert_transcript(name: &str, output: &Output) {
+    assert_transcript_in(Path::new("/no/folder"), name, output);
+}
+
+/// The same, without the path of a folder.
+fn assert_transcript_in(folder: &Path, name: &str, output: &Output) {
+    assert_text_in(folder, name, &transcript(output));
+}
+
+/// The same with a text.
+fn assert_text(name: &str, text: &str) {
+    assert_text_in(Path::new("/no/folder"), name, text);
+}
+
+fn assert_text_in(folder: &Path, name: &str, text: &str) {
+    let folder = format!("{}/", folder.display());
     let filters = vec![
+        (folder.as_str(), ""),
+        (env!("CARGO_MANIFEST_DIR"), "[root]"),
+        (r"room for \d+", "room for [n]"),
+        (r"processor: \d+ here", "processor: [n] here"),
         (r"in (under )?\d+(\.\d+)? m?s\b", "in [time]"),
         (r"\b[0-9a-f]{12}-[0-9a-f]{10}\b", "[run]"),
         (r"blake3:[0-9a-f]{64}", "[digest]"),
     ];
     insta::with_settings!({ filters => filters, prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!(name, transcript(output));
+        insta::assert_snapshot!(name, text);
     });
 }

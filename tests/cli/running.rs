@@ -1,6 +1,6 @@
 //! `wfhost run`.
 
-use super::{assert_transcript, command, root, wfhost};
+use super::{assert_transcript, command, root, scratch, wfhost};
 use serde_json::Value;
 use std::io::Read as _;
 use std::process::Stdio;
@@ -77,19 +77,9 @@ fn a_closed_pipe_is_success() {
     assert!(child.wait().unwrap().success());
 }
 
-const ENDLESS: &str = "steps: [{ id: wait, wait: 1h }]\n";
-
-fn endless() -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("endless.yaml");
-    std::fs::write(&path, ENDLESS).unwrap();
-    let path = path.to_str().unwrap().to_owned();
-    (folder, path)
-}
-
 #[test]
 fn ctrl_c_cancels_cleanly() {
-    let (_folder, path) = endless();
+    let (_folder, path) = scratch("steps: [{ id: wait, wait: 1h }]\n");
     let mut child = command(&["run", &path]).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = child.stderr.take().unwrap();
     // Its first line says that the step runs: from then on signals are heard.
@@ -100,15 +90,7 @@ fn ctrl_c_cancels_cleanly() {
     let mut rest = String::new();
     stderr.read_to_string(&mut rest).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(3), "{rest}");
-    assert!(rest.contains("interrupted: cancelling"), "{rest}");
-}
-
-#[test]
-fn a_timeout_ends_the_run_with_3() {
-    let (_folder, path) = endless();
-    let output = wfhost(&["run", &path, "--timeout", "50ms"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("timed-out"));
+    assert!(rest.contains("interrupted: the run is cancelled"), "{rest}");
 }
 
 /// A full disk is told, and is no usage error.
@@ -118,4 +100,26 @@ fn outputs_that_cannot_be_written_are_a_failure() {
     let output = command(&["run", "-q", "workflows/hello.yaml"]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"));
+}
+
+#[test]
+fn values_that_cannot_be_are_refused_with_the_way_out() {
+    let transcripts: Vec<String> = [
+        ["--slots", "0"],
+        ["--slots", "99999999"],
+        ["--slots", "many"],
+        ["--workers", "0"],
+        ["--workers", "100000"],
+        ["--timeout", "5"],
+        ["--timeout", "soon"],
+        ["--timeout", "0s"],
+        ["--allow-address", "nonsense"],
+        ["--allow-address", "localhost:8080"],
+        ["--allow-address", "10.0.0.0/33"],
+        ["--allow-address", "http://10.0.0.1/"],
+    ]
+    .iter()
+    .map(|[flag, value]| super::transcript(&wfhost(&["run", "workflows/hello.yaml", flag, value])))
+    .collect();
+    super::assert_text("values_that_cannot_be", &transcripts.join("\n"));
 }

@@ -20,9 +20,10 @@ pub(super) struct Folder {
 impl Folder {
     /// Opens the folder, and makes it where it is missing.
     pub(super) fn open(path: PathBuf, bytes_max: u64) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        let named = |error: io::Error| io::Error::other(format!("{}: {error}", path.display()));
+        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(named)?;
         // Links in the way are resolved once: what is checked is what is used.
-        let path = path.canonicalize()?;
+        let path = path.canonicalize().map_err(named)?;
         let folder = Self { path, bytes_max };
         folder.check()?;
         Ok(folder)
@@ -56,13 +57,23 @@ impl Folder {
         Ok(())
     }
 
-    /// The user whom files belong to that this process makes.
+    /// The user whom files belong to that this process makes: the kernel tells by the owner of the process's own entry. (Of a process that
+    /// may not be looked at, root owns it: then only root's folders are taken, which is the safe side.)
     fn my_user(&self) -> io::Result<u32> {
+        match fs::metadata("/proc/self") {
+            Ok(metadata) => Ok(metadata.uid()),
+            Err(_) => self.probe(),
+        }
+    }
+
+    /// Makes a file and removes it; gives its owner.
+    pub(super) fn probe(&self) -> io::Result<u32> {
         let path = self.temporary();
         let file = create(&path)?;
+        let written = (&file).write_all(b"probe");
         let user = file.metadata().map(|metadata| metadata.uid());
         fs::remove_file(&path)?;
-        user
+        written.and(user)
     }
 
     /// The bytes of a file, if it is there.

@@ -81,10 +81,11 @@ fn step(state: &NodeState) -> Scope<'_> {
     ])
 }
 
-/// A problem of an expression, with its place in the file.
+/// A problem of an expression, with its place in the file: the string that it is in, and the byte of it where it begins.
 fn told(problem: TemplateProblem, pointer: &str, key: &str) -> Problem {
     let place = format!("{pointer}/{key}{}", problem.pointer);
-    Problem::from(problem.problem).with_data(&json!({"pointer": place}))
+    let data = json!({"pointer": place, "offset": problem.offset});
+    Problem::from(problem.problem).with_data(&data)
 }
 
 /// A value as a payload. Values that expressions put together can be larger, and deeper, than a payload may be.

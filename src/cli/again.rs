@@ -1,0 +1,106 @@
+//! The command that was given, to be given again.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// A longer command is not repeated to the person who wrote it. Arbitrary: some lines of a terminal.
+const COMMAND_BYTES_MAX: usize = 400;
+
+/// The words of a command line.
+#[derive(Clone, Debug)]
+pub(super) struct Again {
+    words: Vec<String>,
+    timeout: Option<Duration>,
+    /// A word is no text.
+    odd: bool,
+}
+
+impl Again {
+    /// This process's own words; `timeout` is what they say of it.
+    pub(super) fn new(timeout: Option<Duration>) -> Self {
+        Self::of(std::env::args_os().skip(1), timeout)
+    }
+
+    pub(super) fn of(words: impl IntoIterator<Item = OsString>, timeout: Option<Duration>) -> Self {
+        let words: Vec<Result<String, OsString>> = words.into_iter().map(OsString::into_string).collect();
+        let odd = words.iter().any(Result::is_err);
+        Self { words: words.into_iter().filter_map(Result::ok).collect(), timeout, odd }
+    }
+
+    /// `--timeout` of the command.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// The command as it was. None where it is too long to be of use.
+    pub(super) fn plain(&self) -> Option<String> {
+        self.written(&self.words)
+    }
+
+    /// The command with a flag, in place of what it says of the flag, or beside it where a flag may be repeated.
+    pub(super) fn with(&self, flag: &str, value: &str, repeated: bool) -> Option<String> {
+        let mut words = Vec::with_capacity(self.words.len() + 2);
+        let mut given = self.words.iter();
+        while let Some(word) = given.next() {
+            if word == "--" {
+                // What follows is no flag: ours goes before it.
+                let rest = std::iter::once(word).chain(given).cloned();
+                return self
+                    .written(&words.into_iter().chain([flag.into(), value.into()]).chain(rest).collect::<Vec<_>>());
+            }
+            if !repeated && word == flag {
+                given.next();
+            } else if repeated || !word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')) {
+                words.push(word.clone());
+            }
+        }
+        words.extend([flag.to_owned(), value.to_owned()]);
+        self.written(&words)
+    }
+
+    fn written(&self, words: &[String]) -> Option<String> {
+        let command = std::iter::once("wfhost".to_owned()).chain(words.iter().map(|word| quoted(word)));
+        let command = command.collect::<Vec<_>>().join(" ");
+        (!self.odd && command.len() <= COMMAND_BYTES_MAX).then_some(command)
+    }
+}
+
+/// A word as a POSIX shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn again(words: &[&str]) -> Again {
+        Again::of(words.iter().map(OsString::from), None)
+    }
+
+    #[test]
+    fn words_are_quoted_as_shells_want_it() {
+        let words = ["run", "my flow.yaml", "-i", "name=O'Hara", "-i", ""];
+        assert_eq!(again(&words).plain().unwrap(), "wfhost run 'my flow.yaml' -i 'name=O'\\''Hara' -i ''");
+    }
+
+    #[test]
+    fn a_flag_takes_the_place_of_the_one_before() {
+        for words in [&["run", "--slots", "2", "f"][..], &["run", "--slots=2", "f"], &["run", "f"]] {
+            assert_eq!(again(words).with("--slots", "4", false).unwrap(), "wfhost run f --slots 4");
+        }
+        assert_eq!(again(&["run", "--", "-f"]).with("--slots", "4", false).unwrap(), "wfhost run --slots 4 -- -f");
+        let twice = again(&["run", "f", "--allow-address", "::1"]).with("--allow-address", "10.0.0.1", true);
+        assert_eq!(twice.unwrap(), "wfhost run f --allow-address ::1 --allow-address 10.0.0.1");
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_repeated() {
+        assert_eq!(again(&["run", &"x".repeat(500)]).plain(), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! What ends a command before anything was run: for people as text, for programs as the same JSON object that a run gives.
+
+use super::terminal::{Terminal, print, say};
+use crate::host::{HostError, LoadError};
+use crate::workflow::diagnostics::Diagnostics;
+use serde_json::{Value, json};
+
+/// The kinds of problem that only the command line makes.
+pub(super) mod kind {
+    /// The words of the command line.
+    pub(in crate::cli) const USAGE: &str = "usage";
+    /// The workflow file has problems.
+    pub(in crate::cli) const BAD_DEFINITION: &str = "bad-definition";
+    /// A file cannot be read.
+    pub(in crate::cli) const UNREADABLE: &str = "unreadable";
+    /// The inputs do not fit the workflow.
+    pub(in crate::cli) const BAD_INPUT: &str = crate::workflow::interpreter::kind::BAD_INPUT;
+    /// The host cannot be made, or takes no run.
+    pub(in crate::cli) const HOST_FAULT: &str = crate::process::problem::kind::HOST_FAULT;
+}
+
+/// Why nothing was run.
+pub(super) struct Refused {
+    status: &'static str,
+    kind: &'static str,
+    pub(super) title: String,
+    pub(super) hint: Option<String>,
+    /// Of a file: every problem of it.
+    definition: Option<Diagnostics>,
+    /// Of inputs: a JSON Pointer and a sentence each.
+    inputs: Vec<(String, String)>,
+}
+
+impl Refused {
+    pub(super) fn new(kind: &'static str, title: impl Into<String>) -> Self {
+        Self { status: "refused", kind, title: title.into(), hint: None, definition: None, inputs: Vec::new() }
+    }
+
+    /// The same, where nothing was wrong but that a person ended it.
+    pub(super) fn cancelled(mut self) -> Self {
+        self.status = "cancelled";
+        self
+    }
+
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+        self.hint_maybe(Some(hint.into()))
+    }
+
+    pub(super) fn hint_maybe(mut self, hint: Option<String>) -> Self {
+        self.hint = hint;
+        self
+    }
+
+    /// The same with a hint, where it is the inputs that do not fit.
+    pub(super) fn hint_on_inputs(self, hint: &str) -> Self {
+        if self.inputs.is_empty() { self } else { self.hint(hint) }
+    }
+
+    /// The JSON object, on standard output.
+    pub(super) fn print(&self) -> anyhow::Result<()> {
+        print(&serde_json::to_string_pretty(&self.to_json())?)?;
+        Ok(())
+    }
+
+    /// `status`, `problem`, and `problems` where there can be several.
+    fn to_json(&self) -> Value {
+        let mut problem = json!({ "kind": self.kind, "title": self.title, "class": "definite" });
+        if let Some(hint) = &self.hint {
+            problem["hint"] = json!(hint);
+        }
+        let mut value = json!({ "status": self.status, "problem": problem });
+        if let Some(definition) = &self.definition {
+            let mut all = definition.to_json();
+            value["file"] = all["file"].take();
+            value["problems"] = all["problems"].take();
+        } else if !self.inputs.is_empty() {
+            let inputs = self.inputs.iter().map(|(at, what)| json!({ "pointer": at, "message": what }));
+            value["problems"] = inputs.collect();
+        }
+        value
+    }
+
+    /// For people, on standard error.
+    pub(super) fn say(&self, terminal: Terminal) {
+        if let Some(definition) = &self.definition {
+            say(definition.render(terminal.colour).trim_end());
+        } else if self.inputs.is_empty() {
+            terminal.error(&self.title, self.hint.as_deref());
+        } else {
+            for (pointer, what) in &self.inputs {
+                terminal.error(&format!("input {}: {what}", pointer.trim_start_matches('/')), None);
+            }
+            if let Some(hint) = &self.hint {
+                terminal.hint(hint);
+            }
+        }
+    }
+}
+
+impl From<LoadError> for Refused {
+    fn from(error: LoadError) -> Self {
+        let title = error.to_string();
+        match error {
+            LoadError::Definition(definition) => {
+                let count = definition.count();
+                let plural = if count == 1 { "" } else { "s" };
+                let title = format!("{} has {count} problem{plural}", definition.source().name());
+                Self { definition: Some(definition), ..Self::new(kind::BAD_DEFINITION, title) }
+            }
+            LoadError::Inputs(inputs) => Self { inputs, ..Self::new(kind::BAD_INPUT, title) },
+            LoadError::Read { path, source }
+                if source.kind() == std::io::ErrorKind::NotFound && !path.is_absolute() =>
+            {
+                let folder = std::env::current_dir().map_or_else(|_| ".".to_owned(), |dir| dir.display().to_string());
+                Self::new(kind::UNREADABLE, title).hint(format!("the path is taken from {folder}"))
+            }
+            LoadError::Read { source, .. } if source.kind() == std::io::ErrorKind::IsADirectory => {
+                Self::new(kind::UNREADABLE, title).hint("name the workflow file in it")
+            }
+            LoadError::Read { .. } => Self::new(kind::UNREADABLE, title),
+            _ => Self::new(kind::HOST_FAULT, title),
+        }
+    }
+}
+
+impl From<HostError> for Refused {
+    fn from(error: HostError) -> Self {
+        let hint = matches!(error, HostError::Guests(_))
+            .then(|| "`--slots 1 --profile dense` takes the least memory; `wfhost doctor` shows the limits".to_owned());
+        Self::new(kind::HOST_FAULT, format!("{:#}", anyhow::Error::from(error))).hint_maybe(hint)
+    }
+}

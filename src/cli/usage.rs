@@ -1,0 +1,95 @@
+//! A command line that cannot be understood: what is said of it, for people and for programs.
+
+use super::refused::{Refused, kind};
+use super::terminal::{Terminal, say};
+use super::values::Refusal;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::error::Error as _;
+use std::ffi::OsString;
+
+/// Tells of an error of the command line, or gives the help that was asked for.
+pub(super) fn tell(error: &clap::Error) -> super::Exit {
+    if !error.use_stderr() {
+        // Help and version: clap knows how to write them.
+        let _ = error.print();
+        return super::Exit::Success;
+    }
+    let refused = refused(error);
+    if wants_json(std::env::args_os().skip(1)) && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return match refused.print() {
+            Ok(()) => super::Exit::Usage,
+            Err(_) => super::Exit::Failed,
+        };
+    }
+    if error.source().is_some_and(<dyn std::error::Error>::is::<Refusal>) {
+        let terminal = Terminal::new(super::arguments::Colour::Auto);
+        terminal.error(&refused.title, refused.hint.as_deref());
+        say("For more information, try '--help'.");
+    } else {
+        let _ = error.print();
+    }
+    super::Exit::Usage
+}
+
+fn refused(error: &clap::Error) -> Refused {
+    if let Some(refusal) = error.source().and_then(<dyn std::error::Error>::downcast_ref::<Refusal>) {
+        let context = |kind| match error.get(kind) {
+            Some(ContextValue::String(text)) => text.as_str(),
+            _ => "",
+        };
+        // `--slots <N>` as it is written in the usage.
+        let flag = context(ContextKind::InvalidArg).split(' ').next().unwrap_or_default();
+        let message = format!("{flag} {}: {}", context(ContextKind::InvalidValue), refusal.message);
+        return Refused::new(kind::USAGE, message).hint(refusal.hint.clone());
+    }
+    // What clap renders is `error: …`, perhaps a list, perhaps `tip: …`, and the usage.
+    let text = error.render().to_string();
+    let body = text.split("\n\nUsage:").next().unwrap_or_default();
+    let mut paragraphs = body.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    let title = paragraphs.next().unwrap_or_default();
+    let tip = paragraphs.find_map(|part| part.strip_prefix("tip: ").map(str::to_owned));
+    let refused = Refused::new(kind::USAGE, title.strip_prefix("error: ").unwrap_or(&title));
+    refused.hint_maybe(tip.or_else(|| Some("`--help` shows what there is".to_owned())))
+}
+
+/// Whether the words ask for JSON: they could not be understood as a whole, so they are looked at one by one.
+fn wants_json(words: impl Iterator<Item = OsString>) -> bool {
+    words.take_while(|word| word != "--").any(|word| word == "--json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::arguments::Arguments;
+    use clap::Parser;
+
+    fn refusal_of(words: &[&str]) -> (String, Option<String>) {
+        let error = Arguments::try_parse_from([&["wfhost"], words].concat()).unwrap_err();
+        let refused = refused(&error);
+        (refused.title, refused.hint)
+    }
+
+    #[test]
+    fn a_value_is_told_with_its_flag_and_the_way_out() {
+        let (title, hint) = refusal_of(&["run", "x.yaml", "--timeout", "5"]);
+        assert_eq!(title, "--timeout 5: `5` is not a duration");
+        assert_eq!(hint.as_deref(), Some("say in which unit: 5s, 5m"));
+    }
+
+    #[test]
+    fn what_clap_says_becomes_a_title_and_a_hint() {
+        let (title, hint) = refusal_of(&["run", "x.yaml", "--jsn"]);
+        assert_eq!(title, "unexpected argument '--jsn' found");
+        assert!(hint.unwrap().contains("'--json'"));
+        let (title, hint) = refusal_of(&["run", "--json"]);
+        assert_eq!(title, "the following required arguments were not provided: <FILE>");
+        assert!(hint.unwrap().contains("--help"));
+    }
+
+    #[test]
+    fn json_is_asked_for_by_its_flag_alone() {
+        let asks = |words: &[&str]| wants_json(words.iter().map(OsString::from));
+        assert!(asks(&["run", "--bad", "--json"]));
+        assert!(!asks(&["run", "--", "--json"]) && !asks(&["run", "--jsonx"]));
+    }
+}
