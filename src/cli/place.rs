@@ -130,8 +130,8 @@ mod tests {
     fn a_step_is_at_its_id_and_an_expression_where_it_begins() {
         assert_eq!(find("/steps/0", None), ("flow.yaml:2:9".to_owned(), "one"));
         assert_eq!(find("/steps/1", None), ("flow.yaml:4:11".to_owned(), "two"));
-        assert_eq!(find("/steps/0/set", Some(4)), ("flow.yaml:3:14".to_owned(), ".inputs.x"));
-        assert_eq!(find("/steps/0/set", Some(19)), ("flow.yaml:3:29".to_owned(), ".inputs.y | error"));
+        assert_eq!(find("/steps/0/set", Some(4)), ("flow.yaml:3:15".to_owned(), ".inputs.x"));
+        assert_eq!(find("/steps/0/set", Some(19)), ("flow.yaml:3:30".to_owned(), ".inputs.y | error"));
         assert_eq!(find("/steps/1/with/a~1b/1", Some(3)).1, ".x");
     }
 

@@ -114,9 +114,6 @@ impl From<LoadError> for Refused {
                 let folder = std::env::current_dir().map_or_else(|_| ".".to_owned(), |dir| dir.display().to_string());
                 Self::new(kind::UNREADABLE, title).hint(format!("the path is taken from {folder}"))
             }
-            LoadError::Read { source, .. } if source.kind() == std::io::ErrorKind::IsADirectory => {
-                Self::new(kind::UNREADABLE, title).hint("name the workflow file in it")
-            }
             LoadError::Read { .. } => Self::new(kind::UNREADABLE, title),
             _ => Self::new(kind::HOST_FAULT, title),
         }

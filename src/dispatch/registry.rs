@@ -154,12 +154,13 @@ impl Entry {
         })
     }
 
-    /// Why a call is not granted whose capability is not: as its handler would say it, where the handler says more.
+    /// The problem of a call whose capability is not granted at all, with the pattern that would grant it.
     pub(super) fn ungranted(&self, bare: Problem, args: &Payload) -> Problem {
-        let precise = self.handler.check_grant(&[], args).err();
-        match precise.filter(|precise| precise.kind == bare.kind && precise.data.is_some()) {
-            Some(precise) => Problem { detail: bare.detail, ..precise },
-            None => bare,
+        match (&self.declaration.capability, self.handler.pattern_for(args)) {
+            (Some(capability), Some(pattern)) => {
+                bare.with_data(&serde_json::json!({ "capability": capability, "pattern": pattern }))
+            }
+            _ => bare,
         }
     }
 }

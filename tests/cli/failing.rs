@@ -45,6 +45,7 @@ steps:
     for-each: ${ .steps.list.output }
     call: http
     with: { url: \"${ .item }\", method: POST }
+    allow: { http: [\"GET https://*.example.com\"] }
 ";
     assert_failure("a_grant_that_is_missing_is_the_line_to_write", text, &[]);
 }

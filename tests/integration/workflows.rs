@@ -1,11 +1,11 @@
 //! Workflow files: what is said of bad ones, and that the examples are good.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use wfhost::dispatch::http::{Http, HttpConfig};
-use wfhost::dispatch::{Declaration, Log, Registry, from_inline_fn};
+use wfhost::dispatch::{CallContext, Declaration, Log, Registry, from_inline_fn};
 use wfhost::host::Callable;
-use wfhost::process::{LogLine, Pid};
+use wfhost::process::LogLine;
 use wfhost::workflow::diagnostics::Diagnostics;
 use wfhost::workflow::expression::{EngineConfig, Jq};
 use wfhost::workflow::plan::{Environment, Found, GraphStyle, Handlers, Plan, Unchecked, load};
@@ -22,7 +22,7 @@ fn callable() -> &'static Callable<'static> {
     static CALLABLE: OnceLock<Callable<'static>> = OnceLock::new();
     CALLABLE.get_or_init(|| {
         Callable(REGISTRY.get_or_init(|| {
-            let log = Log::new(|_: &Arc<str>, _: Pid, _: LogLine| {});
+            let log = Log::new(|_: &CallContext, _: LogLine| {});
             let http = Http::new(HttpConfig::default()).unwrap();
             Registry::builder().handler("http", http).handler("log", log).build().unwrap()
         }))

@@ -110,9 +110,12 @@ impl Http {
         if patterns.iter().any(grants) {
             return Ok(());
         }
-        let wanted = format!("{method} {}", target::shown(url));
-        Err(problems::not_granted(format!("no pattern of `allow: {{ http: … }}` covers {wanted}"))
-            .with_data(&serde_json::json!({ "capability": CAPABILITY, "pattern": wanted })))
+        let wanted = target::shown(url);
+        let data = serde_json::json!({
+            "capability": CAPABILITY, "pattern": request::pattern_of(method.as_str(), url),
+        });
+        Err(problems::not_granted(format!("no pattern of `allow: {{ http: … }}` covers {method} {wanted}"))
+            .with_data(&data))
     }
 
     /// A pattern, read once. None: it is none, and grants nothing.

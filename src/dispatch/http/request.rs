@@ -196,7 +196,11 @@ pub(super) fn pattern_for(args: &Payload) -> Option<String> {
         "*" => "*",
         other => method(other).map(|_| other)?,
     };
-    let url = target::parse(&url).ok()?;
+    pattern_of(methods, &target::parse(&url).ok()?)
+}
+
+/// The pattern that grants requests with this method to a URL, and little else.
+pub(super) fn pattern_of(methods: &str, url: &Url) -> Option<String> {
     let origin = url.origin().ascii_serialization();
     let segments = url.path().split('/').map(|segment| if segment.contains('*') { "*" } else { segment });
     let path = segments.collect::<Vec<_>>().join("/");
