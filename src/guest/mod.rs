@@ -32,6 +32,7 @@ mod sizing;
 pub mod snapshot;
 mod survey;
 mod wasi;
+mod wit;
 mod work;
 
 pub use cache::{CacheUse, CodeCache};

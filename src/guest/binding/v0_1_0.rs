@@ -7,6 +7,7 @@ mod lower;
 use super::{Binding, Breach, Call, Contract, Exports, Outcome, Returned};
 use crate::guest::context::Context;
 use crate::guest::inspect::Misfit;
+use crate::guest::wit;
 use crate::process::{Event, Payload, Problem};
 use wasmtime::Store;
 use wasmtime::component::{
@@ -79,14 +80,16 @@ where
         misfits.push(Misfit::export_missing(GUEST, name));
         return None;
     };
-    let checked = match item {
-        ComponentItem::ComponentFunc(function) => function.typecheck::<Params, Results>(&pre.instance_type()),
-        _ => Err(wasmtime::format_err!("it is not a function")),
+    let (checked, found) = match item {
+        ComponentItem::ComponentFunc(function) => {
+            (function.typecheck::<Params, Results>(&pre.instance_type()), wit::function(name, &function))
+        }
+        _ => (Err(wasmtime::format_err!("it is not a function")), format!("{name}: something else")),
     };
     match checked {
         Ok(()) => Some(index),
         Err(error) => {
-            misfits.push(Misfit::export_type(GUEST, name, &error));
+            misfits.push(Misfit::export_type(GUEST, name, found, &error));
             None
         }
     }
