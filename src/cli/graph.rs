@@ -7,6 +7,10 @@ use crate::workflow::plan::GraphStyle;
 
 pub(super) fn graph(command: &Graph, terminal: Terminal) -> anyhow::Result<Exit> {
     let Some(workflow) = load(&command.host, &command.file, terminal)? else { return Ok(Exit::Usage) };
+    if command.json {
+        print(&serde_json::to_string_pretty(&workflow.plan().graph_view())?)?;
+        return Ok(Exit::Success);
+    }
     print(&workflow.plan().graph(match command.format {
         GraphFormat::Text => GraphStyle::Text,
         GraphFormat::Mermaid => GraphStyle::Mermaid,

@@ -2,34 +2,37 @@
 
 use super::Exit;
 use super::arguments::Inspect;
-use super::terminal::{Terminal, print, printable};
+use super::terminal::{Terminal, print, printable, say};
 use super::validate::NO_SLOTS;
-use crate::guest::{COMPONENT_BYTES_MAX, Component};
+use crate::guest::{Component, LoadError, Misfit};
+use crate::host::component_file;
 use crate::process::{Json, Program};
 use serde_json::{Value, json};
-use std::io::Read as _;
 
 pub(super) fn inspect(command: &Inspect, terminal: Terminal) -> anyhow::Result<Exit> {
     let host = command.host.builder(NO_SLOTS).workers(1).build()?;
     let path = command.component.display();
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(&command.component).map_err(|error| anyhow::anyhow!("{path}: {error}"))?;
-    let read = file.take(COMPONENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(|error| anyhow::anyhow!("{path}: {error}"))?;
+    let bytes = component_file::read(&command.component).map_err(|error| anyhow::anyhow!("{path}: {error}"))?;
     let component = match Component::load(host.guests(), &bytes) {
         Ok(component) => component,
         Err(error) => {
+            let (why, hint) = component_file::explain(&path.to_string(), &bytes, &error);
             if command.json {
-                print(&serde_json::to_string_pretty(
-                    &json!({ "file": path.to_string(), "fits": false, "why": error.to_string() }),
-                )?)?;
+                print(&serde_json::to_string_pretty(&refused(&path.to_string(), &why, &hint, &error))?)?;
+            } else if let LoadError::Misfit(misfits) = &error {
+                terminal.error(&format!("{path} cannot be a step"), None);
+                for misfit in misfits {
+                    say(&printable(&describe_misfit(misfit)));
+                }
+                let hint = "wit/process.wit has the whole contract, guests/README.md how it is met in some languages";
+                say(&format!("{}: {hint}", terminal.paint("1;36", "hint")));
             } else {
-                terminal.error(&format!("{path}: {error}"), Some("guests/README.md says how a guest is built"));
+                terminal.error(&why, Some(&hint));
             }
             return Ok(Exit::Usage);
         }
     };
-    let report = report(&component);
+    let report = report(&path.to_string(), &component);
     if command.json {
         print(&serde_json::to_string_pretty(&report)?)?;
     } else {
@@ -38,27 +41,49 @@ pub(super) fn inspect(command: &Inspect, terminal: Terminal) -> anyhow::Result<E
     Ok(Exit::Success)
 }
 
-fn report(component: &Component) -> Value {
+/// A component that cannot be a step.
+fn refused(file: &str, why: &str, hint: &str, error: &LoadError) -> Value {
+    let mut value = json!({ "file": file, "fits": false, "why": why, "hint": hint });
+    if let LoadError::Misfit(misfits) = error {
+        let mismatches = misfits.iter().map(|misfit| {
+            let found = Some(misfit.found()).filter(|found| !found.is_empty());
+            json!({ "at": misfit.at(), "expected": misfit.expected(), "found": found })
+        });
+        value["mismatches"] = mismatches.collect();
+    }
+    value
+}
+
+fn describe_misfit(misfit: &Misfit) -> String {
+    let found = misfit.found();
+    let found = if found.is_empty() { "nothing" } else { &found };
+    format!("  {}\n    expected  {}\n    found     {found}", misfit.at(), misfit.expected())
+}
+
+fn report(file: &str, component: &Component) -> Value {
     let (survey, permit, verdict) = (component.survey(), component.permit(), component.snapshots());
-    let description = match component.describe() {
-        Ok(description) => description.as_ref().map_or(Value::Null, Json::to_value),
-        Err(problem) => json!({ "problem": problem.to_string() }),
+    let (description, failure) = match component.describe() {
+        Ok(description) => (description.as_ref().map_or(Value::Null, Json::to_value), None),
+        Err(problem) => (Value::Null, Some(problem.to_string())),
     };
     let refusals: Vec<String> = verdict.refusals.iter().map(ToString::to_string).collect();
     json!({
+        "file": file,
         "fits": true,
         "digest": &*component.digest(),
         "bytes": survey.bytes,
         "functions": survey.functions,
         "exports": survey.exports,
         "imports": survey.imports,
+        "entries": description.get("entries").cloned(),
+        "description": description,
+        "description-failure": failure,
         "pool": {
             "core-instances": permit.core_instances,
             "memories": permit.memories,
             "tables": permit.tables,
         },
         "snapshots": { "fits": verdict.snapshottable(), "refused-for": refusals },
-        "description": description,
     })
 }
 
@@ -70,7 +95,7 @@ fn describe(path: &str, report: &Value) -> String {
             .and_then(Value::as_array)
             .map_or(Vec::new(), |all| all.iter().filter_map(Value::as_str).collect())
     };
-    let mut out = format!("{path}: fits wfhost:process\n");
+    let mut out = format!("{path}: fits, it can be a step\n");
     out.push_str(&format!("  digest     {}\n", report["digest"].as_str().unwrap_or_default()));
     out.push_str(&format!("  size       {} bytes, {} functions\n", number("/bytes"), number("/functions")));
     for export in list("/exports") {
@@ -81,7 +106,10 @@ fn describe(path: &str, report: &Value) -> String {
     }
     let (cores, memories, tables) = (number("/pool/core-instances"), number("/pool/memories"), number("/pool/tables"));
     out.push_str(&format!(
-        "  pool       {cores} core instances, {memories} memories, {tables} tables for each live guest\n"
+        "  pool       {}, {}, {} for each live guest\n",
+        count(cores, "core instance", "core instances"),
+        count(memories, "memory", "memories"),
+        count(tables, "table", "tables")
     ));
     let refusals = list("/snapshots/refused-for");
     if refusals.is_empty() {
@@ -92,12 +120,74 @@ fn describe(path: &str, report: &Value) -> String {
             out.push_str(&format!("             {reason}\n"));
         }
     }
-    let wasi = list("/imports").into_iter().filter(|import| import.starts_with("wasi:")).count();
-    let wasi = if wasi > 0 { "; the WASI imports are deterministic and reach nothing" } else { "" };
-    out.push_str(&format!("  grants     none by itself: what it calls must stand under `allow:`{wasi}\n"));
-    if let Value::Object(_) = &report["description"] {
-        let text = serde_json::to_string_pretty(&report["description"]).unwrap_or_default();
-        out.push_str(&format!("  description\n    {}\n", text.replace('\n', "\n    ")));
+    let has_wasi = list("/imports").iter().any(|import| import.starts_with("wasi:"));
+    out.push_str(&grants(has_wasi));
+    out.push_str(&entries(report));
+    out
+}
+
+fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// What it would have to be granted.
+fn grants(has_wasi: bool) -> String {
+    let wasi = if has_wasi {
+        "             What it imports of WASI is deterministic and empty: no files, no sockets, no environment.\n"
+    } else {
+        ""
+    };
+    format!(
+        "  grants     Without any it runs, and reaches nothing outside.\n{wasi}\
+         \u{20}            What it asks of handlers it asks for by name while it runs, so it does not show here; a step that\n\
+         \u{20}            uses it must grant that, and a call without its grant fails as `not-granted`. For example:\n\
+         \u{20}            allow: {{ http: [ \"GET https://example.com/*\" ], kv: [ \"*\" ] }}    (`log` needs none)\n"
+    )
+}
+
+/// What it says of its entry points.
+fn entries(report: &Value) -> String {
+    let mut out = String::new();
+    if let Some(failure) = report["description-failure"].as_str() {
+        return format!("  entries    it failed to tell them: {failure}\n");
+    }
+    let text = documentation(&report["description"]);
+    if !text.is_empty() {
+        out.push_str(&format!("  says       {}\n", text.replace('\n', "\n             ")));
+    }
+    let Some(entries) = report["entries"].as_object() else {
+        out.push_str("  entries    it does not tell them; where a step names none, `run` is asked for\n");
+        return out;
+    };
+    let width = entries.keys().map(|name| name.chars().count()).max().unwrap_or(0);
+    for (index, (name, entry)) in entries.iter().enumerate() {
+        let label = if index == 0 { "entries" } else { "" };
+        let doc = documentation(entry).replace('\n', " ");
+        out.push_str(format!("  {label:<9}  {name:width$}  {doc}").trim_end());
+        out.push('\n');
+        for side in ["input", "output"] {
+            if let Some(schema) = entry.get(side).filter(|schema| !schema.is_null()) {
+                out.push_str(&format!("  {:<9}  {:width$}  {side}: {}\n", "", "", shorten(&schema.to_string())));
+            }
+        }
+    }
+    if !entries.contains_key("run") {
+        out.push_str("             A step must name one with `entry`: there is no `run`.\n");
     }
     out
+}
+
+/// What a description has for people.
+fn documentation(described: &Value) -> &str {
+    ["description", "doc"].iter().find_map(|key| described[*key].as_str()).unwrap_or_default().trim()
+}
+
+/// Characters of a schema that are shown; the JSON has all of it.
+const SCHEMA_SHOWN_MAX: usize = 160;
+
+fn shorten(text: &str) -> String {
+    if text.chars().count() <= SCHEMA_SHOWN_MAX {
+        return text.to_owned();
+    }
+    text.chars().take(SCHEMA_SHOWN_MAX).chain(['…']).collect()
 }

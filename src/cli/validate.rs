@@ -5,6 +5,7 @@ use super::terminal::{Terminal, print, say};
 use super::{Exit, complain};
 use crate::host::LoadError;
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// Slots of a host that runs nothing.
 pub(super) const NO_SLOTS: u32 = 1;
@@ -18,7 +19,7 @@ pub(super) fn validate(command: &Validate, terminal: Terminal) -> anyhow::Result
             Ok(workflow) => {
                 let steps = workflow.plan().nodes.len();
                 if command.json {
-                    files.push(json!({ "file": file, "problems": [] }));
+                    files.push(json!({ "file": file, "valid": true, "steps": steps, "count": 0, "problems": [] }));
                 } else {
                     let plural = if steps == 1 { "" } else { "s" };
                     say(&format!("{}: {}, {steps} step{plural}", file.display(), terminal.paint("32", "valid")));
@@ -26,12 +27,10 @@ pub(super) fn validate(command: &Validate, terminal: Terminal) -> anyhow::Result
             }
             Err(error) => {
                 is_good = false;
-                match &error {
-                    LoadError::Definition(problems) if command.json => files.push(problems.to_json()),
-                    other if command.json => {
-                        files.push(json!({ "file": file, "problems": [{ "message": other.to_string() }] }));
-                    }
-                    other => complain(other, terminal),
+                if command.json {
+                    files.push(refused(file, &error));
+                } else {
+                    complain(&error, terminal);
                 }
             }
         }
@@ -40,4 +39,17 @@ pub(super) fn validate(command: &Validate, terminal: Terminal) -> anyhow::Result
         print(&serde_json::to_string_pretty(&files)?)?;
     }
     Ok(if is_good { Exit::Success } else { Exit::Usage })
+}
+
+/// A file that is not valid.
+fn refused(file: &Path, error: &LoadError) -> Value {
+    let (problems, count) = match error {
+        LoadError::Definition(problems) => (problems.to_json()["problems"].take(), problems.count()),
+        other => {
+            let at = json!({ "file": file, "line": null, "column": null, "end-line": null, "end-column": null });
+            let problem = json!({ "code": "unreadable", "message": other.to_string(), "hint": null, "at": at });
+            (json!([problem]), 1)
+        }
+    };
+    json!({ "file": file, "valid": false, "steps": null, "count": count, "problems": problems })
 }

@@ -1,7 +1,8 @@
 //! Everything but `run`.
 
+use super::wat_guest::{self, component_of};
 use super::{assert_transcript, command, wfhost};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[test]
 fn without_arguments_there_is_help() {
@@ -40,14 +41,145 @@ fn validate_reports_every_problem_with_its_place() {
     for expected in ["bad.yaml:2:1", "bad.yaml:6:5", "bad.yaml:8:"] {
         assert!(errors.contains(expected), "{expected} is not in\n{errors}");
     }
-    let output = wfhost(&["validate", "--json", path.to_str().unwrap()]);
-    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(value[0]["problems"].as_array().unwrap().len() >= 3);
+    let (path, absent) = (path.to_str().unwrap(), folder.path().join("absent.yaml"));
+    let output = wfhost(&["validate", "--json", path, absent.to_str().unwrap(), "workflows/hello.yaml"]);
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(2), 0));
+    let files: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let files = files.as_array().unwrap();
+    assert_eq!(files.iter().map(|file| file["valid"].as_bool().unwrap()).collect::<Vec<_>>(), [false, false, true]);
+    assert_eq!((&files[2]["steps"], &files[2]["problems"]), (&json!(1), &json!([])));
+    let problems = files[0]["problems"].as_array().unwrap();
+    assert_eq!(files[0]["count"], problems.len());
+    let told: Vec<Value> =
+        problems.iter().map(|one| json!([one["code"], one["at"]["line"], one["at"]["column"]])).collect();
+    assert_eq!(told, [json!(["unknown-key", 2, 1]), json!(["unknown-key", 6, 5]), json!(["unknown-step", 8, 13])]);
+    for problem in problems {
+        assert!(problem["message"].is_string() && problem["hint"].is_string(), "{problem}");
+        assert_eq!(problem["at"]["file"], path);
+    }
+    let unreadable = &files[1]["problems"][0];
+    assert_eq!((&unreadable["code"], &unreadable["at"]["line"]), (&json!("unreadable"), &Value::Null));
+}
+
+/// What can be told before anything runs is told by each command, and nothing runs.
+#[test]
+fn a_call_that_must_fail_is_told_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calls.yaml");
+    let text = "steps:\n  - { id: first, set: 1 }\n  - { id: ask, needs: first, call: http, with: { url: https://example.com/a } }\n";
+    std::fs::write(&path, text).unwrap();
+    for command in ["validate", "plan", "graph", "run"] {
+        let output = wfhost(&[command, path.to_str().unwrap()]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{command}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("calls.yaml:3:36"), "{errors}");
+        assert!(errors.contains("hint: allow: { http: [ \"GET https://example.com/a\" ] }"), "{errors}");
+    }
+}
+
+#[test]
+fn files_that_are_no_workflows_are_named_as_what_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let pipe = folder.path().join("pipe").to_str().unwrap().to_owned();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (path, expected) in [
+        (pipe, "it is a named pipe"),
+        ("workflows/weather".to_owned(), "did you mean workflows/weather/workflow.yaml?"),
+        ("/dev/zero".to_owned(), "more than 1048576 bytes"),
+        ("/dev/null".to_owned(), "the workflow has no steps"),
+        (write("latin.yaml", b"name: caf\xe9"), "latin.yaml:1:10"),
+        (write("wide.yaml", b"\xff\xfea\0:\0"), "the file is UTF-16"),
+    ] {
+        let output = wfhost(&["validate", &path]);
+        assert_eq!(output.status.code(), Some(2), "{path}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains(expected), "{errors}");
+    }
+}
+
+#[test]
+fn files_that_are_no_components_are_named_as_what_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
+    write("module.wasm", b"\0asm\x01\0\0\0");
+    write("script.py", b"print(1)");
+    write("empty.wasm", b"");
+    write("damaged.wasm", b"\0asm\x0d\0\x01\0\xff");
+    write(
+        "flow.yaml",
+        b"components: { module: ./module.wasm }
+steps:
+  - { id: a, uses: module }
+  - { id: b, uses: ./script.py }
+  - { id: c, uses: ./empty.wasm }
+  - { id: d, uses: ./damaged.wasm }
+  - { id: e, uses: ./absent.wasm }
+  - { id: f, uses: . }
+  - { id: g, uses: native:absent }
+",
+    );
+    let mut command = command(&["validate", "flow.yaml"]);
+    assert_transcript("files_that_are_no_components", &command.current_dir(folder.path()).output().unwrap());
 }
 
 #[test]
 fn plan_shows_order_grants_and_digests() {
     assert_transcript("plan_shows_order_grants_and_digests", &wfhost(&["plan", "workflows/weather/workflow.yaml"]));
+}
+
+#[test]
+fn plan_shows_what_bears_on_each_step() {
+    assert_transcript("plan_shows_what_bears_on_each_step", &wfhost(&["plan", "workflows/failures.yaml"]));
+    assert_transcript("plan_shows_what_bears_on_each_step_2", &wfhost(&["plan", "workflows/fan-out.yaml"]));
+}
+
+#[test]
+fn plan_for_programs_has_numbers_with_their_units_in_the_names() {
+    let plan = |file| -> Value { serde_json::from_slice(&wfhost(&["plan", "--json", file]).stdout).unwrap() };
+    let failures = plan("workflows/failures.yaml");
+    let step = &failures["steps"][0];
+    assert_eq!((&step["id"], &step["timeout-ms"]), (&json!("hangs"), &json!(200)));
+    assert_eq!(step["retry"], json!({ "max": 2, "backoff-min-ms": 50, "backoff-max-ms": 200 }));
+    assert_eq!((&step["limits"]["grace-ms"], &step["limits"]["memory-bytes"]), (&json!(100), &json!(67_108_864)));
+    assert_eq!((&step["limits"]["fuel"], &step["max-parallel"]), (&Value::Null, &Value::Null));
+    assert_eq!(failures["steps"][2]["needs"], json!(["hangs", "panics"]));
+    let fan_out = plan("workflows/fan-out.yaml");
+    assert_eq!(fan_out["steps"][0]["max-parallel"], 8);
+    assert_eq!(fan_out["inputs"][0]["schema"]["items"], json!({ "type": "string", "format": "uri" }));
+    // Each name is described in the help.
+    let help = String::from_utf8(wfhost(&["plan", "--help"]).stdout).unwrap();
+    let limits = step["limits"].as_object().unwrap().keys();
+    let names = failures.as_object().unwrap().keys().chain(step.as_object().unwrap().keys());
+    for name in names.chain(limits).chain(fan_out["steps"][0].as_object().unwrap().keys()) {
+        assert!(help.contains(name.as_str()), "{name} is not in\n{help}");
+    }
+}
+
+#[test]
+fn graph_for_programs_has_nodes_and_edges() {
+    let output = wfhost(&["graph", "--json", "workflows/failures.yaml"]);
+    let graph: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ids: Vec<&str> = graph["nodes"].as_array().unwrap().iter().map(|node| node["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["hangs", "panics", "react", "quiet"]);
+    assert_eq!(
+        graph["nodes"][3],
+        json!({ "id": "quiet", "action": "set", "label": "set", "stage": 3, "conditional": true, "for-each": false })
+    );
+    assert_eq!(
+        graph["edges"],
+        json!([
+            { "from": "hangs", "to": "react", "when": "failed" },
+            { "from": "panics", "to": "react", "when": "failed" },
+            { "from": "react", "to": "quiet", "when": "succeeded" },
+        ])
+    );
+    let both = wfhost(&["graph", "--json", "-f", "dot", "workflows/failures.yaml"]);
+    assert_eq!(both.status.code(), Some(2));
 }
 
 #[test]
@@ -64,13 +196,94 @@ fn graph_as_text_and_mermaid() {
 }
 
 #[test]
+fn inspect_says_what_a_component_is_and_would_have_to_be_granted() {
+    let plain = String::from_utf8(wfhost(&["inspect", "guests/built/fanout.wasm"]).stdout).unwrap();
+    assert!(plain.contains("entries    it does not tell them"), "{plain}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("described.wasm");
+    std::fs::write(&path, described()).unwrap();
+    let mut command = command(&["inspect", "described.wasm"]);
+    assert_transcript("inspect_described", &command.current_dir(folder.path()).output().unwrap());
+    let path = path.to_str().unwrap();
+    let value: Value = serde_json::from_slice(&wfhost(&["inspect", "--json", path]).stdout).unwrap();
+    assert_eq!(value["entries"]["resize"]["description"], "Makes it small.");
+    assert_eq!((&value["fits"], &value["description"]["entries"]), (&json!(true), &value["entries"]));
+    // A workflow hears of them too.
+    let flow = folder.path().join("flow.yaml");
+    std::fs::write(
+        &flow,
+        "steps:\n  - { id: a, uses: ./described.wasm }\n  - { id: b, uses: ./described.wasm, entry: resise }\n",
+    )
+    .unwrap();
+    let output = wfhost(&["validate", flow.to_str().unwrap()]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    for expected in [
+        "has no entry point `run`",
+        "name one with `entry`: it has `resize` and `turn`",
+        "did you mean `entry: resize`?",
+    ] {
+        assert!(errors.contains(expected), "{expected} is not in\n{errors}");
+    }
+}
+
+/// A guest that tells its entries.
+fn described() -> Vec<u8> {
+    let text = json!({ "description": "Pictures.", "entries": {
+        "resize": { "description": "Makes it small.", "input": { "type": "object", "properties": { "width": { "type": "integer" } } } },
+        "turn": { "doc": "Turns it.\nBy right angles." },
+    }})
+    .to_string();
+    let data = text.bytes().map(|byte| format!("\\{byte:02x}")).collect::<Vec<_>>().concat();
+    let core = wat_guest::module(&format!(
+        r#"(func $step (param i32 i32) (result i32) (i32.const 1024))
+        (func (export "wfhost:process/describe@0.1.0#describe") (result i32)
+            (i32.store (i32.const 16) (i32.const 4096)) (i32.store (i32.const 20) (i32.const {})) (i32.const 16))
+        (data (i32.const 4096) "{data}")"#,
+        text.len()
+    ));
+    let wit = std::fs::read_to_string(super::root().join("wit/process.wit")).unwrap();
+    let wit = format!("{wit}\nworld described {{ include process; export describe; }}");
+    component_of(&wit, "described", &core)
+}
+
+#[test]
 fn inspect_names_what_does_not_fit() {
     let folder = tempfile::tempdir().unwrap();
     let module = folder.path().join("module.wasm");
     std::fs::write(&module, b"\0asm\x01\0\0\0").unwrap();
     let output = wfhost(&["inspect", module.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("core WebAssembly module"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("core WebAssembly module") && errors.contains("wasm-tools component new"), "{errors}");
+
+    let wit = "package wfhost:process@0.1.0;
+        interface guest { record reading { at: u64, value: option<f64> }
+            init: func(entry: string, readings: list<reading>) -> result<u32, string>; close: func(); }
+        world process { export guest; }";
+    let core = r#"(module (memory (export "memory") 1)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 8))
+        (func (export "wfhost:process/guest@0.1.0#init") (param i32 i32 i32 i32) (result i32) (i32.const 8))
+        (func (export "wfhost:process/guest@0.1.0#close")))"#;
+    let path = folder.path().join("other.wasm");
+    std::fs::write(&path, component_of(wit, "process", core)).unwrap();
+    let mut command = command(&["inspect", "other.wasm"]);
+    assert_transcript("inspect_names_what_does_not_fit", &command.current_dir(folder.path()).output().unwrap());
+    let value: Value = serde_json::from_slice(&wfhost(&["inspect", "--json", path.to_str().unwrap()]).stdout).unwrap();
+    assert_eq!(
+        value["mismatches"],
+        json!([
+            {
+                "at": "wfhost:process/guest@0.1.0#init",
+                "expected": "init: func(entry: string, input: payload) -> result<_, problem>",
+                "found": "init: func(entry: string, readings: list<record { at: u64, value: option<…> }>) -> result<u32, string>",
+            },
+            {
+                "at": "wfhost:process/guest@0.1.0#step",
+                "expected": "step: func(events: list<event>) -> outcome",
+                "found": null,
+            },
+        ])
+    );
 }
 
 /// The knobs of the host stand where they turn something, with their defaults.

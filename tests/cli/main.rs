@@ -4,6 +4,8 @@ mod commands;
 mod endings;
 mod failing;
 mod running;
+#[path = "../integration/wat_guest.rs"]
+mod wat_guest;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

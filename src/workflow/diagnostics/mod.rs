@@ -125,7 +125,8 @@ impl Diagnostics {
         render::render(self, colours)
     }
 
-    /// For programs: a JSON object with the file's name and a list of problems.
+    /// For programs: a JSON object with `file`, `count`, and `problems`: `code`, `message`, `hint` or null, `at` (`file`, `line`,
+    /// `column`, `end-line`, `end-column`, all from 1, `start-byte`, `end-byte`), and `related` places where there are some.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         render::to_json(self)

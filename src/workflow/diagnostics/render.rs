@@ -61,17 +61,15 @@ pub(super) fn to_json(problems: &Diagnostics) -> Value {
     let place = |span: Span| {
         let (start, end) = (problems.source.position(span.start), problems.source.position(span.end));
         json!({
-            "line": start.line, "column": start.column, "end-line": end.line, "end-column": end.column,
+            "file": problems.source.name(), "line": start.line, "column": start.column, "end-line": end.line, "end-column": end.column,
             "start-byte": span.start, "end-byte": span.end,
         })
     };
     let list: Vec<Value> = problems
         .iter()
         .map(|problem| {
-            let mut value = json!({"code": problem.code, "message": problem.message, "at": place(problem.span)});
-            if let Some(hint) = &problem.hint {
-                value["hint"] = json!(hint);
-            }
+            let (code, message, hint) = (problem.code, &problem.message, &problem.hint);
+            let mut value = json!({"code": code, "message": message, "hint": hint, "at": place(problem.span)});
             if !problem.related.is_empty() {
                 let related = problem.related.iter().map(|(span, label)| json!({"label": label, "at": place(*span)}));
                 value["related"] = related.collect();

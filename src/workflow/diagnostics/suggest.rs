@@ -26,7 +26,8 @@ pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
         let (letters, wanted) = (word.chars().count(), name.chars().count());
         let cost = if is_shuffled(&word, &name) { SWAP } else { distance(&word, &name) };
         let cost = if word == name { 0 } else { cost };
-        if cost <= EDIT * (letters.max(wanted) / 3).clamp(1, 3) {
+        // Where every letter differs nothing was meant.
+        if cost <= EDIT * (letters.max(wanted) / 3).clamp(1, 3) && cost < EDIT * letters.max(wanted) {
             // Of two that are equally near, the one that begins alike, then the one of like length.
             let rank = (cost, word.chars().next() != name.chars().next(), letters.abs_diff(wanted));
             if nearest.is_none_or(|(best, _)| rank < best) {
@@ -128,6 +129,7 @@ mod tests {
         assert_eq!(closest("di", keys), Some("id"));
         assert_eq!(closest("fi", keys), Some("if"));
         assert_eq!(closest("rtery", keys), Some("retry"));
+        assert_eq!(closest("x", ["n", "m"]), None);
         assert_eq!(closest("smtp", ["http", "kv", "log"]), None);
     }
 

@@ -1,6 +1,7 @@
 //! Durations: `500ms`, `30s`, `1h30m`, ISO 8601.
 
 use crate::process::{Micros, NUMBER_MAX};
+use serde_json::{Value, json};
 
 /// Why a text is no duration, and what it should be where that can be told.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -93,6 +94,28 @@ fn no_duration(text: &str) -> NoDuration {
     NoDuration { why: format!("`{}` is not a duration", short(text)), hint }
 }
 
+/// A duration as a file has it: `1h30m`, `500ms`.
+#[must_use]
+pub fn write_duration(duration: Micros) -> String {
+    let mut rest = duration.0;
+    let mut text = String::new();
+    for (name, micros) in
+        [("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1)]
+    {
+        if rest >= micros {
+            text.push_str(&format!("{}{name}", rest / micros));
+            rest %= micros;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
+/// Milliseconds, as a whole number where it is one.
+#[must_use]
+pub fn millis(duration: Micros) -> Value {
+    if duration.0.is_multiple_of(1_000) { json!(duration.0 / 1_000) } else { json!(duration.0 as f64 / 1e3) }
+}
+
 /// Where expressions are not evaluated.
 pub(crate) const NO_EXPRESSION: &str =
     "no expression is evaluated here; they are in `with`, `set`, `wait`, `if`, `for-each` and `outputs`";
@@ -137,6 +160,13 @@ mod tests {
         for bad in ["", "5", "s", "5 parsecs", "1..5s", "-1s", "P1M", "-PT5M", "99999999d", "1e3s", "5s5", "-5"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn durations_as_we_write_them() {
+        let text = |micros| write_duration(Micros(micros));
+        assert_eq!([text(0), text(5_400_000_000), text(1_500_000), text(1)], ["0s", "1h30m", "1s500ms", "1us"]);
+        assert_eq!([millis(Micros(1_500_000)), millis(Micros(500))], [json!(1500), json!(0.5)]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::fields::{Fields, Keys, shorten, text, texts};
 use super::meant;
 use super::schema::{Format, Schema, Type, Violation};
 use super::values::{boolean, whole};
-use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of};
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest, one_of};
 use crate::workflow::syntax::{Entry, Node, read_value};
 use serde_json::{Map, Value};
 
@@ -38,10 +38,18 @@ impl Inputs {
             let mut pointer = format!("/{name}");
             match given.shift_remove(name) {
                 Some(value) => {
+                    let before = found.len();
                     schema.check_at(&value, &mut pointer, &mut found);
+                    if let (Some(first), Some(list)) = (found.get_mut(before), as_list(schema, &value)) {
+                        first.message.push_str(&format!("; a list of it alone is {list}"));
+                    }
                     complete.insert(name.clone(), value);
                 }
-                None if *required => found.push(Violation { pointer, message: "is required".to_owned() }),
+                None if *required => {
+                    let what =
+                        if schema.types.is_empty() { String::new() } else { format!(" ({})", schema.types_in_words()) };
+                    found.push(Violation { pointer, message: format!("is required{what}") });
+                }
                 None => {
                     complete.insert(name.clone(), schema.default.clone().unwrap_or(Value::Null));
                 }
@@ -51,7 +59,7 @@ impl Inputs {
             let message = match closest(name, self.names()) {
                 Some(meant) => format!("is not an input; did you mean `{meant}`?"),
                 None if self.0.is_empty() => "is not an input: the workflow has none".to_owned(),
-                None => format!("is not an input; there is {}", one_of(self.names())),
+                None => format!("is not an input; the inputs are {}", all_of(self.names())),
             };
             found.push(Violation { pointer: format!("/{}", shorten(name)), message });
         }
@@ -67,7 +75,7 @@ impl Inputs {
         if types == [Type::String] {
             return Ok(Value::String(text.to_owned()));
         }
-        let value = read_value(text)?;
+        let value = read_value(text).map_err(|why| self.unread(name, text, why))?;
         // `--input version=1.10` for an input that may be a string is meant as text.
         if types.contains(&Type::String) && !types.iter().any(|kind| Schema::of(*kind).check(&value).is_empty()) {
             return Ok(Value::String(text.to_owned()));
@@ -75,9 +83,30 @@ impl Inputs {
         Ok(value)
     }
 
+    /// Why a text is no value. Of a word of the command line the place within it says nothing to anybody; in the text of a file it does.
+    fn unread(&self, name: &str, text: &str, why: String) -> String {
+        if text.contains('\n') || text.chars().count() > ARGUMENT_SHOWN_MAX {
+            return why;
+        }
+        let schema = self.0.iter().find(|input| input.name == name).map(|input| &input.schema);
+        let wanted = schema.filter(|schema| !schema.types.is_empty()).map(Schema::types_in_words);
+        format!("must be {}, written as JSON; `{text}` is not", wanted.as_deref().unwrap_or("a value"))
+    }
+
     fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|input| input.name.as_str())
     }
+}
+
+/// Characters of an argument that are told whole. Arbitrary: what a line of a terminal holds.
+const ARGUMENT_SHOWN_MAX: usize = 120;
+
+/// A single value where a list of such is wanted, as that list.
+fn as_list(schema: &Schema, value: &Value) -> Option<String> {
+    let is_item =
+        schema.types == [Type::Array] && schema.items.as_ref().is_some_and(|item| item.check(value).is_empty());
+    let text = Value::Array(vec![value.clone()]).to_string();
+    (is_item && !value.is_array() && text.len() <= ARGUMENT_SHOWN_MAX).then_some(text)
 }
 
 impl Schema {
@@ -153,7 +182,7 @@ fn read_input(entry: &Entry, problems: &mut Diagnostics) -> Option<Input> {
         let span = entry.value.get("default").map_or(entry.value.span, |node| node.span);
         for violation in schema.check(default) {
             let at = if violation.pointer.is_empty() { String::new() } else { format!(" at `{}`", violation.pointer) };
-            let message = format!("the default does not fit its own input{at}: {}", violation.message);
+            let message = format!("the default does not fit its own input{at}: it {}", violation.message);
             let is_expression = default.as_str().is_some_and(|text| text.contains("${"));
             problems.push(
                 Diagnostic::new("default", message, span).hint_maybe(is_expression.then(|| NO_EXPRESSION.to_owned())),
@@ -279,4 +308,61 @@ fn read_number(node: &Node, key: &str, problems: &mut Diagnostics) -> Option<f64
         problems.push(Diagnostic::new("type", message, node.span));
     }
     number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn inputs(value: Value) -> Inputs {
+        let Value::Object(members) = value else { panic!("an object") };
+        let read = |(name, schema): (String, Value)| Input {
+            name,
+            required: schema.get("default").is_none(),
+            schema: serde_json::from_value(schema).unwrap(),
+        };
+        Inputs(members.into_iter().map(read).collect())
+    }
+
+    fn told(inputs: &Inputs, arguments: &[(&str, &str)]) -> Vec<String> {
+        let mut given = Map::new();
+        for (name, text) in arguments {
+            match inputs.parse_argument(name, text) {
+                Ok(value) => given.insert((*name).to_owned(), value),
+                Err(why) => return vec![format!("{name}: {why}")],
+            };
+        }
+        let found = inputs.accept(given).err().unwrap_or_default();
+        found.into_iter().map(|one| format!("{} {}", one.pointer, one.message)).collect()
+    }
+
+    /// Each names the input, the rule, and what was given.
+    #[test]
+    fn an_input_that_does_not_fit_is_told_in_terms_of_what_was_typed() {
+        let inputs = inputs(json!({
+            "n": { "type": ["integer"], "minimum": 1.0, "default": 1 },
+            "urls": { "type": ["array"], "items": { "type": ["string"], "format": "uri" }, "default": [] },
+            "when": { "type": ["string"], "enum": ["now", "later"] },
+        }));
+        let ok = ("when", "now");
+        assert_eq!(told(&inputs, &[ok]), [""; 0]);
+        assert_eq!(told(&inputs, &[]), ["/when is required (a string)"]);
+        assert_eq!(told(&inputs, &[ok, ("n", "abc")]), ["/n must be a whole number; it is \"abc\""]);
+        assert_eq!(told(&inputs, &[ok, ("n", "0")]), ["/n must be at least 1; it is 0"]);
+        assert_eq!(told(&inputs, &[ok, ("n", "[1,")]), ["n: must be a whole number, written as JSON; `[1,` is not"]);
+        assert_eq!(
+            told(&inputs, &[ok, ("urls", "https://a.b/")]),
+            ["/urls must be a list; it is \"https://a.b/\"; a list of it alone is [\"https://a.b/\"]"]
+        );
+        assert_eq!(
+            told(&inputs, &[ok, ("urls", "[\"https://a.b/\", \"x\"]")]),
+            ["/urls/1 must be a URI (https://example.com); it is \"x\""]
+        );
+        assert_eq!(told(&inputs, &[("when", "soon")]), ["/when must be one of \"now\", \"later\"; it is \"soon\""]);
+        assert_eq!(told(&inputs, &[ok, ("ulrs", "[]")]), ["/ulrs is not an input; did you mean `urls`?"]);
+        assert_eq!(told(&inputs, &[ok, ("x", "1")]), ["/x is not an input; the inputs are `n`, `urls` and `when`"]);
+        // In a file the place is worth something.
+        assert!(told(&inputs, &[ok, ("n", "a: 1\nb: [\n")])[0].contains("line"));
+    }
 }

@@ -1,51 +1,106 @@
 //! `limits:` of a component, a step or the defaults.
 
+use super::durations::millis;
 use super::fields::{Fields, Keys};
 use super::meant;
 use super::values::{Unit, quantity};
 use crate::process::{Limits, Micros};
 use crate::workflow::diagnostics::Diagnostics;
 use crate::workflow::syntax::Node;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Some limits, by their keys in the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LimitsPatch(pub BTreeMap<&'static str, u64>);
 
-const KEYS: &[&str] = &[
-    "memory",
-    "fuel-per-step",
-    "fuel",
-    "table-elements",
-    "commands-per-step",
-    "outstanding",
-    "mailbox",
-    "payload",
-    "output",
-    "spawn-depth",
-    "processes",
-    "links",
-    "log-per-step",
-    "grace",
+/// A limit that a file can set.
+pub struct Limit {
+    /// Its key in the file.
+    pub key: &'static str,
+    pub(crate) unit: Unit,
+    get: fn(&Limits) -> u64,
+    set: fn(&mut Limits, u64),
+}
+
+/// Every limit that a file can set, in the order in which they are told.
+pub const LIMITS: &[Limit] = &[
+    limit("memory", Unit::Bytes, |all| all.memory_bytes, |all, value| all.memory_bytes = value),
+    limit("fuel-per-step", Unit::Amount, |all| all.fuel_per_step, |all, value| all.fuel_per_step = value),
+    limit("fuel", Unit::Amount, |all| all.fuel_total, |all, value| all.fuel_total = value),
+    limit("table-elements", Unit::Amount, |all| all.table_elements, |all, value| all.table_elements = value),
+    limit(
+        "commands-per-step",
+        Unit::Amount,
+        |all| all.commands_per_step.into(),
+        |all, n| all.commands_per_step = small(n),
+    ),
+    limit("outstanding", Unit::Amount, |all| all.outstanding.into(), |all, value| all.outstanding = small(value)),
+    limit("mailbox", Unit::Amount, |all| all.mailbox.into(), |all, value| all.mailbox = small(value)),
+    limit("payload", Unit::Bytes, |all| all.payload_bytes, |all, value| all.payload_bytes = value),
+    limit("output", Unit::Bytes, |all| all.output_bytes, |all, value| all.output_bytes = value),
+    limit("spawn-depth", Unit::Amount, |all| all.spawn_depth.into(), |all, value| all.spawn_depth = small(value)),
+    limit("processes", Unit::Amount, |all| all.processes.into(), |all, value| all.processes = small(value)),
+    limit("links", Unit::Amount, |all| all.links.into(), |all, value| all.links = small(value)),
+    limit("log-per-step", Unit::Bytes, |all| all.log_bytes_per_step.into(), |all, n| all.log_bytes_per_step = small(n)),
+    limit("grace", Unit::Time, |all| all.grace.0, |all, value| all.grace = Micros(value)),
 ];
+
+const fn limit(key: &'static str, unit: Unit, get: fn(&Limits) -> u64, set: fn(&mut Limits, u64)) -> Limit {
+    Limit { key, unit, get, set }
+}
+
+fn small(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+const KEYS: &[&str] = &{
+    let mut keys = [""; LIMITS.len()];
+    let mut index = 0;
+    while index < keys.len() {
+        keys[index] = LIMITS[index].key;
+        index += 1;
+    }
+    keys
+};
+
+impl Limit {
+    /// Its value as a file has it: `64MiB`, `500M`, `5s`; none where there is no bound.
+    #[must_use]
+    pub fn text(&self, limits: &Limits) -> Option<String> {
+        let value = (self.get)(limits);
+        (value != u64::MAX).then(|| self.unit.write(value))
+    }
+
+    /// Its name with its unit, and its value in that: `memory-bytes`, `grace-ms`; null where there is no bound.
+    #[must_use]
+    pub fn number(&self, limits: &Limits) -> (String, Value) {
+        let value = (self.get)(limits);
+        let (name, number) = match self.unit {
+            Unit::Bytes => (format!("{}-bytes", self.key), json!(value)),
+            Unit::Amount => (self.key.to_owned(), json!(value)),
+            Unit::Time => (format!("{}-ms", self.key), millis(Micros(value))),
+        };
+        (name, if value == u64::MAX { Value::Null } else { number })
+    }
+
+    /// Whether it is not what a step without any limits has.
+    #[must_use]
+    pub fn is_set(&self, limits: &Limits) -> bool {
+        (self.get)(limits) != (self.get)(&Limits::default())
+    }
+}
 
 impl LimitsPatch {
     /// Reads `limits:`.
     pub(super) fn read(node: &Node, problems: &mut Diagnostics) -> Self {
         let mut patch = Self::default();
-        let Some(fields) =
-            Fields::read(node, &Keys { what: "`limits`", known: KEYS, later: &[], meant: meant::LIMITS }, problems)
-        else {
-            return patch;
-        };
-        for key in KEYS {
-            let unit = match *key {
-                "memory" | "payload" | "output" | "log-per-step" => Unit::Bytes,
-                "grace" => Unit::Time,
-                _ => Unit::Amount,
-            };
-            if let Some(value) = fields.get(key).and_then(|node| quantity(node, unit, key, problems)) {
-                patch.0.insert(key, value);
+        let keys = Keys { what: "`limits`", known: KEYS, later: &[], meant: meant::LIMITS };
+        let Some(fields) = Fields::read(node, &keys, problems) else { return patch };
+        for limit in LIMITS {
+            let value = fields.get(limit.key).and_then(|node| quantity(node, limit.unit, limit.key, problems));
+            if let Some(value) = value {
+                patch.0.insert(limit.key, value);
             }
         }
         patch
@@ -53,26 +108,37 @@ impl LimitsPatch {
 
     /// Writes these limits over others.
     pub fn apply(&self, limits: &mut Limits) {
-        let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-        for (key, value) in &self.0 {
-            let value = *value;
-            match *key {
-                "memory" => limits.memory_bytes = value,
-                "fuel-per-step" => limits.fuel_per_step = value,
-                "fuel" => limits.fuel_total = value,
-                "table-elements" => limits.table_elements = value,
-                "commands-per-step" => limits.commands_per_step = small(value),
-                "outstanding" => limits.outstanding = small(value),
-                "mailbox" => limits.mailbox = small(value),
-                "payload" => limits.payload_bytes = value,
-                "output" => limits.output_bytes = value,
-                "spawn-depth" => limits.spawn_depth = small(value),
-                "processes" => limits.processes = small(value),
-                "links" => limits.links = small(value),
-                "log-per-step" => limits.log_bytes_per_step = small(value),
-                "grace" => limits.grace = Micros(value),
-                _ => unreachable!("invariant: only known keys are read"),
+        for limit in LIMITS {
+            if let Some(value) = self.0.get(limit.key) {
+                (limit.set)(limits, *value);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_sets_what_it_reads() {
+        for limit in LIMITS {
+            let mut limits = Limits::default();
+            assert!(!limit.is_set(&limits), "{}", limit.key);
+            LimitsPatch(BTreeMap::from([(limit.key, 7_000)])).apply(&mut limits);
+            let changed: Vec<&str> = LIMITS.iter().filter(|limit| limit.is_set(&limits)).map(|one| one.key).collect();
+            assert_eq!(changed, [limit.key]);
+            assert_eq!((limit.get)(&limits), 7_000);
+        }
+    }
+
+    #[test]
+    fn limits_are_told_in_their_units() {
+        let limits = Limits { memory_bytes: 4 << 20, ..Limits::default() };
+        let told: Vec<_> = LIMITS.iter().filter(|one| one.is_set(&limits)).map(|one| one.text(&limits)).collect();
+        assert_eq!(told, [Some("4MiB".to_owned())]);
+        let numbers: serde_json::Map<String, Value> = LIMITS.iter().map(|limit| limit.number(&limits)).collect();
+        assert_eq!((&numbers["memory-bytes"], &numbers["fuel"]), (&json!(4 << 20), &Value::Null));
+        assert_eq!((&numbers["grace-ms"], &numbers["fuel-per-step"]), (&json!(5000), &json!(1_000_000_000)));
     }
 }

@@ -14,15 +14,16 @@ mod limits;
 mod meant;
 mod read;
 pub mod schema;
+mod schema_view;
 mod step;
 pub(crate) mod values;
 
 use super::syntax::{Node, Span};
 use crate::process::Micros;
-pub use durations::parse_duration;
+pub use durations::{millis, parse_duration, write_duration};
 pub(crate) use fields::shorten;
 pub use inputs::{Input, Inputs};
-pub use limits::LimitsPatch;
+pub use limits::{LIMITS, Limit, LimitsPatch};
 pub use read::read;
 pub(crate) use step::ENTRY_DEFAULT;
 

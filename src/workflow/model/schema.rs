@@ -6,6 +6,7 @@
 //! *Rejected*: the crate `jsonschema`. Without its default features it still brings about 40 crates, among them big integers and
 //! two regex engines, and its messages name schema paths where people look for their input.
 
+use crate::workflow::diagnostics::closest;
 use serde_json::{Map, Value};
 
 /// What kind of JSON value.
@@ -39,8 +40,22 @@ impl Type {
         ("null", Self::Null),
     ];
 
+    /// What it is called in JSON Schema.
     pub(crate) fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, kind)| *kind == self).expect("invariant: every type has a name").0
+    }
+
+    /// What it is called in a sentence.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::String => "a string",
+            Self::Integer => "a whole number",
+            Self::Number => "a number",
+            Self::Boolean => "true or false",
+            Self::Array => "a list",
+            Self::Object => "an object",
+            Self::Null => "null",
+        }
     }
 
     fn holds(self, value: &Value) -> bool {
@@ -88,8 +103,21 @@ impl Format {
         ("duration", Self::Duration),
     ];
 
-    fn name(self) -> &'static str {
+    /// What it is called in JSON Schema.
+    pub(crate) fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, format)| *format == self).expect("invariant: every format has a name").0
+    }
+
+    /// What it is called in a sentence, with an example.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Uri => "a URI (https://example.com)",
+            Self::Date => "a date (2026-01-31)",
+            Self::DateTime => "a date and time (2026-01-31T12:00:00Z)",
+            Self::Email => "an e-mail address (ann@example.com)",
+            Self::Uuid => "a UUID (123e4567-e89b-12d3-a456-426614174000)",
+            Self::Duration => "a duration (30s)",
+        }
     }
 
     fn holds(self, text: &str) -> bool {
@@ -202,6 +230,8 @@ pub struct Violation {
 
 /// Violations that are told of one value. Arbitrary.
 const VIOLATIONS_MAX: usize = 20;
+/// Values of an `enum` that a message lists. Arbitrary.
+const CHOICES_SHOWN_MAX: usize = 10;
 
 impl Schema {
     /// Everything that is wrong with a value, up to a bound.
@@ -212,20 +242,29 @@ impl Schema {
         found
     }
 
+    /// The types, in a sentence.
+    pub(super) fn types_in_words(&self) -> String {
+        let words: Vec<&str> = self.types.iter().map(|kind| kind.words()).collect();
+        words.join(" or ")
+    }
+
     pub(super) fn check_at(&self, value: &Value, pointer: &mut String, found: &mut Vec<Violation>) {
         if found.len() >= VIOLATIONS_MAX {
             return;
         }
         let mut tell = |message: String| found.push(Violation { pointer: pointer.clone(), message });
         if !self.types.is_empty() && !self.types.iter().any(|kind| kind.holds(value)) {
-            let wanted: Vec<_> = self.types.iter().map(|kind| kind.name()).collect();
-            return tell(format!("expected {}, got {}", wanted.join(" or "), describe(value)));
+            return tell(format!("must be {}; it is {}", self.types_in_words(), describe(value)));
         }
         if let Some(allowed) = &self.one_of
             && !allowed.iter().any(|one| same(one, value))
         {
-            let allowed: Vec<_> = allowed.iter().take(10).map(Value::to_string).collect();
-            tell(format!("{} is not one of {}", describe(value), allowed.join(", ")));
+            let more = if allowed.len() > CHOICES_SHOWN_MAX { ", …" } else { "" };
+            let choices: Vec<_> = allowed.iter().take(CHOICES_SHOWN_MAX).map(Value::to_string).collect();
+            tell(match choices.as_slice() {
+                [only] => format!("must be {only}; it is {}", describe(value)),
+                _ => format!("must be one of {}{more}; it is {}", choices.join(", "), describe(value)),
+            });
         }
         match value {
             Value::Number(_) => self.check_number(value, &mut tell),
@@ -239,14 +278,14 @@ impl Schema {
     fn check_number(&self, value: &Value, tell: &mut impl FnMut(String)) {
         let Some(number) = value.as_f64() else { return };
         let bounds = [
-            (self.minimum, "less than", number < self.minimum.unwrap_or(number)),
-            (self.maximum, "greater than", number > self.maximum.unwrap_or(number)),
-            (self.exclusive_minimum, "not greater than", self.exclusive_minimum.is_some_and(|bound| number <= bound)),
-            (self.exclusive_maximum, "not less than", self.exclusive_maximum.is_some_and(|bound| number >= bound)),
+            (self.minimum, "at least", number < self.minimum.unwrap_or(number)),
+            (self.maximum, "at most", number > self.maximum.unwrap_or(number)),
+            (self.exclusive_minimum, "more than", self.exclusive_minimum.is_some_and(|bound| number <= bound)),
+            (self.exclusive_maximum, "less than", self.exclusive_maximum.is_some_and(|bound| number >= bound)),
         ];
         for (bound, relation, broken) in bounds {
             if let (Some(bound), true) = (bound, broken) {
-                tell(format!("{value} is {relation} {bound}"));
+                tell(format!("must be {relation} {bound}; it is {value}"));
             }
         }
     }
@@ -254,13 +293,13 @@ impl Schema {
     fn check_text(&self, text: &str, tell: &mut impl FnMut(String)) {
         let length = text.chars().count() as u64;
         if let Some(least) = self.min_length.filter(|least| length < *least) {
-            tell(format!("{length} characters are fewer than {least}"));
+            tell(format!("must have at least {least} characters; it has {length}"));
         }
         if let Some(most) = self.max_length.filter(|most| length > *most) {
-            tell(format!("{length} characters are more than {most}"));
+            tell(format!("must have at most {most} characters; it has {length}"));
         }
         if let Some(format) = self.format.filter(|format| !format.holds(text)) {
-            tell(format!("{} is not a {}", describe(&Value::String(text.to_owned())), format.name()));
+            tell(format!("must be {}; it is {}", format.words(), describe(&Value::String(text.to_owned()))));
         }
     }
 
@@ -268,15 +307,15 @@ impl Schema {
         let mut tell = |message: String| found.push(Violation { pointer: pointer.clone(), message });
         let count = items.len() as u64;
         if let Some(least) = self.min_items.filter(|least| count < *least) {
-            tell(format!("{count} items are fewer than {least}"));
+            tell(format!("must have at least {least} items; it has {count}"));
         }
         if let Some(most) = self.max_items.filter(|most| count > *most) {
-            tell(format!("{count} items are more than {most}"));
+            tell(format!("must have at most {most} items; it has {count}"));
         }
         if self.unique_items {
             let mut seen = std::collections::BTreeSet::new();
             if let Some(twice) = items.iter().position(|item| !seen.insert(item.to_string())) {
-                tell(format!("item {twice} is there twice"));
+                tell(format!("must have no item twice; {} is", describe(&items[twice])));
             }
         }
         let Some(schema) = &self.items else { return };
@@ -293,7 +332,9 @@ impl Schema {
             match self.properties.iter().find(|(name, _)| name == key) {
                 Some((_, schema)) => below(pointer, key, |pointer| schema.check_at(value, pointer, found)),
                 None if self.additional_properties == Some(false) => {
-                    let message = format!("there is no key `{}`", super::fields::shorten(key));
+                    let names = self.properties.iter().map(|(name, _)| name.as_str());
+                    let hint = closest(key, names).map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
+                    let message = format!("there is no key `{}`{hint}", super::fields::shorten(key));
                     found.push(Violation { pointer: pointer.clone(), message });
                 }
                 None => {}
@@ -322,79 +363,13 @@ fn same(a: &Value, b: &Value) -> bool {
 /// A value in a message, cut where it is long.
 fn describe(value: &Value) -> String {
     match value {
-        Value::Array(_) => "an array".to_owned(),
+        Value::Array(items) if items.is_empty() => "an empty list".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
         _ => super::fields::shorten(&value.to_string()),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn schema(value: Value) -> Schema {
-        serde_json::from_value(value).unwrap()
-    }
-
-    fn told(schema: &Schema, value: &Value) -> Vec<String> {
-        schema.check(value).into_iter().map(|v| format!("{} {}", v.pointer, v.message)).collect()
-    }
-
-    #[test]
-    fn everything_wrong_is_told_with_its_place() {
-        let schema = schema(json!({
-            "type": ["array"], "minItems": 2, "uniqueItems": true,
-            "items": {"type": ["object"], "required": ["url"], "additionalProperties": false,
-                "properties": [["url", {"type": ["string"], "format": "uri"}], ["n", {"type": ["integer"], "minimum": 1.0, "exclusiveMaximum": 9.0}]]},
-        }));
-        assert!(told(&schema, &json!([{"url": "https://a.b/"}, {"url": "x:y", "n": 8}])).is_empty());
-        assert_eq!(
-            told(&schema, &json!([{"url": "nope", "n": 9, "z/~": 1}])),
-            [
-                " 1 items are fewer than 2",
-                "/0/url \"nope\" is not a uri",
-                "/0/n 9 is not less than 9",
-                "/0 there is no key `z/~`",
-            ]
-        );
-        assert_eq!(
-            told(&schema, &json!([{"n": 0}, {"n": 0}])),
-            [
-                " item 1 is there twice",
-                "/0 `url` is missing",
-                "/0/n 0 is less than 1",
-                "/1 `url` is missing",
-                "/1/n 0 is less than 1",
-            ]
-        );
-        assert_eq!(told(&schema, &json!("x")), [" expected array, got \"x\""]);
-    }
-
-    #[test]
-    fn one_and_one_point_zero_are_one_integer() {
-        let schema = schema(json!({"type": ["integer"], "enum": [1, 2]}));
-        let number = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-        assert!(told(&schema, &number("1.0")).is_empty());
-        assert!(told(&schema, &number("2")).is_empty());
-        assert_eq!(told(&schema, &number("1.5")), [" expected integer, got 1.5"]);
-        assert_eq!(told(&schema, &number("3")), [" 3 is not one of 1, 2"]);
-    }
-
-    #[test]
-    fn formats() {
-        let cases = [
-            ("uri", "https://example.com/", "/relative"),
-            ("date", "2026-02-28", "2026-02-30"),
-            ("date-time", "2026-02-28T10:00:00Z", "2026-02-28 10:00"),
-            ("email", "a@b.c", "a b@c"),
-            ("uuid", "123e4567-e89b-12d3-a456-426614174000", "123e4567"),
-            ("duration", "5m", "soon"),
-        ];
-        for (name, good, bad) in cases {
-            let schema = schema(json!({"format": name}));
-            assert!(told(&schema, &json!(good)).is_empty(), "{name} {good}");
-            assert_eq!(told(&schema, &json!(bad)).len(), 1, "{name} {bad}");
-        }
-    }
-}
+#[path = "schema_tests.rs"]
+mod tests;

@@ -41,6 +41,21 @@ pub(crate) enum Unit {
     Time,
 }
 
+impl Unit {
+    /// A value as a file has it, in the largest unit that divides it.
+    pub(crate) fn write(self, value: u64) -> String {
+        let units: &[(&str, u64)] = match self {
+            Self::Time => return durations::write_duration(Micros(value)),
+            Self::Bytes => &[("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)],
+            Self::Amount => &[("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000)],
+        };
+        match units.iter().find(|(_, factor)| value > 0 && value.is_multiple_of(*factor)) {
+            Some((name, factor)) => format!("{}{name}", value / factor),
+            None => value.to_string(),
+        }
+    }
+}
+
 /// A size or an amount in the units that there are, for one that other tools have.
 fn in_our_units(text: &str, unit: Unit) -> Option<String> {
     let text = text.trim();
@@ -146,6 +161,20 @@ pub(crate) fn shown(node: &Node) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_is_read_again(number in 0..1_u64 << 50, shift in 0..4_u32) {
+            for (unit, units, thousand) in [(Unit::Bytes, SIZES, 1024_u64), (Unit::Amount, AMOUNTS, 1000)] {
+                let value = (number % (1 << 12)) * thousand.pow(shift);
+                for value in [value, number] {
+                    proptest::prop_assert_eq!(with_unit(&unit.write(value), units), Some(value));
+                }
+            }
+            let text = Unit::Time.write(number);
+            proptest::prop_assert_eq!(durations::parse_duration(&text), Ok(Micros(number)), "{}", text);
+        }
+    }
 
     #[test]
     fn units_of_other_tools_are_told_in_ours() {

@@ -54,6 +54,7 @@ pub(super) fn find(workflow: &Workflow, environment: &dyn Environment, problems:
 /// Whether a step's `uses` says itself where the component is, and is no name under `components:`.
 pub(super) fn is_source(text: &str) -> bool {
     text.contains(['/', '\\'])
+        || text.starts_with('.')
         || text.starts_with("native:")
         || [".wasm", ".wat"].iter().any(|ending| text.ends_with(ending))
 }

@@ -24,7 +24,7 @@ pub(super) fn draw(plan: &Plan, style: GraphStyle) -> String {
 }
 
 /// What a node does, in a few words.
-fn describe(node: &Node) -> String {
+pub(super) fn describe(node: &Node) -> String {
     let action = match &node.action {
         Action::Uses { component, entry, .. } if &**entry == "run" => format!("uses {component}"),
         Action::Uses { component, entry, .. } => format!("uses {component} ({entry})"),
@@ -76,15 +76,12 @@ fn dot(plan: &Plan) -> String {
 }
 
 fn text(plan: &Plan) -> String {
-    let mut level = vec![0; plan.nodes.len()];
-    for index in &plan.order {
-        level[*index] = plan.nodes[*index].needs.iter().map(|need| level[*need] + 1).max().unwrap_or(0);
-    }
+    let stages = plan.stages();
     let width = plan.nodes.iter().map(|node| node.id.len()).max().unwrap_or(0);
     let mut out = String::new();
-    for stage in 0..=level.iter().max().copied().unwrap_or(0) {
-        let _ = writeln!(out, "stage {}", stage + 1);
-        for index in plan.order.iter().filter(|index| level[**index] == stage) {
+    for stage in 1..=stages.iter().max().copied().unwrap_or(0) {
+        let _ = writeln!(out, "stage {stage}");
+        for index in plan.order.iter().filter(|index| stages[**index] == stage) {
             let node = &plan.nodes[*index];
             let _ = write!(out, "  {:width$}  {}", node.id, describe(node));
             if !node.needs.is_empty() {

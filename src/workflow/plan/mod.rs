@@ -22,6 +22,7 @@ mod scope;
 mod template;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use super::model::{Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};
@@ -127,6 +128,19 @@ pub enum Action {
     Wait(Template),
     /// Is a value.
     Set(Template),
+}
+
+impl Action {
+    /// The key that says in the file what a step does.
+    #[must_use]
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Uses { .. } => "uses",
+            Self::Call { .. } => "call",
+            Self::Wait(_) => "wait",
+            Self::Set(_) => "set",
+        }
+    }
 }
 
 impl Plan {

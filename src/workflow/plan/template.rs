@@ -87,6 +87,19 @@ impl Template {
         })
     }
 
+    /// The value as the file has it, expressions as text.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::Literal(value) => value.clone(),
+            Self::Text(text) => Value::String(text.as_str().to_owned()),
+            Self::List(items) => items.iter().map(Self::to_value).collect(),
+            Self::Object(entries) => {
+                Value::Object(entries.iter().map(|(key, value)| (key.clone(), value.to_value())).collect())
+            }
+        }
+    }
+
     /// How many expressions it has.
     #[must_use]
     pub fn expressions(&self) -> usize {

@@ -132,3 +132,35 @@ fn what_a_file_may_hold_is_bounded() {
     let problems = load(&Source::new("x.yaml", &slips), jq(), &Unchecked).unwrap_err();
     assert_eq!((problems.count(), problems.iter().count()), (300, 100));
 }
+
+/// What is made to hurt a reader ends with a problem that names the bound, and soon.
+#[test]
+fn a_hostile_file_is_refused_by_its_bounds() {
+    let many = |count: usize, text: &str| text.repeat(count);
+    let anchors = (0..40_000).map(|n| format!("a{n}: &a{n} [x]\n")).collect::<Vec<_>>().concat();
+    let laugh = |n: usize| format!("l{n}: &l{n} [{}]\n", many(9, &format!("*l{}, ", n - 1)));
+    let laughs = (1..9).map(laugh).collect::<Vec<_>>().concat();
+    let cases = [
+        (many(1 << 20, "["), "too-deep"),
+        (format!("a: {}", many(200_000, "{a: ")), "too-deep"),
+        (many(300_000, "- "), "too-deep"),
+        (many(300_000, "? "), "too-deep"),
+        (anchors, "too-large"),
+        (format!("l0: &l0 [x]\n{laughs}"), "too-large"),
+        (format!("a: &a {}\nb: [{}]", many(1_000, "x"), many(9_000, "*a, ")), "too-large"),
+        (format!("steps: [{}]", many(60_000, "{id: a, set: 1},")), "too-large"),
+        (many(1 << 20, "\0"), "yaml"),
+        (many((1 << 20) + 1, "\0"), "too-large"),
+        (format!("\"{}", many(400_000, "x\n")), "yaml"),
+        (format!("steps: {}", many(200_000, "*a ")), "yaml"),
+        (many(200_000, "k: v\n"), "duplicate-key"),
+        (format!("steps: [{{ id: a, set: \"${{ {} }}\" }}]", many(50_000, "(")), "expression"),
+        (format!("steps: [{{ id: a, set: \"{}\" }}]", many(100_000, "${ 1 }")), "too-large"),
+    ];
+    for (text, code) in cases {
+        let problems = load(&Source::new("x.yaml", &text), jq(), &Unchecked).unwrap_err();
+        let start: String = text.chars().take(40).collect();
+        assert!(problems.iter().any(|problem| problem.code == code), "{start:?} is not {code}: {problems}");
+        assert!(problems.render(true).len() < 1 << 20, "{start:?}");
+    }
+}

@@ -251,6 +251,9 @@ impl Reader<'_> {
         let text = self.source.text();
         let end = text[at..].chars().next().map_or(at, |c| at + c.len_utf8());
         let span = Span::new(at..end);
+        if error.info().contains("recursion limit") {
+            return Diagnostic::new("too-deep", format!("values nest deeper than {DEPTH_MAX} levels"), span);
+        }
         let mut problem = Diagnostic::new("yaml", format!("not YAML: {}", error.info()), span);
         if let Some(advice) = advice::of(text, at, error) {
             problem = problem.hint(advice.hint);

@@ -43,7 +43,9 @@ outputs: { a: '${ .steps.a.output }' }";
     assert_eq!(problem.kind, kind::BAD_INPUT);
     assert_eq!(
         problem.detail.as_deref(),
-        Some("/who: is required; /times: 6 is greater than 5; /wo: is not an input; did you mean `who`?")
+        Some(
+            "/who: is required (a string); /times: must be at most 5; it is 6; /wo: is not an input; did you mean `who`?"
+        )
     );
 }
 

@@ -1,0 +1,107 @@
+//! The plan for programs of other people: names that stay, units in the names, references by id and not by number.
+//!
+//! The plan's own JSON ([`Plan::to_json`]) is what runs and what the digest is of; it may change with each release.
+
+use super::{Action, Node, Plan};
+use crate::workflow::model::{LIMITS, millis};
+use serde_json::{Map, Value, json};
+
+impl Plan {
+    /// `name`, `digest`, `inputs`, `components`, `steps` in an order in which each follows what it needs, `outputs`. Durations are
+    /// milliseconds (`…-ms`), sizes are bytes (`…-bytes`); null is "none" or "no bound".
+    #[must_use]
+    pub fn view(&self) -> Value {
+        let stages = self.stages();
+        let inputs =
+            self.inputs.0.iter().map(
+                |input| json!({ "name": input.name, "required": input.required, "schema": input.schema.to_json() }),
+            );
+        let components = self.components.iter().map(
+            |component| json!({ "name": &*component.name, "source": component.source, "digest": component.digest }),
+        );
+        let steps = self.order.iter().map(|index| self.step(&self.nodes[*index], stages[*index]));
+        let outputs: Map<String, Value> =
+            self.outputs.iter().map(|(name, value)| (name.clone(), value.to_value())).collect();
+        json!({
+            "name": &*self.name,
+            "digest": self.digest(),
+            "inputs": inputs.collect::<Vec<_>>(),
+            "components": components.collect::<Vec<_>>(),
+            "steps": steps.collect::<Vec<_>>(),
+            "outputs": outputs,
+        })
+    }
+
+    /// The graph: `nodes` (`id`, `action`, `label`, `stage`, `conditional`, `for-each`) and `edges` (`from`, `to`, `when`).
+    #[must_use]
+    pub fn graph_view(&self) -> Value {
+        let stages = self.stages();
+        let nodes = self.nodes.iter().zip(&stages).map(|(node, stage)| {
+            json!({
+                "id": &*node.id,
+                "action": node.action.key(),
+                "label": super::graph::describe(node),
+                "stage": stage,
+                "conditional": node.condition.is_some(),
+                "for-each": node.for_each.is_some(),
+            })
+        });
+        let edges = self.nodes.iter().flat_map(|node| {
+            node.needs.iter().map(|need| json!({ "from": &*self.nodes[*need].id, "to": &*node.id, "when": node.when }))
+        });
+        json!({ "name": &*self.name, "nodes": nodes.collect::<Vec<_>>(), "edges": edges.collect::<Vec<_>>() })
+    }
+
+    /// For each node, from 1, how many nodes stand on the longest way to it, itself included: those of one stage can run together.
+    #[must_use]
+    pub fn stages(&self) -> Vec<usize> {
+        let mut stages = vec![1; self.nodes.len()];
+        for index in &self.order {
+            stages[*index] = self.nodes[*index].needs.iter().map(|need| stages[*need] + 1).max().unwrap_or(1);
+        }
+        stages
+    }
+
+    fn step(&self, node: &Node, stage: usize) -> Value {
+        let needs: Vec<&str> = node.needs.iter().map(|need| &*self.nodes[*need].id).collect();
+        let mut step = json!({
+            "id": &*node.id,
+            "pointer": node.pointer,
+            "stage": stage,
+            "action": node.action.key(),
+        });
+        match &node.action {
+            Action::Uses { component, entry, with } => {
+                step["component"] = json!(&**component);
+                step["entry"] = json!(&**entry);
+                step["with"] = with.to_value();
+            }
+            Action::Call { handler, with } => {
+                step["handler"] = json!(&**handler);
+                step["with"] = with.to_value();
+            }
+            Action::Wait(value) => step["wait"] = value.to_value(),
+            Action::Set(value) => step["set"] = value.to_value(),
+        }
+        step["needs"] = json!(needs);
+        step["when"] = json!(node.when);
+        step["if"] = node.condition.as_ref().map_or(Value::Null, super::Template::to_value);
+        step["for-each"] = node.for_each.as_ref().map_or(Value::Null, super::Template::to_value);
+        step["max-parallel"] = node.for_each.as_ref().map_or(Value::Null, |_| json!(node.max_parallel));
+        step["timeout-ms"] = node.timeout.map_or(Value::Null, millis);
+        step["retry"] = node.retry.map_or(Value::Null, |retry| {
+            json!({
+                "max": retry.max,
+                "backoff-min-ms": millis(retry.backoff_min),
+                "backoff-max-ms": millis(retry.backoff_max),
+            })
+        });
+        step["continue-on-error"] = json!(node.continue_on_error);
+        step["limits"] = match node.action {
+            Action::Uses { .. } => Value::Object(LIMITS.iter().map(|limit| limit.number(&node.limits)).collect()),
+            _ => Value::Null,
+        };
+        step["allow"] = json!(*node.grants.0);
+        step
+    }
+}
