@@ -3,6 +3,7 @@
 mod commands;
 mod endings;
 mod failing;
+mod readme;
 mod running;
 #[path = "../integration/wat_guest.rs"]
 mod wat_guest;
