@@ -3,6 +3,7 @@
 use super::{Callable, Host, LoadError, Shared, component_file, workflow_file};
 use crate::guest::Component;
 use crate::process::Program;
+use crate::workflow::diagnostics::{all_of, closest};
 use crate::workflow::plan::{self, Environment, Found, Handlers, Plan};
 use crate::workflow::syntax::Source;
 use std::cell::RefCell;
@@ -75,10 +76,10 @@ impl Loader<'_> {
     fn native(&self, name: &str) -> Result<Found, (String, Option<String>)> {
         let Some(program) = self.host.natives.get(name) else {
             let known: Vec<&str> = self.host.natives.keys().map(String::as_str).collect();
-            let hint = if known.is_empty() {
-                "this host has none; a component is a path of a file".to_owned()
-            } else {
-                format!("this host has {}", known.join(", "))
+            let hint = match closest(name, known.iter().copied()) {
+                Some(meant) => format!("did you mean `native:{meant}`?"),
+                None if known.is_empty() => "this host has none; a component is a path of a file".to_owned(),
+                None => format!("this host has {}", all_of(known)),
             };
             return Err((format!("there is no native process `{name}`"), Some(hint)));
         };

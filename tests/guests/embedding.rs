@@ -138,9 +138,17 @@ fn own_native_processes() {
     run.inner().signal("tally", Payload::json(&2)).unwrap();
     assert_eq!(outputs(&run.wait())["x"], 3);
 
-    let unknown = host.parse("x.yaml", "{ components: { x: \"native:tully\" }, steps: [{ id: x, uses: x }] }", ".");
-    let told = unknown.err().unwrap().to_string();
-    assert!(told.contains("there is no native process `tully`") && told.contains("this host has tally"), "{told}");
+    // A step may name it without a component of its own.
+    let direct = "{ steps: [{ id: x, uses: \"native:tally\", with: 0 }], outputs: { x: \"${ .steps.x.output }\" } }";
+    assert_eq!(outputs(&self::run(&host, direct))["x"], 0);
+    for text in [
+        "{ components: { x: \"native:tully\" }, steps: [{ id: x, uses: x }] }",
+        "{ steps: [{ id: x, uses: \"native:tully\" }] }",
+    ] {
+        let told = host.parse("x.yaml", text, ".").err().unwrap().to_string();
+        assert!(told.contains("there is no native process `tully`"), "{told}");
+        assert!(told.contains("did you mean `native:tally`?"), "{told}");
+    }
     let twice = builder(1, 8).native("tally", 1, Tally::default).native("tally", 2, Tally::default).build();
     assert!(matches!(twice, Err(HostError::DuplicateNative { name }) if name == "tally"));
 }
