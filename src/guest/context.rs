@@ -190,6 +190,10 @@ impl WasiView for Context {
         self.work.charge(WASI_FUEL);
     }
 
+    fn charge(&mut self, fuel: u64) {
+        self.work.charge(fuel);
+    }
+
     async fn settle(store: &mut StoreContextMut<'_, Self>) -> wasmtime::Result<()> {
         settle(store).await
     }

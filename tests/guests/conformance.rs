@@ -1,6 +1,6 @@
 //! The same guest in four languages: for each case all give the same.
 
-use crate::support::{builder, guests, outputs};
+use crate::support::{builder, guests, is_built, outputs};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -121,10 +121,8 @@ impl Language {
 
 /// The components of these languages are too large to be kept with the sources.
 fn conforms_where_built(name: &str) {
-    if guests("built-on-demand").join(name).with_extension("wasm").exists() {
+    if is_built(name) {
         Language::new("built-on-demand", name).conforms();
-    } else {
-        eprintln!("SKIPPED: {name} is not built; `guests/build.sh {name}` builds it");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Programs that recurse as deep as ordinary ones do find room on a guest's stack; deeper ones end by an error of their language or as
 //! `stack-exhausted`, and never as a fault of the host's.
 
-use crate::support::{builder, guests, outputs};
+use crate::support::{builder, guests, is_built, outputs};
 use serde_json::{Map, Value, json};
 use wfhost::host::{Host, RunOptions};
 
@@ -11,13 +11,9 @@ struct Language {
 }
 
 impl Language {
-    /// None where the component is not built: those of these languages are too large to be kept with the sources.
+    /// None where the component is not built.
     fn of(name: &'static str) -> Option<Self> {
-        if guests("built-on-demand").join(name).with_extension("wasm").exists() {
-            return Some(Self { host: builder(1, 2).build().unwrap(), name });
-        }
-        eprintln!("SKIPPED: {name} is not built; `guests/build.sh {name}` builds it");
-        None
+        is_built(name).then(|| Self { host: builder(1, 2).build().unwrap(), name })
     }
 
     /// What a step comes to: its output, or the kind of its problem.

@@ -24,6 +24,17 @@ pub(crate) fn guests(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("guests").join(folder)
 }
 
+/// Whether a component is there that is too large to be kept with the sources. In CI it must be.
+pub(crate) fn is_built(name: &str) -> bool {
+    let is_there = guests("built-on-demand").join(name).with_extension("wasm").exists();
+    let must = std::env::var_os("WFHOST_GUESTS_MUST_BE_BUILT").is_some();
+    assert!(is_there || !must, "{name} is not built; `guests/build.sh {name}` builds it");
+    if !is_there {
+        eprintln!("SKIPPED: {name} is not built; `guests/build.sh {name}` builds it");
+    }
+    is_there
+}
+
 /// A workflow in text over the components of `guests/built`.
 #[track_caller]
 pub(crate) fn parse(host: &Host, text: &str) -> Workflow {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wasmtime_wasi_io::async_trait;
 use wasmtime_wasi_io::bytes::Bytes;
 use wasmtime_wasi_io::poll::Pollable;
-use wasmtime_wasi_io::streams::{OutputStream, StreamResult};
+use wasmtime_wasi_io::streams::{OutputStream, StreamError, StreamResult};
 
 /// Bytes of a line; a longer one is cut into several. Arbitrary.
 const LINE_BYTES_MAX: usize = 4_096;
@@ -18,8 +18,8 @@ const STEP_BYTES_MAX: usize = 256 << 10;
 /// What a line counts beside its text, so that empty ones are bounded too. Arbitrary.
 const LINE_COST_BYTES: usize = 16;
 
-/// Bytes that a stream takes in one go, as its reader is told. Arbitrary.
-const WRITE_BYTES_MAX: usize = 64 << 10;
+/// Bytes that a stream takes in one go, as its writer is told; more is a trap. Arbitrary.
+pub(super) const WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// The two streams of one guest. All handles of the guest's for one of them are the same stream. The lock is never contended: a guest
 /// runs on one thread at a time.
@@ -133,6 +133,9 @@ impl Pollable for Writer {
 #[async_trait]
 impl OutputStream for Writer {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        if bytes.len() > WRITE_BYTES_MAX {
+            return Err(StreamError::trap("cannot write more than `check-write` allows"));
+        }
         self.captured.0.lock().write(self.stream, &bytes);
         Ok(())
     }

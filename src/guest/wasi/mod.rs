@@ -22,6 +22,7 @@ mod random;
 mod sockets;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use crate::process::{LogLine, Micros};
 use lines::Captured;
@@ -90,6 +91,11 @@ pub(crate) trait WasiView: Send + 'static {
     /// Is told of every call.
     fn count_host_call(&mut self);
 
+    /// Is told of work that grows with what the guest hands over, as fuel.
+    fn charge(&mut self, fuel: u64) {
+        let _ = fuel;
+    }
+
     /// Called within calls that cost more than they tell: may end the guest's slice, or its step.
     fn settle(store: &mut StoreContextMut<'_, Self>) -> impl Future<Output = wasmtime::Result<()>> + Send
     where
@@ -153,6 +159,8 @@ impl<T: WasiView> HasData for HasWasi<T> {
     type Data<'a> = WasiHost<'a, T>;
 }
 
+type Has<T> = HasWasi<T>;
+
 struct HasTable;
 
 impl HasData for HasTable {
@@ -186,10 +194,8 @@ fn denied_sockets<T: WasiView>(data: &mut T) -> WasiSocketsCtxView<'_> {
 /// # Errors
 /// Where one of them is in the linker already.
 pub(crate) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
-    type Has<T> = HasWasi<T>;
     io::error::add_to_linker::<T, HasTable>(linker, table)?;
-    io::streams::add_to_linker::<T, HasTable>(linker, table)?;
-    io::poll::add_to_linker::<T, Has<T>>(linker, host)?;
+    work::link(linker)?;
     wasi::clocks::wall_clock::add_to_linker::<T, Has<T>>(linker, host)?;
     wasi::clocks::monotonic_clock::add_to_linker::<T, Has<T>>(linker, host)?;
     random::link(linker)?;

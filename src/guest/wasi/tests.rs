@@ -46,6 +46,7 @@ package wasi:io@0.2.0 {
         resource input-stream { blocking-read: func(len: u64) -> result<list<u8>, stream-error>; }
         resource output-stream {
             check-write: func() -> result<u64, stream-error>;
+            write: func(contents: list<u8>) -> result<_, stream-error>;
             blocking-write-and-flush: func(contents: list<u8>) -> result<_, stream-error>;
             subscribe: func() -> pollable;
         }
@@ -150,6 +151,7 @@ const IMPORTS: &str = r#"
 (import "wasi:io/poll@0.2.0" "poll" (func $poll (param i32 i32 i32)))
 (import "wasi:io/streams@0.2.0" "[method]input-stream.blocking-read" (func $read (param i32 i64 i32)))
 (import "wasi:io/streams@0.2.0" "[method]output-stream.blocking-write-and-flush" (func $write (param i32 i32 i32 i32)))
+(import "wasi:io/streams@0.2.0" "[method]output-stream.write" (func $write-now (param i32 i32 i32 i32)))
 (import "wasi:io/streams@0.2.0" "[method]output-stream.subscribe" (func $writable (param i32) (result i32)))
 "#;
 
@@ -275,6 +277,14 @@ fn output_becomes_lines() {
     assert_eq!(data.wasi.end_step(), 0);
     assert_eq!(data.wasi.take_lines(), [line(Level::Info, "two"), line(Level::Warn, "one")]);
     assert_eq!(data.calls, 4);
+}
+
+#[test]
+fn more_than_a_stream_takes_at_once_is_a_trap() {
+    let (result, _) = go(r"
+        (call $write-now (call $stdout) (i32.const 0) (i32.const 65537) (i32.const 256))
+        (i64.const 0)");
+    assert!(format!("{:?}", result.expect_err("it is too much")).contains("check-write"));
 }
 
 #[test]
