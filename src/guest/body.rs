@@ -17,6 +17,12 @@ use wasmtime::Store;
 /// three milliseconds, and most guests have written little of theirs.
 const SLOW_EVICTION_BYTES: u64 = 4 << 20;
 
+/// Bytes of a snapshot from which its restoration takes longer than a turn may: about two microseconds a page.
+const SLOW_RESTORATION_BYTES: usize = 1 << 20;
+
+/// Bytes of memory from which the kernel takes longer than a turn may to take them back.
+const SLOW_DROP_BYTES: u64 = 16 << 20;
+
 /// A guest.
 pub(crate) struct Guest {
     loaded: Arc<Loaded>,
@@ -38,6 +44,8 @@ enum State {
     Running(Running),
     /// Between two steps, without an instance.
     Evicted(Evicted),
+    /// Closed or dead, and what is left is large: it goes when the guest does.
+    Remains { _store: Box<Store<Context>> },
     /// Dead, closed, or in the middle of a transition that panicked.
     Dead,
 }
@@ -51,6 +59,8 @@ struct Live {
 /// What is kept of a guest that has no instance: all that it needs to go on.
 struct Evicted {
     packed: Box<[u8]>,
+    /// Bytes that differ from a fresh instance's.
+    bytes: usize,
     saved: Saved,
 }
 
@@ -97,6 +107,11 @@ impl Guest {
         }
     }
 
+    /// Whether it is evicted, and its restoration takes long.
+    fn is_heavy(&self) -> bool {
+        matches!(&self.state, State::Evicted(evicted) if evicted.bytes > SLOW_RESTORATION_BYTES)
+    }
+
     /// Starts the step that was begun, or goes on with the one in flight.
     ///
     /// # Errors
@@ -120,7 +135,9 @@ impl Guest {
                 Step::First(Box::pin(restored))
             }
             State::Running(running) => return Ok(running),
-            State::Dead => return Err(Problem::new(kind::HOST_FAULT, "A process was stepped after its end")),
+            State::Remains { .. } | State::Dead => {
+                return Err(Problem::new(kind::HOST_FAULT, "A process was stepped after its end"));
+            }
         };
         Ok(Running { step, budget })
     }
@@ -151,7 +168,30 @@ impl Guest {
                 }
                 Progress::Stepped(status)
             }
-            Err(error) => Progress::Died(classify(&error, store.data(), phase)),
+            Err(error) => {
+                let death = classify(&error, store.data(), phase);
+                // After a fault of the host's it is tried again, in the place of this instance.
+                if matches!(death, Death::Guest(_)) {
+                    self.leave(store);
+                }
+                Progress::Died(death)
+            }
+        }
+    }
+
+    /// The guest has ended.
+    fn leave(&mut self, store: Store<Context>) {
+        self.state = if is_large(&store) { State::Remains { _store: Box::new(store) } } else { State::Dead };
+    }
+
+    /// Makes the instance of one that was evicted before it is stepped. Where that fails, its step fails.
+    fn take_up(&mut self) {
+        let State::Evicted(evicted) = &self.state else { return };
+        let Ok(mut store) = self.store() else { return };
+        prepare(&mut store, self.now, INSTANTIATE_FUEL);
+        let Ok(binding) = finish(instantiate(&self.loaded, self.home, &mut store)) else { return };
+        if restore(&self.loaded, &mut store, evicted).is_ok() {
+            self.state = State::Live(Live { store, binding });
         }
     }
 }
@@ -195,16 +235,16 @@ impl Body for Guest {
             return;
         };
         prepare(&mut store, self.now, CLOSE_FUEL);
-        let mut call = binding.close(store);
         // Its fuel bounds it to a few slices.
-        while poll_once(call.as_mut()).is_pending() {}
+        let Returned { store, .. } = finish(binding.close(store));
+        self.leave(store);
     }
 
     fn evict(&mut self) -> bool {
         let State::Live(live) = &mut self.state else { return false };
-        let Some(packed) = snapshot(&self.loaded, &mut live.store) else { return false };
+        let Some((packed, bytes)) = snapshot(&self.loaded, &mut live.store) else { return false };
         let saved = live.store.data().save();
-        self.state = State::Evicted(Evicted { packed, saved });
+        self.state = State::Evicted(Evicted { packed, bytes, saved });
         true
     }
 
@@ -215,15 +255,37 @@ impl Body for Guest {
 
     fn house(&mut self, home: Home) {
         self.home = home;
+        // Where it cannot be linked, the step says so.
+        let _ = self.loaded.linked(home);
+        if self.is_heavy() {
+            self.take_up();
+        }
+    }
+
+    fn houses_slowly(&self, home: Home) -> bool {
+        self.loaded.has_to_link(home) || self.is_heavy()
+    }
+
+    fn drops_slowly(&self) -> bool {
+        match &self.state {
+            State::Live(live) => is_large(&live.store),
+            // How large cannot be seen from here.
+            State::Running(_) | State::Remains { .. } => true,
+            State::Fresh | State::Evicted(_) | State::Dead => false,
+        }
     }
 }
 
-/// The state of an instance between two steps. None where it cannot be had, which changes nothing.
-fn snapshot(loaded: &Loaded, store: &mut Store<Context>) -> Option<Box<[u8]>> {
+fn is_large(store: &Store<Context>) -> bool {
+    store.data().limiter.memory_bytes() > SLOW_DROP_BYTES
+}
+
+/// The state of an instance between two steps, packed, and its bytes before that. None where it cannot be had, which changes nothing.
+fn snapshot(loaded: &Loaded, store: &mut Store<Context>) -> Option<(Box<[u8]>, usize)> {
     let template = loaded.template()?;
     let handles = template.bind(&mut *store).ok()?;
     let snapshot = template.take(&mut *store, &handles, Search::Auto).ok()?;
-    Some(template.pack(&snapshot).ok()?.into())
+    Some((template.pack(&snapshot).ok()?.into(), snapshot.heap_bytes()))
 }
 
 /// Instantiates, calls `init`, and steps.
@@ -297,6 +359,16 @@ fn restore(loaded: &Loaded, store: &mut Store<Context>, evicted: &Evicted) -> wa
 fn prepare(store: &mut Store<Context>, now: Micros, fuel: u64) {
     store.data_mut().begin_step(now);
     store.set_fuel(fuel).expect("invariant: engines of guests count fuel");
+}
+
+/// Runs to the end what fuel bounds.
+fn finish<F: Future>(future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let Poll::Ready(output) = poll_once(future.as_mut()) {
+            return output;
+        }
+    }
 }
 
 /// Polls for one slice. The waker does nothing: a step is pending only because its slice is used up (I1), so whoever polls it

@@ -150,6 +150,11 @@ impl Loaded {
         }
     }
 
+    /// Whether [`Self::linked`] has to link first, which copies the code.
+    pub(crate) fn has_to_link(&self, home: Home) -> bool {
+        home == Home::OnDemand && self.on_demand.get().is_none()
+    }
+
     fn link_on_demand(&self) -> Result<Linked, String> {
         let (engine, linker) = self.engine.on_demand().map_err(|error| error.to_string())?;
         let component = cache::transfer(self.pool.pre.component(), engine)?;

@@ -120,9 +120,21 @@ pub trait Body: Send {
         false
     }
 
-    /// Says where the next instance is made. In the pool, where nothing is said.
+    /// Says where the next instance is made; in the pool, where nothing is said. Of what it takes to make it, that which takes long is done
+    /// here.
     fn house(&mut self, home: Home) {
         let _ = home;
+    }
+
+    /// Whether [`Self::house`] may take longer than a turn may.
+    fn houses_slowly(&self, home: Home) -> bool {
+        let _ = home;
+        false
+    }
+
+    /// Whether to drop it may take longer than a turn may.
+    fn drops_slowly(&self) -> bool {
+        false
     }
 }
 

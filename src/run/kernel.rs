@@ -185,6 +185,14 @@ impl Commit for Kernel {
         task.step.body.house(home);
     }
 
+    fn admits_slowly(&self, task: &Task, home: Home) -> bool {
+        task.step.body.houses_slowly(home)
+    }
+
+    fn drops_slowly(&self, task: &Task) -> bool {
+        task.step.body.drops_slowly()
+    }
+
     fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Timer>) {
         for Timer(run) in timers.drain(..) {
             if let Some(run) = run.upgrade() {

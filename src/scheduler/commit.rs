@@ -102,9 +102,21 @@ pub trait Commit: Send + Sync + Sized + 'static {
     }
 
     /// The process, which waited for a permit, has got one: its next instance is made there. A process that did not have to wait is
-    /// at home in the pool.
+    /// at home in the pool. Whatever takes long before it can be stepped is best done here, where [`Commit::admits_slowly`] said so.
     fn admitted(&self, process: &mut Self::Process, home: Home) {
         let _ = (process, home);
+    }
+
+    /// Whether [`Commit::admitted`] may take longer than a turn may: it is then called on another thread than a worker's.
+    fn admits_slowly(&self, process: &Self::Process, home: Home) -> bool {
+        let _ = (process, home);
+        false
+    }
+
+    /// Whether to drop the process, which has ended, may take longer than a turn may: it is then dropped on another thread.
+    fn drops_slowly(&self, process: &Self::Process) -> bool {
+        let _ = process;
+        false
     }
 
     /// These timers are due, in the order of their due times: one batch.

@@ -36,7 +36,7 @@ impl<C: Commit> Handle<C> {
         &self.0.commit
     }
 
-    fn enqueue(&self, slot: Slot, event: Option<C::Event>) {
+    pub(super) fn enqueue(&self, slot: Slot, event: Option<C::Event>) {
         let _ = self.0.global.push(Job { slot, event, woken_here: false });
         self.0.sleep.notify();
     }

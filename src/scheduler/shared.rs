@@ -1,7 +1,7 @@
 //! What all workers and handles of a scheduler share.
 
 use super::admission::{Admission, Duty, Joins};
-use super::aside::Aside;
+use super::aside::{Aside, Chore};
 use super::buffers::Buffers;
 use super::global::GlobalQueue;
 use super::local::Thief;
@@ -16,7 +16,7 @@ use crate::base::Clock;
 use crate::base::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, Signal};
 use crate::process::{Micros, Permit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// What lies in a run queue: a process that is ready, and perhaps the event that woke it.
 #[derive(Debug)]
@@ -65,7 +65,9 @@ pub(crate) struct Shared<C: Commit> {
     pub(crate) sleep: Sleep,
     pub(crate) timers: Timers<C::Timer>,
     pub(crate) admission: Admission,
-    pub(super) aside: Aside,
+    pub(super) aside: Aside<C::Process>,
+    /// Itself, for threads that it starts.
+    pub(super) me: Weak<Self>,
     /// One for each worker, which writes it, and the last for other threads, under `outside`.
     pub(crate) counters: Box<[Counters]>,
     outside: Mutex<Outside>,
@@ -77,7 +79,7 @@ pub(crate) struct Shared<C: Commit> {
 }
 
 impl<C: Commit> Shared<C> {
-    pub(crate) fn new(commit: Arc<C>, config: &Config, thieves: Box<[Thief<Job<C::Event>>]>) -> Self {
+    pub(crate) fn new(commit: Arc<C>, config: &Config, thieves: Box<[Thief<Job<C::Event>>]>, me: Weak<Self>) -> Self {
         let workers = thieves.len();
         Self {
             commit,
@@ -88,7 +90,8 @@ impl<C: Commit> Shared<C> {
             sleep: Sleep::new(workers),
             timers: Timers::new(),
             admission: Admission::new(config.capacity, config.outside.clone()),
-            aside: Aside::default(),
+            aside: Aside::new(),
+            me,
             counters: (0..=workers).map(|_| Counters::new()).collect(),
             outside: Mutex::new(Outside::default()),
             phase: AtomicUsize::new(Phase::Open as usize),
@@ -179,6 +182,12 @@ impl<C: Commit> Shared<C> {
         self.counters_outside().dropped_events.add(count);
     }
 
+    /// Something panicked on a thread that is no worker.
+    pub(super) fn panicked_outside(&self) {
+        let _outside = self.outside.lock();
+        self.counters_outside().panics.add(1);
+    }
+
     /// The counters of other threads have one writer at a time: whoever holds the lock of `outside`.
     fn counters_outside(&self) -> &Counters {
         &self.counters[self.workers()]
@@ -212,15 +221,16 @@ impl<C: Commit> Shared<C> {
     }
 
     /// Does what can be done for those who wait for permits. Gives the processes that are to be enqueued, one by one.
-    pub(crate) fn attend(self: &Arc<Self>, mut enqueue: impl FnMut(Slot)) {
+    pub(crate) fn attend(&self, mut enqueue: impl FnMut(Slot)) {
         loop {
             match self.admission.next(&self.table) {
                 Duty::None => return,
+                Duty::Enqueue(slot) if self.admits_slowly(slot) => self.put_aside(Chore::Admit(slot)),
                 Duty::Enqueue(slot) => {
                     self.tell_admitted(slot);
                     enqueue(slot);
                 }
-                Duty::Evict(slot) if self.evicts_slowly(slot) => self.evict_aside(slot),
+                Duty::Evict(slot) if self.evicts_slowly(slot) => self.put_aside(Chore::Evict(slot)),
                 Duty::Evict(slot) => {
                     if self.evict(slot) == Placed::Enqueue {
                         enqueue(slot);
@@ -230,11 +240,18 @@ impl<C: Commit> Shared<C> {
         }
     }
 
-    fn tell_admitted(&self, slot: Slot) {
+    fn admits_slowly(&self, slot: Slot) -> bool {
+        let body = self.place(slot).body.open().expect("invariant: one that is admitted is in no queue yet");
+        let body = body.as_ref().expect("invariant: an occupied place has a body");
+        body.seat.is_some_and(|seat| self.commit.admits_slowly(&body.process, seat.home))
+    }
+
+    /// Tells a process that it has its permit. A panic is not its end: what it is worth after it shows in its next step.
+    pub(super) fn tell_admitted(&self, slot: Slot) {
         let mut body = self.place(slot).body.open().expect("invariant: one that is admitted is in no queue yet");
         let body = body.as_mut().expect("invariant: an occupied place has a body");
         if let Some(seat) = body.seat {
-            self.commit.admitted(&mut body.process, seat.home);
+            let _ = catch_unwind(AssertUnwindSafe(|| self.commit.admitted(&mut body.process, seat.home)));
         }
     }
 

@@ -8,7 +8,7 @@ use super::{Commit, Stats};
 use crate::base::Clock;
 use crate::base::sync::thread;
 use crate::process::{Budget, Micros, Permit};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// What a scheduler is started with.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub(crate) fn build<C: Commit>(commit: Arc<C>, config: &Config) -> (Arc<Shared<C
     let workers = config.workers.max(1);
     let locals: Vec<Local<Job<C::Event>>> = (0..workers).map(|_| Local::new(workers)).collect();
     let thieves = locals.iter().map(Local::thief).collect();
-    let shared = Arc::new(Shared::new(commit, config, thieves));
+    let shared = Arc::new_cyclic(|me| Shared::new(commit, config, thieves, Weak::clone(me)));
     let workers = locals.into_iter().enumerate();
     let workers = workers.map(|(index, local)| Worker::new(Arc::clone(&shared), index, local, config.seed)).collect();
     (shared, workers)

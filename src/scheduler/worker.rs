@@ -14,6 +14,7 @@
 //! global queue: ping-pong of two 71 against 147 ms (one worker), 98 against 150 (two); 1,000 pairs 92 against 158; ring 51 against 75;
 //! fib(25) 37 against 79.
 
+use super::aside::Chore;
 use super::buffers::Buffers;
 use super::fairness::{Fairness, Look};
 use super::local::{Local, Loot};
@@ -131,7 +132,7 @@ impl<C: Commit> Worker<C> {
 
     /// Runs one slice of one process, if there is any to run.
     pub(crate) fn turn(&mut self) -> Turned {
-        let (shared, core) = (&self.shared, &mut self.core);
+        let (shared, core) = (&*self.shared, &mut self.core);
         if !core.closing && shared.phase() != Phase::Open {
             core.closing = true;
             // Release: whoever sees it sees every process that this worker has started.
@@ -194,7 +195,7 @@ impl<C: Commit> Core<C> {
 
     /// Looks after the admission queue. False: somebody else does.
     #[cold]
-    fn attend(&mut self, shared: &Arc<Shared<C>>) -> bool {
+    fn attend(&mut self, shared: &Shared<C>) -> bool {
         if !shared.admission.attend() {
             return false;
         }
@@ -443,15 +444,15 @@ impl<C: Commit> Core<C> {
         if !unheard.is_empty() {
             counters.dropped_events.add(unheard.len() as u64);
         }
-        if let Some(Body { permit, seat: Some(seat), .. }) = &body {
-            shared.admission.release(*permit, *seat);
+        // The drop of the process may panic, too, and that of an event.
+        if let Some(body) = body {
+            if shared.commit.drops_slowly(&body.process) {
+                shared.put_aside(Chore::Drop(body));
+            } else if !shared.drop_body(body) {
+                counters.panics.add(1);
+            }
         }
-        // The process's own drop may panic, too.
-        let end = AssertUnwindSafe(|| {
-            drop(body);
-            unheard.clear();
-        });
-        if catch_unwind(end).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| unheard.clear())).is_err() {
             counters.panics.add(1);
         }
         self.buffers.give(unheard);

@@ -3,7 +3,7 @@
 use crate::support::{ENGINE, Stepper, birth, built, engine, message};
 use crate::wat_guest;
 use wfhost::guest::{Component, EngineOptions};
-use wfhost::process::{Event, Payload, Program, Random, Status, Tag};
+use wfhost::process::{Event, Home, Payload, Program, Random, Status, Tag};
 
 /// A stream of test data of a seed.
 fn random(seed: u8) -> impl FnMut(usize) -> Vec<u8> {
@@ -138,6 +138,57 @@ fn a_guest_that_asks_the_host_while_it_is_made_stays() {
     let mut guest = Stepper::new(&component, birth("run", "null"));
     assert_eq!(guest.step(vec![]).status(), Status::Idle);
     assert!(!guest.body.evict());
+}
+
+/// A guest that grows to 24 MiB and writes a number into each page, which it changes in each step and adds up for its output.
+fn large() -> Component {
+    let core = wat_guest::module(
+        r#"
+        (global $round (mut i32) (i32.const 0))
+        (func $step (param i32 i32) (result i32) (local $at i32) (local $sum i32)
+            (if (i32.lt_u (memory.size) (i32.const 384)) (then (drop (memory.grow (i32.const 382)))))
+            (global.set $round (i32.add (global.get $round) (i32.const 1)))
+            (local.set $at (i32.const 131072))
+            (loop $next
+                (local.set $sum (i32.add (local.get $sum) (i32.load (local.get $at))))
+                (i32.store (local.get $at) (i32.mul (global.get $round) (local.get $at)))
+                (br_if $next (i32.lt_u (local.tee $at (i32.add (local.get $at) (i32.const 4096))) (i32.const 25165824))))
+            (i32.store8 (i32.const 1024) (i32.const 2)) ;; idle
+            (i32.store (i32.const 1104) (i32.const 2048))
+            (i32.store (i32.const 1108) (i32.const 1))
+            (i64.store (i32.const 2048) (i64.extend_i32_u (global.get $round))) ;; tag
+            (i32.store8 (i32.const 2056) (i32.const 0)) ;; sleep
+            (i64.store (i32.const 2064) (i64.extend_i32_u (local.get $sum)))
+            (i32.const 1024))
+        "#,
+    );
+    Component::load(&ENGINE, &wat_guest::component("process", &core)).unwrap()
+}
+
+/// What takes long is said to, and done where it can be done elsewhere: when it is told where to live, and when it is dropped.
+#[test]
+fn a_large_guest_is_taken_up_before_its_step() {
+    let component = large();
+    let mut whole = Stepper::new(&component, birth("run", "null"));
+    let mut evicted = Stepper::new(&component, birth("run", "null"));
+    assert!(!evicted.body.houses_slowly(Home::Pool));
+    for round in 1..5 {
+        assert_eq!(whole.step(vec![]).status(), Status::Idle);
+        assert_eq!(evicted.step(vec![]).status(), Status::Idle);
+        assert_eq!(evicted.output.commands, whole.output.commands, "round {round}");
+        assert_eq!(evicted.output.fuel, whole.output.fuel, "round {round}");
+        assert!(evicted.body.evicts_slowly() && evicted.body.drops_slowly());
+        assert!(evicted.body.evict());
+        assert!(!evicted.body.drops_slowly() && !evicted.body.evicts_slowly());
+        assert!(evicted.body.houses_slowly(Home::Pool));
+        let home = if round % 2 == 0 { Home::Pool } else { Home::OnDemand };
+        evicted.body.house(home);
+        assert!(!evicted.body.houses_slowly(home), "it is taken up");
+    }
+    whole.body.close();
+    assert!(whole.body.drops_slowly(), "what is left of it goes with it");
+    let small = Stepper::new(&built("counter"), birth("run", "{}"));
+    assert!(!small.body.drops_slowly());
 }
 
 #[test]

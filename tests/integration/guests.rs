@@ -297,7 +297,9 @@ fn what_wasi_does_with_much_is_charged() {
                     (i32.store (i32.add (i32.const 4096) (i32.shl (local.get 1) (i32.const 2))) (local.get $n))
                     (br_if $fill (i32.lt_u (local.tee 1 (i32.add (local.get 1) (i32.const 1))) (i32.const 4000))))
                 (local.set $n (i32.const 0))
-                (loop $more (call $poll (i32.const 4096) (i32.const 4000) (i32.const 512)) REPEAT)"
+                (loop $more
+                    (global.set $heap (i32.const 65536))
+                    (call $poll (i32.const 4096) (i32.const 4000) (i32.const 512)) REPEAT)"
             ),
             2_000,
         ),

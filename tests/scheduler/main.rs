@@ -132,17 +132,29 @@ fn one_that_is_too_large_for_the_pool_goes_outside() {
     assert_eq!(finish(scheduler).admitted_outside, 1);
 }
 
-/// On the only worker the neighbour would not go on, and so the eviction would not end.
+/// On the only worker the neighbour would not go on, and so neither eviction nor admission would end.
 #[test]
-fn a_slow_eviction_holds_no_worker_up() {
+fn slow_evictions_and_admissions_hold_no_worker_up() {
     let (world, scheduler) = start(1, 1);
     let mut handle = scheduler.handle();
     let neighbour = spawn(&mut handle, Process::ticks(), Permit::NONE);
-    let slow = spawn(&mut handle, Process::waits(ONE).evicts_slowly(), ONE);
-    spawn(&mut handle, Process::fib(1, ONE), ONE);
-    assert_eq!(world.wait(1), [1]);
-    assert_eq!(scheduler.stats().evictions, 1);
-    handle.interrupt(slow);
+    spawn(&mut handle, Process::fib(5, ONE).evicts_slowly(), ONE);
+    assert_eq!(world.wait(1), [5]);
+    assert!(scheduler.stats().evictions > 0);
+    handle.interrupt(neighbour);
+    finish(scheduler);
+}
+
+/// The same with what is left of a process that has ended; its permit is free only when that is gone.
+#[test]
+fn a_slow_drop_holds_no_worker_up() {
+    let (world, scheduler) = start(1, 1);
+    let mut handle = scheduler.handle();
+    let neighbour = spawn(&mut handle, Process::ticks(), Permit::NONE);
+    spawn(&mut handle, Process::fib(1, ONE).drops_slowly(&world), ONE);
+    spawn(&mut handle, Process::fib(2, ONE), ONE);
+    assert_eq!(world.wait(2), [1, 1]);
+    assert_eq!(world.dropped.load(Ordering::Acquire), 1, "its permit was given on before it was gone");
     handle.interrupt(neighbour);
     finish(scheduler);
 }

@@ -1,7 +1,7 @@
 //! Processes that test one thing each.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use wfhost::process::{Home, Micros, Permit};
 use wfhost::scheduler::{Commit, Next, Port, Slot, Turn, Wake};
@@ -18,6 +18,7 @@ pub(crate) struct World {
     pub(crate) heard: AtomicU64,
     pub(crate) refused: AtomicU64,
     ticks: AtomicU64,
+    pub(crate) dropped: AtomicU64,
     /// In the pool, and outside it.
     instances: [AtomicI64; 2],
     pub(crate) instances_most: AtomicI64,
@@ -36,6 +37,11 @@ impl World {
         while !condition() {
             std::thread::yield_now();
         }
+    }
+
+    fn wait_for_neighbours(&self) {
+        let before = self.ticks.load(Ordering::Relaxed);
+        Self::wait_until(|| self.ticks.load(Ordering::Relaxed) > before + 100);
     }
 
     fn result(&self, value: u64) -> Next {
@@ -58,6 +64,16 @@ pub(crate) struct Process {
     home: Home,
     has_instance: bool,
     evicts: Evicts,
+    drops_with: Option<Arc<World>>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(world) = &self.drops_with {
+            world.wait_for_neighbours();
+            world.dropped.fetch_add(1, Ordering::AcqRel);
+        }
+    }
 }
 
 /// What becomes of an eviction.
@@ -65,7 +81,7 @@ pub(crate) struct Process {
 enum Evicts {
     AtOnce,
     Never,
-    /// When the others have taken a hundred steps meanwhile.
+    /// When the others have taken a hundred steps meanwhile; so it is with its admission and its end.
     Slowly,
 }
 
@@ -86,17 +102,25 @@ enum Role {
 
 impl Process {
     fn new(role: Role, permit: Permit) -> Self {
-        Self { role, permit, home: Home::Pool, has_instance: false, evicts: Evicts::AtOnce }
+        Self { role, permit, home: Home::Pool, has_instance: false, evicts: Evicts::AtOnce, drops_with: None }
     }
 
     /// The same, but it and its children cannot be evicted.
-    pub(crate) fn stays(self) -> Self {
-        Self { evicts: Evicts::Never, ..self }
+    pub(crate) fn stays(mut self) -> Self {
+        self.evicts = Evicts::Never;
+        self
     }
 
-    /// The same, but to evict it takes long.
-    pub(crate) fn evicts_slowly(self) -> Self {
-        Self { evicts: Evicts::Slowly, ..self }
+    /// The same, but to evict it takes long, and to admit it.
+    pub(crate) fn evicts_slowly(mut self) -> Self {
+        self.evicts = Evicts::Slowly;
+        self
+    }
+
+    /// The same, but to drop it takes until the others have taken a hundred steps.
+    pub(crate) fn drops_slowly(mut self, world: &Arc<World>) -> Self {
+        self.drops_with = Some(Arc::clone(world));
+        self
     }
 
     pub(crate) fn ticks() -> Self {
@@ -181,8 +205,7 @@ impl Commit for World {
             return false;
         }
         if process.evicts == Evicts::Slowly {
-            let before = self.ticks.load(Ordering::Relaxed);
-            Self::wait_until(|| self.ticks.load(Ordering::Relaxed) > before + 100);
+            self.wait_for_neighbours();
         }
         process.has_instance = false;
         self.instance(process.home, -1);
@@ -194,7 +217,18 @@ impl Commit for World {
     }
 
     fn admitted(&self, process: &mut Process, home: Home) {
+        if process.evicts == Evicts::Slowly {
+            self.wait_for_neighbours();
+        }
         process.home = home;
+    }
+
+    fn admits_slowly(&self, process: &Process, _: Home) -> bool {
+        process.evicts == Evicts::Slowly
+    }
+
+    fn drops_slowly(&self, process: &Process) -> bool {
+        process.drops_with.is_some()
     }
 
     fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Slot>) {
@@ -208,7 +242,9 @@ impl World {
     fn play<P: Port<Self>>(&self, port: &mut P, turn: Turn, process: &mut Process, events: &mut Vec<u64>) -> Next {
         let Process { permit, evicts, .. } = *process;
         let mut fork = |role| {
-            assert!(port.spawn(Process { evicts, ..Process::new(role, permit) }, permit).is_ok());
+            let mut child = Process::new(role, permit);
+            child.evicts = evicts;
+            assert!(port.spawn(child, permit).is_ok());
         };
         match &mut process.role {
             Role::Fib { n, parent, need, sum } => {
