@@ -105,7 +105,7 @@ fn polling<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
 }
 
 fn charge_text<T: WasiView>(data: &mut T, bytes: &[u8]) {
-    let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+    let lines: u64 = bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum();
     data.charge(bytes.len() as u64 * BYTE_FUEL + lines * LINE_FUEL);
 }
 
