@@ -143,7 +143,7 @@ fn a_guest_that_asks_the_host_while_it_is_made_stays() {
 /// A guest that grows to 24 MiB and writes a number into each page, which it changes in each step and adds up for its output.
 fn large() -> Component {
     let core = wat_guest::module(
-        r#"
+        r"
         (global $round (mut i32) (i32.const 0))
         (func $step (param i32 i32) (result i32) (local $at i32) (local $sum i32)
             (if (i32.lt_u (memory.size) (i32.const 384)) (then (drop (memory.grow (i32.const 382)))))
@@ -160,7 +160,7 @@ fn large() -> Component {
             (i32.store8 (i32.const 2056) (i32.const 0)) ;; sleep
             (i64.store (i32.const 2064) (i64.extend_i32_u (local.get $sum)))
             (i32.const 1024))
-        "#,
+        ",
     );
     Component::load(&ENGINE, &wat_guest::component("process", &core)).unwrap()
 }
