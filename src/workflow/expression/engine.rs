@@ -6,7 +6,7 @@
 //! expression and its input alone (I2 of [the room](super)).
 
 use super::instance::{Budget, Failure, Instance, Template};
-use super::{CompileError, EXPRESSION_BYTES_MAX, EngineError, EvalProblem, Expression, Scope, depth};
+use super::{CompileError, EXPRESSION_BYTES_MAX, EngineError, EvalProblem, Expression, Meter, Scope, depth};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
@@ -18,6 +18,9 @@ static COMPONENT: &[u8] = include_bytes!("../../../guests/jq/jq-1.8.2.wasm");
 
 /// BLAKE3 of it, written here so that a start does not compute it; a test does.
 const DIGEST: &str = "d0f5699d86b7da93181324b49491306fe753ece3489d1d766a32db40cc90fd3c";
+
+/// The beginning of names that serde_json keeps to itself.
+const RESERVED: &str = "$serde_json::private::";
 
 /// The stack of wasm calls. Together with C's own, of the same size, in the component's memory.
 const WASM_STACK_BYTES: usize = 512 * 1024;
@@ -31,7 +34,7 @@ pub struct EngineConfig {
     pub fuel_base: u64,
     /// Units of fuel added for each byte of input.
     pub fuel_per_byte: u64,
-    /// Units of fuel for a call at most, however large its input.
+    /// Units of fuel for a call at most, however large its input, and for all calls of one [`Meter`] together.
     pub fuel_max: u64,
     /// Bytes of memory for a call, whatever its input.
     pub memory_base_bytes: usize,
@@ -170,7 +173,7 @@ impl Jq {
         serde_json::from_slice::<serde::de::IgnoredAny>(input)
             .map_err(|error| EvalProblem::BadInput(error.to_string()))?;
         depth::check_input(depth::of_text(input))?;
-        self.run(&filter.text, input)
+        self.run(&filter.text, input, &Meter::default())
     }
 
     /// Asks jq whether an expression is valid. A plain path or a literal is: jq is not asked.
@@ -189,8 +192,17 @@ impl Jq {
     /// # Errors
     /// See [`EvalProblem`].
     pub fn evaluate(&self, expression: &Expression, scope: &Scope<'_>) -> Result<Vec<Value>, EvalProblem> {
+        self.evaluate_metered(expression, scope, &Meter::default())
+    }
+
+    fn evaluate_metered(
+        &self,
+        expression: &Expression,
+        scope: &Scope<'_>,
+        meter: &Meter,
+    ) -> Result<Vec<Value>, EvalProblem> {
         let native = expression.parsed.native.as_ref().and_then(|native| native.evaluate(scope));
-        native.unwrap_or_else(|| self.evaluate_in_sandbox(expression, scope))
+        native.unwrap_or_else(|| self.sandboxed(expression, scope, meter))
     }
 
     /// Evaluates an expression in the sandbox, also where it could be evaluated natively, with the same result.
@@ -198,13 +210,13 @@ impl Jq {
     /// # Errors
     /// See [`EvalProblem`].
     pub fn evaluate_in_sandbox(&self, expression: &Expression, scope: &Scope<'_>) -> Result<Vec<Value>, EvalProblem> {
+        self.sandboxed(expression, scope, &Meter::default())
+    }
+
+    fn sandboxed(&self, expression: &Expression, scope: &Scope<'_>, meter: &Meter) -> Result<Vec<Value>, EvalProblem> {
         let input = scope.write(expression.references())?;
-        let outputs = self.run(&expression.parsed.text, &input)?;
-        let value = |text: &String| {
-            depth::check_output(depth::of_text(text.as_bytes()))?;
-            serde_json::from_str(text).map_err(|error| EvalProblem::Crashed(format!("its output is not JSON: {error}")))
-        };
-        outputs.iter().map(value).collect()
+        let outputs = self.run(&expression.parsed.text, &input, meter)?;
+        outputs.iter().map(|text| value_of(text)).collect()
     }
 
     /// Evaluates an expression that must have exactly one output.
@@ -212,7 +224,20 @@ impl Jq {
     /// # Errors
     /// See [`EvalProblem`].
     pub fn evaluate_one(&self, expression: &Expression, scope: &Scope<'_>) -> Result<Value, EvalProblem> {
-        let mut outputs = self.evaluate(expression, scope)?;
+        self.evaluate_one_metered(expression, scope, &Meter::default())
+    }
+
+    /// As [`evaluate_one`](Self::evaluate_one), counted and bounded together with others.
+    ///
+    /// # Errors
+    /// See [`EvalProblem`].
+    pub fn evaluate_one_metered(
+        &self,
+        expression: &Expression,
+        scope: &Scope<'_>,
+        meter: &Meter,
+    ) -> Result<Value, EvalProblem> {
+        let mut outputs = self.evaluate_metered(expression, scope, meter)?;
         match outputs.pop() {
             Some(value) if outputs.is_empty() => Ok(value),
             last => Err(EvalProblem::NotOneOutput { count: outputs.len() + usize::from(last.is_some()) }),
@@ -227,25 +252,34 @@ impl Jq {
         Ok(!matches!(self.evaluate_one(expression, scope)?, Value::Null | Value::Bool(false)))
     }
 
-    fn run(&self, text: &Arc<str>, input: &[u8]) -> Result<Vec<String>, EvalProblem> {
+    fn run(&self, text: &Arc<str>, input: &[u8], meter: &Meter) -> Result<Vec<String>, EvalProblem> {
         let input = std::str::from_utf8(input).map_err(|error| EvalProblem::BadInput(error.to_string()))?;
         let EngineConfig { fuel_base, fuel_per_byte, memory_base_bytes, memory_per_byte, .. } = self.config;
-        let fuel = fuel_base.saturating_add(fuel_per_byte.saturating_mul(input.len() as u64));
+        let fuel = fuel_base.saturating_add(fuel_per_byte.saturating_mul(input.len() as u64)).min(self.config.fuel_max);
+        let fuel_left = self.config.fuel_max.saturating_sub(meter.fuel());
         let memory_bytes = memory_base_bytes.saturating_add(memory_per_byte.saturating_mul(input.len()));
         let budget = Budget {
-            fuel: fuel.min(self.config.fuel_max),
+            fuel: fuel.min(fuel_left),
             memory_bytes: memory_bytes.min(self.config.memory_max_bytes),
             outputs: self.config.outputs_max,
             output_bytes: self.config.output_bytes_max,
         };
+        meter.begin(input.len());
+        let mut fuel_used = 0;
         let outcome = self.on_an_instance(text, |instance| {
             let filter = instance.compile(text, &self.config).map_err(|failure| match failure {
                 Failure::Ordinary(errors) => Failure::Ordinary(invalid(errors)),
                 Failure::Trapped(problem) => Failure::Trapped(problem),
             })?;
-            instance.evaluate(filter, input, budget)
+            let outcome = instance.evaluate(filter, input, budget);
+            fuel_used = budget.fuel.saturating_sub(instance.fuel_left());
+            outcome
         });
+        meter.used(fuel_used);
         outcome.map_err(|failure| match failure {
+            Failure::Trapped(EvalProblem::TooExpensive { .. }) if fuel_left < fuel => {
+                EvalProblem::TooExpensiveTogether { fuel: self.config.fuel_max }
+            }
             Failure::Ordinary(problem) | Failure::Trapped(problem) => problem,
         })
     }
@@ -296,6 +330,16 @@ impl std::fmt::Debug for Jq {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Jq").field("config", &self.config).field("digest", &DIGEST).finish_non_exhaustive()
     }
+}
+
+/// The value of an output.
+fn value_of(text: &str) -> Result<Value, EvalProblem> {
+    depth::check_output(depth::of_text(text.as_bytes()))?;
+    // To serde_json, an object with such a name is a number or a raw text.
+    if text.contains(RESERVED) {
+        return Err(EvalProblem::Failed(format!("the output has {RESERVED} in it, which this host reserves")));
+    }
+    serde_json::from_str(text).map_err(|error| EvalProblem::Crashed(format!("its output is not JSON: {error}")))
 }
 
 fn invalid(errors: Vec<CompileError>) -> EvalProblem {

@@ -23,6 +23,9 @@ const KEPT_MEMORY_BYTES_MAX: usize = 4 << 20;
 /// most of its costs, about 7,000 units for each of its bytes.
 const COMPILE_FUEL_PER_BYTE: u64 = 20_000;
 
+/// The longest message of an error that is kept, in bytes. Arbitrary: it goes into logs and onto terminals.
+const MESSAGE_BYTES_MAX: usize = 4096;
+
 /// Table elements: the component's table is of fixed size, far below this.
 const TABLE_ELEMENTS_MAX: usize = 10_000;
 
@@ -177,11 +180,16 @@ impl Instance {
         let result = self.world.call_eval(&mut self.store, filter, loaded, budget.outputs, budget.output_bytes)?;
         self.world.call_unload(&mut self.store, loaded)?;
         Ok(result.map_err(|problem| match problem {
-            bindings::Problem::Failed(message) => EvalProblem::Failed(message),
+            bindings::Problem::Failed(message) => EvalProblem::Failed(cut(message)),
             bindings::Problem::OutputLimit => {
                 EvalProblem::OutputLimit { outputs: budget.outputs, bytes: budget.output_bytes }
             }
         }))
+    }
+
+    /// What is left of the last call's fuel.
+    pub(super) fn fuel_left(&self) -> u64 {
+        self.store.get_fuel().unwrap_or(0)
     }
 
     fn begin(&mut self, budget: Budget) -> Result<(), EvalProblem> {
@@ -214,5 +222,15 @@ impl Instance {
 fn placed(error: bindings::CompileError, text: &str) -> CompileError {
     let start = text.floor_char_boundary((error.start as usize).min(text.len()));
     let end = text.ceil_char_boundary((error.end as usize).min(text.len()));
-    CompileError { message: error.message, span: start..end.max(start) }
+    CompileError { message: cut(error.message), span: start..end.max(start) }
+}
+
+/// A message of a bounded length: an expression can raise any text as an error.
+fn cut(mut message: String) -> String {
+    let bytes = message.len();
+    if bytes > MESSAGE_BYTES_MAX {
+        message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+        message.push_str(&format!("… ({bytes} bytes)"));
+    }
+    message
 }

@@ -12,7 +12,8 @@
 //! 3. [`Expression::references`] are the paths that it reads of its context (`["steps", "download", "output"]`): from them follow
 //!    the dependencies between steps, and what is sent to the sandbox.
 //! 4. [`Jq::evaluate`] (all outputs), [`Jq::evaluate_one`] (exactly one) and [`Jq::test`] (its truth) evaluate on a [`Scope`], a tree
-//!    that borrows its values. [`Template::evaluate`] and [`ValueTemplate::evaluate`] fill a template in.
+//!    that borrows its values. [`Template::evaluate`] and [`ValueTemplate::evaluate`] fill a template in. A [`Meter`] counts, and bounds,
+//!    what the expressions of one value use together.
 //!
 //! [`Jq`] is `Send + Sync` and synchronous. A call holds its thread for microseconds to milliseconds, never longer than its
 //! fuel allows: a hostile one some 7 ms on a small input, a second on a large one.
@@ -34,6 +35,7 @@ mod context;
 mod depth;
 mod engine;
 mod instance;
+mod meter;
 mod native;
 mod number;
 mod problem;
@@ -44,6 +46,7 @@ mod template;
 
 pub use context::Scope;
 pub use engine::{CompiledCode, EngineConfig, Filter, Jq};
+pub use meter::Meter;
 pub use problem::{CompileError, EngineError, EvalProblem};
 pub use references::{Reference, References};
 pub use template::{Placed, Template, TemplateError, TemplateProblem, ValueTemplate, ValueTemplateError};

@@ -29,6 +29,12 @@ pub enum EvalProblem {
         /// The size of the input, in bytes.
         input_bytes: usize,
     },
+    /// The expressions of one value used all fuel that they may together.
+    #[error("the expressions of this value used {fuel} units of fuel together, all that they may")]
+    TooExpensiveTogether {
+        /// The budget, in units of fuel.
+        fuel: u64,
+    },
     /// It would need more memory than it may, or nests deeper than its stack.
     #[error("the expression needs more than {memory_bytes} bytes of memory, or nests too deep")]
     TooLarge {
@@ -47,7 +53,7 @@ pub enum EvalProblem {
         bytes: u32,
     },
     /// One value is wanted here, and it gave none or several.
-    #[error("the expression gave {count} values where one is wanted")]
+    #[error("the expression gave {count} values where one is wanted: {}", hint_of_count(*.count))]
     NotOneOutput {
         /// How many it gave.
         count: usize,
@@ -63,13 +69,17 @@ pub enum EvalProblem {
     Host(String),
 }
 
+fn hint_of_count(count: usize) -> &'static str {
+    if count == 0 { "`first(…) // null` gives null instead" } else { "`[…]` makes a list of them" }
+}
+
 impl EvalProblem {
     /// The kind of problem that it is, as users see it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Failed(_) => "expression-failed",
-            Self::TooExpensive { .. } => "expression-too-expensive",
+            Self::TooExpensive { .. } | Self::TooExpensiveTogether { .. } => "expression-too-expensive",
             Self::TooLarge { .. } => "expression-too-large",
             Self::Crashed(_) => "expression-crashed",
             Self::OutputLimit { .. } => "expression-output-limit",

@@ -4,7 +4,7 @@
 //! interpolated: a string as it is, anything else as JSON. `$${` stands for a literal `${`.
 
 use super::scan::expression_length;
-use super::{EvalProblem, Expression, Jq, Scope};
+use super::{EvalProblem, Expression, Jq, Meter, Scope};
 use serde_json::Value;
 
 /// An expression and where it stands.
@@ -106,8 +106,16 @@ impl Template {
     /// # Errors
     /// The first expression that cannot be evaluated.
     pub fn evaluate(&self, jq: &Jq, scope: &Scope<'_>) -> Result<Value, TemplateProblem> {
+        self.evaluate_metered(jq, scope, &Meter::default())
+    }
+
+    /// As [`evaluate`](Self::evaluate), counted and bounded together with others.
+    ///
+    /// # Errors
+    /// The first expression that cannot be evaluated.
+    pub fn evaluate_metered(&self, jq: &Jq, scope: &Scope<'_>, meter: &Meter) -> Result<Value, TemplateProblem> {
         let value_of = |placed: &Placed| {
-            jq.evaluate_one(&placed.expression, scope).map_err(|problem| TemplateProblem {
+            jq.evaluate_one_metered(&placed.expression, scope, meter).map_err(|problem| TemplateProblem {
                 pointer: String::new(),
                 offset: placed.offset,
                 problem,
@@ -187,7 +195,7 @@ impl ValueTemplate {
     /// # Errors
     /// The first expression that cannot be evaluated.
     pub fn evaluate(&self, jq: &Jq, scope: &Scope<'_>) -> Result<Value, TemplateProblem> {
-        self.root.evaluate(jq, scope)
+        self.root.evaluate(jq, scope, &Meter::default())
     }
 }
 
@@ -256,18 +264,18 @@ impl Slot {
         }
     }
 
-    fn evaluate(&self, jq: &Jq, scope: &Scope<'_>) -> Result<Value, TemplateProblem> {
+    fn evaluate(&self, jq: &Jq, scope: &Scope<'_>, meter: &Meter) -> Result<Value, TemplateProblem> {
         Ok(match self {
             Self::Value(value) => value.clone(),
             Self::Template(pointer, template) => {
                 let located = |problem| TemplateProblem { pointer: pointer.clone(), ..problem };
-                template.evaluate(jq, scope).map_err(located)?
+                template.evaluate_metered(jq, scope, meter).map_err(located)?
             }
             Self::Array(slots) => {
-                Value::Array(slots.iter().map(|slot| slot.evaluate(jq, scope)).collect::<Result<_, _>>()?)
+                Value::Array(slots.iter().map(|slot| slot.evaluate(jq, scope, meter)).collect::<Result<_, _>>()?)
             }
             Self::Object(slots) => {
-                let entries = slots.iter().map(|(key, slot)| Ok((key.clone(), slot.evaluate(jq, scope)?)));
+                let entries = slots.iter().map(|(key, slot)| Ok((key.clone(), slot.evaluate(jq, scope, meter)?)));
                 Value::Object(entries.collect::<Result<_, _>>()?)
             }
         })

@@ -45,13 +45,14 @@ mod state;
 mod tests;
 mod timers;
 
-use super::expression::Jq;
+use super::expression::{Jq, Meter};
 use super::plan::Plan;
 use crate::process::{
     Action, Birth, Body, Context, Event, Native, Payload, Problem, Process, Program, Status as StepStatus, Tag,
 };
 use serde_json::{Value, json};
 use state::{NodeState, Status};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use timers::Timers;
@@ -66,7 +67,8 @@ pub const FLYING_MAX: usize = 8_000;
 pub const FLYING_BYTES_MAX: usize = 48 << 20;
 /// Bytes of inputs that one step asks for, and of one input at most. Below what a step may give.
 pub const STEP_BYTES_MAX: usize = 12 << 20;
-/// Expressions that one step evaluates before others get their turn. Arbitrary: about a millisecond.
+/// Expressions that one step evaluates before others get their turn. A plain path counts once; one that needs the sandbox counts
+/// four times, and once more for each 4 KiB that it is given. Arbitrary: about a millisecond.
 pub const STEP_EVALUATIONS_MAX: usize = 256;
 /// Bytes of all results that a run keeps, as JSON text. Arbitrary.
 pub const STATE_BYTES_MAX: usize = 64 << 20;
@@ -117,13 +119,22 @@ pub struct Interpreter {
 /// What is left of a step's share.
 #[derive(Default)]
 struct Work {
-    evaluations: usize,
+    evaluations: Cell<usize>,
     bytes: usize,
 }
 
 impl Work {
     fn renew(&mut self) {
-        *self = Self { evaluations: STEP_EVALUATIONS_MAX, bytes: STEP_BYTES_MAX };
+        *self = Self { evaluations: STEP_EVALUATIONS_MAX.into(), bytes: STEP_BYTES_MAX };
+    }
+
+    fn take(&self, evaluations: usize) {
+        self.evaluations.set(self.evaluations.get().saturating_sub(evaluations));
+    }
+
+    /// What evaluations cost beyond their number. It depends on what they were given alone, so a replay takes the same steps.
+    fn count(&self, meter: &Meter) {
+        self.take(3 * meter.sandboxed() + meter.input_bytes() / 4096);
     }
 
     /// Whether an input of this size may still be asked for.
@@ -132,7 +143,7 @@ impl Work {
     }
 
     fn is_done(&self) -> bool {
-        self.evaluations == 0 || self.bytes == 0
+        self.evaluations.get() == 0 || self.bytes == 0
     }
 }
 

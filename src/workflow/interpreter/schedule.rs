@@ -21,7 +21,7 @@ enum Decision {
 impl Interpreter {
     /// Decides a node whose dependencies have all ended.
     pub(super) fn decide(&mut self, context: &mut Context<'_>, index: usize) {
-        self.work.evaluations = self.work.evaluations.saturating_sub(1);
+        self.work.take(1);
         match self.trigger(index) {
             Decision::Skip => return self.end(index, Status::Skipped),
             Decision::Unreached(cause) => {
@@ -133,15 +133,15 @@ impl Interpreter {
         let (index, item) = key;
         let begun = match &plan.nodes[index].action {
             Action::Set(template) => {
-                self.count_evaluations(template.expressions());
+                self.work.take(template.expressions().max(1));
                 self.evaluate(index, Some(item), template, "set").map(|value| self.succeeded(key, value))
             }
             Action::Wait(template) => {
-                self.count_evaluations(template.expressions());
+                self.work.take(template.expressions().max(1));
                 self.wait(context, key, template)
             }
             Action::Uses { with, .. } | Action::Call { with, .. } => {
-                self.count_evaluations(with.expressions());
+                self.work.take(with.expressions().max(1));
                 let limits = [context.birth.limits.payload_bytes, plan.nodes[index].limits.payload_bytes];
                 let limit = limits.into_iter().fold(super::STEP_BYTES_MAX as u64, u64::min);
                 self.input(key, with, limit).map(|input| {
@@ -153,10 +153,6 @@ impl Interpreter {
         if let Err(problem) = begun {
             self.failed(key, 0, problem);
         }
-    }
-
-    fn count_evaluations(&mut self, expressions: usize) {
-        self.work.evaluations = self.work.evaluations.saturating_sub(expressions.max(1));
     }
 
     fn insert(&mut self, (index, item): ItemKey, input: Payload, stage: Stage) {

@@ -4,7 +4,7 @@ use super::state::NodeState;
 use super::{Interpreter, ItemKey};
 use crate::process::problem::kind;
 use crate::process::{Json, Payload, Problem};
-use crate::workflow::expression::{Scope, TemplateProblem};
+use crate::workflow::expression::{Meter, Scope, TemplateProblem};
 use crate::workflow::plan::Template;
 use serde_json::{Value, json};
 
@@ -21,7 +21,10 @@ impl Interpreter {
             return Ok(value.clone());
         }
         let scope = self.scope(node, item);
-        template.evaluate(&self.jq, &scope).map_err(|problem| told(problem, &self.plan.nodes[node].pointer, key))
+        let meter = Meter::default();
+        let value = template.evaluate(&self.jq, &scope, &meter);
+        self.work.count(&meter);
+        value.map_err(|problem| told(problem, &self.plan.nodes[node].pointer, key))
     }
 
     fn scope(&self, node: usize, item: Option<usize>) -> Scope<'_> {
@@ -59,8 +62,10 @@ impl Interpreter {
             ("steps", self.steps(0..self.nodes.len())),
             ("run", Scope::Borrowed(&self.run)),
         ]);
+        let meter = Meter::default();
         let evaluate = |(name, template): &(String, Template)| {
-            let value = template.evaluate(&self.jq, &scope).map_err(|problem| told(problem, "/outputs", name))?;
+            let value =
+                template.evaluate(&self.jq, &scope, &meter).map_err(|problem| told(problem, "/outputs", name))?;
             Ok((name.clone(), value))
         };
         self.plan.outputs.iter().map(evaluate).collect::<Result<_, _>>().map(Value::Object)

@@ -1,6 +1,6 @@
 //! Values with expressions in them.
 
-use crate::workflow::expression::{self, Jq, Scope, TemplateProblem};
+use crate::workflow::expression::{self, Jq, Meter, Scope, TemplateProblem};
 use serde_json::{Map, Value};
 
 /// A value in which strings may hold expressions.
@@ -59,28 +59,29 @@ impl From<Text> for String {
 }
 
 impl Template {
-    /// The value, with its expressions evaluated.
+    /// The value, with its expressions evaluated. The meter counts and bounds them together.
     ///
     /// # Errors
     /// The first expression that fails; its pointer leads to its string in the template.
-    pub fn evaluate(&self, jq: &Jq, scope: &Scope<'_>) -> Result<Value, TemplateProblem> {
+    pub fn evaluate(&self, jq: &Jq, scope: &Scope<'_>, meter: &Meter) -> Result<Value, TemplateProblem> {
         let below = |key: &str, mut problem: TemplateProblem| {
             problem.pointer = format!("/{}{}", key.replace('~', "~0").replace('/', "~1"), problem.pointer);
             problem
         };
         Ok(match self {
             Self::Literal(value) => value.clone(),
-            Self::Text(text) => text.template.evaluate(jq, scope)?,
+            Self::Text(text) => text.template.evaluate_metered(jq, scope, meter)?,
             Self::List(items) => {
                 let evaluate = |(index, item): (usize, &Self)| {
-                    item.evaluate(jq, scope).map_err(|problem| below(&index.to_string(), problem))
+                    item.evaluate(jq, scope, meter).map_err(|problem| below(&index.to_string(), problem))
                 };
                 items.iter().enumerate().map(evaluate).collect::<Result<_, _>>()?
             }
             Self::Object(entries) => {
                 let mut object = Map::new();
                 for (key, value) in entries {
-                    object.insert(key.clone(), value.evaluate(jq, scope).map_err(|problem| below(key, problem))?);
+                    object
+                        .insert(key.clone(), value.evaluate(jq, scope, meter).map_err(|problem| below(key, problem))?);
                 }
                 Value::Object(object)
             }

@@ -3,7 +3,8 @@
 use super::JQ;
 use serde_json::json;
 use wfhost::workflow::expression::{
-    EXPRESSION_BYTES_MAX, EngineConfig, EvalProblem, Expression, INPUT_DEPTH_MAX, Jq, OUTPUT_DEPTH_MAX, Scope,
+    EXPRESSION_BYTES_MAX, EngineConfig, EvalProblem, Expression, INPUT_DEPTH_MAX, Jq, Meter, OUTPUT_DEPTH_MAX, Scope,
+    ValueTemplate,
 };
 
 /// The kind of problem that a filter ends with, or what it gives.
@@ -106,6 +107,48 @@ fn budgets_do_not_grow_without_end() {
     assert_eq!(evaluate("length"), Ok(vec!["400000".into()]));
     let spent = EvalProblem::TooExpensive { fuel: 500_000_000, input_bytes: text.len() };
     assert_eq!(evaluate("def f: f; f"), Err(spent));
+}
+
+#[test]
+fn the_expressions_of_one_value_share_an_upper_bound() {
+    let config = EngineConfig { fuel_max: 60_000_000, ..EngineConfig::default() };
+    let small = Jq::new(config).unwrap();
+    let null = json!(null);
+    let fill = |count: usize| {
+        let list = json!(vec!["${ [range(5000)] | length }"; count]);
+        ValueTemplate::parse(&list).unwrap().evaluate(&small, &Scope::Borrowed(&null))
+    };
+    // Some 10 M units each. A value has all of it, whatever the ones before have used.
+    for _ in 0..3 {
+        assert_eq!(fill(4), Ok(json!([5_000, 5_000, 5_000, 5_000])));
+        let problem = fill(100).unwrap_err();
+        assert_eq!(problem.problem, EvalProblem::TooExpensiveTogether { fuel: 60_000_000 });
+        assert_eq!(problem.problem.kind(), "expression-too-expensive");
+    }
+    let meter = Meter::default();
+    let expression = Expression::new("[.a | range(10000)] | length");
+    assert_eq!(small.evaluate_one_metered(&expression, &Scope::Owned(json!({"a": 1})), &meter), Ok(json!(10_000)));
+    assert_eq!((meter.sandboxed(), meter.input_bytes()), (1, 7));
+    assert!((1_000_000..30_000_000).contains(&meter.fuel()), "{}", meter.fuel());
+}
+
+#[test]
+fn messages_are_of_a_bounded_length() {
+    let long = end(r#"error("é" * 100000)"#, "null");
+    assert!(long.starts_with("failed: éééé") && long.ends_with("éé… (200000 bytes)"), "{} bytes", long.len());
+    assert!(long.len() < 5_000);
+    let name = end(&"x".repeat(60_000), "null");
+    assert!(name.ends_with("xx… (60017 bytes)"), "{}", &name[4_000..]);
+}
+
+#[test]
+fn names_that_the_host_reserves_are_refused() {
+    for name in ["Number", "RawValue"] {
+        let expression = Expression::new(&format!("{{\"$serde_json::private::{name}\": \"1\"}}"));
+        let problem = JQ.evaluate(&expression, &Scope::Owned(json!(null))).unwrap_err();
+        let message = "the output has $serde_json::private:: in it, which this host reserves";
+        assert_eq!(problem, EvalProblem::Failed(message.into()));
+    }
 }
 
 #[test]

@@ -68,6 +68,14 @@ fn one_value_is_wanted() {
     };
     assert_eq!(problem("x ${ .list[] }").problem, EvalProblem::NotOneOutput { count: 2 });
     assert_eq!(problem("${ empty }").problem, EvalProblem::NotOneOutput { count: 0 });
+    assert_eq!(
+        problem("${ empty }").to_string(),
+        "the expression gave 0 values where one is wanted: `first(…) // null` gives null instead"
+    );
+    assert_eq!(
+        problem("${ .list[] }").to_string(),
+        "the expression gave 2 values where one is wanted: `[…]` makes a list of them"
+    );
     let failed = problem("ab ${ .n.x }");
     assert_eq!((failed.offset, failed.problem.kind()), (6, "expression-failed"));
     assert_eq!(failed.problem.to_string(), "Cannot index number with string (\"x\")");

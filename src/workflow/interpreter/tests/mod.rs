@@ -71,6 +71,8 @@ pub(super) struct World {
     pub(super) commands: Vec<Command>,
     pub(super) told: Vec<Progress>,
     pub(super) end: Option<StepStatus>,
+    /// Steps of the interpreter.
+    pub(super) steps: usize,
     /// The most that was pending at one time.
     pub(super) most: usize,
     /// The most bytes of inputs that one step asked for.
@@ -108,6 +110,7 @@ impl World {
             commands: Vec::new(),
             told: Vec::new(),
             end: None,
+            steps: 0,
             most: 0,
             step_bytes_most: 0,
         };
@@ -120,6 +123,7 @@ impl World {
         loop {
             assert!(self.end.is_none(), "stepped after its end");
             let mut output = Output::default();
+            self.steps += 1;
             self.body.begin(Micros(self.now), &mut events);
             let Slice::Stepped(status) = self.body.poll(&mut output) else { panic!("native steps are whole") };
             self.told.extend(output.log.iter().filter_map(Progress::of));

@@ -227,6 +227,25 @@ steps: [{ id: a, uses: ./a.wasm, for-each: '${ [range(40)] }', with: '${ .inputs
 }
 
 #[test]
+fn one_step_evaluates_as_much_as_its_share_is() {
+    let steps = |expression: &str, input: Value| {
+        let yaml = format!(
+            "{{ inputs: {{ x: {{}} }}, steps: [{{ id: a, for-each: '${{ [range(1000)] }}', set: '{expression}' }}] }}"
+        );
+        let world = World::new(&yaml, json!({"x": input}));
+        assert!(matches!(world.end, Some(StepStatus::Complete(_))), "{:?}", world.end);
+        world.steps
+    };
+    let large = json!("x".repeat(1 << 20));
+    assert_eq!(steps("${ .item }", large.clone()), 4, "a plain path counts once");
+    assert_eq!(steps("${ .item + 1 }", large.clone()), 1000_usize.div_ceil(STEP_EVALUATIONS_MAX / 4));
+    // Whatever a step has left, it evaluates one: so that it gets on.
+    let yaml =
+        "{ inputs: { x: string }, steps: [{ id: a, for-each: '${ [range(10)] }', set: '${ .inputs.x | length }' }] }";
+    assert!((10..=12).contains(&World::new(yaml, json!({"x": large})).steps));
+}
+
+#[test]
 fn an_expression_in_a_block_keeps_the_type_of_its_result() {
     let yaml = "
 steps: [{ id: a, set: 1 }]
