@@ -1,4 +1,7 @@
-//! A steady exchange of events allocates nothing in the scheduler. A binary of its own: it counts what everybody allocates.
+//! A steady exchange of events allocates nothing in the scheduler, and bytes that claim to be records are not believed. A binary of its
+//! own: it counts what everybody allocates.
+
+mod records;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
@@ -104,6 +107,11 @@ fn steady(scheduler: &mut VirtualScheduler<Exchange>, turns: usize) -> (u64, usi
 
 // One test, since another thread's allocations would be counted, too.
 #[test]
+fn allocations_are_bounded() {
+    nothing_is_allocated_for_events_steps_and_places();
+    records::a_record_gets_what_its_bytes_are_worth();
+}
+
 fn nothing_is_allocated_for_events_steps_and_places() {
     for workers in [1, 2] {
         let config = Config { workers, ..Config::default() };

@@ -8,6 +8,7 @@ mod generate;
 mod hostile;
 mod inference;
 mod plain;
+mod running;
 mod templates;
 
 /// One engine for all tests: its compilation takes half a second.

@@ -61,6 +61,28 @@ fn parts(file: &[u8]) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(note in vec(any::<u8>(), 0..100), code in vec(any::<u8>(), 0..300)) {
+            let file = file(&note, &code);
+            prop_assert_eq!(parts(&file), Some((note.as_slice(), code.as_slice())));
+        }
+
+        /// Also where the checksum is right, as it is in a file that somebody else wrote.
+        #[test]
+        fn any_bytes_are_survived(length in prop_oneof![0_u64..100, any::<u64>()], rest in vec(any::<u8>(), 0..100)) {
+            prop_assert_eq!(parts(&rest), None);
+            let mut forged = file(b"", &rest);
+            forged[NOTE_LENGTH].copy_from_slice(&length.to_le_bytes());
+            let checksum = blake3::hash(&forged[CHECKSUM.end..]);
+            forged[CHECKSUM].copy_from_slice(checksum.as_bytes());
+            let found = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length));
+            prop_assert_eq!(parts(&forged), found);
+        }
+    }
 
     #[test]
     fn every_damaged_byte_and_every_truncation_is_found() {

@@ -92,7 +92,7 @@ impl Template {
         Ok(packed)
     }
 
-    fn body(&self, snapshot: &Snapshot) -> Vec<u8> {
+    pub(super) fn body(&self, snapshot: &Snapshot) -> Vec<u8> {
         let mut body = Vec::with_capacity(snapshot.heap_bytes() + snapshot.globals.len() * GLOBAL_BYTES + 64);
         body.push(u8::from(snapshot.fuel.is_some()));
         body.extend(snapshot.fuel.unwrap_or(0).to_le_bytes());

@@ -165,7 +165,26 @@ impl Plan {
         if plan.version != PLAN_VERSION {
             return Err(format!("the plan is of version {}; this release runs version {PLAN_VERSION}", plan.version));
         }
+        plan.check_order()?;
         Ok(plan)
+    }
+
+    /// I1, of a plan that somebody else may have written.
+    fn check_order(&self) -> Result<(), String> {
+        let mut done = vec![false; self.nodes.len()];
+        for &index in &self.order {
+            let node = self.nodes.get(index).ok_or_else(|| format!("the plan orders node {index}, which is none"))?;
+            if std::mem::replace(&mut done[index], true) {
+                return Err(format!("the plan orders node {index} twice"));
+            }
+            // A node of a higher number, or a number of none, is not done.
+            if !node.needs.iter().all(|need| done.get(*need) == Some(&true) && *need != index)
+                || !node.needs.is_sorted()
+            {
+                return Err(format!("the plan orders node {index} before what it needs"));
+            }
+        }
+        done.iter().position(|done| !done).map_or(Ok(()), |index| Err(format!("the plan does not order node {index}")))
     }
 
     /// The node of an id.

@@ -164,3 +164,49 @@ fn a_hostile_file_is_refused_by_its_bounds() {
         assert!(problems.render(true).len() < 1 << 20, "{start:?}");
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Whatever the text is, it is a plan that keeps its invariants, or it is said what is wrong.
+    #[test]
+    fn a_damaged_plan_is_refused_or_is_another_one(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0_u8..6), 1..3),
+    ) {
+        let plan = load(&Source::new("x.yaml", GOOD), jq(), &Unchecked).unwrap_or_else(|problems| panic!("{problems}"));
+        let mut text = plan.to_json();
+        for (place, other, kind) in edits {
+            if text.is_empty() {
+                break;
+            }
+            // Numbers are most of what a reader could trust too much.
+            let digits: Vec<usize> = text.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, _)| at).collect();
+            let boundary = |place: prop::sample::Index| text.floor_char_boundary(place.index(text.len()));
+            match kind {
+                0 => drop(text.remove(boundary(place))),
+                1 => text.truncate(boundary(place)),
+                2 => text.insert_str(boundary(place), &other.index(100).to_string()),
+                _ if digits.is_empty() => {}
+                _ => {
+                    let at = digits[place.index(digits.len())];
+                    text.replace_range(at..=at, &other.index(12).to_string());
+                }
+            }
+        }
+        match Plan::from_json(&text) {
+            Ok(plan) => {
+                prop_assert_eq!(plan.order.len(), plan.nodes.len());
+                let mut order = plan.order.clone();
+                order.sort_unstable();
+                prop_assert!(order.into_iter().eq(0..plan.nodes.len()));
+                let place = |node: usize| plan.order.iter().position(|at| *at == node);
+                for (index, node) in plan.nodes.iter().enumerate() {
+                    prop_assert!(node.needs.iter().all(|need| place(*need) < place(index)), "{}", text);
+                }
+                let _ = plan.graph(GraphStyle::Mermaid);
+                prop_assert_eq!(Plan::from_json(&plan.to_json()), Ok(plan));
+            }
+            Err(problem) => prop_assert!(!problem.is_empty()),
+        }
+    }
+}

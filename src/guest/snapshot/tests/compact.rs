@@ -1,6 +1,7 @@
 //! The compact form: small, exact, and safe to read whatever the bytes are.
 
 use super::rig::{MEMORY_BYTES_MAX, Rig};
+use crate::guest::snapshot::state::{GlobalValue, MemoryState, PAGE_BYTES};
 use crate::guest::snapshot::{CompactError, Snapshot, Template};
 use proptest::prelude::*;
 use std::sync::LazyLock;
@@ -118,7 +119,53 @@ fn forged_bodies_are_refused_for_what_they_say() {
     assert!(unpack(&forged(&RIG.template, &good, u64::MAX)).is_err());
 }
 
+/// Any state that the guest can have: one memory of 1 to 8 wasm pages and one global. A byte fills a page, at another place another.
+fn any_snapshot() -> impl Strategy<Value = Snapshot> {
+    let pages = |wasm_pages: u64| {
+        let numbers = prop::collection::btree_map(0..wasm_pages as u32 * 16, any::<(u8, u16, u8)>(), 0..6);
+        numbers.prop_map(move |pages| {
+            let mut memory = MemoryState { bytes: wasm_pages << 16, ..MemoryState::default() };
+            for (number, (fill, place, byte)) in pages {
+                let mut content = [fill; PAGE_BYTES];
+                content[usize::from(place) % PAGE_BYTES] = byte;
+                memory.push(number, &content);
+            }
+            memory
+        })
+    };
+    (any::<Option<u64>>(), (1_u64..=8).prop_flat_map(pages), any::<u32>()).prop_map(|(fuel, memory, global)| Snapshot {
+        fuel,
+        memories: vec![memory],
+        globals: vec![GlobalValue::I32(global)],
+    })
+}
+
 proptest! {
+    #[test]
+    fn any_state_is_read_as_it_was_written(snapshot in any_snapshot()) {
+        let packed = RIG.template.pack(&snapshot).unwrap();
+        prop_assert_eq!(unpack(&packed).unwrap(), snapshot);
+    }
+
+    /// What is let through is a state that the guest can have.
+    #[test]
+    fn damaged_bodies_are_refused_or_are_another_state(
+        snapshot in any_snapshot(),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), prop::bool::weighted(0.7)), 1..4),
+    ) {
+        // The head says most: fuel, size of the memory, number of pages, their numbers.
+        let mut body = RIG.template.body(&snapshot);
+        for (place, byte, is_in_head) in edits {
+            let place = place.index(if is_in_head { 40.min(body.len()) } else { body.len() });
+            body[place] = byte;
+        }
+        if let Ok(found) = unpack(&forged(&RIG.template, &body, body.len() as u64)) {
+            prop_assert!(found.memories[0].bytes <= 8 << 16);
+            let packed = RIG.template.pack(&found).unwrap();
+            prop_assert_eq!(unpack(&packed).unwrap(), found);
+        }
+    }
+
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         prop_assert!(unpack(&bytes).is_err());
