@@ -212,6 +212,8 @@ fn odd_but_harmless_ones_are_as_in_jq() {
     assert_eq!(end(".[1e9] = 1", "null"), "failed: Array index too large");
     assert_eq!(end("1e1000 * 1e1000", "null"), "1.7976931348623157e+308");
     assert_eq!(end(r#"test("((a{1000}){1000}){1000}")"#, "\"a\""), "false");
+    assert_eq!(end(r#"("a" * 300000) | test("(a|a?)+b")"#, "null"), "false");
+    assert_eq!(end(r#"test("(?<n>a\\g<n>?b?)+c")"#, "\"aaaa\""), "false");
     assert_eq!(end(r#"test("a{99999999}")"#, "\"a\""), "failed: Regex failure: too big number for repeat range");
     assert_eq!(end(r#"[limit(3; repeat("x"))]"#, "null"), r#"["x","x","x"]"#);
 }

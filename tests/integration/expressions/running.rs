@@ -1,7 +1,7 @@
 //! Hostile expressions in the steps of a workflow: each ends with a problem of its kind and its place, while other steps go on.
 
 use serde_json::{Map, Value, json};
-use wfhost::host::Host;
+use wfhost::host::{Host, RunOptions};
 
 type Expected = Result<Value, (&'static str, &'static str)>;
 
@@ -77,7 +77,7 @@ fn hostile_expressions_end_with_their_problems_while_other_steps_go_on() {
     }
     let host = Host::builder().workers(2).build().unwrap();
     let workflow = host.parse("hostile.yaml", &text, ".").unwrap_or_else(|error| panic!("{error}"));
-    let run = host.start(&workflow, Map::new(), wfhost::host::RunOptions::default()).unwrap();
+    let run = host.start(&workflow, Map::new(), RunOptions::default()).unwrap();
     let outputs = run.wait().outputs().expect("the run succeeds");
     let mut failures = String::new();
     for (number, (expression, expected)) in cases.iter().enumerate() {
@@ -100,6 +100,23 @@ fn hostile_expressions_end_with_their_problems_while_other_steps_go_on() {
         }
     }
     assert!(failures.is_empty(), "{failures}");
+}
+
+/// As the documentation of workflow files has it: jq's own dates have no fractions of seconds.
+#[test]
+fn the_time_of_the_start_can_be_computed_with() {
+    let text = "
+steps:
+  - { id: seconds, set: '${ .run.started[:19] + \"Z\" | fromdate }' }
+  - { id: failed, continue-on-error: true, set: '${ error }' , needs: [] }
+  - { id: day, set: '${ .run.started[:10] }' }
+outputs: { seconds: '${ .steps.seconds.output }', attempts: '${ [.steps[].attempts] }', error: '${ .steps.failed.error }' }";
+    let host = Host::builder().workers(1).build().unwrap();
+    let workflow = host.parse("x.yaml", text, ".").unwrap_or_else(|error| panic!("{error}"));
+    let outputs = host.start(&workflow, Map::new(), RunOptions::default()).unwrap().wait().outputs().unwrap();
+    assert!(outputs["seconds"].as_f64().is_some_and(|seconds| seconds > 1.7e9), "{outputs}");
+    assert_eq!(outputs["attempts"], json!([0, 0, 0]));
+    assert_eq!((&outputs["error"]["attempt"], &outputs["error"]["step"]), (&json!(0), &json!("failed")));
 }
 
 /// What jq can tell when it compiles is told before anything runs, with its place in the file.
