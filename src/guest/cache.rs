@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// The first bytes of a file: a change of the layout is another name.
-const MAGIC: &[u8; 8] = b"wfcode01";
+/// The last bytes of a file: a change of the layout is another name.
+const MAGIC: &[u8; 8] = b"wfcode02";
 
 /// Keeps compiled code, or nothing where it has no folder that is safe to use.
 pub struct CodeCache {
@@ -106,7 +106,7 @@ impl CodeCache {
     ) -> Result<(Component, Vec<u8>), LoadError> {
         let name = self.folder.is_ok().then(|| file_name(engine, digest));
         if let (Ok(folder), Some(name)) = (&self.folder, &name) {
-            match folder.read(name).map(|file| load::component(engine, &file)) {
+            match folder.open_file(name).map(|file| load::component(engine, &file)) {
                 Some(Ok(loaded)) => {
                     self.hits.fetch_add(1, Relaxed);
                     return Ok(loaded);

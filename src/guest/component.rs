@@ -67,17 +67,21 @@ impl Component {
     /// # Errors
     /// Where it is too large, not valid, or does not fit the contract: every misfit is named.
     pub fn load(engine: &Arc<GuestEngine>, bytes: &[u8]) -> Result<Self, LoadError> {
+        Self::load_hashed(engine, bytes, blake3::hash(bytes))
+    }
+
+    /// As [`Self::load`], of bytes whose hash is known.
+    pub(crate) fn load_hashed(engine: &Arc<GuestEngine>, bytes: &[u8], hash: blake3::Hash) -> Result<Self, LoadError> {
         if bytes.len() > BYTES_MAX {
             return Err(LoadError::TooLarge { bytes: bytes.len(), bytes_max: BYTES_MAX });
         }
-        let hash = blake3::hash(bytes);
         let note = || {
             let note = Note::of(bytes)?;
             Ok(serde_json::to_vec(&note).expect("invariant: a note can be written as JSON"))
         };
         let (component, kept) = engine.cache().load_or_compile(engine.engine(), bytes, &hash, note)?;
         let note: Note = serde_json::from_slice(&kept).or_else(|_| Note::of(bytes))?;
-        let pool = Linked::new(engine.linker(), &component, &note.survey)?;
+        let pool = Linked::new(engine.linker(&note.survey.imports)?, &component, &note.survey)?;
         // What the first instance would do otherwise, on a worker. Where it fails, instances are made the slow way.
         let _ = component.initialize_copy_on_write_image();
         let loaded = Loaded {

@@ -111,7 +111,10 @@ pub struct GuestEngine {
     options: EngineOptions,
     slots: u32,
     cache: CodeCache,
+    /// Without WASI: linking its 200 functions takes as long as loading a small component.
     linker: Linker<Context>,
+    /// With it, made for the first component that imports any of it.
+    linker_with_wasi: OnceLock<Linker<Context>>,
     /// The same code without the pool: for guests that find no slot, and for throw-away instances (`describe`, the probes of snapshots).
     on_demand: OnceLock<(Engine, Linker<Context>)>,
     on_demand_memory: Arc<Budget>,
@@ -132,10 +135,11 @@ impl GuestEngine {
                 Err(e) => return Err(EngineError::Wasmtime(e)),
             }
         };
-        let linker = linker(&engine)?;
+        let linker = linker(&engine, false)?;
         let cache = CodeCache::new(options.cache_dir.clone(), options.cache_bytes_max);
         let on_demand_memory = Arc::new(Budget::new(options.on_demand_bytes));
-        Ok(Self { engine, options, slots, cache, linker, on_demand: OnceLock::new(), on_demand_memory })
+        let (linker_with_wasi, on_demand) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { engine, options, slots, cache, linker, linker_with_wasi, on_demand, on_demand_memory })
     }
 
     /// Guests that can be live at one time.
@@ -167,8 +171,20 @@ impl GuestEngine {
         &self.engine
     }
 
-    pub(crate) fn linker(&self) -> &Linker<Context> {
-        &self.linker
+    /// What is offered to a component that imports these.
+    ///
+    /// # Errors
+    /// Where an engine of this configuration cannot offer it.
+    pub(crate) fn linker(&self, imports: &[String]) -> Result<&Linker<Context>, EngineError> {
+        if !imports.iter().any(|import| import.starts_with("wasi:")) {
+            return Ok(&self.linker);
+        }
+        if let Some(linker) = self.linker_with_wasi.get() {
+            return Ok(linker);
+        }
+        let linker = linker(&self.engine, true)?;
+        // Of two that race, the second is dropped.
+        Ok(self.linker_with_wasi.get_or_init(|| linker))
     }
 
     /// The engine without a pool. It runs the same compiled code, and collects core dumps, which only cost where a guest traps: the probes
@@ -184,7 +200,7 @@ impl GuestEngine {
         if code_fingerprint(&engine) != code_fingerprint(&self.engine) {
             return Err(EngineError::OtherCode);
         }
-        let linker = linker(&engine)?;
+        let linker = linker(&engine, true)?;
         // Of two that race, the second is dropped.
         Ok(self.on_demand.get_or_init(|| (engine, linker)))
     }
@@ -244,12 +260,14 @@ fn pool(options: &EngineOptions, slots: u32) -> InstanceAllocationStrategy {
     InstanceAllocationStrategy::Pooling(pool)
 }
 
-/// Everything that is offered to guests, by name.
-fn linker(engine: &Engine) -> Result<Linker<Context>, EngineError> {
+/// Everything that is offered to guests, by name; WASI where it is wanted.
+fn linker(engine: &Engine, with_wasi: bool) -> Result<Linker<Context>, EngineError> {
     let mut linker = Linker::new(engine);
     for contract in binding::CONTRACTS {
         contract.link(&mut linker).map_err(EngineError::Wasmtime)?;
     }
-    wasi::link(&mut linker).map_err(EngineError::Wasmtime)?;
+    if with_wasi {
+        wasi::link(&mut linker).map_err(EngineError::Wasmtime)?;
+    }
     Ok(linker)
 }

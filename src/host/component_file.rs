@@ -17,15 +17,18 @@ const HOW: &str = "a component is built for the target wasm32-wasip2 (Rust), or 
 /// # Errors
 /// It cannot be read, or is no file: a pipe might never end.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let kind = std::fs::metadata(path)?.file_type();
+    let metadata = std::fs::metadata(path)?;
+    let kind = metadata.file_type();
     if kind.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"));
     }
     if !kind.is_file() {
         return Err(io::Error::other("it is a device or a pipe, and no file"));
     }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(COMPONENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    let most = COMPONENT_BYTES_MAX as u64 + 1;
+    // One more than there are, so that the end is seen without another allocation.
+    let mut bytes = Vec::with_capacity(metadata.len().min(most) as usize + 1);
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

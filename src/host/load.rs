@@ -122,12 +122,12 @@ impl Environment for Loader<'_> {
 impl Shared {
     /// The component of these bytes, compiled once in the life of the host.
     fn component(&self, bytes: &[u8]) -> Result<Component, crate::guest::LoadError> {
-        let digest = blake3::hash(bytes).to_hex().to_string();
-        if let Some(component) = self.components.lock().get(&digest) {
+        let hash = blake3::hash(bytes);
+        if let Some(component) = self.components.lock().get(hash.as_bytes()) {
             return Ok(component.clone());
         }
-        let component = Component::load(&self.guests, bytes)?;
-        self.components.lock().insert(digest, component.clone());
+        let component = Component::load_hashed(&self.guests, bytes, hash)?;
+        self.components.lock().insert(*hash.as_bytes(), component.clone());
         Ok(component)
     }
 }

@@ -55,7 +55,7 @@ struct Shared {
     dispatcher: Arc<Dispatcher>,
     natives: BTreeMap<String, Arc<dyn Program>>,
     /// Compiled components by the digest of their bytes.
-    components: Mutex<BTreeMap<String, Component>>,
+    components: Mutex<BTreeMap<[u8; 32], Component>>,
 }
 
 impl Host {

@@ -76,12 +76,11 @@ impl Folder {
         written.and(user)
     }
 
-    /// The bytes of a file, if it is there.
-    pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
-        let path = self.path.join(name);
-        let bytes = fs::read(&path).ok()?;
-        touch(&path);
-        Some(bytes)
+    /// A file, if it is there. Files are replaced whole and never written in place, so what was opened stays as it is.
+    pub(super) fn open_file(&self, name: &str) -> Option<File> {
+        let file = File::open(self.path.join(name)).ok()?;
+        touch(&file);
+        Some(file)
     }
 
     /// Puts a file into its place, whole, and makes room for it. What fails is not kept.
@@ -153,10 +152,9 @@ impl Entry {
 }
 
 /// Notes that a file was used.
-fn touch(path: &Path) {
+fn touch(file: &File) {
     let now = SystemTime::now();
     let old = |modified: SystemTime| now.duration_since(modified).is_ok_and(|age| age > TOUCH_AFTER);
-    let Ok(file) = File::options().append(true).open(path) else { return };
     if file.metadata().and_then(|metadata| metadata.modified()).is_ok_and(old) {
         // A time that cannot be set makes the file a little older than it is.
         let _ = file.set_modified(now);

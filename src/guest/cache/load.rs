@@ -1,23 +1,33 @@
 //! The layout of a file, and the one place where compiled code is loaded.
+//!
+//! The code comes first, as the engine gave it, so that the file can be mapped into memory: code, note, length of the note, checksum of
+//! all that, magic.
 
 use super::MAGIC;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// Magic, checksum of all that follows, length of the note, note, code.
-const CHECKSUM: std::ops::Range<usize> = 8..40;
-const NOTE_LENGTH: std::ops::Range<usize> = 40..48;
+const LENGTH_BYTES: usize = 8;
+const CHECKSUM_BYTES: usize = 32;
+/// What follows the note.
+const TRAILER_BYTES: usize = LENGTH_BYTES + CHECKSUM_BYTES + MAGIC.len();
+
+/// What is read at a time to compute the checksum. Small enough to stay in a cache, large enough for the hash's widest path.
+const CHUNK_BYTES: usize = 32 << 10;
 
 /// What a file holds.
 pub(super) fn file(note: &[u8], code: &[u8]) -> Vec<u8> {
-    let mut file = Vec::with_capacity(NOTE_LENGTH.end + note.len() + code.len());
-    file.extend_from_slice(MAGIC);
-    file.extend_from_slice(&[0; 32]);
-    file.extend_from_slice(&(note.len() as u64).to_le_bytes());
-    file.extend_from_slice(note);
+    let mut file = Vec::with_capacity(code.len() + note.len() + TRAILER_BYTES);
     file.extend_from_slice(code);
-    let checksum = blake3::hash(&file[CHECKSUM.end..]);
-    file[CHECKSUM].copy_from_slice(checksum.as_bytes());
+    file.extend_from_slice(note);
+    file.extend_from_slice(&(note.len() as u64).to_le_bytes());
+    let checksum = blake3::hash(&file);
+    file.extend_from_slice(checksum.as_bytes());
+    file.extend_from_slice(MAGIC);
     file
 }
 
@@ -25,16 +35,34 @@ pub(super) fn file(note: &[u8], code: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// Where it is damaged, or was made by another engine.
-pub(super) fn component(engine: &Engine, file: &[u8]) -> Result<(Component, Vec<u8>), String> {
-    let (note, code) = parts(file).ok_or("the file is damaged")?;
-    // SAFETY: `deserialize` runs whatever native code it is given, so the bytes must come from `Component::serialize` of a
+pub(super) fn component(engine: &Engine, file: &File) -> Result<(Component, Vec<u8>), String> {
+    let note = check(file).ok().flatten().ok_or("the file is damaged")?;
+    // Where code cannot be executed out of a file (a file system may forbid it), it is read into memory.
+    let component = mapped(engine, file).or_else(|_| copied(engine, file))?;
+    Ok((component, note))
+}
+
+/// Maps the code of a file that was checked.
+fn mapped(engine: &Engine, file: &File) -> Result<Component, String> {
+    // By this name it is the very file that was checked, whatever stands at its path by now.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    // SAFETY: `deserialize_file` runs whatever native code it is given, so the bytes must come from `Component::serialize` of a
     // wasmtime of the same version and settings. They do: only `file` above writes this layout, its argument is such a
-    // serialization, and the folder that it was read from is writable by nobody but the user whom this process runs as
-    // (`Folder::open` checks), who could replace this very program as well. The checksum, verified by `parts`, covers every
-    // byte that is handed over, so neither a torn write nor a damaged disk changes them. wasmtime itself refuses code of
-    // another version, target or setting.
-    let component = unsafe { Component::deserialize(engine, code) }.map_err(|error| format!("{error:#}"))?;
-    Ok((component, note.to_vec()))
+    // serialization, and the folder that it was opened in is writable by nobody but the user whom this process runs as
+    // (`Folder::open` checks), who could replace this very program as well. `check` has verified the checksum of every byte, so
+    // neither a torn write nor a damaged disk has changed them; and they stay as they are while they are mapped, since files of the
+    // folder are replaced whole and never written in place. wasmtime itself refuses code of another version, target or
+    // setting, and reads only what the code's own headers name, so that what follows the code is nothing to it.
+    unsafe { Component::deserialize_file(engine, path) }.map_err(|error| format!("{error:#}"))
+}
+
+/// Loads the code of a file through memory.
+fn copied(engine: &Engine, mut file: &File) -> Result<Component, String> {
+    let mut bytes = Vec::new();
+    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(|error| error.to_string())?;
+    let code = code(&bytes).ok_or("the file is damaged")?;
+    // SAFETY: as above; the checksum was verified once more, of these very bytes.
+    unsafe { Component::deserialize(engine, code) }.map_err(|error| format!("{error:#}"))
 }
 
 /// Loads the code of a component that is loaded already into another engine.
@@ -47,15 +75,47 @@ pub(super) fn transfer(component: &Component, engine: &Engine) -> Result<Compone
     unsafe { Component::deserialize(engine, code) }.map_err(|error| format!("{error:#}"))
 }
 
-/// Note and code, if the checksum is right.
-fn parts(file: &[u8]) -> Option<(&[u8], &[u8])> {
-    let checksum = file.strip_prefix(MAGIC)?.get(..CHECKSUM.len())?;
-    let rest = file.get(CHECKSUM.end..)?;
+/// The note of a file, if the checksum is right. The file is read piece by piece: its pages are mapped later, and not copied.
+fn check(file: &File) -> io::Result<Option<Vec<u8>>> {
+    let length = file.metadata()?.len();
+    let Some(note_end) = length.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
+    let mut trailer = [0; TRAILER_BYTES];
+    file.read_exact_at(&mut trailer, note_end)?;
+    let (note_length, rest) = trailer.split_at(LENGTH_BYTES);
+    let (checksum, magic) = rest.split_at(CHECKSUM_BYTES);
+    if magic != MAGIC {
+        return Ok(None);
+    }
+    let mut hasher = blake3::Hasher::new();
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut at = 0;
+    while at < note_end {
+        let wanted = chunk.len().min(usize::try_from(note_end - at).unwrap_or(usize::MAX));
+        file.read_exact_at(&mut chunk[..wanted], at)?;
+        hasher.update(&chunk[..wanted]);
+        at += wanted as u64;
+    }
+    hasher.update(note_length);
+    if hasher.finalize().as_bytes() != checksum {
+        return Ok(None);
+    }
+    let note_length = u64::from_le_bytes(note_length.try_into().expect("invariant: it was split off at 8"));
+    let Some(note_start) = note_end.checked_sub(note_length) else { return Ok(None) };
+    let mut note = vec![0; usize::try_from(note_length).unwrap_or_default()];
+    file.read_exact_at(&mut note, note_start)?;
+    Ok(Some(note))
+}
+
+/// The code in the bytes of a file, if the checksum is right.
+fn code(file: &[u8]) -> Option<&[u8]> {
+    let rest = file.strip_suffix(MAGIC)?;
+    let (rest, checksum) = rest.split_at_checked(rest.len().checked_sub(CHECKSUM_BYTES)?)?;
     if blake3::hash(rest).as_bytes() != checksum {
         return None;
     }
-    let note_length = u64::from_le_bytes(file.get(NOTE_LENGTH)?.try_into().ok()?);
-    file.get(NOTE_LENGTH.end..)?.split_at_checked(usize::try_from(note_length).ok()?)
+    let (rest, note_length) = rest.split_at_checked(rest.len().checked_sub(LENGTH_BYTES)?)?;
+    let note_length = usize::try_from(u64::from_le_bytes(note_length.try_into().ok()?)).ok()?;
+    rest.get(..rest.len().checked_sub(note_length)?)
 }
 
 #[cfg(test)]
@@ -63,36 +123,78 @@ mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
+    use std::io::Write as _;
+
+    fn written(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    fn checked(bytes: &[u8]) -> Option<Vec<u8>> {
+        check(&written(bytes)).unwrap()
+    }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(note in vec(any::<u8>(), 0..100), code in vec(any::<u8>(), 0..300)) {
-            let file = file(&note, &code);
-            prop_assert_eq!(parts(&file), Some((note.as_slice(), code.as_slice())));
+        fn what_is_written_is_read_again(note in vec(any::<u8>(), 0..100), text in vec(any::<u8>(), 0..300)) {
+            let file = file(&note, &text);
+            prop_assert_eq!(code(&file), Some(text.as_slice()));
+            prop_assert_eq!(checked(&file), Some(note));
         }
 
         /// Also where the checksum is right, as it is in a file that somebody else wrote.
         #[test]
         fn any_bytes_are_survived(length in prop_oneof![0_u64..100, any::<u64>()], rest in vec(any::<u8>(), 0..100)) {
-            prop_assert_eq!(parts(&rest), None);
-            let mut forged = file(b"", &rest);
-            forged[NOTE_LENGTH].copy_from_slice(&length.to_le_bytes());
-            let checksum = blake3::hash(&forged[CHECKSUM.end..]);
-            forged[CHECKSUM].copy_from_slice(checksum.as_bytes());
-            let found = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length));
-            prop_assert_eq!(parts(&forged), found);
+            prop_assert_eq!((checked(&rest), code(&rest)), (None, None));
+            let mut forged = [rest.as_slice(), &length.to_le_bytes()].concat();
+            let checksum = blake3::hash(&forged);
+            forged.extend_from_slice(checksum.as_bytes());
+            forged.extend_from_slice(MAGIC);
+            let code_length = usize::try_from(length).ok().and_then(|length| rest.len().checked_sub(length));
+            let found = code_length.map(|length| rest.split_at(length));
+            prop_assert_eq!(code(&forged), found.map(|(code, _)| code));
+            prop_assert_eq!(checked(&forged), found.map(|(_, note)| note.to_vec()));
         }
     }
 
     #[test]
     fn every_damaged_byte_and_every_truncation_is_found() {
         let good = file(b"note", b"code");
-        assert_eq!(parts(&good), Some((&b"note"[..], &b"code"[..])));
+        assert_eq!((checked(&good), code(&good)), (Some(b"note".to_vec()), Some(&b"code"[..])));
         for i in 0..good.len() {
             let mut bad = good.clone();
             bad[i] ^= 1;
-            assert_eq!(parts(&bad), None, "byte {i}");
-            assert_eq!(parts(&good[..i]), None, "length {i}");
+            assert_eq!((checked(&bad), code(&bad)), (None, None), "byte {i}");
+            assert_eq!((checked(&good[..i]), code(&good[..i])), (None, None), "length {i}");
         }
+    }
+
+    #[test]
+    fn a_long_file_is_checked_to_its_last_byte() {
+        let long = vec![7; 3 * CHUNK_BYTES + 5];
+        let good = file(b"", &long);
+        assert_eq!((checked(&good), code(&good)), (Some(Vec::new()), Some(&long[..])));
+        for i in [0, CHUNK_BYTES, 3 * CHUNK_BYTES, long.len() - 1] {
+            let mut bad = good.clone();
+            bad[i] ^= 1;
+            assert_eq!(checked(&bad), None, "byte {i}");
+        }
+    }
+
+    #[test]
+    fn mapped_and_copied_code_are_the_same() {
+        let engine = Engine::default();
+        let text = r#"(component (core module $m (func (export "f"))) (core instance $i (instantiate $m))
+            (func (export "f") (canon lift (core func $i "f"))))"#;
+        let original = Component::new(&engine, wat::parse_str(text).unwrap()).unwrap().serialize().unwrap();
+        let file = written(&file(b"a note of an odd length", &original));
+        for loaded in [mapped(&engine, &file).unwrap(), copied(&engine, &file).unwrap()] {
+            assert_eq!(loaded.serialize().unwrap()[..original.len()], original[..]);
+        }
+        assert_eq!(check(&file).unwrap().unwrap(), b"a note of an odd length");
+        let mut other = wasmtime::Config::new();
+        other.consume_fuel(true);
+        assert!(component(&Engine::new(&other).unwrap(), &file).is_err());
     }
 }

@@ -73,8 +73,24 @@ fn the_oldest_file_goes_when_there_is_no_room() {
             file.set_modified(time).unwrap();
         }
     }
-    assert_eq!(folder.read("a.wfcode"), None);
-    assert!(folder.read("b.wfcode").is_some() && folder.read("c.wfcode").is_some());
+    assert_eq!(folder.open_file("a.wfcode").map(|_| ()), None);
+    assert!(folder.open_file("b.wfcode").is_some() && folder.open_file("c.wfcode").is_some());
     folder.write("too-large.wfcode", &[0; 26]);
-    assert_eq!(folder.read("too-large.wfcode"), None);
+    assert_eq!(folder.open_file("too-large.wfcode").map(|_| ()), None);
+}
+
+/// The time of a use counts, also where the file may only be read.
+#[test]
+fn a_use_makes_a_file_young_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = folder::Folder::open(dir.path().into(), 25).unwrap();
+    folder.write("a.wfcode", b"code");
+    let path = dir.path().join("a.wfcode");
+    let modified = || fs::metadata(&path).unwrap().modified().unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_hours(48);
+    fs::File::options().append(true).open(&path).unwrap().set_modified(old).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
+    let before = modified();
+    assert!(folder.open_file("a.wfcode").is_some());
+    assert!(modified() > before);
 }
