@@ -37,8 +37,15 @@ impl Host for Silent {
 /// The floor: engine, cached code, instance, init, one step, output.
 #[expect(unsafe_code, reason = "the code was written by this program a moment ago")]
 async fn floor(component: &Path, code: &Path) -> wasmtime::Result<()> {
+    // The pool that `wfhost run` takes: its size is a part of what a start costs.
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(64).total_core_instances(256).total_memories(64).total_tables(256).total_stacks(64);
+    pool.total_component_instances(64)
+        .total_core_instances(64 * 64)
+        .total_memories(64)
+        .total_tables(64 * 40)
+        .total_stacks(64)
+        .linear_memory_keep_resident(64 << 10)
+        .async_stack_keep_resident(16 << 10);
     let mut config = Config::new();
     config.consume_fuel(true).allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     let engine = Engine::new(&config)?;
