@@ -6,7 +6,7 @@ use super::run::SLOTS_DEFAULT;
 use super::terminal::{print, printable};
 use crate::base::processors;
 use crate::guest::slots_max;
-use crate::host::{Host, HostError, RunOptions};
+use crate::host::{Host, HostError, LoadError, RunOptions};
 use serde_json::{Map, Value, json};
 
 /// A workflow that needs nothing but the host itself: an expression in its sandbox, and a worker.
@@ -132,7 +132,12 @@ fn examine(host: &Host, asked: u32, command: &Doctor, report: &mut Value, proble
 
 /// Runs a workflow without guests.
 fn self_test(host: &Host) -> Result<(), String> {
-    let workflow = host.parse("self-test", SELF_TEST, ".").map_err(|error| error.to_string())?;
+    let workflow = host.parse("self-test", SELF_TEST, ".").map_err(|error| match error {
+        LoadError::Definition(problems) => {
+            problems.iter().map(|one| one.message.as_str()).collect::<Vec<_>>().join("; ")
+        }
+        other => other.to_string(),
+    })?;
     let run = host.start(&workflow, Map::new(), RunOptions::default()).map_err(|error| error.to_string())?;
     let outcome = run.wait();
     match (outcome.outputs(), &outcome.result) {

@@ -78,6 +78,21 @@ fn signals_cancel() {
     }
 }
 
+/// Before the run there is nothing to cancel: the command ends, and says so. Here it waits for the text of the workflow.
+#[test]
+fn signals_end_what_has_not_begun() {
+    let mut child =
+        command(&["run", "--json", "/dev/stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    await_signals(child.id());
+    assert!(std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let mut stdout = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    let value: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((value["status"].as_str(), kind(&value)), (Some("cancelled"), "cancelled"));
+    assert!(value["run"].is_null());
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+}
+
 /// Waits until a process catches SIGINT and SIGTERM: bits 2 and 15 of the kernel's mask, counted from 1.
 fn await_signals(id: u32) {
     for _ in 0..6_000 {
