@@ -162,6 +162,7 @@ impl Loaded {
     fn link_on_demand(&self) -> Result<Linked, String> {
         let (engine, linker) = self.engine.on_demand().map_err(|error| error.to_string())?;
         let component = cache::transfer(self.pool.pre.component(), engine)?;
+        let _ = component.initialize_copy_on_write_image();
         Linked::new(linker, &component, &self.note.survey).map_err(|error| error.to_string())
     }
 

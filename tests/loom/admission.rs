@@ -7,15 +7,17 @@ use super::super::seats::Seat;
 use super::super::slots::{FreeSlots, Table};
 use super::super::state::{Evicted, Finished, State};
 use super::super::{Next, Slot};
-use crate::process::{Micros, Permit};
+use crate::process::{Budget, Micros, Permit};
 use loom::sync::Arc;
 use loom::thread;
 
-const ONE: Permit = Permit { instances: 1, core_instances: 1, memories: 1, tables: 1, bytes: 0 };
+const ONE: Permit = Permit { instances: 1, core_instances: 1, memories: 1, tables: 1, bytes: 1 };
 
 struct Model {
     table: Table<(), ()>,
     admission: Admission,
+    /// Whether holders let themselves be evicted.
+    gives_way: bool,
 }
 
 impl Model {
@@ -33,18 +35,26 @@ impl Model {
                 Duty::None => return,
                 Duty::Enqueue(_) => {}
                 Duty::Evict(slot) => {
-                    let seat = self.place(slot).body.open().unwrap().as_mut().unwrap().seat.take().unwrap();
-                    assert_eq!(self.place(slot).word.evicted(true), Evicted::Waits);
-                    self.admission.eviction_ended(ONE, seat, true);
+                    let place = self.place(slot);
+                    let seat = place.body.open().unwrap().as_ref().unwrap().seat.unwrap();
+                    if self.gives_way {
+                        place.body.open().unwrap().as_mut().unwrap().seat = None;
+                    } else {
+                        place.since.store(u64::MAX, loom::sync::atomic::Ordering::Relaxed);
+                    }
+                    assert_eq!(place.word.evicted(self.gives_way), Evicted::Waits);
+                    self.admission.eviction_ended(ONE, seat, self.gives_way);
                 }
             }
         }
     }
 }
 
-fn check(rests: fn(&Model, Slot)) {
+fn check(gives_way: bool, rests: fn(&Model, Slot)) {
     loom::model(move || {
-        let model = Arc::new(Model { table: Table::new(4), admission: Admission::new(ONE, None) });
+        // Who does not give way fills the pool, and there is room for one outside.
+        let outside = (!gives_way).then(|| std::sync::Arc::new(Budget::new(1)));
+        let model = Arc::new(Model { table: Table::new(4), admission: Admission::new(ONE, outside), gives_way });
         let mut free = FreeSlots::default();
         let mut slot = |seat: fn(&Model, Slot) -> Option<Seat>| {
             let index = free.take(&model.table).unwrap();
@@ -72,19 +82,26 @@ fn check(rests: fn(&Model, Slot)) {
     });
 }
 
+fn begins_to_wait(model: &Model, holder: Slot) {
+    let seat = model.place(holder).body.open().unwrap().as_ref().unwrap().seat.unwrap();
+    model.place(holder).since.store(5, loom::sync::atomic::Ordering::Relaxed);
+    assert_eq!(model.place(holder).word.finish(Next::Blocked), Finished::Waits);
+    model.admission.begins_to_wait(holder, seat, Micros(5));
+}
+
 #[test]
 fn a_newcomer_while_the_holder_begins_to_wait() {
-    check(|model, holder| {
-        let seat = model.place(holder).body.open().unwrap().as_ref().unwrap().seat.unwrap();
-        model.place(holder).since.store(5, loom::sync::atomic::Ordering::Relaxed);
-        assert_eq!(model.place(holder).word.finish(Next::Blocked), Finished::Waits);
-        model.admission.begins_to_wait(holder, seat, Micros(5));
-    });
+    check(true, begins_to_wait);
+}
+
+#[test]
+fn a_newcomer_while_a_holder_that_does_not_give_way_begins_to_wait() {
+    check(false, begins_to_wait);
 }
 
 #[test]
 fn a_newcomer_while_the_holder_ends() {
-    check(|model, holder| {
+    check(true, |model, holder| {
         let seat = model.place(holder).body.open().unwrap().take().unwrap().seat.unwrap();
         assert!(model.place(holder).complete().is_empty());
         model.admission.release(ONE, seat);

@@ -10,7 +10,7 @@
 //!
 //! The protocol, in the order of a guest's life:
 //! 1. [`check()`] the component's bytes. A refusal is final: the guest is rebuilt by replay, or not evicted at all.
-//! 2. [`Template::probe`], once for each component and process, lazily, in an engine of its own that collects core dumps.
+//! 2. [`Template::probe`], once for each component and process, lazily, in an engine without a pool that collects core dumps.
 //! 3. [`Template::bind`] gives the [`Handles`] of a live store.
 //! 4. [`Template::take`] between two steps gives a [`Snapshot`]; [`Template::pack`] makes few bytes of it, for memory or disk.
 //! 5. Later: instantiate anew, [`Template::bind`], [`Template::unpack`], [`Template::restore`], then step. `init` is not called.
