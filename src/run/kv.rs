@@ -279,6 +279,7 @@ mod tests {
     }
 
     /// What the schema takes, the store takes; it is for whoever writes a call, before anything runs.
+    #[cfg(feature = "wasm")]
     #[test]
     fn the_schema_says_what_the_store_takes() {
         for op in ["get", "set", "delete", "list", "compare-and-set"] {
