@@ -5,5 +5,6 @@ mod expressions;
 mod guests;
 mod http;
 mod support;
+mod wasi;
 mod wat_guest;
 mod workflows;

@@ -51,7 +51,8 @@ pub(crate) struct Live {
 }
 
 const SLICE_FUEL: u64 = 1_000_000;
-const FUEL: u64 = 1_000_000_000;
+/// More than any step of a bench takes.
+pub(crate) const FUEL: u64 = 10_000_000_000;
 
 impl Raw {
     pub(crate) fn new(profile: Profile, slots: Slots, bytes: &[u8]) -> Self {
