@@ -193,8 +193,8 @@ fn check_belonging(fields: &Fields<'_>, action: &Action, problems: &mut Diagnost
 }
 
 fn check_list(node: &Node, problems: &mut Diagnostics) {
-    let is_expression = node.as_text().is_some_and(|text| text.contains("${"));
-    if !is_expression && node.as_sequence().is_none() {
+    // Of a string the plan tells that it is no expression.
+    if node.as_text().is_none() && node.as_sequence().is_none() {
         let message = format!("`for-each` is a list or an expression that gives one, not {}", shown(node));
         problems.push(Diagnostic::new("type", message, node.span).hint("for-each: ${ .inputs.urls }"));
     }

@@ -1,5 +1,7 @@
 //! Hints for expressions that are written as other tools have them.
 
+use super::scope::{Names, Place};
+
 /// What exists at the top of an expression.
 pub(super) const ROOTS: [&str; 6] = ["inputs", "steps", "item", "index", "run", "error"];
 
@@ -65,6 +67,41 @@ impl Troubled<'_> {
         };
         Some(hint.to_owned())
     }
+}
+
+/// A path to something that there is, in a string that has no expression: as the whole string (`.inputs.name`), or in the braces of
+/// another tool (`{{ inputs.name }}`). As it stands, and as an expression.
+pub(super) fn without_braces<'t>(text: &'t str, names: &Names<'_>, place: Place) -> Option<(&'t str, String)> {
+    let whole = text.trim();
+    if whole.starts_with(['.', '$']) || whole.starts_with("steps.") && whole.contains(".output") {
+        return Some((whole, known_path(whole.trim_start_matches('$'), names, place)?));
+    }
+    let mut rest = text;
+    while let Some(start) = rest.find("{{") {
+        let length = rest[start..].find("}}")?;
+        let inner = rest[start + 2..start + length].trim();
+        if let Some(meant) = known_path(inner, names, place) {
+            return Some((&rest[start..start + length + 2], meant));
+        }
+        rest = &rest[start + length + 2..];
+    }
+    None
+}
+
+/// A path that reads an input, a step or an item that there is, with its dot.
+fn known_path(path: &str, names: &Names<'_>, place: Place) -> Option<String> {
+    let path = path.strip_prefix('.').unwrap_or(path);
+    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '[' | ']' | '"');
+    let root = path.split(['.', '[']).next()?;
+    let rest = path[root.len()..].trim_start_matches(['.', '[', '"']);
+    let name = rest.split(['.', '[', '"', ']']).next()?;
+    let is_known = match root {
+        "inputs" => names.inputs.0.iter().any(|input| input.name == name),
+        "steps" => names.steps.contains(&name),
+        "item" => place.item,
+        _ => false,
+    };
+    (is_known && path.chars().all(is_path)).then(|| format!(".{path}"))
 }
 
 /// A path of another tool as it is here.

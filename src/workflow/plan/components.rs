@@ -36,7 +36,8 @@ pub(super) fn find(workflow: &Workflow, environment: &dyn Environment, problems:
                 continue;
             }
             if !is_source(name) {
-                problems.push(unknown(component, workflow, environment));
+                let is_heard = !problems.is_full();
+                problems.push(unknown(component, workflow, environment, is_heard));
                 continue;
             }
             let found = look_up(name, component, problems);
@@ -59,8 +60,19 @@ pub(super) fn is_source(text: &str) -> bool {
         || [".wasm", ".wat"].iter().any(|ending| text.ends_with(ending))
 }
 
-fn unknown(component: &Spanned<String>, workflow: &Workflow, environment: &dyn Environment) -> Diagnostic {
+fn unknown(
+    component: &Spanned<String>,
+    workflow: &Workflow,
+    environment: &dyn Environment,
+    is_heard: bool,
+) -> Diagnostic {
     let name = component.value.as_str();
+    let message = format!("there is no component `{}`", shorten(name));
+    let problem = Diagnostic::new("unknown-component", message, component.span);
+    // Looking for what was meant takes long where there are many names.
+    if !is_heard {
+        return problem;
+    }
     let names = || workflow.components.iter().map(|component| component.name.value.as_str());
     let is_handler = || environment.handlers().is_some_and(|handlers| handlers.names().iter().any(|one| one == name));
     let hint = match closest(name, names()) {
@@ -69,8 +81,7 @@ fn unknown(component: &Spanned<String>, workflow: &Workflow, environment: &dyn E
         None if workflow.components.is_empty() => format!("give the path of a file: ./{}.wasm", shorten(name)),
         None => format!("the components are {}; or give the path of a file", all_of(names().take(ENTRIES_SHOWN_MAX))),
     };
-    Diagnostic::new("unknown-component", format!("there is no component `{}`", shorten(name)), component.span)
-        .hint(hint)
+    problem.hint(hint)
 }
 
 fn unknown_entry(component: &str, entry: &Spanned<String>, entries: &[String], is_default: bool) -> Diagnostic {

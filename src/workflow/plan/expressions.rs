@@ -1,14 +1,15 @@
 //! Turns the values of the file into templates, and checks every expression on the way: that it compiles, and that what it reads
 //! can exist where it stands.
 
-use super::advice::Troubled;
+use super::advice::{self, Troubled};
 use super::scope::{Names, Place, Target};
 use super::template::{Template, Text};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::expression::{CompileError, Expression, Jq, Reference, References, TemplateError};
+use crate::workflow::model::shorten;
 use crate::workflow::syntax::Places;
 use crate::workflow::syntax::{Content, Node, Scalar, Source, Span, Style};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::cell::OnceCell;
 
 /// What an expression of a step depends on.
@@ -80,15 +81,16 @@ impl Templates<'_> {
 
     /// A value that is one expression as a whole: `if`, `for-each`. Other kinds of value are told to `otherwise`.
     pub(super) fn whole(&mut self, node: &Node, what: &str, place: Place) -> Option<Template> {
+        if let Some(text) = node.as_text().filter(|text| !text.contains("${")) {
+            let problem = Diagnostic::new("expression", format!("`{what}` is an expression, not a string"), node.span);
+            self.problems.push(problem.hint(format!("write {what}: ${{ {} }}", shorten(text))));
+            return None;
+        }
         let template = self.value(node, place)?;
         let problem = match &template {
             Template::Text(text) if !text.is_whole() => {
                 Diagnostic::new("expression", format!("`{what}` is one expression as a whole"), node.span)
                     .hint("put everything within one ${ … }: a jq expression can compare and combine")
-            }
-            Template::Literal(Value::String(text)) => {
-                Diagnostic::new("expression", format!("`{what}` is an expression, not a string"), node.span)
-                    .hint(format!("write {what}: ${{ {} }}", text.chars().take(60).collect::<String>()))
             }
             _ => return Some(template),
         };
@@ -98,6 +100,12 @@ impl Templates<'_> {
 
     fn text(&mut self, scalar: &Scalar, span: Span, place: Place) -> Option<Template> {
         if !scalar.text.contains("${") {
+            if let Some((found, meant)) = advice::without_braces(&scalar.text, &self.names, place) {
+                let message = format!("`{found}` is text here, and no expression");
+                let hint = format!("write ${{ {meant} }}; where the text itself is meant: ${{ {} }}", json!(found));
+                self.problems.push(Diagnostic::new("no-braces", message, span).hint(hint));
+                return None;
+            }
             return Some(Template::Literal(Value::String(scalar.text.clone())));
         }
         let written = Written { scalar, span, places: OnceCell::new() };
