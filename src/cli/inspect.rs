@@ -167,7 +167,7 @@ fn entries(report: &Value) -> String {
         out.push('\n');
         for side in ["input", "output"] {
             if let Some(schema) = entry.get(side).filter(|schema| !schema.is_null()) {
-                out.push_str(&format!("  {:<9}  {:width$}  {side}: {}\n", "", "", shorten(&schema.to_string())));
+                out.push_str(&format!("  {:<9}  {:width$}  {side}: {}\n", "", "", shorten(&brief(schema))));
             }
         }
     }
@@ -180,6 +180,25 @@ fn entries(report: &Value) -> String {
 /// What a description has for people.
 fn documentation(described: &Value) -> &str {
     ["description", "doc"].iter().find_map(|key| described[*key].as_str()).unwrap_or_default().trim()
+}
+
+/// A schema in a line: the keys of an object with their types, `?` after those that may be absent; else its type, or all of it.
+fn brief(schema: &Value) -> String {
+    let Some(properties) = schema["properties"].as_object().filter(|all| !all.is_empty()) else {
+        return schema["type"].as_str().map_or_else(|| schema.to_string(), str::to_owned);
+    };
+    let is_required = |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
+    let describe = |(name, schema): (&String, &Value)| {
+        let mark = if is_required(name) { "" } else { "?" };
+        let kind = match (schema["type"].as_str(), schema["items"]["type"].as_str()) {
+            (Some("array"), Some(items)) => format!(": list of {items}"),
+            (Some("array"), None) => ": list".to_owned(),
+            (Some(kind), _) => format!(": {kind}"),
+            (None, _) => String::new(),
+        };
+        format!("{name}{mark}{kind}")
+    };
+    format!("{{ {} }}", properties.iter().map(describe).collect::<Vec<_>>().join(", "))
 }
 
 /// Characters of a schema that are shown; the JSON has all of it.
