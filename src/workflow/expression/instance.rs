@@ -19,9 +19,15 @@ const FILTERS_MAX: usize = 256;
 /// An instance whose memory has grown beyond this is thrown away after the call. Arbitrary: about 4 times what an idle one has.
 const KEPT_MEMORY_BYTES_MAX: usize = 4 << 20;
 
+/// Fuel of a compilation, whatever its text. Estimated: all of jq's definitions take some 7 M.
+const COMPILE_FUEL_BASE: u64 = 10_000_000;
+
 /// Fuel added to the budget of a compilation for each byte of text. Estimated, not measured: the definitions that a short filter needs are
 /// most of its costs, about 7,000 units for each of its bytes.
 const COMPILE_FUEL_PER_BYTE: u64 = 20_000;
+
+/// Bytes of memory added for each byte of the text that is compiled. Estimated.
+const COMPILE_MEMORY_PER_BYTE: usize = 512;
 
 /// The longest message of an error that is kept, in bytes. Arbitrary: it goes into logs and onto terminals.
 const MESSAGE_BYTES_MAX: usize = 4096;
@@ -136,8 +142,10 @@ impl Instance {
             return Ok(filter);
         }
         let budget = Budget {
-            fuel: config.fuel_base + COMPILE_FUEL_PER_BYTE * text.len() as u64,
-            memory_bytes: config.memory_base_bytes,
+            fuel: COMPILE_FUEL_BASE.min(config.fuel_base) + COMPILE_FUEL_PER_BYTE * text.len() as u64,
+            // Constants are computed here, so an expression can ask for much. Within this the instance can be kept: a file has
+            // thousands of expressions, and a fresh instance for each, with its memory, would take minutes.
+            memory_bytes: (KEPT_MEMORY_BYTES_MAX + COMPILE_MEMORY_PER_BYTE * text.len()).min(config.memory_base_bytes),
             outputs: 0,
             output_bytes: 0,
         };

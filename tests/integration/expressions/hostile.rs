@@ -191,6 +191,22 @@ fn deep_nesting_is_refused() {
     }
 }
 
+/// A file has thousands of expressions, so compiling one may take far less than evaluating one.
+#[test]
+fn constants_are_computed_within_small_bounds() {
+    assert_eq!(end(r#""x" * 1000000 == "x""#, "null"), "false");
+    let end = end(r#""x" * 7000000 == "x""#, "null");
+    assert!(end.starts_with("invalid: jq could not compile it: the expression needs more than 420"), "{end}");
+    // Long and rich expressions are within them.
+    let builtins = "abs|add|all|any|arrays|ascii_downcase|combinations|flatten|from_entries|gmtime|group_by(.)|implode|INDEX(.)|IN(.)|\
+        indices(1)|inside(1)|JOIN(.; .)|keys|limit(1; .)|map_values(.)|max_by(.)|mktime|paths|pick(.a)|range(1; 2; 3)|recurse|scan(.)|\
+        splits(.)|strptime(.)|sub(.; .)|test(.)|tojson|tostream|transpose|unique_by(.)|walk(.)|with_entries(.)|@csv|@sh|@uri|todate|\
+        fromdate|fromstream(.)|truncate_stream(.)|getpath([])|gsub(.; .)|capture(.)|ltrimstr(.)|until(.; .)|while(.; .)|repeat(.)";
+    JQ.compile(builtins).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let long = format!("[{}1]", "(.a | select(.b) | map(.c)) // 2, ".repeat(500));
+    JQ.compile(&long).unwrap_or_else(|errors| panic!("{errors:?}"));
+}
+
 #[test]
 fn hostile_texts_are_refused() {
     let parentheses = "(".repeat(30_000) + "1" + &")".repeat(30_000);
