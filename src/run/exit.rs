@@ -25,10 +25,11 @@ impl State {
     pub(super) fn cancel(&mut self, moment: Moment, pid: Pid, reason: &str, grace: Option<Micros>) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         let grace = grace.unwrap_or(entry.limits.grace);
-        let due = moment.mono.saturating_add(grace);
+        let (due, ends) = (moment.mono.saturating_add(grace), moment.at.saturating_add(grace));
         match &mut entry.phase {
             Phase::Ended(_) => {}
-            Phase::Cancelling { deadline, .. } => {
+            Phase::Cancelling { deadline, until, .. } => {
+                *until = ends.min(*until);
                 if due < deadline.0 {
                     self.timers.unset(*deadline);
                     *deadline = self.timers.set(due, pid, Alarm::Grace);
@@ -37,7 +38,7 @@ impl State {
             Phase::Live => {
                 let reason: Arc<str> = reason.into();
                 let deadline = self.timers.set(due, pid, Alarm::Grace);
-                entry.phase = Phase::Cancelling { reason: Arc::clone(&reason), deadline };
+                entry.phase = Phase::Cancelling { reason: Arc::clone(&reason), deadline, until: ends };
                 // What never began has nothing to put in order. (In a rebuild it has no slot; its end is the next record.)
                 let waits = entry.slot.is_some() && !entry.begun;
                 self.post(pid, Event::Cancel { reason, grace });
@@ -60,9 +61,13 @@ impl State {
     pub(super) fn exit(&mut self, moment: Moment, pid: Pid, ending: Ending, answer: Answer) {
         let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.lives()) else { return };
         let phase = std::mem::replace(&mut entry.phase, Phase::Ended(answer));
-        if let Phase::Cancelling { deadline, .. } = phase {
-            self.timers.unset(deadline);
-        }
+        let left = match phase {
+            Phase::Cancelling { deadline, until, .. } => {
+                self.timers.unset(deadline);
+                Some(Micros(until.0.saturating_sub(moment.at.0)))
+            }
+            _ => None,
+        };
         self.living -= 1;
         self.endings.remember(pid, &ending);
         if pid == Pid::ROOT {
@@ -70,7 +75,7 @@ impl State {
         }
         self.drop_outstanding(pid, &ending);
         self.tell_others(moment, pid, &ending);
-        self.cancel_attached(moment, pid);
+        self.cancel_attached(moment, pid, left);
         self.tell(|| RunEvent::Ended { pid, ending });
         self.settle(moment, pid);
     }
@@ -132,14 +137,17 @@ impl State {
         }
     }
 
-    fn cancel_attached(&mut self, moment: Moment, pid: Pid) {
+    /// Asks the attached children of a process that has ended to end. Where it was asked to end itself they have what is left of its
+    /// grace at most: a tree of processes that do not listen ends with the grace of its top, however deep it is.
+    fn cancel_attached(&mut self, moment: Moment, pid: Pid, left: Option<Micros>) {
         let Some(entry) = self.table.get(pid) else { return };
         if entry.family.attached == 0 {
             return;
         }
         // The oldest first, as they were spawned.
         for child in self.attached(entry).into_iter().rev() {
-            self.cancel(moment, child, "its parent has ended", None);
+            let own = self.table[child].limits.grace;
+            self.cancel(moment, child, "its parent has ended", left.map(|left| left.min(own)));
         }
     }
 

@@ -143,10 +143,12 @@ impl State {
     fn pause(&mut self, moment: Moment, paused: bool) {
         let pids: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
         let since = if paused { self.paused.replace(moment.mono) } else { self.paused.take() };
+        let since_at = std::mem::replace(&mut self.paused_at, moment.at);
+        let recorded = Micros(moment.at.0.saturating_sub(since_at.0));
         for pid in &pids {
             match since {
                 None => self.hold_timers(*pid),
-                Some(since) => self.shift_timers(*pid, Micros(moment.mono.0.saturating_sub(since.0))),
+                Some(since) => self.shift_timers(*pid, Micros(moment.mono.0.saturating_sub(since.0)), recorded),
             }
         }
         self.consequences.push(Consequence::Pause(pids, paused));
@@ -167,14 +169,16 @@ impl State {
         }
     }
 
-    fn shift_timers(&mut self, pid: Pid, by: Micros) {
+    /// Puts them back for later, by the monotonic clock and by the recorded time.
+    fn shift_timers(&mut self, pid: Pid, by: Micros, recorded: Micros) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         let timers = &mut self.timers;
         let mut shift = |key: &mut TimerKey, alarm| {
             timers.unset(*key);
             *key = timers.set(key.0.saturating_add(by), pid, alarm);
         };
-        if let Phase::Cancelling { deadline, .. } = &mut entry.phase {
+        if let Phase::Cancelling { deadline, until, .. } = &mut entry.phase {
+            *until = until.saturating_add(recorded);
             shift(deadline, Alarm::Grace);
         }
         for (tag, pending) in entry.outstanding.iter_mut() {

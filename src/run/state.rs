@@ -151,6 +151,8 @@ pub(super) struct State {
     pub(super) ties: u64,
     /// Since when the processes are paused, by the monotonic clock.
     pub(super) paused: Option<Micros>,
+    /// The same by the recorded time, while they are.
+    pub(super) paused_at: Micros,
     pub(super) abandoned: Vec<Abandoned>,
     pub(super) abandoned_more: u64,
     /// How the root ended, once it has.
@@ -187,6 +189,7 @@ impl State {
             bytes: 0,
             ties: 0,
             paused: None,
+            paused_at: Micros(0),
             abandoned: Vec::new(),
             abandoned_more: 0,
             root_ending: None,

@@ -3,7 +3,7 @@
 use super::outstanding::Outstanding;
 use super::scope::Place;
 use super::timers::TimerKey;
-use crate::process::{Answer, Grants, Limits, Pid, Tag};
+use crate::process::{Answer, Grants, Limits, Micros, Pid, Tag};
 use crate::scheduler::Slot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -77,8 +77,8 @@ impl Entry {
 pub(super) enum Phase {
     /// Nobody has asked it to end.
     Live,
-    /// It has heard cancel, and is killed when this timer fires.
-    Cancelling { reason: Arc<str>, deadline: TimerKey },
+    /// It has heard cancel, and is killed when this timer fires: at `until` by the recorded time.
+    Cancelling { reason: Arc<str>, deadline: TimerKey, until: Micros },
     /// It has ended, and its answer waits for its attached descendants.
     Ended(Answer),
 }

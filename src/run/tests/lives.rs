@@ -258,6 +258,31 @@ fn cancel_is_heard_first_and_enforced_after_the_grace() {
 }
 
 #[test]
+fn a_deep_tree_that_does_not_listen_ends_with_the_grace_of_its_top() {
+    let mut bench = Bench::new(|entry| {
+        let depth: u32 = entry.parse().unwrap_or(20);
+        if depth == 0 {
+            return act(|_, _| Status::Idle);
+        }
+        let mut begun = false;
+        act(move |context, _| {
+            if !std::mem::replace(&mut begun, true) {
+                context.command(spawns(&(depth - 1).to_string()));
+            }
+            Status::Idle
+        })
+    });
+    bench.desk.drain();
+    let start = bench.desk.now();
+    bench.run.cancel("enough", Some(Duration::from_millis(20))).unwrap();
+    bench.desk.settle();
+    let outcome = bench.run.outcome().expect("it ends");
+    assert_eq!(outcome.counts.processes, 21);
+    assert_eq!(bench.desk.now().0 - start.0, 20_000);
+    bench.check(&outcome);
+}
+
+#[test]
 fn a_shorter_grace_counts_and_kill_is_at_once() {
     let mut bench = Bench::new(|entry| match entry {
         "root" => collect(|| vec![spawns("stubborn"), spawns("stubborn")], 9),
