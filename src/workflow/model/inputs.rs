@@ -37,6 +37,10 @@ impl Inputs {
         for Input { name, schema, required } in &self.0 {
             let mut pointer = format!("/{name}");
             match given.shift_remove(name) {
+                // What is completed once is completed for good.
+                Some(Value::Null) if !*required && schema.default.is_none() => {
+                    complete.insert(name.clone(), Value::Null);
+                }
                 Some(value) => {
                     let before = found.len();
                     schema.check_at(&value, &mut pointer, &mut found);
@@ -335,6 +339,19 @@ mod tests {
         }
         let found = inputs.accept(given).err().unwrap_or_default();
         found.into_iter().map(|one| format!("{} {}", one.pointer, one.message)).collect()
+    }
+
+    #[test]
+    fn what_is_not_required_is_null_also_when_it_is_checked_again() {
+        let mut inputs = inputs(json!({ "opt": { "type": ["string"] }, "n": { "type": ["integer"], "default": 3 } }));
+        for input in &mut inputs.0 {
+            input.required = false;
+        }
+        let once = inputs.accept(Map::new()).unwrap();
+        assert_eq!(Value::from(once.clone()), json!({ "opt": null, "n": 3 }));
+        assert_eq!(inputs.accept(once.clone()).unwrap(), once);
+        let wrong = Map::from_iter([("n".to_owned(), Value::Null)]);
+        assert!(inputs.accept(wrong).is_err());
     }
 
     /// Each names the input, the rule, and what was given.
