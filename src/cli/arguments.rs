@@ -81,11 +81,13 @@ With --json standard output is one object, however the run ends:
   status     succeeded, failed, cancelled, timed-out, or refused: nothing was run (exit code 2)
   run        the run's id, where one was started
   outputs    where it succeeded
-  problem    else: kind, title, class, and as far as they are known detail, data, hint, at
+  problem    else: kind, title, class, and as far as they are known detail, data, hint, at;
+             where a step failed kind is step-failed, and the step's own problem is data.cause
   failed     steps that failed: step, at (file, line, column)
   problems   of a refused workflow, or of its inputs: message, at or pointer, hint
   warnings   sentences, where there is something to say
-  abandoned, counts"
+  abandoned, counts
+What guests and `call: log` write is not shown with it, nor with -q."
     )
 )]
 pub(super) struct Run {

@@ -6,7 +6,7 @@ use super::{Exit, load};
 use crate::workflow::plan::GraphStyle;
 
 pub(super) fn graph(command: &Graph, terminal: Terminal) -> anyhow::Result<Exit> {
-    let Some(workflow) = load(&command.host, &command.file, terminal)? else { return Ok(Exit::Usage) };
+    let Some(workflow) = load(&command.host, &command.file, command.json, terminal)? else { return Ok(Exit::Usage) };
     if command.json {
         print(&serde_json::to_string_pretty(&workflow.plan().graph_view())?)?;
         return Ok(Exit::Success);

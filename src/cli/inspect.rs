@@ -12,7 +12,15 @@ use serde_json::{Value, json};
 pub(super) fn inspect(command: &Inspect, terminal: Terminal) -> anyhow::Result<Exit> {
     let host = command.host.builder(NO_SLOTS).workers(1).build()?;
     let path = command.component.display();
-    let bytes = component_file::read(&command.component).map_err(|error| anyhow::anyhow!("{path}: {error}"))?;
+    let bytes = match component_file::read(&command.component) {
+        Ok(bytes) => bytes,
+        Err(error) if command.json => {
+            let value = json!({ "file": path.to_string(), "fits": false, "why": error.to_string() });
+            print(&serde_json::to_string_pretty(&value)?)?;
+            return Ok(Exit::Usage);
+        }
+        Err(error) => anyhow::bail!("{path}: {error}"),
+    };
     let component = match Component::load(host.guests(), &bytes) {
         Ok(component) => component,
         Err(error) => {

@@ -93,22 +93,17 @@ pub fn main() -> ExitCode {
 }
 
 /// Loads a workflow that is looked at and not run. None where it has problems: they have been told.
-fn load(host: &HostArguments, file: &Path, terminal: Terminal) -> anyhow::Result<Option<Workflow>> {
+fn load(host: &HostArguments, file: &Path, json: bool, terminal: Terminal) -> anyhow::Result<Option<Workflow>> {
     let host = host.builder(validate::NO_SLOTS).workers(1).build()?;
-    Ok(host.load(file).map_err(|error| complain(&error, terminal)).ok())
-}
-
-/// Writes a definition's problems, or any other reason why a workflow cannot be loaded.
-fn complain(error: &crate::host::LoadError, terminal: Terminal) {
-    match error {
-        crate::host::LoadError::Definition(problems) => {
-            terminal::say(problems.render(terminal.colour).trim_end());
-        }
-        crate::host::LoadError::Inputs(found) => {
-            for (pointer, what) in found {
-                terminal.error(&format!("input {}: {what}", pointer.trim_start_matches('/')), None);
+    match host.load(file).map_err(refused::Refused::from) {
+        Ok(workflow) => Ok(Some(workflow)),
+        Err(refused) => {
+            if json {
+                refused.print()?;
+            } else {
+                refused.say(terminal);
             }
+            Ok(None)
         }
-        other => terminal.error(&other.to_string(), None),
     }
 }

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 const VALUE_SHOWN_MAX: usize = 100;
 
 pub(super) fn plan(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
-    let Some(workflow) = load(&command.host, &command.file, terminal)? else { return Ok(Exit::Usage) };
+    let Some(workflow) = load(&command.host, &command.file, command.json, terminal)? else { return Ok(Exit::Usage) };
     let plan = workflow.plan();
     if command.json {
         print(&serde_json::to_string_pretty(&plan.view())?)?;

@@ -1,8 +1,9 @@
 //! `wfhost validate`.
 
+use super::Exit;
 use super::arguments::Validate;
+use super::refused::Refused;
 use super::terminal::{Terminal, print, say};
-use super::{Exit, complain};
 use crate::host::LoadError;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -30,7 +31,7 @@ pub(super) fn validate(command: &Validate, terminal: Terminal) -> anyhow::Result
                 if command.json {
                     files.push(refused(file, &error));
                 } else {
-                    complain(&error, terminal);
+                    Refused::from(error).say(terminal);
                 }
             }
         }

@@ -347,3 +347,22 @@ fn completions_for_each_shell() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("wfhost"), "{shell}");
     }
 }
+
+#[test]
+fn with_json_a_file_that_cannot_be_used_is_told_as_an_object_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad.yaml");
+    std::fs::write(&bad, "steps: [{ id: a, ues: x }]\n").unwrap();
+    let (bad, absent) = (bad.to_str().unwrap(), folder.path().join("absent"));
+    for name in ["plan", "graph"] {
+        for (file, kind) in [(bad, "bad-definition"), (absent.to_str().unwrap(), "unreadable")] {
+            let output = wfhost(&[name, "--json", file]);
+            let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!((&value["status"], &value["problem"]["kind"]), (&json!("refused"), &json!(kind)));
+            assert_eq!(output.status.code(), Some(2));
+        }
+    }
+    let output = wfhost(&["inspect", "--json", absent.to_str().unwrap()]);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&value["fits"], output.status.code()), (&json!(false), Some(2)));
+}
