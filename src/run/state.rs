@@ -92,6 +92,7 @@ pub(super) fn message_bytes(topic: &str, body: &Payload) -> u64 {
 
 /// Counts of a run, for whoever asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Counts {
     /// Processes that have been started.
     pub processes: u64,
