@@ -3,7 +3,7 @@
 use super::binding::{Binding, Call, Outcome, Returned};
 use super::component::Loaded;
 use super::context::{Context, Saved};
-use super::death::{Phase, classify, host_fault};
+use super::death::{Phase, classify, host_fault, last_words};
 use super::metering::{CLOSE_FUEL, FuelMeter, INSTANTIATE_FUEL};
 use super::snapshot::Search;
 use crate::process::problem::kind;
@@ -169,7 +169,10 @@ impl Guest {
                 Progress::Stepped(status)
             }
             Err(error) => {
-                let death = classify(&error, store.data(), phase);
+                let mut death = classify(&error, store.data(), phase);
+                if let Death::Guest(problem) = &mut death {
+                    last_words(problem, &output.log);
+                }
                 // After a fault of the host's it is tried again, in the place of this instance.
                 if matches!(death, Death::Guest(_)) {
                     self.leave(store);

@@ -4,7 +4,7 @@ use super::binding::Breach;
 use super::context::Context;
 use super::metering::HostMemoryFault;
 use super::wasi::BlockingCall;
-use crate::process::{Death, Problem, ProblemClass, problem::kind};
+use crate::process::{Death, Level, LogLine, Problem, ProblemClass, problem::kind};
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 
 /// Where a guest was when it died.
@@ -94,6 +94,18 @@ fn detail(error: &wasmtime::Error, trap: Option<Trap>, phase: Phase) -> String {
     }
     truncate(&mut detail);
     detail
+}
+
+/// A trap says where it happened and not why; what the guest last logged as an error often does: a panic's message. It goes before
+/// the rest, so that whoever sees the problem without the log has it.
+pub(crate) fn last_words(problem: &mut Problem, log: &[LogLine]) {
+    let last = log.iter().rfind(|line| line.level == Level::Error && !line.text.trim().is_empty());
+    if let (true, Some(line)) = (problem.kind == kind::TRAP, last) {
+        let mut words = line.text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+        truncate(&mut words);
+        let rest = problem.detail.take().unwrap_or_default();
+        problem.detail = Some(format!("{words} ({rest})"));
+    }
 }
 
 /// Names come from the guest's name section, so both their length and their characters are the guest's. Arbitrary.

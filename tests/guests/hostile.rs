@@ -98,6 +98,19 @@ fn check(entry: &str, outcome: &Outcome, end: &End) {
     }
 }
 
+#[test]
+fn a_panic_is_told_by_its_message_and_a_bare_trap_by_its_place() {
+    let host = host(1, 8);
+    let detail = |entry: &str| {
+        let text = format!("steps: [{{ id: x, uses: ./hostile.wasm, entry: {entry} }}]");
+        cause(&run(&host, &text))["detail"].as_str().unwrap().to_owned()
+    };
+    let panics = detail("trap-step");
+    assert!(panics.contains("trap-step panics in its step (wasm trap: "), "{panics}");
+    let traps = detail("unreachable");
+    assert!(traps.starts_with("wasm trap: "), "{traps}");
+}
+
 /// One field of `/proc/self/status`, in bytes; none where there is no such file.
 fn memory(field: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

@@ -208,7 +208,9 @@ fn both_homes(engine: &Arc<GuestEngine>) {
 fn a_trap_names_the_functions_that_it_happened_in() {
     let problem = Stepper::new(&built("hostile"), birth("trap-step", "null")).step(vec![]).problem();
     let detail = problem.detail.unwrap();
-    assert!(detail.starts_with("wasm trap: wasm `unreachable` instruction executed, in "), "{detail}");
+    let words = "panicked at examples/hostile/src/lib.rs:143:5: trap-step panics in its step (wasm trap: ";
+    assert!(detail.starts_with(words), "{detail}");
+    assert!(detail.contains("wasm `unreachable` instruction executed, in "), "{detail}");
     assert!(detail.contains("wfhost:process/guest@0.1.0#step"), "{detail}");
     assert!(!detail.contains("17h"), "mangled: {detail}");
 }
