@@ -9,6 +9,9 @@ use crate::workflow::plan::{Action, Node};
 use serde_json::Value;
 use std::time::Duration;
 
+/// The kind of a problem that has no constant of its own.
+const TOO_EXPENSIVE: &str = "expression-too-expensive";
+
 /// The problem that a run ended with, or the one below it that a step failed with.
 pub(super) struct Case<'a> {
     /// As JSON: `kind`, `title`, `class`, `data`.
@@ -31,6 +34,9 @@ impl Case<'_> {
             kind::NO_CAPACITY => self.slots(),
             kind::TIMED_OUT => self.timeout(),
             kind::CANCELLED => None,
+            TOO_EXPENSIVE => Some(
+                "the budget grows with what the expression reads: give a long list as an input, or make it in a guest (`uses`)".to_owned(),
+            ),
             kind => match self.node.and_then(|node| raised(kind, text("title"), &node.limits)) {
                 Some((key, now, more)) => {
                     let step = self.step()?;
@@ -167,6 +173,17 @@ mod tests {
 
     fn hint(problem: &Value) -> Option<String> {
         hint_of(problem, None)
+    }
+
+    #[test]
+    fn an_expression_that_makes_too_much_of_nothing() {
+        let kind = crate::process::Problem::from(crate::workflow::expression::EvalProblem::TooExpensive {
+            fuel: 1,
+            input_bytes: 2,
+        })
+        .kind;
+        let told = hint(&json!({ "kind": kind, "title": "", "class": "definite" })).unwrap();
+        assert!(told.contains("as an input"), "{told}");
     }
 
     fn hint_of(problem: &Value, node: Option<&Node>) -> Option<String> {
