@@ -70,16 +70,16 @@ steps:
 #[test]
 fn a_timeout_of_a_step_leads_to_its_key() {
     let text = "\
-components: { hello: ./hello.wasm }
+components: { hostile: ./hostile.wasm }
 steps:
   - id: slow
-    uses: hello
-    entry: run
-    with: { name: Ann, delay-ms: 10 }
+    uses: hostile
+    entry: deaf
+    limits: { grace: 1ms }
     timeout: 1us
 ";
     let (folder, path) = scratch(text);
-    std::fs::copy(super::root().join("guests/built/hello.wasm"), folder.path().join("hello.wasm")).unwrap();
+    std::fs::copy(super::root().join("guests/built/hostile.wasm"), folder.path().join("hostile.wasm")).unwrap();
     let output = wfhost(&["run", "-q", &path]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("error[timed-out]: the step `slow` failed"), "{stderr}");
