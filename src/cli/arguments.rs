@@ -189,6 +189,7 @@ Examples:
   wfhost plan workflows/weather/workflow.yaml
   wfhost plan flow.yaml --json | jq '.steps[] | select(.[\"timeout-ms\"] == null) | .id'
 
+Where the file cannot be used, --json gives status (refused), problem, and problems as `wfhost run --json` does.
 With --json it is one object. Durations are milliseconds, sizes are bytes; null is none, or no bound.
   name, digest   what the workflow is called, and what a run of it is pinned to
   inputs         name, required, schema (JSON Schema, with the default)
@@ -227,6 +228,7 @@ Examples:
   wfhost graph flow.yaml --format dot | dot -Tsvg > flow.svg
   wfhost graph flow.yaml --json | jq -r '.edges[] | \"\\(.from) \\(.to)\"' | tsort
 
+Where the file cannot be used, --json gives status (refused), problem, and problems as `wfhost run --json` does.
 With --json it is one object:
   name
   nodes   id, action (uses, call, wait, set), label, stage (from 1), conditional, for-each (true or false)

@@ -5,12 +5,10 @@ use super::again::Again;
 use crate::dispatch::kind as call;
 use crate::process::problem::kind;
 use crate::process::{Limits, Micros};
+use crate::workflow::expression::TOO_EXPENSIVE;
 use crate::workflow::plan::{Action, Node};
 use serde_json::Value;
 use std::time::Duration;
-
-/// The kind of a problem that has no constant of its own.
-const TOO_EXPENSIVE: &str = "expression-too-expensive";
 
 /// The problem that a run ended with, or the one below it that a step failed with.
 pub(super) struct Case<'a> {
@@ -177,12 +175,7 @@ mod tests {
 
     #[test]
     fn an_expression_that_makes_too_much_of_nothing() {
-        let kind = crate::process::Problem::from(crate::workflow::expression::EvalProblem::TooExpensive {
-            fuel: 1,
-            input_bytes: 2,
-        })
-        .kind;
-        let told = hint(&json!({ "kind": kind, "title": "", "class": "definite" })).unwrap();
+        let told = hint(&json!({ "kind": TOO_EXPENSIVE, "title": "", "class": "definite" })).unwrap();
         assert!(told.contains("as an input"), "{told}");
     }
 

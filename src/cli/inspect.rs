@@ -15,7 +15,7 @@ pub(super) fn inspect(command: &Inspect, terminal: Terminal) -> anyhow::Result<E
     let bytes = match component_file::read(&command.component) {
         Ok(bytes) => bytes,
         Err(error) if command.json => {
-            let value = json!({ "file": path.to_string(), "fits": false, "why": error.to_string() });
+            let value = refused(&path.to_string(), &error.to_string(), None, &[]);
             print(&serde_json::to_string_pretty(&value)?)?;
             return Ok(Exit::Usage);
         }
@@ -25,9 +25,10 @@ pub(super) fn inspect(command: &Inspect, terminal: Terminal) -> anyhow::Result<E
         Ok(component) => component,
         Err(error) => {
             let (why, hint) = component_file::explain(&path.to_string(), &bytes, &error);
+            let misfits = if let LoadError::Misfit(misfits) = &error { &misfits[..] } else { &[] };
             if command.json {
-                print(&serde_json::to_string_pretty(&refused(&path.to_string(), &why, &hint, &error))?)?;
-            } else if let LoadError::Misfit(misfits) = &error {
+                print(&serde_json::to_string_pretty(&refused(&path.to_string(), &why, Some(&hint), misfits))?)?;
+            } else if !misfits.is_empty() {
                 terminal.error(&format!("{path} cannot be a step"), None);
                 for misfit in misfits {
                     say(&printable(&describe_misfit(misfit)));
@@ -49,10 +50,13 @@ pub(super) fn inspect(command: &Inspect, terminal: Terminal) -> anyhow::Result<E
     Ok(Exit::Success)
 }
 
-/// A component that cannot be a step.
-fn refused(file: &str, why: &str, hint: &str, error: &LoadError) -> Value {
-    let mut value = json!({ "file": file, "fits": false, "why": why, "hint": hint });
-    if let LoadError::Misfit(misfits) = error {
+/// A file that cannot be a step.
+fn refused(file: &str, why: &str, hint: Option<&str>, misfits: &[Misfit]) -> Value {
+    let mut value = json!({ "file": file, "fits": false, "why": why });
+    if let Some(hint) = hint {
+        value["hint"] = json!(hint);
+    }
+    if !misfits.is_empty() {
         let mismatches = misfits.iter().map(|misfit| {
             let found = Some(misfit.found()).filter(|found| !found.is_empty());
             json!({ "at": misfit.at(), "expected": misfit.expected(), "found": found })

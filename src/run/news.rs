@@ -8,7 +8,7 @@ use super::signals;
 use super::state::{Consequence, Moment, State, message_bytes};
 use super::table::Phase;
 use super::timers::{Alarm, TimerKey};
-use crate::process::{Answer, Event, Micros, Payload, Pid, Problem, ProblemClass, Tag, problem::kind};
+use crate::process::{Answer, Event, Payload, Pid, Problem, ProblemClass, Tag, problem::kind};
 
 /// Why news does not count. Nothing is recorded then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,13 +142,11 @@ impl State {
     /// at a time, and what they say waits in the queue.
     fn pause(&mut self, moment: Moment, paused: bool) {
         let pids: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
-        let since = if paused { self.paused.replace(moment.mono) } else { self.paused.take() };
-        let since_at = std::mem::replace(&mut self.paused_at, moment.at);
-        let recorded = Micros(moment.at.0.saturating_sub(since_at.0));
+        let since = if paused { self.paused.replace(moment) } else { self.paused.take() };
         for pid in &pids {
             match since {
                 None => self.hold_timers(*pid),
-                Some(since) => self.shift_timers(*pid, Micros(moment.mono.0.saturating_sub(since.0)), recorded),
+                Some(since) => self.shift_timers(*pid, moment.since(since)),
             }
         }
         self.consequences.push(Consequence::Pause(pids, paused));
@@ -169,16 +167,16 @@ impl State {
         }
     }
 
-    /// Puts them back for later, by the monotonic clock and by the recorded time.
-    fn shift_timers(&mut self, pid: Pid, by: Micros, recorded: Micros) {
+    /// Puts them back for later.
+    fn shift_timers(&mut self, pid: Pid, by: Moment) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         let timers = &mut self.timers;
         let mut shift = |key: &mut TimerKey, alarm| {
             timers.unset(*key);
-            *key = timers.set(key.0.saturating_add(by), pid, alarm);
+            *key = timers.set(key.0.saturating_add(by.mono), pid, alarm);
         };
         if let Phase::Cancelling { deadline, until, .. } = &mut entry.phase {
-            *until = until.saturating_add(recorded);
+            *until = until.saturating_add(by.at);
             shift(deadline, Alarm::Grace);
         }
         for (tag, pending) in entry.outstanding.iter_mut() {

@@ -23,6 +23,14 @@ pub(super) struct Moment {
     pub(super) mono: Micros,
 }
 
+impl Moment {
+    /// How long ago another moment was, by each of its clocks.
+    pub(super) fn since(self, earlier: Self) -> Self {
+        let passed = |now: Micros, then: Micros| Micros(now.0.saturating_sub(then.0));
+        Self { at: passed(self.at, earlier.at), mono: passed(self.mono, earlier.mono) }
+    }
+}
+
 /// An event that goes onto a process's queue. The slot is none where the process was spawned by the same commit.
 pub(super) struct Post {
     pub(super) pid: Pid,
@@ -150,10 +158,8 @@ pub(super) struct State {
     pub(super) bytes: u64,
     /// Links and monitors.
     pub(super) ties: u64,
-    /// Since when the processes are paused, by the monotonic clock.
-    pub(super) paused: Option<Micros>,
-    /// The same by the recorded time, while they are.
-    pub(super) paused_at: Micros,
+    /// Since when the processes are paused.
+    pub(super) paused: Option<Moment>,
     pub(super) abandoned: Vec<Abandoned>,
     pub(super) abandoned_more: u64,
     /// How the root ended, once it has.
@@ -190,7 +196,6 @@ impl State {
             bytes: 0,
             ties: 0,
             paused: None,
-            paused_at: Micros(0),
             abandoned: Vec::new(),
             abandoned_more: 0,
             root_ending: None,

@@ -36,7 +36,7 @@ mod real {
     pub(crate) enum Local<J> {
         /// Of one worker among others.
         Shared { bottom: Worker<J>, top: Stealer<J> },
-        /// Of the only worker: nobody steals, so nothing has to be fenced. Its length is for statistics.
+        /// Of the only worker: nobody steals, so nothing has to be fenced. Its length is for whoever asks how much waits.
         Alone { jobs: RefCell<VecDeque<J>>, len: Arc<AtomicUsize> },
     }
 

@@ -283,6 +283,34 @@ fn a_deep_tree_that_does_not_listen_ends_with_the_grace_of_its_top() {
 }
 
 #[test]
+fn what_is_left_of_a_grace_stands_still_while_the_run_is_paused() {
+    let mut bench = Bench::new(|entry| match entry {
+        "root" => {
+            let mut begun = false;
+            act(move |context, events| {
+                if !std::mem::replace(&mut begun, true) {
+                    context.command(spawns("deaf"));
+                }
+                let is_over = events.drain(..).any(|event| matches!(event, Event::Cancel { .. }));
+                if is_over { Status::Complete(Payload::NULL) } else { Status::Idle }
+            })
+        }
+        _ => act(|_, _| Status::Idle),
+    });
+    bench.desk.drain();
+    let start = bench.desk.now();
+    bench.run.cancel("enough", Some(Duration::from_millis(20))).unwrap();
+    bench.run.pause().unwrap();
+    bench.desk.advance(Micros(1_000_000));
+    bench.run.resume().unwrap();
+    bench.desk.settle();
+    let outcome = bench.run.outcome().expect("it ends");
+    // The root ends at once when it goes on, and its child has all of the grace.
+    assert_eq!(bench.desk.now().0 - start.0, 1_020_000);
+    bench.check(&outcome);
+}
+
+#[test]
 fn a_shorter_grace_counts_and_kill_is_at_once() {
     let mut bench = Bench::new(|entry| match entry {
         "root" => collect(|| vec![spawns("stubborn"), spawns("stubborn")], 9),

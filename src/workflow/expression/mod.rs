@@ -47,7 +47,7 @@ mod template;
 pub use context::Scope;
 pub use engine::{CompiledCode, EngineConfig, Filter, Jq};
 pub use meter::Meter;
-pub use problem::{CompileError, EngineError, EvalProblem};
+pub use problem::{CompileError, EngineError, EvalProblem, TOO_EXPENSIVE};
 pub use references::{Reference, References};
 pub use template::{Placed, Template, TemplateError, TemplateProblem, ValueTemplate, ValueTemplateError};
 

@@ -14,6 +14,9 @@ pub struct CompileError {
     pub span: Range<usize>,
 }
 
+/// The kind of a problem of an expression that used up its fuel.
+pub const TOO_EXPENSIVE: &str = "expression-too-expensive";
+
 /// Why an evaluation has no result.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -79,7 +82,7 @@ impl EvalProblem {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Failed(_) => "expression-failed",
-            Self::TooExpensive { .. } | Self::TooExpensiveTogether { .. } => "expression-too-expensive",
+            Self::TooExpensive { .. } | Self::TooExpensiveTogether { .. } => TOO_EXPENSIVE,
             Self::TooLarge { .. } => "expression-too-large",
             Self::Crashed(_) => "expression-crashed",
             Self::OutputLimit { .. } => "expression-output-limit",
