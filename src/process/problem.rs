@@ -106,6 +106,10 @@ pub mod kind {
     pub const STACK_EXHAUSTED: &str = "stack-exhausted";
     /// A cause on the host's side: the guest could not see it and is not to blame.
     pub const HOST_FAULT: &str = "host-fault";
+    /// A process of a run that was taken up does not do again what its records say.
+    pub const DIVERGED: &str = "diverged";
+    /// A process of a run that was taken up ends where its records have commands: this host cannot repeat it.
+    pub const HOST_CANNOT_REPLAY: &str = "host-cannot-replay";
     /// No instance slot can be had.
     pub const NO_CAPACITY: &str = "no-capacity";
     /// A WASI call would wait: a step never waits.

@@ -32,6 +32,8 @@ pub(super) struct Run {
     pub(super) kernel: Kernel,
     /// The time of the last batch. Batches of one process and of those that it causes never go back.
     last_at: AtomicU64,
+    /// What the run's own monotonic clock is ahead of the host's. The clock of a run that was taken up goes on from the wall clock.
+    ahead: u64,
     pub(super) inner: Mutex<Inner>,
     pub(super) outcome: Once<Arc<Outcome>>,
 }
@@ -51,7 +53,7 @@ pub(super) struct Inner {
 }
 
 /// What leaves the host when its record is durable.
-enum Leave {
+pub(super) enum Leave {
     Call(Box<Departure>),
     /// A call whose `leaving` record had to be durable first.
     Left(Box<Departure>),
@@ -61,11 +63,15 @@ enum Leave {
 /// What is done when the lock is released.
 #[derive(Default)]
 pub(super) struct After {
-    leave: Vec<Leave>,
+    pub(super) leave: Vec<Leave>,
     abandoned: Vec<(Pid, Tag)>,
 }
 
 impl After {
+    pub(super) fn of(leave: Leave) -> Self {
+        Self { leave: vec![leave], abandoned: Vec::new() }
+    }
+
     fn is_empty(&self) -> bool {
         self.leave.is_empty() && self.abandoned.is_empty()
     }
@@ -163,7 +169,22 @@ impl Inner {
 impl Run {
     pub(super) fn new(fixed: Fixed, kernel: Kernel, started: Micros, state: State, log: Box<dyn Log>) -> Self {
         let inner = Mutex::new(Inner::new(state, log));
-        Self { fixed, kernel, last_at: AtomicU64::new(started.0), inner, outcome: Once::new() }
+        Self { fixed, kernel, last_at: AtomicU64::new(started.0), ahead: 0, inner, outcome: Once::new() }
+    }
+
+    /// A run that goes on: its state is that of records whose last time is `last_at`, and its timers are due by the wall clock.
+    pub(super) fn taken_up(
+        fixed: Fixed,
+        kernel: Kernel,
+        (last_at, mono): (Micros, Micros),
+        state: State,
+        log: Box<dyn Log>,
+    ) -> Self {
+        let now = kernel.clock().at(mono).max(last_at);
+        let mut inner = Inner::new(state, log);
+        inner.durable = inner.state.counts.records;
+        let last_at = AtomicU64::new(now.0);
+        Self { fixed, kernel, last_at, ahead: now.0 - mono.0, inner: Mutex::new(inner), outcome: Once::new() }
     }
 
     /// The time of a batch that begins now.
@@ -172,7 +193,7 @@ impl Run {
         // A batch that was caused by another begins after it has been committed, and so reads what that one has written here.
         let last = self.last_at.load(Relaxed);
         let at = if wall > last { self.last_at.fetch_max(wall, Relaxed).max(wall) } else { last };
-        Moment { at: Micros(at), mono }
+        Moment { at: Micros(at), mono: Micros(mono.0 + self.ahead) }
     }
 
     /// Commits a step.
@@ -416,7 +437,7 @@ impl Run {
             self.end_doomed(inner, port, moment);
         }
         if let Some(due) = inner.state.timers.arm(moment.mono) {
-            port.timer(due, Timer(Arc::downgrade(self)));
+            port.timer(Micros(due.0.saturating_sub(self.ahead)), Timer(Arc::downgrade(self)));
         }
         if !inner.over && inner.state.is_finished() {
             inner.finish(after);
@@ -519,7 +540,7 @@ impl Run {
     }
 }
 
-fn no_capacity() -> Problem {
+pub(super) fn no_capacity() -> Problem {
     Problem::new(kind::NO_CAPACITY, "The host cannot take another process")
         .with_detail("It is shutting down, its slots are full, or the component is larger than the pool.")
 }

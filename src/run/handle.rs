@@ -193,6 +193,10 @@ impl RunHandle {
         Self(run)
     }
 
+    pub(super) fn run(&self) -> &Arc<Run> {
+        &self.0
+    }
+
     /// The run's id.
     #[must_use]
     pub fn id(&self) -> &Arc<str> {
@@ -355,7 +359,7 @@ impl RunHandle {
         self.0.kernel.with_port(|port| self.0.durable(port, record));
     }
 
-    fn arrive(&self, news: News) -> Result<(), Refused> {
+    pub(super) fn arrive(&self, news: News) -> Result<(), Refused> {
         let mut news = Some(news);
         let mut taken = Err(Unwanted::Late);
         self.0.kernel.with_port(|port| {

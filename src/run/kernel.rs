@@ -233,7 +233,7 @@ impl Task {
     /// Ends a process that died in its step.
     fn died<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
         let Self { run, step } = self;
-        let moment = Moment { at: step.at.max(run.moment(step.mono).at), mono: step.mono };
+        let moment = Moment { at: step.at.max(run.moment(port.monotonic()).at), mono: step.mono };
         run.die(port, step, moment, Ending::Failed(Box::new(problem)));
         Next::Complete
     }

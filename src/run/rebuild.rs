@@ -4,8 +4,9 @@
 use super::bodies::Bodies;
 use super::exit::answer_of;
 use super::fixed::Programs;
+use super::past::{Past, PastStep};
 use super::record::{Decided, Decision, Died, Digest, News, Record, Started, Stepped};
-use super::state::{Moment, Post, State, Took};
+use super::state::{Consequence, Departure, Moment, Post, State, Took};
 use super::table::Waits;
 use crate::process::{
     Action, Answer, Birth, Body, Budget, Command, Death, Event, Home, Micros, Output, Payload, Pid, Problem, Program,
@@ -87,6 +88,8 @@ pub struct Rebuild {
     root: Arc<dyn Program>,
     programs: Programs,
     only: Option<Pid>,
+    /// Nothing is stepped: what the processes did is kept, to be done again when they are next stepped.
+    keeping: bool,
     home: Home,
     /// What the instances are taken from; none where their one process has a permit already.
     budget: Option<Arc<Budget>>,
@@ -104,6 +107,18 @@ struct Rebuilding {
     state: State,
     queues: BTreeMap<Pid, VecDeque<Event>>,
     bodies: Bodies,
+    taken_up: TakenUp,
+}
+
+/// What a run that is taken up needs beside its state.
+#[derive(Default)]
+pub(super) struct TakenUp {
+    pub(super) pasts: BTreeMap<Pid, Past>,
+    pub(super) queues: BTreeMap<Pid, VecDeque<Event>>,
+    /// Calls that were asked for, by process and tag; the answered ones are no longer outstanding in the state.
+    pub(super) departures: BTreeMap<(Pid, Tag), Box<Departure>>,
+    /// The greatest time in a record.
+    pub(super) at: Micros,
 }
 
 impl Rebuild {
@@ -114,6 +129,7 @@ impl Rebuild {
             root,
             programs,
             only: None,
+            keeping: false,
             home: Home::Pool,
             budget: None,
             run: None,
@@ -129,6 +145,19 @@ impl Rebuild {
     pub fn only(mut self, pid: Pid, home: Home) -> Self {
         (self.only, self.home) = (Some(pid), home);
         self
+    }
+
+    /// Steps nothing, and keeps what is needed to go on.
+    pub(super) fn keeping(mut self) -> Self {
+        self.keeping = true;
+        self
+    }
+
+    /// The state after the records, and what a run needs beside it to go on.
+    pub(super) fn into_run(self) -> Option<(Started, State, TakenUp)> {
+        let Rebuilding { started, state, queues, mut taken_up, .. } = self.run?;
+        taken_up.queues = queues;
+        Some((started, state, taken_up))
     }
 
     /// Makes all instances outside the pool, out of this budget. Otherwise they take slots that nobody counts: for processes that have
@@ -209,6 +238,7 @@ impl Rebuild {
             state: State::new(started),
             queues: BTreeMap::new(),
             bodies: Bodies::new(self.budget.clone()),
+            taken_up: TakenUp { at: started.at, ..TakenUp::default() },
         };
         self.run = Some(run);
         self.embody(Pid::ROOT, Tag(1), &started.entry, &started.input)
@@ -241,6 +271,11 @@ impl Rebuild {
             grants: known.grants.clone(),
             next_tag,
         };
+        if self.keeping {
+            let past = Past { program: Arc::clone(program), birth, steps: VecDeque::new() };
+            run.taken_up.pasts.insert(pid, past);
+            return Ok(());
+        }
         let bytes = program.permit().within(&known.limits).bytes;
         let mut body = program.body(birth).map_err(|problem| RebuildError::Body { pid, problem: Box::new(problem) })?;
         body.house(self.home);
@@ -301,6 +336,11 @@ impl Rebuild {
     fn execute(&mut self, stepped: &Stepped, events: &mut Vec<Event>) -> Result<(), RebuildError> {
         let Stepped { pid, step, at, .. } = *stepped;
         let run = self.run.as_mut().expect("invariant: the run has started");
+        run.taken_up.at = run.taken_up.at.max(at);
+        if let Some(past) = run.taken_up.pasts.get_mut(&pid) {
+            let events = std::mem::take(events);
+            past.steps.push_back(PastStep { number: step, at, events, digest: stepped.digest });
+        }
         if !run.bodies.contains(pid) {
             return Ok(());
         }
@@ -336,6 +376,7 @@ impl Rebuild {
             return Err(missing);
         }
         let moment = Moment { at: died.at, mono: died.at };
+        run.taken_up.at = run.taken_up.at.max(died.at);
         run.state.exit(moment, died.pid, died.ending.clone(), answer_of(&died.ending));
         run.forget(died.pid);
         Ok(())
@@ -347,6 +388,10 @@ impl Rebuild {
         if run.state.wants(news).is_err() {
             return Err(unwanted);
         }
+        run.taken_up.at = run.taken_up.at.max(at);
+        if let News::Answered { pid, tag, .. } = news {
+            run.taken_up.departures.remove(&(*pid, *tag));
+        }
         run.state.apply_news(Moment { at, mono: at }, news.clone());
         Ok(())
     }
@@ -357,11 +402,16 @@ impl Rebuilding {
     fn forget(&mut self, pid: Pid) {
         drop(self.bodies.remove(pid));
         self.queues.remove(&pid);
+        self.taken_up.pasts.remove(&pid);
     }
 
     /// Puts what was posted into the queues.
     fn deliver(&mut self) {
-        self.state.consequences.clear();
+        for consequence in std::mem::take(&mut self.state.consequences) {
+            if let Consequence::Call(departure) = consequence {
+                self.taken_up.departures.insert((departure.pid, departure.tag), departure);
+            }
+        }
         for Post { pid, event, .. } in std::mem::take(&mut self.state.posts) {
             if self.state.living(pid).is_some() {
                 self.queues.entry(pid).or_default().push_back(event);

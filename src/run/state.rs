@@ -158,6 +158,8 @@ pub(super) struct State {
     pub(super) bytes: u64,
     /// Links and monitors.
     pub(super) ties: u64,
+    /// Calls of a run that was taken up of which nobody knows whether they happened.
+    pub(super) uncertain: BTreeMap<(Pid, Tag), Box<Departure>>,
     /// Since when the processes are paused.
     pub(super) paused: Option<Moment>,
     pub(super) abandoned: Vec<Abandoned>,
@@ -195,6 +197,7 @@ impl State {
             endings: Endings::default(),
             bytes: 0,
             ties: 0,
+            uncertain: BTreeMap::new(),
             paused: None,
             abandoned: Vec::new(),
             abandoned_more: 0,

@@ -8,3 +8,4 @@ mod effects;
 mod limits;
 mod lives;
 mod records;
+mod resume;

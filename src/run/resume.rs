@@ -1,0 +1,213 @@
+//! Taking up a run whose host is gone, from its records.
+//!
+//! No process runs for it: queues, names, links, timers and outstanding calls come from the records, and a process does what it did
+//! again when it is next stepped ([`Replayed`]). Timers are due at their time by the wall clock, past ones at once.
+//!
+//! A call without an answer leaves again, under its key, unless a `leaving` record says that it may have happened and must not be repeated:
+//! such a call is *uncertain*. It waits, without a timeout, until somebody resolves it ([`RunHandle::resolve`]); the rest of the run goes on.
+
+use super::core::{After, Inner, Leave, Run};
+use super::effects::Effects;
+use super::fixed::{Fixed, Programs};
+use super::handle::{Refused, RunHandle};
+use super::kernel::Kernel;
+use super::log::{Log, LogSink};
+use super::outstanding::Pending;
+use super::past::{Past, Replayed};
+use super::rebuild::{Rebuild, RebuildError, TakenUp};
+use super::record::{News, Record};
+use super::state::{Departure, Post, State};
+use super::task::Task;
+use crate::process::{Answer, Ending, Pid, Program, Tag};
+use crate::scheduler::Port;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a run is taken up with.
+pub struct ResumeSpec {
+    /// The program of its root process.
+    pub root: Arc<dyn Program>,
+    /// The programs that its processes may spawn.
+    pub programs: Programs,
+    /// Where its further records go.
+    pub log: Box<dyn Log>,
+    /// What carries out its calls.
+    pub effects: Arc<dyn Effects>,
+    /// What takes its log lines.
+    pub sink: Option<Arc<dyn LogSink>>,
+}
+
+/// Why a run is not taken up.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResumeError {
+    /// There is an unfinished run of that id.
+    #[error("the run {0:?} goes on already")]
+    Exists(Arc<str>),
+    /// There is nothing left to do.
+    #[error("the run {0:?} has ended")]
+    Ended(Arc<str>),
+    /// There is no first record.
+    #[error("the run has no records")]
+    Empty,
+    /// The records are not those of a run of these programs.
+    #[error(transparent)]
+    Records(#[from] RebuildError),
+}
+
+/// A call of which nobody knows whether it happened, and which must not be repeated without being asked.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct Uncertain {
+    /// The process that asked.
+    pub pid: Pid,
+    /// The call.
+    pub tag: Tag,
+    /// Its handler.
+    pub handler: Arc<str>,
+    /// Its idempotency key.
+    pub key: Arc<str>,
+}
+
+/// What is known of an uncertain call after all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Resolution {
+    /// It has this answer.
+    Answered(Answer),
+    /// It is to be sent again under its key.
+    Again,
+}
+
+impl Kernel {
+    /// Takes up a run from its records, all of them from the first on.
+    ///
+    /// # Errors
+    /// Where it goes on already or has ended, or the records are not of a run of these programs.
+    pub fn resume(&self, spec: ResumeSpec, records: &[Record]) -> Result<RunHandle, ResumeError> {
+        let ResumeSpec { root, programs, log, effects, sink } = spec;
+        let rebuild = Rebuild::new(Arc::clone(&root), programs.clone()).keeping().apply_all(records)?;
+        let ended = rebuild.is_finished();
+        let (started, mut state, taken_up) = rebuild.into_run().ok_or(ResumeError::Empty)?;
+        if ended {
+            return Err(ResumeError::Ended(started.run));
+        }
+        state.counts.records = records.len() as u64;
+        let fixed = Fixed { id: Arc::clone(&started.run), seed: started.seed, root, programs, effects, sink };
+        let mut rest = Some((fixed, state, taken_up, log));
+        let mut resumed = Err(ResumeError::Exists(Arc::clone(&started.run)));
+        self.with_port(|port| {
+            let Some((fixed, state, taken_up, log)) = rest.take() else { return };
+            let times = (taken_up.at, port.monotonic());
+            let run = Arc::new(Run::taken_up(fixed, self.clone(), times, state, log));
+            if self.remember(&run) {
+                run.go_on(port, taken_up);
+                resumed = Ok(RunHandle::new(run));
+            }
+        });
+        resumed
+    }
+}
+
+impl Run {
+    /// Hands all processes to the scheduler, with what they have not heard, and lets calls leave that have no answer.
+    fn go_on<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, taken_up: TakenUp) {
+        let TakenUp { mut pasts, queues, departures, .. } = taken_up;
+        let moment = self.moment(port.monotonic());
+        let mut inner = self.inner.lock();
+        let mut after = After::default();
+        let living: Vec<Pid> =
+            inner.state.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
+        for pid in living {
+            let past = pasts.remove(&pid).expect("invariant: who lives was made");
+            self.take_up(&mut inner, port, pid, past);
+        }
+        for (pid, events) in queues {
+            inner.state.posts.extend(events.into_iter().map(|event| Post { pid, slot: None, event }));
+        }
+        inner.state.depart_again(departures, &mut after);
+        self.flush(&mut inner, port, moment, &mut after);
+        drop(inner);
+        self.after(port, after);
+    }
+
+    fn take_up<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, inner: &mut Inner, port: &mut P, pid: Pid, past: Past) {
+        let paused = inner.state.paused.is_some();
+        let entry = inner.state.living_mut(pid).expect("invariant: it was just seen");
+        let program = Arc::clone(&past.program);
+        let permit = program.permit().within(&entry.limits);
+        let native = permit.is_none();
+        let is_fresh = past.steps.is_empty();
+        let mut task = Task::new(Arc::clone(self), pid, program, Box::new(Replayed::new(past)), native);
+        task.step.begun = !is_fresh;
+        task.step.steps = entry.steps;
+        task.step.waits = entry.waits;
+        entry.begun = native || !is_fresh;
+        match port.spawn(task, permit) {
+            Ok(slot) => {
+                entry.slot = Some(slot);
+                if paused {
+                    port.pause(slot, true);
+                }
+            }
+            Err(_) => inner.state.doomed.push((pid, Ending::Failed(Box::new(super::core::no_capacity())))),
+        }
+    }
+}
+
+impl State {
+    /// Lets calls leave that have no answer; the uncertain ones stay, without their timeouts.
+    fn depart_again(&mut self, departures: BTreeMap<(Pid, Tag), Box<Departure>>, after: &mut After) {
+        for ((pid, tag), departure) in departures {
+            let Some(Pending::Call(call)) =
+                self.table.get_mut(pid).filter(|entry| entry.lives()).and_then(|entry| entry.outstanding.get_mut(tag))
+            else {
+                continue;
+            };
+            if call.leaving {
+                if let Some(timer) = call.timer.take() {
+                    self.timers.unset(timer);
+                }
+                self.uncertain.insert((pid, tag), departure);
+            } else {
+                after.leave.push(Leave::Call(departure));
+            }
+        }
+    }
+}
+
+impl RunHandle {
+    /// The calls of which nobody knows whether they happened, in the order of their processes and tags.
+    #[must_use]
+    pub fn uncertain(&self) -> Vec<Uncertain> {
+        let inner = self.run().inner.lock();
+        let pending = |(pid, tag): &(Pid, Tag)| matches!(inner.state.pending(*pid, *tag), Some(Pending::Call(_)));
+        let open = inner.state.uncertain.iter().filter(|(call, _)| pending(call));
+        open.map(|(&(pid, tag), departure)| Uncertain {
+            pid,
+            tag,
+            handler: Arc::clone(&departure.call.handler),
+            key: Arc::clone(&departure.key),
+        })
+        .collect()
+    }
+
+    /// Says what became of an uncertain call.
+    ///
+    /// # Errors
+    /// Where there is no such call, or no longer.
+    pub fn resolve(&self, pid: Pid, tag: Tag, resolution: Resolution) -> Result<(), Refused> {
+        let run = self.run();
+        let departure = run.inner.lock().state.uncertain.remove(&(pid, tag)).ok_or(Refused::Ended)?;
+        match resolution {
+            Resolution::Answered(answer) => self.arrive(News::Answered { pid, tag, answer }),
+            Resolution::Again => {
+                let mut after = Some(After::of(Leave::Left(departure)));
+                run.kernel.with_port(|port| {
+                    if let Some(after) = after.take() {
+                        run.after(port, after);
+                    }
+                });
+                Ok(())
+            }
+        }
+    }
+}

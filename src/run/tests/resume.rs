@@ -1,0 +1,197 @@
+//! Runs that are taken up from a prefix of their records.
+
+use super::desk::Desk;
+use super::support::*;
+use crate::journal::Memory;
+use crate::process::{Action, Answer, Event, Micros, Payload, Program, Status, Tag, Target};
+use crate::run::{Log, Outcome, Record, Resolution, ResumeError, ResumeSpec, RunHandle};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A tree of processes that sleep, call, send and wait for each other; its output does not depend on who is quicker.
+fn tree() -> Arc<dyn Program> {
+    program(|entry| {
+        let mut heard: BTreeMap<Tag, u64> = BTreeMap::new();
+        let mut mail = 0;
+        let leaf = entry == "leaf";
+        let root = entry == "root";
+        let mut begun = false;
+        act(move |context, events| {
+            if !std::mem::replace(&mut begun, true) {
+                if leaf {
+                    context.command(Action::Sleep(Micros(1_000)));
+                    context.command(calls("inline", number(3)));
+                    context.command(Action::Send(Box::new(crate::process::Send {
+                        to: Target::Name("hub".into()),
+                        topic: "t".into(),
+                        body: number(1),
+                    })));
+                } else {
+                    if root {
+                        context.command(Action::Register("hub".into()));
+                    }
+                    for _ in 0..3 {
+                        context.command(spawns(if root { "node" } else { "leaf" }));
+                    }
+                }
+            }
+            for event in events.drain(..) {
+                match event {
+                    Event::Completed { tag, answer: Ok(Payload::Json(json)) } => {
+                        heard.insert(tag, json.as_str().parse().unwrap_or(0));
+                    }
+                    Event::Message(_) => mail += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+            // A message has an answer only where it is refused; that the name was given is one.
+            let answers = if leaf { 2 } else { 3 + usize::from(root) };
+            if heard.len() >= answers && (!root || mail == 9) {
+                return Status::Complete(number(heard.values().sum::<u64>() + mail));
+            }
+            if root { Status::Idle } else { Status::Blocked }
+        })
+    })
+}
+
+fn spec_of(root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> ResumeSpec {
+    let started = spec(Arc::clone(root), Arc::clone(handlers), &Setup::default());
+    let mut log = Memory::default();
+    for record in records {
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        log.append(&bytes);
+    }
+    ResumeSpec {
+        root: Arc::clone(root),
+        programs: started.programs,
+        log: Box::new(log),
+        effects: started.effects,
+        sink: None,
+    }
+}
+
+fn resume(desk: &Desk, root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> RunHandle {
+    desk.kernel.resume(spec_of(root, handlers, records), records).unwrap()
+}
+
+fn answer_of(outcome: &Outcome) -> &Answer {
+    &outcome.result
+}
+
+#[test]
+fn a_run_is_taken_up_from_every_prefix_of_its_records() {
+    let root = tree();
+    let bench = Bench::of(Desk::new(3), Arc::default(), &Setup::default(), &root);
+    let run = bench.run.clone();
+    let outcome = bench.finish();
+    let records = run.records().unwrap();
+    assert!(records.len() > 40);
+    for count in 1..records.len() {
+        for seed in 1..4 {
+            let (mut desk, handlers) = (Desk::new(seed), Arc::default());
+            let resumed = resume(&desk, &root, &handlers, &records[..count]);
+            desk.settle();
+            let again = resumed.outcome().unwrap_or_else(|| panic!("it ends, taken up after {count} records"));
+            assert_eq!(answer_of(&again), answer_of(&outcome), "after {count} records");
+            // What it wrote from then on follows from what was there, and can be taken up again.
+            let all = resumed.records().unwrap();
+            assert_eq!(all[..count], records[..count]);
+            let rebuilt = crate::run::rebuild(&all, &root, &spec_of(&root, &handlers, &[]).programs).unwrap();
+            assert_eq!(rebuilt.result(), Some(answer_of(&outcome)));
+        }
+    }
+    let ended = desk_error(&root, &records);
+    assert_eq!(ended, ResumeError::Ended("run".into()));
+    assert_eq!(desk_error(&root, &[]), ResumeError::Empty);
+}
+
+fn desk_error(root: &Arc<dyn Program>, records: &[Record]) -> ResumeError {
+    let desk = Desk::new(1);
+    desk.kernel.resume(spec_of(root, &Arc::default(), records), records).err().unwrap()
+}
+
+#[test]
+fn a_timer_is_due_at_its_time_by_the_wall_clock() {
+    let root = program(|_| collect(|| vec![Action::Sleep(Micros(5_000_000))], 1));
+    let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root);
+    let mut desk = bench.desk.clone();
+    while desk.turn() {}
+    let records = bench.run.records().unwrap();
+    for (away, left) in [(2_000_000, 3_000_000), (9_000_000, 0)] {
+        let mut later = Desk::new(1);
+        later.advance(Micros(away));
+        let resumed = resume(&later, &root, &Arc::default(), &records);
+        let begun = later.now();
+        later.settle();
+        assert!(resumed.outcome().is_some());
+        assert_eq!(later.now().0 - begun.0, left);
+    }
+}
+
+/// A call to each of two handlers.
+fn caller() -> Arc<dyn Program> {
+    program(|_| collect(|| vec![calls("safe", number(1)), calls("unsafe", number(2))], 2))
+}
+
+#[test]
+fn calls_without_an_answer_leave_again_under_their_keys_unless_they_may_have_happened() {
+    let root = caller();
+    let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root);
+    let mut desk = bench.desk.clone();
+    while desk.turn() {}
+    let keys = |handlers: &Handlers| -> Vec<(String, String)> {
+        let waiting = handlers.waiting.lock();
+        waiting.iter().map(|(call, _)| (call.handler.to_string(), call.idempotency_key.to_string())).collect()
+    };
+    let before = keys(&bench.handlers);
+    assert_eq!(before.len(), 2);
+    let records = bench.run.records().unwrap();
+    assert!(matches!(records.last(), Some(Record::Leaving { .. })));
+
+    for resolution in [Resolution::Again, Resolution::Answered(Ok(number(20)))] {
+        let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+        let resumed = resume(&desk, &root, &handlers, &records);
+        desk.settle();
+        assert_eq!(keys(&handlers), [before[0].clone()]);
+        let uncertain = resumed.uncertain();
+        assert_eq!(uncertain.len(), 1);
+        assert_eq!((&*uncertain[0].handler, &*uncertain[0].key), ("unsafe", &*before[1].1));
+        let (pid, tag) = (uncertain[0].pid, uncertain[0].tag);
+        let is_again = resolution == Resolution::Again;
+        resumed.resolve(pid, tag, resolution).unwrap();
+        assert!(resumed.resolve(pid, tag, Resolution::Again).is_err() && resumed.uncertain().is_empty());
+        if is_again {
+            assert_eq!(keys(&handlers), before);
+        }
+        for (call, reply) in handlers.waiting.lock().drain(..) {
+            reply.answer(Ok(call.args));
+        }
+        desk.settle();
+        let said = output(&resumed.outcome().unwrap());
+        assert!(said.contains(if is_again { "2 2" } else { "2 20" }), "{said}");
+    }
+
+    // Before the record that it leaves, it has not left.
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let resumed = resume(&desk, &root, &handlers, &records[..records.len() - 1]);
+    desk.settle();
+    assert_eq!(keys(&handlers).len(), 2);
+    assert!(resumed.uncertain().is_empty());
+}
+
+#[test]
+fn a_process_that_does_otherwise_than_its_records_say_is_told() {
+    let root = caller();
+    let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root);
+    let mut desk = bench.desk.clone();
+    while desk.turn() {}
+    let records = bench.run.records().unwrap();
+    let other = program(|_| collect(|| vec![calls("safe", number(2)), calls("unsafe", number(2))], 2));
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let resumed = resume(&desk, &other, &handlers, &records);
+    let (_, reply) = handlers.waiting.lock().pop().unwrap();
+    reply.answer(Ok(number(1)));
+    desk.settle();
+    assert_eq!(resumed.outcome().unwrap().result.as_ref().unwrap_err().kind, "diverged");
+}
