@@ -1,7 +1,12 @@
-//! Logs of runs.
+//! Journals: where the records of runs go.
 //!
-//! For now in memory only: nothing is durable, or everything is at once, and what leaves the host does not wait.
+//! [`Memory`] keeps them as long as the host lives, [`Nothing`] not at all: for both, everything is durable at once. [`Sqlite`] keeps them
+//! on disk, and what leaves the host waits until its record is there.
 
 mod memory;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 pub use memory::{Memory, Nothing};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{Durables, NewRun, Sqlite, StoreError, Stored, TakenUp};
