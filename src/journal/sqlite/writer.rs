@@ -59,6 +59,8 @@ struct Queue {
     next: u64,
     /// The group that is on its way to the disk.
     flight: Option<Arc<Group>>,
+    /// Somebody is still to be told of the group before.
+    telling: bool,
     closing: bool,
     failed: Option<StoreError>,
 }
@@ -185,7 +187,7 @@ impl Writer {
     /// Why it never will be.
     pub(super) fn flush(&self) -> Result<(), StoreError> {
         let mut queue = self.shared.queue.lock();
-        while queue.failed.is_none() && (queue.flight.is_some() || !queue.batches.is_empty()) {
+        while queue.failed.is_none() && (queue.telling || !queue.batches.is_empty()) {
             self.shared.done.wait(&mut queue);
         }
         queue.failed.clone().map_or(Ok(()), Err)
@@ -245,6 +247,7 @@ impl Shared {
             }
             let group = Arc::new(group);
             queue.flight = Some(Arc::clone(&group));
+            queue.telling = true;
             drop(queue);
             groups += 1;
             if !self.commit(&mut db, &group, groups % GROUPS_PER_SAVE == 0) {
@@ -296,10 +299,11 @@ impl Shared {
         }
         queue.flight = None;
         drop(queue);
-        self.done.notify_all();
         for (id, record) in told {
             self.durables.durable(&id, record);
         }
+        self.queue.lock().telling = false;
+        self.done.notify_all();
         true
     }
 
