@@ -24,6 +24,8 @@ pub struct HostBuilder {
     natives: Vec<(String, Arc<dyn Program>)>,
     runtime: Option<tokio::runtime::Handle>,
     http: crate::dispatch::http::HttpConfig,
+    #[cfg(feature = "sqlite")]
+    data: Option<std::path::PathBuf>,
 }
 
 impl HostBuilder {
@@ -75,6 +77,14 @@ impl HostBuilder {
         self
     }
 
+    /// The folder in which runs are written that are to be durable. Several hosts may share one: each run belongs to one of them.
+    #[cfg(feature = "sqlite")]
+    #[must_use]
+    pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
+        self.data = Some(folder.into());
+        self
+    }
+
     /// The runtime that handlers wait on. Where it is not called the host starts one of its own when a handler first waits.
     #[must_use]
     pub fn runtime(mut self, runtime: tokio::runtime::Handle) -> Self {
@@ -115,7 +125,11 @@ impl HostBuilder {
         let door = Door::default();
         door.open(scheduler.handle());
         kernel.attach(door.clone());
+        #[cfg(feature = "sqlite")]
+        let journal = self.data.map(|folder| super::Journal::open(folder, &kernel)).transpose()?;
         let shared = Shared {
+            #[cfg(feature = "sqlite")]
+            journal,
             kernel,
             scheduler: Mutex::new(Some(scheduler)),
             door,

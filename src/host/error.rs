@@ -19,6 +19,10 @@ pub enum HostError {
     /// The machine gives no threads.
     #[error("the workers cannot be started")]
     Workers(#[source] std::io::Error),
+    /// The journal of durable runs.
+    #[cfg(feature = "sqlite")]
+    #[error("the journal cannot be opened")]
+    Journal(#[from] crate::journal::StoreError),
     /// A native process.
     #[error("two native processes have the name `{name}`")]
     DuplicateNative {
@@ -55,4 +59,12 @@ pub enum LoadError {
     /// The host is shutting down, or full.
     #[error("the host is shutting down or full")]
     ShuttingDown,
+    /// The run is to be durable, and cannot be.
+    #[cfg(feature = "sqlite")]
+    #[error("the run cannot be written to the journal")]
+    Journal(#[source] crate::journal::StoreError),
+    /// The run is to be durable, and the host was built without a folder for it.
+    #[cfg(feature = "sqlite")]
+    #[error("the host has no folder for durable runs")]
+    NoJournal,
 }

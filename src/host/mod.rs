@@ -13,6 +13,7 @@ mod callable;
 mod code;
 pub(crate) mod component_file;
 mod door;
+mod durable;
 mod error;
 mod load;
 mod outcome;
@@ -21,6 +22,7 @@ mod workflow_file;
 
 pub use builder::HostBuilder;
 pub use callable::Callable;
+pub use durable::{Journal, TakeUpError};
 pub use error::{HostError, LoadError};
 pub use load::Workflow;
 pub use outcome::{Outcome, Status};
@@ -54,6 +56,9 @@ struct Shared {
     jq: Arc<Jq>,
     dispatcher: Arc<Dispatcher>,
     natives: BTreeMap<String, Arc<dyn Program>>,
+    /// Where durable runs are written.
+    #[cfg(feature = "sqlite")]
+    journal: Option<Journal>,
     /// Compiled components by the digest of their bytes.
     components: Mutex<BTreeMap<[u8; 32], Component>>,
 }

@@ -24,12 +24,16 @@ pub struct RunOptions {
     pub sink: Option<Arc<dyn LogSink>>,
     /// Whether its records are kept in memory, to be read by [`RunHandle::records`]. They grow with the run.
     pub records: bool,
+    /// Whether the run outlives its host: it is written to the journal in the host's folder ([`HostBuilder::data`](super::HostBuilder::data)),
+    /// beside this value, which is for whoever takes it up.
+    #[cfg(feature = "sqlite")]
+    pub durable: Option<Value>,
 }
 
 /// A run that was started. Cloning it is cheap; dropping it changes nothing.
 #[derive(Clone)]
 pub struct RunHandle {
-    run: crate::run::RunHandle,
+    pub(super) run: crate::run::RunHandle,
 }
 
 impl Host {
@@ -55,8 +59,16 @@ impl Host {
         let inputs = workflow.plan.inputs.accept(inputs).map_err(|violations| {
             LoadError::Inputs(violations.into_iter().map(|one| (one.pointer, one.message)).collect())
         })?;
+        let id: Arc<str> = options.id.unwrap_or_else(fresh_id).into();
+        #[cfg(feature = "sqlite")]
+        let durable = options.durable.map(|about| self.log(&id, &about)).transpose()?;
+        #[cfg(not(feature = "sqlite"))]
+        let durable = None;
+        let log = durable.unwrap_or_else(|| {
+            if options.records { Box::new(journal::Memory::default()) } else { Box::new(journal::Nothing) }
+        });
         let spec = RunSpec {
-            id: options.id.unwrap_or_else(fresh_id).into(),
+            id,
             seed: options.seed.unwrap_or_else(fresh_seed),
             root: self.root(workflow),
             entry: "run".into(),
@@ -65,7 +77,7 @@ impl Host {
             grants: workflow.plan.grants(),
             bounds: Bounds::default(),
             programs: (*workflow.programs).clone(),
-            log: if options.records { Box::new(journal::Memory::default()) } else { Box::new(journal::Nothing) },
+            log,
             effects: Arc::clone(&self.shared.dispatcher) as _,
             sink: options.sink,
         };
@@ -90,7 +102,7 @@ impl Host {
     }
 
     /// The program that runs the workflow itself.
-    fn root(&self, workflow: &Workflow) -> Arc<dyn Program> {
+    pub(super) fn root(&self, workflow: &Workflow) -> Arc<dyn Program> {
         Arc::new(WorkflowProgram::new(Arc::clone(&workflow.plan), Arc::clone(&self.shared.jq)))
     }
 

@@ -110,6 +110,8 @@ pub mod kind {
     pub const DIVERGED: &str = "diverged";
     /// A process of a run that was taken up ends where its records have commands: this host cannot repeat it.
     pub const HOST_CANNOT_REPLAY: &str = "host-cannot-replay";
+    /// The journal cannot be written any more: nobody knows what of the run was.
+    pub const JOURNAL_FAILED: &str = "journal-failed";
     /// No instance slot can be had.
     pub const NO_CAPACITY: &str = "no-capacity";
     /// A WASI call would wait: a step never waits.

@@ -484,6 +484,7 @@ impl Run {
             match leave {
                 Leave::Outcome(outcome) => {
                     self.kernel.forget(&self.fixed.id);
+                    self.inner.lock().log.ended();
                     self.outcome.set(Arc::new(*outcome));
                 }
                 Leave::Left(departure) => self.dispatch(port, *departure),
@@ -532,6 +533,20 @@ impl Run {
                 self.answer(port, pid, tag, answer);
             }
         }
+    }
+
+    /// Nothing of the run will be durable any more.
+    pub(super) fn abandon(&self, problem: &Problem) {
+        let counts = self.inner.lock().state.counts;
+        self.kernel.forget(&self.fixed.id);
+        let problem = Box::new(problem.clone());
+        self.outcome.set(Arc::new(Outcome {
+            ending: Ending::Failed(problem.clone()),
+            result: Err(problem),
+            abandoned: Vec::new(),
+            abandoned_more: 0,
+            counts,
+        }));
     }
 
     pub(super) fn answer<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, pid: Pid, tag: Tag, answer: Answer) {

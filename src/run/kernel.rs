@@ -83,6 +83,21 @@ impl Kernel {
         self.0.runs.lock().get(id).and_then(Weak::upgrade).map(RunHandle::new)
     }
 
+    /// The log says that a run's records up to this number, counted from 1, are durable.
+    pub fn durable(&self, id: &str, record: u64) {
+        if let Some(run) = self.run(id) {
+            run.durable(record);
+        }
+    }
+
+    /// Nothing that the unfinished runs write will be durable any more: nothing leaves the host for them from now on, and whoever waits for
+    /// their outcome hears this problem. What they are on disk stays as it is.
+    pub fn abandon(&self, problem: &Problem) {
+        for run in self.runs() {
+            run.run().abandon(problem);
+        }
+    }
+
     pub(super) fn clock(&self) -> &Clock {
         &self.0.clock
     }

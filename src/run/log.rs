@@ -19,6 +19,9 @@ pub trait Log: Send {
     /// Appends a record.
     fn append(&mut self, record: &[u8]) -> Durability;
 
+    /// The run is over, and its last record is durable.
+    fn ended(&mut self) {}
+
     /// The bytes of all records from the first on, where all are at hand. They share the log's memory, as far as that can be.
     fn records(&self) -> Option<Vec<Bytes>>;
 }

@@ -50,6 +50,16 @@ pub enum ResumeError {
     /// There is no first record.
     #[error("the run has no records")]
     Empty,
+    /// A program is not the one that the run began with.
+    #[error("the run began with {name} of {expected}, and this is {got}")]
+    OtherProgram {
+        /// The name of its component.
+        name: Arc<str>,
+        /// The recorded digest.
+        expected: Arc<str>,
+        /// What is at hand: a digest, or that there is none.
+        got: Arc<str>,
+    },
     /// The records are not those of a run of these programs.
     #[error(transparent)]
     Records(#[from] RebuildError),
@@ -89,6 +99,13 @@ impl Kernel {
         let (started, mut state, taken_up) = rebuild.into_run().ok_or(ResumeError::Empty)?;
         if ended {
             return Err(ResumeError::Ended(started.run));
+        }
+        for (name, expected) in &started.programs {
+            let got = programs.get(name).map_or_else(|| "no program of that name".into(), |program| program.digest());
+            if got != *expected {
+                let (name, expected) = (Arc::clone(name), Arc::clone(expected));
+                return Err(ResumeError::OtherProgram { name, expected, got });
+            }
         }
         state.counts.records = records.len() as u64;
         let fixed = Fixed { id: Arc::clone(&started.run), seed: started.seed, root, programs, effects, sink };

@@ -4,6 +4,7 @@ mod admission;
 mod capacity;
 mod conformance;
 mod describe;
+mod durable;
 mod embedding;
 mod fan_out;
 mod hostile;

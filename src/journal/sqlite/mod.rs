@@ -116,6 +116,10 @@ impl Log for RunLog {
         Durability::Later
     }
 
+    fn ended(&mut self) {
+        self.writer.end(self.run);
+    }
+
     fn records(&self) -> Option<Vec<Bytes>> {
         let (durable, batches) = self.writer.undurable(self.run);
         let mut records = match Sqlite(Arc::clone(&self.writer)).records(&self.id) {

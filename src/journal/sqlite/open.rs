@@ -152,15 +152,6 @@ impl Sqlite {
         self.0.flush()
     }
 
-    /// Says that a run has ended: it is not unfinished any more.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
-    pub fn end(&self, id: &str) -> Result<(), StoreError> {
-        let fails = sqlite(self.0.path());
-        self.0.reader().execute("UPDATE run SET state = 1 WHERE id = ?1", [id]).map(|_| ()).map_err(fails)
-    }
-
     /// The unfinished runs, the oldest first.
     ///
     /// # Errors

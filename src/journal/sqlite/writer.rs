@@ -36,6 +36,8 @@ struct Known {
     /// Records that are durable.
     durable: u64,
     new: Option<NewRun>,
+    /// Nobody writes it any more.
+    left: bool,
     /// Held as long as the run is known.
     _lock: File,
 }
@@ -43,6 +45,8 @@ struct Known {
 /// What a run has written since the last group.
 #[derive(Default)]
 struct Batch {
+    /// The run is over.
+    ended: bool,
     bytes: Vec<u8>,
     /// Bytes without the checksum.
     body: usize,
@@ -143,12 +147,23 @@ impl Writer {
             unsaved: false,
             durable: 0,
             new: Some(run.clone()),
+            left: false,
             _lock: lock,
         }))
     }
 
     pub(super) fn take_up(&self, (run, epoch): (i64, i64), id: &str, lock: File, (head, durable): (i64, u64)) -> Owned {
-        self.know(Known { id: id.into(), run: Some(run), epoch, head, unsaved: true, durable, new: None, _lock: lock })
+        self.know(Known {
+            id: id.into(),
+            run: Some(run),
+            epoch,
+            head,
+            unsaved: true,
+            durable,
+            new: None,
+            left: false,
+            _lock: lock,
+        })
     }
 
     pub(super) fn append(&self, run: &Owned, record: &[u8]) {
@@ -173,6 +188,13 @@ impl Writer {
         }
     }
 
+    /// A run is over.
+    pub(super) fn end(&self, run: Owned) {
+        let mut queue = self.shared.queue.lock();
+        queue.batches.entry(run).or_default().ended = true;
+        self.shared.work.notify_one();
+    }
+
     /// What a run has written so far and is not durable: after how many records, and the batches in their order.
     pub(super) fn undurable(&self, run: Owned) -> (u64, Vec<Bytes>) {
         let queue = self.shared.queue.lock();
@@ -193,13 +215,17 @@ impl Writer {
         queue.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// A run is no longer this process's, when what it wrote is durable.
+    /// A run is no longer this process's, when what it wrote is durable. Does not wait: the writer's own thread may be the last that has
+    /// a run.
     pub(super) fn let_go(&self, run: Owned) {
         let mut queue = self.shared.queue.lock();
-        while queue.failed.is_none() && queue.has(run) {
-            self.shared.done.wait(&mut queue);
+        if queue.failed.is_none() && queue.has(run) {
+            if let Some(known) = queue.known.get_mut(&run) {
+                known.left = true;
+            }
+        } else {
+            queue.known.remove(&run);
         }
-        queue.known.remove(&run);
     }
 }
 
@@ -242,7 +268,7 @@ impl Shared {
             }
             let mut group = std::mem::take(&mut queue.batches);
             queue.bytes = 0;
-            for batch in group.values_mut() {
+            for batch in group.values_mut().filter(|batch| batch.records > 0) {
                 batch::seal(&mut batch.bytes);
             }
             let group = Arc::new(group);
@@ -288,6 +314,7 @@ impl Shared {
         };
         let mut told = Vec::with_capacity(rows.len());
         for (owned, row) in rows {
+            let queue = &mut *queue;
             let Some(known) = queue.known.get_mut(&owned) else { continue };
             let Some(Row { run, id }) = row else { continue };
             known.run = Some(run);
@@ -295,7 +322,12 @@ impl Shared {
             known.head = id;
             known.unsaved = !save;
             known.durable += group[&owned].records;
-            told.push((Arc::clone(&known.id), known.durable));
+            if group[&owned].records > 0 {
+                told.push((Arc::clone(&known.id), known.durable));
+            }
+            if group[&owned].ended || known.left && !queue.batches.contains_key(&owned) {
+                queue.known.remove(&owned);
+            }
         }
         queue.flight = None;
         drop(queue);
@@ -315,6 +347,7 @@ impl Shared {
             let mut epoch_of = change.prepare_cached("SELECT epoch FROM run WHERE run = ?1")?;
             let mut create = change.prepare_cached("INSERT INTO run (id, created, about) VALUES (?1, ?2, ?3)")?;
             let mut insert = change.prepare_cached("INSERT INTO log (run, seq, prev, data) VALUES (?1, ?2, ?3, ?4)")?;
+            let mut end = change.prepare_cached("UPDATE run SET state = 1 WHERE run = ?1")?;
             let mut heads = change.prepare_cached("UPDATE run SET head = ?2 WHERE run = ?1")?;
             let queue = self.queue.lock();
             let known: Vec<_> = group
@@ -338,8 +371,16 @@ impl Shared {
                     }
                     (None, None) => unreachable!("invariant: a run has a row or is new"),
                 };
-                insert.execute(params![run, (durable + 1).cast_signed(), head, group[&owned].bytes])?;
-                let id = change.last_insert_rowid();
+                let batch = &group[&owned];
+                let id = if batch.records > 0 {
+                    insert.execute(params![run, (durable + 1).cast_signed(), head, batch.bytes])?;
+                    change.last_insert_rowid()
+                } else {
+                    head
+                };
+                if batch.ended {
+                    end.execute([run])?;
+                }
                 if save {
                     heads.execute([run, id])?;
                 }
