@@ -27,7 +27,7 @@ impl Over<'_> {
         match self.outcome.status {
             Status::Succeeded => Exit::Success,
             Status::Failed => Exit::Failed,
-            Status::Cancelled | Status::TimedOut => Exit::Cancelled,
+            Status::Cancelled | Status::TimedOut | Status::Suspended => Exit::Cancelled,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::code::Cached;
 use super::door::Door;
+use super::durable::Data;
 use super::{Host, HostError, Shared};
 use crate::base::processors;
 use crate::dispatch::{CallContext, Dispatcher, Handler, Log, RegistryBuilder};
@@ -24,7 +25,6 @@ pub struct HostBuilder {
     natives: Vec<(String, Arc<dyn Program>)>,
     runtime: Option<tokio::runtime::Handle>,
     http: crate::dispatch::http::HttpConfig,
-    #[cfg(feature = "sqlite")]
     data: Option<std::path::PathBuf>,
 }
 
@@ -77,8 +77,8 @@ impl HostBuilder {
         self
     }
 
-    /// The folder in which runs are written that are to be durable. Several hosts may share one: each run belongs to one of them.
-    #[cfg(feature = "sqlite")]
+    /// The folder in which runs are written: they are durable then, unless a workflow or [`RunOptions`](super::RunOptions) says otherwise.
+    /// It is opened by the first that needs it. Several hosts may share one: each run belongs to one of them.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         self.data = Some(folder.into());
@@ -125,11 +125,9 @@ impl HostBuilder {
         let door = Door::default();
         door.open(scheduler.handle());
         kernel.attach(door.clone());
-        #[cfg(feature = "sqlite")]
-        let journal = self.data.map(|folder| super::Journal::open(folder, &kernel)).transpose()?;
+        let data = self.data.map(|folder| Data::new(folder, &kernel));
         let shared = Shared {
-            #[cfg(feature = "sqlite")]
-            journal,
+            data,
             kernel,
             scheduler: Mutex::new(Some(scheduler)),
             door,

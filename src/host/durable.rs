@@ -1,14 +1,29 @@
-//! Durable runs: where they are written, and taking them up.
-#![cfg(feature = "sqlite")]
+//! Durable runs: where they are written, taking them up, and letting them go.
+//!
+//! What a run needs stands in the data folder: its records, the text of its workflow and the digests of its components ([`About`]), and the
+//! components themselves ([`Kept`](super::kept::Kept)). So it is taken up without the files that it was started from.
 
-use super::{Host, LoadError, RunHandle, RunOptions, Workflow};
+use super::kept::Kept;
+use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::journal::{Durables, NewRun, Sqlite, StoreError, Stored};
 use crate::process::{Micros, Problem, ProblemClass, problem::kind};
 use crate::run::{Kernel, Log, Record, ResumeError, ResumeSpec};
-use serde_json::Value;
-use std::path::PathBuf;
-use std::sync::{Arc, Weak};
-use std::time::SystemTime;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How often a suspension looks whether the calls in flight have their answers.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// The folder of durable runs of a host. It is opened when it is first needed.
+pub(super) struct Data {
+    folder: PathBuf,
+    kept: Kept,
+    kernel: Weak<Kernel>,
+    journal: OnceLock<Result<Journal, StoreError>>,
+}
 
 /// The durable runs of a folder.
 pub struct Journal(Sqlite);
@@ -29,9 +44,23 @@ pub enum TakeUpError {
         #[source]
         why: crate::run::Damaged,
     },
+    /// What stands beside the records cannot be read.
+    #[error("what the run was started with cannot be read: {0}")]
+    About(String),
+    /// Its workflow or a component cannot be loaded by this host.
+    #[error("the run's workflow cannot be loaded")]
+    Workflow(#[source] LoadError),
     /// It has ended, or is of another workflow.
     #[error(transparent)]
     Run(#[from] ResumeError),
+    /// The run's workflow has no component of that name.
+    #[error("the run's workflow has no component `{name}`; it has {known}")]
+    NoComponent {
+        /// The name.
+        name: String,
+        /// Those that it has.
+        known: String,
+    },
     /// The host was built without a folder for durable runs.
     #[error("the host has no folder for durable runs")]
     NoJournal,
@@ -58,11 +87,18 @@ impl Durables for Told {
     }
 }
 
-impl Journal {
-    pub(super) fn open(folder: PathBuf, kernel: &Arc<Kernel>) -> Result<Self, StoreError> {
-        Sqlite::open(folder, Arc::new(Told(Arc::downgrade(kernel)))).map(Self)
+impl Data {
+    pub(super) fn new(folder: PathBuf, kernel: &Arc<Kernel>) -> Self {
+        Self { kept: Kept::of(&folder), folder, kernel: Arc::downgrade(kernel), journal: OnceLock::new() }
     }
 
+    fn journal(&self) -> Result<&Journal, StoreError> {
+        let open = || Sqlite::open(&self.folder, Arc::new(Told(Weak::clone(&self.kernel)))).map(Journal);
+        self.journal.get_or_init(open).as_ref().map_err(Clone::clone)
+    }
+}
+
+impl Journal {
     /// The unfinished runs, the oldest first.
     ///
     /// # Errors
@@ -78,23 +114,118 @@ impl Journal {
     pub fn run(&self, id: &str) -> Result<Option<Stored>, StoreError> {
         self.0.run(id)
     }
+
+    /// What a run was started with.
+    ///
+    /// # Errors
+    /// Where there is no such run, or it cannot be read.
+    pub fn about(&self, id: &str) -> Result<About, TakeUpError> {
+        let stored = self.0.run(id)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
+        serde_json::from_str(&stored.about).map_err(|error| TakeUpError::About(error.to_string()))
+    }
+
+    /// The records of a run, as far as they are on disk.
+    ///
+    /// # Errors
+    /// Where there is no such run, or they are damaged.
+    pub fn records(&self, id: &str) -> Result<Vec<Record>, TakeUpError> {
+        decode(self.0.records(id)?)
+    }
+
+    /// The store itself.
+    pub fn store(&self) -> &Sqlite {
+        &self.0
+    }
+}
+
+fn decode(records: Vec<bytes::Bytes>) -> Result<Vec<Record>, TakeUpError> {
+    let decode = |(at, bytes)| Record::decode(bytes).map_err(|why| TakeUpError::Damaged { number: at + 1, why });
+    records.into_iter().enumerate().map(decode).collect()
 }
 
 impl Host {
     /// The durable runs of the host's folder; none where it was built without one.
-    pub fn journal(&self) -> Option<&Journal> {
-        self.shared.journal.as_ref()
+    ///
+    /// # Errors
+    /// The folder cannot be used, or is of another release.
+    pub fn journal(&self) -> Result<Option<&Journal>, StoreError> {
+        self.shared.data.as_ref().map(Data::journal).transpose()
+    }
+
+    /// The folder of durable runs.
+    pub fn data_folder(&self) -> Option<&Path> {
+        self.shared.data.as_ref().map(|data| &*data.folder)
+    }
+
+    fn opened(&self) -> Result<(&Data, &Journal), TakeUpError> {
+        let data = self.shared.data.as_ref().ok_or(TakeUpError::NoJournal)?;
+        Ok((data, data.journal()?))
     }
 
     /// The log of a run that is to be durable.
-    pub(super) fn log(&self, id: &Arc<str>, about: &Value) -> Result<Box<dyn Log>, LoadError> {
-        let Journal(store) = self.journal().ok_or(LoadError::NoJournal)?;
+    pub(super) fn log(
+        &self,
+        id: &Arc<str>,
+        workflow: &Workflow,
+        inputs: &Map<String, Value>,
+    ) -> Result<Box<dyn Log>, LoadError> {
+        let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
+        let Journal(store) = data.journal().map_err(LoadError::Journal)?;
+        for (source, file) in &*workflow.files {
+            // A workflow that was loaded from the folder has no bytes, and needs none.
+            let kept = match &file.bytes {
+                Some(bytes) => data.kept.keep(&file.hash, bytes),
+                None => data.kept.touch(&file.hash),
+            };
+            kept.map_err(|error| LoadError::Keep { component: source.clone(), error })?;
+        }
         let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(Micros(0), Micros::from);
-        let run = NewRun { id: Arc::clone(id), created, about: about.to_string() };
-        store.begin(&run).map_err(|error| match error {
+        let about = About::new(workflow, inputs);
+        let about = serde_json::to_string(&about).expect("invariant: texts and maps of texts are JSON");
+        store.begin(&NewRun { id: Arc::clone(id), created, about }).map_err(|error| match error {
             StoreError::Exists(id) | StoreError::Owned(id) => LoadError::Exists { id: id.to_string() },
             error => LoadError::Journal(error),
         })
+    }
+
+    /// The workflow of a durable run, as it was started.
+    ///
+    /// # Errors
+    /// There is no such run, or this host cannot load its workflow.
+    pub fn workflow_of(&self, id: &str) -> Result<Workflow, TakeUpError> {
+        self.workflow_with(id, &BTreeMap::new())
+    }
+
+    /// The workflow of a durable run, with other files in the place of some of its components, by their names.
+    ///
+    /// # Errors
+    /// As [`Self::workflow_of`]; and where there is no component of such a name.
+    pub fn workflow_with(&self, id: &str, others: &BTreeMap<String, PathBuf>) -> Result<Workflow, TakeUpError> {
+        let (data, journal) = self.opened()?;
+        let about = journal.about(id)?;
+        let load = |others: &BTreeMap<String, PathBuf>| {
+            let find = |source: &str| match (others.get(source), about.components.get(source)) {
+                (Some(other), _) => other.clone(),
+                (None, Some(hash)) => data.kept.path(hash),
+                (None, None) => PathBuf::from(source),
+            };
+            self.parse_where(&about.file, &about.source, &find).map_err(TakeUpError::Workflow)
+        };
+        let workflow = load(&BTreeMap::new())?;
+        if others.is_empty() {
+            return Ok(workflow);
+        }
+        // A file is found by its source, and a person names a component.
+        let mut by_source = BTreeMap::new();
+        for (name, path) in others {
+            let known = workflow.plan.components.iter().find(|component| *component.name == **name);
+            let component = known.ok_or_else(|| {
+                let names = workflow.plan.components.iter().map(|component| &*component.name);
+                TakeUpError::NoComponent { name: name.clone(), known: names.collect::<Vec<_>>().join(", ") }
+            })?;
+            by_source.insert(component.source.clone(), path.clone());
+        }
+        load(&by_source)
     }
 
     /// Takes up a durable run of this workflow whose host is gone. Its guests do again what they did when they are next stepped; no call is
@@ -103,10 +234,9 @@ impl Host {
     /// # Errors
     /// There is no such run, it has ended, a living host has it, or it was one of another workflow or of other components.
     pub fn resume(&self, workflow: &Workflow, id: &str, options: RunOptions) -> Result<RunHandle, TakeUpError> {
-        let Journal(store) = self.journal().ok_or(TakeUpError::NoJournal)?;
+        let (_, Journal(store)) = self.opened()?;
         let taken = store.take_up(id)?;
-        let decode = |(at, bytes)| Record::decode(bytes).map_err(|why| TakeUpError::Damaged { number: at + 1, why });
-        let records = taken.records.into_iter().enumerate().map(decode).collect::<Result<Vec<_>, _>>()?;
+        let records = decode(taken.records)?;
         let spec = ResumeSpec {
             root: self.root(workflow),
             programs: (*workflow.programs).clone(),
@@ -115,5 +245,36 @@ impl Host {
             sink: options.sink,
         };
         Ok(RunHandle { run: self.shared.kernel.resume(spec, &records)? })
+    }
+
+    /// Stops without ending any run: nothing is stepped any more, no further call leaves, and calls in flight have this long to be
+    /// answered. What was recorded is durable when it returns; durable runs are nobody's then, and can be taken up. Whoever waits for
+    /// the outcome of a run hears that it was suspended.
+    ///
+    /// It waits on this thread. It returns how many calls were still in flight.
+    ///
+    /// # Errors
+    /// Where the journal cannot be written: the runs are what they are on disk.
+    pub fn suspend(&self, grace: Duration) -> Result<usize, StoreError> {
+        let shared = &self.shared;
+        shared.kernel.hold();
+        drop(shared.scheduler.lock().take());
+        let begun = Instant::now();
+        while shared.dispatcher.in_flight() > 0 && begun.elapsed() < grace {
+            std::thread::sleep(LOOK);
+        }
+        let left = shared.dispatcher.in_flight();
+        // From here on nothing is recorded, whatever arrives.
+        shared.door.close();
+        shared.dispatcher.close();
+        let flushed = match shared.data.as_ref().and_then(|data| data.journal.get()) {
+            Some(Ok(Journal(store))) => store.flush(),
+            _ => Ok(()),
+        };
+        shared.kernel.abandon(
+            &Problem::new(kind::SUSPENDED, "The host stopped before the run was over")
+                .with_detail("A durable run goes on where it is taken up; any other one is lost."),
+        );
+        flushed.map(|()| left)
     }
 }

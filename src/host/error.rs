@@ -19,10 +19,6 @@ pub enum HostError {
     /// The machine gives no threads.
     #[error("the workers cannot be started")]
     Workers(#[source] std::io::Error),
-    /// The journal of durable runs.
-    #[cfg(feature = "sqlite")]
-    #[error("the journal cannot be opened")]
-    Journal(#[from] crate::journal::StoreError),
     /// A native process.
     #[error("two native processes have the name `{name}`")]
     DuplicateNative {
@@ -50,8 +46,8 @@ pub enum LoadError {
     /// The inputs are not what the workflow declares: a JSON Pointer and a sentence for each.
     #[error("the inputs do not fit: {}", .0.iter().map(|(at, what)| format!("{at} {what}")).collect::<Vec<_>>().join("; "))]
     Inputs(Vec<(String, String)>),
-    /// There is an unfinished run of that id.
-    #[error("there is an unfinished run with the id {id}")]
+    /// There is a run of that id: an unfinished one in this host, or any in its folder.
+    #[error("there is a run with the id {id} already")]
     Exists {
         /// The id.
         id: String,
@@ -60,11 +56,18 @@ pub enum LoadError {
     #[error("the host is shutting down or full")]
     ShuttingDown,
     /// The run is to be durable, and cannot be.
-    #[cfg(feature = "sqlite")]
     #[error("the run cannot be written to the journal")]
     Journal(#[source] crate::journal::StoreError),
+    /// The run is to be durable, and a component of it cannot be kept for that.
+    #[error("the component `{component}` cannot be kept in the data folder")]
+    Keep {
+        /// The component, as the workflow names it.
+        component: String,
+        /// What the system says.
+        #[source]
+        error: std::io::Error,
+    },
     /// The run is to be durable, and the host was built without a folder for it.
-    #[cfg(feature = "sqlite")]
     #[error("the host has no folder for durable runs")]
     NoJournal,
 }

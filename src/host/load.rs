@@ -17,6 +17,16 @@ pub struct Workflow {
     source: Source,
     pub(super) plan: Arc<Plan>,
     pub(super) programs: Arc<BTreeMap<Arc<str>, Arc<dyn Program>>>,
+    /// Its components by their sources.
+    pub(super) files: Arc<BTreeMap<String, ComponentFile>>,
+}
+
+/// A component's file as it was when it was loaded.
+pub(super) struct ComponentFile {
+    /// The BLAKE3 of its bytes, in hexadecimal.
+    pub(super) hash: Arc<str>,
+    /// Its bytes, where the host keeps what durable runs name.
+    pub(super) bytes: Option<Vec<u8>>,
 }
 
 impl Workflow {
@@ -50,17 +60,29 @@ impl Host {
     /// # Errors
     /// The text has problems: all of them are told.
     pub fn parse(&self, name: &str, text: &str, folder: impl Into<PathBuf>) -> Result<Workflow, LoadError> {
+        let folder = folder.into();
+        self.parse_where(name, text, &|source| folder.join(source))
+    }
+
+    /// Checks the text of a workflow whose components are where `find` says.
+    pub(super) fn parse_where(
+        &self,
+        name: &str,
+        text: &str,
+        find: &dyn Fn(&str) -> PathBuf,
+    ) -> Result<Workflow, LoadError> {
         let source = Source::new(name, text);
         let callable = Callable(self.shared.dispatcher.registry());
-        let loader = Loader { host: &self.shared, callable, folder: folder.into(), found: RefCell::default() };
+        let loader =
+            Loader { host: &self.shared, callable, find, found: RefCell::default(), files: RefCell::default() };
         let plan = plan::load(&source, &self.shared.jq, &loader).map_err(LoadError::Definition)?;
-        let found = loader.found.into_inner();
+        let (found, files) = (loader.found.into_inner(), Arc::new(loader.files.into_inner()));
         let programs = plan
             .components
             .iter()
             .filter_map(|component| Some((Arc::clone(&component.name), Arc::clone(found.get(&component.source)?))))
             .collect();
-        Ok(Workflow { source, plan: Arc::new(plan), programs: Arc::new(programs) })
+        Ok(Workflow { source, plan: Arc::new(plan), programs: Arc::new(programs), files })
     }
 }
 
@@ -68,8 +90,10 @@ impl Host {
 struct Loader<'a> {
     host: &'a Shared,
     callable: Callable<'a>,
-    folder: PathBuf,
+    /// Where a component is, from its source.
+    find: &'a dyn Fn(&str) -> PathBuf,
     found: RefCell<BTreeMap<String, Arc<dyn Program>>>,
+    files: RefCell<BTreeMap<String, ComponentFile>>,
 }
 
 impl Loader<'_> {
@@ -88,13 +112,13 @@ impl Loader<'_> {
     }
 
     fn file(&self, source: &str) -> Result<Found, (String, Option<String>)> {
-        let path = self.folder.join(source);
+        let path = (self.find)(source);
         let bytes = component_file::read(&path).map_err(|error| {
             let hint = (error.kind() == std::io::ErrorKind::NotFound)
                 .then(|| format!("the path is taken from the workflow's folder: {}", path.display()));
             (format!("cannot read the component `{source}`: {error}"), hint)
         })?;
-        let component = self.host.component(&bytes).map_err(|error| {
+        let (component, hash) = self.host.component(&bytes).map_err(|error| {
             let (message, hint) = component_file::explain(source, &bytes, &error);
             (message, Some(hint))
         })?;
@@ -102,6 +126,8 @@ impl Loader<'_> {
         // What a description does not tell is found out when the entry is asked for.
         let entries = component.describe().ok().flatten().and_then(|description| entries(&description.to_value()));
         self.found.borrow_mut().insert(source.to_owned(), Arc::new(component));
+        let file = ComponentFile { hash: hash.to_hex().as_str().into(), bytes: self.host.keeps().then_some(bytes) };
+        self.files.borrow_mut().insert(source.to_owned(), file);
         Ok(Found { digest: Some(digest), entries })
     }
 }
@@ -120,15 +146,20 @@ impl Environment for Loader<'_> {
 }
 
 impl Shared {
-    /// The component of these bytes, compiled once in the life of the host.
-    fn component(&self, bytes: &[u8]) -> Result<Component, crate::guest::LoadError> {
+    /// The component of these bytes, compiled once in the life of the host, and their hash.
+    fn component(&self, bytes: &[u8]) -> Result<(Component, blake3::Hash), crate::guest::LoadError> {
         let hash = blake3::hash(bytes);
         if let Some(component) = self.components.lock().get(hash.as_bytes()) {
-            return Ok(component.clone());
+            return Ok((component.clone(), hash));
         }
         let component = Component::load_hashed(&self.guests, bytes, hash)?;
         self.components.lock().insert(*hash.as_bytes(), component.clone());
-        Ok(component)
+        Ok((component, hash))
+    }
+
+    /// Whether components are kept for durable runs.
+    fn keeps(&self) -> bool {
+        self.data.is_some()
     }
 }
 

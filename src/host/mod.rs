@@ -8,6 +8,7 @@
 //!
 //! It decides nothing about processes: it hands plans to the run, and programs to the scheduler.
 
+mod about;
 mod builder;
 mod callable;
 mod code;
@@ -15,11 +16,13 @@ pub(crate) mod component_file;
 mod door;
 mod durable;
 mod error;
+pub(crate) mod kept;
 mod load;
 mod outcome;
 mod start;
 mod workflow_file;
 
+pub use about::About;
 pub use builder::HostBuilder;
 pub use callable::Callable;
 pub use durable::{Journal, TakeUpError};
@@ -57,8 +60,7 @@ struct Shared {
     dispatcher: Arc<Dispatcher>,
     natives: BTreeMap<String, Arc<dyn Program>>,
     /// Where durable runs are written.
-    #[cfg(feature = "sqlite")]
-    journal: Option<Journal>,
+    data: Option<durable::Data>,
     /// Compiled components by the digest of their bytes.
     components: Mutex<BTreeMap<[u8; 32], Component>>,
 }

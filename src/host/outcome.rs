@@ -19,6 +19,8 @@ pub enum Status {
     Cancelled,
     /// It was cancelled because it took too long: see [`Outcome::timed_out`].
     TimedOut,
+    /// It has not ended: its host stopped.
+    Suspended,
 }
 
 /// What a run came to.
@@ -41,6 +43,7 @@ impl Outcome {
         let status = match (&outcome.ending, &outcome.result) {
             (Ending::Completed, Ok(_)) => Status::Succeeded,
             (Ending::Cancelled(_), _) => Status::Cancelled,
+            (_, Err(problem)) if problem.kind == kind::SUSPENDED => Status::Suspended,
             (_, Err(problem)) if problem.kind == kind::CANCELLED => Status::Cancelled,
             _ => Status::Failed,
         };

@@ -3,7 +3,9 @@
 use super::{Host, LoadError, Outcome, Workflow};
 use crate::journal;
 use crate::process::{Limits, Payload, Program};
-use crate::run::{Bounds, Events, LogSink, ProcessStatus, Rebuild, RebuildError, Record, Refused, RunSpec, StartError};
+use crate::run::{
+    Bounds, Events, Log, LogSink, ProcessStatus, Rebuild, RebuildError, Record, Refused, RunSpec, StartError,
+};
 use crate::scheduler::Stats;
 use crate::workflow::interpreter::WorkflowProgram;
 use serde_json::{Map, Value};
@@ -13,7 +15,7 @@ use std::time::Duration;
 /// Bytes of a run's inputs and of its outputs. Arbitrary; what passes between guests has the limit of the guests.
 const RUN_PAYLOAD_BYTES_MAX: u64 = 16 << 20;
 
-/// How a run is started. The default is a fresh id and a fresh seed, and no records kept.
+/// How a run is started. The default is a fresh id and a fresh seed.
 #[derive(Default)]
 pub struct RunOptions {
     /// Its id; unique among the unfinished runs of the host.
@@ -24,10 +26,9 @@ pub struct RunOptions {
     pub sink: Option<Arc<dyn LogSink>>,
     /// Whether its records are kept in memory, to be read by [`RunHandle::records`]. They grow with the run.
     pub records: bool,
-    /// Whether the run outlives its host: it is written to the journal in the host's folder ([`HostBuilder::data`](super::HostBuilder::data)),
-    /// beside this value, which is for whoever takes it up.
-    #[cfg(feature = "sqlite")]
-    pub durable: Option<Value>,
+    /// Whether the run outlives its host: then it is written to the journal in the host's folder
+    /// ([`HostBuilder::data`](super::HostBuilder::data)). None: where the host has one.
+    pub durable: Option<bool>,
 }
 
 /// A run that was started. Cloning it is cheap; dropping it changes nothing.
@@ -60,13 +61,13 @@ impl Host {
             LoadError::Inputs(violations.into_iter().map(|one| (one.pointer, one.message)).collect())
         })?;
         let id: Arc<str> = options.id.unwrap_or_else(fresh_id).into();
-        #[cfg(feature = "sqlite")]
-        let durable = options.durable.map(|about| self.log(&id, &about)).transpose()?;
-        #[cfg(not(feature = "sqlite"))]
-        let durable = None;
-        let log = durable.unwrap_or_else(|| {
-            if options.records { Box::new(journal::Memory::default()) } else { Box::new(journal::Nothing) }
-        });
+        let log: Box<dyn Log> = if options.durable.unwrap_or(self.shared.data.is_some()) {
+            self.log(&id, workflow, &inputs)?
+        } else if options.records {
+            Box::new(journal::Memory::default())
+        } else {
+            Box::new(journal::Nothing)
+        };
         let spec = RunSpec {
             id,
             seed: options.seed.unwrap_or_else(fresh_seed),

@@ -112,6 +112,8 @@ pub mod kind {
     pub const HOST_CANNOT_REPLAY: &str = "host-cannot-replay";
     /// The journal cannot be written any more: nobody knows what of the run was.
     pub const JOURNAL_FAILED: &str = "journal-failed";
+    /// The host stopped before the run was over. A durable run goes on where it is taken up.
+    pub const SUSPENDED: &str = "suspended";
     /// No instance slot can be had.
     pub const NO_CAPACITY: &str = "no-capacity";
     /// A WASI call would wait: a step never waits.

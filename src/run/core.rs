@@ -487,6 +487,8 @@ impl Run {
                     self.inner.lock().log.ended();
                     self.outcome.set(Arc::new(*outcome));
                 }
+                // It stays outstanding, and leaves when the run is taken up again.
+                Leave::Call(_) if self.kernel.is_held() => {}
                 Leave::Left(departure) => self.dispatch(port, *departure),
                 Leave::Call(departure) => self.depart(port, departure),
             }

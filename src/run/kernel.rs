@@ -30,6 +30,8 @@ struct Shared {
     ports: RwLock<Option<Arc<dyn Ports>>>,
     /// The scheduler shuts down.
     closing: AtomicBool,
+    /// No further call leaves the host.
+    held: AtomicBool,
     /// Unfinished runs by their ids.
     runs: Mutex<BTreeMap<Arc<str>, Weak<Run>>>,
 }
@@ -57,6 +59,7 @@ impl Kernel {
             clock,
             ports: RwLock::new(None),
             closing: AtomicBool::new(false),
+            held: AtomicBool::new(false),
             runs: Mutex::default(),
         }))
     }
@@ -96,6 +99,15 @@ impl Kernel {
         for run in self.runs() {
             run.run().abandon(problem);
         }
+    }
+
+    /// Lets no further call leave: they leave when their runs are taken up again.
+    pub fn hold(&self) {
+        self.0.held.store(true, Relaxed);
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.0.held.load(Relaxed)
     }
 
     pub(super) fn clock(&self) -> &Clock {

@@ -1,9 +1,10 @@
 //! Durable runs: a folder as it was in the middle of a run is taken up by another host.
 
-use crate::support::{builder, outputs, parse, wait_until};
-use serde_json::{Map, Value};
+use crate::support::{builder, guests, outputs, parse, wait_until};
+use serde_json::{Map, Value, json};
 use std::path::Path;
-use wfhost::host::{Host, RunOptions, TakeUpError};
+use std::time::Duration;
+use wfhost::host::{Host, RunOptions, Status, TakeUpError};
 
 /// Guests that spawn, sleep and give; the sleep is the middle.
 const WORK: &str = "
@@ -20,7 +21,7 @@ fn host(folder: &Path) -> Host {
 }
 
 fn options(id: &str) -> RunOptions {
-    RunOptions { id: Some(id.to_owned()), durable: Some(Value::Null), ..RunOptions::default() }
+    RunOptions { id: Some(id.to_owned()), ..RunOptions::default() }
 }
 
 fn inputs(ms: u64) -> Map<String, Value> {
@@ -43,7 +44,7 @@ fn a_run_goes_on_in_another_host_and_has_the_same_outputs() {
     let run = first.start(&parse(&first, WORK), inputs(3_600_000), options("cut")).unwrap();
     // Only the wait is left: everything before it is over.
     wait_until(|| run.inner().counts().processes > 60 && run.processes().len() == 1);
-    let journal = first.journal().unwrap();
+    let journal = first.journal().unwrap().unwrap();
     assert!(journal.run("whole").unwrap().unwrap().ended);
     assert_eq!(journal.unfinished().unwrap().iter().map(|run| &*run.id).collect::<Vec<_>>(), ["cut"]);
     assert!(matches!(first.resume(&parse(&first, WORK), "cut", options("cut")), Err(TakeUpError::Journal(_))));
@@ -72,7 +73,43 @@ fn a_run_goes_on_in_another_host_and_has_the_same_outputs() {
     assert_eq!(outputs(&run.wait()), outputs(&whole));
     drop(second);
     // It is over there, and everybody may know.
-    wait_until(|| third.journal().unwrap().run("short").unwrap().unwrap().ended);
+    wait_until(|| third.journal().unwrap().unwrap().run("short").unwrap().unwrap().ended);
     let again = third.resume(&parse(&third, WORK), "short", options("short"));
     assert!(matches!(again, Err(TakeUpError::Run(_))), "{:?}", again.err());
+}
+
+#[test]
+fn a_suspended_run_is_taken_up_without_the_files_that_it_was_started_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = tempfile::tempdir().unwrap();
+    for name in ["fib.wasm", "hello.wasm"] {
+        std::fs::copy(guests("built").join(name), files.path().join(name)).unwrap();
+    }
+    let first = host(folder.path());
+    let workflow = first.parse("work.yaml", WORK, files.path()).unwrap();
+    let run = first.start(&workflow, inputs(200), options("a")).unwrap();
+    let brief =
+        first.start(&workflow, inputs(1), RunOptions { durable: Some(false), ..RunOptions::default() }).unwrap();
+    wait_until(|| run.inner().counts().processes > 60 && run.processes().len() == 1);
+    let whole = brief.wait();
+    assert_eq!(first.suspend(Duration::from_secs(5)).unwrap(), 0);
+    assert_eq!(run.wait().status, Status::Suspended);
+    drop((first, workflow, run, brief, files));
+
+    let second = host(folder.path());
+    let journal = second.journal().unwrap().unwrap();
+    assert_eq!(journal.unfinished().unwrap().iter().map(|run| &*run.id).collect::<Vec<_>>(), ["a"]);
+    let about = journal.about("a").unwrap();
+    assert_eq!((&*about.file, about.components.len()), ("work.yaml", 2));
+    let workflow = second.workflow_of("a").unwrap();
+    let taken_up = second.resume(&workflow, "a", RunOptions::default()).unwrap();
+    assert_eq!(outputs(&taken_up.wait()), outputs(&whole));
+    assert!(second.resume(&workflow, "a", RunOptions::default()).is_err(), "it is over");
+    assert!(matches!(second.workflow_of("b"), Err(TakeUpError::Journal(_))));
+    // The same start again is told from another one.
+    let start = |name: &str, ms: u64| wfhost::host::About::new(&parse(&second, name), &inputs(ms)).start;
+    assert_eq!(start(WORK, 200), about.start);
+    assert_ne!(start(WORK, 201), about.start);
+    assert_ne!(start(&WORK.replace("Ann", "Bob"), 200), about.start);
+    assert_eq!(json!(outputs(&whole))["hello"], "Hello, Ann!");
 }
