@@ -4,6 +4,7 @@
 //! timers under the lock, so that queues have the order of the log; calls and notices after it, since they reach foreign code.
 
 use super::decide::{Asker, check};
+use super::effects::Effects;
 use super::exit::answer_of;
 use super::fixed::Fixed;
 use super::kernel::{Kernel, Timer};
@@ -54,9 +55,11 @@ pub(super) struct Inner {
 
 /// What leaves the host when its record is durable.
 pub(super) enum Leave {
-    Call(Box<Departure>),
-    /// A call whose `leaving` record had to be durable first.
-    Left(Box<Departure>),
+    /// A call. One that is not safe to repeat has a `leaving` record, which is durable too.
+    Call {
+        departure: Box<Departure>,
+        is_repeatable: bool,
+    },
     Outcome(Box<Outcome>),
 }
 
@@ -108,15 +111,33 @@ impl Inner {
         }
     }
 
+    /// Whether somebody still waits for a call's answer.
+    fn is_wanted(&self, pid: Pid, tag: Tag) -> bool {
+        matches!(self.state.pending(pid, tag), Some(Pending::Call(_)))
+    }
+
     fn slot_of(&self, pid: Pid) -> Option<Slot> {
         self.state.table.get(pid)?.slot
     }
 
     /// Lets out what is neither an event nor a process.
-    fn let_out<P: Port<Kernel> + ?Sized>(&mut self, port: &mut P, after: &mut After) {
+    fn let_out<P: Port<Kernel> + ?Sized>(&mut self, port: &mut P, effects: &dyn Effects, after: &mut After) {
         for consequence in std::mem::take(&mut self.state.consequences) {
             match consequence {
-                Consequence::Call(departure) => self.leave(Leave::Call(departure), after),
+                Consequence::Call(departure) => {
+                    let Departure { pid, tag, call, .. } = &*departure;
+                    if !self.is_wanted(*pid, *tag) {
+                        continue;
+                    }
+                    let is_repeatable = effects.is_repeatable(&call.handler, &call.args);
+                    if !is_repeatable {
+                        // Beside the record that asks for it, so that both are durable at one time.
+                        let (pid, tag) = (*pid, *tag);
+                        self.append(&Record::Leaving { pid, tag });
+                        self.state.leave(pid, tag);
+                    }
+                    self.leave(Leave::Call { departure, is_repeatable }, after);
+                }
                 Consequence::Abandon { pid, tag } => after.abandoned.push((pid, tag)),
                 Consequence::Pause(pids, paused) => {
                     for slot in pids.into_iter().filter_map(|pid| self.slot_of(pid)) {
@@ -398,7 +419,10 @@ impl Run {
         inner.durable = inner.durable.max(record);
         while inner.outbox.front().is_some_and(|(number, _)| *number <= inner.durable) {
             let (_, leave) = inner.outbox.pop_front().expect("invariant: its front was just seen");
-            after.leave.push(leave);
+            match &leave {
+                Leave::Call { departure, .. } if !inner.is_wanted(departure.pid, departure.tag) => {}
+                _ => after.leave.push(leave),
+            }
         }
         drop(inner);
         self.after(port, after);
@@ -429,7 +453,7 @@ impl Run {
             }
             inner.state.posts = posts;
             if !inner.state.consequences.is_empty() {
-                inner.let_out(port, after);
+                inner.let_out(port, &*self.fixed.effects, after);
             }
             if inner.state.doomed.is_empty() {
                 break;
@@ -487,30 +511,12 @@ impl Run {
                     self.inner.lock().log.ended();
                     self.outcome.set(Arc::new(*outcome));
                 }
-                // It stays outstanding, and leaves when the run is taken up again.
-                Leave::Call(_) if self.kernel.is_held() => {}
-                Leave::Left(departure) => self.dispatch(port, *departure),
-                Leave::Call(departure) => self.depart(port, departure),
+                // It stays outstanding, and leaves when the run is taken up again. Of one that is not safe to repeat nobody could tell then
+                // that it did not leave.
+                Leave::Call { is_repeatable: true, .. } if self.kernel.is_held() => {}
+                Leave::Call { departure, .. } => self.dispatch(port, *departure),
             }
         }
-    }
-
-    /// A call that is not safe to repeat leaves only when it is durable that it does.
-    fn depart<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, departure: Box<Departure>) {
-        let Departure { pid, tag, call, .. } = &*departure;
-        if self.fixed.effects.is_repeatable(&call.handler, &call.args) {
-            return self.dispatch(port, *departure);
-        }
-        let mut inner = self.inner.lock();
-        if !matches!(inner.state.pending(*pid, *tag), Some(Pending::Call(_))) {
-            return;
-        }
-        inner.append(&Record::Leaving { pid: *pid, tag: *tag });
-        inner.state.leave(*pid, *tag);
-        let mut after = After::default();
-        inner.leave(Leave::Left(departure), &mut after);
-        drop(inner);
-        self.after(port, after);
     }
 
     fn dispatch<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, departure: Departure) {

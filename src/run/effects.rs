@@ -57,7 +57,8 @@ pub trait Effects: Send + Sync + 'static {
     /// The call needs no answer any more; its handler may stop. Dropped calls are counted.
     fn abandon(&self, run: &str, pid: Pid, tag: Tag);
 
-    /// Whether a call may be sent again after an unknown outcome without a durable record that it left.
+    /// Whether a call may be sent again after an unknown outcome without a durable record that it left. It is asked while the run stands
+    /// still: an answer must not take long, and must not depend on anything but its arguments.
     fn is_repeatable(&self, handler: &str, args: &Payload) -> bool;
 
     /// Whether a pattern of a capability asks for no more than these patterns grant. It is asked while the run stands still: an

@@ -16,7 +16,7 @@ use super::outstanding::Pending;
 use super::past::{Past, Replayed};
 use super::rebuild::{Rebuild, RebuildError, TakenUp};
 use super::record::{News, Record};
-use super::state::{Departure, Post, State};
+use super::state::{Consequence, Departure, Post, State};
 use super::task::Task;
 use crate::process::{Answer, Ending, Pid, Program, Tag};
 use crate::scheduler::Port;
@@ -140,7 +140,7 @@ impl Run {
         for (pid, events) in queues {
             inner.state.posts.extend(events.into_iter().map(|event| Post { pid, slot: None, event }));
         }
-        inner.state.depart_again(departures, &mut after);
+        inner.state.depart_again(departures);
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
         self.after(port, after);
@@ -172,7 +172,7 @@ impl Run {
 
 impl State {
     /// Lets calls leave that have no answer; the uncertain ones stay, without their timeouts.
-    fn depart_again(&mut self, departures: BTreeMap<(Pid, Tag), Box<Departure>>, after: &mut After) {
+    fn depart_again(&mut self, departures: BTreeMap<(Pid, Tag), Box<Departure>>) {
         for ((pid, tag), departure) in departures {
             let Some(Pending::Call(call)) =
                 self.table.get_mut(pid).filter(|entry| entry.lives()).and_then(|entry| entry.outstanding.get_mut(tag))
@@ -185,7 +185,7 @@ impl State {
                 }
                 self.uncertain.insert((pid, tag), departure);
             } else {
-                after.leave.push(Leave::Call(departure));
+                self.consequences.push(Consequence::Call(departure));
             }
         }
     }
@@ -217,7 +217,7 @@ impl RunHandle {
         match resolution {
             Resolution::Answered(answer) => self.arrive(News::Answered { pid, tag, answer }),
             Resolution::Again => {
-                let mut after = Some(After::of(Leave::Left(departure)));
+                let mut after = Some(After::of(Leave::Call { departure, is_repeatable: false }));
                 run.kernel.with_port(|port| {
                     if let Some(after) = after.take() {
                         run.after(port, after);

@@ -147,7 +147,7 @@ fn calls_without_an_answer_leave_again_under_their_keys_unless_they_may_have_hap
     let before = keys(&bench.handlers);
     assert_eq!(before.len(), 2);
     let records = bench.run.records().unwrap();
-    assert!(matches!(records.last(), Some(Record::Leaving { .. })));
+    assert!(matches!(records.last(), Some(Record::Leaving { .. })), "it stands behind the step that asks for it");
 
     for resolution in [Resolution::Again, Resolution::Answered(Ok(number(20)))] {
         let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
