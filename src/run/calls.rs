@@ -7,6 +7,7 @@ use super::observe::RunEvent;
 use super::outstanding::{Pending, PendingCall};
 use super::record::Decision;
 use super::scope::Segment;
+use super::signals;
 use super::state::{ABANDONED_MAX, Abandoned, Consequence, Departure, Moment, State};
 use super::timers::Alarm;
 use crate::process::{Answer, Call, Micros, Payload, Pid, Placement, Problem, ProblemClass, Tag, problem::kind};
@@ -17,6 +18,9 @@ impl State {
         self.may_carry(pid, &call.args)?;
         if &*call.handler == kv::NAME {
             return self.decide_kv(pid, call).map(|answer| Decision::Answered(Ok(answer)));
+        }
+        if &*call.handler == signals::NAME {
+            return self.decide_signal(pid, call);
         }
         self.may_wait(pid, call.args.size() as u64)?;
         let key = match (&call.idempotency_key, &call.placement) {
@@ -94,13 +98,13 @@ impl State {
     pub(super) fn apply_cancel(&mut self, pid: Pid, moment: Moment, tag: Tag) {
         let Some(pending) = self.settle_tag(pid, tag) else { return };
         let class = match &pending {
-            Pending::Sleep(_) => ProblemClass::Definite,
+            Pending::Sleep(_) | Pending::Signal(_) => ProblemClass::Definite,
             Pending::Call(call) => call.class_if_unknown(),
             // How far the child came, nobody says.
             Pending::Spawn { .. } => ProblemClass::Uncertain,
         };
         match pending {
-            Pending::Sleep(_) => {}
+            Pending::Sleep(_) | Pending::Signal(_) => {}
             Pending::Call(_) => self.consequences.push(Consequence::Abandon { pid, tag }),
             Pending::Spawn { child, .. } => self.cancel(moment, child, "its parent cancelled it", None),
         }
@@ -124,6 +128,13 @@ impl State {
                     self.timers.unset(timer);
                 }
                 call.bytes
+            }
+            Pending::Signal(signal) => {
+                if let Some(timer) = signal.timer {
+                    self.timers.unset(timer);
+                }
+                self.signals.forget(signal);
+                signal.bytes
             }
         };
         entry.outstanding_bytes -= bytes;

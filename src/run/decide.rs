@@ -232,6 +232,8 @@ impl State {
             },
             Action::Call(call) => match decision {
                 Decision::Called(key) => self.apply_call(pid, moment, tag, *call, key),
+                Decision::Waits => self.await_signal(pid, moment, tag, &call),
+                Decision::Took(answer) => self.take_signal(pid, tag, &call, answer),
                 Decision::Answered(answer) => self.apply_kv(pid, tag, &call, answer),
                 _ => {}
             },

@@ -93,6 +93,12 @@ impl State {
             match pending {
                 Pending::Sleep(timer) => self.timers.unset(*timer),
                 Pending::Spawn { .. } => {}
+                Pending::Signal(signal) => {
+                    if let Some(timer) = signal.timer {
+                        self.timers.unset(timer);
+                    }
+                    self.signals.forget(signal);
+                }
                 Pending::Call(call) => {
                     if let Some(timer) = call.timer {
                         self.timers.unset(timer);

@@ -8,6 +8,7 @@ use super::log::{Log, LogSink};
 use super::news::Unwanted;
 use super::observe::{Events, Outcome, RunEvent};
 use super::record::{Bounds, News, Record, Started};
+use super::signals::SignalStatus;
 use super::state::{Counts, State};
 use super::table::{Phase, Waits};
 use super::task::Task;
@@ -65,9 +66,12 @@ pub enum Refused {
     /// The run, or the process that it is for, has ended.
     #[error("the run or process has ended")]
     Ended,
-    /// There is no room for it.
-    #[error("the queue is full")]
+    /// There is no room for it now: as much as is kept waits to be taken.
+    #[error("the queue is full: as many as are kept wait to be taken")]
     Full,
+    /// It is larger than the run may carry.
+    #[error("it is larger than the run's payloads may be")]
+    TooLarge,
 }
 
 /// A process of a run, as it stands after its last committed step.
@@ -262,10 +266,11 @@ impl RunHandle {
         self.arrive(News::Paused(false))
     }
 
-    /// Hands a signal to the process that has registered the name, now or later.
+    /// Hands a signal to whoever waits for its name: the call of the handler `signal` that waits longest, else the process that has
+    /// registered the name. Where nobody waits yet it is kept, in order.
     ///
     /// # Errors
-    /// Where the run has ended or there is no room.
+    /// Where the run has ended, there is no room, or the signal is larger than a payload of the run may be.
     pub fn signal(&self, name: &str, body: Payload) -> Result<(), Refused> {
         self.arrive(News::Signal { name: name.into(), body })
     }
@@ -274,6 +279,12 @@ impl RunHandle {
     /// place in the workflow, where it has one.
     pub fn log(&self, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
         self.0.log(pid, scope, line);
+    }
+
+    /// The names of signals that somebody waits for, or that are kept.
+    #[must_use]
+    pub fn signals(&self) -> Vec<SignalStatus> {
+        self.0.inner.lock().state.signals.status()
     }
 
     /// What a process has last exposed under a name.
@@ -371,6 +382,7 @@ impl RunHandle {
             Ok(()) | Err(Unwanted::Idle) => Ok(()),
             Err(Unwanted::Late) => Err(Refused::Ended),
             Err(Unwanted::Full) => Err(Refused::Full),
+            Err(Unwanted::TooLarge) => Err(Refused::TooLarge),
         }
     }
 }

@@ -67,6 +67,9 @@ pub use observe::{Events, Outcome, RunEvent};
 pub use rebuild::{Rebuild, RebuildError, rebuild};
 pub use record::{Arrived, Bounds, Decided, Decision, Died, Digest, FORMAT, News, Record, Started, Stepped};
 pub use resume::{Resolution, ResumeError, ResumeSpec, Uncertain};
+#[cfg(feature = "wasm")]
+pub(crate) use signals::NAME as SIGNAL;
+pub use signals::SignalStatus;
 pub use state::{Abandoned, Counts};
 pub use task::Task;
 pub use wire::Damaged;

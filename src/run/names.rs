@@ -1,9 +1,8 @@
 //! Names: the first that is committed has it, until its process ends.
 
 use super::record::Decision;
-use super::signals;
-use super::state::{State, message_bytes};
-use crate::process::{Answer, Message, Payload, Pid, Problem, Sender, Tag, problem::kind};
+use super::state::State;
+use crate::process::{Answer, Payload, Pid, Problem, Tag, problem::kind};
 use std::sync::Arc;
 
 impl State {
@@ -47,37 +46,4 @@ impl State {
         self.tell(|| super::observe::RunEvent::Named { pid, name: Arc::clone(&name) });
         self.hand_signals(pid, &name);
     }
-
-    /// Moves kept signals into the mailbox of the process that has their name, as far as there is room.
-    pub(super) fn hand_signals(&mut self, pid: Pid, name: &str) {
-        if self.signals.count() == 0 {
-            return;
-        }
-        let Some(entry) = self.living(pid) else { return };
-        let (mut room, mut room_bytes) = (
-            entry.limits.mailbox.saturating_sub(entry.mail),
-            entry
-                .limits
-                .mailbox_bytes
-                .saturating_sub(entry.mail_bytes)
-                .min(self.bounds.bytes.saturating_sub(self.bytes)),
-        );
-        let taken = self.signals.take(name, |body| {
-            let bytes = message_bytes(signals::TOPIC, body);
-            let fits = room > 0 && bytes <= room_bytes;
-            if fits {
-                room -= 1;
-                room_bytes -= bytes;
-            }
-            fits
-        });
-        for body in taken {
-            self.post_message(pid, Box::new(signal(name, body)));
-        }
-    }
-}
-
-/// The message that brings a signal.
-pub(super) fn signal(name: &str, body: Payload) -> Message {
-    Message { sender: Sender::Outside(name.to_owned()), topic: signals::TOPIC.into(), body }
 }

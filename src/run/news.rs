@@ -1,10 +1,8 @@
 //! What comes from outside a step.
 
-use super::decide::too_large;
-use super::names::signal;
+use super::decide::{NAME_BYTES_MAX, too_large};
 use super::outstanding::Pending;
 use super::record::News;
-use super::signals;
 use super::state::{Consequence, Moment, State, message_bytes};
 use super::table::Phase;
 use super::timers::{Alarm, TimerKey};
@@ -17,6 +15,8 @@ pub(super) enum Unwanted {
     Late,
     /// There is no room for it.
     Full,
+    /// It is larger than allowed.
+    TooLarge,
     /// It changes nothing.
     Idle,
 }
@@ -29,7 +29,7 @@ impl State {
         }
         match news {
             News::Answered { pid, tag, .. } => match self.pending(*pid, *tag) {
-                Some(Pending::Call(_)) => Ok(()),
+                Some(Pending::Call(_) | Pending::Signal(_)) => Ok(()),
                 _ => Err(Unwanted::Late),
             },
             News::Due { pid, tag } => match self.pending(*pid, *tag) {
@@ -52,17 +52,13 @@ impl State {
     }
 
     fn wants_signal(&self, name: &str, body: &Payload) -> Result<(), Unwanted> {
-        let bytes = message_bytes(signals::TOPIC, body);
-        let fits = match self.names.get(name).and_then(|pid| self.living(*pid)) {
-            Some(entry) => self.takes_message(entry, bytes),
-            None => {
-                self.signals.count() < self.bounds.signals
-                    && self.bytes + self.signals.bytes() + bytes <= self.bounds.bytes
-            }
-        };
+        // What the root may not carry nobody in the run may: whoever sends it is told, and not whoever waits.
+        let limit = self.table.get(Pid::ROOT).map_or(0, |root| root.limits.payload_bytes);
         if self.result.is_some() {
             Err(Unwanted::Late)
-        } else if fits {
+        } else if name.len() > NAME_BYTES_MAX || body.size() as u64 > limit {
+            Err(Unwanted::TooLarge)
+        } else if self.takes_signal(name, body) {
             Ok(())
         } else {
             Err(Unwanted::Full)
@@ -85,10 +81,7 @@ impl State {
             }
             News::Message { pid, message } => self.post_message(pid, Box::new(message)),
             News::Cancel { pid, reason, grace } => self.cancel(moment, pid, &reason, grace),
-            News::Signal { name, body } => match self.names.get(&name) {
-                Some(pid) => self.post_message(*pid, Box::new(signal(&name, body))),
-                None => self.signals.keep(name, body),
-            },
+            News::Signal { name, body } => self.hand_signal(name, body),
             News::Paused(paused) => self.pause(moment, paused),
         }
     }
@@ -109,7 +102,13 @@ impl State {
         match alarm {
             Alarm::Sleep(tag) => Some(News::Due { pid, tag }),
             Alarm::Timeout(tag) => {
-                let Some(Pending::Call(call)) = self.pending(pid, tag) else { return None };
+                let call = match self.pending(pid, tag) {
+                    Some(Pending::Call(call)) => call,
+                    Some(Pending::Signal(signal)) => {
+                        return Some(News::Answered { pid, tag, answer: Err(Box::new(signal.timed_out())) });
+                    }
+                    _ => return None,
+                };
                 let problem = Problem::new(kind::TIMED_OUT, "The call took longer than its timeout")
                     .with_class(call.class_if_unknown());
                 self.consequences.push(Consequence::Abandon { pid, tag });
@@ -158,11 +157,9 @@ impl State {
         if let Phase::Cancelling { deadline, .. } = &entry.phase {
             self.timers.unset(*deadline);
         }
-        for (_, pending) in entry.outstanding.iter() {
-            if let Pending::Call(call) = pending
-                && let Some(timer) = call.timer
-            {
-                self.timers.unset(timer);
+        for (_, pending) in entry.outstanding.iter_mut() {
+            if let Some(timer) = pending.timeout() {
+                self.timers.unset(*timer);
             }
         }
     }
@@ -180,9 +177,7 @@ impl State {
             shift(deadline, Alarm::Grace);
         }
         for (tag, pending) in entry.outstanding.iter_mut() {
-            if let Pending::Call(call) = pending
-                && let Some(timer) = &mut call.timer
-            {
+            if let Some(timer) = pending.timeout() {
                 shift(timer, Alarm::Timeout(tag));
             }
         }

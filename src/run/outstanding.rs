@@ -1,5 +1,6 @@
 //! The commands of a process that wait for their answer.
 
+use super::signals::PendingSignal;
 use super::timers::TimerKey;
 use crate::process::{Pid, Tag};
 use std::sync::Arc;
@@ -12,6 +13,19 @@ pub(super) enum Pending {
     Spawn { child: Pid, bytes: u64 },
     /// A handler.
     Call(Box<PendingCall>),
+    /// A signal.
+    Signal(Box<PendingSignal>),
+}
+
+impl Pending {
+    /// The timer of a timeout, which stands still while the run is paused.
+    pub(super) fn timeout(&mut self) -> Option<&mut TimerKey> {
+        match self {
+            Self::Call(call) => call.timer.as_mut(),
+            Self::Signal(signal) => signal.timer.as_mut(),
+            Self::Sleep(_) | Self::Spawn { .. } => None,
+        }
+    }
 }
 
 /// A call without an answer.

@@ -151,6 +151,10 @@ pub enum Decision {
         /// Its ending.
         ending: Ending,
     },
+    /// It waits for a signal.
+    Waits,
+    /// It has taken the oldest signal that was kept.
+    Took(Answer),
 }
 
 /// The end of a process that the process did not return.
@@ -441,6 +445,11 @@ impl Wire for Decision {
                 pid.put(out);
                 ending.put(out);
             }
+            Self::Waits => out.push(8),
+            Self::Took(answer) => {
+                out.push(9);
+                answer.put(out);
+            }
         }
     }
     fn take(from: &mut Source) -> Result<Self, Damaged> {
@@ -453,6 +462,8 @@ impl Wire for Decision {
             5 => Self::Delivered(Wire::take(from)?),
             6 => Self::Meant(Wire::take(from)?),
             7 => Self::Gone { pid: Wire::take(from)?, ending: Wire::take(from)? },
+            8 => Self::Waits,
+            9 => Self::Took(Wire::take(from)?),
             other => return Err(unknown("decision", other)),
         })
     }

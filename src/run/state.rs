@@ -337,6 +337,9 @@ impl State {
         self.bytes -= took.bytes;
         self.counts.steps += 1;
         self.counts.fuel = self.counts.fuel.saturating_add(fuel);
+        if took.mail > 0 {
+            self.hand_more_signals(pid);
+        }
     }
 
     /// Whether a process that is blocked waits for something that can come.

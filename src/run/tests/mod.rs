@@ -1,6 +1,7 @@
 //! Tests of the commit point.
 
 mod desk;
+mod signals;
 mod support;
 
 mod basics;

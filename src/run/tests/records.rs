@@ -187,6 +187,8 @@ fn decision() -> impl Strategy<Value = Decision> {
         name().prop_map(Decision::Called),
         pid().prop_map(Decision::Delivered),
         pid().prop_map(Decision::Meant),
+        Just(Decision::Waits),
+        answer().prop_map(Decision::Took),
         (pid(), ending()).prop_map(|(pid, ending)| Decision::Gone { pid, ending }),
     ]
 }

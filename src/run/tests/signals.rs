@@ -1,0 +1,161 @@
+//! Signals: to whoever waits, in order, kept where nobody does.
+
+use super::support::*;
+use crate::process::{Action, Context, Limits, Micros, Payload, Status};
+use crate::run::{Bounds, Refused, SignalStatus};
+use std::time::Duration;
+
+/// Waits for a signal of this name, for so long at most.
+fn waits(name: &str, timeout: Option<u64>) -> Action {
+    let mut call = call("signal", Payload::json(&serde_json::json!({ "name": name })));
+    call.timeout = timeout.map(Micros);
+    Action::Call(Box::new(call))
+}
+
+fn root(commands: fn() -> Vec<Action>, count: usize) -> Bench {
+    Bench::new(move |_| collect(commands, count))
+}
+
+#[test]
+fn whoever_waits_longest_gets_it_and_what_comes_early_is_kept() {
+    let mut bench = root(|| vec![waits("a", None), waits("a", None), waits("b", None), waits("a", None)], 4);
+    bench.run.signal("b", number(9)).unwrap();
+    bench.desk.drain();
+    let status = |name: &str, waiting, kept| SignalStatus { name: name.into(), waiting, kept };
+    assert_eq!(bench.run.signals(), [status("a", 3, 0)]);
+    for body in [1, 2, 3, 4] {
+        bench.run.signal("a", number(body)).unwrap();
+    }
+    assert_eq!(bench.run.signals(), [status("a", 0, 1)]);
+    assert_eq!(output(&bench.finish()), r#"["3 9","1 1","2 2","4 3"]"#);
+}
+
+#[test]
+fn nothing_kept_is_waited_for_while_blocked_and_no_call_is_abandoned() {
+    let mut bench = Bench::new(|_| {
+        act(|context: &mut Context<'_>, events| match events.pop() {
+            None => {
+                context.command(waits("a", None));
+                context.command(waits("never", None));
+                Status::Blocked
+            }
+            Some(_) => Status::Complete(Payload::NULL),
+        })
+    });
+    bench.desk.drain();
+    bench.run.signal("a", number(1)).unwrap();
+    bench.desk.drain();
+    assert_eq!(bench.run.signals(), []);
+    assert_eq!(bench.run.signal("a", number(2)), Err(Refused::Ended));
+    assert!(bench.handlers.abandoned.lock().is_empty());
+    let outcome = bench.finish();
+    assert!(outcome.abandoned.is_empty());
+    assert_eq!(outcome.counts.calls, 0, "no handler had anything to do with it");
+}
+
+#[test]
+fn a_wait_is_over_when_its_time_is_and_the_signal_is_then_kept() {
+    let mut bench = root(|| vec![waits("a", Some(5_000))], 1);
+    bench.desk.drain();
+    bench.desk.advance(Micros(5_000));
+    bench.desk.fire();
+    bench.run.signal("a", number(1)).unwrap();
+    assert_eq!(bench.run.signals().len(), 1);
+    assert_eq!(output(&bench.finish()), r#"["1 timed-out Retryable"]"#);
+}
+
+#[test]
+fn the_time_of_a_wait_stands_still_while_the_run_is_paused() {
+    let mut bench = root(|| vec![waits("a", Some(5_000))], 1);
+    bench.desk.drain();
+    bench.run.pause().unwrap();
+    bench.desk.advance(Micros(50_000));
+    while bench.desk.fire() {}
+    bench.run.resume().unwrap();
+    bench.run.signal("a", number(1)).unwrap();
+    assert_eq!(output(&bench.finish()), r#"["1 1"]"#);
+}
+
+#[test]
+fn a_wait_that_is_taken_back_takes_no_signal() {
+    let mut bench = root(|| vec![waits("a", None), waits("a", None), Action::Cancel(crate::process::Tag(1))], 2);
+    bench.desk.drain();
+    bench.run.signal("a", number(1)).unwrap();
+    assert_eq!(output(&bench.finish()), r#"["1 cancelled Definite","2 1"]"#);
+}
+
+#[test]
+fn arguments_that_name_no_signal_are_told() {
+    let bench =
+        root(|| vec![calls("signal", number(1)), calls("signal", Payload::NULL), waits(&"n".repeat(1_025), None)], 3);
+    assert_eq!(
+        output(&bench.finish()),
+        r#"["1 bad-arguments Definite","2 bad-arguments Definite","3 too-large Definite"]"#
+    );
+}
+
+#[test]
+fn as_many_are_kept_as_the_run_may_and_none_that_is_too_large() {
+    let setup = Setup {
+        bounds: Bounds { signals: 2, ..Bounds::default() },
+        limits: Limits { payload_bytes: 100, ..Limits::default() },
+        ..Setup::default()
+    };
+    let bench = Bench::with(&setup, |_| collect(|| vec![Action::Sleep(Micros(1)), waits("a", None)], 2));
+    let long = Payload::json(&"x".repeat(100));
+    assert_eq!(bench.run.signal("a", long), Err(Refused::TooLarge));
+    assert_eq!(bench.run.signal(&"n".repeat(1_025), number(1)), Err(Refused::TooLarge));
+    bench.run.signal("a", number(1)).unwrap();
+    bench.run.signal("a", number(2)).unwrap();
+    assert_eq!(bench.run.signal("a", number(3)), Err(Refused::Full));
+    assert_eq!(output(&bench.finish()), r#"["2 1","1 null"]"#);
+}
+
+#[test]
+fn a_process_with_less_room_than_its_run_is_told_and_the_signal_is_gone() {
+    let bench = Bench::new(|entry| match entry {
+        "root" => collect(
+            || {
+                let mut child = spawn("child");
+                child.narrow = Some((&serde_json::json!({"limits": {"payload-bytes": 40}})).into());
+                vec![Action::Spawn(Box::new(child))]
+            },
+            1,
+        ),
+        _ => collect(|| vec![waits("a", None)], 1),
+    });
+    bench.run.signal("a", Payload::json(&"x".repeat(80))).unwrap();
+    let said = output(&bench.finish());
+    assert!(said.contains("too-large Definite"), "{said}");
+}
+
+#[test]
+fn a_mailbox_that_was_full_gets_the_rest_in_order_when_it_has_room() {
+    let setup = Setup { limits: Limits { mailbox: 2, ..Limits::default() }, ..Setup::default() };
+    let mut bench = Bench::with(&setup, |_| collect(|| vec![Action::Register("door".into())], 6));
+    bench.desk.drain();
+    for body in 1..=5 {
+        bench.run.signal("door", number(body)).unwrap();
+    }
+    let outcome = bench.finish();
+    let expected =
+        r#"["1 null","outside door: 1","outside door: 2","outside door: 3","outside door: 4","outside door: 5"]"#;
+    assert_eq!(output(&outcome), expected);
+}
+
+#[test]
+fn a_wait_goes_before_a_name() {
+    let mut bench = root(|| vec![Action::Register("a".into()), waits("a", None)], 3);
+    bench.desk.drain();
+    bench.run.signal("a", number(1)).unwrap();
+    bench.run.signal("a", number(2)).unwrap();
+    assert_eq!(output(&bench.finish()), r#"["1 null","2 1","outside a: 2"]"#);
+}
+
+#[test]
+fn a_cancelled_run_waits_no_more() {
+    let mut bench = root(|| vec![waits("a", None)], 1);
+    bench.desk.drain();
+    bench.run.cancel("enough", Some(Duration::from_secs(1))).unwrap();
+    assert_eq!(output(&bench.finish()), r#"["cancel: enough"]"#);
+}
