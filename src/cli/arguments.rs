@@ -209,7 +209,8 @@ With --json it is one object. Durations are milliseconds, sizes are bytes; null 
                                 outstanding, mailbox, payload-bytes, output-bytes, spawn-depth, processes, links,
                                 log-per-step-bytes, grace-ms
     allow                       for each capability its patterns
-  outputs        names with values, as the file has them"
+  outputs        names with values, as the file has them
+  durability     journal or none"
 )]
 pub(super) struct Plan {
     /// The workflow file.

@@ -79,6 +79,10 @@ fn step(plan: &Plan, node: &Node) -> Vec<String> {
         Action::Uses { component, entry, .. } => format!("uses {component}, entry {entry}"),
         Action::Call { handler, .. } => format!("call {handler}"),
         Action::Wait(value) => format!("wait {}", shown(value)),
+        Action::Signal { name, timeout: None } => format!("wait for signal {}", shown(name)),
+        Action::Signal { name, timeout: Some(timeout) } => {
+            format!("wait for signal {}, at most {}", shown(name), shown(timeout))
+        }
         Action::Set(value) => format!("set {}", shown(value)),
     }];
     if !node.needs.is_empty() {

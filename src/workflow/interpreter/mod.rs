@@ -1,7 +1,7 @@
 //! The process that runs a plan.
 //!
-//! It is a native process like any other: what it wants it asks for by commands (a spawn for `uses`, a call for `call`, one
-//! sleep for whatever is due next), and hears the answers as events. So journal, cancel, limits and replay exist once.
+//! It is a native process like any other: what it wants it asks for by commands (a spawn for `uses`, a call for `call` and for a
+//! `wait` for a signal, one sleep for whatever is due next), and hears the answers as events. So journal, cancel, limits and replay exist once.
 //!
 //! # A step of it
 //! 1. The events are settled: an answer ends an attempt; a failed attempt becomes a retry or a failure.
@@ -83,6 +83,8 @@ pub mod kind {
     pub const NOT_A_LIST: &str = "not-a-list";
     /// A `for-each` has more items than allowed.
     pub const TOO_MANY_ITEMS: &str = "too-many-items";
+    /// The name of a signal that a `wait` is for is none.
+    pub const BAD_SIGNAL: &str = "bad-signal";
     /// The duration of a `wait` is none.
     pub const BAD_DURATION: &str = "bad-duration";
     /// The results that a run keeps are larger than allowed.

@@ -4,7 +4,7 @@ use super::scope::payload;
 use super::state::{Failure, Item, Running, Stage, Status};
 use super::timers::Why;
 use super::{ITEMS_MAX, Interpreter, ItemKey, kind};
-use crate::process::{Action as Ask, Call, Context, Payload, Placement, Problem, Spawn};
+use crate::process::{Action as Ask, Call, Context, Micros, Payload, Placement, Problem, Spawn};
 use crate::workflow::model::{When, parse_duration};
 use crate::workflow::plan::Action;
 use serde_json::Value;
@@ -140,6 +140,11 @@ impl Interpreter {
                 self.work.take(template.expressions().max(1));
                 self.wait(context, key, template)
             }
+            Action::Signal { name, timeout } => {
+                let both = [Some(name), timeout.as_ref()];
+                self.work.take(both.into_iter().flatten().map(|one| one.expressions().max(1)).sum());
+                self.wait_for_signal(context, key, name, timeout.as_ref())
+            }
             Action::Uses { with, .. } | Action::Call { with, .. } => {
                 self.work.take(with.expressions().max(1));
                 let limits = [context.birth.limits.payload_bytes, plan.nodes[index].limits.payload_bytes];
@@ -166,14 +171,56 @@ impl Interpreter {
         key: ItemKey,
         template: &crate::workflow::plan::Template,
     ) -> Result<(), Problem> {
-        let value = self.evaluate(key.0, Some(key.1), template, "wait")?;
+        let duration = self.duration(key, template, "wait")?;
+        self.insert(key, Payload::NULL, Stage::Sleeping);
+        self.timers.set(context.now.saturating_add(duration), key, Why::Wake);
+        Ok(())
+    }
+
+    fn duration(
+        &self,
+        key: ItemKey,
+        template: &crate::workflow::plan::Template,
+        place: &str,
+    ) -> Result<Micros, Problem> {
+        let value = self.evaluate(key.0, Some(key.1), template, place)?;
         let bad = |detail: String| Problem::new(kind::BAD_DURATION, "A `wait` needs a duration").with_detail(detail);
         let Value::String(text) = &value else {
             return Err(bad("the expression did not give a string such as \"30s\"".to_owned()));
         };
-        let duration = parse_duration(text).map_err(bad)?;
-        self.insert(key, Payload::NULL, Stage::Sleeping);
-        self.timers.set(context.now.saturating_add(duration), key, Why::Wake);
+        parse_duration(text).map_err(bad)
+    }
+
+    /// Waits by a call that the run itself answers, so that its timeout stands still while the run is paused. It is no attempt.
+    fn wait_for_signal(
+        &mut self,
+        context: &mut Context<'_>,
+        key: ItemKey,
+        name: &crate::workflow::plan::Template,
+        timeout: Option<&crate::workflow::plan::Template>,
+    ) -> Result<(), Problem> {
+        let name = match self.evaluate(key.0, Some(key.1), name, "wait/signal")? {
+            Value::String(name) if !name.is_empty() => name,
+            other => {
+                let detail = format!("the expression gave {other}, which is no text");
+                return Err(Problem::new(kind::BAD_SIGNAL, "A signal's name is a text").with_detail(detail));
+            }
+        };
+        let timeout = timeout.map(|timeout| self.duration(key, timeout, "wait/timeout")).transpose()?;
+        let args = Payload::json(&serde_json::json!({ "name": name }));
+        self.flying_bytes += args.size();
+        self.work.bytes = self.work.bytes.saturating_sub(args.size());
+        let call = Call {
+            handler: crate::run::SIGNAL.into(),
+            args: args.clone(),
+            timeout,
+            idempotency_key: None,
+            placement: None,
+        };
+        let tag = context.command(Ask::Call(Box::new(call)));
+        self.insert(key, args, Stage::Flying(tag));
+        self.flying.insert(tag, key);
+        self.changed.insert(key.0);
         Ok(())
     }
 
@@ -210,7 +257,9 @@ impl Interpreter {
                 idempotency_key: None,
                 placement: Some(placement),
             })),
-            Action::Wait(_) | Action::Set(_) => unreachable!("invariant: only guests and calls are queued"),
+            Action::Wait(_) | Action::Signal { .. } | Action::Set(_) => {
+                unreachable!("invariant: only guests and calls are queued")
+            }
         });
         let deadline =
             node.timeout.map(|timeout| self.timers.set(context.now.saturating_add(timeout), key, Why::Timeout));

@@ -114,6 +114,13 @@ pub(super) const LIMITS: Meant = &[
     (&["timeout"], "how long an attempt may take is the step's own `timeout`"),
 ];
 
+/// In a `wait`.
+pub(super) const WAIT: Meant = &[
+    (&["for", "duration", "seconds", "delay", "sleep"], "a duration stands alone: wait: 30s"),
+    (&["name", "event", "message", "on"], "what is waited for stands under `signal`: wait: { signal: approve }"),
+    (&["within", "limit", "max"], "how long at most stands under `timeout`: wait: { signal: approve, timeout: 24h }"),
+];
+
 /// In a component of `components`.
 pub(super) const COMPONENT: Meant = &[
     (

@@ -58,6 +58,8 @@ pub struct Workflow {
     pub components: Vec<ComponentDecl>,
     /// Settings of every step that does not have its own.
     pub defaults: Defaults,
+    /// What of a run survives its host.
+    pub durability: Durability,
     /// In the order of the file.
     pub steps: Vec<Step>,
     /// The ids of steps that could not be read: what refers to them is no further problem.
@@ -77,6 +79,17 @@ pub struct ComponentDecl {
     pub source: Spanned<String>,
     /// What it may use.
     pub limits: LimitsPatch,
+}
+
+/// What of a run survives its host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Durability {
+    /// All of it, where the host has a folder for it: it is in the journal.
+    #[default]
+    Journal,
+    /// Nothing.
+    None,
 }
 
 /// Settings that a step has unless it has its own.
@@ -186,6 +199,13 @@ pub enum Action {
     },
     /// Waits for a duration.
     Wait(Node),
+    /// Waits for a signal; what it carries is the output.
+    Signal {
+        /// Its name.
+        name: Node,
+        /// How long at most.
+        timeout: Option<Node>,
+    },
     /// Is a value.
     Set(Node),
 }
@@ -197,7 +217,7 @@ impl Action {
         match self {
             Self::Uses { .. } => "uses",
             Self::Call { .. } => "call",
-            Self::Wait(_) => "wait",
+            Self::Wait(_) | Self::Signal { .. } => "wait",
             Self::Set(_) => "set",
         }
     }

@@ -5,7 +5,7 @@ use super::fields::{Fields, Keys, fixed_text, shorten, text};
 use super::meant;
 use super::step::{read_retry, read_step};
 use super::values::duration;
-use super::{ComponentDecl, Defaults, LimitsPatch, NAMES_MAX, STEPS_MAX, Spanned, Workflow};
+use super::{ComponentDecl, Defaults, Durability, LimitsPatch, NAMES_MAX, STEPS_MAX, Spanned, Workflow};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Entry, Node, Span};
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub fn read(root: &Node, problems: &mut Diagnostics) -> Workflow {
         workflow.defaults = read_defaults(node, problems);
     }
     if let Some(node) = fields.get("durability") {
-        read_durability(node, problems);
+        workflow.durability = read_durability(node, problems);
     }
     match fields.get("steps") {
         Some(node) => read_steps(node, &mut workflow, problems),
@@ -153,16 +153,15 @@ fn read_defaults(node: &Node, problems: &mut Diagnostics) -> Defaults {
     }
 }
 
-fn read_durability(node: &Node, problems: &mut Diagnostics) {
-    match text(node, "durability", problems) {
-        None | Some("none") => {}
-        Some("journal") => {
-            let problem = Diagnostic::new("not-supported", "`durability: journal` is not supported yet", node.span);
-            problems.push(problem.hint("durability: none"));
-        }
+fn read_durability(node: &Node, problems: &mut Diagnostics) -> Durability {
+    match fixed_text(node, "durability", problems) {
+        None | Some("journal") => Durability::Journal,
+        Some("none") => Durability::None,
         Some(other) => {
             let message = format!("there is no durability `{}`", shorten(other));
-            problems.push(Diagnostic::new("value", message, node.span).hint("durability: none"));
+            let hint = "it is `journal`, the default, or `none`";
+            problems.push(Diagnostic::new("value", message, node.span).hint(hint));
+            Durability::default()
         }
     }
 }

@@ -39,6 +39,9 @@ const KEYS: Keys = Keys {
 /// The entry point of a guest where a step names none.
 pub(crate) const ENTRY_DEFAULT: &str = "run";
 
+/// The longest name of a signal. Arbitrary.
+const SIGNAL_BYTES_MAX: usize = 1_024;
+
 const ACTIONS: &[&str] = &["uses", "call", "wait", "set"];
 const ACTIONS_LATER: &[&str] = &["switch", "steps", "workflow"];
 
@@ -164,19 +167,42 @@ fn is_action_in_other_words(key: &str) -> bool {
 
 fn read_wait(entry: &Entry, problems: &mut Diagnostics) -> Option<Action> {
     let node = &entry.value;
-    for key in ["signal", "until", "time"] {
+    if node.as_mapping().is_some() {
+        return read_signal(node, entry.key_span, problems);
+    }
+    (is_expression(node) || duration(node, "wait", problems).is_some()).then(|| Action::Wait(node.clone()))
+}
+
+fn is_expression(node: &Node) -> bool {
+    node.as_text().is_some_and(|text| text.contains("${"))
+}
+
+fn read_signal(node: &Node, key_span: Span, problems: &mut Diagnostics) -> Option<Action> {
+    for key in ["until", "time"] {
         if node.get(key).is_some() {
-            let message =
-                format!("`wait` for a {} is not supported yet", if key == "signal" { "signal" } else { "time" });
-            problems.push(Diagnostic::new("not-supported", message, node.span).hint("wait: 30s"));
+            let problem = Diagnostic::new("not-supported", "`wait` for a time is not supported yet", node.span);
+            problems.push(problem.hint("wait: 30s"));
             return None;
         }
     }
-    let is_expression = node.as_text().is_some_and(|text| text.contains("${"));
-    if is_expression || duration(node, "wait", problems).is_some() {
-        return Some(Action::Wait(node.clone()));
+    let keys = Keys { what: "`wait`", known: &["signal", "timeout"], later: &[], meant: meant::WAIT };
+    let fields = Fields::read(node, &keys, problems)?;
+    let timeout = fields.get("timeout");
+    let timeout_reads = timeout.is_none_or(|node| is_expression(node) || duration(node, "timeout", problems).is_some());
+    let Some(name) = fields.get("signal") else {
+        if !fields.has_strangers {
+            let problem = Diagnostic::new("missing-key", "the `wait` does not say for what", key_span);
+            problems.push(problem.hint("wait: { signal: approve, timeout: 24h }, or a duration: wait: 30s"));
+        }
+        return None;
+    };
+    let text = text(name, "signal", problems)?;
+    if text.is_empty() || text.len() > SIGNAL_BYTES_MAX {
+        let message = format!("a signal's name has 1 to {SIGNAL_BYTES_MAX} bytes");
+        problems.push(Diagnostic::new("name", message, name.span).hint("signal: approve"));
+        return None;
     }
-    None
+    timeout_reads.then(|| Action::Signal { name: name.clone(), timeout: timeout.cloned() })
 }
 
 /// Keys that mean something with another kind of step only.

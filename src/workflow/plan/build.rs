@@ -54,6 +54,7 @@ pub(super) fn build(
         nodes,
         order: edges.order(),
         outputs: outputs?,
+        durability: workflow.durability,
     })
 }
 
@@ -87,6 +88,15 @@ fn read_step(index: usize, step: &Step, templates: &mut Templates<'_>, edges: &m
             with().map(|with| Action::Call { handler: handler.value.as_str().into(), with })
         }
         model::Action::Wait(node) => templates.value(node, each).map(Action::Wait),
+        model::Action::Signal { name, timeout } => {
+            let name = templates.value(name, each);
+            let timeout = timeout.as_ref().map(|node| templates.value(node, each));
+            match (name, timeout) {
+                (Some(name), None) => Some(Action::Signal { name, timeout: None }),
+                (Some(name), Some(Some(timeout))) => Some(Action::Signal { name, timeout: Some(timeout) }),
+                _ => None,
+            }
+        }
         model::Action::Set(node) => templates.value(node, each).map(Action::Set),
     };
     add_edges(index, step, templates, edges);

@@ -1,7 +1,8 @@
 //! The plan as a drawing or a list.
 
-use super::{Action, Node, Plan};
-use crate::workflow::model::When;
+use super::{Action, Node, Plan, Template};
+use crate::workflow::model::{When, shorten};
+use serde_json::Value;
 use std::fmt::Write;
 
 /// How a graph is written.
@@ -30,9 +31,18 @@ pub(super) fn describe(node: &Node) -> String {
         Action::Uses { component, entry, .. } => format!("uses {component} ({entry})"),
         Action::Call { handler, .. } => format!("call {handler}"),
         Action::Wait(_) => "wait".to_owned(),
+        Action::Signal { name, .. } => format!("wait for {}", shown(name)),
         Action::Set(_) => "set".to_owned(),
     };
     if node.for_each.is_some() { format!("{action}, for each") } else { action }
+}
+
+/// The name of a signal, as the file has it.
+fn shown(name: &Template) -> String {
+    match name.to_value() {
+        Value::String(name) => shorten(&name),
+        other => shorten(&other.to_string()),
+    }
 }
 
 fn label(when: When) -> Option<&'static str> {

@@ -24,7 +24,7 @@ mod template;
 mod tests;
 mod view;
 
-use super::model::{Inputs, Retry, When};
+use super::model::{Durability, Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};
 pub use graph::GraphStyle;
 pub use load::{Environment, Found, Handlers, Unchecked, Wants, load};
@@ -53,6 +53,8 @@ pub struct Plan {
     pub order: Vec<usize>,
     /// What the run gives.
     pub outputs: Vec<(String, Template)>,
+    /// What of a run survives its host.
+    pub durability: Durability,
 }
 
 /// A component that nodes run.
@@ -126,6 +128,14 @@ pub enum Action {
     },
     /// Waits: a duration as text.
     Wait(Template),
+    /// Waits for a signal.
+    Signal {
+        /// Its name, a text.
+        name: Template,
+        /// How long at most: a duration as text.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        timeout: Option<Template>,
+    },
     /// Is a value.
     Set(Template),
 }
@@ -137,7 +147,7 @@ impl Action {
         match self {
             Self::Uses { .. } => "uses",
             Self::Call { .. } => "call",
-            Self::Wait(_) => "wait",
+            Self::Wait(_) | Self::Signal { .. } => "wait",
             Self::Set(_) => "set",
         }
     }
@@ -185,6 +195,12 @@ impl Plan {
             }
         }
         done.iter().position(|done| !done).map_or(Ok(()), |index| Err(format!("the plan does not order node {index}")))
+    }
+
+    /// What of a run survives its host.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        self.durability
     }
 
     /// The node of an id.

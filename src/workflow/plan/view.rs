@@ -7,7 +7,7 @@ use crate::workflow::model::{LIMITS, millis};
 use serde_json::{Map, Value, json};
 
 impl Plan {
-    /// `name`, `digest`, `inputs`, `components`, `steps` in an order in which each follows what it needs, `outputs`. Durations are
+    /// `name`, `digest`, `inputs`, `components`, `steps` in an order in which each follows what it needs, `outputs`, `durability`. Durations are
     /// milliseconds (`…-ms`), sizes are bytes (`…-bytes`); null is "none" or "no bound".
     #[must_use]
     pub fn view(&self) -> Value {
@@ -29,6 +29,7 @@ impl Plan {
             "components": components.collect::<Vec<_>>(),
             "steps": steps.collect::<Vec<_>>(),
             "outputs": outputs,
+            "durability": self.durability,
         })
     }
 
@@ -81,6 +82,12 @@ impl Plan {
                 step["with"] = with.to_value();
             }
             Action::Wait(value) => step["wait"] = value.to_value(),
+            Action::Signal { name, timeout } => {
+                step["wait"] = json!({ "signal": name.to_value() });
+                if let Some(timeout) = timeout {
+                    step["wait"]["timeout"] = timeout.to_value();
+                }
+            }
             Action::Set(value) => step["set"] = value.to_value(),
         }
         step["needs"] = json!(needs);

@@ -3,6 +3,7 @@
 mod failures;
 mod properties;
 mod rules;
+mod signals;
 
 use super::progress::Progress;
 use super::*;
@@ -170,6 +171,20 @@ impl World {
                     grants: placement.grants.clone().unwrap(),
                     limits: placement.limits.clone().unwrap(),
                     is_spawn: true,
+                });
+                self.asked.push(self.pending.last().unwrap().clone());
+            }
+            Action::Call(call) if call.placement.is_none() => {
+                assert_eq!(&*call.handler, crate::run::SIGNAL, "every call but that for a signal has its place");
+                self.pending.push(Ask {
+                    tag,
+                    what: call.handler.to_string(),
+                    entry: String::new(),
+                    input: value(&call.args),
+                    scope: format!("signal {}", value(&call.args)["name"].as_str().unwrap()),
+                    grants: Grants::default(),
+                    limits: Arc::default(),
+                    is_spawn: false,
                 });
                 self.asked.push(self.pending.last().unwrap().clone());
             }
