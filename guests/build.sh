@@ -13,7 +13,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 guests=$PWD
-committed=(counter family fanout fib hello hostile pingpong stats wordcount conformance-rust counter-c conformance-c)
+committed=(approval counter family fanout fib hello hostile pingpong stats wordcount conformance-rust counter-c conformance-c)
 
 check=
 if [ "${1:-}" = --check ]; then

@@ -169,6 +169,14 @@ impl RunHandle {
         self.run.kill(reason);
     }
 
+    /// Hands the run a signal: to whoever waits for its name, or to whoever will.
+    ///
+    /// # Errors
+    /// Where the run has ended, as many signals are kept as may be, or this one is too large.
+    pub fn signal(&self, name: &str, body: &Value) -> Result<(), Refused> {
+        self.run.signal(name, Payload::json(body))
+    }
+
     /// What happens in the run from now on, at most `capacity` events waiting.
     pub fn observe(&self, capacity: usize) -> Events {
         self.run.observe(capacity)

@@ -29,7 +29,7 @@ fn inputs(ms: u64) -> Map<String, Value> {
 }
 
 /// What a crash would leave: the store as it is, while the host that writes it goes on.
-fn image(of: &Path) -> tempfile::TempDir {
+pub(crate) fn image(of: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     let store = rusqlite::Connection::open(of.join("journal.db")).unwrap();
     store.execute("VACUUM INTO ?1", [copy.path().join("journal.db").to_str().unwrap()]).unwrap();

@@ -11,6 +11,7 @@ mod hostile;
 mod neighbour;
 mod rebuild;
 mod recursion;
+mod signals;
 mod support;
 #[path = "../integration/wat_guest.rs"]
 mod wat_guest;

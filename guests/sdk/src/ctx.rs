@@ -39,6 +39,12 @@ impl Ctx {
         Call::new(self.core.clone(), handler, args.into_payload())
     }
 
+    /// Waits for a signal of this name, which somebody outside hands to the run. One that came before is taken at once, the oldest first;
+    /// each signal is taken once. It leaves when it is awaited or started.
+    pub fn signal<T>(&self, name: &str) -> Call<T> {
+        self.call("signal", serde_json::json!({ "name": name }))
+    }
+
     /// Starts an entry of this component (or another one, see [`Spawn::component`]) as a child process.
     pub fn spawn<T>(&self, entry: &str, input: impl IntoPayload) -> Spawn<T> {
         Spawn::new(self.core.clone(), entry, input.into_payload())

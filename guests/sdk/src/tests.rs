@@ -68,6 +68,22 @@ fn a_sleep_blocks_until_it_is_answered() {
 }
 
 #[test]
+fn a_signal_is_waited_for_by_a_call_that_may_have_a_timeout() {
+    let mut guest = stepped!(|ctx| async move {
+        let early: u32 = ctx.signal("approve").await?;
+        let late: Result<u32, Problem> = ctx.signal("approve").timeout(Duration::from_secs(1)).await;
+        Ok((early, late.unwrap_err().kind))
+    });
+    let outcome = guest.step(vec![]);
+    assert_eq!((commands(&outcome), outcome.status), (vec!["1: call signal None None".to_owned()], Status::Blocked));
+    let Action::Call(call) = &outcome.commands[0].action else { unreachable!() };
+    assert_eq!(call.args, json_of(json!({ "name": "approve" })));
+    assert_eq!(commands(&guest.answer(1, Ok(json_of(5)))), ["2: call signal Some(1000000) None"]);
+    let over = Problem::retryable("timed-out", "No signal came in time");
+    assert_eq!(completed(&guest.answer(2, Err(over))), Some(r#"[5,"timed-out"]"#));
+}
+
+#[test]
 fn a_future_starts_its_command_only_when_it_is_reached_unless_started() {
     let mut guest = stepped!(|ctx| async move {
         let lazy = ctx.call::<u32>("second", ());

@@ -1,0 +1,29 @@
+//! Waits for somebody outside: for so many signals of one name, each within a time.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use wfhost_guest::{Ctx, Problem, serde_json::Value};
+
+#[derive(Deserialize)]
+struct Input {
+    signal: String,
+    count: u32,
+    /// For each of them; none: as long as it takes.
+    timeout_ms: Option<u64>,
+}
+
+/// Gives what the signals carried, in order.
+async fn run(ctx: Ctx, input: Input) -> Result<Vec<Value>, Problem> {
+    let mut heard = Vec::new();
+    for _ in 0..input.count {
+        let mut signal = ctx.signal(&input.signal);
+        if let Some(timeout) = input.timeout_ms {
+            signal = signal.timeout(Duration::from_millis(timeout));
+        }
+        heard.push(signal.await?);
+    }
+    Ok(heard)
+}
+
+wfhost_guest::export! { "run" => run }

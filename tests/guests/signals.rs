@@ -1,0 +1,64 @@
+//! Signals from outside, to steps and to guests.
+
+use crate::support::{builder, cause, host, outputs, parse, wait_until};
+use serde_json::{Map, json};
+use wfhost::host::RunOptions;
+use wfhost::run::Refused;
+
+const REVIEW: &str = "
+steps:
+  - { id: review, wait: { signal: approve, timeout: 24h } }
+  - { id: guest, uses: ./approval.wasm, with: { signal: more, count: 2 } }
+outputs: { by: '${ .steps.review.output.by }', more: '${ .steps.guest.output }' }
+";
+
+#[test]
+fn a_step_and_a_guest_wait_for_signals() {
+    let host = host(2, 8);
+    let run = host.start(&parse(&host, REVIEW), Map::new(), RunOptions::default()).unwrap();
+    run.signal("more", &json!([1])).unwrap();
+    // Nothing has come for the step.
+    wait_until(|| run.inner().signals().iter().any(|signal| &*signal.name == "approve" && signal.waiting == 1));
+    assert_eq!(run.signal("approve", &json!("x".repeat(17 << 20))), Err(Refused::TooLarge));
+    run.signal("approve", &json!({ "by": "Ann" })).unwrap();
+    run.signal("more", &json!(2)).unwrap();
+    assert_eq!(outputs(&run.wait()), json!({ "by": "Ann", "more": [[1], 2] }));
+    assert_eq!(run.signal("approve", &json!(null)), Err(Refused::Ended));
+}
+
+#[test]
+fn a_wait_that_is_over_says_that_its_time_was() {
+    let host = host(1, 4);
+    let step = "steps: [{ id: w, wait: { signal: approve, timeout: 1ms } }]";
+    let guest = "steps: [{ id: w, uses: ./approval.wasm, with: { signal: approve, count: 1, timeout_ms: 1 } }]";
+    for text in [step, guest] {
+        let problem = cause(&host.start(&parse(&host, text), Map::new(), RunOptions::default()).unwrap().wait());
+        assert_eq!(
+            (&problem["kind"], &problem["detail"]),
+            (&json!("timed-out"), &json!("It was to be named \"approve\"."))
+        );
+    }
+}
+
+/// One that waits for a signal when its host dies waits for it in the next; one that has come is not lost.
+#[test]
+fn signals_survive_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || RunOptions { id: Some("r".into()), durable: Some(json!(null)), ..RunOptions::default() };
+    let first = builder(1, 4).data(folder.path()).build().unwrap();
+    let run = first.start(&parse(&first, REVIEW), Map::new(), options()).unwrap();
+    run.signal("more", &json!(1)).unwrap();
+    run.signal("later", &json!(0)).unwrap();
+    wait_until(|| run.inner().signals().iter().filter(|signal| signal.waiting == 1).count() == 2);
+    let image = crate::durable::image(folder.path());
+    run.kill("the test is over");
+    run.wait();
+
+    let second = builder(1, 4).data(image.path()).build().unwrap();
+    let run = second.resume(&parse(&second, REVIEW), "r", options()).unwrap();
+    let kept: Vec<_> = run.inner().signals().into_iter().map(|one| (one.name.to_string(), one.kept)).collect();
+    assert_eq!(kept, [("approve".to_owned(), 0), ("later".to_owned(), 1), ("more".to_owned(), 0)]);
+    run.signal("approve", &json!({ "by": "Bob" })).unwrap();
+    run.signal("more", &json!(2)).unwrap();
+    assert_eq!(outputs(&run.wait()), json!({ "by": "Bob", "more": [1, 2] }));
+}
