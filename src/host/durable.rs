@@ -3,11 +3,13 @@
 //! What a run needs stands in the data folder: its records, the text of its workflow and the digests of its components ([`About`]), and the
 //! components themselves ([`Kept`](super::kept::Kept)). So it is taken up without the files that it was started from.
 
+use super::control::Control;
 use super::kept::Kept;
 use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::journal::{Durables, NewRun, Sqlite, StoreError, Stored};
 use crate::process::{Micros, Problem, ProblemClass, problem::kind};
 use crate::run::{Kernel, Log, Record, ResumeError, ResumeSpec};
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,6 +25,8 @@ pub(super) struct Data {
     kept: Kept,
     kernel: Weak<Kernel>,
     journal: OnceLock<Result<Journal, StoreError>>,
+    /// How other processes see and steer the runs, or why they cannot; none before the folder was opened.
+    control: Mutex<Option<Result<Control, String>>>,
 }
 
 /// The durable runs of a folder.
@@ -89,11 +93,17 @@ impl Durables for Told {
 
 impl Data {
     pub(super) fn new(folder: PathBuf, kernel: &Arc<Kernel>) -> Self {
-        Self { kept: Kept::of(&folder), folder, kernel: Arc::downgrade(kernel), journal: OnceLock::new() }
+        let kept = Kept::of(&folder);
+        Self { kept, folder, kernel: Arc::downgrade(kernel), journal: OnceLock::new(), control: Mutex::default() }
     }
 
     fn journal(&self) -> Result<&Journal, StoreError> {
-        let open = || Sqlite::open(&self.folder, Arc::new(Told(Weak::clone(&self.kernel)))).map(Journal);
+        let open = || {
+            let journal = Sqlite::open(&self.folder, Arc::new(Told(Weak::clone(&self.kernel)))).map(Journal)?;
+            let control = Control::listen(&self.folder, Weak::clone(&self.kernel));
+            *self.control.lock() = Some(control.map_err(|error| error.to_string()));
+            Ok(journal)
+        };
         self.journal.get_or_init(open).as_ref().map_err(Clone::clone)
     }
 }
@@ -155,6 +165,23 @@ impl Host {
     /// The folder of durable runs.
     pub fn data_folder(&self) -> Option<&Path> {
         self.shared.data.as_ref().map(|data| &*data.folder)
+    }
+
+    /// The socket by which other processes of this user see and steer the runs of the host. None where it has no folder for durable runs, or
+    /// none has begun.
+    ///
+    /// # Errors
+    /// Why there is none although one has.
+    pub fn socket(&self) -> Option<Result<PathBuf, String>> {
+        let control = self.shared.data.as_ref()?.control.lock();
+        Some(control.as_ref()?.as_ref().map(|control| control.path().to_owned()).map_err(Clone::clone))
+    }
+
+    /// Answers other processes no more. It is done when the host is dropped; whoever ends the process without that does it first.
+    pub fn close_socket(&self) {
+        if let Some(data) = &self.shared.data {
+            *data.control.lock() = None;
+        }
     }
 
     fn opened(&self) -> Result<(&Data, &Journal), TakeUpError> {

@@ -13,6 +13,7 @@ mod builder;
 mod callable;
 mod code;
 pub(crate) mod component_file;
+pub mod control;
 mod door;
 mod durable;
 mod error;

@@ -75,7 +75,7 @@ pub enum Refused {
 }
 
 /// A process of a run, as it stands after its last committed step.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct ProcessStatus {
     /// The process.
     pub pid: Pid,
@@ -100,7 +100,7 @@ pub struct ProcessStatus {
 }
 
 /// What a process does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Doing {
     /// Waits for its first step.
@@ -338,6 +338,12 @@ impl RunHandle {
     /// What happens in the run from now on, at most `capacity` events waiting. The processes that there are come first.
     #[must_use]
     pub fn observe(&self, capacity: usize) -> Events {
+        self.watch(capacity).0
+    }
+
+    /// As [`Self::observe`], and how many records there were by then: what they say is not told again.
+    #[must_use]
+    pub fn watch(&self, capacity: usize) -> (Events, u64) {
         let (events, shared) = Events::new(capacity);
         let mut inner = self.0.inner.lock();
         for (pid, entry) in inner.state.table.iter() {
@@ -355,7 +361,7 @@ impl RunHandle {
             inner.state.observed = true;
             inner.watchers.push(shared);
         }
-        events
+        (events, inner.state.counts.records)
     }
 
     /// All records of the run, where its log has all at hand.

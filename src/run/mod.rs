@@ -35,6 +35,7 @@ mod kernel;
 mod kv;
 mod links;
 mod log;
+mod look;
 mod messages;
 mod names;
 mod narrow;

@@ -66,7 +66,7 @@ pub enum ResumeError {
 }
 
 /// A call of which nobody knows whether it happened, and which must not be repeated without being asked.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Uncertain {
     /// The process that asked.
     pub pid: Pid,

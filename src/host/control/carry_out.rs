@@ -1,0 +1,125 @@
+//! What requests do to the runs of a host.
+
+use super::protocol::{Answer, HostFacts, Refusal, Request, Resolve, RunFacts, RunState, RunStatus};
+use crate::process::{Pid, Problem, Tag};
+use crate::run::{Doing, Events, Kernel, Refused, Resolution, RunHandle};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Events that may wait for a watcher. One that is slower loses some, and hears how many.
+const EVENTS_MAX: usize = 65_536;
+
+/// The kind of problem that a call is answered with of which somebody said that it did not happen.
+const DID_NOT_HAPPEN: &str = "did-not-happen";
+
+/// How long after its last event a run may take to have its outcome: that waits until the last record is durable.
+pub(super) const OUTCOME_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// What becomes of a request.
+pub(super) enum Carried {
+    /// This is the answer.
+    Out(Answer),
+    /// The run is watched.
+    Watched(Watched),
+}
+
+/// A run and what happens in it.
+pub(super) struct Watched {
+    pub(super) run: RunHandle,
+    pub(super) events: Events,
+    /// Records from before.
+    pub(super) records: u64,
+}
+
+/// Does what is asked.
+pub(super) fn carry_out(kernel: &Kernel, request: Request) -> Result<Carried, Refusal> {
+    let find = |run: &str| kernel.run(run).ok_or_else(|| Refusal::UnknownRun { run: run.to_owned() });
+    Ok(Carried::Out(match request {
+        Request::Host => Answer::Host(HostFacts {
+            pid: std::process::id(),
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            runs: kernel.runs().len(),
+        }),
+        Request::Runs => Answer::Runs(kernel.runs().iter().map(|run| facts(run).0).collect()),
+        Request::Status { run } => Answer::Status(Box::new(status(&find(&run)?))),
+        Request::Query { run, name: None } => Answer::Names(find(&run)?.queries()),
+        Request::Query { run, name: Some(name) } => {
+            let run = find(&run)?;
+            Answer::Value(run.query(&name).ok_or_else(|| Refusal::NotExposed { name, names: run.queries() })?)
+        }
+        Request::Signal { run, name, body, id: _ } => done(find(&run)?.signal(&name, body))?,
+        Request::Cancel { run, reason, now, id: _ } => {
+            let run = find(&run)?;
+            if now {
+                run.kill(&reason);
+                Answer::Done
+            } else {
+                done(run.cancel(&reason, None))?
+            }
+        }
+        Request::Pause { run, id: _ } => done(find(&run)?.pause())?,
+        Request::Resume { run, id: _ } => done(find(&run)?.resume())?,
+        Request::Resolve { run, pid, tag, outcome, id: _ } => resolve(&find(&run)?, pid, tag, outcome)?,
+        Request::Watch { run } => {
+            let run = find(&run)?;
+            let (events, records) = run.watch(EVENTS_MAX);
+            return Ok(Carried::Watched(Watched { run, events, records }));
+        }
+    }))
+}
+
+fn done(taken: Result<(), Refused>) -> Result<Answer, Refusal> {
+    match taken {
+        Ok(()) => Ok(Answer::Done),
+        Err(Refused::Ended) => Err(Refusal::Ended),
+        Err(Refused::Full) => Err(Refusal::Full),
+    }
+}
+
+fn resolve(run: &RunHandle, pid: Option<Pid>, tag: Tag, outcome: Resolve) -> Result<Answer, Refusal> {
+    let uncertain = run.uncertain();
+    let mut meant = uncertain.iter().filter(|call| call.tag == tag && pid.is_none_or(|pid| call.pid == pid));
+    let (Some(call), None) = (meant.next(), meant.next()) else {
+        let count = uncertain.iter().filter(|call| call.tag == tag).count();
+        return Err(Refusal::NoSuchCall { tag, count });
+    };
+    let resolution = match outcome {
+        Resolve::Completed(answer) => Resolution::Answered(Ok(answer)),
+        Resolve::Failed => {
+            let problem = Problem::new(DID_NOT_HAPPEN, "Somebody said that the call did not happen");
+            Resolution::Answered(Err(Box::new(problem)))
+        }
+        Resolve::Again => Resolution::Again,
+    };
+    match run.resolve(call.pid, tag, resolution) {
+        Err(Refused::Ended) => Err(Refusal::NoSuchCall { tag, count: 0 }),
+        taken => done(taken),
+    }
+}
+
+/// A run in a line, and its processes.
+fn facts(run: &RunHandle) -> (RunFacts, Vec<crate::run::ProcessStatus>) {
+    let processes = run.processes();
+    let is_busy = |doing| matches!(doing, Doing::Starting | Doing::Running | Doing::Cancelling);
+    let state = if run.is_paused() {
+        RunState::Paused
+    } else if processes.iter().any(|process| is_busy(process.doing)) {
+        RunState::Running
+    } else {
+        RunState::Waiting
+    };
+    let facts = RunFacts {
+        run: Arc::clone(run.id()),
+        host: std::process::id(),
+        state,
+        processes: processes.iter().filter(|process| process.doing != Doing::Ended).count(),
+        uncertain: run.uncertain().len(),
+        counts: run.counts(),
+    };
+    (facts, processes)
+}
+
+fn status(run: &RunHandle) -> RunStatus {
+    let (facts, processes) = facts(run);
+    RunStatus { facts, processes, uncertain: run.uncertain(), queries: run.queries() }
+}

@@ -1,0 +1,199 @@
+//! The other end: asking the hosts of a data folder.
+
+use super::place;
+use super::protocol::{ANSWER_BYTES_MAX, Answer, Answered, Asked, Refusal, Request, VERSION, line};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a host may take to answer. An act is answered when it is durable, which a full disk delays.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long a socket that was bound but never listened to stays. Arbitrary: binding and listening are two system calls in a row.
+const NEW_AGE_MAX: Duration = Duration::from_mins(1);
+
+/// Why a host was not asked, or said no.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// The folder of sockets cannot be used.
+    #[error("the sockets of {data} cannot be used", data = data.display())]
+    Place {
+        /// The data folder.
+        data: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// There is no host at the socket any more.
+    #[error("the host has ended")]
+    Gone,
+    /// The connection failed.
+    #[error("the host at {path} does not answer", path = path.display())]
+    Io {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// The answer cannot be understood.
+    #[error("the answer of the host at {path} cannot be understood: {why}", path = path.display())]
+    Malformed {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// The host said no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// A host that may live.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Client {
+    path: PathBuf,
+}
+
+impl Client {
+    /// The hosts of a data folder that live, in no order that means something. Sockets whose host is gone are removed.
+    ///
+    /// # Errors
+    /// The folder is not there, or its sockets are not this user's alone.
+    pub fn hosts(data: &Path) -> Result<Vec<Self>, ControlError> {
+        let failed = |error| ControlError::Place { data: data.to_owned(), error };
+        let folder = place::folder(data).map_err(failed)?;
+        let sockets = place::sockets(&folder).map_err(failed)?;
+        remove_unfinished(&folder);
+        let is_living = |client: &Self| !matches!(client.connect(), Err(ControlError::Gone));
+        Ok(sockets.into_iter().map(|path| Self { path }).filter(is_living).collect())
+    }
+
+    /// The host at a socket.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Where its socket is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Asks for one thing.
+    ///
+    /// # Errors
+    /// The host is gone, does not answer, or says no.
+    pub fn ask(&self, request: Request) -> Result<Answer, ControlError> {
+        self.answers(request)?.next().unwrap_or(Err(ControlError::Gone))
+    }
+
+    /// Watches a run: the answers come as things happen, the last one is [`Answer::Over`]. Where there is none the host has ended.
+    ///
+    /// # Errors
+    /// The host is gone, does not answer, or says no.
+    pub fn watch(&self, run: &str) -> Result<Answers, ControlError> {
+        let mut answers = self.answers(Request::Watch { run: run.to_owned() })?;
+        match answers.next() {
+            Some(Ok(Answer::Watching { records })) => answers.records = records,
+            Some(Ok(_)) => return Err(answers.malformed("it does not begin with `watching`")),
+            Some(Err(error)) => return Err(error),
+            None => return Err(ControlError::Gone),
+        }
+        // What happens next may take days.
+        let waits = answers.reader.get_ref().get_ref().set_read_timeout(None);
+        waits.map_err(|error| ControlError::Io { path: self.path.clone(), error })?;
+        Ok(answers)
+    }
+
+    fn answers(&self, request: Request) -> Result<Answers, ControlError> {
+        let mut stream = self.connect()?;
+        let failed = |error| ControlError::Io { path: self.path.clone(), error };
+        stream.set_write_timeout(Some(ANSWER_TIME_MAX)).map_err(failed)?;
+        stream.set_read_timeout(Some(ANSWER_TIME_MAX)).map_err(failed)?;
+        // A host that refuses to talk at all closes its end: then what it said is there to be read.
+        match stream.write_all(&line(&Asked { version: VERSION, request })) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(failed(error)),
+            _ => {}
+        }
+        let reader = BufReader::new(stream.take(0));
+        Ok(Answers { path: self.path.clone(), reader, records: 0, is_over: false })
+    }
+
+    fn connect(&self) -> Result<UnixStream, ControlError> {
+        UnixStream::connect(&self.path).map_err(|error| match error.kind() {
+            ErrorKind::ConnectionRefused => {
+                // A socket that is seen under its name was listened to, so its host is gone.
+                let _ = std::fs::remove_file(&self.path);
+                ControlError::Gone
+            }
+            ErrorKind::NotFound => ControlError::Gone,
+            _ => ControlError::Io { path: self.path.clone(), error },
+        })
+    }
+}
+
+/// Removes sockets of hosts that ended while they were starting.
+fn remove_unfinished(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let is_new = path.extension().is_some_and(|ending| ending == "new");
+        let age = entry.metadata().and_then(|metadata| metadata.modified()).ok().and_then(|time| time.elapsed().ok());
+        if is_new && age.is_some_and(|age| age > NEW_AGE_MAX) {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
+/// What a host answers, one by one.
+pub struct Answers {
+    path: PathBuf,
+    reader: BufReader<io::Take<UnixStream>>,
+    records: u64,
+    is_over: bool,
+}
+
+impl Answers {
+    /// Of a run that is watched: how many records there were before.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    fn malformed(&self, why: &str) -> ControlError {
+        ControlError::Malformed { path: self.path.clone(), why: why.to_owned() }
+    }
+
+    fn read(&mut self) -> Result<Option<Answer>, ControlError> {
+        self.reader.get_mut().set_limit(ANSWER_BYTES_MAX as u64);
+        let mut line = Vec::new();
+        match self.reader.read_until(b'\n', &mut line) {
+            Ok(0) => return Ok(None),
+            Ok(_) if line.ends_with(b"\n") => {}
+            // A host that ends says nothing more, be it in the middle of a line.
+            Ok(_) if line.len() < ANSWER_BYTES_MAX => return Ok(None),
+            Ok(_) => return Err(self.malformed("it is too long")),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(None),
+            Err(error) => return Err(ControlError::Io { path: self.path.clone(), error }),
+        }
+        match Answered::read(&line) {
+            Ok(Answer::Refused(refusal)) => Err(refusal.into()),
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) => Err(self.malformed(&error.to_string())),
+        }
+    }
+}
+
+impl Iterator for Answers {
+    type Item = Result<Answer, ControlError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let answer = self.read().transpose();
+        self.is_over = !matches!(answer, Some(Ok(_))) || matches!(answer, Some(Ok(Answer::Over(_))));
+        answer
+    }
+}

@@ -1,0 +1,319 @@
+//! What is said over the socket.
+
+use crate::host::Outcome;
+use crate::process::{Payload, Pid, Tag};
+use crate::run::{Counts, ProcessStatus, RunEvent, Uncertain};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The version of what is said here. Each side refuses any other: hosts and commands that differ are of releases that differ.
+pub const VERSION: u32 = 1;
+
+/// Bytes of a request: the largest payload that a process takes unless it is granted more (1 MiB), each of its bytes written as a number.
+pub(super) const REQUEST_BYTES_MAX: usize = 5 << 20;
+
+/// Bytes of an answer: the outputs of a run (16 MiB), each byte written as a number.
+pub(super) const ANSWER_BYTES_MAX: usize = 80 << 20;
+
+/// What is asked of a host.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// Who it is.
+    Host,
+    /// Its runs.
+    Runs,
+    /// What a run does.
+    Status {
+        /// The run.
+        run: String,
+    },
+    /// Hands a signal to a run.
+    Signal {
+        /// The run.
+        run: String,
+        /// The name.
+        name: String,
+        /// What it carries.
+        body: Payload,
+        /// Which act this is: the same one counts once.
+        id: Option<String>,
+    },
+    /// Asks a run to end.
+    Cancel {
+        /// The run.
+        run: String,
+        /// Why.
+        reason: String,
+        /// Whether it is ended at once, without grace.
+        now: bool,
+        /// Which act this is: the same one counts once.
+        id: Option<String>,
+    },
+    /// Keeps a run's processes from being stepped.
+    Pause {
+        /// The run.
+        run: String,
+        /// Which act this is: the same one counts once.
+        id: Option<String>,
+    },
+    /// Lets a paused run go on.
+    Resume {
+        /// The run.
+        run: String,
+        /// Which act this is: the same one counts once.
+        id: Option<String>,
+    },
+    /// What the processes of a run last exposed: the names, or the value of one.
+    Query {
+        /// The run.
+        run: String,
+        /// The name.
+        name: Option<String>,
+    },
+    /// Says what became of an uncertain call.
+    Resolve {
+        /// The run.
+        run: String,
+        /// The process; none: the tag is that of one uncertain call of the run.
+        pid: Option<Pid>,
+        /// The call.
+        tag: Tag,
+        /// What became of it.
+        outcome: Resolve,
+        /// Which act this is: the same one counts once.
+        id: Option<String>,
+    },
+    /// What happens in a run from now on.
+    Watch {
+        /// The run.
+        run: String,
+    },
+}
+
+/// What became of an uncertain call.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resolve {
+    /// It happened, and has this answer.
+    Completed(Payload),
+    /// It did not happen.
+    Failed,
+    /// It is to be sent again under its key.
+    Again,
+}
+
+/// What a host answers.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// Who it is.
+    Host(HostFacts),
+    /// Its runs, in the order of their ids.
+    Runs(Vec<RunFacts>),
+    /// What the run does.
+    Status(Box<RunStatus>),
+    /// It is done, and durable where the run is.
+    Done,
+    /// The names under which something is exposed.
+    Names(Vec<Arc<str>>),
+    /// What is exposed under the name.
+    Value(Payload),
+    /// The run is watched. What its first so many records say has happened before; what comes now follows from later ones.
+    Watching {
+        /// Records before.
+        records: u64,
+    },
+    /// Something happened.
+    Event(RunEvent),
+    /// So many events were dropped: the reader was slower than the run.
+    Dropped(u64),
+    /// The run is over.
+    Over(Box<Outcome>),
+    /// No.
+    Refused(Refusal),
+}
+
+/// A host.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HostFacts {
+    /// Its process.
+    pub pid: u32,
+    /// Its release.
+    pub release: String,
+    /// Its unfinished runs.
+    pub runs: usize,
+}
+
+/// A run of a host, in a line.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RunFacts {
+    /// Its id.
+    pub run: Arc<str>,
+    /// The process that runs it.
+    pub host: u32,
+    /// What it does.
+    pub state: RunState,
+    /// Processes that live.
+    pub processes: usize,
+    /// Calls of which nobody knows whether they happened.
+    pub uncertain: usize,
+    /// What has happened, in numbers.
+    pub counts: Counts,
+}
+
+/// What an unfinished run does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunState {
+    /// A process is stepped, or will be without waiting for anything.
+    Running,
+    /// All processes wait.
+    Waiting,
+    /// An operator has stopped it.
+    Paused,
+}
+
+impl RunState {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Paused => "paused",
+        }
+    }
+}
+
+/// A run of a host.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RunStatus {
+    /// In a line.
+    pub facts: RunFacts,
+    /// Its processes, in the order of their pids.
+    pub processes: Vec<ProcessStatus>,
+    /// The calls of which nobody knows whether they happened.
+    pub uncertain: Vec<Uncertain>,
+    /// The names under which something is exposed.
+    pub queries: Vec<Arc<str>>,
+}
+
+/// Why not.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The host does not run it.
+    #[error("the host does not run {run}")]
+    UnknownRun {
+        /// The run.
+        run: String,
+    },
+    /// It has ended.
+    #[error("the run has ended")]
+    Ended,
+    /// There is no room.
+    #[error("the run takes no more: its queue is full")]
+    Full,
+    /// Nothing is exposed under the name.
+    #[error("nothing is exposed under the name `{name}`")]
+    NotExposed {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        names: Vec<Arc<str>>,
+    },
+    /// No uncertain call has the tag, or several have.
+    #[error("{count} uncertain calls have the tag {tag}")]
+    NoSuchCall {
+        /// The tag.
+        tag: Tag,
+        /// How many.
+        count: usize,
+    },
+    /// The same act was there already, and was another.
+    #[error("there was an act with the id {id} already, and it was another one")]
+    Conflict {
+        /// The id of the act.
+        id: String,
+    },
+    /// The host could not do it.
+    #[error("{why}")]
+    Failed {
+        /// Why.
+        why: String,
+    },
+    /// The request cannot be understood.
+    #[error("the request cannot be understood: {why}")]
+    Malformed {
+        /// Why.
+        why: String,
+    },
+    /// It speaks another version.
+    #[error(
+        "the host is of release {release}, which speaks version {version} of this protocol; this one speaks {VERSION}"
+    )]
+    OtherVersion {
+        /// The version of the host.
+        version: u32,
+        /// The release of the host.
+        release: String,
+    },
+    /// It has too many connections.
+    #[error("the host has too many connections")]
+    Busy,
+    /// The other end is of another user.
+    #[error("the host answers its own user only")]
+    NotYours,
+}
+
+/// A request as it goes over the socket.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Asked {
+    pub(super) version: u32,
+    pub(super) request: Request,
+}
+
+/// An answer as it goes over the socket.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Answered {
+    pub(super) version: u32,
+    pub(super) answer: Answer,
+}
+
+/// The version alone, which is read first: what else there is depends on it.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+/// One line, with its end.
+pub(super) fn line(message: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(message).expect("invariant: these types can be written as JSON");
+    line.push(b'\n');
+    line
+}
+
+impl Asked {
+    pub(super) fn read(line: &[u8]) -> Result<Request, Refusal> {
+        let malformed = |error: serde_json::Error| Refusal::Malformed { why: error.to_string() };
+        let Version { version } = serde_json::from_slice(line).map_err(malformed)?;
+        if version != VERSION {
+            return Err(Refusal::OtherVersion { version: VERSION, release: env!("CARGO_PKG_VERSION").to_owned() });
+        }
+        serde_json::from_slice::<Self>(line).map(|asked| asked.request).map_err(malformed)
+    }
+}
+
+impl Answered {
+    pub(super) fn of(answer: Answer) -> Vec<u8> {
+        line(&Self { version: VERSION, answer })
+    }
+
+    pub(super) fn read(line: &[u8]) -> Result<Answer, serde_json::Error> {
+        serde_json::from_slice::<Self>(line).map(|answered| answered.answer)
+    }
+}

@@ -1,0 +1,275 @@
+//! The host's end: listening, reading requests, writing answers.
+
+use super::carry_out::{Carried, OUTCOME_AFTER_MAX, Watched, carry_out};
+use super::place::{self, ENDING};
+use super::protocol::{Answer, Answered, Asked, REQUEST_BYTES_MAX, Refusal};
+use crate::host::Outcome;
+use crate::run::Kernel;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, TryAcquireError};
+use tokio::time::timeout;
+
+/// Connections at one time. Arbitrary: more than a person has terminals.
+pub(super) const CONNECTIONS_MAX: usize = 64;
+
+/// Watchers among them, so that those who only ask find room.
+pub(super) const WATCHERS_MAX: usize = 32;
+
+/// How long a request may take to arrive. Arbitrary: it is written at once.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long an answer may wait for a reader that takes nothing. Arbitrary.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long a watcher may take nothing: a person who has stopped the terminal's output may come back.
+const WATCHER_TIME_MAX: Duration = Duration::from_secs(600);
+
+/// How long to wait where no connection can be taken: no descriptors are left, say.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// The socket of a host. Dropping it removes it.
+pub(in crate::host) struct Control {
+    path: PathBuf,
+    shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    kernel: Weak<Kernel>,
+    /// Whom it answers.
+    pub(super) user: u32,
+    connections: Arc<Semaphore>,
+    watchers: Arc<Semaphore>,
+    /// Written by whoever ends the host, read by the thread after each connection; it carries nothing else.
+    closing: AtomicBool,
+}
+
+impl Control {
+    /// Listens for those who want to know of the runs of the host, or steer them, on a socket for this data folder, which is there.
+    ///
+    /// # Errors
+    /// There is no place for a socket, or it cannot be made.
+    pub(in crate::host) fn listen(data: &Path, kernel: Weak<Kernel>) -> io::Result<Self> {
+        Self::listen_for(data, kernel, place::user()?)
+    }
+
+    pub(super) fn listen_for(data: &Path, kernel: Weak<Kernel>, user: u32) -> io::Result<Self> {
+        let folder = place::folder(data)?;
+        place::make(&folder)?;
+        let (listener, path) = bind(&folder)?;
+        let shared = Arc::new(Shared {
+            kernel,
+            user,
+            connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
+            closing: AtomicBool::new(false),
+        });
+        let control = Self { path, shared: Arc::clone(&shared) };
+        // Where there is no thread, dropping it removes the socket.
+        std::thread::Builder::new().name("wfhost-control".to_owned()).spawn(move || shared.wait(&listener))?;
+        Ok(control)
+    }
+
+    /// Where it is.
+    pub(in crate::host) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Relaxed);
+        // The thread waits for a connection.
+        let woken = StdStream::connect(&self.path);
+        let _ = std::fs::remove_file(&self.path);
+        drop(woken);
+    }
+}
+
+/// A socket under a name of its own, which is there when the socket is listened to.
+fn bind(folder: &Path) -> io::Result<(StdListener, PathBuf)> {
+    let mut random = [0; 4];
+    getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
+    let name = format!("{}-{:08x}", std::process::id(), u32::from_le_bytes(random));
+    let (new, path) = (folder.join(format!("{name}.new")), folder.join(format!("{name}.{ENDING}")));
+    let listener = StdListener::bind(&new)?;
+    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&new, &path)?;
+    Ok((listener, path))
+}
+
+impl Shared {
+    /// Waits for the first connection, and makes what serves it and all others.
+    fn wait(self: Arc<Self>, listener: &StdListener) {
+        let first = loop {
+            let accepted = listener.accept();
+            if self.closing.load(Relaxed) {
+                return;
+            }
+            match accepted {
+                Ok((stream, _)) => break stream,
+                Err(_) => std::thread::sleep(ACCEPT_AGAIN_AFTER),
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+        let served = runtime.and_then(|runtime| {
+            listener.set_nonblocking(true)?;
+            let again = listener.try_clone()?;
+            runtime.block_on(async {
+                let listener = UnixListener::from_std(again)?;
+                first.set_nonblocking(true)?;
+                self.admit(UnixStream::from_std(first)?);
+                self.serve(&listener).await;
+                Ok(())
+            })
+        });
+        if served.is_err() {
+            // Nobody will be answered: who connects is told by the end of the connection.
+            while !self.closing.load(Relaxed) {
+                let _ = listener.set_nonblocking(false);
+                let _ = listener.accept();
+            }
+        }
+    }
+
+    async fn serve(self: &Arc<Self>, listener: &UnixListener) {
+        loop {
+            let accepted = listener.accept().await;
+            if self.closing.load(Relaxed) {
+                return;
+            }
+            match accepted {
+                Ok((stream, _)) => self.admit(stream),
+                Err(_) => tokio::time::sleep(ACCEPT_AGAIN_AFTER).await,
+            }
+        }
+    }
+
+    /// Gives a connection a task, or refuses it.
+    fn admit(self: &Arc<Self>, stream: UnixStream) {
+        let refusal = match stream.peer_cred() {
+            Ok(peer) if peer.uid() == self.user || peer.uid() == 0 => None,
+            _ => Some(Refusal::NotYours),
+        };
+        let permit = Arc::clone(&self.connections).try_acquire_owned().map_err(|_: TryAcquireError| Refusal::Busy);
+        match refusal.map_or(permit, Err) {
+            // A fresh connection has room for so little; where it has not, its end says enough.
+            Err(refusal) => drop(stream.try_write(&Answered::of(Answer::Refused(refusal)))),
+            Ok(permit) => {
+                let shared = Arc::clone(self);
+                tokio::spawn(async move {
+                    // Whoever does not keep to the protocol is not waited for, and there is nobody to tell.
+                    let _ = shared.converse(&stream).await;
+                    drop(permit);
+                });
+            }
+        }
+    }
+
+    async fn converse(&self, stream: &UnixStream) -> io::Result<()> {
+        let line = match timeout(REQUEST_TIME_MAX, read_line(stream)).await {
+            Ok(line) => line?,
+            Err(_) => Err(Refusal::Malformed { why: format!("it did not arrive within {REQUEST_TIME_MAX:?}") }),
+        };
+        let kernel = self.kernel.upgrade();
+        let carried = line.and_then(|line| Asked::read(&line)).and_then(|request| match &kernel {
+            Some(kernel) => carry_out(kernel, request),
+            None => Err(Refusal::Failed { why: "the host is shutting down".to_owned() }),
+        });
+        drop(kernel);
+        match carried {
+            Err(refusal) => write(stream, &Answer::Refused(refusal), ANSWER_TIME_MAX).await,
+            Ok(Carried::Out(answer)) => write(stream, &answer, ANSWER_TIME_MAX).await,
+            Ok(Carried::Watched(watched)) => match Arc::clone(&self.watchers).try_acquire_owned() {
+                Ok(_permit) => watch(stream, watched).await,
+                Err(_) => write(stream, &Answer::Refused(Refusal::Busy), ANSWER_TIME_MAX).await,
+            },
+        }
+    }
+}
+
+/// Tells a watcher what happens until the run is over or the watcher is gone.
+async fn watch(stream: &UnixStream, watched: Watched) -> io::Result<()> {
+    let Watched { run, mut events, records } = watched;
+    write(stream, &Answer::Watching { records }, ANSWER_TIME_MAX).await?;
+    let mut dropped = 0;
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            // A watcher has nothing more to say: what comes is its end.
+            gone = gone(stream) => return gone,
+        };
+        let lost = events.dropped();
+        if lost > dropped {
+            write(stream, &Answer::Dropped(lost - dropped), WATCHER_TIME_MAX).await?;
+            dropped = lost;
+        }
+        match event {
+            Some(event) => write(stream, &Answer::Event(event), WATCHER_TIME_MAX).await?,
+            None => break,
+        }
+    }
+    // A run whose host is shut down has no outcome.
+    if let Ok(outcome) = timeout(OUTCOME_AFTER_MAX, run.finished()).await {
+        let outcome = Outcome::new(Arc::clone(run.id()), &outcome);
+        write(stream, &Answer::Over(Box::new(outcome)), WATCHER_TIME_MAX).await?;
+    }
+    Ok(())
+}
+
+/// Waits until the other end says something or is gone; both end the connection.
+async fn gone(stream: &UnixStream) -> io::Result<()> {
+    loop {
+        stream.readable().await?;
+        match stream.try_read(&mut [0; 64]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            other => return other.map(|_| ()),
+        }
+    }
+}
+
+/// A line without its end, or why it is none.
+async fn read_line(stream: &UnixStream) -> io::Result<Result<Vec<u8>, Refusal>> {
+    let malformed = |why: String| Ok(Err(Refusal::Malformed { why }));
+    let mut line = Vec::new();
+    let mut part = vec![0; 16 << 10];
+    loop {
+        stream.readable().await?;
+        let read = match stream.try_read(&mut part) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+            read => read?,
+        };
+        if read == 0 {
+            return malformed("it has no end".to_owned());
+        }
+        let part = &part[..read];
+        match part.iter().position(|&byte| byte == b'\n') {
+            Some(end) if line.len() + end <= REQUEST_BYTES_MAX => {
+                line.extend_from_slice(&part[..end]);
+                return Ok(Ok(line));
+            }
+            None if line.len() + read <= REQUEST_BYTES_MAX => line.extend_from_slice(part),
+            _ => return malformed(format!("it has more than {REQUEST_BYTES_MAX} bytes")),
+        }
+    }
+}
+
+/// Writes an answer to a reader that takes some of it at least once in so long.
+async fn write(stream: &UnixStream, answer: &Answer, patience: Duration) -> io::Result<()> {
+    let line = Answered::of(answer.clone());
+    let mut rest = &line[..];
+    while !rest.is_empty() {
+        timeout(patience, stream.writable()).await??;
+        match stream.try_write(rest) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            written => rest = &rest[written?..],
+        }
+    }
+    Ok(())
+}
