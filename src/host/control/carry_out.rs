@@ -13,7 +13,7 @@ const EVENTS_MAX: usize = 65_536;
 const DID_NOT_HAPPEN: &str = "did-not-happen";
 
 /// How long after its last event a run may take to have its outcome: that waits until the last record is durable.
-pub(super) const OUTCOME_AFTER_MAX: Duration = Duration::from_secs(60);
+pub(super) const OUTCOME_AFTER_MAX: Duration = Duration::from_mins(1);
 
 /// What becomes of a request.
 pub(super) enum Carried {

@@ -29,7 +29,7 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How long a watcher may take nothing: a person who has stopped the terminal's output may come back.
-const WATCHER_TIME_MAX: Duration = Duration::from_secs(600);
+const WATCHER_TIME_MAX: Duration = Duration::from_mins(10);
 
 /// How long to wait where no connection can be taken: no descriptors are left, say.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
