@@ -44,7 +44,7 @@ fn a_wait_that_is_over_says_that_its_time_was() {
 #[test]
 fn signals_survive_the_host() {
     let folder = tempfile::tempdir().unwrap();
-    let options = || RunOptions { id: Some("r".into()), durable: Some(json!(null)), ..RunOptions::default() };
+    let options = || RunOptions { id: Some("r".into()), durable: Some(true), ..RunOptions::default() };
     let first = builder(1, 4).data(folder.path()).build().unwrap();
     let run = first.start(&parse(&first, REVIEW), Map::new(), options()).unwrap();
     run.signal("more", &json!(1)).unwrap();
