@@ -2,12 +2,12 @@
 
 use super::binding::{Binding, Call, Outcome, Returned};
 use super::component::Loaded;
-use super::context::{Context, Saved};
+use super::context::Context;
 use super::death::{Phase, classify, host_fault, last_words};
 use super::metering::{CLOSE_FUEL, FuelMeter, INSTANTIATE_FUEL};
-use super::snapshot::Search;
+use super::saving::{self, Asked, Evicted, Kept, TakenGuest};
 use crate::process::problem::kind;
-use crate::process::{Birth, Body, Death, Event, Home, Micros, Output, Problem, Progress, Status};
+use crate::process::{Birth, Body, Death, Event, Form, Home, Micros, Output, Problem, Progress, Saving, Status, Taken};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -44,6 +44,8 @@ enum State {
     Running(Running),
     /// Between two steps, without an instance.
     Evicted(Evicted),
+    /// Its instance is gone by a cause that is no step's.
+    Lost(String),
     /// Closed or dead, and what is left is large: it goes when the guest does.
     Remains { _store: Box<Store<Context>> },
     /// Dead, closed, or in the middle of a transition that panicked.
@@ -54,14 +56,6 @@ enum State {
 struct Live {
     store: Store<Context>,
     binding: Box<dyn Binding>,
-}
-
-/// What is kept of a guest that has no instance: all that it needs to go on.
-struct Evicted {
-    packed: Box<[u8]>,
-    /// Bytes that differ from a fresh instance's.
-    bytes: usize,
-    saved: Saved,
 }
 
 /// A step in flight.
@@ -107,6 +101,11 @@ impl Guest {
         }
     }
 
+    /// A guest that goes on from what was kept of another.
+    pub(super) fn evicted(loaded: Arc<Loaded>, birth: Birth, fuel: FuelMeter, evicted: Evicted) -> Self {
+        Self { fuel, state: State::Evicted(evicted), ..Self::new(loaded, birth) }
+    }
+
     /// Whether it is evicted, and its restoration takes long.
     fn is_heavy(&self) -> bool {
         matches!(&self.state, State::Evicted(evicted) if evicted.bytes > SLOW_RESTORATION_BYTES)
@@ -135,6 +134,7 @@ impl Guest {
                 Step::First(Box::pin(restored))
             }
             State::Running(running) => return Ok(running),
+            State::Lost(why) => return Err(host_fault(why)),
             State::Remains { .. } | State::Dead => {
                 return Err(Problem::new(kind::HOST_FAULT, "A process was stepped after its end"));
             }
@@ -193,9 +193,26 @@ impl Guest {
         let Ok(mut store) = self.store() else { return };
         prepare(&mut store, self.now, INSTANTIATE_FUEL);
         let Ok(binding) = finish(instantiate(&self.loaded, self.home, &mut store)) else { return };
-        if restore(&self.loaded, &mut store, evicted).is_ok() {
+        let (store, restored) = finish(saving::restore(&self.loaded, &*binding, store, evicted));
+        if restored.is_ok() {
             self.state = State::Live(Live { store, binding });
         }
+    }
+
+    /// The state of a live guest in its own form. None: it has said no, or is lost.
+    fn ask(&mut self) -> Option<Evicted> {
+        let State::Live(Live { store, binding }) = std::mem::replace(&mut self.state, State::Dead) else { return None };
+        let (store, asked) = saving::ask(&*binding, store, self.now);
+        let host = store.data().save();
+        if let Asked::Lost(why) = asked {
+            // It is rebuilt from its records, where they are at hand, and not asked again.
+            self.loaded.own_failed();
+            self.state = State::Lost(format!("the guest was lost in its own `snapshot.save`: {why}"));
+            return None;
+        }
+        self.state = State::Live(Live { store, binding });
+        let Asked::Gave(state) = asked else { return None };
+        Some(Evicted { kept: Kept::Own(state), bytes: 0, host })
     }
 }
 
@@ -244,16 +261,49 @@ impl Body for Guest {
     }
 
     fn evict(&mut self) -> bool {
-        let State::Live(live) = &mut self.state else { return false };
-        let Some((packed, bytes)) = snapshot(&self.loaded, &mut live.store) else { return false };
-        let saved = live.store.data().save();
-        self.state = State::Evicted(Evicted { packed, bytes, saved });
+        let evicted = match &mut self.state {
+            // There is nothing to give back.
+            State::Evicted(_) => return true,
+            State::Live(live) => match self.loaded.saving() {
+                Saving::Never => None,
+                Saving::Ready(Form::Own) => self.ask(),
+                _ => saving::take(&self.loaded, &mut live.store)
+                    .and_then(|snapshot| saving::pack(&self.loaded, &snapshot))
+                    .map(|(kept, bytes)| Evicted { kept, bytes, host: live.store.data().save() }),
+            },
+            _ => return false,
+        };
+        match evicted {
+            Some(evicted) => self.state = State::Evicted(evicted),
+            None => return matches!(self.state, State::Lost(_)),
+        }
         true
     }
 
     fn evicts_slowly(&self) -> bool {
         let State::Live(live) = &self.state else { return false };
-        self.loaded.has_to_learn() || live.store.data().limiter.memory_bytes() > SLOW_EVICTION_BYTES
+        self.saves_slowly() || live.store.data().limiter.memory_bytes() > SLOW_EVICTION_BYTES
+    }
+
+    fn save(&mut self) -> Option<Box<dyn Taken>> {
+        let (kept, host) = match &mut self.state {
+            State::Evicted(evicted) => (evicted.kept.clone(), evicted.host.clone()),
+            State::Live(live) => match self.loaded.saving() {
+                Saving::Never => return None,
+                Saving::Ready(Form::Own) => self.ask().map(|evicted| (evicted.kept, evicted.host))?,
+                _ => {
+                    let snapshot = saving::take(&self.loaded, &mut live.store)?;
+                    (Kept::Image(Box::new(snapshot)), live.store.data().save())
+                }
+            },
+            _ => return None,
+        };
+        Some(Box::new(TakenGuest { loaded: Arc::clone(&self.loaded), kept, host, fuel: self.fuel }))
+    }
+
+    fn saves_slowly(&self) -> bool {
+        matches!(self.state, State::Live(_))
+            && matches!(self.loaded.saving(), Saving::ToLearn(_) | Saving::Ready(Form::Own))
     }
 
     fn house(&mut self, home: Home) {
@@ -274,21 +324,13 @@ impl Body for Guest {
             State::Live(live) => is_large(&live.store),
             // How large cannot be seen from here.
             State::Running(_) | State::Remains { .. } => true,
-            State::Fresh | State::Evicted(_) | State::Dead => false,
+            State::Fresh | State::Evicted(_) | State::Lost(_) | State::Dead => false,
         }
     }
 }
 
 fn is_large(store: &Store<Context>) -> bool {
     store.data().limiter.memory_bytes() > SLOW_DROP_BYTES
-}
-
-/// The state of an instance between two steps, packed, and its bytes before that. None where it cannot be had, which changes nothing.
-fn snapshot(loaded: &Loaded, store: &mut Store<Context>) -> Option<(Box<[u8]>, usize)> {
-    let template = loaded.template()?;
-    let handles = template.bind(&mut *store).ok()?;
-    let snapshot = template.take(&mut *store, &handles, Search::Auto).ok()?;
-    Some((template.pack(&snapshot).ok()?.into(), snapshot.heap_bytes()))
 }
 
 /// Instantiates, calls `init`, and steps.
@@ -335,7 +377,9 @@ async fn restored(
         Ok(binding) => binding,
         Err(error) => return Begun { store, binding: None, phase: Phase::Restoration, result: Err(error) },
     };
-    if let Err(error) = restore(&loaded, &mut store, &evicted) {
+    let (back, restored) = saving::restore(&loaded, &*binding, store, &evicted).await;
+    store = back;
+    if let Err(error) = restored {
         return Begun { store, binding: None, phase: Phase::Restoration, result: Err(error) };
     }
     drop(evicted);
@@ -349,23 +393,14 @@ async fn instantiate(loaded: &Loaded, home: Home, store: &mut Store<Context>) ->
     linked.instantiate(store).await
 }
 
-fn restore(loaded: &Loaded, store: &mut Store<Context>, evicted: &Evicted) -> wasmtime::Result<()> {
-    let template = loaded.template().expect("invariant: it was evicted by this template");
-    let handles = template.bind(&mut *store)?;
-    let snapshot = template.unpack(&evicted.packed, store.data().limits().memory_bytes)?;
-    template.restore(&mut *store, &handles, &snapshot)?;
-    store.data_mut().restore(&evicted.saved);
-    Ok(())
-}
-
 /// Sets what the coming calls see and may use.
-fn prepare(store: &mut Store<Context>, now: Micros, fuel: u64) {
+pub(super) fn prepare(store: &mut Store<Context>, now: Micros, fuel: u64) {
     store.data_mut().begin_step(now);
     store.set_fuel(fuel).expect("invariant: engines of guests count fuel");
 }
 
 /// Runs to the end what fuel bounds.
-fn finish<F: Future>(future: F) -> F::Output {
+pub(super) fn finish<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
     loop {
         if let Poll::Ready(output) = poll_once(future.as_mut()) {

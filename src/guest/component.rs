@@ -10,9 +10,13 @@ use super::metering::INSTANTIATE_FUEL;
 use super::offers;
 use super::problem::LoadError;
 use super::sandbox::Sandbox;
+use super::saving;
 use super::snapshot::{self, Template, Verdict};
 use super::survey::{BYTES_MAX, Survey};
-use crate::process::{Birth, Body, Home, Json, Permit, Problem, Program, problem::kind};
+use crate::process::{
+    Birth, Body, Form, Home, Json, Permit, Problem, Program, Saved, SavedError, Saving, problem::kind,
+};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use wasmtime::Store;
 use wasmtime::component::{InstancePre, Linker};
@@ -35,6 +39,8 @@ pub(crate) struct Loaded {
     note: Note,
     /// Learned at the first eviction: it takes some milliseconds.
     template: OnceLock<Result<Template, String>>,
+    /// A guest was lost when it was asked for its own form: no other is asked. It guards no other data.
+    own_fails: AtomicBool,
     description: OnceLock<Result<Option<Json>, Problem>>,
 }
 
@@ -42,6 +48,8 @@ pub(crate) struct Loaded {
 pub(crate) struct Linked {
     pub(crate) pre: InstancePre<Context>,
     exports: Box<dyn Exports>,
+    /// The name of the contract's interface.
+    contract: &'static str,
 }
 
 /// What is found in a component's bytes, and kept beside its compiled code.
@@ -93,6 +101,7 @@ impl Component {
             hash,
             note,
             template: OnceLock::new(),
+            own_fails: AtomicBool::new(false),
             description: OnceLock::new(),
         };
         Ok(Self { loaded: Arc::new(loaded) })
@@ -103,6 +112,12 @@ impl Component {
     /// What it consists of.
     pub fn survey(&self) -> &Survey {
         &self.loaded.note.survey
+    }
+
+    /// Whether its instances give their state themselves, by the optional export `snapshot`: what counts where
+    /// [`Self::snapshots`] says no.
+    pub fn saves_itself(&self) -> bool {
+        self.loaded.has_own()
     }
 
     /// Whether its instances can be snapshotted, and if not, why not.
@@ -139,6 +154,22 @@ impl Program for Component {
 
     fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
         Ok(Box::new(Guest::new(Arc::clone(&self.loaded), birth)))
+    }
+
+    fn saving(&self) -> Saving {
+        self.loaded.saving()
+    }
+
+    fn learn_saving(&self) {
+        let _ = self.loaded.template();
+    }
+
+    fn restore(&self, birth: Birth, saved: &Saved) -> Result<Box<dyn Body>, SavedError> {
+        Ok(Box::new(saving::restored(&self.loaded, birth, saved)?))
+    }
+
+    fn restores_slowly(&self, saved: &Saved) -> bool {
+        saving::restores_slowly(&self.loaded, saved)
     }
 }
 
@@ -184,6 +215,36 @@ impl Loaded {
         self.engine.options().snapshots && self.note.verdict.snapshottable()
     }
 
+    /// By what its instances are saved.
+    pub(crate) fn saving(&self) -> Saving {
+        let options = self.engine.options();
+        match self.template.get() {
+            None if self.may_be_snapshotted() => Saving::ToLearn(Form::Image),
+            Some(Ok(_)) => Saving::Ready(Form::Image),
+            _ if options.snapshots && self.has_own() && !self.own_fails.load(Relaxed) => Saving::Ready(Form::Own),
+            _ => Saving::Never,
+        }
+    }
+
+    /// Whether it exports `snapshot`.
+    pub(crate) fn has_own(&self) -> bool {
+        self.pool.exports.has_snapshot()
+    }
+
+    /// A guest was lost when it was asked for its own form.
+    pub(crate) fn own_failed(&self) {
+        self.own_fails.store(true, Relaxed);
+    }
+
+    pub(crate) fn digest(&self) -> Arc<str> {
+        Arc::clone(&self.digest)
+    }
+
+    /// The name of the interface by which its instances are stepped.
+    pub(crate) fn contract(&self) -> &'static str {
+        self.pool.contract
+    }
+
     pub(crate) fn engine(&self) -> &GuestEngine {
         &self.engine
     }
@@ -203,7 +264,7 @@ impl Linked {
         let contract = binding::contract_of(component)
             .ok_or_else(|| LoadError::Misfit(vec![Misfit::export_missing(binding::CONTRACTS[0].interface(), "")]))?;
         let exports = contract.resolve(&pre).map_err(LoadError::Misfit)?;
-        Ok(Self { pre, exports })
+        Ok(Self { pre, exports, contract: contract.interface() })
     }
 
     /// A store for a guest of that birth, with all its limits.

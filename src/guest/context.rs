@@ -9,7 +9,7 @@ use crate::process::{Birth, Limits, LogLine, Micros, Output, Random, Tag};
 use std::sync::Arc;
 use wasmtime::StoreContextMut;
 
-/// The host's side of one guest. Whatever of it a guest can see is saved with a snapshot: see [`Saved`].
+/// The host's side of one guest. Whatever of it a guest can see is saved with a snapshot: see [`HostState`].
 pub(crate) struct Context {
     birth: Arc<Birth>,
     now: Micros,
@@ -28,7 +28,7 @@ pub(crate) struct Context {
 
 /// What of the context a guest can see, and therefore goes with its snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Saved {
+pub(crate) struct HostState {
     /// How far the random stream has been read, if it has.
     pub(crate) random_position: Option<u128>,
     pub(crate) next_tag: u64,
@@ -151,11 +151,21 @@ impl Context {
         output.log_dropped += dropped;
     }
 
-    pub(crate) fn save(&self) -> Saved {
-        Saved { random_position: self.random.as_ref().map(Random::position), next_tag: self.next_tag.0 }
+    /// Drops what was written by a call that is no step.
+    pub(crate) fn discard_log(&mut self) {
+        self.take_log(&mut Output::default());
     }
 
-    pub(crate) fn restore(&mut self, saved: &Saved) {
+    /// Whether the host keeps nothing for the guest beside what [`Self::save`] gives.
+    pub(crate) fn holds_nothing(&self) -> bool {
+        self.wasi.holds_nothing()
+    }
+
+    pub(crate) fn save(&self) -> HostState {
+        HostState { random_position: self.random.as_ref().map(Random::position), next_tag: self.next_tag.0 }
+    }
+
+    pub(crate) fn restore(&mut self, saved: &HostState) {
         self.next_tag = Tag(saved.next_tag);
         self.random = saved.random_position.map(|position| {
             let mut random = Random::new(&self.birth.seed, self.birth.pid);

@@ -13,6 +13,9 @@ pub(crate) const DESCRIBE_FUEL: u64 = 50_000_000;
 /// Fuel for `close`. Arbitrary: a millisecond.
 pub(crate) const CLOSE_FUEL: u64 = 1_000_000;
 
+/// Fuel for a guest's own `snapshot.save`. Arbitrary: some milliseconds.
+pub(crate) const SAVE_FUEL: u64 = 20_000_000;
+
 /// Elements of one table: twice what the largest Python guest needs. It shapes the pool.
 pub(crate) const TABLE_ELEMENTS_MAX: usize = 20_000;
 
@@ -23,6 +26,16 @@ pub(crate) struct FuelMeter {
 }
 
 impl FuelMeter {
+    /// Of a process that has used so much.
+    pub(crate) fn of(used: u64) -> Self {
+        Self { used }
+    }
+
+    /// What all steps have used.
+    pub(crate) fn used(self) -> u64 {
+        self.used
+    }
+
     /// What the next step may use.
     pub(crate) fn budget(self, limits: &Limits) -> u64 {
         limits.fuel_per_step.min(limits.fuel_total.saturating_sub(self.used))

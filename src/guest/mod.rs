@@ -28,6 +28,7 @@ mod metering;
 mod offers;
 mod problem;
 mod sandbox;
+mod saving;
 mod sizing;
 pub mod snapshot;
 mod survey;

@@ -1,6 +1,9 @@
 //! What a run steps, whatever family it is of: a wasm guest, or a native process behind [`Native`](super::Native).
 
-use super::{Command, Event, Grants, Home, Json, Limits, Micros, Payload, Permit, Pid, Problem, Status, Tag};
+use super::{
+    Command, Event, Grants, Home, Json, Limits, Micros, Payload, Permit, Pid, Problem, Saved, SavedError, Saving,
+    Status, Tag, Taken,
+};
 use std::sync::Arc;
 
 /// How serious a log line is.
@@ -120,6 +123,17 @@ pub trait Body: Send {
         false
     }
 
+    /// Takes the state, for a body that is to go on from here another time: called between two steps only. This body goes on as if
+    /// nothing had happened. None: it has not run yet, or cannot be saved.
+    fn save(&mut self) -> Option<Box<dyn Taken>> {
+        None
+    }
+
+    /// Whether [`Self::save`] may take longer than a turn may.
+    fn saves_slowly(&self) -> bool {
+        false
+    }
+
     /// Says where the next instance is made; in the pool, where nothing is said. Of what it takes to make it, that which takes long is done
     /// here.
     fn house(&mut self, home: Home) {
@@ -153,4 +167,31 @@ pub trait Program: Send + Sync {
     /// # Errors
     /// A problem of the host's: the spawn is answered with it.
     fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem>;
+
+    /// What its bodies can be saved by.
+    fn saving(&self) -> Saving {
+        Saving::Never
+    }
+
+    /// Learns what it takes to save its bodies, once. Slow: not for a worker.
+    fn learn_saving(&self) {}
+
+    /// A body that goes on from what was saved, after the same birth. Slow where the state is large: see [`Self::restores_slowly`].
+    ///
+    /// # Errors
+    /// Why it does not fit. The process can do again what it did.
+    fn restore(&self, birth: Birth, saved: &Saved) -> Result<Box<dyn Body>, SavedError> {
+        let _ = birth;
+        Err(SavedError::Misfit(format!(
+            "{} is not made of snapshots, and this is one of {}",
+            self.digest(),
+            saved.program
+        )))
+    }
+
+    /// Whether [`Self::restore`] may take longer than a turn may.
+    fn restores_slowly(&self, saved: &Saved) -> bool {
+        let _ = saved;
+        false
+    }
 }

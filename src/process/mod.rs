@@ -20,6 +20,7 @@ mod native;
 mod payload;
 pub mod problem;
 mod random;
+mod saved;
 
 pub use body::{Birth, Body, Death, Level, LogLine, Output, Program, Progress};
 pub use budget::Budget;
@@ -31,3 +32,4 @@ pub use native::{Context, Native, NativeProgram, Process};
 pub use payload::{Blob, JSON_DEPTH_MAX, Json, Payload};
 pub use problem::{Problem, ProblemClass};
 pub use random::Random;
+pub use saved::{Form, Saved, SavedError, Saving, Taken};

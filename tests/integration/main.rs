@@ -4,6 +4,7 @@ mod evictions;
 mod expressions;
 mod guests;
 mod http;
+mod saving;
 mod support;
 mod wasi;
 mod wat_guest;

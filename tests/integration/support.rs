@@ -77,7 +77,12 @@ pub(crate) struct Stepper {
 
 impl Stepper {
     pub(crate) fn new(component: &Component, birth: Birth) -> Self {
-        Self { body: component.body(birth).expect("a body"), output: Output::default(), preempted: 0, now: 1_000_000 }
+        Self::with(component.body(birth).expect("a body"), 0)
+    }
+
+    /// Goes on with a body that has made so many steps.
+    pub(crate) fn with(body: Box<dyn Body>, steps: usize) -> Self {
+        Self { body, output: Output::default(), preempted: 0, now: 1_000_000 + steps as u64 * 1_000 }
     }
 
     pub(crate) fn step(&mut self, mut events: Vec<Event>) -> End {

@@ -41,6 +41,9 @@ pub(crate) trait Contract: Send + Sync {
 pub(crate) trait Exports: Send + Sync {
     /// The functions of an instance.
     fn bind(&self, store: &mut Store<Context>, instance: &Instance) -> wasmtime::Result<Box<dyn Binding>>;
+
+    /// Whether the guest gives its state itself: [`Binding::save`] and [`Binding::load`] are there.
+    fn has_snapshot(&self) -> bool;
 }
 
 /// What a call came to. The store comes back from it, whatever happened.
@@ -73,6 +76,12 @@ pub(crate) trait Binding: Send + Sync {
 
     /// Calls `close`.
     fn close(&self, store: Store<Context>) -> Call<()>;
+
+    /// Calls `save` of the optional interface `snapshot`; none where the guest has it not.
+    fn save(&self, store: Store<Context>) -> Option<Call<Result<Vec<u8>, Problem>>>;
+
+    /// Calls `load` of the same interface.
+    fn load(&self, store: Store<Context>, state: Vec<u8>) -> Option<Call<Result<(), Problem>>>;
 }
 
 /// The contract whose interface a component exports.

@@ -20,11 +20,15 @@ pub(super) struct V0_1_0;
 
 const GUEST: &str = "wfhost:process/guest@0.1.0";
 const DESCRIBE: &str = "wfhost:process/describe@0.1.0";
+const SNAPSHOT: &str = "wfhost:process/snapshot@0.1.0";
 
 type InitParams<'a> = (&'a str, lower::Payload<'a>);
 type InitResults = (Result<(), lift::Problem>,);
 type StepParams<'a> = (&'a [lower::Event<'a>],);
 type StepResults = (lift::Outcome,);
+type SaveResults = (Result<Vec<u8>, lift::Problem>,);
+type LoadParams<'a> = (&'a [u8],);
+type LoadResults = (Result<(), lift::Problem>,);
 
 impl Contract for V0_1_0 {
     fn interface(&self) -> &'static str {
@@ -45,11 +49,23 @@ impl Contract for V0_1_0 {
             return Err(vec![Misfit::export_missing(GUEST, "")]);
         };
         let mut misfits = Vec::new();
-        let init = function::<InitParams<'_>, InitResults>(pre, &guest, "init", &mut misfits);
-        let step = function::<StepParams<'_>, StepResults>(pre, &guest, "step", &mut misfits);
-        let close = function::<(), ()>(pre, &guest, "close", &mut misfits);
+        let at = (GUEST, &guest);
+        let init = function::<InitParams<'_>, InitResults>(pre, at, "init", &mut misfits);
+        let step = function::<StepParams<'_>, StepResults>(pre, at, "step", &mut misfits);
+        let close = function::<(), ()>(pre, at, "close", &mut misfits);
+        let snapshot = component.get_export_index(None, SNAPSHOT).map(|interface| {
+            let at = (SNAPSHOT, &interface);
+            let save = function::<(), SaveResults>(pre, at, "save", &mut misfits);
+            (save, function::<LoadParams<'_>, LoadResults>(pre, at, "load", &mut misfits))
+        });
+        let snapshot = match snapshot {
+            Some((Some(save), Some(load))) => Some((save, load)),
+            _ => None,
+        };
         match (init, step, close) {
-            (Some(init), Some(step), Some(close)) => Ok(Box::new(Indices { init, step, close })),
+            (Some(init), Some(step), Some(close)) if misfits.is_empty() => {
+                Ok(Box::new(Indices { init, step, close, snapshot }))
+            }
             _ => Err(misfits),
         }
     }
@@ -65,10 +81,10 @@ impl Contract for V0_1_0 {
     }
 }
 
-/// Finds a function of the guest's interface and checks its type.
+/// Finds a function of an interface and checks its type.
 fn function<Params, Results>(
     pre: &InstancePre<Context>,
-    guest: &ComponentExportIndex,
+    (interface, index): (&str, &ComponentExportIndex),
     name: &str,
     misfits: &mut Vec<Misfit>,
 ) -> Option<ComponentExportIndex>
@@ -76,8 +92,8 @@ where
     Params: ComponentNamedList + Lower,
     Results: ComponentNamedList + Lift,
 {
-    let Some((item, index)) = pre.component().get_export(Some(guest), name) else {
-        misfits.push(Misfit::export_missing(GUEST, name));
+    let Some((item, index)) = pre.component().get_export(Some(index), name) else {
+        misfits.push(Misfit::export_missing(interface, name));
         return None;
     };
     let (checked, found) = match item {
@@ -89,7 +105,7 @@ where
     match checked {
         Ok(()) => Some(index),
         Err(error) => {
-            misfits.push(Misfit::export_type(GUEST, name, found, &error));
+            misfits.push(Misfit::export_type(interface, name, found, &error));
             None
         }
     }
@@ -99,14 +115,27 @@ struct Indices {
     init: ComponentExportIndex,
     step: ComponentExportIndex,
     close: ComponentExportIndex,
+    /// `save` and `load`.
+    snapshot: Option<(ComponentExportIndex, ComponentExportIndex)>,
 }
 
 impl Exports for Indices {
+    fn has_snapshot(&self) -> bool {
+        self.snapshot.is_some()
+    }
+
     fn bind(&self, store: &mut Store<Context>, instance: &Instance) -> wasmtime::Result<Box<dyn Binding>> {
+        let snapshot = match self.snapshot {
+            Some((save, load)) => {
+                Some((instance.get_typed_func(&mut *store, save)?, instance.get_typed_func(&mut *store, load)?))
+            }
+            None => None,
+        };
         Ok(Box::new(Functions {
             init: instance.get_typed_func(&mut *store, self.init)?,
             step: instance.get_typed_func(&mut *store, self.step)?,
             close: instance.get_typed_func(&mut *store, self.close)?,
+            snapshot,
         }))
     }
 }
@@ -115,6 +144,15 @@ struct Functions {
     init: TypedFunc<InitParams<'static>, InitResults>,
     step: TypedFunc<StepParams<'static>, StepResults>,
     close: TypedFunc<(), ()>,
+    snapshot: Option<(TypedFunc<(), SaveResults>, TypedFunc<LoadParams<'static>, LoadResults>)>,
+}
+
+/// What a guest answered, where its problem is one that the contract allows.
+fn lifted<T>(store: &Store<Context>, answer: Result<T, lift::Problem>) -> wasmtime::Result<Result<T, Problem>> {
+    match answer {
+        Ok(value) => Ok(Ok(value)),
+        Err(problem) => Ok(Err(lift::Reader::new(store.data().limits()).problem(problem).map_err(Breach)?)),
+    }
 }
 
 impl Binding for Functions {
@@ -122,13 +160,7 @@ impl Binding for Functions {
         let function = self.init;
         Box::pin(async move {
             let result = function.call_async(&mut store, (&entry, lower::payload(&input))).await;
-            let result = result.and_then(|(answer,)| match answer {
-                Ok(()) => Ok(Ok(())),
-                Err(problem) => {
-                    let limits = store.data().limits();
-                    Ok(Err(lift::Reader::new(limits).problem(problem).map_err(Breach)?))
-                }
-            });
+            let result = result.and_then(|(answer,)| lifted(&store, answer));
             Returned { store, result }
         })
     }
@@ -153,5 +185,23 @@ impl Binding for Functions {
             let result = function.call_async(&mut store, ()).await;
             Returned { store, result }
         })
+    }
+
+    fn save(&self, mut store: Store<Context>) -> Option<Call<Result<Vec<u8>, Problem>>> {
+        let (save, _) = self.snapshot?;
+        Some(Box::pin(async move {
+            let result = save.call_async(&mut store, ()).await;
+            let result = result.and_then(|(answer,)| lifted(&store, answer));
+            Returned { store, result }
+        }))
+    }
+
+    fn load(&self, mut store: Store<Context>, state: Vec<u8>) -> Option<Call<Result<(), Problem>>> {
+        let (_, load) = self.snapshot?;
+        Some(Box::pin(async move {
+            let result = load.call_async(&mut store, (&state,)).await;
+            let result = result.and_then(|(answer,)| lifted(&store, answer));
+            Returned { store, result }
+        }))
     }
 }

@@ -132,6 +132,11 @@ impl Wasi {
         })
     }
 
+    /// Whether no resource of the guest's is open.
+    pub(crate) fn holds_nothing(&self) -> bool {
+        self.0.as_ref().is_none_or(|state| state.table.is_empty())
+    }
+
     /// Takes the lines that the guest has completed, to be logged before what it logs otherwise.
     pub(crate) fn take_lines(&mut self) -> Vec<LogLine> {
         self.0.as_ref().map(|state| state.captured.take_lines()).unwrap_or_default()

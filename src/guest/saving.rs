@@ -1,0 +1,202 @@
+//! A guest without an instance: what is kept of it when it is evicted or saved, and how it comes back.
+//!
+//! There are two forms. An *image* is the guest's memories and globals, taken without its help ([`super::snapshot`]). A guest whose component has
+//! state that an image would not hold may export `snapshot` and is asked itself: that is its *own* form. Whatever a guest does while it is
+//! asked leaves no trace in the run: its log lines are dropped, and its random stream goes on where it was.
+
+use super::binding::{Binding, Returned};
+use super::body::{Guest, finish, prepare};
+use super::component::Loaded;
+use super::context::{Context, HostState};
+use super::metering::{FuelMeter, SAVE_FUEL};
+use super::snapshot::{CompactError, Search, Snapshot};
+use crate::process::{Birth, Form, Micros, Saved, SavedError, Taken};
+use bytes::Bytes;
+use std::sync::Arc;
+use wasmtime::Store;
+
+/// Bytes of a guest's own form. Arbitrary: what a guest hands over otherwise is less.
+pub(crate) const OWN_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of an image in its compact form from which it takes longer than a turn may to read it. Measured: some hundred microseconds.
+const SLOW_IMAGE_BYTES: usize = 32 << 10;
+
+/// The state of a guest.
+#[derive(Clone)]
+pub(crate) enum Kept {
+    /// An image in its compact form.
+    Packed(Bytes),
+    /// An image.
+    Image(Box<Snapshot>),
+    /// What the guest gave itself.
+    Own(Bytes),
+}
+
+/// What is kept of a guest that has no instance: all that it needs to go on.
+#[derive(Clone)]
+pub(crate) struct Evicted {
+    pub(crate) kept: Kept,
+    /// Bytes that differ from a fresh instance's; none are known of the guest's own form.
+    pub(crate) bytes: usize,
+    pub(crate) host: HostState,
+}
+
+/// What asking a guest for its own form came to.
+pub(crate) enum Asked {
+    /// It gave it.
+    Gave(Bytes),
+    /// It said no.
+    Refused,
+    /// It trapped or ran out of fuel: the instance is gone.
+    Lost(String),
+}
+
+/// The state of an instance between two steps. None where it cannot be had, which changes nothing.
+pub(crate) fn take(loaded: &Loaded, store: &mut Store<Context>) -> Option<Snapshot> {
+    let template = loaded.template()?;
+    if !store.data_mut().holds_nothing() {
+        return None;
+    }
+    let handles = template.bind(&mut *store).ok()?;
+    template.take(&mut *store, &handles, Search::Auto).ok()
+}
+
+/// The compact form of an image, and its bytes before that.
+pub(crate) fn pack(loaded: &Loaded, snapshot: &Snapshot) -> Option<(Kept, usize)> {
+    let packed = loaded.template()?.pack(snapshot).ok()?;
+    Some((Kept::Packed(packed.into()), snapshot.heap_bytes()))
+}
+
+/// Asks a guest for its own form.
+pub(crate) fn ask(binding: &dyn Binding, mut store: Store<Context>, now: Micros) -> (Store<Context>, Asked) {
+    let host = store.data().save();
+    prepare(&mut store, now, SAVE_FUEL);
+    let output_bytes = store.data().limits().output_bytes;
+    store.set_hostcall_fuel(OWN_BYTES_MAX);
+    let Some(call) = binding.save(store) else { unreachable!("invariant: who is asked has the export") };
+    // Its fuel bounds it.
+    let Returned { mut store, result } = finish(call);
+    store.set_hostcall_fuel(usize::try_from(output_bytes).unwrap_or(usize::MAX));
+    store.data_mut().discard_log();
+    store.data_mut().restore(&host);
+    let asked = match result {
+        Ok(Ok(state)) if state.len() <= OWN_BYTES_MAX => Asked::Gave(state.into()),
+        Ok(_) => Asked::Refused,
+        Err(error) => Asked::Lost(format!("{error:#}")),
+    };
+    (store, asked)
+}
+
+/// Puts a guest's state into its fresh instance.
+pub(crate) async fn restore(
+    loaded: &Loaded,
+    binding: &dyn Binding,
+    mut store: Store<Context>,
+    evicted: &Evicted,
+) -> (Store<Context>, wasmtime::Result<()>) {
+    let restored = match &evicted.kept {
+        Kept::Own(state) => {
+            store.data_mut().restore(&evicted.host);
+            let Some(call) = binding.load(store, state.to_vec()) else {
+                unreachable!("invariant: a guest's own form is kept where the export is")
+            };
+            let Returned { store: back, result } = call.await;
+            store = back;
+            store.data_mut().discard_log();
+            result.and_then(|loaded| loaded.map_err(|problem| wasmtime::format_err!("it refuses its state: {problem}")))
+        }
+        kept => put_image(loaded, &mut store, kept),
+    };
+    store.data_mut().restore(&evicted.host);
+    (store, restored)
+}
+
+fn put_image(loaded: &Loaded, store: &mut Store<Context>, kept: &Kept) -> wasmtime::Result<()> {
+    let template = loaded.template().expect("invariant: the image is of this template");
+    let handles = template.bind(&mut *store)?;
+    match kept {
+        Kept::Image(snapshot) => template.restore(&mut *store, &handles, snapshot)?,
+        Kept::Packed(packed) => {
+            let snapshot = template.unpack(packed, store.data().limits().memory_bytes)?;
+            template.restore(&mut *store, &handles, &snapshot)?;
+        }
+        Kept::Own(_) => unreachable!("invariant: the caller has looked"),
+    }
+    Ok(())
+}
+
+/// What [`Guest`] took for [`crate::process::Body::save`].
+pub(crate) struct TakenGuest {
+    pub(crate) loaded: Arc<Loaded>,
+    pub(crate) kept: Kept,
+    pub(crate) host: HostState,
+    pub(crate) fuel: FuelMeter,
+}
+
+impl Taken for TakenGuest {
+    fn pack(self: Box<Self>) -> Result<Saved, SavedError> {
+        let Self { loaded, kept, host, fuel } = *self;
+        let template = || loaded.template().expect("invariant: the image is of this template");
+        let failed = |error: CompactError| SavedError::Misfit(error.to_string());
+        let (form, digest, state) = match kept {
+            Kept::Own(state) => (Form::Own, blake3::hash(&state), state),
+            Kept::Image(snapshot) => {
+                let packed = template().pack(&snapshot).map_err(failed)?;
+                (Form::Image, snapshot.digest(), packed.into())
+            }
+            Kept::Packed(packed) => {
+                let snapshot = template().unpack(&packed, u64::MAX).map_err(failed)?;
+                (Form::Image, snapshot.digest(), packed)
+            }
+        };
+        let mut beside = blake3::Hasher::new();
+        beside.update(digest.as_bytes());
+        beside.update(&host.next_tag.to_le_bytes());
+        beside.update(&host.random_position.unwrap_or(u128::MAX).to_le_bytes());
+        Ok(Saved {
+            program: loaded.digest(),
+            contract: loaded.contract().into(),
+            next_tag: crate::process::Tag(host.next_tag),
+            random: host.random_position,
+            fuel: fuel.used(),
+            form,
+            digest: beside.finalize().into(),
+            state,
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.kept {
+            Kept::Packed(state) | Kept::Own(state) => state.len(),
+            Kept::Image(snapshot) => snapshot.heap_bytes(),
+        }
+    }
+}
+
+/// A guest that goes on from what was saved.
+pub(crate) fn restored(loaded: &Arc<Loaded>, birth: Birth, saved: &Saved) -> Result<Guest, SavedError> {
+    saved.is_of(&loaded.digest(), loaded.contract())?;
+    let misfit = |why: &dyn std::fmt::Display| SavedError::Misfit(why.to_string());
+    let (kept, bytes) = match saved.form {
+        Form::Image => {
+            let template = loaded.template().ok_or_else(|| misfit(&"the component's instances have no images here"))?;
+            let snapshot = template.unpack(&saved.state, birth.limits.memory_bytes).map_err(|error| misfit(&error))?;
+            let bytes = snapshot.heap_bytes();
+            (Kept::Image(Box::new(snapshot)), bytes)
+        }
+        Form::Own if loaded.has_own() => {
+            if saved.state.len() > OWN_BYTES_MAX {
+                return Err(misfit(&"the guest's own form is too long"));
+            }
+            (Kept::Own(saved.state.clone()), 0)
+        }
+        Form::Own => return Err(misfit(&"the component does not export `snapshot`")),
+    };
+    let host = HostState { random_position: saved.random, next_tag: saved.next_tag.0 };
+    Ok(Guest::evicted(Arc::clone(loaded), birth, FuelMeter::of(saved.fuel), Evicted { kept, bytes, host }))
+}
+
+/// Whether [`restored`] may take longer than a turn may.
+pub(crate) fn restores_slowly(loaded: &Loaded, saved: &Saved) -> bool {
+    saved.form == Form::Image && (loaded.has_to_learn() || saved.state.len() > SLOW_IMAGE_BYTES)
+}
