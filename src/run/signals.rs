@@ -41,7 +41,7 @@ pub(super) struct PendingSignal {
 }
 
 /// What is known of the signals of one name.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct SignalStatus {
     /// The name.
     pub name: Arc<str>,

@@ -73,6 +73,7 @@ fn done(taken: Result<(), Refused>) -> Result<Answer, Refusal> {
         Ok(()) => Ok(Answer::Done),
         Err(Refused::Ended) => Err(Refusal::Ended),
         Err(Refused::Full) => Err(Refusal::Full),
+        Err(Refused::TooLarge) => Err(Refusal::TooLarge),
     }
 }
 
@@ -121,5 +122,5 @@ fn facts(run: &RunHandle) -> (RunFacts, Vec<crate::run::ProcessStatus>) {
 
 fn status(run: &RunHandle) -> RunStatus {
     let (facts, processes) = facts(run);
-    RunStatus { facts, processes, uncertain: run.uncertain(), queries: run.queries() }
+    RunStatus { facts, processes, uncertain: run.uncertain(), queries: run.queries(), signals: run.signals() }
 }

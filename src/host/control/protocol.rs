@@ -2,7 +2,7 @@
 
 use crate::host::Outcome;
 use crate::process::{Payload, Pid, Tag};
-use crate::run::{Counts, ProcessStatus, RunEvent, Uncertain};
+use crate::run::{Counts, ProcessStatus, RunEvent, SignalStatus, Uncertain};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -199,6 +199,8 @@ pub struct RunStatus {
     pub uncertain: Vec<Uncertain>,
     /// The names under which something is exposed.
     pub queries: Vec<Arc<str>>,
+    /// The signals that somebody waits for, or that are kept.
+    pub signals: Vec<SignalStatus>,
 }
 
 /// Why not.
@@ -218,6 +220,9 @@ pub enum Refusal {
     /// There is no room.
     #[error("the run takes no more: its queue is full")]
     Full,
+    /// It is larger than the run may carry.
+    #[error("it is larger than the run's payloads may be")]
+    TooLarge,
     /// Nothing is exposed under the name.
     #[error("nothing is exposed under the name `{name}`")]
     NotExposed {
