@@ -252,8 +252,8 @@ impl Interpreter {
             Action::Call { handler, .. } => Ask::Call(Box::new(Call {
                 handler: Arc::clone(handler),
                 args: input,
-                // The timeout of an attempt is kept by the interpreter, as that of a spawn.
-                timeout: None,
+                // The run keeps watch over it: while nobody knows whether the call happened its time stands still.
+                timeout: node.timeout,
                 idempotency_key: None,
                 placement: Some(placement),
             })),
@@ -261,8 +261,8 @@ impl Interpreter {
                 unreachable!("invariant: only guests and calls are queued")
             }
         });
-        let deadline =
-            node.timeout.map(|timeout| self.timers.set(context.now.saturating_add(timeout), key, Why::Timeout));
+        let own = node.timeout.filter(|_| matches!(node.action, Action::Uses { .. }));
+        let deadline = own.map(|timeout| self.timers.set(context.now.saturating_add(timeout), key, Why::Timeout));
         let item = self.item(key);
         item.stage = Stage::Flying(tag);
         item.deadline = deadline;

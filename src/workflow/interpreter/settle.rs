@@ -6,7 +6,7 @@ use super::timers::Why;
 use super::{Interpreter, ItemKey, STATE_BYTES_MAX, kind, outcome};
 use crate::process::{Answer, Context, Micros, Problem, ProblemClass, problem};
 use crate::workflow::model::Retry;
-use crate::workflow::plan::Action;
+use crate::workflow::plan::{Action, Node};
 use serde_json::Value;
 
 /// The longest that a problem's `retry-after` is heeded: a day. Arbitrary.
@@ -15,8 +15,12 @@ const RETRY_AFTER_MAX: Micros = Micros(86_400_000_000);
 impl Interpreter {
     /// The answer to an attempt has come.
     pub(super) fn answered(&mut self, context: &mut Context<'_>, key: ItemKey, answer: Answer) {
+        // Of a call the run keeps the time.
+        let Node { action, timeout, .. } = &self.plan.nodes[key.0];
+        let is_limited = timeout.is_some() && matches!(action, Action::Call { .. });
+        let is_late = is_limited && matches!(&answer, Err(problem) if problem.kind == problem::kind::TIMED_OUT);
         let item = self.item(key);
-        let (size, attempt, timed_out) = (item.input.size(), item.attempt, item.timed_out);
+        let (size, attempt, timed_out) = (item.input.size(), item.attempt, item.timed_out || is_late);
         let deadline = item.deadline.take();
         self.flying_bytes -= size;
         if let Some(deadline) = deadline {

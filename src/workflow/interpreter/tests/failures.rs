@@ -127,6 +127,20 @@ fn the_last_timeout_is_the_steps_failure() {
 }
 
 #[test]
+fn a_call_that_is_late_is_asked_again_under_its_key() {
+    let yaml = "steps: [{ id: a, call: http, timeout: 10s, retry: { max: 1, backoff: 1s } }]";
+    let mut world = World::new(yaml, json!({}));
+    assert!(
+        matches!(&world.commands[..], [Command { action: Action::Call(call), .. }] if call.timeout == Some(Micros(10_000_000)))
+    );
+    world.sleep_over();
+    world.sleep_over();
+    assert_eq!(world.asked.iter().map(|ask| ask.scope.as_str()).collect::<Vec<_>>(), ["a/0/0"; 2]);
+    world.answer(world.pending[0].tag, Ok(Payload::NULL));
+    assert_eq!(world.status("a"), "succeeded");
+}
+
+#[test]
 fn a_step_that_ends_in_time_leaves_no_timer() {
     let yaml = "steps: [{ id: a, uses: ./a.wasm, timeout: 10s }]";
     let world = run(yaml, json!({}), |_| ok(json!(1)));

@@ -65,6 +65,8 @@ pub(super) struct World {
     /// Asked for and not answered.
     pub(super) pending: Vec<Ask>,
     sleeps: Vec<(u64, Tag)>,
+    /// When calls are answered that nobody answers.
+    deadlines: Vec<(u64, Tag)>,
     stopped: Vec<Tag>,
     /// Everything that was ever asked for.
     pub(super) asked: Vec<Ask>,
@@ -106,6 +108,7 @@ impl World {
             now: 1_000_000,
             pending: Vec::new(),
             sleeps: Vec::new(),
+            deadlines: Vec::new(),
             stopped: Vec::new(),
             asked: Vec::new(),
             commands: Vec::new(),
@@ -190,6 +193,7 @@ impl World {
             }
             Action::Call(call) => {
                 let placement = call.placement.unwrap();
+                self.deadlines.extend(call.timeout.map(|timeout| (self.now + timeout.0, tag)));
                 self.pending.push(Ask {
                     tag,
                     what: call.handler.to_string(),
@@ -226,9 +230,16 @@ impl World {
         self.pending.iter().map(|ask| ask.scope.as_str()).collect()
     }
 
-    /// Lets the next sleep end.
+    /// Lets the next sleep end, or the next call that is late.
     pub(super) fn sleep_over(&mut self) {
         self.sleeps.sort_unstable();
+        let pending = |tag: Tag| self.pending.iter().any(|ask| ask.tag == tag);
+        let late = self.deadlines.iter().copied().filter(|(_, tag)| pending(*tag)).min();
+        if let Some((due, tag)) = late.filter(|(due, _)| self.sleeps.first().is_none_or(|(sleep, _)| due < sleep)) {
+            self.now = self.now.max(due);
+            let problem = Problem::new(crate::process::problem::kind::TIMED_OUT, "It took longer than its timeout");
+            return self.answer(tag, Err(Box::new(problem.with_class(ProblemClass::Uncertain))));
+        }
         let (due, tag) = self.sleeps.remove(0);
         self.now = self.now.max(due);
         self.step(vec![Event::Completed { tag, answer: Ok(Payload::NULL) }]);
