@@ -80,6 +80,16 @@ impl Durables for Told {
         }
     }
 
+    fn lost(&self, run: &str, error: &StoreError) {
+        if let Some(run) = self.0.upgrade().and_then(|kernel| kernel.run(run)) {
+            run.abandon(
+                &Problem::new(kind::JOURNAL_FAILED, "The run is another host's")
+                    .with_detail(error.to_string())
+                    .with_class(ProblemClass::Uncertain),
+            );
+        }
+    }
+
     fn failed(&self, error: &StoreError) {
         if let Some(kernel) = self.0.upgrade() {
             kernel.abandon(
@@ -101,6 +111,9 @@ impl Data {
         let open = || {
             let journal = Sqlite::open(&self.folder, Arc::new(Told(Weak::clone(&self.kernel)))).map(Journal)?;
             let control = Control::listen(&self.folder, Weak::clone(&self.kernel));
+            if let Ok(control) = &control {
+                journal.0.listens(control.path())?;
+            }
             *self.control.lock() = Some(control.map_err(|error| error.to_string()));
             Ok(journal)
         };
@@ -130,8 +143,8 @@ impl Journal {
     /// # Errors
     /// Where there is no such run, or it cannot be read.
     pub fn about(&self, id: &str) -> Result<About, TakeUpError> {
-        let stored = self.0.run(id)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
-        serde_json::from_str(&stored.about).map_err(|error| TakeUpError::About(error.to_string()))
+        let about = self.0.about(id)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
+        serde_json::from_str(&about).map_err(|error| TakeUpError::About(error.to_string()))
     }
 
     /// The records of a run, as far as they are on disk.
@@ -208,8 +221,9 @@ impl Host {
         }
         let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(Micros(0), Micros::from);
         let about = About::new(workflow, inputs);
+        let name = about.name.as_str().into();
         let about = serde_json::to_string(&about).expect("invariant: texts and maps of texts are JSON");
-        store.begin(&NewRun { id: Arc::clone(id), created, about }).map_err(|error| match error {
+        store.begin(&NewRun { id: Arc::clone(id), name, created, about }).map_err(|error| match error {
             StoreError::Exists(id) | StoreError::Owned(id) => LoadError::Exists { id: id.to_string() },
             error => LoadError::Journal(error),
         })

@@ -8,7 +8,7 @@ use super::effects::Effects;
 use super::exit::answer_of;
 use super::fixed::Fixed;
 use super::kernel::{Kernel, Timer};
-use super::log::{Durability, Log, LogOrigin};
+use super::log::{Durability, EndStatus, Log, LogOrigin, RunEnd};
 use super::news::Unwanted;
 use super::observe::{Once, Outcome, RunEvent, Shared};
 use super::outstanding::Pending;
@@ -168,11 +168,12 @@ impl Inner {
     }
 
     /// The run is over.
-    fn finish(&mut self, after: &mut After) {
+    fn finish(&mut self, at: Micros, after: &mut After) {
         self.over = true;
         let state = &mut self.state;
         let result = state.result.clone().expect("invariant: a finished run has its result");
         let ending = state.root_ending.clone().expect("invariant: the root has ended");
+        self.log.ended(&RunEnd { status: EndStatus::of(&ending, &result), at });
         let outcome = Outcome {
             ending,
             result,
@@ -464,7 +465,7 @@ impl Run {
             port.timer(Micros(due.0.saturating_sub(self.ahead)), Timer(Arc::downgrade(self)));
         }
         if !inner.over && inner.state.is_finished() {
-            inner.finish(after);
+            inner.finish(moment.at, after);
         }
     }
 
@@ -508,7 +509,6 @@ impl Run {
             match leave {
                 Leave::Outcome(outcome) => {
                     self.kernel.forget(&self.fixed.id);
-                    self.inner.lock().log.ended();
                     self.outcome.set(Arc::new(*outcome));
                 }
                 // It stays outstanding, and leaves when the run is taken up again. Of one that is not safe to repeat nobody could tell then

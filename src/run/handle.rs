@@ -371,6 +371,12 @@ impl RunHandle {
         records.into_iter().map(|bytes| Record::decode(bytes).ok()).collect()
     }
 
+    /// Nothing that the run writes will be durable any more: nothing leaves the host for it from now on, and whoever waits for its outcome
+    /// hears this problem. What it is on disk stays as it is.
+    pub fn abandon(&self, problem: &Problem) {
+        self.0.abandon(problem);
+    }
+
     /// The log says that its records up to this number, counted from 1, are durable: what waited for them leaves.
     pub fn durable(&self, record: u64) {
         self.0.kernel.with_port(|port| self.0.durable(port, record));

@@ -1,6 +1,7 @@
 //! Where records and log lines go.
 
-use crate::process::{LogLine, Micros, Pid};
+use crate::process::problem::kind;
+use crate::process::{Answer, Ending, LogLine, Micros, Pid};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -13,14 +14,69 @@ pub enum Durability {
     Later,
 }
 
+/// How a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndStatus {
+    /// It gave its outputs.
+    Succeeded,
+    /// It ended with a problem.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+    /// It was cancelled because it took too long.
+    TimedOut,
+}
+
+impl EndStatus {
+    /// What a root's ending and a run's result come to.
+    #[must_use]
+    pub fn of(ending: &Ending, result: &Answer) -> Self {
+        match (ending, result) {
+            (Ending::Completed, Ok(_)) => Self::Succeeded,
+            (Ending::Cancelled(_), _) => Self::Cancelled,
+            (_, Err(problem)) if problem.kind == kind::CANCELLED => Self::Cancelled,
+            _ => Self::Failed,
+        }
+    }
+
+    /// Its name in lists: `succeeded`, `failed`, `cancelled`, `timed-out`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::TimedOut => "timed-out",
+        }
+    }
+
+    /// The status of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Succeeded, Self::Failed, Self::Cancelled, Self::TimedOut].into_iter().find(|one| one.name() == name)
+    }
+}
+
+/// How and when a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunEnd {
+    /// How.
+    pub status: EndStatus,
+    /// When.
+    pub at: Micros,
+}
+
 /// The log of one run: its records in their order. It is written under the run's commit lock, so an append does not wait: what it
 /// takes to make a record durable happens elsewhere.
 pub trait Log: Send {
     /// Appends a record.
     fn append(&mut self, record: &[u8]) -> Durability;
 
-    /// The run is over, and its last record is durable.
-    fn ended(&mut self) {}
+    /// The run is over: its last record was just appended.
+    fn ended(&mut self, end: &RunEnd) {
+        let _ = end;
+    }
 
     /// The bytes of all records from the first on, where all are at hand. They share the log's memory, as far as that can be.
     fn records(&self) -> Option<Vec<Bytes>>;

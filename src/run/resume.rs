@@ -11,7 +11,7 @@ use super::effects::Effects;
 use super::fixed::{Fixed, Programs};
 use super::handle::{Refused, RunHandle};
 use super::kernel::Kernel;
-use super::log::{Log, LogSink};
+use super::log::{EndStatus, Log, LogSink, RunEnd};
 use super::outstanding::Pending;
 use super::past::{Past, Replayed};
 use super::rebuild::{Rebuild, RebuildError, TakenUp};
@@ -93,11 +93,15 @@ impl Kernel {
     /// # Errors
     /// Where it goes on already or has ended, or the records are not of a run of these programs.
     pub fn resume(&self, spec: ResumeSpec, records: &[Record]) -> Result<RunHandle, ResumeError> {
-        let ResumeSpec { root, programs, log, effects, sink } = spec;
+        let ResumeSpec { root, programs, mut log, effects, sink } = spec;
         let rebuild = Rebuild::new(Arc::clone(&root), programs.clone()).keeping().apply_all(records)?;
         let ended = rebuild.is_finished();
         let (started, mut state, taken_up) = rebuild.into_run().ok_or(ResumeError::Empty)?;
         if ended {
+            // Its host died between the last record and saying so.
+            if let (Some(ending), Some(result)) = (&state.root_ending, &state.result) {
+                log.ended(&RunEnd { status: EndStatus::of(ending, result), at: taken_up.at });
+            }
             return Err(ResumeError::Ended(started.run));
         }
         for (name, expected) in &started.programs {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::Duration;
 use wfhost::host::{Host, RunOptions, Status, TakeUpError};
+use wfhost::run::EndStatus;
 
 /// Guests that spawn, sleep and give; the sleep is the middle.
 const WORK: &str = "
@@ -45,7 +46,7 @@ fn a_run_goes_on_in_another_host_and_has_the_same_outputs() {
     // Only the wait is left: everything before it is over.
     wait_until(|| run.inner().counts().processes > 60 && run.processes().len() == 1);
     let journal = first.journal().unwrap().unwrap();
-    assert!(journal.run("whole").unwrap().unwrap().ended);
+    assert!(journal.run("whole").unwrap().unwrap().status == Some(EndStatus::Succeeded));
     assert_eq!(journal.unfinished().unwrap().iter().map(|run| &*run.id).collect::<Vec<_>>(), ["cut"]);
     assert!(matches!(first.resume(&parse(&first, WORK), "cut", options("cut")), Err(TakeUpError::Journal(_))));
     // What is on disk may be a little behind; any of it is enough.
@@ -73,9 +74,9 @@ fn a_run_goes_on_in_another_host_and_has_the_same_outputs() {
     assert_eq!(outputs(&run.wait()), outputs(&whole));
     drop(second);
     // It is over there, and everybody may know.
-    wait_until(|| third.journal().unwrap().unwrap().run("short").unwrap().unwrap().ended);
+    wait_until(|| third.journal().unwrap().unwrap().run("short").unwrap().unwrap().status.is_some());
     let again = third.resume(&parse(&third, WORK), "short", options("short"));
-    assert!(matches!(again, Err(TakeUpError::Run(_))), "{:?}", again.err());
+    assert!(matches!(again, Err(TakeUpError::Journal(_))), "{:?}", again.err());
 }
 
 #[test]

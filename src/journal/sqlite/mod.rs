@@ -1,123 +1,114 @@
 //! Records of many runs in one SQLite file (`journal.db` in the data folder), which the `sqlite3` tool opens.
 //!
 //! **Layout.** `log` is appended to in the order of its row ids: one row holds what one run wrote since the last commit of the file, with
-//! the id of the run's row before it (`prev`). A run's last row is known to the writer; it is written to `run.head` now and then, and
-//! whoever takes up a run looks for later rows behind it. There is no index beside the row ids: an append dirties the last page only.
-//! Compared with a table keyed by run and number it is 4 to 13 times faster at large groups.
+//! the id of the run's row before it (`prev`). A run's last row is known to the writer; it is written to `run.head` when the run ends or is
+//! let go of, and whoever takes up a run of a dead host looks for later rows behind it. There is no index beside the row ids: an append
+//! dirties the last page only. Compared with a table keyed by run and number it is 4 to 13 times faster at large groups.
 //!
 //! **Group commit.** One thread writes. While it commits, the runs' records gather; it takes all of them into the next transaction: one
-//! fsync for many runs. Only then are they told that their records are durable.
+//! fsync for many runs. Only then are they told that their records are durable. Other threads of the process that write (a run is taken up,
+//! a message is left) take turns with it by the *pen*, since SQLite's own lock can be waited for by asking again and again only.
 //!
-//! **Ownership.** Whoever writes a run holds the lock on its file under `locks/` for as long as it lives, and the transaction of every append
-//! checks the run's epoch, which grows each time the run is taken up. So a host that was believed dead and is not writes nothing more.
+//! **Ownership.** A process that writes runs is a *host* of the store: a row in `host`, and the operating system's lock on
+//! `hosts/<number>.lock` for as long as the process lives. `run.owner` is the host that has the run, or NULL. Whoever takes up a run
+//! sees in one write transaction that it has no owner or a dead one. A dead one is *buried* there, and each group's transaction checks that
+//! its own host is not: one that was believed dead and is not writes nothing more. Each time that a run is taken up its epoch grows, and
+//! the transaction of every append checks it too.
 //!
 //! - **I1** A row is all of its batch or nothing: a checksum tells, and the number of its first record follows from the row before.
 //! - **I2** An error of a commit is final for the store: nothing that waits for it is ever told to be durable. Only a full disk is waited for.
+//! - **I3** Where `run.owner` is NULL, `run.head` is the run's last row.
+//! - **I4** The locks of a process are taken in this order: the reader's connection, the pen, the queue. Nobody holds the queue over a
+//!   commit, and nobody calls foreign code with any of them.
 
 mod batch;
-mod open;
+mod group;
+mod hosts;
+mod list;
+mod queue;
 mod read;
+mod schema;
+mod take;
 mod writer;
 
-pub use open::{NewRun, Stored};
-pub use read::TakenUp;
-
-use crate::run::{Durability, Log};
+use super::{Durables, NewRun, StoreError};
+use crate::run::{Durability, Log, RunEnd};
 use bytes::Bytes;
-use std::path::PathBuf;
+use hosts::Locks;
+use schema::{connect, io, migrate};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use writer::Writer;
-
-/// Who is told what became of records.
-pub trait Durables: Send + Sync {
-    /// The records of a run up to this number, counted from 1, are durable.
-    fn durable(&self, run: &str, record: u64);
-
-    /// The disk is full, or has room again. While it is full nothing becomes durable, and nothing is lost.
-    fn full(&self, is_full: bool) {
-        let _ = is_full;
-    }
-
-    /// Nothing will become durable any more.
-    fn failed(&self, error: &StoreError);
-}
-
-/// Why a store does not do what it should.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// The folder or a file in it cannot be used.
-    #[error("{path}: {error}")]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        error: Arc<std::io::Error>,
-    },
-    /// SQLite says no.
-    #[error("{path}: {error}")]
-    Sqlite {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        error: Arc<rusqlite::Error>,
-    },
-    /// The file is of another release.
-    #[error("{path}: the store has format {found}, and this release reads {known}")]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// The format of the file.
-        found: i64,
-        /// What this release knows.
-        known: i64,
-    },
-    /// The file is a database of something else.
-    #[error("{path}: this is no journal of wfhost's")]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-    },
-    /// There is a run of that id.
-    #[error("there is a run with the id {0:?} already")]
-    Exists(Arc<str>),
-    /// There is no run of that id.
-    #[error("there is no run with the id {0:?}")]
-    Unknown(Arc<str>),
-    /// Another host has the run.
-    #[error("the run {0:?} belongs to a host that is running")]
-    Owned(Arc<str>),
-    /// The records of a run are damaged. The run cannot go on; others can.
-    #[error("the records of the run {run:?} are damaged: {why}")]
-    Damaged {
-        /// The run.
-        run: Arc<str>,
-        /// What is wrong, and where.
-        why: String,
-    },
-}
 
 /// A store. Cloning it is cheap; the last one that is dropped, with all logs, ends the writer after what was handed to it is durable.
 #[derive(Clone)]
 pub struct Sqlite(Arc<Writer>);
 
+impl Sqlite {
+    /// Opens the store of a folder, which is made where it is not there. Several processes may have it open. A process becomes one of its
+    /// hosts when it first begins a run or takes one up.
+    ///
+    /// # Errors
+    /// Where the folder or the file cannot be used, or is of another release.
+    pub fn open(folder: impl Into<PathBuf>, durables: Arc<dyn Durables>) -> Result<Self, StoreError> {
+        let folder = folder.into();
+        std::fs::create_dir_all(&folder).map_err(io(&folder))?;
+        let locks = Locks::new(&folder)?;
+        let path = folder.join("journal.db");
+        let mut db = connect(&path)?;
+        migrate(&mut db, &path)?;
+        Writer::start(db, path, locks, durables).map(Self)
+    }
+
+    /// Says where this host listens, so that others find it by its runs.
+    ///
+    /// # Errors
+    /// Where it cannot be written down.
+    pub fn listens(&self, socket: &Path) -> Result<(), StoreError> {
+        let host = self.0.host()?;
+        let db = self.0.reader();
+        let _pen = self.0.pen();
+        db.execute("UPDATE host SET socket = ?2 WHERE host = ?1", (host, socket.to_string_lossy()))
+            .map_err(schema::sqlite(self.0.path()))?;
+        Ok(())
+    }
+
+    /// Begins a run: its row is durable when its first record is.
+    ///
+    /// # Errors
+    /// Where there is a run of that id.
+    pub fn begin(&self, run: &NewRun) -> Result<Box<dyn Log>, StoreError> {
+        if self.run(&run.id)?.is_some() {
+            return Err(StoreError::Exists(Arc::clone(&run.id)));
+        }
+        let owned = self.0.begin(run)?;
+        Ok(Box::new(RunLog { writer: Arc::clone(&self.0), run: owned, id: Arc::clone(&run.id) }))
+    }
+
+    /// Waits until everything that was handed over before is durable, and those who wait for it were told.
+    ///
+    /// # Errors
+    /// Why it never will be.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        self.0.flush()
+    }
+}
+
 /// The log of one run in a store.
-pub(crate) struct RunLog {
+struct RunLog {
     writer: Arc<Writer>,
-    run: writer::Owned,
+    run: queue::Owned,
     id: Arc<str>,
 }
 
 impl Log for RunLog {
     fn append(&mut self, record: &[u8]) -> Durability {
-        self.writer.append(&self.run, record);
+        self.writer.append(self.run, record);
         Durability::Later
     }
 
-    fn ended(&mut self) {
-        self.writer.end(self.run);
+    fn ended(&mut self, end: &RunEnd) {
+        self.writer.end(self.run, *end);
     }
 
     fn records(&self) -> Option<Vec<Bytes>> {

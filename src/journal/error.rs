@@ -1,0 +1,101 @@
+//! Why a journal does not do what it should, and who is told what became of records.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Who is told what became of records. The calls come from the journal's own thread: they do not wait for the journal.
+pub trait Durables: Send + Sync {
+    /// The records of a run up to this number, counted from 1, are durable.
+    fn durable(&self, run: &str, record: u64);
+
+    /// A run belongs to somebody else: nothing that this host writes of it will be durable. Others go on.
+    fn lost(&self, run: &str, error: &StoreError) {
+        let _ = (run, error);
+    }
+
+    /// The disk is full, or has room again. While it is full nothing becomes durable, and nothing is lost.
+    fn full(&self, is_full: bool) {
+        let _ = is_full;
+    }
+
+    /// Nothing will become durable any more.
+    fn failed(&self, error: &StoreError);
+}
+
+/// Why a store does not do what it should.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The folder or a file in it cannot be used.
+    #[error("{path}: {error}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: Arc<std::io::Error>,
+    },
+    /// SQLite says no.
+    #[cfg(feature = "sqlite")]
+    #[error("{path}: {error}")]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: Arc<rusqlite::Error>,
+    },
+    /// The file is of another release.
+    #[error("{path}: the store has format {found}, and this release reads {known}")]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The format of the file.
+        found: i64,
+        /// What this release knows.
+        known: i64,
+    },
+    /// The file is a database of something else.
+    #[error("{path}: this is no journal of wfhost's")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is a run of that id.
+    #[error("there is a run with the id {0:?} already")]
+    Exists(Arc<str>),
+    /// There is no run of that id.
+    #[error("there is no run with the id {0:?}")]
+    Unknown(Arc<str>),
+    /// A living host has the run.
+    #[error("the run {0:?} belongs to a host that is running")]
+    Owned(Arc<str>),
+    /// The run has fewer records than are asked for.
+    #[error("the run {run:?} has {records} durable records, and the first is needed")]
+    Short {
+        /// The run.
+        run: Arc<str>,
+        /// How many it has.
+        records: u64,
+    },
+    /// The run has ended.
+    #[error("the run {0:?} has ended")]
+    Ended(Arc<str>),
+    /// Somebody else has taken up the run although this host had it.
+    #[error("the run {0:?} was taken up by another host")]
+    Fenced(Arc<str>),
+    /// Another host took this one for dead: its runs may be anybody's.
+    #[error("another host took this one for dead")]
+    Buried,
+    /// The thread that writes has panicked.
+    #[error("the journal's thread has stopped by a defect")]
+    Stopped,
+    /// The records of a run are damaged. The run cannot go on; others can.
+    #[error("the records of the run {run:?} are damaged: {why}")]
+    Damaged {
+        /// The run.
+        run: Arc<str>,
+        /// What is wrong, and where.
+        why: String,
+    },
+}

@@ -1,0 +1,105 @@
+//! The hosts of a store: which of them live, and which is this one.
+//!
+//! A host has a row in `host` and holds the operating system's lock on `hosts/<number>.lock` until its process ends. The file is locked
+//! before the row can be seen, so a host whose lock can be had is dead. Numbers are never used again.
+
+use super::StoreError;
+use super::schema::{io, sqlite};
+use crate::journal::Owner;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// This process, as a host of the store.
+pub(super) struct Host {
+    pub(super) number: i64,
+    /// Held until the process ends.
+    _lock: File,
+}
+
+/// The locks of hosts.
+pub(super) struct Locks(PathBuf);
+
+impl Locks {
+    pub(super) fn new(folder: &Path) -> Result<Self, StoreError> {
+        let locks = folder.join("hosts");
+        std::fs::create_dir_all(&locks).map_err(io(&locks))?;
+        Ok(Self(locks))
+    }
+
+    fn path(&self, host: i64) -> PathBuf {
+        self.0.join(format!("{host}.lock"))
+    }
+
+    /// Whether a host lives. Several may ask at once: the lock that is tried is a shared one.
+    pub(super) fn is_alive(&self, host: i64) -> Result<bool, StoreError> {
+        let path = self.path(host);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(io(&path)(error)),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(io(&path)(error)),
+        }
+    }
+
+    /// Makes this process a host of the store, and forgets dead ones that no run names.
+    pub(super) fn register(&self, db: &mut Connection, path: &Path) -> Result<Host, StoreError> {
+        let fails = sqlite(path);
+        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros());
+        let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
+        change
+            .execute("INSERT INTO host (pid, started) VALUES (?1, ?2)", params![std::process::id(), started as i64])
+            .map_err(&fails)?;
+        let number = change.last_insert_rowid();
+        let file = self.path(number);
+        let lock = File::options().create(true).append(true).open(&file).map_err(io(&file))?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => io(&file)(ErrorKind::ResourceBusy.into()),
+            TryLockError::Error(error) => io(&file)(error),
+        })?;
+        self.forget_dead(&change, number).map_err(&fails)?;
+        change.commit().map_err(&fails)?;
+        Ok(Host { number, _lock: lock })
+    }
+
+    fn forget_dead(&self, change: &Transaction<'_>, this: i64) -> rusqlite::Result<()> {
+        let mut select = change.prepare(
+            "SELECT host FROM host WHERE host <> ?1 AND NOT EXISTS (SELECT 1 FROM run WHERE run.owner = host.host)",
+        )?;
+        let idle = select.query_map([this], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
+        for host in idle {
+            if matches!(self.is_alive(host), Ok(false)) {
+                change.execute("DELETE FROM host WHERE host = ?1", [host])?;
+                // A lock that is left over harms nobody.
+                let _ = std::fs::remove_file(self.path(host));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is known of a host.
+    pub(super) fn owner(&self, db: &Connection, host: i64, path: &Path) -> Result<Owner, StoreError> {
+        let row = db
+            .query_row("SELECT pid, socket FROM host WHERE host = ?1 AND buried = 0", [host], |row| {
+                Ok((row.get::<_, u32>(0)?, row.get::<_, Option<String>>(1)?))
+            })
+            .optional()
+            .map_err(sqlite(path))?;
+        let alive = row.is_some() && self.is_alive(host)?;
+        let (pid, socket) = row.unwrap_or_default();
+        Ok(Owner { host: host.cast_unsigned(), pid, socket: socket.map(PathBuf::from), alive })
+    }
+}
+
+/// Whether this host may still write: nobody has taken it for dead.
+pub(super) fn is_buried(db: &Connection, host: i64) -> rusqlite::Result<bool> {
+    let buried: Option<bool> =
+        db.prepare_cached("SELECT buried FROM host WHERE host = ?1")?.query_row([host], |row| row.get(0)).optional()?;
+    Ok(buried.unwrap_or(true))
+}

@@ -1,0 +1,123 @@
+//! What stands in a store beside the records.
+
+use super::schema::sqlite;
+use super::{Sqlite, StoreError};
+use crate::journal::{Filter, Owner, Stored};
+use crate::process::Micros;
+use crate::run::EndStatus;
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, Row, params_from_iter};
+use std::sync::Arc;
+
+const COLUMNS: &str = "id, name, created, status, ended, records, owner";
+
+impl Sqlite {
+    /// The unfinished runs, the oldest first.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    pub fn unfinished(&self) -> Result<Vec<Stored>, StoreError> {
+        self.select("WHERE status IS NULL ORDER BY created, run", Vec::new())
+    }
+
+    /// A run.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn run(&self, id: &str) -> Result<Option<Stored>, StoreError> {
+        Ok(self.select("WHERE id = ?1", vec![id.to_owned().into()])?.pop())
+    }
+
+    /// What was said of a run when it began.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn about(&self, id: &str) -> Result<Option<String>, StoreError> {
+        let db = self.0.reader();
+        let about = db.query_row("SELECT about FROM run WHERE id = ?1", [id], |row| row.get(0)).optional();
+        about.map_err(sqlite(self.0.path()))
+    }
+
+    /// The runs that a filter asks for, the newest first.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    pub fn list(&self, filter: &Filter) -> Result<Vec<Stored>, StoreError> {
+        let (mut clauses, values) = clauses(filter);
+        clauses.push_str(" ORDER BY created DESC, run DESC");
+        if let Some(limit) = filter.limit {
+            clauses.push_str(&format!(" LIMIT {limit}"));
+        }
+        self.select(&clauses, values)
+    }
+
+    /// How many runs fit a filter, without its limit.
+    ///
+    /// # Errors
+    /// Where they cannot be counted.
+    pub fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        let (clauses, values) = clauses(filter);
+        let db = self.0.reader();
+        let count = db
+            .prepare_cached(&format!("SELECT count(*) FROM run {clauses}"))
+            .and_then(|mut select| select.query_row(params_from_iter(values), |row| row.get::<_, i64>(0)));
+        count.map(i64::cast_unsigned).map_err(sqlite(self.0.path()))
+    }
+
+    /// The host that has a run; none where nobody has it.
+    ///
+    /// # Errors
+    /// Where there is no such run, or it cannot be read.
+    pub fn owner_of(&self, id: &str) -> Result<Option<Owner>, StoreError> {
+        let run = self.run(id)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
+        let Some(host) = run.owner else { return Ok(None) };
+        self.0.locks.owner(&self.0.reader(), host.cast_signed(), self.0.path()).map(Some)
+    }
+
+    fn select(&self, clauses: &str, values: Vec<Value>) -> Result<Vec<Stored>, StoreError> {
+        let db = self.0.reader();
+        let rows = db.prepare_cached(&format!("SELECT {COLUMNS} FROM run {clauses}")).and_then(|mut select| {
+            let rows = select.query_map(params_from_iter(values), stored)?;
+            rows.collect()
+        });
+        rows.map_err(sqlite(self.0.path()))
+    }
+}
+
+fn clauses(filter: &Filter) -> (String, Vec<Value>) {
+    let Filter { ended, status, name, created_min, created_before, limit: _ } = filter;
+    let mut clauses = Vec::new();
+    let mut values: Vec<Value> = Vec::new();
+    match ended {
+        Some(true) => clauses.push("status IS NOT NULL"),
+        Some(false) => clauses.push("status IS NULL"),
+        None => {}
+    }
+    let given = [
+        ("status = ?", status.map(|status| status.name().to_owned().into())),
+        ("name = ?", name.clone().map(Value::from)),
+        ("created >= ?", created_min.map(|at| at.0.cast_signed().into())),
+        ("created < ?", created_before.map(|at| at.0.cast_signed().into())),
+    ];
+    for (clause, value) in given {
+        if let Some(value) = value {
+            clauses.push(clause);
+            values.push(value);
+        }
+    }
+    let clauses = if clauses.is_empty() { String::new() } else { format!("WHERE {}", clauses.join(" AND ")) };
+    (clauses, values)
+}
+
+fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
+    let micros = |at: i64| Micros(at.cast_unsigned());
+    Ok(Stored {
+        id: Arc::from(row.get::<_, String>(0)?),
+        name: Arc::from(row.get::<_, String>(1)?),
+        created: micros(row.get(2)?),
+        status: row.get::<_, Option<String>>(3)?.as_deref().and_then(EndStatus::named),
+        ended: row.get::<_, Option<i64>>(4)?.map(micros),
+        records: row.get::<_, i64>(5)?.cast_unsigned(),
+        owner: row.get::<_, Option<i64>>(6)?.map(i64::cast_unsigned),
+    })
+}

@@ -1,0 +1,161 @@
+//! What is handed to the writer, and what is known of the runs that this process has.
+
+use super::{StoreError, batch};
+use crate::journal::NewRun;
+use crate::run::RunEnd;
+use bytes::Bytes;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// A run that this process owns.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct Owned(u64);
+
+/// What the writer knows of a run.
+pub(super) struct Known {
+    pub(super) id: Arc<str>,
+    /// Its row in the table of runs; none where it is still to be made.
+    pub(super) row: Option<i64>,
+    pub(super) epoch: i64,
+    /// Its last row in the log, or 0.
+    pub(super) head: i64,
+    /// Records that are durable.
+    pub(super) durable: u64,
+    pub(super) new: Option<Arc<NewRun>>,
+    /// It is somebody else's: nothing of it is written any more.
+    pub(super) lost: bool,
+}
+
+impl Known {
+    pub(super) fn begun(run: &NewRun) -> Self {
+        let id = Arc::clone(&run.id);
+        Self { id, row: None, epoch: 1, head: 0, durable: 0, new: Some(Arc::new(run.clone())), lost: false }
+    }
+}
+
+/// What a run has written since the last group.
+#[derive(Default)]
+pub(super) struct Batch {
+    /// The run is over.
+    pub(super) ended: Option<RunEnd>,
+    /// Nobody writes the run any more: it is anybody's when this is durable.
+    pub(super) left: bool,
+    pub(super) bytes: Vec<u8>,
+    /// Bytes without the checksum.
+    body: usize,
+    pub(super) records: u64,
+}
+
+impl Batch {
+    fn put(&mut self, record: &[u8]) {
+        if self.bytes.is_empty() {
+            batch::begin(&mut self.bytes);
+        }
+        batch::put(&mut self.bytes, record);
+        self.body = self.bytes.len();
+        self.records += 1;
+    }
+
+    fn seal(&mut self) {
+        if self.records > 0 {
+            batch::seal(&mut self.bytes);
+        }
+    }
+
+    /// The records, without the checksum.
+    fn body(&self) -> Bytes {
+        Bytes::copy_from_slice(&self.bytes[..self.body])
+    }
+}
+
+/// What goes to the disk together.
+pub(super) type Group = BTreeMap<Owned, Batch>;
+
+#[derive(Default)]
+pub(super) struct Queue {
+    batches: Group,
+    pub(super) bytes: usize,
+    pub(super) known: HashMap<Owned, Known>,
+    ids: HashMap<Arc<str>, Owned>,
+    next: u64,
+    /// The group that is on its way to the disk.
+    flight: Option<Arc<Group>>,
+    /// Groups that were taken so far.
+    pub(super) taken: u64,
+    /// Of those, how many are durable, and everybody was told.
+    pub(super) told: u64,
+    pub(super) closing: bool,
+    pub(super) failed: Option<StoreError>,
+}
+
+impl Queue {
+    /// A run is this process's from now on. None: it is already.
+    pub(super) fn know(&mut self, known: Known) -> Option<Owned> {
+        if self.ids.contains_key(&known.id) {
+            return None;
+        }
+        self.next += 1;
+        let owned = Owned(self.next);
+        self.ids.insert(Arc::clone(&known.id), owned);
+        self.known.insert(owned, known);
+        Some(owned)
+    }
+
+    pub(super) fn forget(&mut self, run: Owned) {
+        if let Some(known) = self.known.remove(&run) {
+            self.ids.remove(&known.id);
+        }
+    }
+
+    /// Whether this process has a run, or has not let go of it yet.
+    pub(super) fn has(&self, id: &str) -> Option<Owned> {
+        self.ids.get(id).copied()
+    }
+
+    /// Whether nobody writes a run of this process's any more.
+    pub(super) fn is_left(&self, run: Owned) -> bool {
+        let leaves = |group: &Group| group.get(&run).is_some_and(|batch| batch.left || batch.ended.is_some());
+        leaves(&self.batches) || self.flight.as_deref().is_some_and(leaves)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// What a run has written since the last group. None where nothing of it is written any more.
+    pub(super) fn batch(&mut self, run: Owned) -> Option<&mut Batch> {
+        let is_written = self.failed.is_none() && self.known.get(&run).is_some_and(|known| !known.lost);
+        is_written.then(|| self.batches.entry(run).or_default())
+    }
+
+    pub(super) fn append(&mut self, run: Owned, record: &[u8]) {
+        if let Some(batch) = self.batch(run) {
+            batch.put(record);
+            self.bytes += record.len();
+        }
+    }
+
+    /// Takes what has gathered for the disk.
+    pub(super) fn take(&mut self) -> Arc<Group> {
+        let mut group = std::mem::take(&mut self.batches);
+        self.bytes = 0;
+        self.taken += 1;
+        group.values_mut().for_each(Batch::seal);
+        let group = Arc::new(group);
+        self.flight = Some(Arc::clone(&group));
+        group
+    }
+
+    /// The group that was taken has come to its end.
+    pub(super) fn landed(&mut self) {
+        self.flight = None;
+    }
+
+    /// What a run has written so far and is not durable: after how many records, and the batches in their order.
+    pub(super) fn undurable(&self, run: Owned) -> (u64, Vec<Bytes>) {
+        let durable = self.known.get(&run).map_or(0, |known| known.durable);
+        let flight = self.flight.as_ref().and_then(|group| group.get(&run)).map(Batch::body);
+        let batches = flight.into_iter().chain(self.batches.get(&run).map(Batch::body));
+        (durable, batches.filter(|batch| !batch.is_empty()).collect())
+    }
+}

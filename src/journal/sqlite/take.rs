@@ -1,0 +1,144 @@
+//! Taking runs up, copying them and removing them: what changes who has a run, each in one write transaction.
+
+use super::group::write_whole;
+use super::queue::Known;
+use super::read::{Place, head, place, read};
+use super::schema::sqlite;
+use super::{RunLog, Sqlite, StoreError};
+use crate::journal::{NewRun, TakenUp};
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use std::sync::Arc;
+
+impl Sqlite {
+    /// Takes up a run that no living host has: it is this host's from now on, and whoever had it before writes nothing more.
+    ///
+    /// It waits for the writer where this host itself has just let go of the run, so it is not called by those who are told of records.
+    ///
+    /// # Errors
+    /// Where there is no such run, it has ended, a living host has it, or its records are damaged.
+    pub fn take_up(&self, id: &str) -> Result<TakenUp, StoreError> {
+        let fails = sqlite(self.0.path());
+        let host = self.0.host()?;
+        loop {
+            // The wait is before the connection is locked: the writer tells runs meanwhile, and those may want to read.
+            if self.0.has(id) {
+                return Err(StoreError::Owned(id.into()));
+            }
+            let mut db = self.0.reader();
+            if self.0.shared.queue.lock().has(id).is_some() {
+                continue;
+            }
+            let place = self.own(&mut db, id, host)?;
+            let (head, records) = match read(&db, id, &place, &fails) {
+                Ok(read) => read,
+                Err(error) => {
+                    // As it was: only what is let go of has its last row written down.
+                    let _pen = self.0.pen();
+                    db.execute("UPDATE run SET owner = ?2 WHERE run = ?1", params![place.run, place.owner])
+                        .map_err(&fails)?;
+                    return Err(error);
+                }
+            };
+            let about = db.query_row("SELECT about FROM run WHERE run = ?1", [place.run], |row| row.get(0));
+            let known = Known {
+                id: id.into(),
+                row: Some(place.run),
+                epoch: place.epoch,
+                head,
+                durable: records.len() as u64,
+                new: None,
+                lost: false,
+            };
+            let run = self
+                .0
+                .know(known)
+                .expect("invariant: whoever makes a run known of which there is a row has the connection");
+            let log = Box::new(RunLog { writer: Arc::clone(&self.0), run, id: id.into() });
+            return Ok(TakenUp { log, records, about: about.map_err(&fails)? });
+        }
+    }
+
+    /// Makes this host the owner of a run that no living one has.
+    fn own(&self, db: &mut Connection, id: &str, host: i64) -> Result<Place, StoreError> {
+        let fails = sqlite(self.0.path());
+        let _pen = self.0.pen();
+        let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
+        let mut place = self.free(&change, id, host)?;
+        if place.ended {
+            return Err(StoreError::Ended(id.into()));
+        }
+        place.epoch += 1;
+        change
+            .execute("UPDATE run SET owner = ?2, epoch = ?3 WHERE run = ?1", params![place.run, host, place.epoch])
+            .map_err(&fails)?;
+        change.commit().map_err(&fails)?;
+        Ok(place)
+    }
+
+    /// A run that no living host has; a dead one that had it is buried.
+    fn free(&self, change: &Transaction<'_>, id: &str, host: i64) -> Result<Place, StoreError> {
+        let fails = sqlite(self.0.path());
+        let place = place(change, id).map_err(&fails)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
+        // A run of this host's own that it does not know is one that it failed to take up.
+        if let Some(owner) = place.owner.filter(|owner| *owner != host) {
+            if self.0.locks.is_alive(owner)? {
+                return Err(StoreError::Owned(id.into()));
+            }
+            change.execute("UPDATE host SET buried = 1 WHERE host = ?1", [owner]).map_err(&fails)?;
+        }
+        Ok(place)
+    }
+
+    /// Removes a run, with all that belongs to it.
+    ///
+    /// # Errors
+    /// Where there is no such run, or it is unfinished and a living host has it.
+    pub fn remove(&self, id: &str) -> Result<(), StoreError> {
+        let fails = sqlite(self.0.path());
+        let mut db = self.0.reader();
+        if self.0.shared.queue.lock().has(id).is_some() {
+            return Err(StoreError::Owned(id.into()));
+        }
+        let _pen = self.0.pen();
+        let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
+        let place = self.free(&change, id, 0)?;
+        // Damage does not keep a run: what can be followed goes.
+        let mut next = head(&change, &place).map_err(&fails)?;
+        while next != 0 {
+            let prev = change.query_row(
+                "DELETE FROM log WHERE id = ?1 AND run = ?2 RETURNING prev",
+                [next, place.run],
+                |row| row.get::<_, i64>(0),
+            );
+            next = prev.optional().map_err(&fails)?.filter(|prev| *prev < next).unwrap_or(0);
+        }
+        change.execute("DELETE FROM run WHERE run = ?1", [place.run]).map_err(&fails)?;
+        change.commit().map_err(&fails)
+    }
+
+    /// Makes a new run of the first records of another, which nobody has: whoever wants it to go on takes it up. Its first record, which names
+    /// the run, is given.
+    ///
+    /// # Errors
+    /// Where there is no run to copy, it has fewer records that are durable, they are damaged, or there is one of the new id.
+    pub fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError> {
+        let fails = sqlite(self.0.path());
+        let mut all = self.records(from)?;
+        if records == 0 || records > all.len() as u64 {
+            return Err(StoreError::Short { run: from.into(), records: all.len() as u64 });
+        }
+        all.truncate(records as usize);
+        all[0] = Bytes::copy_from_slice(first);
+        let mut db = self.0.reader();
+        if self.0.shared.queue.lock().has(&run.id).is_some() {
+            return Err(StoreError::Exists(Arc::clone(&run.id)));
+        }
+        let _pen = self.0.pen();
+        let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
+        if !write_whole(&change, run, &all).map_err(&fails)? {
+            return Err(StoreError::Exists(Arc::clone(&run.id)));
+        }
+        change.commit().map_err(&fails)
+    }
+}
