@@ -81,6 +81,7 @@ impl Host {
             log,
             effects: Arc::clone(&self.shared.dispatcher) as _,
             sink: options.sink,
+            origin: None,
         };
         let run = self.shared.kernel.start(spec).map_err(|error| match error {
             StartError::Exists(id) => LoadError::Exists { id: id.to_string() },

@@ -26,9 +26,9 @@ impl State {
         let key = match (&call.idempotency_key, &call.placement) {
             (Some(key), _) => Arc::clone(key),
             (None, Some(placement)) => {
-                self.table[pid].place.key(&fixed.id, &Segment::Scope(Arc::clone(&placement.scope)))
+                self.table[pid].place.key(&fixed.keys, &Segment::Scope(Arc::clone(&placement.scope)))
             }
-            (None, None) => self.table[pid].place.key(&fixed.id, &Segment::Tag(tag)),
+            (None, None) => self.table[pid].place.key(&fixed.keys, &Segment::Tag(tag)),
         };
         Ok(Decision::Called(key))
     }
@@ -75,6 +75,7 @@ impl State {
             Pending::Call(Box::new(PendingCall {
                 handler: Arc::clone(&handler),
                 key: Arc::clone(&key),
+                timeout: call.timeout,
                 timer,
                 bytes,
                 leaving: false,

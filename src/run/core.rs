@@ -3,6 +3,7 @@
 //! Whatever changes a run takes the lock, decides, appends its record, and then lets the consequences out: events, new processes and
 //! timers under the lock, so that queues have the order of the log; calls and notices after it, since they reach foreign code.
 
+use super::acts::Waiters;
 use super::decide::{Asker, check};
 use super::effects::Effects;
 use super::exit::answer_of;
@@ -12,7 +13,7 @@ use super::log::{Durability, EndStatus, Log, LogOrigin, RunEnd};
 use super::news::Unwanted;
 use super::observe::{Once, Outcome, RunEvent, Shared};
 use super::outstanding::Pending;
-use super::record::{Arrived, Died, Digest, News, Record, SteppedHead, put_log};
+use super::record::{ActId, Arrived, Died, Digest, News, Record, SteppedHead, put_log};
 use super::reply::CallReply;
 use super::spawn::Newborn;
 use super::state::{Consequence, Departure, Moment, Post, State};
@@ -45,6 +46,10 @@ pub(super) struct Inner {
     pub(super) log: Box<dyn Log>,
     /// The number of the last record whose consequences may leave.
     durable: u64,
+    /// Nothing more of the run will be durable.
+    lost: bool,
+    /// Who waits for a record to be durable.
+    pub(super) waiters: Waiters,
     /// What waits for its record to be durable.
     outbox: VecDeque<(u64, Leave)>,
     pub(super) watchers: Vec<Arc<Shared>>,
@@ -71,10 +76,6 @@ pub(super) struct After {
 }
 
 impl After {
-    pub(super) fn of(leave: Leave) -> Self {
-        Self { leave: vec![leave], abandoned: Vec::new() }
-    }
-
     fn is_empty(&self) -> bool {
         self.leave.is_empty() && self.abandoned.is_empty()
     }
@@ -82,7 +83,25 @@ impl After {
 
 impl Inner {
     pub(super) fn new(state: State, log: Box<dyn Log>) -> Self {
-        Self { state, log, durable: 0, outbox: VecDeque::new(), watchers: Vec::new(), over: false, bytes: Vec::new() }
+        Self {
+            state,
+            log,
+            durable: 0,
+            lost: false,
+            waiters: Waiters::default(),
+            outbox: VecDeque::new(),
+            watchers: Vec::new(),
+            over: false,
+            bytes: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_durable(&self, record: u64) -> bool {
+        self.durable >= record
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost
     }
 
     pub(super) fn append(&mut self, record: &Record) {
@@ -150,9 +169,13 @@ impl Inner {
     }
 
     /// Records and applies news, where it counts.
-    fn take_news(&mut self, moment: Moment, news: News) -> Result<(), Unwanted> {
+    pub(super) fn take_news(&mut self, moment: Moment, news: News, act: Option<ActId>) -> Result<(), Unwanted> {
         let state = &mut self.state;
-        if let Err(unwanted) = state.wants(&news) {
+        let wants = state.wants(&news);
+        // An act that changes nothing is recorded all the same where it has an id, so that its id is taken.
+        if let Err(unwanted) = wants
+            && !(unwanted == Unwanted::Idle && act.is_some())
+        {
             state.counts.dropped += u64::from(unwanted != Unwanted::Idle);
             return Err(unwanted);
         }
@@ -160,9 +183,12 @@ impl Inner {
             News::Answered { pid, tag, answer } => News::Answered { pid, tag, answer: state.bounded(pid, tag, answer) },
             news => news,
         };
-        let record = Record::Arrived(Box::new(Arrived { at: moment.at, news }));
+        let record = Record::Arrived(Box::new(Arrived { at: moment.at, act, news }));
         self.append(&record);
         let Record::Arrived(arrived) = record else { unreachable!("invariant: it was just made") };
+        if let Some(act) = arrived.act {
+            self.state.acts.remember(act, self.state.counts.records);
+        }
         self.state.apply_news(moment, arrived.news);
         Ok(())
     }
@@ -390,7 +416,7 @@ impl Run {
         let moment = self.moment(port.monotonic());
         let mut inner = self.inner.lock();
         let mut after = After::default();
-        let taken = inner.take_news(moment, news);
+        let taken = inner.take_news(moment, news, None);
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
         self.after(port, after);
@@ -405,7 +431,7 @@ impl Run {
         inner.state.timers.fired(moment.mono);
         while let Some((pid, alarm)) = inner.state.timers.pop(moment.mono) {
             if let Some(news) = inner.state.alarm(pid, alarm) {
-                let _ = inner.take_news(moment, news);
+                let _ = inner.take_news(moment, news, None);
             }
         }
         self.flush(&mut inner, port, moment, &mut after);
@@ -418,6 +444,7 @@ impl Run {
         let mut after = After::default();
         let mut inner = self.inner.lock();
         inner.durable = inner.durable.max(record);
+        inner.waiters.durable(record);
         while inner.outbox.front().is_some_and(|(number, _)| *number <= inner.durable) {
             let (_, leave) = inner.outbox.pop_front().expect("invariant: its front was just seen");
             match &leave {
@@ -545,7 +572,12 @@ impl Run {
 
     /// Nothing of the run will be durable any more.
     pub(super) fn abandon(&self, problem: &Problem) {
-        let counts = self.inner.lock().state.counts;
+        let counts = {
+            let mut inner = self.inner.lock();
+            inner.lost = true;
+            inner.waiters.give_up();
+            inner.state.counts
+        };
         self.kernel.forget(&self.fixed.id);
         let problem = Box::new(problem.clone());
         self.outcome.set(Arc::new(Outcome {

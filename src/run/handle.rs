@@ -1,5 +1,6 @@
 //! Starting a run, and what can be done with it from outside.
 
+use super::acts::Act;
 use super::core::Run;
 use super::effects::Effects;
 use super::fixed::{Fixed, Programs};
@@ -7,7 +8,7 @@ use super::kernel::Kernel;
 use super::log::{Log, LogSink};
 use super::news::Unwanted;
 use super::observe::{Events, Outcome, RunEvent};
-use super::record::{Bounds, News, Record, Started};
+use super::record::{Bounds, News, Origin, Record, Started};
 use super::signals::SignalStatus;
 use super::state::{Counts, State};
 use super::table::{Phase, Waits};
@@ -42,6 +43,8 @@ pub struct RunSpec {
     pub effects: Arc<dyn Effects>,
     /// What takes its log lines.
     pub sink: Option<Arc<dyn LogSink>>,
+    /// The run that it repeats; none: it is the first of its kind.
+    pub origin: Option<Origin>,
 }
 
 /// Why a run was not started.
@@ -72,6 +75,9 @@ pub enum Refused {
     /// It is larger than the run may carry.
     #[error("it is larger than the run's payloads may be")]
     TooLarge,
+    /// Its id was that of another act.
+    #[error("its id was that of another act")]
+    Conflict,
 }
 
 /// A process of a run, as it stands after its last committed step.
@@ -146,11 +152,11 @@ impl Kernel {
         port: &mut dyn crate::scheduler::Port<Self>,
         spec: RunSpec,
     ) -> Result<RunHandle, StartError> {
-        let RunSpec { id, seed, root, entry, input, limits, grants, bounds, programs, log, effects, sink } = spec;
+        let RunSpec { id, seed, root, entry, input, limits, grants, bounds, programs, log, effects, sink, origin } =
+            spec;
         let at = self.clock().at(port.monotonic());
         let digests = programs.iter().map(|(name, program)| (Arc::clone(name), program.digest())).collect();
         let root_digest = root.digest();
-        let fixed = Fixed { id: Arc::clone(&id), seed, root, programs, effects, sink };
         let started = Started {
             run: Arc::clone(&id),
             seed,
@@ -162,7 +168,9 @@ impl Kernel {
             limits,
             grants,
             bounds,
+            origin,
         };
+        let fixed = Fixed::new(&started, root, programs, effects, sink);
         let state = State::new(&started);
         let entry = &state.table[Pid::ROOT];
         let root = (&entry.limits, &entry.grants);
@@ -236,8 +244,7 @@ impl RunHandle {
     /// # Errors
     /// Where the root has ended.
     pub fn cancel(&self, reason: &str, grace: Option<Duration>) -> Result<(), Refused> {
-        let _ = self.resume();
-        self.arrive(News::Cancel { pid: Pid::ROOT, reason: reason.into(), grace: grace.map(Into::into) })
+        self.act(Act::Cancel { reason: reason.into(), grace: grace.map(Into::into) }, None).map(drop)
     }
 
     /// Ends the run now: every process is ended at its slice's end.
@@ -255,7 +262,7 @@ impl RunHandle {
     /// # Errors
     /// Where the run has ended.
     pub fn pause(&self) -> Result<(), Refused> {
-        self.arrive(News::Paused(true))
+        self.act(Act::Pause, None).map(drop)
     }
 
     /// Lets a paused run go on.
@@ -263,7 +270,7 @@ impl RunHandle {
     /// # Errors
     /// Where the run has ended.
     pub fn resume(&self) -> Result<(), Refused> {
-        self.arrive(News::Paused(false))
+        self.act(Act::Resume, None).map(drop)
     }
 
     /// Hands a signal to whoever waits for its name: the call of the handler `signal` that waits longest, else the process that has
@@ -272,7 +279,7 @@ impl RunHandle {
     /// # Errors
     /// Where the run has ended, there is no room, or the signal is larger than a payload of the run may be.
     pub fn signal(&self, name: &str, body: Payload) -> Result<(), Refused> {
-        self.arrive(News::Signal { name: name.into(), body })
+        self.act(Act::Signal { name: name.into(), body }, None).map(drop)
     }
 
     /// Takes a line that a handler writes for a call of a process: it goes where the process's own lines go. `scope` is the call's

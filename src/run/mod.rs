@@ -20,6 +20,8 @@
 //! *Rejected.* A lock per process instead of one per run: sends, links and names would need ordered multi-locks, and the log would
 //! still need one order. Replaying decisions instead of recording them: mailbox bounds, races for names and the clock depend on timing.
 
+mod acts;
+mod arrived;
 mod bodies;
 mod calls;
 mod clock;
@@ -50,12 +52,14 @@ mod resume;
 mod scope;
 mod signals;
 mod spawn;
+mod started;
 mod state;
 mod table;
 mod task;
 mod timers;
 mod wire;
 
+pub use acts::{ACTS_MAX, Acknowledged, Act, NotDurable};
 pub use clock::Clock;
 pub use effects::{Dispatched, Effects, Outgoing, Reply};
 pub use fixed::Programs;
@@ -66,7 +70,9 @@ pub(crate) use kv::schema as kv_schema;
 pub use log::{Durability, EndStatus, Log, LogOrigin, LogSink, RunEnd};
 pub use observe::{Events, Outcome, RunEvent};
 pub use rebuild::{Rebuild, RebuildError, rebuild};
-pub use record::{Arrived, Bounds, Decided, Decision, Died, Digest, FORMAT, News, Record, Started, Stepped};
+pub use record::{
+    ActId, Arrived, Bounds, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record, Started, Stepped,
+};
 pub use resume::{Resolution, ResumeError, ResumeSpec, Uncertain};
 #[cfg(feature = "wasm")]
 pub(crate) use signals::NAME as SIGNAL;

@@ -48,6 +48,10 @@ impl State {
             News::Signal { name, body } => self.wants_signal(name, body),
             News::Paused(paused) if *paused == self.paused.is_some() => Err(Unwanted::Idle),
             News::Paused(_) => Ok(()),
+            News::Again { pid, tag } => match self.pending(*pid, *tag) {
+                Some(Pending::Call(call)) if call.leaving => Ok(()),
+                _ => Err(Unwanted::Late),
+            },
         }
     }
 
@@ -69,6 +73,7 @@ impl State {
     pub(super) fn apply_news(&mut self, moment: Moment, news: News) {
         match news {
             News::Answered { pid, tag, answer } => {
+                self.uncertain.remove(&(pid, tag));
                 if self.settle_tag(pid, tag).is_some() {
                     self.answered(pid, tag, &answer);
                     self.post_answer(pid, tag, answer);
@@ -83,6 +88,37 @@ impl State {
             News::Cancel { pid, reason, grace } => self.cancel(moment, pid, &reason, grace),
             News::Signal { name, body } => self.hand_signal(name, body),
             News::Paused(paused) => self.pause(moment, paused),
+            News::Again { pid, tag } => self.again(moment, pid, tag),
+        }
+    }
+
+    /// A call is to be sent again: from here on it is as one that has not left. (In a rebuild it is not known to be uncertain: whoever
+    /// takes the run up lets it leave.)
+    fn again(&mut self, moment: Moment, pid: Pid, tag: Tag) {
+        if let Some(Pending::Call(call)) = self.table.get_mut(pid).and_then(|entry| entry.outstanding.get_mut(tag)) {
+            call.leaving = false;
+            if let Some(timer) = call.timer.take() {
+                self.timers.unset(timer);
+            }
+            // Its time begins anew.
+            let set = |timeout| self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag));
+            call.timer = call.timeout.map(set);
+        }
+        if let Some(departure) = self.uncertain.remove(&(pid, tag)) {
+            self.consequences.push(Consequence::Call(departure));
+        }
+    }
+
+    /// The run is forked here: what is in flight is in flight in the other run.
+    pub(super) fn fork(&mut self) {
+        let pids: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
+        for pid in pids {
+            let Some(entry) = self.table.get_mut(pid) else { continue };
+            for (_, pending) in entry.outstanding.iter_mut() {
+                if let Pending::Call(call) = pending {
+                    call.leaving = true;
+                }
+            }
         }
     }
 
@@ -140,6 +176,9 @@ impl State {
     /// While a run is paused its processes are not stepped, and the time of calls and of grace stands still. Sleeps go on: they end
     /// at a time, and what they say waits in the queue.
     fn pause(&mut self, moment: Moment, paused: bool) {
+        if paused == self.paused.is_some() {
+            return;
+        }
         let pids: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
         let since = if paused { self.paused.replace(moment) } else { self.paused.take() };
         for pid in &pids {

@@ -2,7 +2,7 @@
 
 use super::signals::PendingSignal;
 use super::timers::TimerKey;
-use crate::process::{Pid, Tag};
+use crate::process::{Micros, Pid, Tag};
 use std::sync::Arc;
 
 /// What an unanswered command waits for.
@@ -32,6 +32,7 @@ impl Pending {
 pub(super) struct PendingCall {
     pub(super) handler: Arc<str>,
     pub(super) key: Arc<str>,
+    pub(super) timeout: Option<Micros>,
     pub(super) timer: Option<TimerKey>,
     pub(super) bytes: u64,
     /// A `leaving` record says that it may have happened and is not safe to repeat.

@@ -4,8 +4,9 @@
 use super::bodies::Bodies;
 use super::exit::answer_of;
 use super::fixed::Programs;
+use super::news::Unwanted;
 use super::past::{Past, PastStep};
-use super::record::{Decided, Decision, Died, Digest, News, Record, Started, Stepped};
+use super::record::{Arrived, Decided, Decision, Died, Digest, News, Record, Started, Stepped};
 use super::state::{Consequence, Departure, Moment, Post, State, Took};
 use super::table::Waits;
 use crate::process::{
@@ -178,10 +179,12 @@ impl Rebuild {
             Record::Started(started) => self.start(started)?,
             Record::Stepped(stepped) => self.step(stepped)?,
             Record::Died(died) => self.died(died)?,
-            Record::Arrived(arrived) => self.arrived(arrived.at, &arrived.news)?,
+            Record::Arrived(arrived) => self.arrived(arrived)?,
             Record::Leaving { pid, tag } => self.running("the run has not started")?.state.leave(*pid, *tag),
+            Record::Forked => self.running("the run has not started")?.state.fork(),
         }
         if let Some(run) = &mut self.run {
+            run.state.counts.records = self.records;
             run.deliver();
         }
         Ok(())
@@ -262,7 +265,7 @@ impl Rebuild {
             })?,
         };
         let birth = Birth {
-            run: Arc::clone(&run.started.run),
+            run: Arc::clone(run.started.seen_as()),
             pid,
             seed: run.started.seed,
             entry: Arc::clone(entry),
@@ -382,11 +385,18 @@ impl Rebuild {
         Ok(())
     }
 
-    fn arrived(&mut self, at: Micros, news: &News) -> Result<(), RebuildError> {
+    fn arrived(&mut self, arrived: &Arrived) -> Result<(), RebuildError> {
+        let Arrived { at, act, news } = arrived;
+        let (at, record) = (*at, self.records);
         let unwanted = self.incoherent("nobody waits for what arrived");
         let run = self.running("the run has not started")?;
-        if run.state.wants(news).is_err() {
-            return Err(unwanted);
+        match run.state.wants(news) {
+            Ok(()) => {}
+            Err(Unwanted::Idle) if act.is_some() => {}
+            Err(_) => return Err(unwanted),
+        }
+        if let Some(act) = act {
+            run.state.acts.remember(act.clone(), record);
         }
         run.taken_up.at = run.taken_up.at.max(at);
         if let News::Answered { pid, tag, .. } = news {

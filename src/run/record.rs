@@ -3,8 +3,10 @@
 //! A record is written as the number of its format, the number of its kind, and its fields.
 //! From a run's records alone each of its processes can be rebuilt.
 
+pub use super::arrived::{ActId, Arrived, News};
+pub use super::started::{Bounds, Origin, Started};
 use super::wire::{Damaged, Source, Wire, put_number, unknown};
-use crate::process::{Answer, Command, Ending, Grants, Limits, LogLine, Message, Micros, Payload, Pid, Status, Tag};
+use crate::process::{Answer, Command, Ending, LogLine, Micros, Pid, Status, Tag};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -30,66 +32,8 @@ pub enum Record {
         /// The call.
         tag: Tag,
     },
-}
-
-/// How a run began.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Started {
-    /// The run's id.
-    pub run: Arc<str>,
-    /// What its random streams are keyed by.
-    pub seed: [u8; 32],
-    /// When.
-    pub at: Micros,
-    /// The digest of the root's program.
-    pub root: Arc<str>,
-    /// Names and digests of the programs that its processes may spawn, in the order of the names.
-    pub programs: Vec<(Arc<str>, Arc<str>)>,
-    /// The root's entry point.
-    pub entry: Arc<str>,
-    /// The root's input.
-    pub input: Payload,
-    /// The root's limits.
-    pub limits: Limits,
-    /// The root's grants.
-    pub grants: Grants,
-    /// What all processes together may hold.
-    pub bounds: Bounds,
-}
-
-/// Bounds on what all processes of a run together hold in the host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct Bounds {
-    /// Bytes of everything that waits in queues or belongs to commands without an answer.
-    pub bytes: u64,
-    /// Links and monitors.
-    pub ties: u64,
-    /// Names of queries.
-    pub exposed: u64,
-    /// Bytes of what queries read.
-    pub exposed_bytes: u64,
-    /// Keys in the run's `kv`.
-    pub kv_keys: u64,
-    /// Bytes of keys and values in the run's `kv`.
-    pub kv_bytes: u64,
-    /// Signals that wait for a process to register their name.
-    pub signals: u64,
-}
-
-impl Default for Bounds {
-    // All arbitrary.
-    fn default() -> Self {
-        Self {
-            bytes: 1 << 30,
-            ties: 1_000_000,
-            exposed: 1_000,
-            exposed_bytes: 64 << 20,
-            kv_keys: 100_000,
-            kv_bytes: 64 << 20,
-            signals: 10_000,
-        }
-    }
+    /// The run was forked here: what was in flight in the other run is in flight there. Its calls are as those that have left.
+    Forked,
 }
 
 /// A step that a process took.
@@ -174,62 +118,6 @@ pub struct Died {
     pub log: Vec<LogLine>,
     /// Lines beyond the limit.
     pub log_dropped: u64,
-}
-
-/// Something from outside a step.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Arrived {
-    /// When.
-    pub at: Micros,
-    /// What.
-    pub news: News,
-}
-
-/// What can come from outside a step.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum News {
-    /// The answer to a call.
-    Answered {
-        /// The process that asked.
-        pid: Pid,
-        /// The call.
-        tag: Tag,
-        /// The answer.
-        answer: Answer,
-    },
-    /// A sleep is over.
-    Due {
-        /// The process that sleeps.
-        pid: Pid,
-        /// The sleep.
-        tag: Tag,
-    },
-    /// A message from a call in flight.
-    Message {
-        /// The receiver.
-        pid: Pid,
-        /// The message.
-        message: Message,
-    },
-    /// Somebody outside wants a process to end.
-    Cancel {
-        /// The process.
-        pid: Pid,
-        /// Why.
-        reason: Arc<str>,
-        /// How long it may go on; none: its own limit.
-        grace: Option<Micros>,
-    },
-    /// A signal: kept until a process has registered the name.
-    Signal {
-        /// The name.
-        name: Arc<str>,
-        /// What it carries.
-        body: Payload,
-    },
-    /// An operator stops the run's processes from being stepped, or lets them go on.
-    Paused(bool),
 }
 
 /// The digest of a step's status and commands: XXH3 of 128 bits over their bytes in the record.
@@ -348,6 +236,7 @@ impl Record {
                 pid.put(out);
                 tag.put(out);
             }
+            Self::Forked => out.extend_from_slice(&[FORMAT, 5]),
         }
     }
 
@@ -367,6 +256,7 @@ impl Record {
             2 => Self::Died(Wire::take(&mut from)?),
             3 => Self::Arrived(Wire::take(&mut from)?),
             4 => Self::Leaving { pid: Wire::take(&mut from)?, tag: Wire::take(&mut from)? },
+            5 => Self::Forked,
             other => return Err(unknown("kind of record", other)),
         };
         from.end()?;
@@ -469,67 +359,6 @@ impl Wire for Decision {
     }
 }
 
-impl Wire for Started {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.run.put(out);
-        out.extend_from_slice(&self.seed);
-        self.at.put(out);
-        self.root.put(out);
-        put_number(out, self.programs.len() as u64);
-        for (name, digest) in &self.programs {
-            name.put(out);
-            digest.put(out);
-        }
-        self.entry.put(out);
-        self.input.put(out);
-        self.limits.put(out);
-        self.grants.put(out);
-        self.bounds.put(out);
-    }
-    fn take(from: &mut Source) -> Result<Self, Damaged> {
-        let run = Wire::take(from)?;
-        let seed = from.array()?;
-        let (at, root) = (Wire::take(from)?, Wire::take(from)?);
-        let length = from.number()?;
-        let mut programs = Vec::new();
-        for _ in 0..length {
-            programs.push((Wire::take(from)?, Wire::take(from)?));
-        }
-        Ok(Self {
-            run,
-            seed,
-            at,
-            root,
-            programs,
-            entry: Wire::take(from)?,
-            input: Wire::take(from)?,
-            limits: Wire::take(from)?,
-            grants: Wire::take(from)?,
-            bounds: Wire::take(from)?,
-        })
-    }
-}
-
-impl Wire for Bounds {
-    fn put(&self, out: &mut Vec<u8>) {
-        let Self { bytes, ties, exposed, exposed_bytes, kv_keys, kv_bytes, signals } = self;
-        for number in [bytes, ties, exposed, exposed_bytes, kv_keys, kv_bytes, signals] {
-            number.put(out);
-        }
-    }
-    fn take(from: &mut Source) -> Result<Self, Damaged> {
-        Ok(Self {
-            bytes: Wire::take(from)?,
-            ties: Wire::take(from)?,
-            exposed: Wire::take(from)?,
-            exposed_bytes: Wire::take(from)?,
-            kv_keys: Wire::take(from)?,
-            kv_bytes: Wire::take(from)?,
-            signals: Wire::take(from)?,
-        })
-    }
-}
-
 impl Wire for Died {
     fn put(&self, out: &mut Vec<u8>) {
         self.pid.put(out);
@@ -549,57 +378,5 @@ impl Wire for Died {
             log: Wire::take(from)?,
             log_dropped: Wire::take(from)?,
         })
-    }
-}
-
-impl Wire for Arrived {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.at.put(out);
-        match &self.news {
-            News::Answered { pid, tag, answer } => {
-                out.push(0);
-                pid.put(out);
-                tag.put(out);
-                answer.put(out);
-            }
-            News::Due { pid, tag } => {
-                out.push(1);
-                pid.put(out);
-                tag.put(out);
-            }
-            News::Message { pid, message } => {
-                out.push(2);
-                pid.put(out);
-                message.put(out);
-            }
-            News::Cancel { pid, reason, grace } => {
-                out.push(3);
-                pid.put(out);
-                reason.put(out);
-                grace.put(out);
-            }
-            News::Signal { name, body } => {
-                out.push(4);
-                name.put(out);
-                body.put(out);
-            }
-            News::Paused(paused) => {
-                out.push(5);
-                paused.put(out);
-            }
-        }
-    }
-    fn take(from: &mut Source) -> Result<Self, Damaged> {
-        let at = Wire::take(from)?;
-        let news = match from.byte()? {
-            0 => News::Answered { pid: Wire::take(from)?, tag: Wire::take(from)?, answer: Wire::take(from)? },
-            1 => News::Due { pid: Wire::take(from)?, tag: Wire::take(from)? },
-            2 => News::Message { pid: Wire::take(from)?, message: Wire::take(from)? },
-            3 => News::Cancel { pid: Wire::take(from)?, reason: Wire::take(from)?, grace: Wire::take(from)? },
-            4 => News::Signal { name: Wire::take(from)?, body: Wire::take(from)? },
-            5 => News::Paused(Wire::take(from)?),
-            other => return Err(unknown("piece of news", other)),
-        };
-        Ok(Self { at, news })
     }
 }

@@ -6,7 +6,8 @@
 //! A call without an answer leaves again, under its key, unless a `leaving` record says that it may have happened and must not be repeated:
 //! such a call is *uncertain*. It waits, without a timeout, until somebody resolves it ([`RunHandle::resolve`]); the rest of the run goes on.
 
-use super::core::{After, Inner, Leave, Run};
+use super::acts::Act;
+use super::core::{After, Inner, Run};
 use super::effects::Effects;
 use super::fixed::{Fixed, Programs};
 use super::handle::{Refused, RunHandle};
@@ -15,7 +16,7 @@ use super::log::{EndStatus, Log, LogSink, RunEnd};
 use super::outstanding::Pending;
 use super::past::{Past, Replayed};
 use super::rebuild::{Rebuild, RebuildError, TakenUp};
-use super::record::{News, Record};
+use super::record::Record;
 use super::state::{Consequence, Departure, Post, State};
 use super::task::Task;
 use crate::process::{Answer, Ending, Pid, Program, Tag};
@@ -96,7 +97,7 @@ impl Kernel {
         let ResumeSpec { root, programs, mut log, effects, sink } = spec;
         let rebuild = Rebuild::new(Arc::clone(&root), programs.clone()).keeping().apply_all(records)?;
         let ended = rebuild.is_finished();
-        let (started, mut state, taken_up) = rebuild.into_run().ok_or(ResumeError::Empty)?;
+        let (started, state, taken_up) = rebuild.into_run().ok_or(ResumeError::Empty)?;
         if ended {
             // Its host died between the last record and saying so.
             if let (Some(ending), Some(result)) = (&state.root_ending, &state.result) {
@@ -111,8 +112,7 @@ impl Kernel {
                 return Err(ResumeError::OtherProgram { name, expected, got });
             }
         }
-        state.counts.records = records.len() as u64;
-        let fixed = Fixed { id: Arc::clone(&started.run), seed: started.seed, root, programs, effects, sink };
+        let fixed = Fixed::new(&started, root, programs, effects, sink);
         let mut rest = Some((fixed, state, taken_up, log));
         let mut resumed = Err(ResumeError::Exists(Arc::clone(&started.run)));
         self.with_port(|port| {
@@ -216,19 +216,6 @@ impl RunHandle {
     /// # Errors
     /// Where there is no such call, or no longer.
     pub fn resolve(&self, pid: Pid, tag: Tag, resolution: Resolution) -> Result<(), Refused> {
-        let run = self.run();
-        let departure = run.inner.lock().state.uncertain.remove(&(pid, tag)).ok_or(Refused::Ended)?;
-        match resolution {
-            Resolution::Answered(answer) => self.arrive(News::Answered { pid, tag, answer }),
-            Resolution::Again => {
-                let mut after = Some(After::of(Leave::Call { departure, is_repeatable: false }));
-                run.kernel.with_port(|port| {
-                    if let Some(after) = after.take() {
-                        run.after(port, after);
-                    }
-                });
-                Ok(())
-            }
-        }
+        self.act(Act::Resolve { pid, tag, resolution }, None).map(drop)
     }
 }

@@ -3,6 +3,7 @@
 //! Everything here is decided and applied under the run's commit lock, and is a pure function of the run's records: a rebuild applies
 //! the records to a fresh state and finds the same. What is to happen outside the lock's data is noted as a [`Consequence`].
 
+use super::acts::Acts;
 use super::endings::Endings;
 use super::kv::Kv;
 use super::observe::RunEvent;
@@ -152,6 +153,7 @@ pub(super) struct State {
     pub(super) exposed_bytes: u64,
     pub(super) kv: Kv,
     pub(super) signals: Signals,
+    pub(super) acts: Acts,
     pub(super) timers: Timers,
     pub(super) endings: Endings,
     /// Bytes of what waits in queues and of what belongs to unanswered commands.
@@ -193,6 +195,7 @@ impl State {
             exposed_bytes: 0,
             kv: Kv::default(),
             signals: Signals::default(),
+            acts: Acts::default(),
             timers: Timers::default(),
             endings: Endings::default(),
             bytes: 0,

@@ -105,6 +105,7 @@ impl Runs {
             log: Box::new(Memory::default()),
             effects: Arc::clone(&self.effects) as _,
             sink: None,
+            origin: None,
         };
         // The host may be shutting down.
         if let Ok(run) = self.kernel.start(spec) {

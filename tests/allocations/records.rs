@@ -44,6 +44,7 @@ fn records() -> Vec<Record> {
             limits: Limits::default(),
             grants,
             bounds: Bounds::default(),
+            origin: None,
         })),
         Record::Stepped(Box::new(Stepped {
             pid,

@@ -4,6 +4,7 @@ mod desk;
 mod signals;
 mod support;
 
+mod acts;
 mod basics;
 mod effects;
 mod limits;

@@ -4,7 +4,9 @@ use crate::process::{
     Action, Answer, Blob, Call, Command, Ending, Grants, Json, Level, Limits, LogLine, Message, Micros, Payload, Pid,
     Placement, Problem, ProblemClass, Send, Sender, Spawn, Status, Tag, Target,
 };
-use crate::run::{Arrived, Bounds, Damaged, Decided, Decision, Died, Digest, FORMAT, News, Record, Started, Stepped};
+use crate::run::{
+    ActId, Arrived, Bounds, Damaged, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record, Started, Stepped,
+};
 use bytes::Bytes;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -209,8 +211,8 @@ fn started() -> impl Strategy<Value = Started> {
         signals: n[6],
     });
     let names = (name(), name(), name(), vec((name(), name()), 0..3));
-    (names, any::<[u8; 32]>(), micros(), payload(), limits(), grants(), bounds).prop_map(
-        |((run, root, entry, programs), seed, at, input, limits, grants, bounds)| Started {
+    (names, any::<[u8; 32]>(), micros(), payload(), limits(), grants(), bounds, option::of(origin())).prop_map(
+        |((run, root, entry, programs), seed, at, input, limits, grants, bounds, origin)| Started {
             run,
             seed,
             at,
@@ -221,6 +223,7 @@ fn started() -> impl Strategy<Value = Started> {
             limits,
             grants,
             bounds,
+            origin,
         },
     )
 }
@@ -253,19 +256,32 @@ fn news() -> impl Strategy<Value = News> {
         (pid(), name(), option::of(micros())).prop_map(|(pid, reason, grace)| News::Cancel { pid, reason, grace }),
         (name(), payload()).prop_map(|(name, body)| News::Signal { name, body }),
         any::<bool>().prop_map(News::Paused),
+        (pid(), tag()).prop_map(|(pid, tag)| News::Again { pid, tag }),
     ]
+}
+
+fn act() -> impl Strategy<Value = ActId> {
+    (name(), any::<u128>()).prop_map(|(id, digest)| ActId { id, digest: Digest(digest) })
+}
+
+fn origin() -> impl Strategy<Value = Origin> {
+    (name(), number(), name(), name()).prop_map(|(run, record, keys, seen_as)| Origin { run, record, keys, seen_as })
 }
 
 fn record() -> impl Strategy<Value = Record> {
     let died = ((pid(), number(), micros(), number()), ending(), log(), number()).prop_map(
         |((pid, step, at, fuel), ending, log, log_dropped)| Died { pid, step, at, fuel, ending, log, log_dropped },
     );
+    // In boxes: the values of a tree of strategies lie on the stack otherwise, all beside each other.
     prop_oneof![
-        1 => started().prop_map(|started| Record::Started(started.into())),
-        4 => stepped().prop_map(|stepped| Record::Stepped(stepped.into())),
-        1 => died.prop_map(|died| Record::Died(died.into())),
-        3 => (micros(), news()).prop_map(|(at, news)| Record::Arrived(Arrived { at, news }.into())),
-        1 => (pid(), tag()).prop_map(|(pid, tag)| Record::Leaving { pid, tag }),
+        1 => started().prop_map(|started| Record::Started(started.into())).boxed(),
+        4 => stepped().prop_map(|stepped| Record::Stepped(stepped.into())).boxed(),
+        1 => died.prop_map(|died| Record::Died(died.into())).boxed(),
+        3 => (micros(), option::of(act()), news())
+            .prop_map(|(at, act, news)| Record::Arrived(Arrived { at, act, news }.into()))
+            .boxed(),
+        1 => (pid(), tag()).prop_map(|(pid, tag)| Record::Leaving { pid, tag }).boxed(),
+        1 => Just(Record::Forked).boxed(),
     ]
 }
 
@@ -325,7 +341,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(kind in 0_u8..6, bytes in vec(prop_oneof![0_u8..4, any::<u8>()], 0..200)) {
+    fn any_bytes_are_survived(kind in 0_u8..7, bytes in vec(prop_oneof![0_u8..4, any::<u8>()], 0..200)) {
         survives(&bytes)?;
         survives(&[&[FORMAT, kind], bytes.as_slice()].concat())?;
     }
@@ -336,9 +352,9 @@ fn it_is_said_what_is_wrong() {
     let message = |bytes: &[u8]| decode(bytes).unwrap_err().to_string();
     assert_eq!(message(&[]), "the bytes end too early");
     assert_eq!(message(&[FORMAT + 1, 4, 1, 1]), format!("format {} is not known to this release", FORMAT + 1));
-    assert_eq!(message(&[FORMAT, 5]), "there is no kind of record with the number 5");
-    assert_eq!(message(&[FORMAT, 3, 0, 6]), "there is no piece of news with the number 6");
-    assert_eq!(message(&[FORMAT, 3, 0, 5, 2]), "there is no truth value with the number 2");
+    assert_eq!(message(&[FORMAT, 6]), "there is no kind of record with the number 6");
+    assert_eq!(message(&[FORMAT, 3, 0, 0, 7]), "there is no piece of news with the number 7");
+    assert_eq!(message(&[FORMAT, 3, 0, 0, 5, 2]), "there is no truth value with the number 2");
     assert_eq!(message(&[FORMAT, 4, 1, 1, 0]), "1 bytes follow the value");
     // A number has at most 64 bits.
     let longest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
@@ -350,6 +366,6 @@ fn it_is_said_what_is_wrong() {
     too_long[9] = 2;
     assert_eq!(message(&[&[FORMAT, 4][..], &too_long, &[1]].concat()), "a number is too large");
     // A signal's name is text, its body JSON.
-    assert!(message(&[FORMAT, 3, 0, 4, 1, 0xff]).starts_with("a text is damaged: invalid utf-8"));
-    assert!(message(&[FORMAT, 3, 0, 4, 0, 0, 1, b'[']).starts_with("a text is damaged: EOF while parsing"));
+    assert!(message(&[FORMAT, 3, 0, 0, 4, 1, 0xff]).starts_with("a text is damaged: invalid utf-8"));
+    assert!(message(&[FORMAT, 3, 0, 0, 4, 0, 0, 1, b'[']).starts_with("a text is damaged: EOF while parsing"));
 }

@@ -151,6 +151,7 @@ fn within(load: &Load, workers: usize, log: fn() -> Box<dyn Log>) -> Duration {
             log: log(),
             effects: Arc::new(NoEffects),
             sink: None,
+            origin: None,
         };
         let watch = Watch::start(workers);
         let run = kernel.start(spec).expect("the scheduler is open");

@@ -1,0 +1,174 @@
+//! The first record of a run: what it began with.
+
+use super::wire::{Damaged, Source, Wire, put_number};
+use crate::process::{Grants, Limits, Micros, Payload};
+use std::sync::Arc;
+
+/// How a run began.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Started {
+    /// The run's id.
+    pub run: Arc<str>,
+    /// What its random streams are keyed by.
+    pub seed: [u8; 32],
+    /// When.
+    pub at: Micros,
+    /// The digest of the root's program.
+    pub root: Arc<str>,
+    /// Names and digests of the programs that its processes may spawn, in the order of the names.
+    pub programs: Vec<(Arc<str>, Arc<str>)>,
+    /// The root's entry point.
+    pub entry: Arc<str>,
+    /// The root's input.
+    pub input: Payload,
+    /// The root's limits.
+    pub limits: Limits,
+    /// The root's grants.
+    pub grants: Grants,
+    /// What all processes together may hold.
+    pub bounds: Bounds,
+    /// What it was made from; none: it is the first of its kind.
+    pub origin: Option<Origin>,
+}
+
+/// The run that another one was made from.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Origin {
+    /// Its id.
+    pub run: Arc<str>,
+    /// The number of its last record that the new run has too: it was forked there. 0: the new run repeats it, and begins anew.
+    pub record: u64,
+    /// Where the idempotency keys of the new run begin.
+    pub keys: Arc<str>,
+    /// The id that the processes of the new run see.
+    pub seen_as: Arc<str>,
+}
+
+impl Started {
+    /// Where idempotency keys begin.
+    #[must_use]
+    pub fn keys(&self) -> &Arc<str> {
+        self.origin.as_ref().map_or(&self.run, |origin| &origin.keys)
+    }
+
+    /// The id that processes see.
+    #[must_use]
+    pub fn seen_as(&self) -> &Arc<str> {
+        self.origin.as_ref().map_or(&self.run, |origin| &origin.seen_as)
+    }
+}
+
+/// Bounds on what all processes of a run together hold in the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Bounds {
+    /// Bytes of everything that waits in queues or belongs to commands without an answer.
+    pub bytes: u64,
+    /// Links and monitors.
+    pub ties: u64,
+    /// Names of queries.
+    pub exposed: u64,
+    /// Bytes of what queries read.
+    pub exposed_bytes: u64,
+    /// Keys in the run's `kv`.
+    pub kv_keys: u64,
+    /// Bytes of keys and values in the run's `kv`.
+    pub kv_bytes: u64,
+    /// Signals that wait for a process to register their name.
+    pub signals: u64,
+}
+
+impl Default for Bounds {
+    // All arbitrary.
+    fn default() -> Self {
+        Self {
+            bytes: 1 << 30,
+            ties: 1_000_000,
+            exposed: 1_000,
+            exposed_bytes: 64 << 20,
+            kv_keys: 100_000,
+            kv_bytes: 64 << 20,
+            signals: 10_000,
+        }
+    }
+}
+
+impl Wire for Started {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.run.put(out);
+        out.extend_from_slice(&self.seed);
+        self.at.put(out);
+        self.root.put(out);
+        put_number(out, self.programs.len() as u64);
+        for (name, digest) in &self.programs {
+            name.put(out);
+            digest.put(out);
+        }
+        self.entry.put(out);
+        self.input.put(out);
+        self.limits.put(out);
+        self.grants.put(out);
+        self.bounds.put(out);
+        self.origin.put(out);
+    }
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        let run = Wire::take(from)?;
+        let seed = from.array()?;
+        let (at, root) = (Wire::take(from)?, Wire::take(from)?);
+        let length = from.number()?;
+        let mut programs = Vec::new();
+        for _ in 0..length {
+            programs.push((Wire::take(from)?, Wire::take(from)?));
+        }
+        Ok(Self {
+            run,
+            seed,
+            at,
+            root,
+            programs,
+            entry: Wire::take(from)?,
+            input: Wire::take(from)?,
+            limits: Wire::take(from)?,
+            grants: Wire::take(from)?,
+            bounds: Wire::take(from)?,
+            origin: Wire::take(from)?,
+        })
+    }
+}
+
+impl Wire for Origin {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.run.put(out);
+        self.record.put(out);
+        self.keys.put(out);
+        self.seen_as.put(out);
+    }
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        Ok(Self {
+            run: Wire::take(from)?,
+            record: Wire::take(from)?,
+            keys: Wire::take(from)?,
+            seen_as: Wire::take(from)?,
+        })
+    }
+}
+
+impl Wire for Bounds {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Self { bytes, ties, exposed, exposed_bytes, kv_keys, kv_bytes, signals } = self;
+        for number in [bytes, ties, exposed, exposed_bytes, kv_keys, kv_bytes, signals] {
+            number.put(out);
+        }
+    }
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        Ok(Self {
+            bytes: Wire::take(from)?,
+            ties: Wire::take(from)?,
+            exposed: Wire::take(from)?,
+            exposed_bytes: Wire::take(from)?,
+            kv_keys: Wire::take(from)?,
+            kv_bytes: Wire::take(from)?,
+            signals: Wire::take(from)?,
+        })
+    }
+}
