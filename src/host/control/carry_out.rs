@@ -2,7 +2,7 @@
 
 use super::protocol::{Answer, HostFacts, Refusal, Request, Resolve, RunFacts, RunState, RunStatus};
 use crate::process::{Pid, Problem, Tag};
-use crate::run::{Doing, Events, Kernel, Refused, Resolution, RunHandle};
+use crate::run::{Acknowledged, Act, Doing, Events, Kernel, Refused, Resolution, RunHandle};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ pub(super) const OUTCOME_AFTER_MAX: Duration = Duration::from_mins(1);
 pub(super) enum Carried {
     /// This is the answer.
     Out(Answer),
+    /// It is done, and to be answered when that is durable.
+    Acted(Acknowledged),
     /// The run is watched.
     Watched(Watched),
 }
@@ -47,19 +49,19 @@ pub(super) fn carry_out(kernel: &Kernel, request: Request) -> Result<Carried, Re
             let run = find(&run)?;
             Answer::Value(run.query(&name).ok_or_else(|| Refusal::NotExposed { name, names: run.queries() })?)
         }
-        Request::Signal { run, name, body, id: _ } => done(find(&run)?.signal(&name, body))?,
-        Request::Cancel { run, reason, now, id: _ } => {
-            let run = find(&run)?;
-            if now {
-                run.kill(&reason);
-                Answer::Done
-            } else {
-                done(run.cancel(&reason, None))?
-            }
+        Request::Signal { run, name, body, id } => {
+            return act(&find(&run)?, Act::Signal { name: name.into(), body }, id);
         }
-        Request::Pause { run, id: _ } => done(find(&run)?.pause())?,
-        Request::Resume { run, id: _ } => done(find(&run)?.resume())?,
-        Request::Resolve { run, pid, tag, outcome, id: _ } => resolve(&find(&run)?, pid, tag, outcome)?,
+        Request::Cancel { run, reason, now: true, id: _ } => {
+            find(&run)?.kill(&reason);
+            Answer::Done
+        }
+        Request::Cancel { run, reason, now: false, id } => {
+            return act(&find(&run)?, Act::Cancel { reason: reason.into(), grace: None }, id);
+        }
+        Request::Pause { run, id } => return act(&find(&run)?, Act::Pause, id),
+        Request::Resume { run, id } => return act(&find(&run)?, Act::Resume, id),
+        Request::Resolve { run, pid, tag, outcome, id } => return resolve(&find(&run)?, pid, tag, outcome, id),
         Request::Watch { run } => {
             let run = find(&run)?;
             let (events, records) = run.watch(EVENTS_MAX);
@@ -68,21 +70,31 @@ pub(super) fn carry_out(kernel: &Kernel, request: Request) -> Result<Carried, Re
     }))
 }
 
-fn done(taken: Result<(), Refused>) -> Result<Answer, Refusal> {
-    match taken {
-        Ok(()) => Ok(Answer::Done),
+fn act(run: &RunHandle, act: Act, id: Option<String>) -> Result<Carried, Refusal> {
+    match run.act(act, id.as_deref()) {
+        Ok(acknowledged) => Ok(Carried::Acted(acknowledged)),
+        Err(Refused::Conflict) => Err(Refusal::Conflict { id: id.unwrap_or_default() }),
         Err(Refused::Ended) => Err(Refusal::Ended),
         Err(Refused::Full) => Err(Refusal::Full),
         Err(Refused::TooLarge) => Err(Refusal::TooLarge),
     }
 }
 
-fn resolve(run: &RunHandle, pid: Option<Pid>, tag: Tag, outcome: Resolve) -> Result<Answer, Refusal> {
+fn resolve(
+    run: &RunHandle,
+    pid: Option<Pid>,
+    tag: Tag,
+    outcome: Resolve,
+    id: Option<String>,
+) -> Result<Carried, Refusal> {
     let uncertain = run.uncertain();
     let mut meant = uncertain.iter().filter(|call| call.tag == tag && pid.is_none_or(|pid| call.pid == pid));
-    let (Some(call), None) = (meant.next(), meant.next()) else {
-        let count = uncertain.iter().filter(|call| call.tag == tag).count();
-        return Err(Refusal::NoSuchCall { tag, count });
+    let count = uncertain.iter().filter(|call| call.tag == tag).count();
+    let asker = match (meant.next(), meant.next()) {
+        (Some(call), None) => call.pid,
+        // An act that comes again finds its call resolved; its id tells that it is the same.
+        (None, _) if id.is_some() => pid.unwrap_or(Pid::ROOT),
+        _ => return Err(Refusal::NoSuchCall { tag, count }),
     };
     let resolution = match outcome {
         Resolve::Completed(answer) => Resolution::Answered(Ok(answer)),
@@ -92,9 +104,9 @@ fn resolve(run: &RunHandle, pid: Option<Pid>, tag: Tag, outcome: Resolve) -> Res
         }
         Resolve::Again => Resolution::Again,
     };
-    match run.resolve(call.pid, tag, resolution) {
-        Err(Refused::Ended) => Err(Refusal::NoSuchCall { tag, count: 0 }),
-        taken => done(taken),
+    match act(run, Act::Resolve { pid: asker, tag, resolution }, id) {
+        Err(Refusal::Ended) => Err(Refusal::NoSuchCall { tag, count }),
+        acted => acted,
     }
 }
 

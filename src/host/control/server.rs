@@ -186,6 +186,15 @@ impl Shared {
         match carried {
             Err(refusal) => write(stream, &Answer::Refused(refusal), ANSWER_TIME_MAX).await,
             Ok(Carried::Out(answer)) => write(stream, &answer, ANSWER_TIME_MAX).await,
+            Ok(Carried::Acted(acknowledged)) => {
+                let failed = |why: String| Answer::Refused(Refusal::Failed { why });
+                let answer = match timeout(OUTCOME_AFTER_MAX, acknowledged.durable()).await {
+                    Ok(Ok(())) => Answer::Done,
+                    Ok(Err(error)) => failed(error.to_string()),
+                    Err(_) => failed(format!("it is done, but not durable after {OUTCOME_AFTER_MAX:?}")),
+                };
+                write(stream, &answer, ANSWER_TIME_MAX).await
+            }
             Ok(Carried::Watched(watched)) => match Arc::clone(&self.watchers).try_acquire_owned() {
                 Ok(_permit) => watch(stream, watched).await,
                 Err(_) => write(stream, &Answer::Refused(Refusal::Busy), ANSWER_TIME_MAX).await,

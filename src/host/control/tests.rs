@@ -118,6 +118,14 @@ fn a_run_is_seen_and_steered_from_outside() {
     eventually(|| sum("sum").ok());
     assert_eq!(client.ask(signal("a", &json!(2))).unwrap(), Answer::Done);
     eventually(|| (sum("sum").unwrap() == Answer::Value(Payload::json(&2))).then_some(()));
+    // The same act twice is one, and another one under its id is told.
+    let twice = |body: u64| {
+        let (run, name) = ("a".to_owned(), "kept".to_owned());
+        client.ask(Request::Signal { run, name, body: Payload::json(&body), id: Some("x".into()) })
+    };
+    assert_eq!((twice(1).unwrap(), twice(1).unwrap()), (Answer::Done, Answer::Done));
+    assert_eq!(run.inner().signals()[0].kept, 1);
+    assert_eq!(refusal(twice(2)), Refusal::Conflict { id: "x".into() });
     assert_eq!(refusal(sum("some")), Refusal::NotExposed { name: "some".into(), names: vec!["sum".into()] });
     let names = client.ask(Request::Query { run: "a".into(), name: None }).unwrap();
     assert_eq!(names, Answer::Names(vec!["sum".into()]));
