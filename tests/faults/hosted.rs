@@ -1,0 +1,183 @@
+//! A host in a process of its own, which others kill.
+//!
+//! It takes up the unfinished runs of its folder and begins further ones, so that the same number is always in flight. It prints a line
+//! for what was reached: `up` when all are taken up, `ended RUN OUTPUTS`, `failed RUN WHY`, `lost RUN WHY` for a run that the host let go of.
+
+use crate::work::Job;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use wfhost::dispatch::http::HttpConfig;
+use wfhost::guest::EngineOptions;
+use wfhost::host::{Host, Outcome, RunHandle, RunOptions, Status, TakeUpError, Workflow};
+use wfhost::run::ResumeError;
+
+/// The variable that says what to do.
+pub(crate) const ORDERS: &str = "WFHOST_FAULTS_HOST";
+/// How the process ends where runs were lost to it.
+pub(crate) const LOST: i32 = 70;
+/// How the process ends where the folder cannot be used.
+pub(crate) const REFUSED: i32 = 71;
+
+/// What a host is to do.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Orders {
+    pub(crate) data: PathBuf,
+    pub(crate) server: SocketAddr,
+    /// So many runs at one time.
+    pub(crate) in_flight: usize,
+    /// The numbers of the runs that are still to begin.
+    pub(crate) first: u64,
+    pub(crate) end: u64,
+    /// Instance slots: fewer than guests, so that some are evicted.
+    pub(crate) slots: u32,
+}
+
+/// The host itself. No test: others start it, with [`ORDERS`], to kill it.
+#[test]
+#[ignore = "is the process that other tests kill"]
+fn process() {
+    let orders = std::env::var(ORDERS).expect("other tests start it");
+    let orders: Orders = serde_json::from_str(&orders).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    // Nothing is closed or waited for: the process is over.
+    std::process::exit(runtime.block_on(serve(orders)));
+}
+
+pub(crate) fn host(data: &Path, slots: u32) -> Host {
+    let mut http = HttpConfig::default();
+    http.permissions = vec!["127.0.0.0/8".parse().unwrap()];
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests-cache");
+    let options = EngineOptions { slots: Some(slots), cache_dir: Some(cache), ..EngineOptions::default() };
+    Host::builder().workers(2).guests(options).http(http).data(data).build().expect("a host")
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).expect("somebody listens");
+}
+
+struct Serving {
+    host: Host,
+    orders: Orders,
+    workflows: BTreeMap<String, Workflow>,
+    runs: JoinSet<Outcome>,
+    next: u64,
+}
+
+async fn serve(orders: Orders) -> i32 {
+    let host = host(&orders.data, orders.slots);
+    let unfinished = match host.journal() {
+        Ok(Some(journal)) => journal.unfinished().expect("the list of runs"),
+        Ok(None) => unreachable!("it has a folder"),
+        Err(error) => {
+            say(&format!("refused {error}"));
+            return REFUSED;
+        }
+    };
+    let mut serving = Serving { next: orders.first, orders, host, workflows: BTreeMap::new(), runs: JoinSet::new() };
+    for run in unfinished {
+        serving.take_up(&run.id);
+    }
+    serving.fill();
+    say("up");
+    let mut lost = false;
+    while let Some(outcome) = serving.runs.join_next().await {
+        let outcome = outcome.expect("waiting does not fail");
+        match (outcome.status, outcome.outputs()) {
+            (Status::Succeeded, Some(outputs)) => say(&format!("ended {} {outputs}", outcome.run)),
+            _ if is_lost(&outcome) => {
+                lost = true;
+                say(&format!("lost {} {}", outcome.run, outcome.to_json()));
+            }
+            _ => say(&format!("failed {} {}", outcome.run, outcome.to_json())),
+        }
+        if !lost {
+            serving.fill();
+        }
+    }
+    if lost { LOST } else { 0 }
+}
+
+/// Whether a run has not ended, but its host cannot go on with it.
+fn is_lost(outcome: &Outcome) -> bool {
+    outcome.result.as_ref().is_err_and(|problem| ["journal-failed", "suspended"].contains(&&*problem.kind))
+}
+
+impl Serving {
+    fn take_up(&mut self, id: &Arc<str>) {
+        let taken =
+            self.host.workflow_of(id).and_then(|workflow| self.host.resume(&workflow, id, RunOptions::default()));
+        match taken {
+            Ok(run) => self.wait(run),
+            // Its host died before it could say so.
+            Err(TakeUpError::Run(ResumeError::Ended(_))) => {}
+            Err(error) => say(&format!("refused {id} {}", chain(&error))),
+        }
+    }
+
+    /// Begins runs until there are enough.
+    fn fill(&mut self) {
+        while self.runs.len() < self.orders.in_flight && self.next < self.orders.end {
+            let job = Job(self.next);
+            self.next += 1;
+            let workflow = self.workflow(job);
+            let options = RunOptions { id: Some(job.id()), ..RunOptions::default() };
+            match self.host.start(&workflow, job.inputs(), options) {
+                Ok(run) => self.wait(run),
+                Err(error) => say(&format!("refused {} {}", job.id(), chain(&error))),
+            }
+        }
+    }
+
+    fn workflow(&mut self, job: Job) -> Workflow {
+        let (host, server) = (&self.host, self.orders.server);
+        let load = || host.parse(&job.file(), &job.workflow(server), "/").unwrap_or_else(|error| panic!("{error}"));
+        self.workflows.entry(job.file()).or_insert_with(load).clone()
+    }
+
+    fn wait(&mut self, run: RunHandle) {
+        self.runs.spawn(async move { run.finished().await });
+    }
+}
+
+/// An error with everything below it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(&format!(": {error}"));
+        source = error.source();
+    }
+    text
+}
+
+/// What a line of a host says.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Said {
+    Up,
+    Ended(Job, Value),
+    /// `failed`, `lost` or `refused`, and the rest of the line.
+    Bad(String, String),
+}
+
+impl Said {
+    /// Reads a line; none where it is the test runner's.
+    pub(crate) fn read(line: &str) -> Option<Self> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "up" => Some(Self::Up),
+            "ended" => {
+                let (id, outputs) = rest.split_once(' ')?;
+                Some(Self::Ended(Job::of(id), serde_json::from_str(outputs).ok()?))
+            }
+            "failed" | "lost" | "refused" => Some(Self::Bad(word.to_owned(), rest.to_owned())),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What must hold of a data folder, between two hosts and at the end.
+
+use crate::hosted;
+use crate::server::Server;
+use crate::work::Job;
+use rusqlite::{Connection, OpenFlags};
+use std::path::Path;
+use wfhost::process::Payload;
+
+fn open(data: &Path) -> Option<Connection> {
+    let path = data.join("journal.db");
+    path.exists().then(|| Connection::open(path).expect("the journal opens"))
+}
+
+/// How many runs there are in a folder.
+pub(crate) struct Census {
+    pub(crate) unfinished: u64,
+    /// The number after the last run.
+    pub(crate) next: u64,
+}
+
+/// Asks SQLite whether the file is whole, and counts the runs. Nobody has the folder.
+pub(crate) fn inspect(data: &Path) -> Census {
+    let none = Census { unfinished: 0, next: 0 };
+    let Some(db) = open(data) else { return none };
+    let verdict: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok", "integrity_check of {}", data.display());
+    let is_new = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)).unwrap() == 0;
+    if is_new {
+        return none;
+    }
+    let ids = |which: &str| -> Vec<String> {
+        let mut select = db.prepare(&format!("SELECT id FROM run WHERE {which}")).unwrap();
+        select.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    Census {
+        unfinished: ids("state = 0").len() as u64,
+        next: ids("true").iter().map(|id| Job::of(id).0 + 1).max().unwrap_or(0),
+    }
+}
+
+/// Everything that must hold when the last host has ended well: each run is over, its records lead to the right outputs when it is
+/// replayed from the start, and its effects happened, each under one key.
+pub(crate) fn against(data: &Path, server: &Server, runs: u64) -> Vec<String> {
+    let host = hosted::host(data, 64);
+    let journal = host.journal().expect("the journal opens").expect("it has a folder");
+    let mut against = Vec::new();
+    let unfinished = journal.unfinished().unwrap();
+    against.extend(unfinished.iter().map(|run| format!("{} is unfinished", run.id)));
+    let expected: Vec<String> = (0..runs).flat_map(|number| Job(number).effects()).collect();
+    against.extend(server.against(&expected));
+    for job in (0..runs).map(Job) {
+        if let Err(why) = replay(&host, journal, job) {
+            against.push(format!("{}: {why}", job.id()));
+        }
+    }
+    against
+}
+
+fn replay(host: &wfhost::host::Host, journal: &wfhost::host::Journal, job: Job) -> Result<(), String> {
+    let records = journal.records(&job.id()).map_err(|error| error.to_string())?;
+    let workflow = host.workflow_of(&job.id()).map_err(|error| error.to_string())?;
+    let rebuilt = host.rebuild(&workflow, &records).map_err(|error| error.to_string())?;
+    match rebuilt.result() {
+        Some(Ok(Payload::Json(outputs))) if outputs.to_value() == job.outputs() => Ok(()),
+        Some(Ok(outputs)) => Err(format!("gave {outputs:?} and not {}", job.outputs())),
+        Some(Err(problem)) => Err(format!("failed: {problem}")),
+        None => Err("has no result".to_owned()),
+    }
+}
+
+/// The rows of a table, for what a test wants to damage.
+pub(crate) fn read_only(data: &Path) -> Connection {
+    Connection::open_with_flags(data.join("journal.db"), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("the journal opens")
+}
