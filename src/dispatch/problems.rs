@@ -66,7 +66,7 @@ pub(super) fn too_many_calls(waiting_max: usize, retry_after: Duration) -> Probl
 pub(super) fn host_fault(detail: &str, repeatable: bool) -> Problem {
     Problem::new(base::HOST_FAULT, "the host failed in the middle of the call")
         .with_detail(detail)
-        .with_class(unknown_outcome(repeatable))
+        .with_unknown_outcome(repeatable)
 }
 
 /// An answer beyond the process's limit. The call itself happened, so it is not to be repeated under another key.
@@ -75,9 +75,4 @@ pub(super) fn answer_too_large(size: usize, limit: u64, repeatable: bool) -> Pro
     Problem::new(base::TOO_LARGE, "the handler's answer is larger than the process may receive")
         .with_detail(format!("{size} bytes, the limit is {limit}"))
         .with_class(class)
-}
-
-/// The class of a call that ended in a way that does not tell whether it happened.
-pub(super) fn unknown_outcome(repeatable: bool) -> ProblemClass {
-    if repeatable { ProblemClass::Retryable } else { ProblemClass::Uncertain }
 }

@@ -31,6 +31,10 @@ pub struct Problem {
     pub detail: Option<String>,
     /// Whether it happened, and whether trying again may help.
     pub class: ProblemClass,
+    /// Whether it may have happened all the same. Of a call that does no harm when it is repeated the class does not tell; whoever repeats
+    /// it keeps its idempotency key. Guests do not see it.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub may_have_happened: bool,
     /// How long to wait before trying again.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub retry_after: Option<Micros>,
@@ -49,6 +53,7 @@ impl Problem {
             status: 0,
             detail: None,
             class: ProblemClass::Definite,
+            may_have_happened: false,
             retry_after: None,
             data: None,
         }
@@ -61,10 +66,19 @@ impl Problem {
         self
     }
 
-    /// The same with another class.
+    /// The same with another class, which tells whether it happened.
     #[must_use]
     pub fn with_class(mut self, class: ProblemClass) -> Self {
         self.class = class;
+        self.may_have_happened = false;
+        self
+    }
+
+    /// The same, where nobody knows whether it happened: it may be tried again if a repeat does no harm.
+    #[must_use]
+    pub fn with_unknown_outcome(mut self, repeatable: bool) -> Self {
+        self.class = if repeatable { ProblemClass::Retryable } else { ProblemClass::Uncertain };
+        self.may_have_happened = true;
         self
     }
 

@@ -79,6 +79,7 @@ impl State {
                 timer,
                 bytes,
                 leaving: false,
+                sent_before: false,
             })),
         );
         let placed: Option<&Placement> = call.placement.as_deref();
@@ -98,18 +99,18 @@ impl State {
     /// A tag needs no answer of its own any more: it is answered `cancelled`.
     pub(super) fn apply_cancel(&mut self, pid: Pid, moment: Moment, tag: Tag) {
         let Some(pending) = self.settle_tag(pid, tag) else { return };
-        let class = match &pending {
-            Pending::Sleep(_) | Pending::Signal(_) => ProblemClass::Definite,
-            Pending::Call(call) => call.class_if_unknown(),
+        let problem = Problem::new(kind::CANCELLED, "The process itself cancelled it");
+        let problem = match &pending {
+            Pending::Call(call) => problem.with_unknown_outcome(!call.leaving),
             // How far the child came, nobody says.
-            Pending::Spawn { .. } => ProblemClass::Uncertain,
+            Pending::Spawn { .. } => problem.with_class(ProblemClass::Uncertain),
+            Pending::Sleep(_) | Pending::Signal(_) => problem,
         };
         match pending {
             Pending::Sleep(_) | Pending::Signal(_) => {}
             Pending::Call(_) => self.consequences.push(Consequence::Abandon { pid, tag }),
             Pending::Spawn { child, .. } => self.cancel(moment, child, "its parent cancelled it", None),
         }
-        let problem = Problem::new(kind::CANCELLED, "The process itself cancelled it").with_class(class);
         self.answered(pid, tag, &Err(Box::new(problem.clone())));
         self.post_answer(pid, tag, Err(Box::new(problem)));
     }
@@ -156,13 +157,5 @@ impl State {
         } else {
             self.abandoned_more += 1;
         }
-    }
-}
-
-impl PendingCall {
-    /// The class of a problem that ends the waiting for an answer. Where no `leaving` record stands, it did not leave the host, or is
-    /// safe to repeat.
-    pub(super) fn class_if_unknown(&self) -> ProblemClass {
-        if self.leaving { ProblemClass::Uncertain } else { ProblemClass::Retryable }
     }
 }

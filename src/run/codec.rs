@@ -66,6 +66,7 @@ impl Wire for Problem {
         u32::from(self.status).put(out);
         self.detail.put(out);
         self.class.put(out);
+        self.may_have_happened.put(out);
         self.retry_after.put(out);
         self.data.put(out);
     }
@@ -76,6 +77,7 @@ impl Wire for Problem {
             status: u32::take(from)?.try_into().map_err(|_| Damaged::Number)?,
             detail: Wire::take(from)?,
             class: Wire::take(from)?,
+            may_have_happened: Wire::take(from)?,
             retry_after: Wire::take(from)?,
             data: Wire::take(from)?,
         })

@@ -146,7 +146,7 @@ impl State {
                     _ => return None,
                 };
                 let problem = Problem::new(kind::TIMED_OUT, "The call took longer than its timeout")
-                    .with_class(call.class_if_unknown());
+                    .with_unknown_outcome(!call.leaving);
                 self.consequences.push(Consequence::Abandon { pid, tag });
                 Some(News::Answered { pid, tag, answer: Err(Box::new(problem)) })
             }
@@ -158,8 +158,11 @@ impl State {
     }
 
     /// An answer as the process may get it: one that is too large becomes a problem. That the call happened nobody can tell it then.
-    pub(super) fn bounded(&self, pid: Pid, tag: Tag, answer: Answer) -> Answer {
+    pub(super) fn bounded(&self, pid: Pid, tag: Tag, mut answer: Answer) -> Answer {
         let Some(entry) = self.living(pid) else { return answer };
+        if let (Err(problem), Some(Pending::Call(call))) = (&mut answer, entry.outstanding.get(tag)) {
+            problem.may_have_happened |= call.sent_before && problem.class == ProblemClass::Retryable;
+        }
         match &answer {
             Ok(payload) if payload.size() as u64 > entry.limits.payload_bytes => {
                 let class = match entry.outstanding.get(tag) {

@@ -37,6 +37,8 @@ pub(super) struct PendingCall {
     pub(super) bytes: u64,
     /// A `leaving` record says that it may have happened and is not safe to repeat.
     pub(super) leaving: bool,
+    /// It was sent before by a host that is gone: a failure of this time says nothing of that one.
+    pub(super) sent_before: bool,
 }
 
 /// Pending commands by tag. Tags only grow, so they are added at the end and found by bisection; what is answered leaves a hole, and

@@ -3,7 +3,7 @@
 use super::core::Run;
 use super::outstanding::Pending;
 use super::record::News;
-use crate::process::{Answer, Message, Pid, Problem, ProblemClass, Tag, problem::kind};
+use crate::process::{Answer, Message, Pid, Problem, Tag, problem::kind};
 use crate::run::Reply;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -63,12 +63,12 @@ impl Drop for CallReply {
         if *self.answered.get_mut() {
             return;
         }
-        let class = match self.run.inner.lock().state.pending(self.pid, self.tag) {
-            Some(Pending::Call(call)) => call.class_if_unknown(),
+        let repeatable = match self.run.inner.lock().state.pending(self.pid, self.tag) {
+            Some(Pending::Call(call)) => !call.leaving,
             _ => return,
         };
         // A call that may be repeated was still dispatched; whether it happened nobody knows.
-        let class = if class == ProblemClass::Retryable { class } else { ProblemClass::Uncertain };
-        self.answer(Err(Box::new(Problem::new(kind::HOST_FAULT, "The handler gave no answer").with_class(class))));
+        let problem = Problem::new(kind::HOST_FAULT, "The handler gave no answer").with_unknown_outcome(repeatable);
+        self.answer(Err(Box::new(problem)));
     }
 }

@@ -189,6 +189,7 @@ impl State {
                 }
                 self.uncertain.insert((pid, tag), departure);
             } else {
+                call.sent_before = true;
                 self.consequences.push(Consequence::Call(departure));
             }
         }

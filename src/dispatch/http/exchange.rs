@@ -49,11 +49,14 @@ pub(super) async fn exchange(
     let result = tokio::time::timeout(timeout, follow(sender, &mut request, limit, is_granted, &mut progress)).await;
     let result = result.unwrap_or_else(|_| {
         let is_sent = progress.may_have_been_sent();
-        let class = if is_sent { problems::unknown_outcome(repeatable) } else { ProblemClass::Retryable };
         let how_far = if is_sent { "the request may have been sent" } else { "nothing was sent" };
-        Err(Problem::new(kind::HTTP_TIMED_OUT, "the server did not answer in time")
-            .with_detail(format!("{timeout:?} for {}; {how_far}", target::shown(&request.url)))
-            .with_class(class))
+        let problem = Problem::new(kind::HTTP_TIMED_OUT, "the server did not answer in time")
+            .with_detail(format!("{timeout:?} for {}; {how_far}", target::shown(&request.url)));
+        Err(if is_sent {
+            problem.with_unknown_outcome(repeatable)
+        } else {
+            problem.with_class(ProblemClass::Retryable)
+        })
     });
     match result {
         Err(problem) if progress.has_happened => Err(problem.with_class(ProblemClass::Uncertain)),
@@ -252,7 +255,7 @@ fn broken(error: Box<dyn Error + Send + Sync>, request: &Request) -> Problem {
 fn lost(request: &Request, why: &str) -> Problem {
     Problem::new(kind::CONNECTION_LOST, "the connection broke before the answer was complete")
         .with_detail(format!("{}: {why}", target::shown(&request.url)))
-        .with_class(problems::unknown_outcome(request.repeatable))
+        .with_unknown_outcome(request.repeatable)
 }
 
 /// The server has seen the request, and what it says of it is not to be understood.

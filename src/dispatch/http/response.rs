@@ -132,8 +132,11 @@ impl Response {
         let reason = self.status.canonical_reason().unwrap_or("an unregistered status");
         let mut problem =
             Problem::new(kind::HTTP_STATUS, format!("the server answered {} {reason}", self.status.as_u16()))
-                .with_detail(format!("{method} {shown_url}"))
-                .with_class(class_of(self.status, repeatable));
+                .with_detail(format!("{method} {shown_url}"));
+        problem = match class_of(self.status) {
+            Some(class) => problem.with_class(class),
+            None => problem.with_unknown_outcome(repeatable),
+        };
         problem.status = self.status.as_u16();
         problem.retry_after = retry_after(&self.headers, SystemTime::now()).map(Into::into);
         let read_as = if is_whole { ReadAs::Auto } else { ReadAs::Text };
@@ -144,16 +147,16 @@ impl Response {
     }
 }
 
-/// What a status says of the effect.
+/// What a status says of the effect; none: nothing.
 ///
 /// 408, 425, 429 and 503 say that the request was not carried out. After any other 5xx nobody knows: where a repeat does no harm,
 /// that is a reason to try again; where it might, it is *uncertain*. 501 and 505 will be the same tomorrow.
-fn class_of(status: StatusCode, repeatable: bool) -> ProblemClass {
+fn class_of(status: StatusCode) -> Option<ProblemClass> {
     match status.as_u16() {
-        408 | 425 | 429 | 503 => ProblemClass::Retryable,
-        501 | 505 => ProblemClass::Definite,
-        500..=599 => problems::unknown_outcome(repeatable),
-        _ => ProblemClass::Definite,
+        408 | 425 | 429 | 503 => Some(ProblemClass::Retryable),
+        501 | 505 => Some(ProblemClass::Definite),
+        500..=599 => None,
+        _ => Some(ProblemClass::Definite),
     }
 }
 
@@ -263,7 +266,13 @@ mod tests {
             (504, Uncertain, Retryable),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
-            assert_eq!((class_of(status, false), class_of(status, true)), (once, often), "{status}");
+            let problem = |repeatable| {
+                let response = Response { status, ..response("text/plain", b"") };
+                response.failure(&Method::PUT, "https://example.com/", true, repeatable)
+            };
+            assert_eq!((problem(false).class, problem(true).class), (once, often), "{status}");
+            // Who tries again keeps the key where the first request may have been carried out.
+            assert_eq!(problem(true).may_have_happened, once == Uncertain, "{status}");
         }
     }
 

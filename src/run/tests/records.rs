@@ -62,7 +62,8 @@ fn problem() -> impl Strategy<Value = Box<Problem>> {
     let rest = (option::of(text()), class, option::of(micros()), option::of(json()));
     (text(), text(), any::<u16>(), rest).prop_map(|(kind, title, status, (detail, class, retry_after, data))| {
         let (kind, title) = (kind.into(), title.into());
-        Box::new(Problem { kind, title, status, detail, class, retry_after, data })
+        let may_have_happened = status % 2 == 1;
+        Box::new(Problem { kind, title, status, detail, class, may_have_happened, retry_after, data })
     })
 }
 

@@ -3,8 +3,8 @@
 use super::desk::Desk;
 use super::support::*;
 use crate::journal::Memory;
-use crate::process::{Action, Answer, Event, Micros, Payload, Program, Status, Tag, Target};
-use crate::run::{Log, Outcome, Record, Resolution, ResumeError, ResumeSpec, RunHandle};
+use crate::process::{Action, Answer, Event, Micros, Payload, Problem, ProblemClass, Program, Status, Tag, Target};
+use crate::run::{Log, News, Outcome, Record, Resolution, ResumeError, ResumeSpec, RunHandle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -171,6 +171,28 @@ fn calls_without_an_answer_leave_again_under_their_keys_unless_they_may_have_hap
         let said = output(&resumed.outcome().unwrap());
         assert!(said.contains(if is_again { "2 2" } else { "2 20" }), "{said}");
     }
+
+    // A refusal of the second time says nothing of the first: whoever tries again must keep the key.
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let resumed = resume(&desk, &root, &handlers, &records);
+    let refused = || Problem::new("busy", "Come again").with_class(ProblemClass::Retryable);
+    let (_, reply) = handlers.waiting.lock().pop().unwrap();
+    reply.answer(Err(Box::new(refused())));
+    desk.settle();
+    let answers = |run: &RunHandle| -> Vec<Problem> {
+        let arrived = |record| match record {
+            Record::Arrived(arrived) => match arrived.news {
+                News::Answered { answer, .. } => answer.err().map(|problem| *problem),
+                _ => None,
+            },
+            _ => None,
+        };
+        run.records().unwrap().into_iter().filter_map(arrived).collect()
+    };
+    assert_eq!(answers(&resumed), [refused().with_unknown_outcome(true)]);
+    let (_, reply) = bench.handlers.waiting.lock().remove(0);
+    reply.answer(Err(Box::new(refused())));
+    assert_eq!(answers(&bench.run), [refused()]);
 
     // Before the record that it leaves, it has not left.
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());

@@ -24,8 +24,8 @@
 //! - Only problems of class retryable are retried, and timeouts. The wait doubles with each retry, is shortened by up to half
 //!   by the run's seed, and is never shorter than the problem's `retry-after`.
 //! - A timeout counts from the moment when the attempt is asked for. The attempt is then stopped; the next begins when it has ended.
-//! - The scope in idempotency keys is `<id>/<item>/<n>`; `n` grows with a failure that is known not to have happened, and stays
-//!   where an attempt timed out.
+//! - The scope in idempotency keys is `<id>/<item>/<n>`; `n` grows with a call that is known not to have happened, and stays
+//!   once one may have: where an attempt timed out, or was a guest, whose own calls may have happened.
 //!
 //! # Invariants
 //! - **I1** It is a pure function of plan, seed and events: no clock but the batch's time, no order of a hash map.

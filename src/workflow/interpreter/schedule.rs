@@ -161,7 +161,15 @@ impl Interpreter {
     }
 
     fn insert(&mut self, (index, item): ItemKey, input: Payload, stage: Stage) {
-        let state = Item { input, attempt: 0, known_failures: 0, stage, timed_out: false, deadline: None };
+        let state = Item {
+            input,
+            attempt: 0,
+            known_failures: 0,
+            may_have_happened: false,
+            stage,
+            timed_out: false,
+            deadline: None,
+        };
         self.running(index).live.insert(item, state);
     }
 

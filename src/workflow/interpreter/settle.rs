@@ -41,7 +41,12 @@ impl Interpreter {
                 self.state_bytes += output.size();
                 self.succeeded(key, value(&output));
             }
-            Err(problem) => self.attempt_failed(context, key, *problem, true),
+            Err(problem) => {
+                // What a guest has done before it failed, nobody says.
+                let is_call = matches!(self.plan.nodes[key.0].action, Action::Call { .. });
+                let known = is_call && !problem.may_have_happened;
+                self.attempt_failed(context, key, *problem, known);
+            }
         }
         self.end_if_over(key.0);
     }
@@ -74,7 +79,9 @@ impl Interpreter {
         let retry = self.plan.nodes[key.0].retry;
         let may_go_on = self.cancelled.is_none() && !self.running(key.0).stopped;
         let item = self.item(key);
-        item.known_failures += u32::from(known);
+        // An earlier attempt under this key may have happened: then it stays, whatever became of this one.
+        item.may_have_happened |= !known;
+        item.known_failures += u32::from(!item.may_have_happened);
         let attempt = item.attempt;
         match retry {
             Some(retry) if may_go_on && problem.class == ProblemClass::Retryable && attempt <= retry.max => {

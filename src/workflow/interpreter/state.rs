@@ -142,6 +142,8 @@ pub(super) struct Item {
     pub(super) attempt: u32,
     /// Attempts that are known not to have happened: the number in idempotency keys.
     pub(super) known_failures: u32,
+    /// An attempt under the present key may have happened.
+    pub(super) may_have_happened: bool,
     pub(super) stage: Stage,
     pub(super) timed_out: bool,
     pub(super) deadline: Option<TimerKey>,

@@ -209,6 +209,7 @@ impl<'a> Reader<'a> {
                 ProblemClass::Retryable => process::ProblemClass::Retryable,
                 ProblemClass::Uncertain => process::ProblemClass::Uncertain,
             },
+            may_have_happened: false,
             retry_after: problem.retry_after.map(|micros| self.micros(micros, "retry-after")).transpose()?,
             data: problem.data.map(|data| self.object(data, "data")).transpose()?,
         })

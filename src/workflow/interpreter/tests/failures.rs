@@ -58,14 +58,35 @@ fn the_place_in_keys_changes_with_known_failures_only() {
     let world = run(yaml, json!({}), |_| {
         attempt += 1;
         match attempt {
-            1 | 3 => Reply::Never,
-            2 => fails("busy", Retryable),
+            1 | 2 | 4 => fails("busy", Retryable),
+            3 => Reply::Never,
             _ => ok(json!(1)),
         }
     });
     let scopes: Vec<_> = world.asked.iter().map(|ask| ask.scope.as_str()).collect();
-    assert_eq!(scopes, ["a/0/0", "a/0/0", "a/0/1", "a/0/1"]);
+    // After the third nobody knows, and the refusal of the fourth says nothing of it.
+    assert_eq!(scopes, ["a/0/0", "a/0/1", "a/0/2", "a/0/2", "a/0/2"]);
     assert_eq!(world.status("a"), "succeeded");
+}
+
+#[test]
+fn the_place_in_keys_stays_where_an_attempt_may_have_had_effects() {
+    let scopes = |action: &str, may_have_happened: bool| {
+        let yaml = format!("steps: [{{ id: a, {action}, retry: {{ max: 1 }} }}]");
+        let mut world = World::new(&yaml, json!({}));
+        let problem = Problem::new("busy", "It broke");
+        let problem =
+            if may_have_happened { problem.with_unknown_outcome(true) } else { problem.with_class(Retryable) };
+        world.answer(world.pending[0].tag, Err(Box::new(problem)));
+        while world.pending.is_empty() {
+            world.sleep_over();
+        }
+        world.asked.iter().map(|ask| ask.scope.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(scopes("call: http", true), ["a/0/0", "a/0/0"]);
+    assert_eq!(scopes("call: http", false), ["a/0/0", "a/0/1"]);
+    // A guest may have made calls before it failed.
+    assert_eq!(scopes("uses: ./a.wasm", false), ["a/0/0", "a/0/0"]);
 }
 
 #[test]

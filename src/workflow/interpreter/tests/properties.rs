@@ -7,7 +7,7 @@ const YAML: &str = "
 inputs: { n: { type: integer } }
 steps:
   - { id: list, uses: ./list.wasm, with: '${ .inputs.n }' }
-  - { id: each, uses: ./each.wasm, for-each: '${ .steps.list.output }', max-parallel: 3, with: '${ [.item, .index] }', retry: { max: 2, backoff: 1s..4s } }
+  - { id: each, call: kv, for-each: '${ .steps.list.output }', max-parallel: 3, with: '${ [.item, .index] }', retry: { max: 2, backoff: 1s..4s } }
   - { id: soft, call: kv, for-each: '${ .steps.list.output }', max-parallel: 2, continue-on-error: true, with: '${ .item }' }
   - { id: odd, if: '${ .inputs.n % 2 == 1 }', set: '${ .steps.each.output | add }' }
   - { id: pause, needs: each, wait: 3s }
