@@ -3,7 +3,7 @@
 use crate::hosted;
 use crate::server::Server;
 use crate::work::Job;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use std::path::Path;
 use wfhost::process::Payload;
 
@@ -34,7 +34,7 @@ pub(crate) fn inspect(data: &Path) -> Census {
         select.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
     };
     Census {
-        unfinished: ids("state = 0").len() as u64,
+        unfinished: ids("status IS NULL").len() as u64,
         next: ids("true").iter().map(|id| Job::of(id).0 + 1).max().unwrap_or(0),
     }
 }
@@ -67,9 +67,4 @@ fn replay(host: &wfhost::host::Host, journal: &wfhost::host::Journal, job: Job) 
         Some(Err(problem)) => Err(format!("failed: {problem}")),
         None => Err("has no result".to_owned()),
     }
-}
-
-/// The rows of a table, for what a test wants to damage.
-pub(crate) fn read_only(data: &Path) -> Connection {
-    Connection::open_with_flags(data.join("journal.db"), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("the journal opens")
 }

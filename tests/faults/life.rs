@@ -65,12 +65,6 @@ impl Life {
         self.heard.lines.lock().unwrap().clone()
     }
 
-    /// Sends it a signal of the system's.
-    pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
-        assert!(status.is_ok_and(|status| status.success()), "kill -{name}");
-    }
-
     /// SIGKILL. It returns what was said before it.
     pub(crate) fn kill(mut self) -> Vec<Said> {
         // It may be over already.
