@@ -6,7 +6,7 @@
 use super::control::Control;
 use super::kept::Kept;
 use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
-use crate::journal::{Durables, NewRun, Sqlite, StoreError, Stored};
+use crate::journal::{Durables, Journal as _, NewRun, Sqlite, StoreError, Stored};
 use crate::process::{Micros, Problem, ProblemClass, problem::kind};
 use crate::run::{Kernel, Log, Record, ResumeError, ResumeSpec};
 use parking_lot::Mutex;

@@ -18,6 +18,11 @@ pub trait Durables: Send + Sync {
         let _ = is_full;
     }
 
+    /// A snapshot could not be kept. Nothing depends on it.
+    fn snapshot_failed(&self, error: &StoreError) {
+        let _ = error;
+    }
+
     /// Nothing will become durable any more.
     fn failed(&self, error: &StoreError);
 }

@@ -1,7 +1,7 @@
 //! What a journal tells of runs.
 
 use crate::process::Micros;
-use crate::run::{EndStatus, Log};
+use crate::run::{EndStatus, Log, Mail};
 use bytes::Bytes;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,6 +55,18 @@ pub struct Filter {
     pub limit: Option<u32>,
 }
 
+impl Filter {
+    /// Whether a run fits, whatever the limit.
+    #[must_use]
+    pub fn fits(&self, run: &Stored) -> bool {
+        self.ended.is_none_or(|ended| ended == run.status.is_some())
+            && self.status.is_none_or(|status| run.status == Some(status))
+            && self.name.as_ref().is_none_or(|name| **name == *run.name)
+            && self.created_min.is_none_or(|at| run.created >= at)
+            && self.created_before.is_none_or(|at| run.created < at)
+    }
+}
+
 /// The host that has a run.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Owner {
@@ -74,6 +86,50 @@ pub struct TakenUp {
     pub log: Box<dyn Log>,
     /// The records from the first on.
     pub records: Vec<Bytes>,
+    /// What was left for it and is in none of them, in the order in which it came.
+    pub inbox: Vec<Mail>,
     /// What was said of it when it began.
     pub about: String,
+}
+
+/// What became of mail for a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Posted {
+    /// It is left for the run, durably: whoever takes the run up gets it.
+    Left,
+    /// The run has or had the same already.
+    Duplicate,
+    /// The run has or had mail of this id that says something else.
+    Conflict,
+    /// A living host has the run, and is to be told itself.
+    Owned(Owner),
+    /// The run has ended.
+    Ended,
+    /// There is no such run.
+    Unknown,
+    /// As much is left for the run as may be.
+    Full,
+}
+
+/// Mail that may be left for a run at one time. Arbitrary.
+pub(super) const MAIL_MAX: u32 = 1_000;
+/// Bytes of that. Arbitrary.
+pub(super) const MAIL_BYTES_MAX: u32 = 16 << 20;
+/// Ids of mail that are known for each run after it was taken. Arbitrary.
+#[cfg(feature = "sqlite")]
+pub(super) const MAIL_KNOWN_MAX: u32 = 1_000;
+/// Snapshots that are kept of each process: the newest ones.
+pub(super) const SNAPSHOTS_MAX: u32 = 2;
+
+/// A process as it was after a step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoredSnapshot {
+    /// The process.
+    pub pid: u64,
+    /// The step.
+    pub step: u64,
+    /// What it fits, for whoever made it.
+    pub key: Bytes,
+    /// The process; none where this is damaged.
+    pub data: Option<Bytes>,
 }

@@ -67,11 +67,40 @@ pub struct RunEnd {
     pub at: Micros,
 }
 
+/// An act upon a run from outside that was left for it: it is taken once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mail {
+    /// Its id, which tells it from others of the run and from itself when it comes again.
+    pub id: Arc<str>,
+    /// What kind of act.
+    pub kind: Arc<str>,
+    /// The act.
+    pub body: Bytes,
+}
+
+impl Mail {
+    /// Tells mail of the same id from mail that says something else.
+    #[must_use]
+    pub fn digest(&self) -> u128 {
+        let mut hash = xxhash_rust::xxh3::Xxh3::new();
+        hash.update(&(self.kind.len() as u64).to_le_bytes());
+        hash.update(self.kind.as_bytes());
+        hash.update(&self.body);
+        hash.digest128()
+    }
+}
+
 /// The log of one run: its records in their order. It is written under the run's commit lock, so an append does not wait: what it
 /// takes to make a record durable happens elsewhere.
 pub trait Log: Send {
     /// Appends a record.
     fn append(&mut self, record: &[u8]) -> Durability;
+
+    /// The record that is appended next is of this mail: when it is durable the mail is no longer left for the run, and not before. The same
+    /// goes for mail that came otherwise, so that its id is known when it is left again.
+    fn consume(&mut self, mail: &Mail) {
+        let _ = mail;
+    }
 
     /// The run is over: its last record was just appended.
     fn ended(&mut self, end: &RunEnd) {

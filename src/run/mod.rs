@@ -67,7 +67,7 @@ pub use handle::{Doing, ProcessStatus, Refused, RunHandle, RunSpec, StartError};
 pub use kernel::{Kernel, Ports, Timer};
 #[cfg(feature = "wasm")]
 pub(crate) use kv::schema as kv_schema;
-pub use log::{Durability, EndStatus, Log, LogOrigin, LogSink, RunEnd};
+pub use log::{Durability, EndStatus, Log, LogOrigin, LogSink, Mail, RunEnd};
 pub use observe::{Events, Outcome, RunEvent};
 pub use rebuild::{Rebuild, RebuildError, rebuild};
 pub use record::{

@@ -128,6 +128,9 @@ pub(super) fn write(
         } else {
             head
         };
+        for mail in &batch.consumed {
+            mail.write(change, row)?;
+        }
         let records = (durable + batch.records).cast_signed();
         if let Some(ended) = batch.ended {
             end.execute(params![row, head, records, ended.status.name(), ended.at.0.cast_signed()])?;

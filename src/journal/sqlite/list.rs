@@ -12,37 +12,17 @@ use std::sync::Arc;
 const COLUMNS: &str = "id, name, created, status, ended, records, owner";
 
 impl Sqlite {
-    /// The unfinished runs, the oldest first.
-    ///
-    /// # Errors
-    /// Where they cannot be read.
-    pub fn unfinished(&self) -> Result<Vec<Stored>, StoreError> {
-        self.select("WHERE status IS NULL ORDER BY created, run", Vec::new())
-    }
-
-    /// A run.
-    ///
-    /// # Errors
-    /// Where it cannot be read.
-    pub fn run(&self, id: &str) -> Result<Option<Stored>, StoreError> {
+    pub(super) fn run(&self, id: &str) -> Result<Option<Stored>, StoreError> {
         Ok(self.select("WHERE id = ?1", vec![id.to_owned().into()])?.pop())
     }
 
-    /// What was said of a run when it began.
-    ///
-    /// # Errors
-    /// Where it cannot be read.
-    pub fn about(&self, id: &str) -> Result<Option<String>, StoreError> {
+    pub(super) fn about(&self, id: &str) -> Result<Option<String>, StoreError> {
         let db = self.0.reader();
         let about = db.query_row("SELECT about FROM run WHERE id = ?1", [id], |row| row.get(0)).optional();
         about.map_err(sqlite(self.0.path()))
     }
 
-    /// The runs that a filter asks for, the newest first.
-    ///
-    /// # Errors
-    /// Where they cannot be read.
-    pub fn list(&self, filter: &Filter) -> Result<Vec<Stored>, StoreError> {
+    pub(super) fn list(&self, filter: &Filter) -> Result<Vec<Stored>, StoreError> {
         let (mut clauses, values) = clauses(filter);
         clauses.push_str(" ORDER BY created DESC, run DESC");
         if let Some(limit) = filter.limit {
@@ -51,11 +31,7 @@ impl Sqlite {
         self.select(&clauses, values)
     }
 
-    /// How many runs fit a filter, without its limit.
-    ///
-    /// # Errors
-    /// Where they cannot be counted.
-    pub fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+    pub(super) fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
         let (clauses, values) = clauses(filter);
         let db = self.0.reader();
         let count = db
@@ -64,11 +40,7 @@ impl Sqlite {
         count.map(i64::cast_unsigned).map_err(sqlite(self.0.path()))
     }
 
-    /// The host that has a run; none where nobody has it.
-    ///
-    /// # Errors
-    /// Where there is no such run, or it cannot be read.
-    pub fn owner_of(&self, id: &str) -> Result<Option<Owner>, StoreError> {
+    pub(super) fn owner_of(&self, id: &str) -> Result<Option<Owner>, StoreError> {
         let run = self.run(id)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
         let Some(host) = run.owner else { return Ok(None) };
         self.0.locks.owner(&self.0.reader(), host.cast_signed(), self.0.path()).map(Some)

@@ -15,6 +15,11 @@
 //! its own host is not: one that was believed dead and is not writes nothing more. Each time that a run is taken up its epoch grows, and
 //! the transaction of every append checks it too.
 //!
+//! **Mail** for a run that no living host has is a row in `inbox`, written in the transaction that sees that there is none. Its body goes in
+//! the transaction of the record that it became; its id and digest stay, for when it comes again.
+//!
+//! **Snapshots** are in a file of their own, `snapshots.db`, written by a thread of its own without a sync.
+//!
 //! - **I1** A row is all of its batch or nothing: a checksum tells, and the number of its first record follows from the row before.
 //! - **I2** An error of a commit is final for the store: nothing that waits for it is ever told to be durable. Only a full disk is waited for.
 //! - **I3** Where `run.owner` is NULL, `run.head` is the run's last row.
@@ -24,19 +29,23 @@
 mod batch;
 mod group;
 mod hosts;
+mod inbox;
+mod journal;
 mod list;
 mod queue;
 mod read;
 mod schema;
+mod snapshots;
 mod take;
 mod writer;
 
-use super::{Durables, NewRun, StoreError};
-use crate::run::{Durability, Log, RunEnd};
+use super::{Durables, StoreError};
+use crate::run::{Durability, Log, Mail, RunEnd};
 use bytes::Bytes;
 use hosts::Locks;
+use inbox::Consumed;
 use schema::{connect, io, migrate};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use writer::Writer;
 
@@ -57,40 +66,7 @@ impl Sqlite {
         let path = folder.join("journal.db");
         let mut db = connect(&path)?;
         migrate(&mut db, &path)?;
-        Writer::start(db, path, locks, durables).map(Self)
-    }
-
-    /// Says where this host listens, so that others find it by its runs.
-    ///
-    /// # Errors
-    /// Where it cannot be written down.
-    pub fn listens(&self, socket: &Path) -> Result<(), StoreError> {
-        let host = self.0.host()?;
-        let db = self.0.reader();
-        let _pen = self.0.pen();
-        db.execute("UPDATE host SET socket = ?2 WHERE host = ?1", (host, socket.to_string_lossy()))
-            .map_err(schema::sqlite(self.0.path()))?;
-        Ok(())
-    }
-
-    /// Begins a run: its row is durable when its first record is.
-    ///
-    /// # Errors
-    /// Where there is a run of that id.
-    pub fn begin(&self, run: &NewRun) -> Result<Box<dyn Log>, StoreError> {
-        if self.run(&run.id)?.is_some() {
-            return Err(StoreError::Exists(Arc::clone(&run.id)));
-        }
-        let owned = self.0.begin(run)?;
-        Ok(Box::new(RunLog { writer: Arc::clone(&self.0), run: owned, id: Arc::clone(&run.id) }))
-    }
-
-    /// Waits until everything that was handed over before is durable, and those who wait for it were told.
-    ///
-    /// # Errors
-    /// Why it never will be.
-    pub fn flush(&self) -> Result<(), StoreError> {
-        self.0.flush()
+        Writer::start(db, &folder, locks, durables).map(Self)
     }
 }
 
@@ -99,12 +75,25 @@ struct RunLog {
     writer: Arc<Writer>,
     run: queue::Owned,
     id: Arc<str>,
+    /// What the next record is of.
+    consumed: Vec<Consumed>,
+}
+
+impl RunLog {
+    fn new(writer: &Arc<Writer>, run: queue::Owned, id: Arc<str>) -> Self {
+        Self { writer: Arc::clone(writer), run, id, consumed: Vec::new() }
+    }
 }
 
 impl Log for RunLog {
     fn append(&mut self, record: &[u8]) -> Durability {
-        self.writer.append(self.run, record);
+        self.writer.append(self.run, record, &mut self.consumed);
         Durability::Later
+    }
+
+    fn consume(&mut self, mail: &Mail) {
+        let (id, kind) = (Arc::clone(&mail.id), Arc::clone(&mail.kind));
+        self.consumed.push(Consumed { id, kind, digest: mail.digest().to_le_bytes() });
     }
 
     fn ended(&mut self, end: &RunEnd) {
@@ -113,7 +102,7 @@ impl Log for RunLog {
 
     fn records(&self) -> Option<Vec<Bytes>> {
         let (durable, batches) = self.writer.undurable(self.run);
-        let mut records = match Sqlite(Arc::clone(&self.writer)).records(&self.id) {
+        let mut records = match self.writer.records(&self.id) {
             Err(StoreError::Unknown(_)) => Vec::new(),
             records => records.ok()?,
         };

@@ -1,11 +1,13 @@
 //! What is handed to the writer, and what is known of the runs that this process has.
 
+use super::inbox::Consumed;
 use super::{StoreError, batch};
 use crate::journal::NewRun;
 use crate::run::RunEnd;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 /// A run that this process owns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -22,6 +24,8 @@ pub(super) struct Known {
     /// Records that are durable.
     pub(super) durable: u64,
     pub(super) new: Option<Arc<NewRun>>,
+    /// The row as snapshots learn of it, also when the run is let go of: 0 where there is none.
+    pub(super) seat: Arc<AtomicI64>,
     /// It is somebody else's: nothing of it is written any more.
     pub(super) lost: bool,
 }
@@ -29,7 +33,16 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn begun(run: &NewRun) -> Self {
         let id = Arc::clone(&run.id);
-        Self { id, row: None, epoch: 1, head: 0, durable: 0, new: Some(Arc::new(run.clone())), lost: false }
+        Self {
+            id,
+            row: None,
+            epoch: 1,
+            head: 0,
+            durable: 0,
+            new: Some(Arc::new(run.clone())),
+            seat: Arc::default(),
+            lost: false,
+        }
     }
 }
 
@@ -41,6 +54,8 @@ pub(super) struct Batch {
     /// Nobody writes the run any more: it is anybody's when this is durable.
     pub(super) left: bool,
     pub(super) bytes: Vec<u8>,
+    /// Mail that its records are of.
+    pub(super) consumed: Vec<Consumed>,
     /// Bytes without the checksum.
     body: usize,
     pub(super) records: u64,
@@ -81,7 +96,7 @@ pub(super) struct Queue {
     /// The group that is on its way to the disk.
     flight: Option<Arc<Group>>,
     /// Groups that were taken so far.
-    pub(super) taken: u64,
+    taken: u64,
     /// Of those, how many are durable, and everybody was told.
     pub(super) told: u64,
     pub(super) closing: bool,
@@ -118,6 +133,11 @@ impl Queue {
         leaves(&self.batches) || self.flight.as_deref().is_some_and(leaves)
     }
 
+    /// When so many groups are durable, all is that was handed over so far.
+    pub(super) fn handed(&self) -> u64 {
+        self.taken + u64::from(!self.batches.is_empty())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }
@@ -128,9 +148,10 @@ impl Queue {
         is_written.then(|| self.batches.entry(run).or_default())
     }
 
-    pub(super) fn append(&mut self, run: Owned, record: &[u8]) {
+    pub(super) fn append(&mut self, run: Owned, record: &[u8], consumed: &mut Vec<Consumed>) {
         if let Some(batch) = self.batch(run) {
             batch.put(record);
+            batch.consumed.append(consumed);
             self.bytes += record.len();
         }
     }

@@ -1,7 +1,8 @@
 //! Reading the records of a run.
 
 use super::schema::sqlite;
-use super::{Sqlite, StoreError, batch};
+use super::writer::Writer;
+use super::{StoreError, batch};
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -15,18 +16,20 @@ pub(super) struct Place {
     pub(super) head: i64,
 }
 
-impl Sqlite {
+impl Writer {
     /// The records of a run, as far as they are on disk.
-    ///
-    /// # Errors
-    /// Where there is no such run, or its records are damaged.
-    pub fn records(&self, id: &str) -> Result<Vec<Bytes>, StoreError> {
-        let fails = sqlite(self.0.path());
-        let mut db = self.0.reader();
+    pub(super) fn records(&self, id: &str) -> Result<Vec<Bytes>, StoreError> {
+        let fails = sqlite(self.path());
+        let mut db = self.reader();
         // One state of the file, whatever is written meanwhile.
         let db = db.transaction().map_err(&fails)?;
         let place = place(&db, id).map_err(&fails)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
         Ok(read(&db, id, &place, &fails)?.1)
+    }
+
+    /// Where a run is.
+    pub(super) fn place(&self, id: &str) -> Result<Place, StoreError> {
+        place(&self.reader(), id).map_err(sqlite(self.path()))?.ok_or_else(|| StoreError::Unknown(id.into()))
     }
 }
 

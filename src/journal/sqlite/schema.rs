@@ -59,6 +59,17 @@ CREATE TABLE log (
     prev INTEGER NOT NULL,
     data BLOB NOT NULL
 ) STRICT;
+CREATE TABLE inbox (
+    item INTEGER PRIMARY KEY AUTOINCREMENT,
+    run INTEGER NOT NULL,
+    mail TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    -- Of kind and body: XXH3, 128 bits.
+    digest BLOB NOT NULL,
+    -- NULL when its record is in the log.
+    body BLOB,
+    UNIQUE (run, mail)
+) STRICT;
 CREATE VIEW records AS SELECT run.id AS run, seq, length(data) AS bytes, data FROM log JOIN run USING (run) ORDER BY log.id;
 ";
 

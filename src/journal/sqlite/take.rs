@@ -1,6 +1,7 @@
 //! Taking runs up, copying them and removing them: what changes who has a run, each in one write transaction.
 
 use super::group::write_whole;
+use super::inbox::mail;
 use super::queue::Known;
 use super::read::{Place, head, place, read};
 use super::schema::sqlite;
@@ -11,13 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use std::sync::Arc;
 
 impl Sqlite {
-    /// Takes up a run that no living host has: it is this host's from now on, and whoever had it before writes nothing more.
-    ///
-    /// It waits for the writer where this host itself has just let go of the run, so it is not called by those who are told of records.
-    ///
-    /// # Errors
-    /// Where there is no such run, it has ended, a living host has it, or its records are damaged.
-    pub fn take_up(&self, id: &str) -> Result<TakenUp, StoreError> {
+    pub(super) fn take_up(&self, id: &str) -> Result<TakenUp, StoreError> {
         let fails = sqlite(self.0.path());
         let host = self.0.host()?;
         loop {
@@ -40,6 +35,7 @@ impl Sqlite {
                     return Err(error);
                 }
             };
+            let inbox = mail(&db, place.run).map_err(&fails)?;
             let about = db.query_row("SELECT about FROM run WHERE run = ?1", [place.run], |row| row.get(0));
             let known = Known {
                 id: id.into(),
@@ -48,14 +44,15 @@ impl Sqlite {
                 head,
                 durable: records.len() as u64,
                 new: None,
+                seat: Arc::new(place.run.into()),
                 lost: false,
             };
             let run = self
                 .0
                 .know(known)
                 .expect("invariant: whoever makes a run known of which there is a row has the connection");
-            let log = Box::new(RunLog { writer: Arc::clone(&self.0), run, id: id.into() });
-            return Ok(TakenUp { log, records, about: about.map_err(&fails)? });
+            let log = Box::new(RunLog::new(&self.0, run, id.into()));
+            return Ok(TakenUp { log, records, inbox, about: about.map_err(&fails)? });
         }
     }
 
@@ -90,11 +87,7 @@ impl Sqlite {
         Ok(place)
     }
 
-    /// Removes a run, with all that belongs to it.
-    ///
-    /// # Errors
-    /// Where there is no such run, or it is unfinished and a living host has it.
-    pub fn remove(&self, id: &str) -> Result<(), StoreError> {
+    pub(super) fn remove(&self, id: &str) -> Result<(), StoreError> {
         let fails = sqlite(self.0.path());
         let mut db = self.0.reader();
         if self.0.shared.queue.lock().has(id).is_some() {
@@ -113,18 +106,15 @@ impl Sqlite {
             );
             next = prev.optional().map_err(&fails)?.filter(|prev| *prev < next).unwrap_or(0);
         }
+        change.execute("DELETE FROM inbox WHERE run = ?1", [place.run]).map_err(&fails)?;
         change.execute("DELETE FROM run WHERE run = ?1", [place.run]).map_err(&fails)?;
-        change.commit().map_err(&fails)
+        change.commit().map_err(&fails)?;
+        self.0.snapshots().forget(place.run)
     }
 
-    /// Makes a new run of the first records of another, which nobody has: whoever wants it to go on takes it up. Its first record, which names
-    /// the run, is given.
-    ///
-    /// # Errors
-    /// Where there is no run to copy, it has fewer records that are durable, they are damaged, or there is one of the new id.
-    pub fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError> {
+    pub(super) fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError> {
         let fails = sqlite(self.0.path());
-        let mut all = self.records(from)?;
+        let mut all = self.0.records(from)?;
         if records == 0 || records > all.len() as u64 {
             return Err(StoreError::Short { run: from.into(), records: all.len() as u64 });
         }

@@ -1,5 +1,5 @@
-use super::{Durables, NewRun, Sqlite, StoreError};
-use crate::journal::Filter;
+use super::{Durables, Sqlite, StoreError};
+use crate::journal::{Filter, Journal, NewRun};
 use crate::process::Micros;
 use crate::run::{EndStatus, Log, RunEnd};
 use parking_lot::Mutex;

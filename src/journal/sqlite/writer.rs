@@ -3,8 +3,10 @@
 use super::StoreError;
 use super::group::{Fate, write};
 use super::hosts::{Host, Locks, is_buried};
+use super::inbox::Consumed;
 use super::queue::{Group, Known, Owned, Queue};
 use super::schema::{connect, io, sqlite};
+use super::snapshots::{Pending, Snapshots};
 use crate::journal::{Durables, NewRun};
 use crate::run::RunEnd;
 use bytes::Bytes;
@@ -28,6 +30,7 @@ pub(super) struct Writer {
     reader: Mutex<Connection>,
     pub(super) locks: Locks,
     host: Mutex<Option<Host>>,
+    snapshots: Snapshots,
 }
 
 pub(super) struct Shared {
@@ -36,7 +39,7 @@ pub(super) struct Shared {
     work: Condvar,
     /// A group is done.
     done: Condvar,
-    durables: Arc<dyn Durables>,
+    pub(super) durables: Arc<dyn Durables>,
     path: PathBuf,
     /// Held by whoever of this process writes to the file, before SQLite's own lock, for which one can only wait by asking again and again.
     pen: Mutex<()>,
@@ -47,10 +50,11 @@ pub(super) struct Shared {
 impl Writer {
     pub(super) fn start(
         db: Connection,
-        path: PathBuf,
+        folder: &Path,
         locks: Locks,
         durables: Arc<dyn Durables>,
     ) -> Result<Arc<Self>, StoreError> {
+        let path = folder.join("journal.db");
         let reader = Mutex::new(connect(&path)?);
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
@@ -64,7 +68,8 @@ impl Writer {
         let writes = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("journal".to_owned()).spawn(move || writes.run(db));
         let thread = Mutex::new(Some(thread.map_err(io(&path))?));
-        Ok(Arc::new(Self { shared, thread, reader, locks, host: Mutex::default() }))
+        let snapshots = Snapshots::new(folder.join("snapshots.db"), Arc::clone(&shared));
+        Ok(Arc::new(Self { shared, thread, reader, locks, host: Mutex::default(), snapshots }))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -103,12 +108,12 @@ impl Writer {
         self.shared.queue.lock().know(known)
     }
 
-    pub(super) fn append(&self, run: Owned, record: &[u8]) {
+    pub(super) fn append(&self, run: Owned, record: &[u8], consumed: &mut Vec<Consumed>) {
         let mut queue = self.shared.queue.lock();
         while queue.bytes > BACKLOG_BYTES_MAX && queue.failed.is_none() {
             self.shared.done.wait(&mut queue);
         }
-        self.hand(queue, |queue| queue.append(run, record));
+        self.hand(queue, |queue| queue.append(run, record, consumed));
     }
 
     /// A run is over.
@@ -154,27 +159,44 @@ impl Writer {
         false
     }
 
-    /// Waits until all that was handed over before is durable, and everybody was told.
+    pub(super) fn snapshots(&self) -> &Snapshots {
+        &self.snapshots
+    }
+
+    /// Keeps a snapshot when what was appended before is durable, if the run is this process's.
+    pub(super) fn put_snapshot(&self, run: &str, pid: u64, step: u64, key: &[u8], data: Vec<u8>) {
+        let queue = self.shared.queue.lock();
+        let Some(owned) = queue.has(run) else { return };
+        let (after, seat) = (queue.handed(), queue.known.get(&owned).map(|known| Arc::clone(&known.seat)));
+        drop(queue);
+        let Some(seat) = seat else { return };
+        let key = Bytes::copy_from_slice(key);
+        self.snapshots.put(owned, pid, Pending { step, key, data: data.into(), after, seat, number: 0 });
+    }
+
+    /// Waits until all that was handed over before is durable and everybody was told, and snapshots that were are kept.
     ///
     /// # Errors
     /// Why it never will be.
     pub(super) fn flush(&self) -> Result<(), StoreError> {
-        let mut queue = self.shared.queue.lock();
-        let until = queue.taken + u64::from(!queue.is_empty());
-        while queue.failed.is_none() && queue.told < until {
-            self.shared.done.wait(&mut queue);
+        let until = self.shared.queue.lock().handed();
+        if self.shared.wait_for(until) {
+            self.snapshots.wait();
+            return Ok(());
         }
-        queue.failed.clone().map_or(Ok(()), Err)
+        Err(self.shared.queue.lock().failed.clone().expect("invariant: it was just seen"))
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        let thread = self.thread.get_mut().take();
+        let is_own = thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id());
+        // What snapshots wait for is told by the writer's thread.
+        self.snapshots.close(!is_own);
         self.shared.queue.lock().closing = true;
         self.shared.work.notify_one();
-        if let Some(thread) = self.thread.get_mut().take()
-            && thread.thread().id() != std::thread::current().id()
-        {
+        if let Some(thread) = thread.filter(|_| !is_own) {
             let _ = thread.join();
         }
     }
@@ -192,6 +214,15 @@ impl Drop for Alarm<'_> {
 }
 
 impl Shared {
+    /// Waits until so many groups are durable. False: that never happens.
+    pub(super) fn wait_for(&self, groups: u64) -> bool {
+        let mut queue = self.queue.lock();
+        while queue.told < groups && queue.failed.is_none() {
+            self.done.wait(&mut queue);
+        }
+        queue.failed.is_none()
+    }
+
     fn run(&self, mut db: Connection) {
         let _alarm = Alarm(self);
         loop {
@@ -242,6 +273,7 @@ impl Shared {
             match fate {
                 Fate::Written { row, head } => {
                     known.row = row;
+                    known.seat.store(row.unwrap_or(0), Relaxed);
                     known.head = head;
                     known.new = None;
                     known.durable += batch.records;
@@ -251,6 +283,7 @@ impl Shared {
                 }
                 Fate::Lost(error) => {
                     known.lost = true;
+                    known.seat.store(0, Relaxed);
                     told.push((id, Err(error)));
                 }
             }

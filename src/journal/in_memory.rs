@@ -1,0 +1,264 @@
+//! A journal in memory: its runs outlive a host, and not the process.
+
+use super::stored::{MAIL_BYTES_MAX, MAIL_MAX, SNAPSHOTS_MAX};
+use super::{Filter, Journal, Memory, NewRun, Owner, Posted, StoreError, Stored, StoredSnapshot, TakenUp};
+use crate::run::{Durability, Log, Mail, RunEnd};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Runs in memory, all of whose records are durable at once. Cloning it is cheap.
+#[derive(Clone, Default)]
+pub struct InMemory(Arc<Mutex<Shelf>>);
+
+#[derive(Default)]
+struct Shelf {
+    runs: BTreeMap<Arc<str>, Entry>,
+    /// Grows each time that a run is begun or taken up.
+    epoch: u64,
+    socket: Option<PathBuf>,
+}
+
+struct Entry {
+    new: NewRun,
+    log: Memory,
+    records: u64,
+    end: Option<RunEnd>,
+    /// When its owner came to have it; 0 where it has none.
+    owner: u64,
+    inbox: Vec<Mail>,
+    /// The digests of mail that was taken.
+    taken: BTreeMap<Arc<str>, u128>,
+    snapshots: Vec<StoredSnapshot>,
+}
+
+impl Entry {
+    fn new(new: &NewRun) -> Self {
+        let log = Memory::new(usize::MAX);
+        let (inbox, taken, snapshots) = Default::default();
+        Self { new: new.clone(), log, records: 0, end: None, owner: 0, inbox, taken, snapshots }
+    }
+
+    fn append(&mut self, record: &[u8]) {
+        let _ = self.log.append(record);
+        self.records += 1;
+    }
+
+    fn all(&self) -> Vec<Bytes> {
+        self.log.records().expect("invariant: it has no bound")
+    }
+
+    fn stored(&self) -> Stored {
+        Stored {
+            id: Arc::clone(&self.new.id),
+            name: Arc::clone(&self.new.name),
+            created: self.new.created,
+            status: self.end.map(|end| end.status),
+            ended: self.end.map(|end| end.at),
+            records: self.records,
+            owner: (self.owner > 0).then_some(1),
+        }
+    }
+}
+
+/// The log of one run.
+struct EntryLog {
+    shelf: InMemory,
+    id: Arc<str>,
+    epoch: u64,
+    consumed: Vec<Mail>,
+}
+
+impl EntryLog {
+    /// Acts on the run as long as it is this log's.
+    fn with<T>(&self, act: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        self.shelf.0.lock().runs.get_mut(&self.id).filter(|entry| entry.owner == self.epoch).map(act)
+    }
+}
+
+impl Log for EntryLog {
+    fn append(&mut self, record: &[u8]) -> Durability {
+        let consumed = std::mem::take(&mut self.consumed);
+        self.with(|entry| {
+            for mail in consumed {
+                entry.inbox.retain(|left| left.id != mail.id);
+                entry.taken.insert(Arc::clone(&mail.id), mail.digest());
+            }
+            entry.append(record);
+        });
+        Durability::Now
+    }
+
+    fn consume(&mut self, mail: &Mail) {
+        self.consumed.push(mail.clone());
+    }
+
+    fn ended(&mut self, end: &RunEnd) {
+        self.with(|entry| (entry.end, entry.owner) = (Some(*end), 0));
+    }
+
+    fn records(&self) -> Option<Vec<Bytes>> {
+        self.shelf.0.lock().runs.get(&self.id).map(Entry::all)
+    }
+}
+
+impl Drop for EntryLog {
+    fn drop(&mut self) {
+        self.with(|entry| entry.owner = 0);
+    }
+}
+
+impl InMemory {
+    fn with<T>(&self, id: &str, act: impl FnOnce(&mut Entry) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        act(self.0.lock().runs.get_mut(id).ok_or_else(|| StoreError::Unknown(id.into()))?)
+    }
+
+    fn add(&self, entry: Entry) -> Result<(), StoreError> {
+        let id = Arc::clone(&entry.new.id);
+        let mut shelf = self.0.lock();
+        if shelf.runs.contains_key(&id) {
+            return Err(StoreError::Exists(id));
+        }
+        shelf.runs.insert(id, entry);
+        Ok(())
+    }
+
+    /// Takes a run that nobody has.
+    fn own(&self, id: &str) -> Result<Box<dyn Log>, StoreError> {
+        let mut shelf = self.0.lock();
+        shelf.epoch += 1;
+        let epoch = shelf.epoch;
+        let entry = shelf.runs.get_mut(id).ok_or_else(|| StoreError::Unknown(id.into()))?;
+        if entry.end.is_some() {
+            return Err(StoreError::Ended(id.into()));
+        }
+        if entry.owner > 0 {
+            return Err(StoreError::Owned(id.into()));
+        }
+        entry.owner = epoch;
+        Ok(Box::new(EntryLog { shelf: self.clone(), id: id.into(), epoch, consumed: Vec::new() }))
+    }
+
+    fn filtered(&self, filter: &Filter) -> Vec<Stored> {
+        let mut runs: Vec<_> = self.0.lock().runs.values().map(Entry::stored).filter(|run| filter.fits(run)).collect();
+        runs.sort_by_key(|run| std::cmp::Reverse(run.created));
+        runs
+    }
+}
+
+impl Journal for InMemory {
+    fn begin(&self, run: &NewRun) -> Result<Box<dyn Log>, StoreError> {
+        self.add(Entry::new(run))?;
+        self.own(&run.id)
+    }
+
+    fn take_up(&self, id: &str) -> Result<TakenUp, StoreError> {
+        let log = self.own(id)?;
+        self.with(id, |entry| {
+            let (about, inbox) = (entry.new.about.clone(), entry.inbox.clone());
+            Ok(TakenUp { log, records: entry.all(), inbox, about })
+        })
+    }
+
+    fn records(&self, id: &str) -> Result<Vec<Bytes>, StoreError> {
+        self.with(id, |entry| Ok(entry.all()))
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn run(&self, id: &str) -> Result<Option<Stored>, StoreError> {
+        Ok(self.0.lock().runs.get(id).map(Entry::stored))
+    }
+
+    fn about(&self, id: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.0.lock().runs.get(id).map(|entry| entry.new.about.clone()))
+    }
+
+    fn list(&self, filter: &Filter) -> Result<Vec<Stored>, StoreError> {
+        let mut runs = self.filtered(filter);
+        runs.truncate(filter.limit.map_or(usize::MAX, |limit| limit as usize));
+        Ok(runs)
+    }
+
+    fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        Ok(self.filtered(filter).len() as u64)
+    }
+
+    fn owner_of(&self, id: &str) -> Result<Option<Owner>, StoreError> {
+        let owned = self.with(id, |entry| Ok(entry.owner > 0))?;
+        let socket = self.0.lock().socket.clone();
+        Ok(owned.then(|| Owner { host: 1, pid: std::process::id(), socket, alive: true }))
+    }
+
+    fn listens(&self, socket: &Path) -> Result<(), StoreError> {
+        self.0.lock().socket = Some(socket.to_owned());
+        Ok(())
+    }
+
+    fn post(&self, run: &str, mail: &Mail) -> Result<Posted, StoreError> {
+        let Ok(owner) = self.owner_of(run) else { return Ok(Posted::Unknown) };
+        self.with(run, |entry| {
+            let left = entry.inbox.iter().find(|left| left.id == mail.id).map(Mail::digest);
+            Ok(match (left.or_else(|| entry.taken.get(&mail.id).copied()), owner) {
+                (Some(digest), _) if digest == mail.digest() => Posted::Duplicate,
+                (Some(_), _) => Posted::Conflict,
+                _ if entry.end.is_some() => Posted::Ended,
+                (None, Some(owner)) => Posted::Owned(owner),
+                (None, None) => {
+                    let bytes: usize = entry.inbox.iter().map(|mail| mail.body.len()).sum();
+                    if entry.inbox.len() >= MAIL_MAX as usize || bytes + mail.body.len() > MAIL_BYTES_MAX as usize {
+                        return Ok(Posted::Full);
+                    }
+                    entry.inbox.push(mail.clone());
+                    Posted::Left
+                }
+            })
+        })
+    }
+
+    fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError> {
+        let all = self.records(from)?;
+        if records == 0 || records > all.len() as u64 {
+            return Err(StoreError::Short { run: from.into(), records: all.len() as u64 });
+        }
+        let mut entry = Entry::new(run);
+        entry.append(first);
+        all[1..records as usize].iter().for_each(|record| entry.append(record));
+        self.add(entry)
+    }
+
+    fn remove(&self, id: &str) -> Result<(), StoreError> {
+        let mut shelf = self.0.lock();
+        match shelf.runs.get(id) {
+            None => Err(StoreError::Unknown(id.into())),
+            Some(entry) if entry.owner > 0 => Err(StoreError::Owned(id.into())),
+            Some(_) => {
+                shelf.runs.remove(id);
+                Ok(())
+            }
+        }
+    }
+
+    fn put_snapshot(&self, run: &str, pid: u64, step: u64, key: &[u8], data: Vec<u8>) {
+        let snapshot = StoredSnapshot { pid, step, key: Bytes::copy_from_slice(key), data: Some(data.into()) };
+        let _ = self.with(run, |entry| {
+            entry.snapshots.retain(|other| (other.pid, other.step) != (pid, step));
+            entry.snapshots.push(snapshot);
+            entry.snapshots.sort_by_key(|snapshot| (snapshot.pid, snapshot.step));
+            let of_it = entry.snapshots.iter().filter(|snapshot| snapshot.pid == pid).count();
+            if of_it > SNAPSHOTS_MAX as usize {
+                let oldest = entry.snapshots.iter().position(|snapshot| snapshot.pid == pid);
+                oldest.map(|oldest| entry.snapshots.remove(oldest));
+            }
+            Ok(())
+        });
+    }
+
+    fn snapshots(&self, run: &str) -> Result<Vec<StoredSnapshot>, StoreError> {
+        self.with(run, |entry| Ok(entry.snapshots.clone()))
+    }
+}

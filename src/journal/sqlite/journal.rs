@@ -1,0 +1,84 @@
+//! The journal as its trait says it.
+
+use super::{RunLog, Sqlite, StoreError, schema};
+use crate::journal::{Filter, Journal, NewRun, Owner, Posted, Stored, StoredSnapshot, TakenUp};
+use crate::run::{Log, Mail};
+use bytes::Bytes;
+use std::path::Path;
+use std::sync::Arc;
+
+impl Journal for Sqlite {
+    fn begin(&self, run: &NewRun) -> Result<Box<dyn Log>, StoreError> {
+        if self.run(&run.id)?.is_some() {
+            return Err(StoreError::Exists(Arc::clone(&run.id)));
+        }
+        let owned = self.0.begin(run)?;
+        Ok(Box::new(RunLog::new(&self.0, owned, Arc::clone(&run.id))))
+    }
+
+    fn take_up(&self, id: &str) -> Result<TakenUp, StoreError> {
+        Sqlite::take_up(self, id)
+    }
+
+    fn records(&self, id: &str) -> Result<Vec<Bytes>, StoreError> {
+        self.0.records(id)
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        self.0.flush()
+    }
+
+    fn run(&self, id: &str) -> Result<Option<Stored>, StoreError> {
+        Sqlite::run(self, id)
+    }
+
+    fn about(&self, id: &str) -> Result<Option<String>, StoreError> {
+        Sqlite::about(self, id)
+    }
+
+    fn list(&self, filter: &Filter) -> Result<Vec<Stored>, StoreError> {
+        Sqlite::list(self, filter)
+    }
+
+    fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        Sqlite::count(self, filter)
+    }
+
+    fn owner_of(&self, id: &str) -> Result<Option<Owner>, StoreError> {
+        Sqlite::owner_of(self, id)
+    }
+
+    fn listens(&self, socket: &Path) -> Result<(), StoreError> {
+        let host = self.0.host()?;
+        let db = self.0.reader();
+        let _pen = self.0.pen();
+        db.execute("UPDATE host SET socket = ?2 WHERE host = ?1", (host, socket.to_string_lossy()))
+            .map_err(schema::sqlite(self.0.path()))?;
+        Ok(())
+    }
+
+    fn post(&self, run: &str, mail: &Mail) -> Result<Posted, StoreError> {
+        Sqlite::post(self, run, mail)
+    }
+
+    fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError> {
+        Sqlite::fork(self, from, run, records, first)
+    }
+
+    fn remove(&self, id: &str) -> Result<(), StoreError> {
+        Sqlite::remove(self, id)
+    }
+
+    fn put_snapshot(&self, run: &str, pid: u64, step: u64, key: &[u8], data: Vec<u8>) {
+        self.0.put_snapshot(run, pid, step, key, data);
+    }
+
+    fn snapshots(&self, run: &str) -> Result<Vec<StoredSnapshot>, StoreError> {
+        let owned = self.0.shared.queue.lock().has(run);
+        match self.0.place(run) {
+            // It has begun, and is not durable yet.
+            Err(StoreError::Unknown(_)) if owned.is_some() => self.0.snapshots().of(0, owned),
+            place => self.0.snapshots().of(place?.run, owned),
+        }
+    }
+}

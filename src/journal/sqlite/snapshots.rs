@@ -1,0 +1,357 @@
+//! Snapshots: a file of its own, and the thread that writes it.
+//!
+//! No commit of this file is synced, and nothing of the journal waits for it. What is lost or damaged is no more than time: a process is
+//! replayed instead. So a file that cannot be used is thrown away.
+//!
+//! A snapshot is written when the records that were appended before it are durable. Otherwise one of a step that a crash took back could be
+//! found beside another step of the same number.
+
+use super::StoreError;
+use super::queue::Owned;
+use super::schema::{io, sqlite};
+use super::writer::Shared;
+use crate::journal::StoredSnapshot;
+use crate::journal::stored::SNAPSHOTS_MAX;
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+use rusqlite::{Connection, ErrorCode, params};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Bytes of snapshots that may wait for the disk: those that come then are dropped. Arbitrary.
+const BACKLOG_BYTES_MAX: usize = 128 << 20;
+/// Snapshots in one transaction. Arbitrary.
+const GROUP: usize = 64;
+/// How long to wait for another process's transaction.
+const BUSY: Duration = Duration::from_secs(2);
+const FORMAT: i64 = 1;
+
+const SCHEMA: &str = "
+CREATE TABLE snapshot (
+    id INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL,
+    pid INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    key BLOB NOT NULL,
+    data BLOB NOT NULL,
+    -- Of all the others: XXH3, 128 bits.
+    sum BLOB NOT NULL,
+    UNIQUE (run, pid, step)
+) STRICT;
+";
+
+/// A snapshot that is to be written.
+#[derive(Clone)]
+pub(super) struct Pending {
+    pub(super) step: u64,
+    pub(super) key: Bytes,
+    pub(super) data: Bytes,
+    /// Written when so many groups of the journal are durable.
+    pub(super) after: u64,
+    /// The run's row then, or 0. The number of groups, seen under the queue's lock, orders it.
+    pub(super) seat: Arc<AtomicI64>,
+    /// How many were put before.
+    pub(super) number: u64,
+}
+
+impl Pending {
+    fn bytes(&self) -> usize {
+        self.key.len() + self.data.len()
+    }
+}
+
+#[derive(Default)]
+struct Desk {
+    /// By run and process: a newer one takes the place of an older one that waits.
+    pending: BTreeMap<(Owned, u64), Pending>,
+    bytes: usize,
+    /// How many were put.
+    put: u64,
+    /// Those that are being written.
+    writing: Vec<(Owned, u64, Pending)>,
+    closing: bool,
+}
+
+impl Desk {
+    /// The snapshots of a run that are not written yet.
+    fn of(&self, run: Owned) -> impl Iterator<Item = StoredSnapshot> {
+        let pending = self.pending.range((run, 0)..=(run, u64::MAX)).map(|((_, pid), snapshot)| (*pid, snapshot));
+        let writing = self.writing.iter().filter(move |(other, ..)| *other == run);
+        pending.chain(writing.map(|(_, pid, snapshot)| (*pid, snapshot))).map(
+            |(pid, Pending { step, key, data, .. })| StoredSnapshot {
+                pid,
+                step: *step,
+                key: key.clone(),
+                data: Some(data.clone()),
+            },
+        )
+    }
+}
+
+struct Inner {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    db: Mutex<Option<Connection>>,
+    desk: Mutex<Desk>,
+    work: Condvar,
+    done: Condvar,
+}
+
+/// The snapshots of a store. Neither file nor thread is there before the first one.
+pub(super) struct Snapshots {
+    inner: Arc<Inner>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Snapshots {
+    pub(super) fn new(path: PathBuf, shared: Arc<Shared>) -> Self {
+        let (db, desk) = Default::default();
+        let inner = Inner { path, shared, db, desk, work: Condvar::new(), done: Condvar::new() };
+        Self { inner: Arc::new(inner), thread: Mutex::default() }
+    }
+
+    /// Hands a snapshot to the thread. Does not wait.
+    pub(super) fn put(&self, run: Owned, pid: u64, mut snapshot: Pending) {
+        let mut desk = self.inner.desk.lock();
+        if desk.closing || desk.bytes + snapshot.bytes() > BACKLOG_BYTES_MAX {
+            return;
+        }
+        desk.bytes += snapshot.bytes();
+        desk.put += 1;
+        snapshot.number = desk.put;
+        if let Some(older) = desk.pending.insert((run, pid), snapshot) {
+            desk.bytes -= older.bytes();
+        }
+        drop(desk);
+        self.inner.work.notify_one();
+        let mut thread = self.thread.lock();
+        if thread.is_none() {
+            let inner = Arc::clone(&self.inner);
+            match std::thread::Builder::new().name("snapshots".to_owned()).spawn(move || inner.run()) {
+                Ok(started) => *thread = Some(started),
+                Err(error) => {
+                    self.inner.give_up();
+                    self.inner.say(&io(&self.inner.path)(error));
+                }
+            }
+        }
+    }
+
+    /// The snapshots of a run, those that wait to be written too.
+    pub(super) fn of(&self, run: i64, owned: Option<Owned>) -> Result<Vec<StoredSnapshot>, StoreError> {
+        let inner = &self.inner;
+        let waiting: Vec<_> = owned.map(|run| inner.desk.lock().of(run).collect()).unwrap_or_default();
+        let written = inner.with(|db| {
+            let mut select =
+                db.prepare_cached("SELECT pid, step, key, data, sum FROM snapshot WHERE run = ?1 ORDER BY pid, step")?;
+            let rows = select.query_map([run], |row| {
+                let (pid, step): (i64, i64) = (row.get(0)?, row.get(1)?);
+                let (key, data): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
+                let (pid, step) = (pid.cast_unsigned(), step.cast_unsigned());
+                let is_whole = row.get::<_, Vec<u8>>(4)? == sum(run, pid, step, &key, &data);
+                let (key, data) = (Bytes::from(key), is_whole.then(|| data.into()));
+                Ok(StoredSnapshot { pid, step, key, data })
+            })?;
+            rows.collect::<Result<Vec<_>, _>>()
+        })?;
+        let mut all: BTreeMap<_, _> =
+            written.unwrap_or_default().into_iter().map(|snapshot| ((snapshot.pid, snapshot.step), snapshot)).collect();
+        all.extend(waiting.into_iter().map(|snapshot| ((snapshot.pid, snapshot.step), snapshot)));
+        Ok(all.into_values().collect())
+    }
+
+    /// Removes the snapshots of a run.
+    pub(super) fn forget(&self, run: i64) -> Result<(), StoreError> {
+        self.inner.with(|db| db.execute("DELETE FROM snapshot WHERE run = ?1", [run])).map(|_| ())
+    }
+
+    /// Waits until those that were put before are written, or given up.
+    pub(super) fn wait(&self) {
+        let mut desk = self.inner.desk.lock();
+        let put = desk.put;
+        let is_old = |snapshot: &Pending| snapshot.number <= put;
+        while desk.pending.values().any(is_old) || desk.writing.iter().any(|(.., snapshot)| is_old(snapshot)) {
+            self.inner.done.wait(&mut desk);
+        }
+    }
+
+    /// Ends the thread when all that was put is written, and waits for that where it may.
+    pub(super) fn close(&self, wait: bool) {
+        self.inner.desk.lock().closing = true;
+        self.inner.work.notify_one();
+        if let Some(thread) = self.thread.lock().take().filter(|_| wait) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Nobody waits for ever where the thread panics, which is a defect.
+struct Alarm<'a>(&'a Inner);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.give_up();
+        }
+    }
+}
+
+impl Inner {
+    /// Drops what waits, and takes nothing more.
+    fn give_up(&self) {
+        let mut desk = self.desk.lock();
+        desk.closing = true;
+        desk.pending.clear();
+        desk.writing.clear();
+        self.done.notify_all();
+    }
+
+    fn run(&self) {
+        let _alarm = Alarm(self);
+        loop {
+            let mut desk = self.desk.lock();
+            while desk.pending.is_empty() && !desk.closing {
+                self.work.wait(&mut desk);
+            }
+            if desk.pending.is_empty() {
+                return;
+            }
+            let mut group = Vec::new();
+            while let Some(((run, pid), snapshot)) = desk.pending.pop_first() {
+                desk.bytes -= snapshot.bytes();
+                group.push((run, pid, snapshot));
+                if group.len() == GROUP {
+                    break;
+                }
+            }
+            desk.writing.clone_from(&group);
+            drop(desk);
+            if let Err(error) = self.write(group) {
+                self.say(&error);
+            }
+            self.desk.lock().writing.clear();
+            self.done.notify_all();
+        }
+    }
+
+    fn say(&self, error: &StoreError) {
+        self.shared.durables.snapshot_failed(error);
+    }
+
+    fn write(&self, group: Vec<(Owned, u64, Pending)>) -> Result<(), StoreError> {
+        let rows = group.into_iter().filter_map(|(_, pid, snapshot)| {
+            let row = self.shared.wait_for(snapshot.after).then(|| snapshot.seat.load(Relaxed))?;
+            (row > 0).then_some((row, pid, snapshot))
+        });
+        let rows: Vec<_> = rows.collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let put = |db: &Connection| {
+            let change = db.unchecked_transaction()?;
+            let mut insert = change.prepare_cached(
+                "INSERT OR REPLACE INTO snapshot (run, pid, step, key, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?;
+            let mut prune = change.prepare_cached(
+                "DELETE FROM snapshot WHERE id IN
+                 (SELECT id FROM snapshot WHERE run = ?1 AND pid = ?2 ORDER BY step DESC LIMIT -1 OFFSET ?3)",
+            )?;
+            for (run, pid, snapshot) in &rows {
+                let Pending { step, key, data, .. } = snapshot;
+                let sum = sum(*run, *pid, *step, key, data);
+                insert.execute(params![run, pid.cast_signed(), step.cast_signed(), &key[..], &data[..], &sum[..]])?;
+                prune.execute(params![run, pid.cast_signed(), SNAPSHOTS_MAX])?;
+            }
+            drop((insert, prune));
+            change.commit()
+        };
+        self.make()?;
+        self.with(put).map(|_| ())
+    }
+
+    /// Makes the file, where it is not there.
+    fn make(&self) -> Result<(), StoreError> {
+        let mut db = self.db.lock();
+        if db.is_none() {
+            let opened = open(&self.path).or_else(|error| {
+                self.throw_away(error)?;
+                open(&self.path)
+            });
+            *db = Some(opened.map_err(sqlite(&self.path))?);
+        }
+        Ok(())
+    }
+
+    /// Does something with the file. None where there is none, or none any more.
+    fn with<T>(&self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<Option<T>, StoreError> {
+        if !self.path.exists() {
+            return Ok(None);
+        }
+        self.make()?;
+        let mut db = self.db.lock();
+        let Some(connection) = &*db else { return Ok(None) };
+        match act(connection) {
+            Ok(done) => Ok(Some(done)),
+            Err(error) => {
+                if is_unusable(&error) {
+                    *db = None;
+                }
+                self.throw_away(error).map_err(sqlite(&self.path))?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Removes a file that cannot be used, and says so. Gives the error back where it is another.
+    fn throw_away(&self, error: rusqlite::Error) -> rusqlite::Result<()> {
+        if !is_unusable(&error) {
+            return Err(error);
+        }
+        for suffix in ["", "-wal", "-shm"] {
+            let mut path = self.path.clone().into_os_string();
+            path.push(suffix);
+            let _ = std::fs::remove_file(path);
+        }
+        self.say(&sqlite(&self.path)(error));
+        Ok(())
+    }
+}
+
+fn is_unusable(error: &rusqlite::Error) -> bool {
+    matches!(error, rusqlite::Error::InvalidQuery)
+        || matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
+}
+
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let mut db = Connection::open(path)?;
+    db.busy_timeout(BUSY)?;
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    // Only what moves from the log to the file is synced.
+    db.pragma_update(None, "synchronous", "NORMAL")?;
+    let change = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let format: i64 = change.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    match format {
+        FORMAT => {}
+        0 => {
+            change.execute_batch(SCHEMA)?;
+            change.pragma_update(None, "user_version", FORMAT)?;
+        }
+        _ => return Err(rusqlite::Error::InvalidQuery),
+    }
+    change.commit()?;
+    Ok(db)
+}
+
+fn sum(run: i64, pid: u64, step: u64, key: &[u8], data: &[u8]) -> [u8; 16] {
+    let mut sum = xxhash_rust::xxh3::Xxh3::new();
+    for number in [run.cast_unsigned(), pid, step, key.len() as u64] {
+        sum.update(&number.to_le_bytes());
+    }
+    sum.update(key);
+    sum.update(data);
+    sum.digest128().to_le_bytes()
+}

@@ -1,0 +1,169 @@
+//! What every journal does.
+
+use super::*;
+use crate::process::Micros;
+use crate::run::{EndStatus, RunEnd};
+
+fn new(id: &str) -> NewRun {
+    NewRun { id: id.into(), name: "work".into(), created: Micros(5), about: format!("about {id}") }
+}
+
+fn mail(id: &str, body: &'static str) -> Mail {
+    Mail { id: id.into(), kind: "signal".into(), body: body.as_bytes().into() }
+}
+
+/// Tries something with each kind of journal.
+fn each(test: impl Fn(&dyn Journal)) {
+    test(&InMemory::default());
+    #[cfg(feature = "sqlite")]
+    {
+        struct Told;
+        impl Durables for Told {
+            fn durable(&self, _: &str, _: u64) {}
+            fn snapshot_failed(&self, error: &StoreError) {
+                panic!("{error}");
+            }
+            fn failed(&self, error: &StoreError) {
+                panic!("{error}");
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        test(&Sqlite::open(folder.path(), std::sync::Arc::new(Told)).unwrap());
+    }
+}
+
+#[test]
+fn a_run_is_one_owners_and_ends_once() {
+    each(|journal| {
+        assert!(matches!(journal.take_up("run"), Err(StoreError::Unknown(_))));
+        let mut log = journal.begin(&new("run")).unwrap();
+        assert!(matches!(journal.begin(&new("run")), Err(StoreError::Exists(_))));
+        let _ = log.append(b"one");
+        journal.flush().unwrap();
+        assert!(matches!(journal.take_up("run"), Err(StoreError::Owned(_))));
+        assert!(journal.owner_of("run").unwrap().unwrap().alive);
+        drop(log);
+        let mut taken = journal.take_up("run").unwrap();
+        assert_eq!((taken.records, taken.about.as_str()), (vec![Bytes::from("one")], "about run"));
+        let _ = taken.log.append(b"two");
+        taken.log.ended(&RunEnd { status: EndStatus::Cancelled, at: Micros(8) });
+        journal.flush().unwrap();
+        assert!(matches!(journal.take_up("run"), Err(StoreError::Ended(_))));
+        assert_eq!(journal.owner_of("run").unwrap(), None);
+        let run = journal.run("run").unwrap().unwrap();
+        assert_eq!((run.status, run.ended, run.records), (Some(EndStatus::Cancelled), Some(Micros(8)), 2));
+        assert_eq!(journal.records("run").unwrap(), ["one", "two"]);
+        assert_eq!(journal.unfinished().unwrap(), []);
+        assert_eq!(journal.list(&Filter { ended: Some(true), ..Filter::default() }).unwrap(), [run]);
+        // What comes too late changes nothing, and its log is no run's any more.
+        let _ = taken.log.append(b"late");
+        journal.flush().unwrap();
+        journal.remove("run").unwrap();
+        let mut again = journal.begin(&new("run")).unwrap();
+        drop(taken.log);
+        let _ = again.append(b"again");
+        journal.flush().unwrap();
+        assert_eq!(journal.records("run").unwrap(), ["again"]);
+        assert!(matches!(journal.remove("run"), Err(StoreError::Owned(_))));
+    });
+}
+
+#[test]
+fn mail_is_left_once_and_is_gone_with_its_record() {
+    each(|journal| {
+        assert_eq!(journal.post("run", &mail("a", "1")).unwrap(), Posted::Unknown);
+        let mut log = journal.begin(&new("run")).unwrap();
+        let _ = log.append(b"one");
+        journal.flush().unwrap();
+        assert!(matches!(journal.post("run", &mail("a", "1")).unwrap(), Posted::Owned(_)));
+        drop(log);
+        journal.flush().unwrap();
+        for (id, body, becomes) in [
+            ("a", "1", Posted::Left),
+            ("b", "2", Posted::Left),
+            ("a", "1", Posted::Duplicate),
+            ("a", "2", Posted::Conflict),
+        ] {
+            assert_eq!(journal.post("run", &mail(id, body)).unwrap(), becomes);
+        }
+        let both = [mail("a", "1"), mail("b", "2")];
+        let taken = journal.take_up("run").unwrap();
+        assert_eq!(taken.inbox, both);
+        // Nothing was made of it: it is there the next time.
+        drop(taken);
+        let mut taken = journal.take_up("run").unwrap();
+        assert_eq!(taken.inbox, both);
+        taken.log.consume(&both[0]);
+        let _ = taken.log.append(b"signal a");
+        // Mail that came otherwise.
+        taken.log.consume(&mail("live", "3"));
+        let _ = taken.log.append(b"signal live");
+        // No record follows this.
+        taken.log.consume(&both[1]);
+        drop(taken);
+        let taken = journal.take_up("run").unwrap();
+        assert_eq!(taken.inbox, both[1..]);
+        assert_eq!(journal.post("run", &both[0]).unwrap(), Posted::Duplicate);
+        assert_eq!(journal.post("run", &mail("live", "3")).unwrap(), Posted::Duplicate);
+        assert_eq!(journal.post("run", &mail("live", "4")).unwrap(), Posted::Conflict);
+        drop(taken);
+        journal.flush().unwrap();
+        for number in 1..stored::MAIL_MAX {
+            assert_eq!(journal.post("run", &mail(&number.to_string(), "")).unwrap(), Posted::Left);
+        }
+        assert_eq!(journal.post("run", &mail("more", "")).unwrap(), Posted::Full);
+        let mut taken = journal.take_up("run").unwrap();
+        taken.log.ended(&RunEnd { status: EndStatus::Failed, at: Micros(8) });
+        journal.flush().unwrap();
+        assert_eq!(journal.post("run", &mail("more", "")).unwrap(), Posted::Ended);
+        journal.remove("run").unwrap();
+        assert_eq!(journal.post("run", &both[0]).unwrap(), Posted::Unknown);
+    });
+}
+
+#[test]
+fn the_newest_snapshots_of_each_process_are_kept() {
+    each(|journal| {
+        journal.put_snapshot("run", 1, 1, b"key", vec![1; 100]);
+        assert!(matches!(journal.snapshots("run"), Err(StoreError::Unknown(_))));
+        let mut log = journal.begin(&new("run")).unwrap();
+        let _ = log.append(b"one");
+        for step in 1..6 {
+            journal.put_snapshot("run", 1, step, b"key", vec![step as u8; 100]);
+            let newest = journal.snapshots("run").unwrap().pop().unwrap();
+            assert_eq!((newest.step, newest.data), (step, Some(vec![step as u8; 100].into())), "at once");
+        }
+        journal.put_snapshot("run", 7, 3, b"", Vec::new());
+        let steps = || {
+            let snapshots = journal.snapshots("run").unwrap();
+            snapshots.iter().map(|snapshot| (snapshot.pid, snapshot.step)).collect::<Vec<_>>()
+        };
+        assert!(steps().ends_with(&[(1, 5), (7, 3)]), "{:?}", steps());
+        assert!(steps().len() <= 3);
+        // They are there for who takes the run up, and go with it.
+        drop(log);
+        journal.flush().unwrap();
+        assert!(steps().ends_with(&[(1, 5), (7, 3)]), "{:?}", steps());
+        journal.remove("run").unwrap();
+        let mut log = journal.begin(&new("run")).unwrap();
+        let _ = log.append(b"one");
+        journal.flush().unwrap();
+        assert_eq!(steps(), []);
+    });
+}
+
+#[test]
+fn a_copy_has_the_first_records_and_its_own_beginning() {
+    each(|journal| {
+        let mut log = journal.begin(&new("old")).unwrap();
+        for record in ["one", "two", "three"] {
+            let _ = log.append(record.as_bytes());
+        }
+        journal.flush().unwrap();
+        journal.fork("old", &new("copy"), 2, b"begun").unwrap();
+        assert!(matches!(journal.fork("old", &new("copy"), 2, b""), Err(StoreError::Exists(_))));
+        assert!(matches!(journal.fork("old", &new("more"), 4, b""), Err(StoreError::Short { records: 3, .. })));
+        assert!(matches!(journal.fork("old", &new("none"), 0, b""), Err(StoreError::Short { .. })));
+        assert_eq!(journal.take_up("copy").unwrap().records, ["begun", "two"]);
+    });
+}
