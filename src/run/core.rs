@@ -8,13 +8,16 @@ use super::decide::{Asker, check};
 use super::effects::Effects;
 use super::exit::answer_of;
 use super::fixed::Fixed;
+use super::keeper::Held;
 use super::kernel::{Kernel, Timer};
 use super::log::{Durability, EndStatus, Log, LogOrigin, RunEnd};
 use super::news::Unwanted;
 use super::observe::{Once, Outcome, RunEvent, Shared};
 use super::outstanding::Pending;
 use super::record::{ActId, Arrived, Died, Digest, News, Record, SteppedHead, put_log};
+use super::remarks::Remarks;
 use super::reply::CallReply;
+use super::shelf::Shelf;
 use super::spawn::Newborn;
 use super::state::{Consequence, Departure, Moment, Post, State};
 use super::table::Waits;
@@ -36,6 +39,11 @@ pub(super) struct Run {
     last_at: AtomicU64,
     /// What the run's own monotonic clock is ahead of the host's. The clock of a run that was taken up goes on from the wall clock.
     ahead: u64,
+    /// Where snapshots of its processes are kept.
+    pub(super) shelf: Option<Arc<dyn Shelf>>,
+    pub(super) remarks: Arc<Remarks>,
+    /// How often its processes were asked to be saved. A process that reads an old number is visited after it.
+    pub(super) asked: AtomicU64,
     pub(super) inner: Mutex<Inner>,
     pub(super) outcome: Once<Arc<Outcome>>,
 }
@@ -66,6 +74,8 @@ pub(super) enum Leave {
         is_repeatable: bool,
     },
     Outcome(Box<Outcome>),
+    /// A snapshot of what a process was after that step.
+    Snapshot(Box<Held>),
 }
 
 /// What is done when the lock is released.
@@ -121,7 +131,7 @@ impl Inner {
     }
 
     /// Lets something out, now or when the last record is durable.
-    fn leave(&mut self, what: Leave, after: &mut After) {
+    pub(super) fn leave(&mut self, what: Leave, after: &mut After) {
         let record = self.state.counts.records;
         if self.durable >= record {
             after.leave.push(what);
@@ -216,8 +226,7 @@ impl Inner {
 
 impl Run {
     pub(super) fn new(fixed: Fixed, kernel: Kernel, started: Micros, state: State, log: Box<dyn Log>) -> Self {
-        let inner = Mutex::new(Inner::new(state, log));
-        Self { fixed, kernel, last_at: AtomicU64::new(started.0), ahead: 0, inner, outcome: Once::new() }
+        Self::of(fixed, kernel, (started, 0), Inner::new(state, log))
     }
 
     /// A run that goes on: its state is that of records whose last time is `last_at`, and its timers are due by the wall clock.
@@ -231,8 +240,21 @@ impl Run {
         let now = kernel.clock().at(mono).max(last_at);
         let mut inner = Inner::new(state, log);
         inner.durable = inner.state.counts.records;
-        let last_at = AtomicU64::new(now.0);
-        Self { fixed, kernel, last_at, ahead: now.0 - mono.0, inner: Mutex::new(inner), outcome: Once::new() }
+        Self::of(fixed, kernel, (now, now.0 - mono.0), inner)
+    }
+
+    fn of(fixed: Fixed, kernel: Kernel, (last_at, ahead): (Micros, u64), inner: Inner) -> Self {
+        Self {
+            shelf: inner.log.shelf(),
+            remarks: Arc::new(Remarks::new(Arc::clone(&fixed.id), fixed.sink.clone())),
+            asked: AtomicU64::new(0),
+            fixed,
+            kernel,
+            last_at: AtomicU64::new(last_at.0),
+            ahead,
+            inner: Mutex::new(inner),
+            outcome: Once::new(),
+        }
     }
 
     /// The time of a batch that begins now.
@@ -343,6 +365,10 @@ impl Run {
         body.house(step.home);
         let mut old = std::mem::replace(&mut step.body, body);
         old.close();
+        if let Some(tail) = &mut step.tail {
+            tail.restart();
+            tail.fresh = true;
+        }
         Ok(())
     }
 
@@ -542,6 +568,7 @@ impl Run {
                 // that it did not leave.
                 Leave::Call { is_repeatable: true, .. } if self.kernel.is_held() => {}
                 Leave::Call { departure, .. } => self.dispatch(port, *departure),
+                Leave::Snapshot(held) => self.kernel.keeper().keep(held),
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::clock::Clock;
 use super::core::Run;
 use super::handle::RunHandle;
+use super::keeper::{Keeper, SnapshotCounts, SnapshotPolicy, When};
 use super::rebuild::Rebuild;
 use super::record::{News, Record};
 use super::state::Moment;
@@ -32,6 +33,7 @@ struct Shared {
     closing: AtomicBool,
     /// No further call leaves the host.
     held: AtomicBool,
+    keeper: Keeper,
     /// Unfinished runs by their ids.
     runs: Mutex<BTreeMap<Arc<str>, Weak<Run>>>,
 }
@@ -60,6 +62,7 @@ impl Kernel {
             ports: RwLock::new(None),
             closing: AtomicBool::new(false),
             held: AtomicBool::new(false),
+            keeper: Keeper::new(),
             runs: Mutex::default(),
         }))
     }
@@ -104,6 +107,26 @@ impl Kernel {
     /// Lets no further call leave: they leave when their runs are taken up again.
     pub fn hold(&self) {
         self.0.held.store(true, Relaxed);
+    }
+
+    /// Says when snapshots of durable runs are taken.
+    pub fn snapshot_when(&self, policy: SnapshotPolicy) {
+        self.0.keeper.set(policy);
+    }
+
+    /// What became of the snapshots of durable runs.
+    #[must_use]
+    pub fn snapshot_counts(&self) -> SnapshotCounts {
+        self.0.keeper.counts()
+    }
+
+    /// Waits on this thread until the snapshots that were taken are written.
+    pub fn flush_snapshots(&self) {
+        self.0.keeper.flush();
+    }
+
+    pub(super) fn keeper(&self) -> &Keeper {
+        &self.0.keeper
     }
 
     pub(super) fn is_held(&self) -> bool {
@@ -153,18 +176,27 @@ impl Commit for Kernel {
             if self.0.closing.load(Relaxed) && !task.warned(port) {
                 return Next::Complete;
             }
+            if !turn.resumed {
+                task.visit();
+            }
         }
         if !turn.resumed && !task.begin(turn.now, events) {
             return task.step.next();
         }
         let Task { run, step } = task;
         let scratch = step.scratch.get_or_insert_with(Scratch::get);
-        match step.body.poll(&mut scratch.output) {
+        let progress = step.body.poll(&mut scratch.output);
+        if let Some(tail) = &mut step.tail {
+            tail.took += port.monotonic().0.saturating_sub(turn.now.0);
+        }
+        match progress {
             Progress::Preempted => Next::Preempted,
             Progress::Stepped(status) => {
                 let next = run.commit(port, step, status);
                 if next == Next::Complete {
                     step.body.close();
+                } else if step.tail.is_some() {
+                    run.stepped(step);
                 }
                 next
             }
@@ -200,7 +232,11 @@ impl Commit for Kernel {
     }
 
     fn evict(&self, task: &mut Task) -> bool {
-        task.step.body.evict()
+        let evicted = task.step.body.evict();
+        if evicted && task.step.tail.is_some() {
+            task.run.save(&mut task.step, When::Leaving);
+        }
+        evicted
     }
 
     fn evicts_slowly(&self, task: &Task) -> bool {

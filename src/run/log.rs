@@ -1,5 +1,6 @@
 //! Where records and log lines go.
 
+use super::shelf::Shelf;
 use crate::process::problem::kind;
 use crate::process::{Answer, Ending, LogLine, Micros, Pid};
 use bytes::Bytes;
@@ -105,6 +106,11 @@ pub trait Log: Send {
     /// The run is over: its last record was just appended.
     fn ended(&mut self, end: &RunEnd) {
         let _ = end;
+    }
+
+    /// Where snapshots of the run's processes are kept. None: nowhere, since the run is not durable.
+    fn shelf(&self) -> Option<Arc<dyn Shelf>> {
+        None
     }
 
     /// The bytes of all records from the first on, where all are at hand. They share the log's memory, as far as that can be.

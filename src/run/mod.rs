@@ -33,6 +33,7 @@ mod endings;
 mod exit;
 mod fixed;
 mod handle;
+mod keeper;
 mod kernel;
 mod kv;
 mod links;
@@ -47,16 +48,20 @@ mod outstanding;
 mod past;
 mod rebuild;
 mod record;
+mod remarks;
 mod reply;
 mod resume;
 mod scope;
+mod shelf;
 mod signals;
+mod snapshots;
 mod spawn;
 mod started;
 mod state;
 mod table;
 mod task;
 mod timers;
+mod verify;
 mod wire;
 
 pub use acts::{ACTS_MAX, Acknowledged, Act, NotDurable};
@@ -64,6 +69,7 @@ pub use clock::Clock;
 pub use effects::{Dispatched, Effects, Outgoing, Reply};
 pub use fixed::Programs;
 pub use handle::{Doing, ProcessStatus, Refused, RunHandle, RunSpec, StartError};
+pub use keeper::{SnapshotCounts, SnapshotPolicy};
 pub use kernel::{Kernel, Ports, Timer};
 #[cfg(feature = "wasm")]
 pub(crate) use kv::schema as kv_schema;
@@ -74,11 +80,13 @@ pub use record::{
     ActId, Arrived, Bounds, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record, Started, Stepped,
 };
 pub use resume::{Resolution, ResumeError, ResumeSpec, Uncertain};
+pub use shelf::{Ignored, MemoryShelf, Shelf, Shelved};
 #[cfg(feature = "wasm")]
 pub(crate) use signals::NAME as SIGNAL;
 pub use signals::SignalStatus;
 pub use state::{Abandoned, Counts};
 pub use task::Task;
+pub use verify::{Compared, Verdict, Verified, VerifyError, verify};
 pub use wire::Damaged;
 
 #[cfg(test)]

@@ -1,7 +1,16 @@
 //! A process that was taken up from its records: what it did is done again when it is next stepped, and not before.
+//!
+//! It begins from the latest snapshot that follows one of its recorded steps and fits, and does again only what came after. Where the process
+//! then does otherwise than its records say, the snapshot is not believed: an older one is, or none.
 
 use super::record::Digest;
-use crate::process::{Birth, Body, Death, Event, Home, Micros, Output, Problem, Program, Progress, problem::kind};
+use super::remarks::Remarks;
+use super::shelf::{Ignored, Shelf};
+use crate::process::{
+    Birth, Body, Death, Event, Home, Micros, Output, Pid, Problem, Program, Progress, Saved, SavedError, Taken,
+    problem::kind,
+};
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -23,26 +32,82 @@ pub(super) struct PastStep {
     pub(super) digest: Digest,
 }
 
+/// Where a process may begin instead of at its beginning.
+pub(super) struct Later {
+    pub(super) shelf: Arc<dyn Shelf>,
+    /// The steps that snapshots follow, the last one last, and the snapshot where it was read already. All are in the past.
+    pub(super) steps: Vec<(u64, Option<Bytes>)>,
+    pub(super) remarks: Arc<Remarks>,
+}
+
 /// A body that begins with a past.
 pub(super) struct Replayed {
     past: Past,
+    later: Option<Later>,
+    /// How many steps of the past are done, or half done.
+    done: usize,
+    /// The step that the snapshot follows from which the body began.
+    from: Option<u64>,
     home: Home,
     body: Option<Box<dyn Body>>,
-    /// The step of the past that is half done.
-    again: Option<(u64, Digest)>,
+    /// The last of those steps is half done.
+    again: bool,
     /// The step that was begun while there was a past to do first.
     next: Option<(Micros, Vec<Event>)>,
     output: Output,
 }
 
 impl Replayed {
-    pub(super) fn new(past: Past) -> Self {
-        Self { past, home: Home::default(), body: None, again: None, next: None, output: Output::default() }
+    pub(super) fn new(past: Past, later: Option<Later>) -> Self {
+        Self {
+            past,
+            later,
+            done: 0,
+            from: None,
+            home: Home::default(),
+            body: None,
+            again: false,
+            next: None,
+            output: Output::default(),
+        }
+    }
+
+    /// Makes the body of the latest snapshot that fits. None fits: it stays without one.
+    fn begin_later(&mut self) {
+        let Some(later) = &mut self.later else { return };
+        let pid = self.past.birth.pid;
+        while let Some((step, read)) = later.steps.pop() {
+            let first = self.past.steps.front().map_or(step, |first| first.number);
+            match restored(&self.past, &*later.shelf, (pid, step), read) {
+                Ok(body) => {
+                    self.body = Some(body);
+                    self.done = (step + 1 - first) as usize;
+                    self.from = Some(step);
+                    return;
+                }
+                Err(error) => later.remarks.ignore(Ignored { pid, step, why: error.to_string() }),
+            }
+        }
+    }
+
+    /// Whether nothing of the past is left to do.
+    fn has_caught_up(&self) -> bool {
+        self.body.is_some() && self.done == self.past.steps.len() && !self.again
+    }
+
+    /// The past is not needed any more.
+    fn forget(&mut self) {
+        self.past.steps = VecDeque::new();
+        (self.done, self.later, self.from) = (0, None, None);
+        self.output = Output::default();
     }
 
     /// Does a part of the past again. None: it is done.
     fn catch_up(&mut self) -> Option<Progress> {
         for _ in 0..STEPS_PER_TURN {
+            if self.body.is_none() {
+                self.begin_later();
+            }
             if self.body.is_none() {
                 let mut body = match self.past.program.body(self.past.birth.clone()) {
                     Ok(body) => body,
@@ -52,42 +117,61 @@ impl Replayed {
                 self.body = Some(body);
             }
             let body = self.body.as_mut().expect("invariant: it was just made");
-            let (number, digest) = match self.again.take() {
-                Some(again) => again,
-                None => {
-                    let mut step = self.past.steps.pop_front()?;
-                    self.output.clear();
-                    body.begin(step.at, &mut step.events);
-                    (step.number, step.digest)
-                }
-            };
-            match body.poll(&mut self.output) {
+            if !std::mem::take(&mut self.again) {
+                let step = self.past.steps.get_mut(self.done)?;
+                self.output.clear();
+                // What was heard is needed again if the snapshot is not believed.
+                let heard = if self.from.is_some() { step.events.clone() } else { std::mem::take(&mut step.events) };
+                let mut heard = heard;
+                body.begin(step.at, &mut heard);
+                self.done += 1;
+            }
+            let step = &self.past.steps[self.done - 1];
+            let problem = match body.poll(&mut self.output) {
                 Progress::Preempted => {
-                    self.again = Some((number, digest));
+                    self.again = true;
                     return Some(Progress::Preempted);
                 }
-                Progress::Stepped(status) if Digest::of_step(&status, &self.output.commands) == digest => {}
-                Progress::Stepped(_) => {
-                    let problem = Problem::new(kind::DIVERGED, "The process does not do again what it did")
-                        .with_detail(format!("Step {number} gave other commands than its record says."));
-                    return Some(Progress::Died(Death::Host(problem)));
-                }
+                Progress::Stepped(status) if Digest::of_step(&status, &self.output.commands) == step.digest => continue,
+                Progress::Stepped(_) => Problem::new(kind::DIVERGED, "The process does not do again what it did")
+                    .with_detail(format!("Step {} gave other commands than its record says.", step.number)),
                 Progress::Died(Death::Guest(problem) | Death::Host(problem)) => {
-                    let problem =
-                        Problem::new(kind::HOST_CANNOT_REPLAY, "This host cannot repeat what the process did")
-                            .with_detail(format!("In step {number}: {problem}"));
-                    return Some(Progress::Died(Death::Host(problem)));
+                    Problem::new(kind::HOST_CANNOT_REPLAY, "This host cannot repeat what the process did")
+                        .with_detail(format!("In step {}: {problem}", step.number))
                 }
+            };
+            let Some(from) = self.from.take() else { return Some(Progress::Died(Death::Host(problem))) };
+            let why = format!("what follows it is not what the records say: {problem}");
+            if let Some(later) = &self.later {
+                later.remarks.ignore(Ignored { pid: self.past.birth.pid, step: from, why });
             }
+            (self.body, self.done) = (None, 0);
         }
         Some(Progress::Preempted)
     }
 }
 
+/// A body of a snapshot.
+fn restored(
+    past: &Past,
+    shelf: &dyn Shelf,
+    (pid, step): (Pid, u64),
+    read: Option<Bytes>,
+) -> Result<Box<dyn Body>, SavedError> {
+    let bytes = match read {
+        Some(bytes) => bytes,
+        None => {
+            let found = shelf.get(pid, step).map_err(SavedError::Misfit)?;
+            found.ok_or_else(|| SavedError::Misfit("it is gone".into()))?
+        }
+    };
+    past.program.restore(past.birth.clone(), &Saved::decode(&bytes)?)
+}
+
 impl Body for Replayed {
     fn begin(&mut self, now: Micros, events: &mut Vec<Event>) {
         match &mut self.body {
-            Some(body) if self.past.steps.is_empty() && self.again.is_none() => body.begin(now, events),
+            Some(body) if self.past.steps.is_empty() => body.begin(now, events),
             _ => self.next = Some((now, std::mem::take(events))),
         }
     }
@@ -98,11 +182,11 @@ impl Body for Replayed {
         {
             return progress;
         }
-        let body = self.body.as_mut().expect("invariant: it has caught up");
         if let Some((now, mut events)) = self.next.take() {
-            body.begin(now, &mut events);
+            self.forget();
+            self.body.as_mut().expect("invariant: it has caught up").begin(now, &mut events);
         }
-        body.poll(output)
+        self.body.as_mut().expect("invariant: it has caught up").poll(output)
     }
 
     fn close(&mut self) {
@@ -119,10 +203,36 @@ impl Body for Replayed {
         self.body.as_ref().is_some_and(|body| body.evicts_slowly())
     }
 
+    fn save(&mut self) -> Option<Box<dyn Taken>> {
+        if !self.has_caught_up() || self.next.is_some() {
+            return None;
+        }
+        self.body.as_mut()?.save()
+    }
+
+    fn saves_slowly(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| body.saves_slowly())
+    }
+
     fn house(&mut self, home: Home) {
         self.home = home;
+        // Here it does not keep a worker.
+        if self.body.is_none() {
+            self.begin_later();
+        }
         if let Some(body) = &mut self.body {
             body.house(home);
         }
+    }
+
+    fn houses_slowly(&self, home: Home) -> bool {
+        match &self.body {
+            Some(body) => body.houses_slowly(home),
+            None => self.later.as_ref().is_some_and(|later| !later.steps.is_empty()),
+        }
+    }
+
+    fn drops_slowly(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| body.drops_slowly())
     }
 }

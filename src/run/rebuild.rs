@@ -9,6 +9,7 @@ use super::past::{Past, PastStep};
 use super::record::{Arrived, Decided, Decision, Died, Digest, News, Record, Started, Stepped};
 use super::state::{Consequence, Departure, Moment, Post, State, Took};
 use super::table::Waits;
+use super::verify::Checks;
 use crate::process::{
     Action, Answer, Birth, Body, Budget, Command, Death, Event, Home, Micros, Output, Payload, Pid, Problem, Program,
     Progress, Status, Tag,
@@ -97,6 +98,8 @@ pub struct Rebuild {
     run: Option<Rebuilding>,
     records: u64,
     output: Output,
+    /// Snapshots that are compared on the way.
+    pub(super) checks: Option<Checks>,
     /// Steps that were executed again.
     pub steps: u64,
     /// Steps among them that used another amount of fuel than recorded. It means nothing unless the engine is the same.
@@ -136,6 +139,7 @@ impl Rebuild {
             run: None,
             records: 0,
             output: Output::default(),
+            checks: None,
             steps: 0,
             fuel_differs: 0,
         }
@@ -368,6 +372,9 @@ impl Rebuild {
         if Digest::of_step(&status, &self.output.commands) != stepped.digest {
             let got = Box::new((status, std::mem::take(&mut self.output.commands)));
             return Err(RebuildError::Diverged { pid, step, expected: stepped.digest, got });
+        }
+        if let Some(checks) = &mut self.checks {
+            checks.stepped(pid, step, body);
         }
         Ok(())
     }

@@ -14,9 +14,10 @@ use super::handle::{Refused, RunHandle};
 use super::kernel::Kernel;
 use super::log::{EndStatus, Log, LogSink, RunEnd};
 use super::outstanding::Pending;
-use super::past::{Past, Replayed};
+use super::past::{Later, Past, Replayed};
 use super::rebuild::{Rebuild, RebuildError, TakenUp};
 use super::record::Record;
+use super::snapshots::Snapshots;
 use super::state::{Consequence, Departure, Post, State};
 use super::task::Task;
 use crate::process::{Answer, Ending, Pid, Program, Tag};
@@ -113,6 +114,7 @@ impl Kernel {
             }
         }
         let fixed = Fixed::new(&started, root, programs, effects, sink);
+        let mut later = Snapshots::of(&*log, &state, &taken_up.pasts);
         let mut rest = Some((fixed, state, taken_up, log));
         let mut resumed = Err(ResumeError::Exists(Arc::clone(&started.run)));
         self.with_port(|port| {
@@ -120,7 +122,8 @@ impl Kernel {
             let times = (taken_up.at, port.monotonic());
             let run = Arc::new(Run::taken_up(fixed, self.clone(), times, state, log));
             if self.remember(&run) {
-                run.go_on(port, taken_up);
+                later.tell(&run);
+                run.go_on(port, taken_up, &mut later);
                 resumed = Ok(RunHandle::new(run));
             }
         });
@@ -130,7 +133,7 @@ impl Kernel {
 
 impl Run {
     /// Hands all processes to the scheduler, with what they have not heard, and lets calls leave that have no answer.
-    fn go_on<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, taken_up: TakenUp) {
+    fn go_on<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, taken_up: TakenUp, later: &mut Snapshots) {
         let TakenUp { mut pasts, queues, departures, .. } = taken_up;
         let moment = self.moment(port.monotonic());
         let mut inner = self.inner.lock();
@@ -139,7 +142,8 @@ impl Run {
             inner.state.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
         for pid in living {
             let past = pasts.remove(&pid).expect("invariant: who lives was made");
-            self.take_up(&mut inner, port, pid, past);
+            let later = later.take(pid, &self.remarks);
+            self.take_up(&mut inner, port, pid, (past, later));
         }
         for (pid, events) in queues {
             inner.state.posts.extend(events.into_iter().map(|event| Post { pid, slot: None, event }));
@@ -150,14 +154,25 @@ impl Run {
         self.after(port, after);
     }
 
-    fn take_up<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, inner: &mut Inner, port: &mut P, pid: Pid, past: Past) {
+    fn take_up<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        port: &mut P,
+        pid: Pid,
+        (past, later): (Past, Option<Later>),
+    ) {
         let paused = inner.state.paused.is_some();
         let entry = inner.state.living_mut(pid).expect("invariant: it was just seen");
         let program = Arc::clone(&past.program);
         let permit = program.permit().within(&entry.limits);
         let native = permit.is_none();
         let is_fresh = past.steps.is_empty();
-        let mut task = Task::new(Arc::clone(self), pid, program, Box::new(Replayed::new(past)), native);
+        let last_saved = later.as_ref().and_then(|later| later.steps.last()).map_or(0, |(step, _)| *step);
+        let tail_steps = past.steps.iter().filter(|step| step.number > last_saved).count() as u64;
+        let mut task = Task::new(Arc::clone(self), pid, program, Box::new(Replayed::new(past, later)), native);
+        if let Some(tail) = &mut task.step.tail {
+            tail.steps = tail_steps;
+        }
         task.step.begun = !is_fresh;
         task.step.steps = entry.steps;
         task.step.waits = entry.waits;

@@ -1,9 +1,10 @@
 //! A process as the scheduler holds it: its body, and what belongs to the step in progress.
 
 use super::core::Run;
+use super::keeper::Tail;
 use super::state::Took;
 use super::table::Waits;
-use crate::process::{Body, Event, Home, Micros, Output, Pid, Program};
+use crate::process::{Body, Event, Home, Micros, Output, Pid, Program, Saving};
 use crate::scheduler::Next;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -42,10 +43,13 @@ pub(super) struct Step {
     pub(super) retries: u8,
     /// It was told that the host is shutting down.
     pub(super) warned: bool,
+    /// What it did since its last snapshot. None: no snapshots of it are kept.
+    pub(super) tail: Option<Box<Tail>>,
 }
 
 impl Task {
     pub(super) fn new(run: Arc<Run>, pid: Pid, program: Arc<dyn Program>, body: Box<dyn Body>, native: bool) -> Self {
+        let is_saved = run.shelf.is_some() && program.saving() != Saving::Never;
         let step = Step {
             pid,
             program,
@@ -62,6 +66,7 @@ impl Task {
             scratch: None,
             retries: 0,
             warned: false,
+            tail: is_saved.then(Box::default),
         };
         Self { run, step }
     }

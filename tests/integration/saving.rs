@@ -12,11 +12,14 @@ use wfhost::process::{
 
 const STEPS: usize = 1_000;
 
+/// What a guest hears in a step, of some random bytes.
+type Hears = fn(usize, &[u8]) -> Vec<Event>;
+
 /// A guest, and what it hears.
 struct Case {
     component: Component,
     birth: Birth,
-    events: fn(usize, &[u8]) -> Vec<Event>,
+    events: Hears,
 }
 
 /// A state machine that hears messages.
@@ -31,12 +34,12 @@ fn hears_answers(step: usize, bytes: &[u8]) -> Vec<Event> {
     }
     // Neighbours change places.
     let tag = if step % 2 == 1 { step + 1 } else { step - 1 };
-    let text = format!("{:?}", bytes);
+    let text = format!("{bytes:?}");
     vec![Event::Completed { tag: Tag(tag as u64), answer: Ok(Payload::json(&text)) }]
 }
 
 fn case(name: &str) -> Option<Case> {
-    let (folder, events): (_, fn(usize, &[u8]) -> Vec<Event>) = match name {
+    let (folder, events): (_, Hears) = match name {
         "counter" | "counter-c" => {
             let birth = birth("run", "{}");
             return Some(Case { component: built(name), birth, events: hears_messages });
@@ -64,7 +67,7 @@ fn inputs() -> Vec<Vec<u8>> {
     let mut bytes = [0; 16];
     let next = |_| {
         random.fill(&mut bytes);
-        bytes[..1 + usize::from(bytes[0] % 16)].to_vec()
+        bytes[..=usize::from(bytes[0] % 16)].to_vec()
     };
     (0..STEPS).map(next).collect()
 }

@@ -2,6 +2,7 @@
 
 mod desk;
 mod signals;
+mod snapshots;
 mod support;
 
 mod acts;

@@ -1,0 +1,300 @@
+//! When snapshots of durable runs are taken, and the thread that writes them down.
+//!
+//! To save a process costs its worker the copying of the pages that it has written; to compress, to hash and to write them is done here, by
+//! one thread for all runs of a host. A snapshot is handed over when the record of the step that it follows is durable
+//! (it waits in the run's outbox until then), so whatever is on a shelf follows a durable step.
+//!
+//! **When.** Where doing the steps since the last snapshot again would take longer than [`SnapshotPolicy::tail`], in measured time, and ten times as long
+//! as the last snapshot took to write: a guest whose snapshots are dear has few. At the latest after [`SnapshotPolicy::steps_max`] steps. Before
+//! an eviction or when a run is parked, where the tail is longer than [`SnapshotPolicy::parked_tail`]. And when it is asked for.
+//!
+//! **Whole, not in increments.** An image holds only the pages that differ from a fresh instance's, so a snapshot of a small guest is some
+//! hundred bytes to some kilobytes. Measured on guests that keep what they hear (snapshots.rs of the benches): an increment after 10 further
+//! steps takes a tenth to a half of the whole, and a chain of them has to be read and undone to take up a process. It pays for guests with
+//! megabytes of changing state only, which are taken rarely, since the interval follows the cost.
+
+use super::shelf::Shelf;
+use crate::process::{Micros, Pid, Program, Taken};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// When snapshots are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SnapshotPolicy {
+    /// Doing again what a process did may take this long before it is saved.
+    pub tail: Duration,
+    /// So many steps at most between two snapshots.
+    pub steps_max: u64,
+    /// The same as `tail`, for a process that is evicted or parked.
+    pub parked_tail: Duration,
+    /// Bytes of snapshots that may wait to be written. Beyond it none is taken, and that is counted.
+    pub waiting_bytes_max: usize,
+}
+
+impl Default for SnapshotPolicy {
+    // All arbitrary: a person does not notice the first; the second is where a tail is warned about.
+    fn default() -> Self {
+        Self {
+            tail: Duration::from_millis(50),
+            steps_max: 10_000,
+            parked_tail: Duration::from_millis(2),
+            waiting_bytes_max: 64 << 20,
+        }
+    }
+}
+
+/// How much longer the tail is than the writing of the last snapshot took, at least.
+const TAIL_PER_COST: u64 = 10;
+
+/// What became of snapshots, for whoever asks.
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SnapshotCounts {
+    /// Written.
+    pub kept: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Not taken, since too many waited.
+    pub skipped: u64,
+    /// Not written.
+    pub failed: u64,
+    /// Why the last of those was not.
+    pub last_failure: Option<String>,
+}
+
+/// Which moment it is for a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum When {
+    /// It has stepped.
+    Stepped,
+    /// It waits, and leaves the pool or the memory.
+    Leaving,
+    /// Somebody asks for it.
+    Asked,
+}
+
+/// What a process did since its last snapshot.
+#[derive(Default)]
+pub(super) struct Tail {
+    /// How long it took.
+    pub(super) took: u64,
+    pub(super) steps: u64,
+    /// Microseconds that the last snapshot took to write. The thread that writes it sets it; whoever reads an old value decides a little worse.
+    cost: Arc<AtomicU64>,
+    /// It was renewed in its last step: there is nothing yet to be saved.
+    pub(super) fresh: bool,
+    /// It was asked to learn how its program is saved.
+    pub(super) learns: bool,
+    /// The last request to be saved that it has heard.
+    pub(super) asked: u64,
+}
+
+impl Tail {
+    /// Whether a snapshot pays.
+    pub(super) fn is_dear(&self, policy: &SnapshotPolicy, when: When) -> bool {
+        let bound = match when {
+            When::Stepped => policy.tail,
+            When::Leaving => policy.parked_tail,
+            When::Asked => return self.steps > 0,
+        };
+        let bound = Micros::from(bound).0.max(self.cost.load(Relaxed).saturating_mul(TAIL_PER_COST));
+        self.steps > 0 && (self.took > bound || self.steps >= policy.steps_max)
+    }
+
+    /// It was saved, or cannot be now: the next time is a tail away.
+    pub(super) fn restart(&mut self) {
+        (self.took, self.steps) = (0, 0);
+    }
+}
+
+/// A snapshot on its way to a shelf.
+pub(super) struct Held {
+    pub(super) shelf: Arc<dyn Shelf>,
+    pub(super) pid: Pid,
+    pub(super) step: u64,
+    pub(super) taken: Box<dyn Taken>,
+    cost: Arc<AtomicU64>,
+    _room: Room,
+}
+
+/// Room among the bytes that wait.
+struct Room {
+    shared: Arc<Shared>,
+    bytes: usize,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.shared.waiting_bytes.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+enum Job {
+    Keep(Box<Held>),
+    Learn(Arc<dyn Program>),
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    busy: bool,
+    closing: bool,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    /// There is something to do, or the end.
+    work: Condvar,
+    /// Nothing is left to do.
+    idle: Condvar,
+    /// Bytes of what was taken and is not written. Only a bound: it guards no other data.
+    waiting_bytes: AtomicUsize,
+    counts: Mutex<SnapshotCounts>,
+}
+
+/// Writes snapshots down. Its thread starts with the first.
+pub(super) struct Keeper {
+    policy: Mutex<SnapshotPolicy>,
+    shared: Arc<Shared>,
+}
+
+impl Keeper {
+    pub(super) fn new() -> Self {
+        Self { policy: Mutex::default(), shared: Arc::default() }
+    }
+
+    pub(super) fn set(&self, policy: SnapshotPolicy) {
+        *self.policy.lock() = policy;
+    }
+
+    pub(super) fn policy(&self) -> SnapshotPolicy {
+        *self.policy.lock()
+    }
+
+    pub(super) fn counts(&self) -> SnapshotCounts {
+        self.shared.counts.lock().clone()
+    }
+
+    /// Whether one more may be taken. If not, that is counted.
+    pub(super) fn has_room(&self) -> bool {
+        let has_room = self.shared.waiting_bytes.load(Relaxed) < self.policy().waiting_bytes_max;
+        if !has_room {
+            self.shared.counts.lock().skipped += 1;
+        }
+        has_room
+    }
+
+    /// Counts a snapshot among those that wait.
+    pub(super) fn hold(&self, shelf: &Arc<dyn Shelf>, pid: Pid, step: u64, taken: Box<dyn Taken>, tail: &Tail) -> Held {
+        let bytes = taken.bytes();
+        self.shared.waiting_bytes.fetch_add(bytes, Relaxed);
+        let room = Room { shared: Arc::clone(&self.shared), bytes };
+        Held { shelf: Arc::clone(shelf), pid, step, taken, cost: Arc::clone(&tail.cost), _room: room }
+    }
+
+    /// Writes a snapshot whose step is durable.
+    pub(super) fn keep(&self, held: Box<Held>) {
+        self.push(Job::Keep(held));
+    }
+
+    /// Learns what it takes to save a program's bodies.
+    pub(super) fn learn(&self, program: &Arc<dyn Program>) {
+        self.push(Job::Learn(Arc::clone(program)));
+    }
+
+    fn push(&self, job: Job) {
+        let mut queue = self.shared.queue.lock();
+        if queue.closing {
+            return;
+        }
+        queue.jobs.push_back(job);
+        if queue.thread.is_none() {
+            let shared = Arc::clone(&self.shared);
+            // Without a thread nothing is kept, and everything is replayed.
+            queue.thread = std::thread::Builder::new().name("snapshots".to_owned()).spawn(move || shared.run()).ok();
+            if queue.thread.is_none() {
+                queue.jobs.clear();
+                self.shared.counts.lock().skipped += 1;
+            }
+        }
+        drop(queue);
+        self.shared.work.notify_one();
+    }
+
+    /// Waits until everything that was handed over is written.
+    pub(super) fn flush(&self) {
+        let mut queue = self.shared.queue.lock();
+        while queue.busy || !queue.jobs.is_empty() {
+            self.shared.idle.wait(&mut queue);
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let thread = {
+            let mut queue = self.shared.queue.lock();
+            queue.closing = true;
+            queue.jobs.clear();
+            queue.thread.take()
+        };
+        self.shared.work.notify_one();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                queue.busy = true;
+                drop(queue);
+                self.carry_out(job);
+                queue = self.queue.lock();
+                queue.busy = false;
+            } else if queue.closing {
+                return;
+            } else {
+                self.idle.notify_all();
+                self.work.wait(&mut queue);
+            }
+        }
+    }
+
+    fn carry_out(&self, job: Job) {
+        let held = match job {
+            Job::Learn(program) => return program.learn_saving(),
+            Job::Keep(held) => *held,
+        };
+        let begun = Instant::now();
+        let Held { shelf, pid, step, taken, cost, _room } = held;
+        let packed = taken.pack().and_then(|saved| saved.encode()).map_err(|error| error.to_string());
+        let kept = packed.and_then(|data| {
+            let bytes = data.len() as u64;
+            shelf.put(pid, step, data.into()).map(|()| bytes)
+        });
+        cost.store(Micros::from(begun.elapsed()).0, Relaxed);
+        let mut counts = self.counts.lock();
+        match kept {
+            Ok(bytes) => {
+                counts.kept += 1;
+                counts.bytes += bytes;
+            }
+            Err(why) => {
+                counts.failed += 1;
+                counts.last_failure = Some(why);
+            }
+        }
+    }
+}

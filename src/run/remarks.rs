@@ -1,0 +1,50 @@
+//! What a run has to say of itself that is no record: snapshots that were not used.
+
+use super::log::{LogOrigin, LogSink};
+use super::shelf::Ignored;
+use crate::process::{Level, LogLine, Micros};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Remarks that are kept; more are counted. Arbitrary.
+const KEPT_MAX: usize = 100;
+
+/// The remarks of one run.
+pub(super) struct Remarks {
+    run: Arc<str>,
+    sink: Option<Arc<dyn LogSink>>,
+    ignored: Mutex<(Vec<Ignored>, u64)>,
+}
+
+impl Remarks {
+    pub(super) fn new(run: Arc<str>, sink: Option<Arc<dyn LogSink>>) -> Self {
+        Self { run, sink, ignored: Mutex::default() }
+    }
+
+    /// A snapshot is not used.
+    pub(super) fn ignore(&self, ignored: Ignored) {
+        if let Some(sink) = &self.sink {
+            let Ignored { pid, step, why } = &ignored;
+            let text = format!("the snapshot of process {pid} after step {step} is not used: {why}");
+            let origin = LogOrigin {
+                run: Arc::clone(&self.run),
+                pid: *pid,
+                scope: None,
+                component: None,
+                step: *step,
+                at: Micros(0),
+            };
+            sink.lines(&origin, &[LogLine { level: Level::Warn, text, fields: None }], 0);
+        }
+        let (kept, count) = &mut *self.ignored.lock();
+        *count += 1;
+        if kept.len() < KEPT_MAX {
+            kept.push(ignored);
+        }
+    }
+
+    /// The snapshots that were not used, as many as are kept, and how many there were.
+    pub(super) fn ignored(&self) -> (Vec<Ignored>, u64) {
+        self.ignored.lock().clone()
+    }
+}
