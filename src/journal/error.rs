@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// Who is told what became of records. The calls come from the journal's own thread: they do not wait for the journal.
 pub trait Durables: Send + Sync {
-    /// The records of a run up to this number, counted from 1, are durable.
+    /// The records of a run up to this number, counted from 1, are durable. The end of a run counts as one more.
     fn durable(&self, run: &str, record: u64);
 
     /// A run belongs to somebody else: nothing that this host writes of it will be durable. Others go on.

@@ -95,8 +95,9 @@ impl Log for EntryLog {
         self.consumed.push(mail.clone());
     }
 
-    fn ended(&mut self, end: &RunEnd) {
+    fn ended(&mut self, end: &RunEnd) -> Durability {
         self.with(|entry| (entry.end, entry.owner) = (Some(*end), 0));
+        Durability::Now
     }
 
     fn records(&self) -> Option<Vec<Bytes>> {

@@ -46,7 +46,7 @@ fn a_run_is_one_owners_and_ends_once() {
         let mut taken = journal.take_up("run").unwrap();
         assert_eq!((taken.records, taken.about.as_str()), (vec![Bytes::from("one")], "about run"));
         let _ = taken.log.append(b"two");
-        taken.log.ended(&RunEnd { status: EndStatus::Cancelled, at: Micros(8) });
+        let _ = taken.log.ended(&RunEnd { status: EndStatus::Cancelled, at: Micros(8) });
         journal.flush().unwrap();
         assert!(matches!(journal.take_up("run"), Err(StoreError::Ended(_))));
         assert_eq!(journal.owner_of("run").unwrap(), None);
@@ -113,7 +113,7 @@ fn mail_is_left_once_and_is_gone_with_its_record() {
         }
         assert_eq!(journal.post("run", &mail("more", "")).unwrap(), Posted::Full);
         let mut taken = journal.take_up("run").unwrap();
-        taken.log.ended(&RunEnd { status: EndStatus::Failed, at: Micros(8) });
+        let _ = taken.log.ended(&RunEnd { status: EndStatus::Failed, at: Micros(8) });
         journal.flush().unwrap();
         assert_eq!(journal.post("run", &mail("more", "")).unwrap(), Posted::Ended);
         journal.remove("run").unwrap();

@@ -209,7 +209,7 @@ impl Inner {
         let state = &mut self.state;
         let result = state.result.clone().expect("invariant: a finished run has its result");
         let ending = state.root_ending.clone().expect("invariant: the root has ended");
-        self.log.ended(&RunEnd { status: EndStatus::of(&ending, &result), at });
+        let durability = self.log.ended(&RunEnd { status: EndStatus::of(&ending, &result), at });
         let outcome = Outcome {
             ending,
             result,
@@ -220,7 +220,11 @@ impl Inner {
         for watcher in self.watchers.drain(..) {
             watcher.close();
         }
-        self.leave(Leave::Outcome(Box::new(outcome)), after);
+        let outcome = Leave::Outcome(Box::new(outcome));
+        match durability {
+            Durability::Now => self.leave(outcome, after),
+            Durability::Later => self.outbox.push_back((self.state.counts.records + 1, outcome)),
+        }
     }
 }
 

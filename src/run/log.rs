@@ -103,9 +103,10 @@ pub trait Log: Send {
         let _ = mail;
     }
 
-    /// The run is over: its last record was just appended.
-    fn ended(&mut self, end: &RunEnd) {
+    /// The run is over: its last record was just appended. Where this is durable later only, it is what would be the next record.
+    fn ended(&mut self, end: &RunEnd) -> Durability {
         let _ = end;
+        Durability::Now
     }
 
     /// Where snapshots of the run's processes are kept. None: nowhere, since the run is not durable.

@@ -96,8 +96,9 @@ impl Log for RunLog {
         self.consumed.push(Consumed { id, kind, digest: mail.digest().to_le_bytes() });
     }
 
-    fn ended(&mut self, end: &RunEnd) {
+    fn ended(&mut self, end: &RunEnd) -> Durability {
         self.writer.end(self.run, *end);
+        Durability::Later
     }
 
     fn records(&self) -> Option<Vec<Bytes>> {

@@ -41,7 +41,7 @@ fn new(id: &str) -> NewRun {
 }
 
 fn ended(log: &mut dyn Log, status: EndStatus) {
-    log.ended(&RunEnd { status, at: Micros(9) });
+    let _ = log.ended(&RunEnd { status, at: Micros(9) });
 }
 
 fn record(run: usize, number: usize) -> Vec<u8> {
@@ -68,6 +68,8 @@ fn records_of_many_runs_are_read_back_in_another_process_life() {
         assert!(matches!(store.begin(&new("run 3")), Err(StoreError::Exists(_))));
         assert!(matches!(store.take_up("run 3"), Err(StoreError::Owned(_))));
         ended(&mut *logs[4], EndStatus::Failed);
+        store.flush().unwrap();
+        assert_eq!(told.durable.lock()["run 4"], 41, "the end counts as a record");
     }
     let (store, _) = open(folder.path());
     let unfinished = store.unfinished().unwrap();

@@ -277,8 +277,9 @@ impl Shared {
                     known.head = head;
                     known.new = None;
                     known.durable += batch.records;
-                    if batch.records > 0 {
-                        told.push((id, Ok(known.durable)));
+                    let end = u64::from(batch.ended.is_some());
+                    if batch.records + end > 0 {
+                        told.push((id, Ok(known.durable + end)));
                     }
                 }
                 Fate::Lost(error) => {
