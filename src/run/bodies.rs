@@ -31,6 +31,10 @@ impl Bodies {
         self.known.contains_key(&pid)
     }
 
+    pub(super) fn get_mut(&mut self, pid: Pid) -> Option<&mut (dyn Body + 'static)> {
+        self.known.get_mut(&pid).map(|embodied| &mut *embodied.body)
+    }
+
     /// A process has a new body.
     pub(super) fn insert(&mut self, pid: Pid, body: Box<dyn Body>, bytes: u64) {
         self.leave(pid);

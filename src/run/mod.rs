@@ -32,6 +32,7 @@ mod effects;
 mod endings;
 mod exit;
 mod fixed;
+mod fork;
 mod handle;
 mod keeper;
 mod kernel;
@@ -49,6 +50,7 @@ mod past;
 mod rebuild;
 mod record;
 mod remarks;
+mod replay;
 mod reply;
 mod resume;
 mod scope;
@@ -60,6 +62,7 @@ mod started;
 mod state;
 mod table;
 mod task;
+mod telling;
 mod timers;
 mod verify;
 mod wire;
@@ -68,6 +71,7 @@ pub use acts::{ACTS_MAX, Acknowledged, Act, NotDurable};
 pub use clock::Clock;
 pub use effects::{Dispatched, Effects, Outgoing, Reply};
 pub use fixed::Programs;
+pub use fork::{ForkError, ForkSpec, fork};
 pub use handle::{Doing, ProcessStatus, Refused, RunHandle, RunSpec, StartError};
 pub use keeper::{SnapshotCounts, SnapshotPolicy};
 pub use kernel::{Kernel, Ports, Timer};
@@ -79,6 +83,7 @@ pub use rebuild::{Rebuild, RebuildError, rebuild};
 pub use record::{
     ActId, Arrived, Bounds, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record, Started, Stepped,
 };
+pub use replay::{Difference, Replay, ReplaySpec, ReplayedStep, Unrepeatable, replay};
 pub use resume::{Resolution, ResumeError, ResumeSpec, Uncertain};
 pub use shelf::{Ignored, MemoryShelf, Shelf, Shelved};
 #[cfg(feature = "wasm")]
@@ -86,6 +91,7 @@ pub(crate) use signals::NAME as SIGNAL;
 pub use signals::SignalStatus;
 pub use state::{Abandoned, Counts};
 pub use task::Task;
+pub use telling::{tell_act, tell_command, tell_status};
 pub use verify::{Compared, Verdict, Verified, VerifyError, verify};
 pub use wire::Damaged;
 

@@ -37,6 +37,16 @@ pub enum RebuildError {
         /// The digest of the program at hand.
         got: Arc<str>,
     },
+    /// A program is not the one that the run began with.
+    #[error("the run began with {name} of {expected}, and this is {got}")]
+    OtherProgram {
+        /// The name of its component.
+        name: Arc<str>,
+        /// The recorded digest.
+        expected: Arc<str>,
+        /// What is at hand: a digest, or that there is none.
+        got: Arc<str>,
+    },
     /// A process behaves otherwise than its record says.
     #[error("process {pid} diverges in step {step}")]
     Diverged {
@@ -92,6 +102,8 @@ pub struct Rebuild {
     only: Option<Pid>,
     /// Nothing is stepped: what the processes did is kept, to be done again when they are next stepped.
     keeping: bool,
+    /// The programs are others on purpose.
+    substituted: bool,
     home: Home,
     /// What the instances are taken from; none where their one process has a permit already.
     budget: Option<Arc<Budget>>,
@@ -134,6 +146,7 @@ impl Rebuild {
             programs,
             only: None,
             keeping: false,
+            substituted: false,
             home: Home::Pool,
             budget: None,
             run: None,
@@ -150,6 +163,29 @@ impl Rebuild {
     pub fn only(mut self, pid: Pid, home: Home) -> Self {
         (self.only, self.home) = (Some(pid), home);
         self
+    }
+
+    /// The root's program is not the one that the run began with, and that is meant: what it does is compared all the same.
+    #[must_use]
+    pub fn substituted(mut self) -> Self {
+        self.substituted = true;
+        self
+    }
+
+    /// The place of a process in the workflow, and its component, where it has them.
+    pub(super) fn place_of(&self, pid: Pid) -> (Option<Arc<str>>, Option<Arc<str>>) {
+        let entry = self.run.as_ref().and_then(|run| run.state.table.get(pid));
+        entry.map_or((None, None), |entry| (entry.place.scope(), entry.component.clone()))
+    }
+
+    /// The body of a process that has been stepped and lives.
+    pub(super) fn body_mut(&mut self, pid: Pid) -> Option<&mut (dyn Body + 'static)> {
+        self.run.as_mut()?.bodies.get_mut(pid)
+    }
+
+    /// What the run began with.
+    pub(super) fn started(&self) -> Option<&Started> {
+        self.run.as_ref().map(|run| &run.started)
     }
 
     /// Steps nothing, and keeps what is needed to go on.
@@ -185,11 +221,13 @@ impl Rebuild {
             Record::Died(died) => self.died(died)?,
             Record::Arrived(arrived) => self.arrived(arrived)?,
             Record::Leaving { pid, tag } => self.running("the run has not started")?.state.leave(*pid, *tag),
-            Record::Forked => self.running("the run has not started")?.state.fork(),
         }
         if let Some(run) = &mut self.run {
             run.state.counts.records = self.records;
             run.deliver();
+            if run.started.origin.as_ref().is_some_and(|origin| origin.held.contains(&self.records)) {
+                run.state.fork();
+            }
         }
         Ok(())
     }
@@ -237,7 +275,7 @@ impl Rebuild {
             return Err(self.incoherent("the run has started already"));
         }
         let (expected, got) = (Arc::clone(&started.root), self.root.digest());
-        if expected != got {
+        if expected != got && !self.substituted {
             return Err(RebuildError::OtherRoot { expected, got });
         }
         let run = Rebuilding {

@@ -32,8 +32,6 @@ pub enum Record {
         /// The call.
         tag: Tag,
     },
-    /// The run was forked here: what was in flight in the other run is in flight there. Its calls are as those that have left.
-    Forked,
 }
 
 /// A step that a process took.
@@ -236,7 +234,6 @@ impl Record {
                 pid.put(out);
                 tag.put(out);
             }
-            Self::Forked => out.extend_from_slice(&[FORMAT, 5]),
         }
     }
 
@@ -256,7 +253,6 @@ impl Record {
             2 => Self::Died(Wire::take(&mut from)?),
             3 => Self::Arrived(Wire::take(&mut from)?),
             4 => Self::Leaving { pid: Wire::take(&mut from)?, tag: Wire::take(&mut from)? },
-            5 => Self::Forked,
             other => return Err(unknown("kind of record", other)),
         };
         from.end()?;

@@ -42,6 +42,9 @@ pub struct Origin {
     pub keys: Arc<str>,
     /// The id that the processes of the new run see.
     pub seen_as: Arc<str>,
+    /// The numbers of records behind which it was cut, it or what it was forked from: nobody knows in the new run of a call that was in flight
+    /// there whether it happens.
+    pub held: Vec<u64>,
 }
 
 impl Started {
@@ -142,6 +145,7 @@ impl Wire for Origin {
         self.record.put(out);
         self.keys.put(out);
         self.seen_as.put(out);
+        self.held.put(out);
     }
     fn take(from: &mut Source) -> Result<Self, Damaged> {
         Ok(Self {
@@ -149,6 +153,7 @@ impl Wire for Origin {
             record: Wire::take(from)?,
             keys: Wire::take(from)?,
             seen_as: Wire::take(from)?,
+            held: Wire::take(from)?,
         })
     }
 }

@@ -11,4 +11,5 @@ mod effects;
 mod limits;
 mod lives;
 mod records;
+mod replay;
 mod resume;

@@ -1,0 +1,116 @@
+//! What a step gave, in words: for people who compare two of them.
+
+use crate::process::{Action, Command, Payload, Status, Target};
+use std::fmt::Write;
+
+/// Bytes of a payload that are shown. Arbitrary.
+const PAYLOAD_SHOWN_MAX: usize = 1_000;
+
+/// A step's commands and then its status, a line each.
+#[must_use]
+pub fn tell_act<'a>(status: &Status, commands: impl IntoIterator<Item = &'a Command>) -> Vec<String> {
+    commands.into_iter().map(tell_command).chain([tell_status(status)]).collect()
+}
+
+/// A command: its tag, and what it asks for.
+#[must_use]
+pub fn tell_command(command: &Command) -> String {
+    let Command { tag, action } = command;
+    let mut line = format!("{tag}: ");
+    match action {
+        Action::Sleep(time) => put(&mut line, format_args!("sleep {:?}", std::time::Duration::from(*time))),
+        Action::Spawn(spawn) => {
+            put(&mut line, format_args!("spawn {}", spawn.entry));
+            put_some(&mut line, "of", spawn.component.as_deref());
+            put_some(&mut line, "named", spawn.name.as_deref());
+            put_placed(&mut line, spawn.placement.as_deref());
+            put_some(&mut line, "narrowed to", spawn.narrow.as_ref().map(crate::process::Json::as_str));
+            line.push_str(if spawn.link { ", linked" } else { "" });
+            line.push_str(if spawn.detached { ", detached" } else { "" });
+            put(&mut line, format_args!(", input {}", tell(&spawn.input)));
+        }
+        Action::Call(call) => {
+            put(&mut line, format_args!("call {}", call.handler));
+            put_placed(&mut line, call.placement.as_deref());
+            put_some(&mut line, "key", call.idempotency_key.as_deref());
+            if let Some(timeout) = call.timeout {
+                put(&mut line, format_args!(", at most {:?}", std::time::Duration::from(timeout)));
+            }
+            put(&mut line, format_args!(", arguments {}", tell(&call.args)));
+        }
+        Action::Send(send) => {
+            put(&mut line, format_args!("send {} to {}: {}", send.topic, target(&send.to), tell(&send.body)));
+        }
+        Action::Cancel(other) => put(&mut line, format_args!("cancel {other}")),
+        Action::Stop(to) => put(&mut line, format_args!("stop {}", target(to))),
+        Action::Monitor(to) => put(&mut line, format_args!("monitor {}", target(to))),
+        Action::Link(to) => put(&mut line, format_args!("link {}", target(to))),
+        Action::Unlink(to) => put(&mut line, format_args!("unlink {}", target(to))),
+        Action::Register(name) => put(&mut line, format_args!("register {name}")),
+        Action::Expose { query, value } => put(&mut line, format_args!("expose {query}: {}", tell(value))),
+    }
+    line
+}
+
+/// How a step ended.
+#[must_use]
+pub fn tell_status(status: &Status) -> String {
+    match status {
+        Status::Ready => "ready".to_owned(),
+        Status::Blocked => "blocked".to_owned(),
+        Status::Idle => "idle".to_owned(),
+        Status::Complete(output) => format!("complete: {}", tell(output)),
+        Status::Failed(problem) => format!("failed: {problem}"),
+        Status::Renew { entry, input } => format!("renew {entry}, input {}", tell(input)),
+    }
+}
+
+fn put(line: &mut String, text: std::fmt::Arguments<'_>) {
+    line.write_fmt(text).expect("invariant: a string takes all that is written");
+}
+
+fn put_some(line: &mut String, what: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        put(line, format_args!(", {what} {value}"));
+    }
+}
+
+fn put_placed(line: &mut String, placement: Option<&crate::process::Placement>) {
+    put_some(line, "at", placement.map(|placement| &*placement.scope));
+}
+
+fn target(target: &Target) -> String {
+    match target {
+        Target::Process(pid) => format!("process {pid}"),
+        Target::Child(tag) => format!("the child of {tag}"),
+        Target::Name(name) => format!("the name {name}"),
+        Target::Run { run, name } => format!("the name {name} of run {run}"),
+    }
+}
+
+fn tell(payload: &Payload) -> String {
+    match payload {
+        Payload::Json(json) => cut(json.as_str()),
+        Payload::Bytes(bytes) => {
+            let digits = bytes.iter().take(PAYLOAD_SHOWN_MAX / 2).fold(String::new(), |mut digits, byte| {
+                put(&mut digits, format_args!("{byte:02x}"));
+                digits
+            });
+            format!("{} bytes {digits}{}", bytes.len(), if bytes.len() * 2 > PAYLOAD_SHOWN_MAX { "…" } else { "" })
+        }
+        Payload::Blob(blob) => format!("blob {} of {} bytes", blob.digest, blob.size),
+    }
+}
+
+/// Text of a length that can be shown. Of what is longer its size and digest are told, so that two that begin alike differ all the same.
+fn cut(text: &str) -> String {
+    if text.len() <= PAYLOAD_SHOWN_MAX {
+        return text.to_owned();
+    }
+    let mut end = PAYLOAD_SHOWN_MAX;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let digest = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
+    format!("{}… ({} bytes, xxh3 {digest:016x})", &text[..end], text.len())
+}

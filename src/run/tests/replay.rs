@@ -1,0 +1,295 @@
+//! Replays and forks.
+
+use super::desk::Desk;
+use super::support::*;
+use crate::journal::Memory;
+use crate::process::{
+    Action, Birth, Body, Death, Home, Micros, NativeProgram, Output, Payload, Pid, Problem, Program, Progress, Status,
+    Tag,
+};
+use crate::run::{
+    ForkError, ForkSpec, Log, Programs, RebuildError, Record, Replay, ReplaySpec, Resolution, ResumeSpec, RunHandle,
+    Started, fork, replay,
+};
+use std::sync::Arc;
+
+/// The root spawns a child, of another program, that says what it is given; then it calls, and sleeps.
+fn root() -> Arc<dyn Program> {
+    program(|_| {
+        let mut steps = 0;
+        act(move |context, events| {
+            steps += 1;
+            match steps {
+                1 => {
+                    let mut child = spawn("say");
+                    child.component = Some("other".into());
+                    child.placement =
+                        Some(Arc::new(crate::process::Placement { scope: "a/0/0".into(), limits: None, grants: None }));
+                    context.command(Action::Spawn(Box::new(child)));
+                }
+                2 => {
+                    context.command(calls("safe", number(1)));
+                    context.command(calls("unsafe", number(2)));
+                    context.command(Action::Sleep(Micros(1_000)));
+                }
+                _ => {}
+            }
+            let heard: Vec<String> = events.drain(..).map(|event| tell(&event)).collect();
+            match (steps, heard.len()) {
+                (3.., _) if heard.iter().any(|event| event.starts_with('3')) => Status::Complete(Payload::json(&heard)),
+                _ => Status::Blocked,
+            }
+        })
+    })
+}
+
+/// A child that logs in its first step how it does it, and then completes.
+fn child(version: u32, gives: u64) -> Arc<dyn Program> {
+    let choose = move |_: &str| {
+        let mut begun = false;
+        act(move |context, _| {
+            if std::mem::replace(&mut begun, true) {
+                return Status::Complete(number(gives));
+            }
+            context.command(Action::Register("child".into()));
+            context.command(Action::Expose { query: "q".into(), value: number(7) });
+            Status::Blocked
+        })
+    };
+    Arc::new(NativeProgram::new("child", version, move || Chosen(choose("say"))))
+}
+
+struct Chosen(Act);
+
+impl crate::process::Process for Chosen {
+    fn init(&mut self, _: &mut crate::process::Context<'_>, _: &str, _: Payload) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn step(&mut self, context: &mut crate::process::Context<'_>, events: &mut Vec<crate::process::Event>) -> Status {
+        (self.0)(context, events)
+    }
+}
+
+fn programs(other: Arc<dyn Program>) -> Programs {
+    [("other".into(), other)].into()
+}
+
+fn begin(desk: &Desk, handlers: &Arc<Handlers>) -> RunHandle {
+    let mut spec = spec(root(), Arc::clone(handlers), &Setup::default());
+    spec.programs = programs(child(1, 42));
+    desk.kernel.start(spec).unwrap()
+}
+
+/// A run whose calls have left and have no answer.
+fn in_flight() -> Vec<Record> {
+    let (mut desk, handlers) = (Desk::new(1), Arc::default());
+    let run = begin(&desk, &handlers);
+    desk.drain();
+    assert_eq!(handlers.waiting.lock().len(), 2);
+    run.records().unwrap()
+}
+
+fn spec_with(other: Arc<dyn Program>, substituted: bool) -> ReplaySpec {
+    ReplaySpec { root: root(), programs: programs(other), substituted, until: None, budget: None }
+}
+
+#[test]
+fn the_same_is_told_as_the_same_with_every_step() {
+    let records = in_flight();
+    let mut seen = Vec::new();
+    let answer = replay(spec_with(child(1, 42), false), &records, |step| {
+        assert_eq!(step.body.is_some(), !matches!(step.stepped.status, Status::Complete(_)));
+        seen.push((step.record, step.stepped.pid, step.stepped.step, step.scope.map(|scope| scope.to_string())));
+    });
+    let count = records.len() as u64;
+    assert_eq!(answer, Ok(Replay::Same { steps: 4, fuel_differs: 0, records: count }));
+    let scope = Some("a/0/0".to_owned());
+    assert_eq!(seen[1], (3, Pid(2), 1, scope.clone()));
+    assert_eq!(seen.len(), 4);
+    let until = ReplaySpec { until: Some(3), ..spec_with(child(1, 42), false) };
+    assert_eq!(replay(until, &records, |_| {}), Ok(Replay::Same { steps: 2, fuel_differs: 0, records: 3 }));
+}
+
+#[test]
+fn the_first_difference_is_told_in_words() {
+    let records = in_flight();
+    let same = replay(spec_with(child(2, 42), true), &records, |_| {});
+    assert!(matches!(same, Ok(Replay::Same { .. })), "another program that does the same: {same:?}");
+    let Ok(Replay::Diverged(difference)) = replay(spec_with(child(2, 43), true), &records, |_| {}) else { panic!() };
+    assert_eq!((difference.record, difference.pid, difference.step, difference.line), (4, Pid(2), 2, 0));
+    assert_eq!((difference.scope.as_deref(), difference.component.as_deref()), (Some("a/0/0"), Some("other")));
+    assert_eq!(
+        (difference.expected, difference.got),
+        (vec!["complete: 42".to_owned()], vec!["complete: 43".to_owned()])
+    );
+}
+
+#[test]
+fn another_program_that_was_not_meant_is_refused() {
+    let records = in_flight();
+    let expected: Arc<str> = child(1, 42).digest();
+    let error = replay(spec_with(child(2, 42), false), &records, |_| {}).unwrap_err();
+    assert_eq!(error, RebuildError::OtherProgram { name: "other".into(), expected, got: child(2, 42).digest() });
+    let none = ReplaySpec { programs: Programs::new(), ..spec_with(child(1, 42), true) };
+    let answer = replay(none, &records, |_| {}).unwrap();
+    assert!(matches!(answer, Replay::CannotReplay(at) if at.pid == Pid(2) && at.problem.kind == "unknown-component"));
+}
+
+/// Dies in its first step.
+struct Dies;
+
+impl Body for Dies {
+    fn begin(&mut self, _: Micros, _: &mut Vec<crate::process::Event>) {}
+
+    fn poll(&mut self, _: &mut Output) -> Progress {
+        Progress::Died(Death::Guest(Problem::new("trap", "The guest trapped")))
+    }
+
+    fn close(&mut self) {}
+
+    fn evict(&mut self) -> bool {
+        false
+    }
+
+    fn house(&mut self, _: Home) {}
+}
+
+#[test]
+fn a_host_that_cannot_repeat_a_step_says_so_and_another_program_that_dies_does_otherwise() {
+    struct Dying;
+    impl Program for Dying {
+        fn digest(&self) -> Arc<str> {
+            child(1, 42).digest()
+        }
+        fn body(&self, _: Birth) -> Result<Box<dyn Body>, Problem> {
+            Ok(Box::new(Dies))
+        }
+    }
+    let records = in_flight();
+    let answer = replay(spec_with(Arc::new(Dying), false), &records, |_| {}).unwrap();
+    let Replay::CannotReplay(at) = answer else { panic!("{answer:?}") };
+    assert_eq!((at.record, at.pid, at.step, &*at.problem.kind), (3, Pid(2), 1, "trap"));
+    let answer = replay(spec_with(Arc::new(Dying), true), &records, |_| {}).unwrap();
+    let Replay::Diverged(difference) = answer else { panic!("{answer:?}") };
+    assert_eq!(difference.expected, ["1: register child", "2: expose q: 7", "blocked"]);
+    assert_eq!(difference.got, ["failed: The guest trapped (trap)"]);
+}
+
+fn fork_spec(at: u64, resend: bool, other: Arc<dyn Program>) -> ForkSpec {
+    ForkSpec { id: "fork".into(), at, root: root(), programs: programs(other), resend, budget: None }
+}
+
+/// The records that a fork begins with.
+fn forked(records: &[Record], spec: ForkSpec) -> Vec<Record> {
+    let at = spec.at as usize;
+    let started: Started = fork(records, spec).unwrap();
+    [&[Record::Started(Box::new(started))], &records[1..at]].concat()
+}
+
+fn resume(desk: &Desk, handlers: &Arc<Handlers>, records: &[Record], other: Arc<dyn Program>) -> RunHandle {
+    let mut log = Memory::default();
+    for record in records {
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        log.append(&bytes);
+    }
+    let effects = Arc::clone(handlers);
+    let spec = ResumeSpec { root: root(), programs: programs(other), log: Box::new(log), effects, sink: None };
+    desk.kernel.resume(spec, records).unwrap()
+}
+
+fn keys(handlers: &Handlers) -> Vec<String> {
+    handlers.waiting.lock().iter().map(|(call, _)| format!("{} {}", call.run, call.idempotency_key)).collect()
+}
+
+#[test]
+fn calls_in_flight_at_the_cut_wait_until_somebody_says_what_became_of_them() {
+    let records = in_flight();
+    let mut prefix = forked(&records, fork_spec(records.len() as u64, false, child(1, 42)));
+    // The host of the fork dies as often as it likes.
+    for seed in 1..3 {
+        let (mut desk, handlers) = (Desk::new(seed), Arc::<Handlers>::default());
+        let run = resume(&desk, &handlers, &prefix, child(1, 42));
+        desk.drain();
+        assert_eq!(&**run.id(), "fork");
+        assert_eq!(handlers.waiting.lock().len(), 0);
+        let held: Vec<_> = run.uncertain().into_iter().map(|call| (call.tag, call.key.to_string())).collect();
+        assert_eq!(held, [(Tag(2), "run/2".to_owned()), (Tag(3), "run/3".to_owned())]);
+        prefix = run.records().unwrap();
+    }
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let run = resume(&desk, &handlers, &prefix, child(1, 42));
+    run.resolve(Pid::ROOT, Tag(2), Resolution::Again).unwrap();
+    run.resolve(Pid::ROOT, Tag(3), Resolution::Answered(Ok(number(5)))).unwrap();
+    assert_eq!(keys(&handlers), ["fork run/2"], "the key that it had: it is that call");
+    handlers.waiting.lock().remove(0).1.answer(Ok(number(6)));
+    desk.settle();
+    assert!(run.outcome().is_some());
+    // A fork of the fork knows what was resolved there.
+    let all = run.records().unwrap();
+    let again = forked(&all, ForkSpec { id: "again".into(), ..fork_spec(all.len() as u64 - 1, false, child(1, 42)) });
+    let run = resume(&desk, &handlers, &again, child(1, 42));
+    desk.settle();
+    assert!(run.outcome().is_some() && run.uncertain().is_empty());
+}
+
+#[test]
+fn calls_in_flight_are_sent_again_where_that_is_asked_for_and_safe() {
+    let records = in_flight();
+    let prefix = forked(&records, fork_spec(records.len() as u64, true, child(1, 42)));
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let run = resume(&desk, &handlers, &prefix, child(1, 42));
+    desk.drain();
+    assert_eq!(keys(&handlers), ["fork run/2"]);
+    assert_eq!(run.uncertain().len(), 1);
+}
+
+#[test]
+fn what_a_fork_does_by_itself_has_keys_of_its_own() {
+    let records = in_flight();
+    let step =
+        records.iter().position(|record| matches!(record, Record::Stepped(step) if step.decided.len() == 3)).unwrap();
+    let prefix = forked(&records, fork_spec(step as u64, false, child(1, 42)));
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let run = resume(&desk, &handlers, &prefix, child(1, 42));
+    desk.drain();
+    assert!(run.uncertain().is_empty());
+    assert_eq!(keys(&handlers), ["fork fork/2", "fork fork/3"]);
+}
+
+#[test]
+fn another_component_goes_on_where_it_would_have_done_the_same_so_far() {
+    let records = in_flight();
+    // Before the child's second step it has only begun.
+    let prefix = forked(&records, fork_spec(3, false, child(2, 43)));
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let run = resume(&desk, &handlers, &prefix, child(2, 43));
+    desk.drain();
+    let completed = run
+        .records()
+        .unwrap()
+        .into_iter()
+        .any(|record| matches!(record, Record::Stepped(step) if step.status == Status::Complete(number(43))));
+    assert!(completed, "the new component goes on");
+    let error = fork(&records, fork_spec(4, false, child(2, 43))).unwrap_err();
+    assert!(matches!(&error, ForkError::Diverged(at) if at.record == 4), "{error}");
+    assert_eq!(error.to_string(), "with the other component, process 2 does otherwise in step 2 (record 4)");
+}
+
+#[test]
+fn there_is_no_fork_where_nothing_would_go_on() {
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let run = begin(&desk, &handlers);
+    desk.drain();
+    for (call, reply) in handlers.waiting.lock().drain(..).collect::<Vec<_>>() {
+        reply.answer(Ok(call.args));
+    }
+    desk.settle();
+    let records = run.records().unwrap();
+    let all = records.len() as u64;
+    let error = |at| fork(&records, fork_spec(at, false, child(1, 42))).unwrap_err();
+    assert_eq!(error(all), ForkError::Ended { at: all });
+    assert_eq!(error(all + 1), ForkError::NoRecord { at: all + 1, records: all });
+    assert_eq!(error(0), ForkError::NoRecord { at: 0, records: all });
+}
