@@ -35,6 +35,7 @@
 //! - **I4** A child gets the limits and grants of its own node, never those of another.
 //! - **I5** The results that are kept have at most [`STATE_BYTES_MAX`] bytes of JSON text.
 
+mod given;
 mod outcome;
 pub mod progress;
 mod schedule;
@@ -50,6 +51,7 @@ use super::plan::Plan;
 use crate::process::{
     Action, Birth, Body, Context, Event, Native, Payload, Problem, Process, Program, Status as StepStatus, Tag,
 };
+pub use given::{Again, Given, RETRY, RepeatError, Repeated, repeat};
 use serde_json::{Value, json};
 use state::{NodeState, Status};
 use std::cell::Cell;
@@ -113,6 +115,8 @@ pub struct Interpreter {
     timers: Timers,
     ended: usize,
     cancelled: Option<Arc<str>>,
+    /// What the run is given of steps, until it begins.
+    given: BTreeMap<String, Given>,
     /// Nodes that changed in this step.
     changed: BTreeSet<usize>,
     work: Work,
@@ -176,6 +180,7 @@ impl Interpreter {
             timers: Timers::default(),
             ended: 0,
             cancelled: None,
+            given: BTreeMap::new(),
             changed: BTreeSet::new(),
             work: Work::default(),
         }
@@ -185,6 +190,8 @@ impl Interpreter {
         let started = jiff::Timestamp::from_microsecond(context.now.0.cast_signed()).unwrap_or_default();
         self.run = json!({"id": &*context.birth.run, "name": &*self.plan.name, "started": started.to_string()});
         self.changed.extend(0..self.nodes.len());
+        let given = std::mem::take(&mut self.given);
+        self.take_given(given);
     }
 
     fn hear(&mut self, context: &mut Context<'_>, event: Event) {
@@ -240,7 +247,11 @@ impl Interpreter {
             match &mut state.running {
                 Some(running) => {
                     running.stopped = true;
-                    running.take_idle();
+                    for (item, idle) in running.take_idle() {
+                        if idle.known_failures > 0 {
+                            state.left.numbers.insert(item, idle.known_failures);
+                        }
+                    }
                     if running.live.is_empty() {
                         self.end(index, Status::Cancelled);
                     }
@@ -264,8 +275,14 @@ impl Interpreter {
 }
 
 impl Process for Interpreter {
-    fn init(&mut self, _: &mut Context<'_>, _: &str, input: Payload) -> Result<(), Problem> {
-        self.inputs = outcome::accept_inputs(&self.plan, &input)?;
+    fn init(&mut self, _: &mut Context<'_>, entry: &str, input: Payload) -> Result<(), Problem> {
+        if entry != RETRY {
+            self.inputs = outcome::accept_inputs(&self.plan, &input)?;
+            return Ok(());
+        }
+        let Repeated { inputs, steps } = outcome::accept_repeated(&input)?;
+        self.inputs = outcome::accept_inputs(&self.plan, &Payload::json(&inputs))?;
+        self.given = steps;
         Ok(())
     }
 

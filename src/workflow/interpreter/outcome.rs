@@ -1,7 +1,7 @@
 //! What goes in and what comes out: inputs, the run's result, and failures as people and expressions see them.
 
 use super::state::{Failure, Status};
-use super::{Interpreter, kind};
+use super::{Interpreter, Repeated, kind};
 use crate::process::{Context, Json, Payload, Problem, Status as StepStatus, problem};
 use crate::workflow::plan::{Node, Plan};
 use serde_json::{Map, Value, json};
@@ -30,6 +30,14 @@ pub(super) fn accept_inputs(plan: &Plan, input: &Payload) -> Result<Value, Probl
             violations.iter().map(|one| json!({"pointer": one.pointer, "message": one.message})).collect();
         bad(lines.join("; ")).with_data(&json!({"violations": list}))
     })
+}
+
+/// Reads what a run that repeats another is given.
+pub(super) fn accept_repeated(input: &Payload) -> Result<Repeated, Problem> {
+    let bad =
+        |detail: String| Problem::new(kind::BAD_INPUT, "What the run is to repeat cannot be read").with_detail(detail);
+    let Payload::Json(json) = input else { return Err(bad("it is JSON".to_owned())) };
+    serde_json::from_str(json.as_str()).map_err(|error| bad(error.to_string()))
 }
 
 /// A problem as a JSON object.

@@ -115,7 +115,13 @@ impl Interpreter {
             } else if running.next < running.total && running.live.len() < most && !running.stopped {
                 let item = running.next;
                 running.next += 1;
-                self.start(context, (index, item));
+                match self.given_result((index, item)) {
+                    Some(result) => {
+                        self.work.take(1);
+                        self.succeeded((index, item), result);
+                    }
+                    None => self.start(context, (index, item)),
+                }
             } else {
                 self.fillable.remove(&index);
                 self.end_if_over(index);
@@ -164,7 +170,7 @@ impl Interpreter {
         let state = Item {
             input,
             attempt: 0,
-            known_failures: 0,
+            known_failures: self.given_number((index, item)),
             may_have_happened: false,
             stage,
             timed_out: false,

@@ -1,7 +1,7 @@
 //! Ending attempts, items and nodes.
 
 use super::scope::value;
-use super::state::{Failure, Stage, Status};
+use super::state::{Failure, Item, Stage, Status};
 use super::timers::Why;
 use super::{Interpreter, ItemKey, STATE_BYTES_MAX, kind, outcome};
 use crate::process::{Answer, Context, Micros, Problem, ProblemClass, problem};
@@ -122,8 +122,12 @@ impl Interpreter {
         }
         let running = self.running(index);
         running.results[item] = result;
-        running.live.remove(&item);
+        if running.items.is_some() {
+            running.succeeded.insert(item);
+        }
+        let ended = running.live.remove(&item);
         self.nodes[index].done += 1;
+        self.leave_number((index, item), ended.as_ref());
         self.changed.insert(index);
     }
 
@@ -132,20 +136,27 @@ impl Interpreter {
         let goes_on = self.plan.nodes[index].continue_on_error;
         let running = self.running(index);
         let item_number = running.items.is_some().then_some(item);
-        running.live.remove(&item);
+        let ended = running.live.remove(&item);
         running.fail(Failure { item: item_number, attempt, problem });
         running.stopped |= !goes_on;
-        if running.stopped {
-            // An item that waits for its next attempt has no more of them: nothing of it is in flight.
-            let idle = running.take_idle();
-            for item in idle {
-                self.timers.forget((index, item));
-            }
+        // An item that waits for its next attempt has no more of them: nothing of it is in flight.
+        let idle = if running.stopped { running.take_idle() } else { Vec::new() };
+        self.leave_number((index, item), ended.as_ref());
+        for (item, state) in idle {
+            self.timers.forget((index, item));
+            self.leave_number((index, item), Some(&state));
         }
         let state = &mut self.nodes[index];
         state.done += 1;
         state.failed += 1;
         self.changed.insert(index);
+    }
+
+    /// Keeps the number in keys that a further attempt of an item would have.
+    pub(super) fn leave_number(&mut self, (index, number): ItemKey, item: Option<&Item>) {
+        if let Some(item) = item.filter(|item| item.known_failures > 0) {
+            self.nodes[index].left.numbers.insert(number, item.known_failures);
+        }
     }
 
     /// Ends a node that has nothing left to run.
@@ -160,6 +171,9 @@ impl Interpreter {
         let running = self.nodes[index].running.take().expect("invariant: seen above");
         let state = &mut self.nodes[index];
         let failed = running.failure.is_some();
+        if failed {
+            state.keep_results(&running);
+        }
         state.failure = running.failure;
         let goes_on = self.plan.nodes[index].continue_on_error;
         if running.items.is_some() {
@@ -177,7 +191,9 @@ impl Interpreter {
         let state = &mut self.nodes[index];
         debug_assert!(!state.status.is_end() && status.is_end(), "a node ends once");
         state.status = status;
-        state.running = None;
+        if let Some(running) = state.running.take() {
+            state.keep_results(&running);
+        }
         if let Some(failure) = &state.failure {
             state.error = outcome::error_value(&self.plan.nodes[index], failure);
         }

@@ -1,5 +1,6 @@
 //! What the interpreter keeps of each node.
 
+use super::given::{Given, Left};
 use super::timers::TimerKey;
 use crate::process::{Payload, Problem, Tag};
 use serde_json::Value;
@@ -63,6 +64,9 @@ pub(super) struct NodeState {
     pub(super) total: usize,
     pub(super) done: usize,
     pub(super) failed: usize,
+    pub(super) left: Left,
+    /// What a run that repeats another is given of it.
+    pub(super) given: Option<Box<Given>>,
 }
 
 impl NodeState {
@@ -79,6 +83,8 @@ impl NodeState {
             total: 0,
             done: 0,
             failed: 0,
+            left: Left::default(),
+            given: None,
         }
     }
 }
@@ -97,6 +103,8 @@ pub(super) struct Running {
     pub(super) queued: BTreeSet<usize>,
     /// Results by item; null until there is one.
     pub(super) results: Vec<Value>,
+    /// Which of them are there, of a `for-each`.
+    pub(super) succeeded: BTreeSet<usize>,
     /// The failure of the first item that failed.
     pub(super) failure: Option<Failure>,
     /// No further item starts.
@@ -113,6 +121,7 @@ impl Running {
             live: BTreeMap::new(),
             queued: BTreeSet::new(),
             results: vec![Value::Null; total],
+            succeeded: BTreeSet::new(),
             failure: None,
             stopped: false,
         }
@@ -126,10 +135,9 @@ impl Running {
     }
 
     /// Takes out the items of which nothing is in flight.
-    pub(super) fn take_idle(&mut self) -> Vec<usize> {
+    pub(super) fn take_idle(&mut self) -> Vec<(usize, Item)> {
         self.queued.clear();
-        let idle = self.live.extract_if(.., |_, item| !matches!(item.stage, Stage::Flying(_)));
-        idle.map(|(item, _)| item).collect()
+        self.live.extract_if(.., |_, item| !matches!(item.stage, Stage::Flying(_))).collect()
     }
 }
 

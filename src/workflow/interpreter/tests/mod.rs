@@ -2,6 +2,7 @@
 
 mod failures;
 mod properties;
+mod retry;
 mod rules;
 mod signals;
 
@@ -92,12 +93,21 @@ impl World {
     }
 
     pub(super) fn with_limits(plan: Plan, inputs: Value, limits: Limits) -> Self {
+        Self::begun(plan, ("run", Payload::json(&inputs)), limits)
+    }
+
+    /// One that repeats another.
+    pub(super) fn again(yaml: &str, given: &Repeated) -> Self {
+        Self::begun(plan(yaml), (RETRY, Payload::json(given)), Limits::default())
+    }
+
+    fn begun(plan: Plan, (entry, input): (&str, Payload), limits: Limits) -> Self {
         let birth = Birth {
             run: "r1".into(),
             pid: Pid::ROOT,
             seed: [7; 32],
-            entry: "run".into(),
-            input: Payload::json(&inputs),
+            entry: entry.into(),
+            input,
             limits: Arc::new(limits),
             grants: Grants::default(),
             next_tag: Tag(1),

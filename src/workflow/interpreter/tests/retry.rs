@@ -1,0 +1,82 @@
+//! Runs that are given what another run came to.
+
+use super::*;
+
+fn given(inputs: Value, steps: impl IntoIterator<Item = (&'static str, Given)>) -> Repeated {
+    Repeated { inputs, steps: steps.into_iter().map(|(id, given)| (id.to_owned(), given)).collect() }
+}
+
+fn succeeded(output: Value) -> Given {
+    Given { succeeded: true, output, attempts: 2, ..Given::default() }
+}
+
+const CHAIN: &str = "
+inputs: { n: { type: integer } }
+steps:
+  - { id: a, uses: ./a.wasm, with: '${ .inputs.n }' }
+  - { id: b, call: http, needs: a, with: '${ .steps.a.output }', retry: { max: 5 } }
+  - { id: c, set: '${ [.steps.a.attempts, .steps.b.output] }' }
+  - { id: d, uses: ./d.wasm, needs: a, if: '${ .steps.a.output > 50 }' }
+outputs: { c: '${ .steps.c.output }', d: '${ .steps.d.status }' }";
+
+#[test]
+fn what_is_given_is_not_run_and_its_outcome_is_seen() {
+    let mut world = World::again(CHAIN, &given(json!({"n": 4}), [("a", succeeded(json!(40)))]));
+    assert_eq!(world.scopes(), ["b/0/0"]);
+    assert_eq!(world.pending[0].input, json!(40));
+    assert_eq!(world.status("a"), "succeeded");
+    world.answer_scope("b/0/0", ok(json!("done")));
+    assert_eq!(world.output(), json!({"c": [2, "done"], "d": "skipped"}));
+}
+
+#[test]
+fn numbers_in_keys_go_on_where_they_were() {
+    let numbers = Given { numbers: [(0, 3)].into(), ..Given::default() };
+    let mut world = World::again(CHAIN, &given(json!({"n": 4}), [("a", succeeded(json!(1))), ("b", numbers)]));
+    world.answer_scope("b/0/3", fails("busy", ProblemClass::Retryable));
+    world.sleep_over();
+    assert_eq!(world.scopes(), ["b/0/4"], "a definite failure has a number of its own");
+}
+
+#[test]
+fn a_run_whose_steps_are_all_given_only_makes_its_outputs() {
+    let all = [
+        ("a", succeeded(json!(1))),
+        ("b", succeeded(json!(2))),
+        ("c", succeeded(json!([1, 2]))),
+        ("d", succeeded(json!(3))),
+    ];
+    let world = World::again(CHAIN, &given(json!({"n": 4}), all));
+    assert!(world.asked.is_empty());
+    assert_eq!(world.output(), json!({"c": [1, 2], "d": "succeeded"}));
+}
+
+const EACH: &str = "
+steps:
+  - { id: list, set: [10, 20, 30, 40] }
+  - { id: each, call: http, for-each: '${ .steps.list.output }', max-parallel: 1, with: '${ .item }' }
+outputs: { all: '${ .steps.each.output }' }";
+
+#[test]
+fn items_that_succeeded_are_not_run_again() {
+    let each = Given { total: Some(4), items: [(0, json!("x")), (2, json!("z"))].into(), ..Given::default() };
+    let world = World::again(EACH, &given(json!({}), [("each", each.clone())])).run(|ask| ok(ask.input.clone()), |_| 0);
+    let scopes: Vec<_> = world.asked.iter().map(|ask| ask.scope.as_str()).collect();
+    assert_eq!(scopes, ["each/1/0", "each/3/0"]);
+    assert_eq!(world.output(), json!({"all": ["x", 20, "z", 40]}));
+    // Another list than it was: the items are others.
+    let other = World::again(EACH, &given(json!({}), [("each", Given { total: Some(3), ..each })]));
+    assert_eq!(other.run(|ask| ok(ask.input.clone()), |_| 0).asked.len(), 4);
+}
+
+#[test]
+fn what_is_given_may_be_as_deep_as_a_payload_and_anything_else_is_refused() {
+    let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
+    let world = World::again(CHAIN, &given(json!({"n": 4}), [("a", succeeded(deep.clone()))]));
+    assert_eq!(world.pending[0].input, deep);
+    let input = Payload::json(&json!({"inputs": "{}", "steps": {"a": {"nonsense": 1}}}));
+    let world = World::begun(plan(CHAIN), (RETRY, input), Limits::default());
+    assert_eq!(world.problem().kind, kind::BAD_INPUT);
+    let world = World::again(CHAIN, &given(json!({"n": "four"}), []));
+    assert_eq!(world.problem().kind, kind::BAD_INPUT);
+}
