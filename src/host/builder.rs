@@ -26,6 +26,7 @@ pub struct HostBuilder {
     runtime: Option<tokio::runtime::Handle>,
     http: crate::dispatch::http::HttpConfig,
     data: Option<std::path::PathBuf>,
+    snapshots: crate::run::SnapshotPolicy,
 }
 
 impl HostBuilder {
@@ -85,6 +86,13 @@ impl HostBuilder {
         self
     }
 
+    /// When snapshots of the processes of durable runs are taken.
+    #[must_use]
+    pub fn snapshots(mut self, policy: crate::run::SnapshotPolicy) -> Self {
+        self.snapshots = policy;
+        self
+    }
+
     /// The runtime that handlers wait on. Where it is not called the host starts one of its own when a handler first waits.
     #[must_use]
     pub fn runtime(mut self, runtime: tokio::runtime::Handle) -> Self {
@@ -106,6 +114,7 @@ impl HostBuilder {
         let guests = Arc::new(GuestEngine::new(self.guests).map_err(HostError::Guests)?);
         let jq = Arc::new(Jq::with_code(self.expressions, Cached(Arc::clone(&guests))));
         let kernel = Arc::new(Kernel::new(Clock::system()));
+        kernel.snapshot_when(self.snapshots);
         let runs = Arc::downgrade(&kernel);
         let logs = move |call: &CallContext, line: LogLine| {
             if let Some(run) = runs.upgrade().and_then(|kernel| kernel.run(call.run())) {

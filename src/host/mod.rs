@@ -20,6 +20,7 @@ mod error;
 pub(crate) mod kept;
 mod load;
 mod outcome;
+mod snapshots;
 mod start;
 mod workflow_file;
 
@@ -30,6 +31,7 @@ pub use durable::{Journal, TakeUpError};
 pub use error::{HostError, LoadError};
 pub use load::Workflow;
 pub use outcome::{Outcome, Status};
+pub use snapshots::VerifyRunError;
 pub use start::{RunHandle, RunOptions};
 
 use crate::dispatch::Dispatcher;

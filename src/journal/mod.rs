@@ -15,6 +15,7 @@
 mod error;
 mod in_memory;
 mod memory;
+mod shelf;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod stored;

@@ -279,10 +279,10 @@ impl Shared {
         };
         let begun = Instant::now();
         let Held { shelf, pid, step, taken, cost, _room } = held;
-        let packed = taken.pack().and_then(|saved| saved.encode()).map_err(|error| error.to_string());
-        let kept = packed.and_then(|data| {
+        let packed = taken.pack().and_then(|saved| Ok((saved.encode()?, saved.program)));
+        let kept = packed.map_err(|error| error.to_string()).and_then(|(data, program)| {
             let bytes = data.len() as u64;
-            shelf.put(pid, step, data.into()).map(|()| bytes)
+            shelf.put(pid, step, program.as_bytes(), data.into()).map(|()| bytes)
         });
         cost.store(Micros::from(begun.elapsed()).0, Relaxed);
         let mut counts = self.counts.lock();

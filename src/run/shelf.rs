@@ -12,11 +12,12 @@ use std::sync::Arc;
 /// The snapshots of one run. Its functions may wait for a disk: none is called under the commit lock, and on a
 /// worker only [`Self::get`], of a snapshot that the taking up has not read ahead.
 pub trait Shelf: Send + Sync {
-    /// Keeps what a process was after a step, whose record is durable. Of those before it, all but the last may go.
+    /// Keeps what a process was after a step, whose record is durable. The key says what it fits: the digest of the program. Of those before
+    /// it, all but the last may go.
     ///
     /// # Errors
     /// Why it is not kept. Nothing depends on it.
-    fn put(&self, pid: Pid, step: u64, data: Bytes) -> Result<(), String>;
+    fn put(&self, pid: Pid, step: u64, key: &[u8], data: Bytes) -> Result<(), String>;
 
     /// What is kept, in any order.
     ///
@@ -61,7 +62,7 @@ const KEPT_MAX: usize = 2;
 pub struct MemoryShelf(Arc<Mutex<BTreeMap<(Pid, u64), Bytes>>>);
 
 impl Shelf for MemoryShelf {
-    fn put(&self, pid: Pid, step: u64, data: Bytes) -> Result<(), String> {
+    fn put(&self, pid: Pid, step: u64, _: &[u8], data: Bytes) -> Result<(), String> {
         let mut all = self.0.lock();
         all.insert((pid, step), data);
         let of_pid: Vec<_> = all.range((pid, 0)..=(pid, u64::MAX)).map(|(key, _)| *key).collect();

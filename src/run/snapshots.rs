@@ -140,7 +140,7 @@ impl Snapshots {
             }
             let of_pid = found.of.entry(kept.pid).or_default();
             bytes += kept.bytes;
-            let ahead = of_pid.is_empty() && bytes <= READ_AHEAD_BYTES_MAX;
+            let ahead = bytes <= READ_AHEAD_BYTES_MAX;
             let read = if ahead { shelf.get(kept.pid, kept.step).ok().flatten() } else { None };
             of_pid.insert(0, (kept.step, read));
         }

@@ -12,6 +12,7 @@ mod neighbour;
 mod rebuild;
 mod recursion;
 mod signals;
+mod snapshots;
 mod support;
 #[path = "../integration/wat_guest.rs"]
 mod wat_guest;

@@ -39,8 +39,9 @@ mod snapshots;
 mod take;
 mod writer;
 
+use super::shelf::RunShelf;
 use super::{Durables, StoreError};
-use crate::run::{Durability, Log, Mail, RunEnd};
+use crate::run::{Durability, Log, Mail, RunEnd, Shelf};
 use bytes::Bytes;
 use hosts::Locks;
 use inbox::Consumed;
@@ -67,6 +68,20 @@ impl Sqlite {
         let mut db = connect(&path)?;
         migrate(&mut db, &path)?;
         Writer::start(db, &folder, locks, durables).map(Self)
+    }
+}
+
+impl Sqlite {
+    /// The snapshots of a run.
+    pub fn shelf(&self, run: &str) -> Arc<dyn Shelf> {
+        self.0.shelf(run.into())
+    }
+}
+
+impl Writer {
+    fn shelf(self: &Arc<Self>, run: Arc<str>) -> Arc<dyn Shelf> {
+        let writer = Arc::downgrade(self);
+        Arc::new(RunShelf::new(move || writer.upgrade().map(Sqlite), run))
     }
 }
 
@@ -99,6 +114,10 @@ impl Log for RunLog {
     fn ended(&mut self, end: &RunEnd) -> Durability {
         self.writer.end(self.run, *end);
         Durability::Later
+    }
+
+    fn shelf(&self) -> Option<Arc<dyn Shelf>> {
+        Some(self.writer.shelf(Arc::clone(&self.id)))
     }
 
     fn records(&self) -> Option<Vec<Bytes>> {

@@ -163,7 +163,7 @@ fn savable() -> (Arc<dyn Program>, Arc<AtomicU64>) {
 struct All(Arc<Mutex<BTreeMap<(Pid, u64), Bytes>>>);
 
 impl Shelf for All {
-    fn put(&self, pid: Pid, step: u64, data: Bytes) -> Result<(), String> {
+    fn put(&self, pid: Pid, step: u64, _: &[u8], data: Bytes) -> Result<(), String> {
         self.0.lock().insert((pid, step), data);
         Ok(())
     }
@@ -393,8 +393,8 @@ fn a_process_that_waits_is_saved_when_somebody_asks() {
 fn a_shelf_keeps_the_last_two_of_each_process() {
     let shelf = MemoryShelf::default();
     for step in [1, 5, 9] {
-        shelf.put(Pid(1), step, Bytes::from_static(b"x")).unwrap();
-        shelf.put(Pid(2), 3, Bytes::from_static(b"y")).unwrap();
+        shelf.put(Pid(1), step, b"", Bytes::from_static(b"x")).unwrap();
+        shelf.put(Pid(2), 3, b"", Bytes::from_static(b"y")).unwrap();
     }
     let kept: Vec<_> = shelf.list().unwrap().into_iter().map(|kept| (kept.pid.0, kept.step)).collect();
     assert_eq!(kept, [(1, 5), (1, 9), (2, 3)]);

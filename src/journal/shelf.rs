@@ -1,0 +1,62 @@
+//! The snapshots of one run in a journal.
+
+use super::Journal;
+use crate::process::Pid;
+use crate::run::{Shelf, Shelved};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The shelf of a run. It does not keep its journal open: `journal` gives it, as long as it is.
+pub(super) struct RunShelf<F> {
+    journal: F,
+    run: Arc<str>,
+    /// What was read with the list, and not asked for yet.
+    read: Mutex<BTreeMap<(Pid, u64), Bytes>>,
+}
+
+impl<F> RunShelf<F> {
+    pub(super) fn new(journal: F, run: Arc<str>) -> Self {
+        Self { journal, run, read: Mutex::default() }
+    }
+}
+
+impl<J: Journal, F: Fn() -> Option<J> + Send + Sync> RunShelf<F> {
+    fn journal(&self) -> Result<J, String> {
+        (self.journal)().ok_or_else(|| "the journal is closed".to_owned())
+    }
+}
+
+impl<J: Journal, F: Fn() -> Option<J> + Send + Sync> Shelf for RunShelf<F> {
+    fn put(&self, pid: Pid, step: u64, key: &[u8], data: Bytes) -> Result<(), String> {
+        self.journal()?.put_snapshot(&self.run, pid.0, step, key, data.into());
+        Ok(())
+    }
+
+    fn list(&self) -> Result<Vec<Shelved>, String> {
+        let stored = self.journal()?.snapshots(&self.run).map_err(|error| error.to_string())?;
+        let mut read = self.read.lock();
+        read.clear();
+        let shelved = stored.into_iter().map(|snapshot| {
+            let (pid, step) = (Pid(snapshot.pid), snapshot.step);
+            let bytes = snapshot.data.as_ref().map_or(0, |data| data.len() as u64);
+            if let Some(data) = snapshot.data {
+                read.insert((pid, step), data);
+            }
+            Shelved { pid, step, bytes }
+        });
+        Ok(shelved.collect())
+    }
+
+    fn get(&self, pid: Pid, step: u64) -> Result<Option<Bytes>, String> {
+        if let Some(data) = self.read.lock().remove(&(pid, step)) {
+            return Ok(Some(data));
+        }
+        let stored = self.journal()?.snapshots(&self.run).map_err(|error| error.to_string())?;
+        let Some(found) = stored.into_iter().find(|snapshot| (snapshot.pid, snapshot.step) == (pid.0, step)) else {
+            return Ok(None);
+        };
+        found.data.map(Some).ok_or_else(|| "the snapshot is damaged: its checksum is wrong".to_owned())
+    }
+}
