@@ -51,7 +51,9 @@ const ROW_BYTES: usize = 1 << 20;
 /// Makes the row of a run. None: there is one of its id.
 fn create(change: &Connection, new: &NewRun, owner: Option<i64>) -> rusqlite::Result<Option<i64>> {
     let mut create = change.prepare_cached(
-        "INSERT INTO run (id, name, owner, created, about) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO run (id, name, owner, created, about, head)
+         VALUES (?1, ?2, ?3, ?4, ?5, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'log'), 0))
+         ON CONFLICT (id) DO NOTHING",
     )?;
     let created = new.created.0.cast_signed();
     let rows = create.execute(params![&*new.id, &*new.name, owner, created, new.about])?;

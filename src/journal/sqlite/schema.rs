@@ -39,7 +39,7 @@ CREATE TABLE run (
     -- Microseconds since 1970.
     created INTEGER NOT NULL,
     ended INTEGER,
-    -- A row of its own in the log, at or before its last one, and how many records it has up to there: exact where nobody owns the run.
+    -- Its last row in the log where nobody owns it, else one before that; and how many records it has, or a few less where its host died.
     head INTEGER NOT NULL DEFAULT 0,
     records INTEGER NOT NULL DEFAULT 0,
     -- What whoever started it needs to take it up: JSON.

@@ -9,6 +9,7 @@ use super::{RunLog, Sqlite, StoreError};
 use crate::journal::{NewRun, TakenUp};
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Sqlite {
@@ -82,7 +83,8 @@ impl Sqlite {
             if self.0.locks.is_alive(owner)? {
                 return Err(StoreError::Owned(id.into()));
             }
-            change.execute("UPDATE host SET buried = 1 WHERE host = ?1", [owner]).map_err(&fails)?;
+            bury(change, owner).map_err(&fails)?;
+            return super::read::place(change, id).map_err(&fails)?.ok_or_else(|| StoreError::Unknown(id.into()));
         }
         Ok(place)
     }
@@ -131,4 +133,26 @@ impl Sqlite {
         }
         change.commit().map_err(&fails)
     }
+}
+
+/// Says that a host is dead, and that its runs are nobody's. Their last rows are found in one pass over the end of the log: one for each run
+/// would cost the square of their number.
+fn bury(change: &Connection, host: i64) -> rusqlite::Result<()> {
+    change.execute("UPDATE host SET buried = 1 WHERE host = ?1", [host])?;
+    let mut select = change.prepare("SELECT run, head, records FROM run WHERE owner = ?1")?;
+    let rows = select.query_map([host], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
+    let mut runs: HashMap<i64, (i64, i64)> = rows.collect::<Result<_, _>>()?;
+    let Some(since) = runs.values().map(|(head, _)| *head).min() else { return Ok(()) };
+    let mut select = change.prepare("SELECT id, run, seq FROM log WHERE id > ?1 ORDER BY id")?;
+    let mut rows = select.query([since])?;
+    while let Some(row) = rows.next()? {
+        if let Some(last) = runs.get_mut(&row.get(1)?) {
+            *last = (row.get(0)?, row.get(2)?);
+        }
+    }
+    let mut leave = change.prepare("UPDATE run SET owner = NULL, head = ?2, records = ?3 WHERE run = ?1")?;
+    for (run, (head, records)) in runs {
+        leave.execute([run, head, records])?;
+    }
+    Ok(())
 }

@@ -192,6 +192,33 @@ fn two_hosts_share_a_folder_and_see_who_has_what() {
 }
 
 #[test]
+fn the_runs_of_a_dead_host_are_found_with_their_last_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let ((one, _), (two, _)) = (open(folder.path()), open(folder.path()));
+    // What a host leaves behind that dies: its rows, and no lock.
+    let mut logs: Vec<_> = (0..20).map(|at| one.begin(&new(&format!("run {at}"))).unwrap()).collect();
+    for round in 0..3 {
+        for (at, log) in logs.iter_mut().enumerate().filter(|(at, _)| at % 3 >= round) {
+            let _ = log.append(format!("{at} {round}").as_bytes());
+        }
+        one.flush().unwrap();
+    }
+    let unfinished = two.unfinished().unwrap();
+    std::fs::remove_file(folder.path().join("hosts/1.lock")).unwrap();
+    let taken = two.take_up("run 5").unwrap();
+    assert_eq!(taken.records, ["5 0", "5 1", "5 2"]);
+    for run in unfinished.iter().filter(|run| &*run.id != "run 5") {
+        assert_eq!(two.owner_of(&run.id).unwrap(), None);
+    }
+    for (id, records) in [("run 0", 1), ("run 19", 2), ("run 8", 3)] {
+        assert_eq!(two.take_up(id).unwrap().records.len(), records);
+    }
+    // It is not dead, and writes nothing more.
+    let _ = logs[0].append(b"late");
+    assert!(matches!(one.flush(), Err(StoreError::Buried)));
+}
+
+#[test]
 fn a_panic_of_who_is_told_is_the_end_and_nobody_waits_for_ever() {
     let folder = tempfile::tempdir().unwrap();
     let (store, told) = open(folder.path());
