@@ -67,6 +67,8 @@ fn a_run_goes_on_in_another_host_and_has_the_same_outputs() {
     // The same, cut at the end of a short wait.
     let run = second.start(&workflow, inputs(300), options("short")).unwrap();
     wait_until(|| run.inner().counts().processes > 60);
+    // Some of it is on disk.
+    run.inner().acknowledged().wait_for(std::time::Duration::from_mins(1)).unwrap();
     let image = self::image(image.path());
     let third = host(image.path());
     let resumed = third.resume(&parse(&third, WORK), "short", options("short")).unwrap().wait();

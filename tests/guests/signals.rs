@@ -50,6 +50,7 @@ fn signals_survive_the_host() {
     run.signal("more", &json!(1)).unwrap();
     run.signal("later", &json!(0)).unwrap();
     wait_until(|| run.inner().signals().iter().filter(|signal| signal.waiting == 1).count() == 2);
+    run.inner().acknowledged().wait_for(std::time::Duration::from_mins(1)).unwrap();
     let image = crate::durable::image(folder.path());
     run.kill("the test is over");
     run.wait();
