@@ -40,7 +40,7 @@ pub(super) fn read(
 }
 
 /// The text of a file, or of standard input for `-`.
-fn read_file(path: &str) -> Result<String, String> {
+pub(super) fn read_file(path: &str) -> Result<String, String> {
     let reader: Box<dyn std::io::Read> = if path == "-" {
         Box::new(std::io::stdin())
     } else {

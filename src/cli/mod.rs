@@ -1,26 +1,39 @@
 //! The command line: one file per command, and the terminal.
 //!
 //! Data goes to standard output, talk to standard error. Exit codes: 0 success, 1 the run failed, 2 usage or definition error,
-//! 3 cancelled or timed out; a reader that closes its pipe has what it wanted.
+//! 3 cancelled, timed out or suspended; a reader that closes its pipe has what it wanted.
 //!
 //! It decides nothing: everything here can be done by an embedder through [`crate::host`].
 
+mod act;
 mod again;
 mod arguments;
+mod data;
 mod doctor;
+mod follow;
 mod graph;
 mod hints;
+mod history;
 mod host;
 mod inputs;
 mod inspect;
 mod live;
+mod logs;
+mod ls;
 mod outcome;
 mod place;
 mod plan;
 mod progress;
+mod ps;
+mod query;
 mod refused;
+mod resume;
+mod rm;
 mod run;
+mod same;
 mod signals;
+mod status;
+mod table;
 mod terminal;
 mod usage;
 mod validate;
@@ -29,6 +42,7 @@ mod values;
 use crate::host::Workflow;
 use arguments::{Arguments, Command, HostArguments};
 use clap::{CommandFactory, Parser};
+use refused::Stop;
 use std::path::Path;
 use std::process::ExitCode;
 use terminal::Terminal;
@@ -41,7 +55,7 @@ enum Exit {
     Failed,
     /// A usage or definition error.
     Usage,
-    /// Cancelled or timed out.
+    /// Cancelled, timed out, or suspended.
     Cancelled,
 }
 
@@ -71,6 +85,18 @@ pub fn main() -> ExitCode {
     let terminal = Terminal::new(arguments.color);
     let done = match arguments.command {
         Command::Run(command) => run::run(&command, terminal),
+        Command::Resume(command) => resume::resume(&command, terminal),
+        Command::Ls(command) => told(ls::ls(&command, terminal), command.json, terminal),
+        Command::Ps(command) => told(ps::ps(&command, terminal), command.json, terminal),
+        Command::Status(command) => told(status::status(&command, terminal), command.json, terminal),
+        Command::Logs(command) => told(logs::logs(&command, terminal), command.json, terminal),
+        Command::History(command) => told(history::history(&command, terminal), command.json, terminal),
+        Command::Cancel(command) => told(act::cancel(&command, terminal), false, terminal),
+        Command::Pause(command) => told(act::pause(&command, terminal), false, terminal),
+        Command::Signal(command) => told(act::signal(&command, terminal), false, terminal),
+        Command::Query(command) => told(query::query(&command, terminal), false, terminal),
+        Command::Resolve(command) => told(act::resolve(&command, terminal), false, terminal),
+        Command::Rm(command) => told(rm::rm(&command, terminal), command.json, terminal),
         Command::Validate(command) => validate::validate(&command, terminal),
         Command::Plan(command) => plan::plan(&command, terminal),
         Command::Graph(command) => graph::graph(&command, terminal),
@@ -90,6 +116,11 @@ pub fn main() -> ExitCode {
             if error.is::<std::io::Error>() { Exit::Failed.into() } else { Exit::Usage.into() }
         }
     }
+}
+
+/// How a command ends that may have been stopped: why is told as people or programs want it.
+fn told(done: Result<Exit, Stop>, json: bool, terminal: Terminal) -> anyhow::Result<Exit> {
+    done.or_else(|stop| stop.tell(json, terminal))
 }
 
 /// Loads a workflow that is looked at and not run. None where it has problems: they have been told.

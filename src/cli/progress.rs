@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -43,9 +44,87 @@ enum Notice {
     /// A line, or several.
     Line(String),
     /// The run has begun. The names are those of steps that run for each item.
-    Follow(Events, BTreeSet<String>),
+    Follow(Source, BTreeSet<String>),
     /// Nothing more will come.
     Close,
+}
+
+/// Where events come from.
+enum Source {
+    /// A run of this process.
+    Here(Events),
+    /// A run of another process.
+    There(Remote),
+}
+
+impl Source {
+    fn wait_for(&self, timeout: Duration) -> Option<RunEvent> {
+        match self {
+            Self::Here(events) => events.wait_for(timeout),
+            Self::There(remote) => remote.wait_for(timeout),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        match self {
+            Self::Here(events) => events.is_over(),
+            Self::There(remote) => remote.over.load(Relaxed),
+        }
+    }
+
+    fn dropped(&self) -> u64 {
+        match self {
+            Self::Here(events) => events.dropped(),
+            Self::There(remote) => remote.dropped.load(Relaxed),
+        }
+    }
+}
+
+/// What is heard of a run of another process.
+pub(super) struct Remote {
+    events: Receiver<RunEvent>,
+    /// Written by this side when all was taken; by nobody else.
+    over: AtomicBool,
+    /// Written by the other side, read when all was taken.
+    dropped: Arc<AtomicU64>,
+}
+
+/// The side that hears. Dropping it ends what is followed.
+pub(super) struct Hearing {
+    events: SyncSender<RunEvent>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Remote {
+    pub(super) fn new() -> (Self, Hearing) {
+        // A terminal that is slow lets the other process wait, which drops events and says how many.
+        let (sender, events) = sync_channel(BATCH_MAX);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let over = AtomicBool::new(false);
+        (Self { events, over, dropped: Arc::clone(&dropped) }, Hearing { events: sender, dropped })
+    }
+
+    fn wait_for(&self, timeout: Duration) -> Option<RunEvent> {
+        match self.events.recv_timeout(timeout) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                self.over.store(true, Relaxed);
+                None
+            }
+        }
+    }
+}
+
+impl Hearing {
+    pub(super) fn hear(&self, event: RunEvent) {
+        // Where nothing is shown nobody listens.
+        let _ = self.events.send(event);
+    }
+
+    pub(super) fn dropped(&self, count: u64) {
+        self.dropped.fetch_add(count, Relaxed);
+    }
 }
 
 /// The thread that writes, as others see it.
@@ -73,8 +152,17 @@ impl Follower {
 
     /// Shows a run until it is over.
     pub(super) fn follow(&self, events: Events, workflow: &Workflow) {
+        self.follow_source(Source::Here(events), workflow);
+    }
+
+    /// Shows a run of another process until it is over.
+    pub(super) fn follow_remote(&self, remote: Remote, workflow: &Workflow) {
+        self.follow_source(Source::There(remote), workflow);
+    }
+
+    fn follow_source(&self, source: Source, workflow: &Workflow) {
         let lists = workflow.plan().nodes.iter().filter(|node| node.for_each.is_some());
-        let _ = self.0.notices.send(Notice::Follow(events, lists.map(|node| node.id.to_string()).collect()));
+        let _ = self.0.notices.send(Notice::Follow(source, lists.map(|node| node.id.to_string()).collect()));
     }
 
     /// Waits until everything is written and what changes is gone from the screen.
@@ -152,7 +240,7 @@ impl Progress {
     }
 
     /// Follows a run until it is over. False: nothing more will come.
-    fn follow(&mut self, events: &Events, notices: &Receiver<Notice>) -> bool {
+    fn follow(&mut self, events: &Source, notices: &Receiver<Notice>) -> bool {
         let mut goes_on = true;
         while !events.is_over() {
             let first = events.wait_for(TICK);
@@ -161,7 +249,7 @@ impl Progress {
                     Notice::Line(lines) => self.line(&lines),
                     // What has happened is shown to its end all the same.
                     Notice::Close => goes_on = false,
-                    Notice::Follow(..) => unreachable!("invariant: a command has one run"),
+                    Notice::Follow(..) => unreachable!("invariant: a command follows one run at a time"),
                 }
             }
             if let Some(event) = first {
@@ -358,7 +446,7 @@ fn seconds(elapsed: Duration) -> String {
     if elapsed.as_secs() < 60 { tenths(elapsed) } else { duration(elapsed) }
 }
 
-fn duration(duration: Duration) -> String {
+pub(super) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match (seconds, duration.as_millis()) {
         (0, 0) => "under 1 ms".to_owned(),

@@ -5,7 +5,7 @@ use crate::process::{Ending, Json};
 use serde_json::json;
 
 fn progress(live: bool) -> Progress {
-    let mut progress = Progress::new(Terminal { colour: false, live });
+    let mut progress = Progress::new(Terminal { colour: false, colour_out: false, live });
     progress.is_loading = false;
     progress.lists.insert("list".to_owned());
     progress

@@ -1,7 +1,11 @@
 //! What ends a command before anything was run: for people as text, for programs as the same JSON object that a run gives.
 
+use super::Exit;
 use super::terminal::{Terminal, print, say};
-use crate::host::{HostError, LoadError};
+use crate::host::control::ControlError;
+use crate::host::{HostError, LoadError, TakeUpError};
+use crate::journal::StoreError;
+use crate::run::ResumeError;
 use crate::workflow::diagnostics::Diagnostics;
 use serde_json::{Value, json};
 
@@ -15,6 +19,14 @@ pub(super) mod kind {
     pub(in crate::cli) const UNREADABLE: &str = "unreadable";
     /// The inputs do not fit the workflow.
     pub(in crate::cli) const BAD_INPUT: &str = crate::workflow::interpreter::kind::BAD_INPUT;
+    /// There is no such run, or several are meant.
+    pub(in crate::cli) const UNKNOWN_RUN: &str = "unknown-run";
+    /// There is one already, and it is another.
+    pub(in crate::cli) const CONFLICT: &str = "conflict";
+    /// The run is not in a state in which it can be done: it has ended, or somebody else runs it.
+    pub(in crate::cli) const WRONG_STATE: &str = "wrong-state";
+    /// The folder of durable runs cannot be used, or a run in it is damaged.
+    pub(in crate::cli) const JOURNAL: &str = "journal";
     /// The host cannot be made, or takes no run.
     pub(in crate::cli) const HOST_FAULT: &str = crate::process::problem::kind::HOST_FAULT;
 }
@@ -42,6 +54,12 @@ impl Refused {
         self
     }
 
+    /// The same of a run that somebody may take up.
+    pub(super) fn suspended(mut self) -> Self {
+        self.status = "suspended";
+        self
+    }
+
     pub(super) fn hint(self, hint: impl Into<String>) -> Self {
         self.hint_maybe(Some(hint.into()))
     }
@@ -56,6 +74,11 @@ impl Refused {
         if self.inputs.is_empty() { self } else { self.hint(hint) }
     }
 
+    /// How a command ends with it.
+    fn exit(&self) -> Exit {
+        if self.status == "refused" { Exit::Usage } else { Exit::Cancelled }
+    }
+
     /// The JSON object, on standard output.
     pub(super) fn print(&self) -> anyhow::Result<()> {
         print(&serde_json::to_string_pretty(&self.to_json())?)?;
@@ -63,7 +86,7 @@ impl Refused {
     }
 
     /// `status`, `problem`, and `problems` where there can be several.
-    fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let mut problem = json!({ "kind": self.kind, "title": self.title, "class": "definite" });
         if let Some(hint) = &self.hint {
             problem["hint"] = json!(hint);
@@ -115,8 +138,100 @@ impl From<LoadError> for Refused {
                 Self::new(kind::UNREADABLE, title).hint(format!("the path is taken from {folder}"))
             }
             LoadError::Read { .. } => Self::new(kind::UNREADABLE, title),
+            LoadError::Journal(error) => {
+                let refused = Self::from(error);
+                let durability = "--durability none runs it without";
+                let hint =
+                    refused.hint.as_ref().map_or_else(|| durability.to_owned(), |hint| format!("{hint}; {durability}"));
+                refused.hint(hint)
+            }
+            LoadError::Keep { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error)))
+                .hint("--data DIR or WFHOST_DATA names another folder; --durability none runs it without"),
+            LoadError::Exists { id } => {
+                Self::new(kind::CONFLICT, title).hint(format!("`wfhost status {id}` tells of it"))
+            }
             _ => Self::new(kind::HOST_FAULT, title),
         }
+    }
+}
+
+impl From<TakeUpError> for Refused {
+    fn from(error: TakeUpError) -> Self {
+        match error {
+            TakeUpError::Journal(error) => Self::from(error),
+            TakeUpError::Workflow(error) => Self::from(error),
+            TakeUpError::Run(ResumeError::Ended(_) | ResumeError::Exists(_)) => {
+                Self::new(kind::WRONG_STATE, error.to_string())
+            }
+            TakeUpError::NoComponent { .. } => Self::new(kind::USAGE, error.to_string()),
+            error => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error))),
+        }
+    }
+}
+
+/// Why a command ends before its end.
+pub(super) enum Stop {
+    /// It is not done, and the person is told why.
+    Refused(Refused),
+    /// It cannot be done: the output cannot be written, say.
+    Failed(anyhow::Error),
+}
+
+impl Stop {
+    /// Tells of it, and gives how the command ends.
+    pub(super) fn tell(self, json: bool, terminal: Terminal) -> anyhow::Result<Exit> {
+        let refused = match self {
+            Self::Failed(error) => return Err(error),
+            Self::Refused(refused) => refused,
+        };
+        if json {
+            refused.print()?;
+        } else {
+            refused.say(terminal);
+        }
+        Ok(refused.exit())
+    }
+}
+
+impl From<Refused> for Stop {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl From<ControlError> for Stop {
+    fn from(error: ControlError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl From<TakeUpError> for Stop {
+    fn from(error: TakeUpError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<serde_json::Error> for Stop {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<anyhow::Error> for Stop {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
     }
 }
 

@@ -1,131 +1,191 @@
 //! `wfhost run`.
 
-use super::again::Again;
-use super::arguments::Run;
-use super::outcome::Over;
-use super::progress::Follower;
-use super::refused::{Refused, kind};
-use super::signals::{Signals, Stage};
-use super::terminal::{Terminal, print, say};
-use super::{Exit, inputs};
+use super::Exit;
+use super::arguments::{DurabilityChoice, Run, RunningArguments};
+use super::data::Runs;
+use super::follow::{Talk, Warnings};
+use super::inputs;
+use super::refused::{Refused, Stop, kind};
+use super::same::Start;
+use super::terminal::Terminal;
 use crate::base::processors;
 use crate::dispatch::http::HttpConfig;
-use crate::host::{Host, Outcome, RunHandle, RunOptions, Workflow};
-use crate::process::Payload;
-use serde_json::json;
+use crate::host::{Host, HostBuilder, LoadError, Outcome, RunHandle, RunOptions, Status, Workflow};
+use crate::journal::Filter;
+use crate::process::problem;
+use crate::workflow::model::Durability;
+use serde_json::{Map, Value};
 
 /// Slots of a host that runs one workflow: few, since each costs an mprotect at the start.
 pub(super) const SLOTS_DEFAULT: u32 = 64;
 
+/// Runs that nobody runs, as far as they are counted at each start. Arbitrary.
+const UNFINISHED_MAX: u32 = 1_000;
+
 pub(super) fn run(command: &Run, terminal: Terminal) -> anyhow::Result<Exit> {
-    let follower = (!command.quiet && !command.json).then(|| Follower::start(terminal));
-    let signals = Signals::listen(command.json, terminal, follower.clone());
-    let prepared = prepare(command);
-    let (host, workflow, warnings) = match prepared {
+    let mut talk = Talk::new(command.json, command.quiet, command.timeout, terminal);
+    let (host, workflow) = match prepare(command, &mut talk) {
         Ok(prepared) => prepared,
-        Err(refused) => return refuse(&refused, command, follower.as_ref(), terminal),
+        Err(refused) => return talk.stop(refused.into()),
     };
-    if let Some(follower) = &follower {
-        for (warning, hint) in &warnings {
-            follower.note(terminal.warning_text(warning, Some(hint)));
+    let done = begin(command, &talk, &host, &workflow);
+    // Whoever watches hears the end, and nobody finds a socket of a process that is no more.
+    host.close_socket();
+    // The process ends: its memory need not be given back piece by piece, and no thread has anything left to do.
+    std::mem::forget((host, workflow));
+    done.or_else(|stop| talk.stop(stop))
+}
+
+fn prepare(command: &Run, talk: &mut Talk) -> Result<(Host, Workflow), Refused> {
+    let mut warnings = Warnings::new();
+    let mut builder = command.running.host(processors());
+    if command.durability != Some(DurabilityChoice::None) {
+        match command.data.folder() {
+            Some(folder) => builder = builder.data(folder),
+            None if command.durability.is_some() || command.run_id.is_some() => {
+                command.data.required()?;
+            }
+            None => warnings.push((
+                "the run is not durable: you have no home, and so there is no folder for it".to_owned(),
+                "--data DIR or WFHOST_DATA names one".to_owned(),
+            )),
         }
     }
-    // From here on a signal cancels the run.
-    let started = signals.guard(|| start(&host, &workflow, command));
-    let run = match started {
-        Ok(run) => run,
-        Err(refused) => return refuse(&refused, command, follower.as_ref(), terminal),
-    };
-    if let Some(follower) = &follower {
-        follower.follow(run.observe(super::progress::EVENTS_MAX), &workflow);
-    }
-    signals.enter(Stage::Running(run.clone()));
-    let outcome = wait(&run, command);
-    signals.enter(Stage::Over);
-    if let Some(follower) = &follower {
-        follower.close();
-    }
-    let again = Again::new(command.timeout);
-    let over = Over { outcome: &outcome, workflow: &workflow, again: &again, slots: host.guests().slots() };
-    let told = tell(&over, command, &warnings, terminal);
-    // The process ends: its memory need not be given back piece by piece, and no thread has anything left to do.
-    std::mem::forget((host, workflow, run));
-    told
-}
-
-/// What was found out about a host that works, but not as well as it could: a sentence, and the way out.
-type Warnings = Vec<(String, String)>;
-
-fn prepare(command: &Run) -> Result<(Host, Workflow, Warnings), Refused> {
-    let mut http = HttpConfig::default();
-    http.permissions.clone_from(&command.allow_addresses);
-    let workers = command.workers.unwrap_or_else(processors);
-    let host = command.host.builder(SLOTS_DEFAULT).http(http).workers(workers).build()?;
-    let mut warnings = Vec::new();
-    let asked = command.host.slots.unwrap_or(SLOTS_DEFAULT);
-    if host.guests().slots() < asked {
-        let message = format!("the machine gave {} of {asked} slots", host.guests().slots());
-        warnings.push((message, "`wfhost doctor` shows the limits".to_owned()));
-    }
+    let host = builder.build()?;
+    command.running.check(&host, &mut warnings);
     let workflow = host.load(&command.file)?;
-    if let Err(reason) = host.guests().cache().dir()
-        && !command.host.code.keeps_nothing()
-    {
-        let message = format!("compiled code is not kept, so each start compiles anew: {reason}");
-        warnings.push((message, "--cache DIR or WFHOST_CACHE names another folder".to_owned()));
-    }
-    Ok((host, workflow, warnings))
+    command.running.check_cache(&host, &mut warnings);
+    talk.warn(warnings);
+    Ok((host, workflow))
 }
 
-fn start(host: &Host, workflow: &Workflow, command: &Run) -> Result<RunHandle, Refused> {
+/// Whether the run is to be durable.
+fn is_durable(command: &Run, host: &Host, workflow: &Workflow) -> bool {
+    match command.durability {
+        Some(DurabilityChoice::Journal) => true,
+        Some(DurabilityChoice::None) => false,
+        None => host.data_folder().is_some() && workflow.plan().durability() == Durability::Journal,
+    }
+}
+
+fn begin(command: &Run, talk: &Talk, host: &Host, workflow: &Workflow) -> Result<Exit, Stop> {
+    let is_durable = is_durable(command, host, workflow);
+    if command.run_id.is_some() && !is_durable {
+        let refused = Refused::new(kind::USAGE, "a run that is not durable cannot be started again by its id");
+        return Err(refused.hint("leave --run-id out, or give --durability journal").into());
+    }
+    // From here on a signal cancels the run, or leaves it for another.
+    let started = talk.signals.guard(|| start(command, host, workflow, is_durable));
+    let (run, inputs) = match started {
+        Ok((Some(run), inputs)) => (run, inputs),
+        Ok((None, inputs)) => return same(command, host, workflow, &inputs)?.again(&opened(host)?, talk),
+        Err(refused) => return Err(refused.into()),
+    };
+    if is_durable {
+        talk.note(format!("run {}", run.id()));
+    }
+    talk.show(workflow, &run);
+    if is_durable {
+        others(host, talk)?;
+    }
+    let outcome = talk.to_the_end(host, &run, is_durable);
+    if command.run_id.is_some() && is_taken(&outcome) {
+        // Somebody began it at the same time, and was quicker.
+        return same(command, host, workflow, &inputs)?.again(&opened(host)?, talk);
+    }
+    Ok(talk.tell(&outcome, workflow, host.guests().slots())?)
+}
+
+/// The run, with its inputs; no run where there is one of its id already.
+fn start(
+    command: &Run,
+    host: &Host,
+    workflow: &Workflow,
+    is_durable: bool,
+) -> Result<(Option<RunHandle>, Map<String, Value>), Refused> {
     let declared = &workflow.plan().inputs;
     let hint = "--input key=value, --input key=@file, or --input @file.json";
     let inputs = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text))
         .map_err(|text| Refused::new(kind::BAD_INPUT, text).hint(hint))?;
-    host.start(workflow, inputs, RunOptions::default()).map_err(|error| Refused::from(error).hint_on_inputs(hint))
+    let options = RunOptions { id: command.run_id.clone(), durable: Some(is_durable), ..RunOptions::default() };
+    match host.start(workflow, inputs.clone(), options) {
+        Ok(run) => Ok((Some(run), inputs)),
+        Err(LoadError::Exists { .. }) if command.run_id.is_some() => Ok((None, inputs)),
+        Err(error) => Err(Refused::from(error).hint_on_inputs(hint)),
+    }
 }
 
-/// Waits until the run is over, and cancels it where it takes too long.
-fn wait(run: &RunHandle, command: &Run) -> Outcome {
-    let Some(timeout) = command.timeout else { return run.wait() };
-    if run.inner().wait_for(timeout).is_some() {
-        return run.wait();
-    }
-    let is_late = run.cancel("the run took longer than its timeout", None).is_ok();
-    let outcome = run.wait();
-    if is_late { outcome.timed_out(timeout) } else { outcome }
+/// What is to be run, where there is a run of its id.
+fn same<'a>(
+    command: &'a Run,
+    host: &'a Host,
+    workflow: &'a Workflow,
+    inputs: &Map<String, Value>,
+) -> Result<Start<'a>, Stop> {
+    let inputs = workflow.plan().inputs.accept(inputs.clone());
+    let inputs = inputs.map_err(|_| anyhow::anyhow!("invariant: the inputs were accepted before"))?;
+    let id = command.run_id.as_deref().unwrap_or_default();
+    Ok(Start { host, workflow, inputs, id })
 }
 
-fn refuse(refused: &Refused, command: &Run, follower: Option<&Follower>, terminal: Terminal) -> anyhow::Result<Exit> {
-    if let Some(follower) = follower {
-        follower.close();
+/// The runs of the host's folder.
+pub(super) fn opened(host: &Host) -> Result<Runs, Stop> {
+    match (host.data_folder(), host.journal()?) {
+        (Some(folder), Some(journal)) => Ok(Runs { folder: folder.to_owned(), store: journal.store().clone() }),
+        _ => Err(anyhow::anyhow!("invariant: the host has a data folder").into()),
     }
-    if command.json {
-        refused.print()?;
-    } else {
-        refused.say(terminal);
-    }
-    Ok(Exit::Usage)
 }
 
-fn tell(over: &Over<'_>, command: &Run, warnings: &Warnings, terminal: Terminal) -> anyhow::Result<Exit> {
-    if command.json {
-        let mut value = over.to_json();
-        if !warnings.is_empty() {
-            value["warnings"] = warnings.iter().map(|(warning, _)| json!(warning)).collect();
+/// Whether the run turned out to be another host's.
+fn is_taken(outcome: &Outcome) -> bool {
+    outcome.status == Status::Failed
+        && outcome.result.as_ref().is_err_and(|problem| problem.kind == problem::kind::JOURNAL_FAILED)
+}
+
+/// Says how many runs there are that nobody runs.
+fn others(host: &Host, talk: &Talk) -> Result<(), Stop> {
+    if talk.follower.is_none() {
+        return Ok(());
+    }
+    let runs = opened(host)?;
+    let filter = Filter { ended: Some(false), limit: Some(UNFINISHED_MAX), ..Filter::default() };
+    let mut owners = super::ls::Owners::default();
+    let mut count = 0;
+    for stored in runs.store.list(&filter)? {
+        count += u32::from(owners.whose(&runs, &stored)? == super::data::Whose::Nobody);
+    }
+    let (runs, wait) = if count == 1 { ("run", "waits") } else { ("runs", "wait") };
+    let more = if count == UNFINISHED_MAX { " or more" } else { "" };
+    if count > 0 {
+        talk.note(format!("{count}{more} unfinished {runs} {wait} to be taken up: wfhost resume --all"));
+    }
+    Ok(())
+}
+
+impl RunningArguments {
+    /// A host with so many workers where nobody says how many.
+    pub(super) fn host(&self, workers: usize) -> HostBuilder {
+        let mut http = HttpConfig::default();
+        http.permissions.clone_from(&self.allow_addresses);
+        self.engine.builder(SLOTS_DEFAULT).http(http).workers(self.workers.unwrap_or(workers))
+    }
+
+    /// Finds out whether the host has what was asked for.
+    pub(super) fn check(&self, host: &Host, warnings: &mut Warnings) {
+        let asked = self.engine.slots.unwrap_or(SLOTS_DEFAULT);
+        if host.guests().slots() < asked {
+            let message = format!("the machine gave {} of {asked} slots", host.guests().slots());
+            warnings.push((message, "`wfhost doctor` shows the limits".to_owned()));
         }
-        print(&serde_json::to_string_pretty(&value)?)?;
-        return Ok(over.exit());
     }
-    match &over.outcome.result {
-        Ok(Payload::Json(json)) => print(&serde_json::to_string_pretty(&json.to_value())?)?,
-        Ok(_) => {}
-        Err(_) => over.say(terminal),
+
+    /// Finds out whether compiled code is kept.
+    pub(super) fn check_cache(&self, host: &Host, warnings: &mut Warnings) {
+        if let Err(reason) = host.guests().cache().dir()
+            && !self.engine.code.keeps_nothing()
+        {
+            let message = format!("compiled code is not kept, so each start compiles anew: {reason}");
+            warnings.push((message, "--cache DIR or WFHOST_CACHE names another folder".to_owned()));
+        }
     }
-    let abandoned = over.outcome.abandoned.len();
-    if abandoned > 0 && !command.quiet {
-        let plural = if abandoned == 1 { " was" } else { "s were" };
-        say(&format!("{abandoned} call{plural} abandoned: nobody waited for the answer"));
-    }
-    Ok(over.exit())
 }

@@ -1,18 +1,25 @@
 //! Ctrl-C and SIGTERM. A thread of its own waits for them, so that nobody else has to: neither the compiler, which may take seconds,
 //! nor whoever waits for the run.
 //!
-//! Before the run there is nothing to cancel: the process ends. The first signal of a run cancels it, the second ends it at once, and
-//! the third ends the process, whatever state it is in.
+//! Before the run there is nothing to cancel: the process ends. The first Ctrl-C of a run cancels it, the second ends it at once, and
+//! the third ends the process, whatever state it is in. A durable run need not be cancelled: on a terminal the first Ctrl-C asks, and the
+//! others count from there; SIGTERM leaves it for whoever takes it up, and a second one ends the process. A run that is not durable takes
+//! SIGTERM as Ctrl-C.
 
 use super::Exit;
 use super::progress::Follower;
 use super::refused::Refused;
 use super::terminal::{Terminal, say};
-use crate::host::RunHandle;
+use crate::host::{Host, RunHandle};
 use crate::process::problem;
 use parking_lot::{Condvar, Mutex};
+use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// How long calls in flight have to be answered when a durable run is left. Arbitrary: those that have not are repeated under their keys.
+const SUSPEND_GRACE: Duration = Duration::from_secs(2);
 
 /// How far the command is.
 #[derive(Clone)]
@@ -22,9 +29,19 @@ pub(super) enum Stage {
     /// The run is being started: its signals wait.
     Starting,
     /// The run goes on.
-    Running(RunHandle),
+    Running(Running),
+    /// The run goes on in another process.
+    Attached { run: String, process: u32 },
     /// The run is over.
     Over,
+}
+
+/// What goes on here.
+#[derive(Clone)]
+pub(super) struct Running {
+    pub(super) runs: Vec<RunHandle>,
+    /// Of durable ones: their host.
+    pub(super) host: Option<Host>,
 }
 
 /// The thread that waits for signals, as others see it.
@@ -43,13 +60,47 @@ struct State {
     stage: Stage,
     /// Signals are heard, or it is known that they cannot be.
     ready: bool,
-    heard: u32,
+    heard: Heard,
+}
+
+/// What was heard so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Heard {
+    interrupts: u32,
+    terminations: u32,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wish {
+    Ask,
+    Cancel,
+    Kill,
+    Suspend,
+    Leave,
+}
+
+impl Heard {
+    /// What so many signals ask for of a run, the last one being the newest.
+    fn wish(self, is_durable: bool, can_ask: bool, is_termination: bool) -> Wish {
+        if is_durable && is_termination {
+            return if self.terminations == 1 { Wish::Suspend } else { Wish::Leave };
+        }
+        let (interrupts, asks) =
+            if is_durable { (self.interrupts, can_ask) } else { (self.interrupts + self.terminations, false) };
+        match interrupts + u32::from(!asks) {
+            0 | 1 => Wish::Ask,
+            2 => Wish::Cancel,
+            3 => Wish::Kill,
+            _ => Wish::Leave,
+        }
+    }
 }
 
 impl Signals {
     /// Begins to listen.
     pub(super) fn listen(json: bool, terminal: Terminal, follower: Option<Follower>) -> Self {
-        let state = State { stage: Stage::Loading, ready: false, heard: 0 };
+        let state = State { stage: Stage::Loading, ready: false, heard: Heard::default() };
         let shared = Shared { state: Mutex::new(state), changed: Condvar::new(), json, terminal, follower };
         let signals = Self(Arc::new(shared));
         let listener = signals.clone();
@@ -81,8 +132,8 @@ impl Signals {
         state.stage = stage;
         let heard = state.heard;
         drop(state);
-        if heard > 0 {
-            self.act(heard);
+        if heard != Heard::default() {
+            self.act(heard, heard.terminations > 0);
         }
     }
 
@@ -98,36 +149,96 @@ impl Signals {
             let mut terminate = signal(SignalKind::terminate())?;
             self.is_ready();
             loop {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                }
+                let is_termination = tokio::select! {
+                    _ = interrupt.recv() => false,
+                    _ = terminate.recv() => true,
+                };
                 let heard = {
                     let mut state = self.0.state.lock();
-                    state.heard += 1;
+                    state.heard.interrupts += u32::from(!is_termination);
+                    state.heard.terminations += u32::from(is_termination);
                     state.heard
                 };
-                self.act(heard);
+                self.act(heard, is_termination);
             }
         })
     }
 
-    /// Does what the so-manieth signal asks for.
-    fn act(&self, heard: u32) {
+    /// Does what the signals so far ask for.
+    fn act(&self, heard: Heard, is_termination: bool) {
         let stage = self.0.state.lock().stage.clone();
-        match (stage, heard) {
-            (Stage::Over, _) => {}
-            (Stage::Running(run), 1) => {
-                self.tell("the run is cancelled; again to end it at once", || {
-                    // It may have ended meanwhile: then its end is told.
-                    let _ = run.cancel("it was interrupted", None);
-                });
-            }
-            (Stage::Running(run), 2) => self.tell("the run is ended", || run.kill("it was interrupted twice")),
-            (Stage::Starting, ..3) => {}
-            (Stage::Loading, _) => self.leave(true),
-            (Stage::Starting | Stage::Running(_), _) => self.leave(false),
+        match stage {
+            Stage::Over => {}
+            Stage::Loading => self.leave(true),
+            Stage::Starting if heard.interrupts + heard.terminations < 3 => {}
+            Stage::Starting => self.leave(false),
+            Stage::Attached { run, process } => self.detach(&run, process),
+            Stage::Running(running) => match heard.wish(running.host.is_some(), self.can_ask(), is_termination) {
+                Wish::Ask => self.ask(running),
+                Wish::Cancel => self.cancel(&running),
+                Wish::Kill => self.tell("the run is ended", || {
+                    running.runs.iter().for_each(|run| run.kill("it was interrupted twice"));
+                }),
+                Wish::Suspend => self.suspend(running),
+                Wish::Leave => self.leave(false),
+            },
         }
+    }
+
+    /// Whether there is somebody who could be asked.
+    fn can_ask(&self) -> bool {
+        self.0.follower.is_some() && self.0.terminal.live && std::io::stdin().is_terminal()
+    }
+
+    fn cancel(&self, running: &Running) {
+        self.tell("the run is cancelled; again to end it at once", || {
+            for run in &running.runs {
+                // It may have ended meanwhile: then its end is told.
+                let _ = run.cancel("it was interrupted", None);
+            }
+        });
+    }
+
+    /// Asks what is to become of a durable run. It goes on until that is said.
+    fn ask(&self, running: Running) {
+        let what = "Ctrl-C or c cancels the run, d leaves it for `wfhost resume` (then Enter); it goes on meanwhile";
+        self.tell(what, || {});
+        let signals = self.clone();
+        // A person who answers nothing holds nothing but this thread.
+        let _ = std::thread::Builder::new().name("answers".to_owned()).spawn(move || {
+            let Ok(terminal) = std::fs::File::open("/dev/tty") else { return };
+            for line in BufReader::new(terminal).lines() {
+                match line.as_deref().map(str::trim) {
+                    Ok("c" | "C") => return signals.cancel(&running),
+                    Ok("d" | "D") => return signals.suspend(running),
+                    Ok(_) => {}
+                    Err(_) => return,
+                }
+            }
+        });
+    }
+
+    /// Leaves durable runs as they are. Whoever waits for their outcome hears it.
+    fn suspend(&self, running: Running) {
+        let Some(host) = running.host else { return };
+        // It waits for calls in flight, and further signals are to be heard meanwhile.
+        let spawned = std::thread::Builder::new().name("suspending".to_owned()).spawn(move || {
+            // Where the journal cannot be written, the runs have heard that.
+            let _ = host.suspend(SUSPEND_GRACE);
+        });
+        if spawned.is_err() {
+            self.leave(false);
+        }
+    }
+
+    /// Ends the process, and not the run.
+    fn detach(&self, run: &str, process: u32) {
+        if let Some(follower) = &self.0.follower {
+            follower.close();
+        }
+        let title = format!("the run {run} goes on in process {process}");
+        let refused = Refused::new(problem::kind::CANCELLED, title).cancelled();
+        self.end(&refused.hint(format!("to end it: wfhost cancel {run}")));
     }
 
     /// Does something, and says so: before it where that takes no time, since what follows from it is shown too.
@@ -149,14 +260,45 @@ impl Signals {
             if let Some(follower) = &self.0.follower {
                 follower.close();
             }
-            let refused = Refused::new(problem::kind::CANCELLED, "interrupted before the run began").cancelled();
-            if self.0.json {
-                // Where it cannot be written there is nobody to tell.
-                let _ = refused.print();
-            } else {
-                refused.say(self.0.terminal);
-            }
+            self.end(&Refused::new(problem::kind::CANCELLED, "interrupted before the run began").cancelled());
         }
         std::process::exit(Exit::Cancelled.code());
+    }
+
+    fn end(&self, refused: &Refused) {
+        if self.0.json {
+            // Where it cannot be written there is nobody to tell.
+            let _ = refused.print();
+        } else {
+            refused.say(self.0.terminal);
+        }
+        std::process::exit(Exit::Cancelled.code());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wishes(is_durable: bool, can_ask: bool) -> [Wish; 4] {
+        [1, 2, 3, 4].map(|interrupts| Heard { interrupts, terminations: 0 }.wish(is_durable, can_ask, false))
+    }
+
+    #[test]
+    fn each_interrupt_is_more_than_the_one_before() {
+        assert_eq!(wishes(true, true), [Wish::Ask, Wish::Cancel, Wish::Kill, Wish::Leave]);
+        for (is_durable, can_ask) in [(true, false), (false, false), (false, true)] {
+            assert_eq!(wishes(is_durable, can_ask), [Wish::Cancel, Wish::Kill, Wish::Leave, Wish::Leave]);
+        }
+    }
+
+    #[test]
+    fn a_termination_leaves_what_is_durable_and_cancels_what_is_not() {
+        let wish =
+            |is_durable, interrupts, terminations| Heard { interrupts, terminations }.wish(is_durable, true, true);
+        assert_eq!([wish(true, 0, 1), wish(true, 2, 1), wish(true, 0, 2)], [Wish::Suspend, Wish::Suspend, Wish::Leave]);
+        assert_eq!([wish(false, 0, 1), wish(false, 1, 1), wish(false, 1, 2)], [Wish::Cancel, Wish::Kill, Wish::Leave]);
+        // After a termination Ctrl-C counts by itself.
+        assert_eq!(Heard { interrupts: 1, terminations: 1 }.wish(true, false, false), Wish::Cancel);
     }
 }

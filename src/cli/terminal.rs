@@ -10,6 +10,8 @@ use std::io::{IsTerminal, Write};
 pub(super) struct Terminal {
     /// Colours on standard error.
     pub(super) colour: bool,
+    /// Colours on standard output.
+    pub(super) colour_out: bool,
     /// Standard error is a terminal that can be redrawn.
     pub(super) live: bool,
 }
@@ -19,17 +21,26 @@ impl Terminal {
         let is_terminal = std::io::stderr().is_terminal();
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let colour = match colour {
+        let wanted = |is_terminal: bool| match colour {
             Colour::Always => true,
             Colour::Never => false,
             Colour::Auto => is_terminal && !is_dumb && !no_colour,
         };
-        Self { colour, live: is_terminal && !is_dumb }
+        Self {
+            colour: wanted(is_terminal),
+            colour_out: wanted(std::io::stdout().is_terminal()),
+            live: is_terminal && !is_dumb,
+        }
     }
 
     /// Text in a colour of SGR, on standard error.
     pub(super) fn paint(self, sgr: &str, text: &str) -> String {
         if self.colour { format!("\x1b[{sgr}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// Text in a colour of SGR, on standard output.
+    pub(super) fn paint_out(self, sgr: &str, text: &str) -> String {
+        if self.colour_out { format!("\x1b[{sgr}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
     /// `error: …`, and `hint: …` below it.

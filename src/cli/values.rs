@@ -1,10 +1,11 @@
 //! Values of the command line that have rules of their own. What cannot be is refused together with the way out.
 
 use crate::dispatch::http::Permission;
+use crate::process::{Micros, Pid, Tag};
 use crate::workflow::model::parse_duration;
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Worker threads. Arbitrary: far above what any machine has in processors.
 const WORKERS_MAX: u128 = 1_024;
@@ -80,6 +81,92 @@ pub(super) fn timeout(text: &str) -> Result<Duration, Refusal> {
     }
 }
 
+/// A duration that is no timeout.
+pub(super) fn duration(text: &str) -> Result<Duration, Refusal> {
+    parse_duration(text).map(Into::into).map_err(|why| Refusal::new(why, "write 30s, 5m, 24h, 30d, or ISO 8601: P30D"))
+}
+
+/// A moment: so long ago, or at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Since(pub(super) Micros);
+
+/// `--since`.
+pub(super) fn since(text: &str) -> Result<Since, Refusal> {
+    if let Ok(ago) = parse_duration(text) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(Micros(0), Micros::from);
+        return Ok(Since(Micros(now.0.saturating_sub(ago.0))));
+    }
+    let day = || {
+        let day = text.parse::<jiff::civil::Date>().ok()?;
+        Some(day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+    };
+    let time = text.parse::<jiff::Timestamp>().ok().or_else(day);
+    let micros = time.and_then(|time| u64::try_from(time.as_microsecond()).ok());
+    micros.map(|micros| Since(Micros(micros))).ok_or_else(|| {
+        let hint =
+            "write how long ago (30m, 24h, 7d), a day (2026-01-31) or a time (2026-01-31T12:00:00Z); both are in UTC";
+        Refusal::new(format!("`{text}` is no time"), hint)
+    })
+}
+
+/// Bytes of an id that a person gives. Arbitrary.
+const ID_BYTES_MAX: usize = 128;
+
+/// `--run-id`.
+pub(super) fn run_id(text: &str) -> Result<String, Refusal> {
+    id(text)
+}
+
+/// `--id` of an act.
+pub(super) fn act_id(text: &str) -> Result<String, Refusal> {
+    id(text)
+}
+
+fn id(text: &str) -> Result<String, Refusal> {
+    let takes = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:+@".contains(&byte);
+    let hint = format!(
+        "letters, digits and - _ . : + @ make an id, at most {ID_BYTES_MAX} of them, the first a letter or digit"
+    );
+    let is_id = text.bytes().all(takes) && text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric());
+    if is_id && text.len() <= ID_BYTES_MAX { Ok(text.to_owned()) } else { Err(Refusal::new("this is no id", hint)) }
+}
+
+/// A call: its tag, and its process where it is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Call {
+    pub(super) pid: Option<Pid>,
+    pub(super) tag: Tag,
+}
+
+/// `TAG` or `PID/TAG`.
+pub(super) fn call(text: &str) -> Result<Call, Refusal> {
+    let parse = || match text.split_once('/') {
+        Some((pid, tag)) => Some(Call { pid: Some(Pid(pid.parse().ok()?)), tag: Tag(tag.parse().ok()?) }),
+        None => Some(Call { pid: None, tag: Tag(text.parse().ok()?) }),
+    };
+    parse().ok_or_else(|| {
+        Refusal::new("this is no call", "write its tag (7), or process and tag (3/7): `wfhost status` lists them")
+    })
+}
+
+/// JSON, or a file of it with @.
+pub(super) fn json(text: &str) -> Result<serde_json::Value, Refusal> {
+    let read = |path: &str| {
+        let hint = "write JSON, or @ and the path of a file with JSON";
+        super::inputs::read_file(path).map_err(|why| Refusal::new(why, hint))
+    };
+    let text = text.strip_prefix('@').map_or_else(|| Ok(text.to_owned()), read)?;
+    let hint = || match text.parse::<f64>() {
+        _ if text.trim().is_empty() => "leave it out where nothing is to be said; JSON for nothing is null".to_owned(),
+        Ok(_) => "write numbers as JSON has them: 1, -1.5, 1e3".to_owned(),
+        Err(_) if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" -_.".contains(&byte)) => {
+            format!("a text is in quotes: '\"{text}\"'")
+        }
+        Err(_) => "write JSON, in single quotes for the shell: '{\"a\": 1}'".to_owned(),
+    };
+    serde_json::from_str(&text).map_err(|error| Refusal::new(format!("this is no JSON: {error}"), hint()))
+}
+
 /// `--allow-address`.
 pub(super) fn address(text: &str) -> Result<Permission, Refusal> {
     text.parse().map_err(|error: crate::dispatch::http::PermissionError| Refusal::new(error.message, error.hint))
@@ -144,6 +231,43 @@ mod tests {
     fn an_address_is_refused_with_what_would_do() {
         assert_eq!(address("localhost"), Ok(Permission::Host("localhost".into())));
         assert!(told(address("nonsense")).contains("write an address (127.0.0.1, ::1)"));
+    }
+
+    #[test]
+    fn a_moment_is_so_long_ago_or_a_time() {
+        assert_eq!(since("1970-01-02"), Ok(Since(Micros(86_400_000_000))));
+        assert_eq!(since("1970-01-01T00:00:01.5Z"), Ok(Since(Micros(1_500_000))));
+        let (hour, day) = (since("1h").unwrap().0, since("24h").unwrap().0);
+        assert!(day < hour && hour.0 - day.0 < 23 * 3_600_000_000 + 60_000_000);
+        for odd in ["yesterday", "2026-13-01", "", "12", "1969-01-01"] {
+            assert!(told(since(odd)).contains("is no time / write how long ago"), "{odd}");
+        }
+    }
+
+    #[test]
+    fn ids_are_words() {
+        assert_eq!(run_id("order-4711").as_deref(), Ok("order-4711"));
+        for odd in ["", "-x", "a b", "a/b", "ä", &"x".repeat(129)] {
+            assert!(told(run_id(odd)).starts_with("this is no id / letters"), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_call_is_a_tag_and_perhaps_its_process() {
+        assert_eq!(call("7"), Ok(Call { pid: None, tag: Tag(7) }));
+        assert_eq!(call("3/7"), Ok(Call { pid: Some(Pid(3)), tag: Tag(7) }));
+        for odd in ["", "x", "3/", "/7", "1/2/3", "-1"] {
+            assert!(told(call(odd)).starts_with("this is no call / "), "{odd}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_told_with_what_was_meant() {
+        assert_eq!(json("{\"a\": [1]}").unwrap()["a"][0], 1);
+        assert!(told(json("Ann B")).ends_with("a text is in quotes: '\"Ann B\"'"));
+        assert!(told(json(" ")).contains("JSON for nothing is null"));
+        assert!(told(json("{a: 1}")).contains("single quotes"));
+        assert!(told(json("@/does/not/exist")).contains("/does/not/exist"));
     }
 
     #[test]

@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
+/// How long a watcher may take to read what it was told. Arbitrary: longer than a terminal takes, and no wait for a person.
+const DRAIN: Duration = Duration::from_secs(1);
+
 /// How often a suspension looks whether the calls in flight have their answers.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -111,9 +114,6 @@ impl Data {
         let open = || {
             let journal = Sqlite::open(&self.folder, Arc::new(Told(Weak::clone(&self.kernel)))).map(Journal)?;
             let control = Control::listen(&self.folder, Weak::clone(&self.kernel));
-            if let Ok(control) = &control {
-                journal.0.listens(control.path())?;
-            }
             *self.control.lock() = Some(control.map_err(|error| error.to_string()));
             Ok(journal)
         };
@@ -190,10 +190,12 @@ impl Host {
         Some(control.as_ref()?.as_ref().map(|control| control.path().to_owned()).map_err(Clone::clone))
     }
 
-    /// Answers other processes no more. It is done when the host is dropped; whoever ends the process without that does it first.
+    /// Answers other processes no more, when those who watch runs that are over have heard so. It is done when the host is dropped; whoever
+    /// ends the process without that does it first.
     pub fn close_socket(&self) {
-        if let Some(data) = &self.shared.data {
-            *data.control.lock() = None;
+        let control = self.shared.data.as_ref().and_then(|data| data.control.lock().take());
+        if let Some(Ok(control)) = control {
+            control.drain(DRAIN);
         }
     }
 

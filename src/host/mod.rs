@@ -22,6 +22,7 @@ mod load;
 mod outcome;
 mod snapshots;
 mod start;
+mod story;
 mod workflow_file;
 
 pub use about::About;
@@ -33,6 +34,7 @@ pub use load::Workflow;
 pub use outcome::{Outcome, Status};
 pub use snapshots::VerifyRunError;
 pub use start::{RunHandle, RunOptions};
+pub use story::{Line, Story};
 
 use crate::dispatch::Dispatcher;
 use crate::guest::{Component, GuestEngine};

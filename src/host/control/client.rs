@@ -71,6 +71,17 @@ impl Client {
         Ok(sockets.into_iter().map(|path| Self { path }).filter(is_living).collect())
     }
 
+    /// The hosts of a data folder that live in a process: one, unless a process has several.
+    ///
+    /// # Errors
+    /// As [`Self::hosts`].
+    pub fn hosts_in(data: &Path, process: u32) -> Result<Vec<Self>, ControlError> {
+        let prefix = format!("{process}-");
+        let is_its =
+            |client: &Self| client.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix));
+        Ok(Self::hosts(data)?.into_iter().filter(is_its).collect())
+    }
+
     /// The host at a socket.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }

@@ -11,7 +11,7 @@ use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, TryAcquireError};
 use tokio::time::timeout;
@@ -30,6 +30,9 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How long a watcher may take nothing: a person who has stopped the terminal's output may come back.
 const WATCHER_TIME_MAX: Duration = Duration::from_mins(10);
+
+/// How often it is looked whether all watchers are gone.
+const DRAIN_LOOK: Duration = Duration::from_millis(1);
 
 /// How long to wait where no connection can be taken: no descriptors are left, say.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
@@ -79,6 +82,16 @@ impl Control {
     /// Where it is.
     pub(in crate::host) fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl Control {
+    /// Waits until those who watch have heard the end of what they watch, at most so long.
+    pub(in crate::host) fn drain(&self, most: Duration) {
+        let begun = Instant::now();
+        while self.shared.watchers.available_permits() < WATCHERS_MAX && begun.elapsed() < most {
+            std::thread::sleep(DRAIN_LOOK);
+        }
     }
 }
 

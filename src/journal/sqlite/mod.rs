@@ -27,6 +27,7 @@
 //!   commit, and nobody calls foreign code with any of them.
 
 mod batch;
+mod find;
 mod group;
 mod hosts;
 mod inbox;

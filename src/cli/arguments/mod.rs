@@ -1,0 +1,156 @@
+//! The command line as clap reads it.
+
+mod files;
+mod run;
+mod runs;
+
+pub(super) use files::{Doctor, Graph, GraphFormat, Inspect, Plan, Validate};
+pub(super) use run::{DurabilityChoice, Resume, Run};
+pub(super) use runs::{Cancel, History, Logs, Ls, Pause, Ps, Query, Remove, Resolve, Show, Signal, State};
+
+use super::values::{self, CacheDir};
+use crate::dispatch::http::Permission;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use std::path::PathBuf;
+
+/// Runs workflows whose steps are sandboxed WebAssembly components.
+#[derive(Parser, Debug)]
+#[command(name = "wfhost", version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  wfhost run workflows/hello.yaml --input name=Ann
+  wfhost ls
+  wfhost resume --all
+  wfhost validate workflows/*.yaml
+  wfhost inspect guests/built/hello.wasm
+
+Exit codes: 0 success, 1 the run failed, 2 usage or definition error, 3 cancelled or timed out.")]
+pub(in crate::cli) struct Arguments {
+    /// When to use colours.
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    pub(in crate::cli) color: Colour,
+    #[command(subcommand)]
+    pub(in crate::cli) command: Command,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Colour {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Subcommand, Debug)]
+pub(in crate::cli) enum Command {
+    /// Run a workflow and print its outputs.
+    Run(Box<Run>),
+    /// Take up runs that nobody runs, or let a paused one go on.
+    Resume(Resume),
+    /// List runs, the newest first.
+    Ls(Ls),
+    /// List what is being run now, by all hosts of the data folder.
+    Ps(Ps),
+    /// Show how far a run is.
+    Status(Show),
+    /// Show what a run wrote to its log.
+    Logs(Logs),
+    /// Show everything that happened in a run, record by record.
+    History(History),
+    /// Ask a run to end.
+    Cancel(Cancel),
+    /// Stop a run from being stepped, until it is resumed.
+    Pause(Pause),
+    /// Hand a signal to a run.
+    Signal(Signal),
+    /// Show what a run exposes.
+    Query(Query),
+    /// Say what became of a call of which nobody knows whether it happened.
+    Resolve(Resolve),
+    /// Remove runs that are over.
+    Rm(Remove),
+    /// Check workflow files: every problem of each file, with its place.
+    Validate(Validate),
+    /// Show what a run would do: order, grants, digests.
+    Plan(Plan),
+    /// Draw a workflow's graph.
+    Graph(Graph),
+    /// Show what a component exports, imports and needs, and whether it fits.
+    Inspect(Inspect),
+    /// Look at this machine: pool sizes, kernel limits, cache.
+    Doctor(Doctor),
+    /// Print a completion script for a shell.
+    #[command(after_help = "Example:\n  wfhost completions bash > ~/.local/share/bash-completion/completions/wfhost")]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// The engine of guests, for commands that start some.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Host")]
+pub(in crate::cli) struct EngineArguments {
+    /// Instance slots: how many guests may be live at once; others wait or are evicted [default: 64].
+    #[arg(long, value_name = "N", value_parser = values::slots)]
+    pub(in crate::cli) slots: Option<u32>,
+    /// Memory profile of guests [default: fast].
+    #[arg(long, value_enum, value_name = "PROFILE")]
+    pub(in crate::cli) profile: Option<MemoryProfile>,
+    #[command(flatten)]
+    pub(in crate::cli) code: HostArguments,
+}
+
+/// The host, for commands that run something.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Host")]
+pub(in crate::cli) struct RunningArguments {
+    /// Worker threads [default: one for each processor].
+    #[arg(long, value_name = "N", value_parser = values::workers)]
+    pub(in crate::cli) workers: Option<usize>,
+    /// Permit `http` to reach an address although it is loopback or private: an address, a network (`10.0.0.0/8`), `localhost`, or
+    /// a name. Repeatable [default: public addresses only].
+    #[arg(long = "allow-address", value_name = "ADDRESS", value_parser = values::address)]
+    pub(in crate::cli) allow_addresses: Vec<Permission>,
+    #[command(flatten)]
+    pub(in crate::cli) engine: EngineArguments,
+}
+
+/// Where durable runs are.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Host")]
+pub(in crate::cli) struct DataArguments {
+    /// Folder of durable runs [default: `wfhost` in the user's data folder].
+    #[arg(long, env = "WFHOST_DATA", hide_env_values = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(in crate::cli) data: Option<PathBuf>,
+}
+
+/// What every command may say that loads components.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Host")]
+pub(in crate::cli) struct HostArguments {
+    /// Folder of compiled code; an empty one: none is kept [default: `wfhost` in the user's cache folder].
+    #[arg(long, env = "WFHOST_CACHE", hide_env_values = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(value_parser = OsStringValueParser::new().map(CacheDir::from))]
+    pub(in crate::cli) cache: Option<CacheDir>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum MemoryProfile {
+    /// 4 GiB of address space each, no bounds checks.
+    Fast,
+    /// 64 MiB of address space each, explicit bounds checks: more guests in one host.
+    Dense,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,289 @@
+//! Commands upon runs.
+
+use super::DataArguments;
+use crate::cli::values::{self, Call, Since};
+use clap::{Args, ValueEnum};
+use std::time::Duration;
+
+/// What a run may be.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum State {
+    /// A host runs it.
+    Running,
+    /// It has not ended, and nobody runs it.
+    Suspended,
+    /// It gave its outputs.
+    Succeeded,
+    /// It ended with a problem.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+    /// It was cancelled because it took too long.
+    TimedOut,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost ls --status suspended
+  wfhost ls --name billing --since 24h --json | jq -r '.[].run'
+
+With --json it is a list with an object for each run:
+  run, workflow     its id, and the name of its workflow
+  status            running, suspended (nobody runs it), succeeded, failed, cancelled, timed-out
+  started, ended    as in RFC 3339; ended is null where it has not
+  records           how many there are; of a run that goes on how many there were some time ago
+  host              of a running one: the id of the process")]
+pub(in crate::cli) struct Ls {
+    /// Only those that are so.
+    #[arg(long, value_enum)]
+    pub(in crate::cli) status: Option<State>,
+    /// Only those of the workflow of this name.
+    #[arg(long)]
+    pub(in crate::cli) name: Option<String>,
+    /// Only those started since then: `24h` ago, or at a time like 2026-01-31 or 2026-01-31T12:00:00Z.
+    #[arg(long, value_name = "WHEN", value_parser = values::since)]
+    pub(in crate::cli) since: Option<Since>,
+    /// At most so many [default: 50; with --json all].
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) limit: Option<u32>,
+    /// Print them as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost ps
+  wfhost ps --json | jq '.[] | select(.uncertain > 0) | .run'
+
+With --json it is a list with an object for each run:
+  run, workflow     its id, and the name of its workflow; null where it is not durable
+  state             running, waiting (all its processes wait), paused
+  host              the id of the process that runs it
+  processes         that live
+  uncertain         calls of which nobody knows whether they happened: `wfhost resolve`
+  counts            what has happened, in numbers")]
+pub(in crate::cli) struct Ps {
+    /// Print them as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost status 0198
+  wfhost status order-4711 --json | jq '.steps[] | select(.status == \"running\")'
+
+A run is named by its id, or by the beginning of it.
+With --json it is one object:
+  run, workflow, file, status, started, ended, records, host     as `wfhost ls --json` has them
+  state              of a running one: running, waiting, paused
+  steps              node, status, total, done, failed, flying, attempts, and error where it failed
+  processes          of a running one: pid, parent, component, entry, names, doing, steps, fuel, mail, outstanding
+  signals            of a running one: name, waiting (calls that wait for one), kept (that nobody has taken)
+  uncertain          of a running one: pid, tag, handler, key
+  queries            names for `wfhost query`
+  outputs, problem   of one that has ended
+  counts             what has happened, in numbers")]
+pub(in crate::cli) struct Show {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost logs 0198
+  wfhost logs -f order-4711
+  wfhost logs 0198 --json | jq -r 'select(.level == \"error\") | .text'
+
+A run is named by its id, or by the beginning of it.
+With --json there is an object in each line:
+  at        as in RFC 3339
+  process   the step that the line is of; empty: the workflow itself
+  pid, level, text, fields")]
+pub(in crate::cli) struct Logs {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// Go on with what is written from now on, until the run is over.
+    #[arg(short, long)]
+    pub(in crate::cli) follow: bool,
+    /// Lines of `trace` and `debug` too.
+    #[arg(short, long)]
+    pub(in crate::cli) all: bool,
+    /// Print them as JSON, an object in a line.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost history 0198
+  wfhost history order-4711 --json | jq -c 'select(.stepped.pid == 2)'
+
+A run is named by its id, or by the beginning of it.
+With --json there is an object in each line: number, and the record under its kind
+  (started, stepped, died, arrived, leaving).")]
+pub(in crate::cli) struct History {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// Print the records as JSON, an object in a line.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost cancel 0198
+  wfhost cancel order-4711 --reason 'the order was withdrawn'
+
+A run is named by its id, or by the beginning of it. What nobody runs is cancelled when it is taken up.")]
+pub(in crate::cli) struct Cancel {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// Why, for those who look at it later.
+    #[arg(long, default_value = "somebody asked for it")]
+    pub(in crate::cli) reason: String,
+    /// End it at once, without the grace in which its steps could clean up.
+    #[arg(long)]
+    pub(in crate::cli) now: bool,
+    #[command(flatten)]
+    pub(in crate::cli) act: ActArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost pause 0198
+  wfhost resume 0198
+
+A run is named by its id, or by the beginning of it. While a run is paused its steps are not stepped; what comes for them waits.")]
+pub(in crate::cli) struct Pause {
+    /// The run.
+    pub(in crate::cli) run: String,
+    #[command(flatten)]
+    pub(in crate::cli) act: ActArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost signal 0198 approve
+  wfhost signal order-4711 approve '{\"by\": \"Ann\"}' --id approval-1
+  wfhost signal order-4711 document @document.json
+
+A run is named by its id, or by the beginning of it. A signal is kept until somebody in the run takes it, whether or not a host
+runs it now. It is durable when the command ends.")]
+pub(in crate::cli) struct Signal {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// The signal's name.
+    pub(in crate::cli) name: String,
+    /// What it carries: JSON, or a file with @ [default: null].
+    #[arg(value_parser = values::json)]
+    pub(in crate::cli) body: Option<serde_json::Value>,
+    #[command(flatten)]
+    pub(in crate::cli) act: ActArguments,
+}
+
+/// What commands have that change a run.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct ActArguments {
+    /// Which act this is: given again with the same id it counts once [default: a fresh one].
+    #[arg(long, value_name = "ID", value_parser = values::act_id)]
+    pub(in crate::cli) id: Option<String>,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost query 0198
+  wfhost query order-4711 progress | jq .done
+
+A run is named by its id, or by the beginning of it. Without a name the names are listed, with it its value is printed as JSON.")]
+pub(in crate::cli) struct Query {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// The name under which something is exposed.
+    pub(in crate::cli) name: Option<String>,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost status 0198
+  wfhost resolve 0198 7 --completed '{\"id\": 4711}'
+  wfhost resolve 0198 3/7 --again
+
+A run is named by its id, or by the beginning of it. `wfhost status` lists its uncertain calls: those that may have happened when a
+host died, and must not be repeated without being asked.")]
+#[command(group = clap::ArgGroup::new("outcome").required(true))]
+pub(in crate::cli) struct Resolve {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// The call: its tag, or its process and its tag with a slash where several have it.
+    #[arg(value_name = "TAG", value_parser = values::call)]
+    pub(in crate::cli) call: Call,
+    /// It happened, and this is its answer: JSON, or a file with @.
+    #[arg(long, value_name = "JSON", value_parser = values::json, group = "outcome")]
+    pub(in crate::cli) completed: Option<serde_json::Value>,
+    /// It did not happen.
+    #[arg(long, group = "outcome")]
+    pub(in crate::cli) failed: bool,
+    /// Send it again, under its key.
+    #[arg(long, group = "outcome")]
+    pub(in crate::cli) again: bool,
+    #[command(flatten)]
+    pub(in crate::cli) act: ActArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost rm 0198
+  wfhost rm --older-than 30d
+  wfhost rm --keep 1000
+
+A run is named by its id, or by the beginning of it. Of several only those that are over are removed; what nobody needs any more goes
+with them: components that no run names. An unfinished one that nobody runs is removed where it is named, with --unfinished.")]
+pub(in crate::cli) struct Remove {
+    /// Runs.
+    #[arg(required_unless_present_any = ["older_than", "keep"])]
+    pub(in crate::cli) runs: Vec<String>,
+    /// All that ended longer ago than this.
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub(in crate::cli) older_than: Option<Duration>,
+    /// All that are over but the newest so many.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) keep: Option<u32>,
+    /// Also where they have not ended: they can never be taken up then.
+    #[arg(long, requires = "runs")]
+    pub(in crate::cli) unfinished: bool,
+    /// Print the ids of those that were removed as a JSON list.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}

@@ -1,0 +1,214 @@
+//! The folder of durable runs, and the runs in it.
+
+use super::arguments::DataArguments;
+use super::refused::{Refused, kind};
+use crate::host::control::{Client, ControlError, Refusal};
+use crate::host::{About, Story};
+use crate::journal::{Durables, Filter, Owner, Sqlite, StoreError, Stored};
+use crate::run::Record;
+use crate::workflow::diagnostics::closest;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Runs whose ids are compared with one that there is not. Arbitrary: a person means a recent one.
+const CANDIDATES_MAX: u32 = 1_000;
+
+/// Ids that are listed where a beginning fits several.
+const LISTED_MAX: usize = 5;
+
+/// The name of the store in its folder.
+const STORE: &str = "journal.db";
+
+impl DataArguments {
+    /// The folder: `--data`, `$WFHOST_DATA`, or `wfhost` in `$XDG_DATA_HOME` or `~/.local/share`. None where there is no home.
+    pub(super) fn folder(&self) -> Option<PathBuf> {
+        if let Some(folder) = self.data.as_ref().filter(|folder| !folder.as_os_str().is_empty()) {
+            return Some(folder.clone());
+        }
+        let absolute = |dir: PathBuf| dir.is_absolute().then_some(dir);
+        let base = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).and_then(absolute);
+        let base = base.or_else(|| std::env::home_dir().and_then(absolute).map(|home| home.join(".local/share")))?;
+        Some(base.join("wfhost"))
+    }
+
+    /// The folder, or why there is none.
+    pub(super) fn required(&self) -> Result<PathBuf, Refused> {
+        self.folder().ok_or_else(|| {
+            Refused::new(kind::USAGE, "there is no folder for durable runs: you have no home")
+                .hint("--data DIR or WFHOST_DATA names one")
+        })
+    }
+
+    /// The runs of the folder. None where nothing was ever run in it.
+    pub(super) fn open(&self) -> Result<Option<Runs>, Refused> {
+        let folder = self.required()?;
+        match std::fs::metadata(folder.join(STORE)) {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                let title = format!("{}: {error}", folder.join(STORE).display());
+                return Err(Refused::new(kind::JOURNAL, title).hint(ANOTHER_FOLDER));
+            }
+        }
+        let store = Sqlite::open(&folder, Arc::new(Nobody))?;
+        Ok(Some(Runs { folder, store }))
+    }
+
+    /// A run of the folder, by its id or the beginning of it.
+    pub(super) fn find(&self, given: &str) -> Result<(Runs, Stored), Refused> {
+        let Some(runs) = self.open()? else {
+            let title = format!("there is no run `{given}`: {} has no runs", self.required()?.display());
+            return Err(Refused::new(kind::UNKNOWN_RUN, title).hint(ANOTHER_FOLDER));
+        };
+        let run = runs.find(given)?;
+        Ok((runs, run))
+    }
+}
+
+const ANOTHER_FOLDER: &str = "--data DIR or WFHOST_DATA names another folder";
+
+/// Whoever only looks writes nothing that could become durable.
+struct Nobody;
+
+impl Durables for Nobody {
+    fn durable(&self, _: &str, _: u64) {}
+
+    fn failed(&self, _: &StoreError) {}
+}
+
+/// The runs of a folder.
+pub(super) struct Runs {
+    pub(super) folder: PathBuf,
+    pub(super) store: Sqlite,
+}
+
+/// Who has a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Whose {
+    /// It has ended.
+    Over,
+    /// A host that lives.
+    Living(Owner),
+    /// Nobody: it can be taken up.
+    Nobody,
+}
+
+impl Runs {
+    /// A run, by its id or the beginning of it.
+    pub(super) fn find(&self, given: &str) -> Result<Stored, Refused> {
+        if let Some(run) = self.store.run(given)? {
+            return Ok(run);
+        }
+        let mut ids = if given.is_empty() { Vec::new() } else { self.store.ids(given, LISTED_MAX as u32 + 1)? };
+        if ids.len() == 1 {
+            let id = ids.remove(0);
+            return self.store.run(&id)?.ok_or_else(|| StoreError::Unknown(id).into());
+        }
+        if ids.len() > 1 {
+            let more = if ids.len() > LISTED_MAX { ", and more" } else { "" };
+            let listed = ids.iter().take(LISTED_MAX).map(|id| &**id).collect::<Vec<_>>().join(", ");
+            let refused = Refused::new(kind::UNKNOWN_RUN, format!("several runs begin with `{given}`"));
+            return Err(refused.hint(format!("they are {listed}{more}")));
+        }
+        let recent = self.store.list(&Filter { limit: Some(CANDIDATES_MAX), ..Filter::default() })?;
+        let hint = match closest(given, recent.iter().map(|run| &*run.id)) {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => format!("`wfhost ls` lists the runs of {}; {ANOTHER_FOLDER}", self.folder.display()),
+        };
+        Err(Refused::new(kind::UNKNOWN_RUN, format!("there is no run `{given}`")).hint(hint))
+    }
+
+    /// Who has a run now.
+    pub(super) fn whose(&self, run: &Stored) -> Result<Whose, Refused> {
+        if run.status.is_some() {
+            return Ok(Whose::Over);
+        }
+        if run.owner.is_none() {
+            return Ok(Whose::Nobody);
+        }
+        Ok(match self.store.owner_of(&run.id)? {
+            Some(owner) if owner.alive => Whose::Living(owner),
+            _ => Whose::Nobody,
+        })
+    }
+
+    /// The hosts to ask about a run of this owner: one, unless a process has several.
+    pub(super) fn hosts(&self, owner: &Owner) -> Result<Vec<Client>, Refused> {
+        Client::hosts_in(&self.folder, owner.pid).map_err(Into::into)
+    }
+
+    /// The records of a run, as far as they are on disk.
+    pub(super) fn all_records(&self, id: &str) -> Result<Vec<Record>, Refused> {
+        let records = self.store.records(id)?;
+        let decode = |(at, bytes)| {
+            Record::decode(bytes).map_err(|why| {
+                let title = format!("record {} of the run {id} is damaged: {why}", at + 1);
+                Refused::new(kind::JOURNAL, title).hint("others are not touched by it; `wfhost ls` lists them")
+            })
+        };
+        records.into_iter().enumerate().map(decode).collect()
+    }
+
+    /// What the records of a run say.
+    pub(super) fn story(&self, id: &str) -> Result<Story, Refused> {
+        Ok(Story::of(&self.all_records(id)?))
+    }
+
+    /// What a run was started with.
+    pub(super) fn about(&self, id: &str) -> Result<About, Refused> {
+        let about = self.store.about(id)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
+        serde_json::from_str(&about).map_err(|error| {
+            Refused::new(kind::JOURNAL, format!("what the run {id} was started with cannot be read: {error}"))
+        })
+    }
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        let hint = match &error {
+            StoreError::Io { .. } | StoreError::Foreign { .. } => Some(ANOTHER_FOLDER.to_owned()),
+            StoreError::Sqlite { .. } => {
+                Some(format!("is the disk full, or the folder not writable? {ANOTHER_FOLDER}"))
+            }
+            StoreError::Format { .. } => Some(format!("use a wfhost of that release; {ANOTHER_FOLDER}")),
+            StoreError::Owned(run) => Some(format!("`wfhost status {run}` tells whose it is")),
+            StoreError::Damaged { .. } => Some("other runs are not touched by it; `wfhost ls` lists them".to_owned()),
+            _ => None,
+        };
+        Self::new(kind::JOURNAL, error.to_string()).hint_maybe(hint)
+    }
+}
+
+impl From<ControlError> for Refused {
+    fn from(error: ControlError) -> Self {
+        let hint = match &error {
+            ControlError::Refused(Refusal::NotExposed { names, .. }) if names.is_empty() => {
+                Some("the run exposes nothing".to_owned())
+            }
+            ControlError::Refused(Refusal::NotExposed { name, names }) => {
+                let all = names.iter().map(|name| &**name);
+                Some(closest(name, all.clone()).map_or_else(
+                    || format!("it exposes {}", all.collect::<Vec<_>>().join(", ")),
+                    |meant| format!("did you mean {meant}?"),
+                ))
+            }
+            ControlError::Refused(Refusal::NoSuchCall { count: 0, .. }) => {
+                Some("`wfhost status` lists the uncertain calls of a run".to_owned())
+            }
+            ControlError::Refused(Refusal::NoSuchCall { .. }) => {
+                Some("write the process too, as in 3/7: `wfhost status` lists them".to_owned())
+            }
+            ControlError::Refused(Refusal::OtherVersion { .. }) => {
+                Some("use the wfhost of the release that runs it".to_owned())
+            }
+            ControlError::Refused(Refusal::Busy) => Some("try again in a moment".to_owned()),
+            _ => None,
+        };
+        let kind = match &error {
+            ControlError::Refused(Refusal::Conflict { .. }) => kind::CONFLICT,
+            ControlError::Refused(_) => kind::USAGE,
+            _ => kind::HOST_FAULT,
+        };
+        Self::new(kind, format!("{:#}", anyhow::Error::from(error))).hint_maybe(hint)
+    }
+}

@@ -1,0 +1,137 @@
+//! Following a run to its end, and telling what it came to.
+
+use super::Exit;
+use super::again::Again;
+use super::outcome::Over;
+use super::progress::{EVENTS_MAX, Follower};
+use super::refused::Stop;
+use super::signals::{Running, Signals, Stage};
+use super::terminal::{Terminal, print, say};
+use crate::host::{Host, Outcome, RunHandle, Status, Workflow};
+use crate::process::Payload;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What was found out about a host that works, but not as well as it could: a sentence, and the way out.
+pub(super) type Warnings = Vec<(String, String)>;
+
+/// How a command talks of a run.
+pub(super) struct Talk {
+    pub(super) json: bool,
+    pub(super) quiet: bool,
+    pub(super) terminal: Terminal,
+    /// None where nothing is shown while the run goes on.
+    pub(super) follower: Option<Follower>,
+    pub(super) signals: Signals,
+    pub(super) warnings: Warnings,
+    /// The command that was given.
+    pub(super) again: Again,
+}
+
+impl Talk {
+    pub(super) fn new(json: bool, quiet: bool, timeout: Option<Duration>, terminal: Terminal) -> Self {
+        let follower = (!quiet && !json).then(|| Follower::start(terminal));
+        let signals = Signals::listen(json, terminal, follower.clone());
+        Self { json, quiet, terminal, follower, signals, warnings: Vec::new(), again: Again::new(timeout) }
+    }
+
+    /// A line for people, where they want to be talked to.
+    pub(super) fn note(&self, line: String) {
+        if let Some(follower) = &self.follower {
+            follower.note(line);
+        }
+    }
+
+    pub(super) fn warn(&mut self, warnings: Warnings) {
+        for (warning, hint) in &warnings {
+            self.note(self.terminal.warning_text(warning, Some(hint)));
+        }
+        self.warnings.extend(warnings);
+    }
+
+    /// Nothing more changes on the screen.
+    pub(super) fn close(&self) {
+        if let Some(follower) = &self.follower {
+            follower.close();
+        }
+    }
+
+    /// Ends a command that was stopped.
+    pub(super) fn stop(&self, stop: Stop) -> anyhow::Result<Exit> {
+        self.close();
+        stop.tell(self.json, self.terminal)
+    }
+
+    /// Shows a run of this host to its end, and tells what it came to.
+    pub(super) fn follow(&self, host: &Host, workflow: &Workflow, run: &RunHandle) -> anyhow::Result<Exit> {
+        self.show(workflow, run);
+        let outcome = self.to_the_end(host, run, true);
+        self.tell(&outcome, workflow, host.guests().slots())
+    }
+
+    /// Shows what happens in a run of this host from now on.
+    pub(super) fn show(&self, workflow: &Workflow, run: &RunHandle) {
+        if let Some(follower) = &self.follower {
+            follower.follow(run.observe(EVENTS_MAX), workflow);
+        }
+    }
+
+    /// Waits until a run of this host is over, whatever ends it.
+    pub(super) fn to_the_end(&self, host: &Host, run: &RunHandle, is_durable: bool) -> Outcome {
+        let running = Running { runs: vec![run.clone()], host: is_durable.then(|| host.clone()) };
+        self.signals.enter(Stage::Running(running));
+        let outcome = wait(run, self.again.timeout());
+        self.signals.enter(Stage::Over);
+        self.close();
+        outcome
+    }
+
+    /// Tells what a run came to.
+    pub(super) fn tell(&self, outcome: &Outcome, workflow: &Workflow, slots: u32) -> anyhow::Result<Exit> {
+        let over = Over { outcome, workflow, again: &self.again, slots };
+        if self.json {
+            print(&serde_json::to_string_pretty(&self.to_json(&over))?)?;
+            return Ok(over.exit());
+        }
+        match &outcome.result {
+            Ok(Payload::Json(json)) => print(&serde_json::to_string_pretty(&json.to_value())?)?,
+            Ok(_) => {}
+            Err(_) if outcome.status == Status::Suspended => self.say_suspended(&outcome.run),
+            Err(_) => over.say(self.terminal),
+        }
+        let abandoned = outcome.abandoned.len();
+        if abandoned > 0 && !self.quiet {
+            let plural = if abandoned == 1 { " was" } else { "s were" };
+            say(&format!("{abandoned} call{plural} abandoned: nobody waited for the answer"));
+        }
+        Ok(over.exit())
+    }
+
+    /// The object that programs get.
+    pub(super) fn to_json(&self, over: &Over<'_>) -> Value {
+        let mut value = over.to_json();
+        if over.outcome.status == Status::Suspended {
+            value["problem"]["hint"] = json!(format!("to take it up: wfhost resume {}", over.outcome.run));
+        }
+        if !self.warnings.is_empty() {
+            value["warnings"] = self.warnings.iter().map(|(warning, _)| json!(warning)).collect();
+        }
+        value
+    }
+
+    pub(super) fn say_suspended(&self, run: &str) {
+        say(&format!("{}: the run {run} is left as it is", self.terminal.paint("33", "suspended")));
+        self.terminal.hint(&format!("to take it up: wfhost resume {run}"));
+    }
+}
+
+/// Waits until the run is over, and cancels it where it takes too long.
+fn wait(run: &RunHandle, timeout: Option<Duration>) -> Outcome {
+    let Some(timeout) = timeout else { return run.wait() };
+    if run.inner().wait_for(timeout).is_some() {
+        return run.wait();
+    }
+    let is_late = run.cancel("the run took longer than its timeout", None).is_ok();
+    let outcome = run.wait();
+    if is_late { outcome.timed_out(timeout) } else { outcome }
+}

@@ -1,0 +1,154 @@
+//! `wfhost logs`.
+
+use super::Exit;
+use super::arguments::Logs;
+use super::data::{Runs, Whose};
+use super::refused::Stop;
+use super::table::{clock, rfc3339};
+use super::terminal::{Terminal, printable, say};
+use crate::host::control::{Answer, Answers, ControlError, Refusal};
+use crate::host::{Line, Story};
+use crate::journal::Stored;
+use crate::process::{Level, Micros};
+use serde_json::{Value, json};
+use std::io::{self, ErrorKind, Write as _};
+use std::time::{Duration, SystemTime};
+
+/// How often it is looked whether records that a host has are on disk.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How often. Arbitrary: ten seconds, far more than a disk takes.
+const LOOKS_MAX: u32 = 500;
+
+pub(super) fn logs(command: &Logs, terminal: Terminal) -> Result<Exit, Stop> {
+    let (runs, stored) = command.data.find(&command.run)?;
+    let writer = Writer { json: command.json, all: command.all, terminal };
+    match show(&runs, &stored, command, &writer) {
+        // Whoever read it has what was wanted.
+        Err(Stop::Failed(error)) if is_broken_pipe(&error) => Ok(Exit::Success),
+        other => other.map(|()| Exit::Success),
+    }
+}
+
+pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
+fn show(runs: &Runs, stored: &Stored, command: &Logs, writer: &Writer) -> Result<(), Stop> {
+    let mut story = Story::default();
+    // Watching begins first: what is told is what was not yet written by then.
+    let mut watched = if command.follow { watch(runs, stored)? } else { None };
+    let past = watched.as_ref().map(Answers::records);
+    for record in runs.records(&stored.id, past)? {
+        let mut failed = Ok(());
+        story.hear(&record, &mut |line| {
+            if failed.is_ok() {
+                failed = writer.line(&line);
+            }
+        });
+        failed?;
+    }
+    let Some(watched) = &mut watched else { return Ok(()) };
+    for answer in watched {
+        match answer? {
+            Answer::Event(event) => {
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(Micros(0), Micros::from);
+                if let Some(line) = story.hear_event(now, &event) {
+                    writer.line(&line)?;
+                }
+            }
+            Answer::Dropped(count) => say(&format!("({count} events were dropped: this was slower than the run)")),
+            Answer::Over(outcome) => {
+                say(&format!("the run {}", json!(outcome.status).as_str().unwrap_or_default()));
+                return Ok(());
+            }
+            _ => {}
+        }
+    }
+    // The host has ended; how the run stands, the store knows.
+    let now = runs.find(&stored.id)?;
+    say(&match (now.status, runs.whose(&now)?) {
+        (Some(status), _) => format!("the run {}", status.name()),
+        (None, Whose::Living(owner)) => format!("the run goes on in process {}", owner.pid),
+        (None, _) => format!("nobody runs it any more; to take it up: wfhost resume {}", stored.id),
+    });
+    Ok(())
+}
+
+/// Watches a run that a host has.
+fn watch(runs: &Runs, stored: &Stored) -> Result<Option<Answers>, Stop> {
+    let Whose::Living(owner) = runs.whose(stored)? else { return Ok(None) };
+    for host in runs.hosts(&owner)? {
+        match host.watch(&stored.id) {
+            Ok(answers) => return Ok(Some(answers)),
+            Err(ControlError::Gone | ControlError::Refused(Refusal::UnknownRun { .. })) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}
+
+impl Runs {
+    /// The records of a run, the first so many of them where that is said: a host that has written more than is on disk is waited for.
+    fn records(&self, id: &str, count: Option<u64>) -> Result<Vec<crate::run::Record>, Stop> {
+        let mut records = self.all_records(id)?;
+        let Some(count) = count else { return Ok(records) };
+        for _ in 0..LOOKS_MAX {
+            if records.len() as u64 >= count {
+                break;
+            }
+            std::thread::sleep(LOOK);
+            records = self.all_records(id)?;
+        }
+        records.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        Ok(records)
+    }
+}
+
+struct Writer {
+    json: bool,
+    all: bool,
+    terminal: Terminal,
+}
+
+impl Writer {
+    fn line(&self, line: &Line) -> io::Result<()> {
+        if !self.all && line.line.level < Level::Info {
+            return Ok(());
+        }
+        let text = if self.json { to_json(line).to_string() } else { self.text(line) };
+        let mut out = io::stdout().lock();
+        writeln!(out, "{text}")?;
+        out.flush()
+    }
+
+    fn text(&self, line: &Line) -> String {
+        let fields = match (&line.line.fields, line.progress()) {
+            (Some(fields), None) => format!(" {}", fields.as_str()),
+            _ => String::new(),
+        };
+        let text = format!("{}{fields}", line.line.text);
+        let text = printable(&text).replace('\n', "\n    ");
+        let (level, colour) = match line.line.level {
+            Level::Trace => ("trace", "2"),
+            Level::Debug => ("debug", "2"),
+            Level::Info => ("info", "34"),
+            Level::Warn => ("warn", "33"),
+            Level::Error => ("error", "31"),
+        };
+        let level = self.terminal.paint_out(colour, &format!("{level:<5}"));
+        let process = if line.process.is_empty() { String::new() } else { format!("{}: ", printable(&line.process)) };
+        format!("{} {level} {process}{text}", clock(line.at))
+    }
+}
+
+fn to_json(line: &Line) -> Value {
+    json!({
+        "at": rfc3339(line.at),
+        "pid": line.pid,
+        "process": line.process,
+        "level": line.line.level,
+        "text": line.line.text,
+        "fields": line.line.fields.as_ref().map(crate::process::Json::to_value),
+    })
+}

@@ -1,0 +1,153 @@
+//! `wfhost ls`.
+
+use super::Exit;
+use super::arguments::{Ls, State};
+use super::data::{Runs, Whose};
+use super::refused::Stop;
+use super::table::{Table, moment, rfc3339, took};
+use super::terminal::{Terminal, print, say};
+use crate::journal::{Filter, Owner, Stored};
+use crate::run::EndStatus;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Runs that people are shown where they do not say how many.
+const ROWS_DEFAULT: u32 = 50;
+
+pub(super) fn ls(command: &Ls, terminal: Terminal) -> Result<Exit, Stop> {
+    let limit = command.limit.or((!command.json).then_some(ROWS_DEFAULT));
+    let (rows, count) = match command.data.open()? {
+        Some(runs) => rows(&runs, command, limit)?,
+        None => (Vec::new(), 0),
+    };
+    if command.json {
+        let list: Vec<Value> = rows.iter().map(Row::to_json).collect();
+        print(&serde_json::to_string_pretty(&list)?)?;
+        return Ok(Exit::Success);
+    }
+    if rows.is_empty() {
+        say(&format!(
+            "no runs{} in {}",
+            if is_filtered(command) { " of that kind" } else { "" },
+            command.data.required()?.display()
+        ));
+        return Ok(Exit::Success);
+    }
+    let mut table = Table::new(&["RUN", "WORKFLOW", "STATUS", "STARTED", "TOOK"]);
+    for Row { stored, whose } in &rows {
+        table.row(vec![
+            stored.id.to_string(),
+            stored.name.to_string(),
+            status(stored, whose).to_owned(),
+            moment(stored.created),
+            stored.ended.map_or_else(String::new, |ended| took(stored.created, ended)),
+        ]);
+    }
+    print(&table.text())?;
+    let more = count.saturating_sub(rows.len() as u64);
+    if more > 0 {
+        say(&format!("and {more} more: --limit {count} shows them"));
+    }
+    let suspended = rows.iter().filter(|row| row.whose == Whose::Nobody).count();
+    if suspended > 0 {
+        let whom = if suspended == 1 { "the suspended run" } else { "suspended runs" };
+        terminal.hint(&format!("`wfhost resume RUN` takes up {whom}, `wfhost resume --all` all that nobody runs"));
+    }
+    Ok(Exit::Success)
+}
+
+fn is_filtered(command: &Ls) -> bool {
+    command.status.is_some() || command.name.is_some() || command.since.is_some()
+}
+
+/// A run, and who has it.
+struct Row {
+    stored: Stored,
+    whose: Whose,
+}
+
+impl Row {
+    fn to_json(&self) -> Value {
+        to_json(&self.stored, &self.whose)
+    }
+}
+
+/// What lists say of a run.
+pub(super) fn to_json(stored: &Stored, whose: &Whose) -> Value {
+    let mut value = json!({
+        "run": stored.id,
+        "workflow": stored.name,
+        "status": status(stored, whose),
+        "started": rfc3339(stored.created),
+        "ended": stored.ended.map(rfc3339),
+        "records": stored.records,
+    });
+    if let Whose::Living(owner) = whose {
+        value["host"] = json!(owner.pid);
+    }
+    value
+}
+
+/// What a run is.
+pub(super) fn status(stored: &Stored, whose: &Whose) -> &'static str {
+    match (stored.status, whose) {
+        (Some(status), _) => status.name(),
+        (None, Whose::Living(_)) => "running",
+        (None, _) => "suspended",
+    }
+}
+
+/// The runs that are asked for, and how many there would be without the limit.
+fn rows(runs: &Runs, command: &Ls, limit: Option<u32>) -> Result<(Vec<Row>, u64), Stop> {
+    let mut filter = Filter { name: command.name.clone(), ..Filter::default() };
+    filter.created_min = command.since.map(|since| since.0);
+    match command.status {
+        None => {}
+        Some(State::Running | State::Suspended) => filter.ended = Some(false),
+        Some(State::Succeeded) => filter.status = Some(EndStatus::Succeeded),
+        Some(State::Failed) => filter.status = Some(EndStatus::Failed),
+        Some(State::Cancelled) => filter.status = Some(EndStatus::Cancelled),
+        Some(State::TimedOut) => filter.status = Some(EndStatus::TimedOut),
+    }
+    // Whether somebody runs an unfinished one is not known to the store.
+    let is_wanted = |whose: &Whose| match command.status {
+        Some(State::Running) => matches!(whose, Whose::Living(_)),
+        Some(State::Suspended) => *whose == Whose::Nobody,
+        _ => true,
+    };
+    let is_exact = filter.ended.is_none();
+    filter.limit = limit.filter(|_| is_exact);
+    let mut owners = Owners::default();
+    let mut rows = Vec::new();
+    for stored in runs.store.list(&filter)? {
+        let whose = owners.whose(runs, &stored)?;
+        if is_wanted(&whose) {
+            rows.push(Row { stored, whose });
+        }
+    }
+    let count = if is_exact { runs.store.count(&filter)? } else { rows.len() as u64 };
+    if let Some(limit) = limit {
+        rows.truncate(limit as usize);
+    }
+    Ok((rows, count))
+}
+
+/// Whose runs are, with each host looked at once.
+#[derive(Default)]
+pub(super) struct Owners(BTreeMap<u64, Option<Owner>>);
+
+impl Owners {
+    pub(super) fn whose(&mut self, runs: &Runs, stored: &Stored) -> Result<Whose, Stop> {
+        let (None, Some(host)) = (stored.status, stored.owner) else { return Ok(runs.whose(stored)?) };
+        if let Some(known) = self.0.get(&host) {
+            return Ok(known.clone().map_or(Whose::Nobody, Whose::Living));
+        }
+        let whose = runs.whose(stored)?;
+        let owner = match &whose {
+            Whose::Living(owner) => Some(owner.clone()),
+            _ => None,
+        };
+        self.0.insert(host, owner);
+        Ok(whose)
+    }
+}

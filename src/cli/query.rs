@@ -1,0 +1,53 @@
+//! `wfhost query`: what the processes of a run last exposed. Of a run that nobody runs the records tell it.
+
+use super::Exit;
+use super::act;
+use super::arguments::Query;
+use super::data::{Runs, Whose};
+use super::refused::Stop;
+use super::terminal::{Terminal, print, say};
+use crate::host::control::{Answer, ControlError, Refusal, Request};
+use crate::journal::Stored;
+use crate::process::Payload;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+pub(super) fn query(command: &Query, _: Terminal) -> Result<Exit, Stop> {
+    let (runs, stored) = command.data.find(&command.run)?;
+    let answer = match runs.whose(&stored)? {
+        Whose::Living(_) => {
+            let name = command.name.clone();
+            let request = |run: &Stored| Request::Query { run: run.id.to_string(), name: name.clone() };
+            act::ask(&runs, stored, &request)?
+        }
+        _ => written(&runs, &stored, command.name.as_deref())?,
+    };
+    match answer {
+        Answer::Value(Payload::Json(json)) => print(&serde_json::to_string_pretty(&json.to_value())?)?,
+        Answer::Value(other) => print(&serde_json::to_string_pretty(&other)?)?,
+        Answer::Names(names) if names.is_empty() => say("the run exposes nothing"),
+        Answer::Names(names) => {
+            let mut text = String::new();
+            for name in names {
+                let _ = writeln!(text, "{name}");
+            }
+            print(&super::terminal::printable(&text))?;
+        }
+        other => return Err(anyhow::anyhow!("the host gave another answer: {other:?}").into()),
+    }
+    Ok(Exit::Success)
+}
+
+/// What the records say.
+fn written(runs: &Runs, stored: &Stored, name: Option<&str>) -> Result<Answer, Stop> {
+    let story = runs.story(&stored.id)?;
+    let names = || story.exposed().map(|(name, _)| Arc::clone(name)).collect();
+    let Some(name) = name else { return Ok(Answer::Names(names())) };
+    match story.exposed().find(|(known, _)| ***known == *name) {
+        Some((_, value)) => Ok(Answer::Value(value.clone())),
+        None => {
+            let refusal = Refusal::NotExposed { name: name.to_owned(), names: names() };
+            Err(ControlError::Refused(refusal).into())
+        }
+    }
+}

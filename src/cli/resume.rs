@@ -1,0 +1,189 @@
+//! `wfhost resume`.
+
+use super::Exit;
+use super::act;
+use super::arguments::Resume;
+use super::data::{Runs, Whose};
+use super::follow::{Talk, Warnings};
+use super::ls::Owners;
+use super::outcome::Over;
+use super::refused::{Refused, Stop, kind};
+use super::run::opened;
+use super::signals::{Running, Stage};
+use super::terminal::{Terminal, print, say};
+use crate::base::processors;
+use crate::host::control::Request;
+use crate::host::{Host, Outcome, RunHandle, RunOptions, Status, TakeUpError, Workflow};
+use crate::journal::{Filter, StoreError, Stored};
+use crate::process::Payload;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+pub(super) fn resume(command: &Resume, terminal: Terminal) -> anyhow::Result<Exit> {
+    let mut talk = Talk::new(command.json, command.quiet, None, terminal);
+    let mut host = None;
+    let done = match &command.run {
+        Some(given) => one(command, given, &mut talk, &mut host),
+        None => all(command, &mut talk, &mut host),
+    };
+    if let Some(host) = host {
+        host.close_socket();
+        // The process ends.
+        std::mem::forget(host);
+    }
+    done.or_else(|stop| talk.stop(stop))
+}
+
+/// A host for what is taken up.
+fn host<'a>(command: &Resume, talk: &mut Talk, place: &'a mut Option<Host>) -> Result<&'a Host, Stop> {
+    let mut warnings = Warnings::new();
+    let builder = command.running.host(processors()).data(command.data.required()?);
+    let host = place.insert(builder.build().map_err(Refused::from)?);
+    command.running.check(host, &mut warnings);
+    command.running.check_cache(host, &mut warnings);
+    talk.warn(warnings);
+    Ok(host)
+}
+
+fn one(command: &Resume, given: &str, talk: &mut Talk, place: &mut Option<Host>) -> Result<Exit, Stop> {
+    let (runs, stored) = command.data.find(given)?;
+    let id = stored.id.to_string();
+    match runs.whose(&stored)? {
+        Whose::Over => return Err(act::over(&stored).into()),
+        Whose::Living(owner) => return go_on(&runs, stored, owner.pid, talk),
+        Whose::Nobody => {}
+    }
+    // The host has its own.
+    drop(runs);
+    let host = host(command, talk, place)?;
+    let workflow = host.workflow_of(&id)?;
+    let run = talk.signals.guard(|| take_up(host, &workflow, &id))?;
+    talk.note(format!("run {id}"));
+    Ok(talk.follow(host, &workflow, &run)?)
+}
+
+/// Lets a paused run of a living host go on.
+fn go_on(runs: &Runs, stored: Stored, process: u32, talk: &Talk) -> Result<Exit, Stop> {
+    let id = stored.id.to_string();
+    let whose = runs.whose(&stored)?;
+    let live = super::status::living(runs, &stored, &whose)?;
+    if live.is_none_or(|live| live.facts.state != crate::host::control::RunState::Paused) {
+        let refused = Refused::new(kind::WRONG_STATE, format!("the run {id} goes on already, in process {process}"));
+        return Err(refused.hint(format!("to see what it does: wfhost logs -f {id}")).into());
+    }
+    act::ask(runs, stored, &|run| Request::Resume { run: run.id.to_string(), id: None })?;
+    talk.close();
+    say(&format!("{id} goes on, in process {process}"));
+    Ok(Exit::Success)
+}
+
+/// Takes up a run, and lets it go on where it was paused.
+fn take_up(host: &Host, workflow: &Workflow, id: &str) -> Result<RunHandle, TakeUpError> {
+    let run = host.resume(workflow, id, RunOptions::default())?;
+    // It may have ended at once.
+    let _ = run.inner().resume();
+    Ok(run)
+}
+
+/// Takes up all that nobody runs.
+fn all(command: &Resume, talk: &mut Talk, place: &mut Option<Host>) -> Result<Exit, Stop> {
+    let waiting = match command.data.open()? {
+        Some(runs) => waiting(&runs)?,
+        None => Vec::new(),
+    };
+    if waiting.is_empty() {
+        talk.close();
+        return nothing(talk.json);
+    }
+    let host = host(command, talk, place)?;
+    let mut taken = Vec::new();
+    let mut refused = Vec::new();
+    talk.signals.guard(|| {
+        for stored in waiting {
+            let workflow = match host.workflow_of(&stored.id) {
+                Ok(workflow) => workflow,
+                Err(error) => {
+                    refused.push((stored.id, Refused::from(error)));
+                    continue;
+                }
+            };
+            match take_up(host, &workflow, &stored.id) {
+                Ok(run) => taken.push((run, workflow)),
+                // Somebody else was quicker.
+                Err(TakeUpError::Journal(StoreError::Owned(_) | StoreError::Ended(_) | StoreError::Unknown(_))) => {}
+                Err(error) => refused.push((stored.id, Refused::from(error))),
+            }
+        }
+    });
+    talk.note(format!("{} runs go on", taken.len()));
+    let runs = taken.iter().map(|(run, _)| run.clone()).collect();
+    talk.signals.enter(Stage::Running(Running { runs, host: Some(host.clone()) }));
+    let outcomes: Vec<(Outcome, Workflow)> = taken.into_iter().map(|(run, workflow)| (run.wait(), workflow)).collect();
+    talk.signals.enter(Stage::Over);
+    talk.close();
+    tell(&outcomes, refused, talk, host.guests().slots(), &opened(host)?)
+}
+
+/// The unfinished runs that nobody runs, the oldest first.
+fn waiting(runs: &Runs) -> Result<Vec<Stored>, Stop> {
+    let mut owners = Owners::default();
+    let mut waiting = Vec::new();
+    for stored in runs.store.list(&Filter { ended: Some(false), ..Filter::default() })? {
+        if owners.whose(runs, &stored)? == Whose::Nobody {
+            waiting.push(stored);
+        }
+    }
+    waiting.reverse();
+    Ok(waiting)
+}
+
+fn nothing(json: bool) -> Result<Exit, Stop> {
+    if json {
+        print("[]")?;
+    } else {
+        say("no run waits to be taken up");
+    }
+    Ok(Exit::Success)
+}
+
+/// Tells what became of several runs.
+fn tell(
+    outcomes: &[(Outcome, Workflow)],
+    refused: Vec<(std::sync::Arc<str>, Refused)>,
+    talk: &Talk,
+    slots: u32,
+    runs: &Runs,
+) -> Result<Exit, Stop> {
+    let overs = outcomes.iter().map(|(outcome, workflow)| Over { outcome, workflow, again: &talk.again, slots });
+    let mut exit = overs.clone().map(|over| over.exit()).max_by_key(|exit| exit.code()).unwrap_or(Exit::Success);
+    if !refused.is_empty() && exit == Exit::Success {
+        exit = Exit::Failed;
+    }
+    if talk.json {
+        let mut list: Vec<Value> = overs.map(|over| talk.to_json(&over)).collect();
+        list.extend(refused.iter().map(|(id, refused)| {
+            let mut value = refused.to_json();
+            value["run"] = Value::from(&**id);
+            value
+        }));
+        print(&serde_json::to_string_pretty(&list)?)?;
+        return Ok(exit);
+    }
+    let mut text = String::new();
+    for (outcome, _) in outcomes {
+        let name = runs.store.run(&outcome.run)?.map_or_else(String::new, |run| format!(" ({})", run.name));
+        let status = serde_json::json!(outcome.status);
+        let _ = write!(text, "{}{name} {}", outcome.run, status.as_str().unwrap_or_default());
+        let _ = match &outcome.result {
+            Ok(Payload::Json(json)) => writeln!(text, ": {}", json.as_str()),
+            Ok(_) => writeln!(text),
+            Err(_) if outcome.status == Status::Suspended => writeln!(text),
+            Err(problem) => writeln!(text, ": {problem}"),
+        };
+    }
+    print(&super::terminal::printable(&text))?;
+    for (id, refused) in refused {
+        talk.terminal.error(&format!("{id} is not taken up: {}", refused.title), refused.hint.as_deref());
+    }
+    Ok(exit)
+}

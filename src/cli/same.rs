@@ -1,0 +1,132 @@
+//! The same start again: there is a run of the id that `wfhost run --run-id` names. Where it is of the same workflow and inputs, the command
+//! is about that run: it follows it, takes it up, or tells its end again. Where it is of others, that is a conflict.
+
+use super::Exit;
+use super::data::{Runs, Whose};
+use super::follow::Talk;
+use super::progress::Remote;
+use super::refused::{Refused, Stop, kind};
+use super::signals::Stage;
+use crate::host::control::{Answer, Answers, ControlError, Refusal};
+use crate::host::{About, Host, Outcome, RunOptions, TakeUpError, Workflow};
+use crate::journal::StoreError;
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// How often it is looked who has the run: hosts come and go, and one that has just begun does not listen yet.
+const TRIES_MAX: u32 = 200;
+
+/// How long to wait between.
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// What is to be run.
+pub(super) struct Start<'a> {
+    pub(super) host: &'a Host,
+    pub(super) workflow: &'a Workflow,
+    /// As the workflow accepts them.
+    pub(super) inputs: Map<String, Value>,
+    pub(super) id: &'a str,
+}
+
+impl Start<'_> {
+    /// Goes on with the run that there is.
+    pub(super) fn again(&self, runs: &Runs, talk: &Talk) -> Result<Exit, Stop> {
+        self.compare(&runs.about(self.id)?)?;
+        for _ in 0..TRIES_MAX {
+            let Some(stored) = runs.store.run(self.id)? else {
+                return Err(Refused::new(kind::CONFLICT, format!("the run {} was removed", self.id)).into());
+            };
+            match runs.whose(&stored)? {
+                Whose::Over => {
+                    let told = runs.story(self.id)?.outcome(self.id);
+                    let outcome =
+                        told.ok_or_else(|| Refused::new(kind::JOURNAL, "the records do not tell how the run ended"))?;
+                    talk.note(format!("the run {} is over", self.id));
+                    return self.end(talk, &outcome);
+                }
+                Whose::Nobody => match self.host.resume(self.workflow, self.id, RunOptions::default()) {
+                    Ok(run) => {
+                        talk.note(format!("the run {} goes on", self.id));
+                        return Ok(talk.follow(self.host, self.workflow, &run)?);
+                    }
+                    // Somebody else was quicker, or it has just ended.
+                    Err(TakeUpError::Journal(StoreError::Owned(_) | StoreError::Ended(_))) => {}
+                    Err(error) => return Err(error.into()),
+                },
+                Whose::Living(owner) => {
+                    for host in runs.hosts(&owner)? {
+                        match host.watch(self.id) {
+                            Ok(answers) => return self.attach(runs, talk, answers, owner.pid),
+                            Err(ControlError::Gone | ControlError::Refused(Refusal::UnknownRun { .. })) => {}
+                            Err(error) => return Err(error.into()),
+                        }
+                    }
+                }
+            }
+            std::thread::sleep(TRY_AGAIN_AFTER);
+        }
+        let refused = Refused::new(kind::HOST_FAULT, format!("the host that runs {} does not listen", self.id));
+        Err(refused.hint(format!("`wfhost status {}` tells which process it is", self.id)).into())
+    }
+
+    /// Says what is not the same.
+    fn compare(&self, there: &About) -> Result<(), Refused> {
+        let here = About::new(self.workflow, &self.inputs);
+        if here.start == there.start {
+            return Ok(());
+        }
+        let component = || {
+            let differs = |source: &&String| here.components.get(*source) != there.components.get(*source);
+            here.components.keys().chain(there.components.keys()).find(differs)
+        };
+        let what = if here.source != there.source {
+            format!("of another workflow, or another state of it ({})", there.file)
+        } else if let Some(source) = component() {
+            format!("of another `{source}`")
+        } else {
+            "with other inputs".to_owned()
+        };
+        let refused = Refused::new(kind::CONFLICT, format!("there is a run {} already, {what}", self.id));
+        Err(refused.hint(format!("another --run-id starts another run; `wfhost status {}` tells of that one", self.id)))
+    }
+
+    /// Follows a run that another process runs.
+    fn attach(&self, runs: &Runs, talk: &Talk, answers: Answers, process: u32) -> Result<Exit, Stop> {
+        talk.note(format!("the run {} goes on in process {process}", self.id));
+        talk.signals.enter(Stage::Attached { run: self.id.to_owned(), process });
+        let (remote, events) = Remote::new();
+        if let Some(follower) = &talk.follower {
+            follower.follow_remote(remote, self.workflow);
+        }
+        let mut outcome = None;
+        for answer in answers {
+            match answer? {
+                Answer::Event(event) => events.hear(event),
+                Answer::Dropped(count) => events.dropped(count),
+                Answer::Over(told) => outcome = Some(*told),
+                _ => {}
+            }
+        }
+        drop(events);
+        talk.signals.enter(Stage::Over);
+        talk.close();
+        if outcome.is_none() {
+            // The process may have ended before it could tell.
+            let ended = runs.find(self.id)?.status.is_some();
+            outcome = if ended { runs.story(self.id)?.outcome(self.id) } else { None };
+        }
+        match outcome {
+            Some(outcome) => self.end(talk, &outcome),
+            None => {
+                let refused =
+                    Refused::new(kind::WRONG_STATE, format!("process {process} ended before the run {}", self.id));
+                Err(refused.suspended().hint(format!("to take it up: wfhost resume {}", self.id)).into())
+            }
+        }
+    }
+
+    fn end(&self, talk: &Talk, outcome: &Outcome) -> Result<Exit, Stop> {
+        talk.close();
+        Ok(talk.tell(outcome, self.workflow, self.host.guests().slots())?)
+    }
+}

@@ -1,0 +1,299 @@
+//! What the records of a run tell people: its lines, its steps, what it exposed, how it ended. No program is needed for it, and nothing is
+//! executed.
+
+use super::Outcome;
+use crate::process::problem::kind;
+use crate::process::{Action, Answer, Ending, Json, Level, LogLine, Micros, Payload, Pid, Problem, Status, Tag};
+use crate::run::{Abandoned, Counts, Decided, Decision, News, Outcome as RunOutcome, Record, RunEvent};
+use crate::workflow::interpreter::progress::{NodeProgress, Progress};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The handler whose calls are lines.
+const LOG: &str = "log";
+
+/// A line of a run's log.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Line {
+    /// When it was written.
+    pub at: Micros,
+    /// The process that wrote it.
+    pub pid: Pid,
+    /// What people call that process: the step that it belongs to, with the number of its item, else its entry point. Empty: the workflow.
+    pub process: String,
+    /// The line.
+    #[serde(flatten)]
+    pub line: LogLine,
+}
+
+impl Line {
+    /// Whether the workflow itself says how far a step is.
+    pub fn progress(&self) -> Option<Progress> {
+        // A guest that writes such lines is just a guest that writes lines.
+        (self.pid == Pid::ROOT && self.process.is_empty()).then(|| Progress::of(&self.line)).flatten()
+    }
+}
+
+/// What is known of a run after some of its records.
+#[derive(Clone, Default, Debug)]
+pub struct Story {
+    /// What processes are called.
+    names: BTreeMap<Pid, String>,
+    /// Steps in the order in which they were first heard of.
+    nodes: Vec<NodeProgress>,
+    exposed: BTreeMap<Arc<str>, Payload>,
+    /// Calls without an answer.
+    calls: BTreeMap<(Pid, Tag), (Arc<str>, Arc<str>)>,
+    abandoned: Vec<Abandoned>,
+    counts: Counts,
+    began: Micros,
+    at: Micros,
+    input: Option<Payload>,
+    paused: bool,
+    end: Option<(Ending, Answer)>,
+}
+
+impl Story {
+    /// The story that these records tell.
+    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+        let mut story = Self::default();
+        records.into_iter().for_each(|record| story.hear(record, &mut |_| {}));
+        story
+    }
+
+    /// Goes on with a record; the lines in it are told.
+    pub fn hear(&mut self, record: &Record, tell: &mut dyn FnMut(Line)) {
+        self.counts.records += 1;
+        match record {
+            Record::Started(started) => {
+                (self.began, self.at) = (started.at, started.at);
+                self.input = Some(started.input.clone());
+                self.counts.processes = 1;
+                self.names.insert(Pid::ROOT, String::new());
+            }
+            Record::Stepped(stepped) => {
+                self.at = self.at.max(stepped.at);
+                self.counts.steps += 1;
+                self.counts.fuel = self.counts.fuel.saturating_add(stepped.fuel);
+                self.counts.log_dropped += stepped.log_dropped;
+                self.lines(stepped.pid, stepped.at, &stepped.log, tell);
+                for decided in &stepped.decided {
+                    self.decided(stepped.pid, stepped.at, decided, tell);
+                }
+                match &stepped.status {
+                    Status::Complete(output) => self.ended(stepped.pid, Ending::Completed, Ok(output.clone())),
+                    Status::Failed(problem) => {
+                        self.ended(stepped.pid, Ending::Failed(problem.clone()), Err(problem.clone()));
+                    }
+                    _ => {}
+                }
+            }
+            Record::Died(died) => {
+                self.at = self.at.max(died.at);
+                self.counts.fuel = self.counts.fuel.saturating_add(died.fuel);
+                self.counts.log_dropped += died.log_dropped;
+                self.lines(died.pid, died.at, &died.log, tell);
+                let answer = match &died.ending {
+                    Ending::Completed => Ok(Payload::NULL),
+                    Ending::Failed(problem) => Err(problem.clone()),
+                    Ending::Cancelled(reason) => {
+                        Err(Box::new(Problem::new(kind::CANCELLED, "It was cancelled").with_detail(&**reason)))
+                    }
+                };
+                self.ended(died.pid, died.ending.clone(), answer);
+            }
+            Record::Arrived(arrived) => {
+                self.at = self.at.max(arrived.at);
+                match &arrived.news {
+                    News::Answered { pid, tag, .. } => drop(self.calls.remove(&(*pid, *tag))),
+                    News::Message { .. } => self.counts.messages += 1,
+                    News::Paused(paused) => self.paused = *paused,
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes on with what is told of a run while it goes on; where it is a line, that is given. What has a record is to be heard once.
+    pub fn hear_event(&mut self, at: Micros, event: &RunEvent) -> Option<Line> {
+        match event {
+            RunEvent::Spawned { pid, parent, entry, scope, .. } => {
+                let name = self.name_of(*parent, scope.as_deref(), entry);
+                self.names.insert(*pid, name);
+                None
+            }
+            RunEvent::Ended { pid, .. } => {
+                self.names.remove(pid);
+                None
+            }
+            RunEvent::Logged { pid, scope, line } => {
+                let process = match scope {
+                    Some(scope) => self.step(scope),
+                    None => self.names.get(pid).cloned().unwrap_or_default(),
+                };
+                let line = Line { at, pid: *pid, process, line: line.clone() };
+                self.node(&line);
+                Some(line)
+            }
+            _ => None,
+        }
+    }
+
+    /// The steps, in the order in which they were first heard of, as far as they are.
+    pub fn nodes(&self) -> &[NodeProgress] {
+        &self.nodes
+    }
+
+    /// What was last exposed, by name.
+    pub fn exposed(&self) -> impl Iterator<Item = (&Arc<str>, &Payload)> {
+        self.exposed.iter()
+    }
+
+    /// What the run was started with.
+    pub fn input(&self) -> Option<&Payload> {
+        self.input.as_ref()
+    }
+
+    /// When it began.
+    pub fn began(&self) -> Micros {
+        self.began
+    }
+
+    /// When it last did something.
+    pub fn at(&self) -> Micros {
+        self.at
+    }
+
+    /// Whether an operator has stopped it.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Processes that live.
+    pub fn processes(&self) -> usize {
+        self.names.len()
+    }
+
+    /// What has happened, in numbers.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// What people call a process that lives. Empty: the workflow itself.
+    pub fn name(&self, pid: Pid) -> Option<&str> {
+        self.names.get(&pid).map(String::as_str)
+    }
+
+    /// How the run of this id ended, where it has.
+    pub fn outcome(&self, run: &str) -> Option<Outcome> {
+        let (ending, result) = self.end.clone()?;
+        let (abandoned, counts) = (self.abandoned.clone(), self.counts);
+        let outcome = RunOutcome { ending, result, abandoned, abandoned_more: 0, counts };
+        Some(Outcome::new(run.into(), &outcome))
+    }
+
+    fn lines(&mut self, pid: Pid, at: Micros, lines: &[LogLine], tell: &mut dyn FnMut(Line)) {
+        let process = self.names.get(&pid).cloned().unwrap_or_default();
+        for line in lines {
+            let line = Line { at, pid, process: process.clone(), line: line.clone() };
+            self.node(&line);
+            tell(line);
+        }
+    }
+
+    fn node(&mut self, line: &Line) {
+        let Some(Progress::Node(node)) = line.progress() else { return };
+        match self.nodes.iter_mut().find(|known| known.node == node.node) {
+            Some(known) => *known = node,
+            None => self.nodes.push(node),
+        }
+    }
+
+    fn decided(&mut self, pid: Pid, at: Micros, decided: &Decided, tell: &mut dyn FnMut(Line)) {
+        self.counts.commands += 1;
+        match (&decided.command.action, &decided.decision) {
+            (Action::Spawn(spawn), Decision::Spawned(child)) => {
+                self.counts.processes += 1;
+                let scope = spawn.placement.as_ref().map(|placement| &*placement.scope);
+                let name = self.name_of(Some(pid), scope, &spawn.entry);
+                self.names.insert(*child, name);
+            }
+            (Action::Call(call), Decision::Called(key)) => {
+                self.counts.calls += 1;
+                self.calls.insert((pid, decided.command.tag), (Arc::clone(&call.handler), Arc::clone(key)));
+                if &*call.handler == LOG
+                    && let Some(line) = line_of(&call.args)
+                {
+                    let process = match &call.placement {
+                        Some(placement) => self.step(&placement.scope),
+                        None => self.names.get(&pid).cloned().unwrap_or_default(),
+                    };
+                    tell(Line { at, pid, process, line });
+                }
+            }
+            (Action::Cancel(tag), _) => drop(self.calls.remove(&(pid, *tag))),
+            (Action::Expose { query, value }, Decision::Done) => {
+                self.exposed.insert(Arc::clone(query), value.clone());
+            }
+            (Action::Send(_), Decision::Delivered(_)) => self.counts.messages += 1,
+            _ => {}
+        }
+    }
+
+    fn ended(&mut self, pid: Pid, ending: Ending, answer: Answer) {
+        self.names.remove(&pid);
+        let own: Vec<Tag> = self.calls.range((pid, Tag(0))..=(pid, Tag(u64::MAX))).map(|((_, tag), _)| *tag).collect();
+        for tag in own {
+            if let Some((handler, key)) = self.calls.remove(&(pid, tag))
+                && ending == Ending::Completed
+            {
+                self.abandoned.push(Abandoned { pid, tag, handler, key });
+            }
+        }
+        if pid == Pid::ROOT {
+            self.end = Some((ending, answer));
+        }
+    }
+
+    fn name_of(&self, parent: Option<Pid>, scope: Option<&str>, entry: &str) -> String {
+        match (scope, parent.and_then(|parent| self.names.get(&parent))) {
+            (Some(scope), _) => self.step(scope),
+            (None, Some(parent)) if parent.is_empty() => entry.to_owned(),
+            (None, Some(parent)) => format!("{} > {entry}", parent.split(" > ").next().unwrap_or_default()),
+            (None, None) if parent.is_none() => String::new(),
+            (None, None) => entry.to_owned(),
+        }
+    }
+
+    /// The step of a place, `<step>/<item>/<n>`, with the item where it has several.
+    fn step(&self, scope: &str) -> String {
+        let mut parts = scope.split('/');
+        let step = parts.next().unwrap_or_default();
+        let is_list = self.nodes.iter().any(|node| node.node == step && node.total > 1);
+        match parts.next() {
+            Some(item) if is_list => format!("{step}[{item}]"),
+            _ => step.to_owned(),
+        }
+    }
+}
+
+/// The line that a call of `log` writes.
+fn line_of(args: &Payload) -> Option<LogLine> {
+    let Payload::Json(json) = args else { return None };
+    let value = json.to_value();
+    let level = match value["level"].as_str() {
+        Some("trace") => Level::Trace,
+        Some("debug") => Level::Debug,
+        Some("warn") => Level::Warn,
+        Some("error") => Level::Error,
+        _ => Level::Info,
+    };
+    let fields = value.get("fields").filter(|fields| fields.is_object()).map(Json::from_value);
+    Some(LogLine { level, text: value["message"].as_str()?.to_owned(), fields })
+}
+
+#[cfg(test)]
+#[path = "story_tests.rs"]
+mod tests;

@@ -1,0 +1,24 @@
+//! Finding runs by what a person remembers of their ids.
+
+use super::schema::sqlite;
+use super::{Sqlite, StoreError};
+use std::sync::Arc;
+
+impl Sqlite {
+    /// The ids that begin so, in their order, at most so many.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    pub fn ids(&self, prefix: &str, most: u32) -> Result<Vec<Arc<str>>, StoreError> {
+        let db = self.0.reader();
+        // No character sorts behind the last one there is.
+        let behind = format!("{prefix}\u{10ffff}");
+        let rows = db.prepare_cached("SELECT id FROM run WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3").and_then(
+            |mut select| {
+                let rows = select.query_map((prefix, behind, most), |row| row.get::<_, String>(0))?;
+                rows.map(|id| id.map(Into::into)).collect()
+            },
+        );
+        rows.map_err(sqlite(self.0.path()))
+    }
+}
