@@ -607,6 +607,8 @@ impl Run {
             let mut inner = self.inner.lock();
             inner.lost = true;
             inner.waiters.give_up();
+            // Whoever watches sees nothing more either.
+            inner.watchers.drain(..).for_each(|watcher| watcher.close());
             inner.state.counts
         };
         self.kernel.forget(&self.fixed.id);

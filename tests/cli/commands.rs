@@ -13,10 +13,15 @@ fn without_arguments_there_is_help() {
 
 #[test]
 fn every_command_has_help() {
-    for command in ["run", "validate", "plan", "graph", "inspect", "doctor", "completions"] {
+    let help = String::from_utf8(wfhost(&["--help"]).stdout).unwrap();
+    let commands = help.split("Commands:").nth(1).unwrap().split("Options:").next().unwrap();
+    let commands: Vec<&str> = commands.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
+    assert!(commands.len() > 15, "{commands:?}");
+    for command in commands.into_iter().filter(|command| !command.is_empty() && *command != "help") {
         let output = wfhost(&[command, "--help"]);
         assert!(output.status.success(), "{command}");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("Usage: wfhost"), "{command}");
+        let help = String::from_utf8_lossy(&output.stdout);
+        assert!(help.contains("Usage: wfhost") && help.contains("Example"), "{command}");
     }
 }
 

@@ -64,10 +64,13 @@ fn a_run_that_is_over_in_time_has_not_timed_out() {
 
 #[test]
 fn signals_cancel() {
-    for signal in ["-INT", "-TERM"] {
+    for (signal, arguments) in
+        [("-INT", &[][..]), ("-INT", &["--durability", "none"]), ("-TERM", &["--durability", "none"])]
+    {
         let text = "steps: [{ id: said, call: log, with: { message: x } }, { id: a, wait: 1h }]\n";
         let (_folder, path) = scratch(text);
-        let mut child = command(&["run", "--json", &path]).stdout(Stdio::piped()).spawn().unwrap();
+        let arguments = [&["run", "--json", &path], arguments].concat();
+        let mut child = command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
         await_signals(child.id());
         assert!(std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
         let mut stdout = String::new();
@@ -94,7 +97,7 @@ fn signals_end_what_has_not_begun() {
 }
 
 /// Waits until a process catches SIGINT and SIGTERM: bits 2 and 15 of the kernel's mask, counted from 1.
-fn await_signals(id: u32) {
+pub(crate) fn await_signals(id: u32) {
     for _ in 0..6_000 {
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();

@@ -1,26 +1,48 @@
 //! The command line as a person sees it: the real program, real components, real output.
 
 mod commands;
+mod durable;
 mod endings;
 mod failing;
 mod readme;
 mod running;
+mod steering;
+mod support;
 #[path = "../integration/wat_guest.rs"]
 mod wat_guest;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The program, at the root of the project, with a cache that all tests of this run share.
+/// The program, at the root of the project, with a cache that all tests of this run share, and a data folder of its own.
 fn wfhost(arguments: &[&str]) -> Output {
     command(arguments).output().expect("the program starts")
 }
 
 fn command(arguments: &[&str]) -> Command {
+    command_in(&data(), arguments)
+}
+
+/// The same with this data folder.
+fn command_in(data: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wfhost"));
-    command.current_dir(root()).env("WFHOST_CACHE", cache()).env_remove("NO_COLOR").args(arguments);
+    command.current_dir(root()).env("WFHOST_CACHE", cache()).env("WFHOST_DATA", data).env_remove("NO_COLOR");
+    command.args(arguments);
     command
+}
+
+/// A data folder that nobody else has. Those of earlier tests are removed.
+fn data() -> PathBuf {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    static ALL: OnceLock<PathBuf> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("data");
+        let _ = std::fs::remove_dir_all(&all);
+        all
+    });
+    all.join(NEXT.fetch_add(1, Relaxed).to_string())
 }
 
 fn root() -> &'static Path {
