@@ -4,7 +4,7 @@ use super::arguments::DataArguments;
 use super::refused::{Refused, kind};
 use crate::host::control::{Client, ControlError, Refusal};
 use crate::host::{About, Story};
-use crate::journal::{Durables, Filter, Owner, Sqlite, StoreError, Stored};
+use crate::journal::{Durables, Filter, Journal as _, Owner, Sqlite, StoreError, Stored};
 use crate::run::Record;
 use crate::workflow::diagnostics::closest;
 use std::path::PathBuf;

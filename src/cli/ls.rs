@@ -6,7 +6,7 @@ use super::data::{Runs, Whose};
 use super::refused::Stop;
 use super::table::{Table, moment, rfc3339, took};
 use super::terminal::{Terminal, print, say};
-use crate::journal::{Filter, Owner, Stored};
+use crate::journal::{Filter, Journal as _, Owner, Stored};
 use crate::run::EndStatus;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -6,6 +6,7 @@ use super::refused::Stop;
 use super::table::Table;
 use super::terminal::{Terminal, print, say};
 use crate::host::control::{Answer, Client, ControlError, Request, RunFacts};
+use crate::journal::Journal as _;
 use serde_json::{Value, json};
 
 pub(super) fn ps(command: &Ps, terminal: Terminal) -> Result<Exit, Stop> {

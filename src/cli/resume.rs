@@ -14,7 +14,7 @@ use super::terminal::{Terminal, print, say};
 use crate::base::processors;
 use crate::host::control::Request;
 use crate::host::{Host, Outcome, RunHandle, RunOptions, Status, TakeUpError, Workflow};
-use crate::journal::{Filter, StoreError, Stored};
+use crate::journal::{Filter, Journal as _, StoreError, Stored};
 use crate::process::Payload;
 use serde_json::Value;
 use std::fmt::Write as _;

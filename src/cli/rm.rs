@@ -5,7 +5,7 @@ use super::arguments::Remove;
 use super::data::{Runs, Whose};
 use super::refused::{Refused, Stop, kind};
 use super::terminal::{Terminal, print, say};
-use crate::journal::{Filter, StoreError, Stored};
+use crate::journal::{Filter, Journal as _, StoreError, Stored};
 use crate::process::Micros;
 use serde_json::json;
 use std::time::SystemTime;

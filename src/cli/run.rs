@@ -11,7 +11,7 @@ use super::terminal::Terminal;
 use crate::base::processors;
 use crate::dispatch::http::HttpConfig;
 use crate::host::{Host, HostBuilder, LoadError, Outcome, RunHandle, RunOptions, Status, Workflow};
-use crate::journal::Filter;
+use crate::journal::{Filter, Journal as _};
 use crate::process::problem;
 use crate::workflow::model::Durability;
 use serde_json::{Map, Value};

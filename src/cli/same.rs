@@ -9,7 +9,7 @@ use super::refused::{Refused, Stop, kind};
 use super::signals::Stage;
 use crate::host::control::{Answer, Answers, ControlError, Refusal};
 use crate::host::{About, Host, Outcome, RunOptions, TakeUpError, Workflow};
-use crate::journal::StoreError;
+use crate::journal::{Journal as _, StoreError};
 use serde_json::{Map, Value};
 use std::time::Duration;
 

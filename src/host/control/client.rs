@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a host may take to answer. An act is answered when it is durable, which a full disk delays.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(90);
 
 /// How long a socket that was bound but never listened to stays. Arbitrary: binding and listening are two system calls in a row.
 const NEW_AGE_MAX: Duration = Duration::from_mins(1);
