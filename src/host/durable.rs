@@ -213,6 +213,21 @@ impl Host {
     ) -> Result<Box<dyn Log>, LoadError> {
         let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
         let Journal(store) = data.journal().map_err(LoadError::Journal)?;
+        let run = self.keep(id, workflow, inputs)?;
+        store.begin(&run).map_err(|error| match error {
+            StoreError::Exists(id) | StoreError::Owned(id) => LoadError::Exists { id: id.to_string() },
+            error => LoadError::Journal(error),
+        })
+    }
+
+    /// Keeps what a new run needs to be taken up, and says what stands beside its records.
+    pub(super) fn keep(
+        &self,
+        id: &Arc<str>,
+        workflow: &Workflow,
+        inputs: &Map<String, Value>,
+    ) -> Result<NewRun, LoadError> {
+        let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
         for (source, file) in &*workflow.files {
             // A workflow that was loaded from the folder has no bytes, and needs none.
             let kept = match &file.bytes {
@@ -225,10 +240,7 @@ impl Host {
         let about = About::new(workflow, inputs);
         let name = about.name.as_str().into();
         let about = serde_json::to_string(&about).expect("invariant: texts and maps of texts are JSON");
-        store.begin(&NewRun { id: Arc::clone(id), name, created, about }).map_err(|error| match error {
-            StoreError::Exists(id) | StoreError::Owned(id) => LoadError::Exists { id: id.to_string() },
-            error => LoadError::Journal(error),
-        })
+        Ok(NewRun { id: Arc::clone(id), name, created, about })
     }
 
     /// The workflow of a durable run, as it was started.

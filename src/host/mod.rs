@@ -9,6 +9,7 @@
 //! It decides nothing about processes: it hands plans to the run, and programs to the scheduler.
 
 mod about;
+mod again;
 mod builder;
 mod callable;
 mod code;
@@ -26,6 +27,7 @@ mod story;
 mod workflow_file;
 
 pub use about::About;
+pub use again::{AgainError, ForkOptions, ReplayOptions};
 pub use builder::HostBuilder;
 pub use callable::Callable;
 pub use durable::{Journal, TakeUpError};

@@ -4,10 +4,11 @@ use super::{Host, LoadError, Outcome, Workflow};
 use crate::journal;
 use crate::process::{Limits, Payload, Program};
 use crate::run::{
-    Bounds, Events, Log, LogSink, ProcessStatus, Rebuild, RebuildError, Record, Refused, RunSpec, StartError,
+    Bounds, Events, Log, LogSink, Origin, ProcessStatus, Rebuild, RebuildError, Record, Refused, RunSpec, StartError,
 };
 use crate::scheduler::Stats;
 use crate::workflow::interpreter::WorkflowProgram;
+use crate::workflow::model::Durability;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,16 @@ pub struct RunHandle {
     pub(super) run: crate::run::RunHandle,
 }
 
+/// What a run begins with.
+pub(super) struct Beginning {
+    pub(super) id: Arc<str>,
+    pub(super) entry: &'static str,
+    pub(super) input: Payload,
+    /// The inputs of the workflow.
+    pub(super) inputs: Map<String, Value>,
+    pub(super) origin: Option<Origin>,
+}
+
 impl Host {
     /// Runs a workflow to its end.
     ///
@@ -60,8 +71,24 @@ impl Host {
         let inputs = workflow.plan.inputs.accept(inputs).map_err(|violations| {
             LoadError::Inputs(violations.into_iter().map(|one| (one.pointer, one.message)).collect())
         })?;
-        let id: Arc<str> = options.id.unwrap_or_else(fresh_id).into();
-        let log: Box<dyn Log> = if options.durable.unwrap_or(self.shared.data.is_some()) {
+        let id = options.id.clone().unwrap_or_else(fresh_id).into();
+        self.begin(
+            workflow,
+            Beginning { id, entry: "run", input: Payload::json(&inputs), inputs, origin: None },
+            options,
+        )
+    }
+
+    /// Starts a run, or one that repeats another.
+    pub(super) fn begin(
+        &self,
+        workflow: &Workflow,
+        beginning: Beginning,
+        options: RunOptions,
+    ) -> Result<RunHandle, LoadError> {
+        let Beginning { id, entry, input, inputs, origin } = beginning;
+        let is_wanted = || self.shared.data.is_some() && workflow.plan.durability() == Durability::Journal;
+        let log: Box<dyn Log> = if options.durable.unwrap_or_else(is_wanted) {
             self.log(&id, workflow, &inputs)?
         } else if options.records {
             Box::new(journal::Memory::default())
@@ -72,8 +99,8 @@ impl Host {
             id,
             seed: options.seed.unwrap_or_else(fresh_seed),
             root: self.root(workflow),
-            entry: "run".into(),
-            input: Payload::json(&inputs),
+            entry: entry.into(),
+            input,
             limits: Limits { payload_bytes: RUN_PAYLOAD_BYTES_MAX, ..Limits::default() },
             grants: workflow.plan.grants(),
             bounds: Bounds::default(),
@@ -81,7 +108,7 @@ impl Host {
             log,
             effects: Arc::clone(&self.shared.dispatcher) as _,
             sink: options.sink,
-            origin: None,
+            origin,
         };
         let run = self.shared.kernel.start(spec).map_err(|error| match error {
             StartError::Exists(id) => LoadError::Exists { id: id.to_string() },
@@ -205,7 +232,7 @@ impl RunHandle {
 }
 
 /// Milliseconds since 1970 and 40 random bits, in hexadecimal: ids sort by the time of their start.
-fn fresh_id() -> String {
+pub(super) fn fresh_id() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let random = fresh_seed();
     let millis = since.as_millis() as u64;

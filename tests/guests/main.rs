@@ -1,6 +1,7 @@
 //! Guests through the whole host, as an embedder runs them: workflow texts, real components, real workers. One module per topic.
 
 mod admission;
+mod again;
 mod capacity;
 mod conformance;
 mod describe;
