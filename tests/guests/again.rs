@@ -97,19 +97,25 @@ fn a_fork_goes_on_by_itself_with_another_component_too() {
 
 /// Fails as often as it is told to, and keeps the keys that it was called with.
 #[derive(Clone, Default)]
-struct Flaky(Arc<Mutex<(Vec<String>, BTreeMap<String, Problem>)>>);
+struct Flaky(Arc<Mutex<Calls>>);
+
+#[derive(Default)]
+struct Calls {
+    keys: Vec<String>,
+    fail: BTreeMap<String, Problem>,
+}
 
 impl Flaky {
     fn fails(&self, what: &str, problem: Problem) {
-        self.0.lock().unwrap().1.insert(what.to_owned(), problem);
+        self.0.lock().unwrap().fail.insert(what.to_owned(), problem);
     }
 
     fn works(&self) {
-        self.0.lock().unwrap().1.clear();
+        self.0.lock().unwrap().fail.clear();
     }
 
     fn keys(&self) -> Vec<String> {
-        let mut keys = std::mem::take(&mut self.0.lock().unwrap().0);
+        let mut keys = std::mem::take(&mut self.0.lock().unwrap().keys);
         keys.sort();
         keys
     }
@@ -120,8 +126,8 @@ impl Flaky {
             let Payload::Json(json) = &args else { panic!("{args:?}") };
             let what = json.as_str().to_owned();
             let mut state = this.0.lock().unwrap();
-            state.0.push(context.idempotency_key().to_string());
-            state.1.get(&what).cloned().map_or(Ok(args), |problem| Err(Box::new(problem)))
+            state.keys.push(context.idempotency_key().to_string());
+            state.fail.get(&what).cloned().map_or(Ok(args), |problem| Err(Box::new(problem)))
         };
         builder(2, 8).handler("flaky", from_inline_fn(Declaration::new("Fails at times"), call)).build().unwrap()
     }
