@@ -37,8 +37,9 @@ pub(super) struct Run {
     pub(super) kernel: Kernel,
     /// The time of the last batch. Batches of one process and of those that it causes never go back.
     last_at: AtomicU64,
-    /// What the run's own monotonic clock is ahead of the host's. The clock of a run that was taken up goes on from the wall clock.
-    ahead: u64,
+    /// What the run's own monotonic clock is ahead of the host's. The clock of a run that was taken up goes on from the wall clock, which may
+    /// not have been set.
+    ahead: i64,
     /// Where snapshots of its processes are kept.
     pub(super) shelf: Option<Arc<dyn Shelf>>,
     pub(super) remarks: Arc<Remarks>,
@@ -244,10 +245,11 @@ impl Run {
         let now = kernel.clock().at(mono).max(last_at);
         let mut inner = Inner::new(state, log);
         inner.durable = inner.state.counts.records;
-        Self::of(fixed, kernel, (now, now.0 - mono.0), inner)
+        let signed = |time: Micros| i64::try_from(time.0).unwrap_or(i64::MAX);
+        Self::of(fixed, kernel, (now, signed(now) - signed(mono)), inner)
     }
 
-    fn of(fixed: Fixed, kernel: Kernel, (last_at, ahead): (Micros, u64), inner: Inner) -> Self {
+    fn of(fixed: Fixed, kernel: Kernel, (last_at, ahead): (Micros, i64), inner: Inner) -> Self {
         Self {
             shelf: inner.log.shelf(),
             remarks: Arc::new(Remarks::new(Arc::clone(&fixed.id), fixed.sink.clone())),
@@ -267,7 +269,7 @@ impl Run {
         // A batch that was caused by another begins after it has been committed, and so reads what that one has written here.
         let last = self.last_at.load(Relaxed);
         let at = if wall > last { self.last_at.fetch_max(wall, Relaxed).max(wall) } else { last };
-        Moment { at: Micros(at), mono: Micros(mono.0 + self.ahead) }
+        Moment { at: Micros(at), mono: Micros(mono.0.saturating_add_signed(self.ahead)) }
     }
 
     /// Commits a step.
@@ -519,7 +521,7 @@ impl Run {
             self.end_doomed(inner, port, moment);
         }
         if let Some(due) = inner.state.timers.arm(moment.mono) {
-            port.timer(Micros(due.0.saturating_sub(self.ahead)), Timer(Arc::downgrade(self)));
+            port.timer(Micros(due.0.saturating_add_signed(-self.ahead)), Timer(Arc::downgrade(self)));
         }
         if !inner.over && inner.state.is_finished() {
             inner.finish(moment.at, after);

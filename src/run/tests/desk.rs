@@ -7,7 +7,7 @@ use crate::scheduler::{Commit, Next, Port, Slot, Turn, Wake};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 struct Place {
     task: Option<Task>,
@@ -34,6 +34,8 @@ struct World {
 pub(super) struct Desk {
     world: Arc<Mutex<World>>,
     now: Arc<AtomicU64>,
+    /// What the wall clock is ahead of where it should be.
+    jump: Arc<AtomicI64>,
     seed: Arc<AtomicU64>,
     pub(super) kernel: Kernel,
 }
@@ -45,11 +47,16 @@ impl Desk {
     pub(super) fn new(seed: u64) -> Self {
         let now = Arc::new(AtomicU64::new(0));
         let wall = Arc::clone(&now);
-        let kernel = Kernel::new(Clock::new(move || Micros(EPOCH + wall.load(Relaxed))));
+        let jump = Arc::new(AtomicI64::new(0));
+        let jumped = Arc::clone(&jump);
+        let kernel = Kernel::new(Clock::new(move || {
+            Micros((EPOCH + wall.load(Relaxed)).saturating_add_signed(jumped.load(Relaxed)))
+        }));
         let world = World { places_max: 100_000, ..World::default() };
         let desk = Self {
             world: Arc::new(Mutex::new(world)),
             now,
+            jump,
             seed: Arc::new(AtomicU64::new(seed.wrapping_mul(2).wrapping_add(1))),
             kernel: kernel.clone(),
         };
@@ -73,6 +80,11 @@ impl Desk {
 
     pub(super) fn advance(&self, by: Micros) {
         self.now.fetch_add(by.0, Relaxed);
+    }
+
+    /// Sets the wall clock: so many microseconds from where it should be.
+    pub(super) fn set_wall(&self, jump: i64) {
+        self.jump.store(jump, Relaxed);
     }
 
     pub(super) fn limit_places(&self, places_max: usize) {

@@ -10,6 +10,7 @@ mod basics;
 mod effects;
 mod limits;
 mod lives;
+mod prefixes;
 mod records;
 mod replay;
 mod resume;

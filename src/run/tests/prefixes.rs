@@ -1,0 +1,378 @@
+//! Runs in which everything occurs, taken up from every prefix of their records, by hosts whose clocks are wrong too.
+
+use super::desk::Desk;
+use super::support::*;
+use crate::journal::Memory;
+use crate::process::{Action, Event, Grants, Limits, Micros, Payload, Pid, Program, Send, Status, Tag, Target};
+use crate::run::{self as runs, Log, Record, Resolution, ResumeSpec, RunHandle, rebuild};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the root has for children, and what each of them must come to, whoever is quicker and whoever dies.
+const CHILDREN: [(&str, &str); 12] = [
+    ("sends", "3"),
+    ("keeps", r#"{"done":true,"value":2}"#),
+    ("linked", r#""cancelled with its child""#),
+    ("monitors", r#""heard of the end""#),
+    ("renews", "7"),
+    ("signalled", "[1,2]"),
+    ("cancels", r#""cancelled""#),
+    ("calls", "[2,3]"),
+    ("sleeps", "3"),
+    ("detaches", r#""left one alone""#),
+    ("is late", r#""timed-out""#),
+    ("fails", r#""mine""#),
+];
+
+fn signal() -> Action {
+    calls("signal", Payload::json(&serde_json::json!({ "name": "go" })))
+}
+
+fn kv(args: serde_json::Value) -> Action {
+    calls("kv", Payload::json(&args))
+}
+
+fn said(payload: &Payload) -> Status {
+    Status::Complete(payload.clone())
+}
+
+/// A child gives its commands in its first step, and ends when it has heard what it wants. `heard` is in the order of the log.
+fn child(entry: &str) -> Act {
+    let entry = entry.to_owned();
+    let mut answers: BTreeMap<Tag, Result<Payload, String>> = BTreeMap::new();
+    let (mut exits, mut cancelled, mut begun) = (0, false, false);
+    act(move |context, events| {
+        for event in events.drain(..) {
+            match event {
+                Event::Completed { tag, answer } => {
+                    let answer = answer.map_err(|problem| problem.kind.to_string());
+                    assert!(answers.insert(tag, answer).is_none(), "a tag has one answer");
+                }
+                Event::Exited(_) => exits += 1,
+                Event::Cancel { .. } => cancelled = true,
+                Event::Message(other) => panic!("{other:?}"),
+            }
+        }
+        let first = !std::mem::replace(&mut begun, true);
+        let mut ask = |action| context.command(action);
+        let ok = |tag: u64| answers.get(&Tag(tag)).map(|answer| answer.as_ref().unwrap());
+        let all = |count: usize| answers.len() >= count;
+        match (entry.as_str(), first) {
+            ("sends", true) => {
+                for body in 0..3 {
+                    let send = Send { to: Target::Name("hub".into()), topic: "t".into(), body: number(body) };
+                    ask(Action::Send(Box::new(send)));
+                }
+                return said(&number(3));
+            }
+            ("keeps", true) => {
+                ask(kv(serde_json::json!({ "op": "set", "key": "k", "value": 1 })));
+                let swap = serde_json::json!({ "op": "compare-and-set", "key": "k", "expected": 1, "value": 2 });
+                ask(kv(swap));
+            }
+            ("keeps", false) if all(2) => return said(ok(2).unwrap()),
+            ("linked", true) => {
+                let mut child = spawn("dies");
+                child.link = true;
+                ask(Action::Spawn(Box::new(child)));
+            }
+            ("linked", false) if cancelled && exits == 1 && all(1) => {
+                return said(&Payload::json(&"cancelled with its child"));
+            }
+            ("monitors", true) => {
+                let spawned = ask(spawns("quick"));
+                ask(Action::Monitor(Target::Child(spawned)));
+                ask(Action::Register("monitor".into()));
+                ask(Action::Expose { query: "q".into(), value: number(1) });
+            }
+            ("monitors", false) if exits == 1 && all(2) => return said(&Payload::json(&"heard of the end")),
+            ("renews", true) => {
+                ask(Action::Sleep(Micros(700)));
+                return Status::Renew { entry: "renewed".into(), input: number(7) };
+            }
+            ("renewed", false) if all(1) => return said(&number(7)),
+            ("signalled", true) => {
+                ask(signal());
+                ask(signal());
+            }
+            ("signalled", false) if all(2) => {
+                let heard: Vec<_> = [1, 2].map(|tag| text(ok(tag).unwrap()).parse::<u64>().unwrap()).into();
+                return said(&Payload::json(&heard));
+            }
+            ("cancels", true) => {
+                let stubborn = ask(spawns("stubborn"));
+                ask(Action::Cancel(stubborn));
+            }
+            ("cancels", false) if all(1) => return said(&Payload::json(answers[&Tag(1)].as_ref().unwrap_err())),
+            ("calls", true) => {
+                ask(calls("safe", number(1)));
+                ask(calls("unsafe", number(2)));
+            }
+            ("calls", false) if all(2) => {
+                let heard: Vec<_> = [1, 2].map(|tag| text(ok(tag).unwrap()).parse::<u64>().unwrap()).into();
+                return said(&Payload::json(&heard));
+            }
+            ("sleeps", true) => {
+                for time in [300, 900, 5_000_000] {
+                    ask(Action::Sleep(Micros(time)));
+                }
+            }
+            ("sleeps", false) if all(3) => return said(&number(3)),
+            ("detaches", true) => {
+                let mut child = spawn("quick");
+                (child.detached, child.name) = (true, Some("alone".into()));
+                ask(Action::Spawn(Box::new(child)));
+                return said(&Payload::json(&"left one alone"));
+            }
+            ("is late", true) => {
+                let mut call = call("safe never", number(0));
+                call.timeout = Some(Micros(2_000));
+                ask(Action::Call(Box::new(call)));
+            }
+            ("is late", false) if all(1) => return said(&Payload::json(answers[&Tag(1)].as_ref().unwrap_err())),
+            ("fails" | "dies", true) => {
+                return Status::Failed(Box::new(crate::process::Problem::new("mine", "A failure")));
+            }
+            ("quick", true) => {
+                ask(Action::Sleep(Micros(400)));
+            }
+            ("quick", false) if all(1) => return said(&Payload::NULL),
+            ("stubborn", _) => return Status::Idle,
+            _ => {}
+        }
+        if cancelled && entry != "linked" {
+            return Status::Complete(Payload::NULL);
+        }
+        if entry == "renewed" { Status::Idle } else { Status::Blocked }
+    })
+}
+
+/// Has a name, then all of these children, and completes with what they came to. Asked to end it ends at once.
+fn busy() -> Arc<dyn Program> {
+    program(|entry| {
+        if entry != "root" {
+            return child(entry);
+        }
+        let mut tags: BTreeMap<Tag, &str> = BTreeMap::new();
+        let mut heard: BTreeMap<&str, String> = BTreeMap::new();
+        let (mut mail, mut named) = (0, false);
+        act(move |context, events| {
+            if events.is_empty() {
+                context.command(Action::Register("hub".into()));
+            }
+            for event in events.drain(..) {
+                match event {
+                    Event::Completed { answer: Ok(_), .. } if !named => {
+                        named = true;
+                        for (child, _) in CHILDREN {
+                            tags.insert(context.command(spawns(child)), child);
+                        }
+                    }
+                    Event::Completed { tag, answer } => {
+                        let said = match answer {
+                            Ok(payload) => text(&payload),
+                            Err(problem) => format!("{:?}", problem.kind),
+                        };
+                        heard.insert(tags[&tag], said);
+                    }
+                    Event::Message(_) => mail += 1,
+                    Event::Cancel { .. } => return Status::Complete(Payload::json(&"asked to end")),
+                    Event::Exited(other) => panic!("{other:?}"),
+                }
+            }
+            if heard.len() == CHILDREN.len() && mail == 3 {
+                return Status::Complete(Payload::json(&heard));
+            }
+            Status::Idle
+        })
+    })
+}
+
+fn setup() -> Setup {
+    Setup {
+        grants: Grants(Arc::new([("kv".to_owned(), vec!["*".to_owned()])].into())),
+        limits: Limits { grace: Micros(1_500), ..Limits::default() },
+        ..Setup::default()
+    }
+}
+
+/// Does from outside what the run needs, until nothing is left to do. Asked again it does nothing twice.
+fn attend(desk: &mut Desk, handlers: &Handlers, run: &RunHandle, ends: bool) {
+    let act = |act: runs::Act, id: &str| drop(run.act(act, Some(id)));
+    for (body, id) in [(1, "first"), (2, "second")] {
+        act(runs::Act::Signal { name: "go".into(), body: number(body) }, id);
+    }
+    act(runs::Act::Pause, "pause");
+    desk.drain();
+    act(runs::Act::Resume, "resume");
+    loop {
+        desk.drain();
+        for uncertain in run.uncertain() {
+            run.resolve(uncertain.pid, uncertain.tag, Resolution::Answered(Ok(number(3)))).unwrap();
+        }
+        let waiting: Vec<_> =
+            handlers.waiting.lock().extract_if(.., |(call, _)| &*call.handler != "safe never").collect();
+        for (call, reply) in &waiting {
+            let asked: u64 = text(&call.args).parse().unwrap();
+            reply.answer(Ok(number(asked + 1)));
+        }
+        if ends && run.counts().processes > 10 {
+            act(runs::Act::Cancel { reason: "enough".into(), grace: None }, "end");
+        }
+        if waiting.is_empty() && !desk.turn() && !desk.fire() {
+            return;
+        }
+    }
+}
+
+fn expected(ends: bool) -> String {
+    if ends {
+        return "\"asked to end\"".to_owned();
+    }
+    let said: BTreeMap<&str, &str> = CHILDREN.map(|(child, said)| (child, said)).into();
+    let said: BTreeMap<&str, &str> =
+        said.into_iter().map(|(child, said)| (child, if child == "fails" { "\"mine\"" } else { said })).collect();
+    text(&Payload::json(&said))
+}
+
+/// A run from its beginning, and its records.
+fn recorded(seed: u64, root: &Arc<dyn Program>, ends: bool) -> Vec<Record> {
+    let setup = Setup { seed, ..setup() };
+    let bench = Bench::of(Desk::new(seed), Arc::default(), &setup, root);
+    attend(&mut bench.desk.clone(), &bench.handlers, &bench.run, ends);
+    let run = bench.run.clone();
+    assert_eq!(output(&bench.finish()), expected(ends));
+    run.records().unwrap()
+}
+
+fn resume(desk: &Desk, root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> RunHandle {
+    let started = spec(Arc::clone(root), Arc::clone(handlers), &setup());
+    let mut log = Memory::default();
+    for record in records {
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        log.append(&bytes);
+    }
+    let (programs, effects, log) = (started.programs, started.effects, Box::new(log));
+    let spec = ResumeSpec { root: Arc::clone(root), programs, log, effects, sink: None };
+    desk.kernel.resume(spec, records).unwrap()
+}
+
+fn time(record: &Record) -> Micros {
+    match record {
+        Record::Started(started) => started.at,
+        Record::Stepped(stepped) => stepped.at,
+        Record::Died(died) => died.at,
+        Record::Arrived(arrived) => arrived.at,
+        Record::Leaving { .. } => Micros(0),
+    }
+}
+
+/// Takes the run up, and sees to it that it ends as the one did that nothing happened to.
+fn goes_on(desk: &mut Desk, root: &Arc<dyn Program>, records: &[Record], ends: bool, what: &str) {
+    let handlers = Arc::<Handlers>::default();
+    let run = resume(desk, root, &handlers, records);
+    attend(desk, &handlers, &run, ends);
+    let outcome = run.outcome().unwrap_or_else(|| panic!("it ends, {what}: {:?}", run.processes()));
+    assert_eq!(output(&outcome), expected(ends), "{what}");
+    assert_eq!(desk.living(), 0, "{what}");
+    let all = run.records().unwrap();
+    assert_eq!(&all[..records.len()], records, "{what}");
+    let programs = spec(Arc::clone(root), handlers, &setup()).programs;
+    let rebuilt = rebuild(&all, root, &programs).unwrap_or_else(|error| panic!("{error}, {what}"));
+    assert_eq!(rebuilt.result(), Some(&outcome.result), "{what}");
+    assert!(rebuilt.is_finished(), "{what}");
+    // No process's time goes back, whatever the clock said.
+    let mut last: BTreeMap<Pid, Micros> = BTreeMap::new();
+    for record in &all {
+        if let Record::Stepped(stepped) = record {
+            let before = last.insert(stepped.pid, stepped.at).unwrap_or_default();
+            assert!(stepped.at >= before, "{what}");
+        }
+    }
+    let latest = records.iter().map(time).max().unwrap();
+    assert!(
+        all[records.len()..].iter().all(|record| matches!(record, Record::Leaving { .. }) || time(record) >= latest)
+    );
+}
+
+#[test]
+fn everything_goes_on_from_every_prefix() {
+    let root = busy();
+    for (seed, ends) in [(1, false), (2, false), (3, true)] {
+        let records = recorded(seed, &root, ends);
+        assert!(records.len() > if ends { 20 } else { 50 }, "{}", records.len());
+        for count in 1..records.len() {
+            for again in 1..3 {
+                let what = format!("seed {seed}, after {count} of {} records, again with {again}", records.len());
+                goes_on(&mut Desk::new(again), &root, &records[..count], ends, &what);
+            }
+        }
+    }
+}
+
+const YEARS: i64 = 10 * 365 * 86_400 * 1_000_000;
+
+#[test]
+fn a_host_whose_clock_is_wrong_by_years_takes_a_run_up_all_the_same() {
+    let root = busy();
+    let records = recorded(4, &root, false);
+    for jump in [-YEARS, YEARS, i64::MIN] {
+        for count in (1..records.len()).step_by(3) {
+            let mut desk = Desk::new(1);
+            desk.advance(Micros(60_000_000));
+            desk.set_wall(jump);
+            goes_on(&mut desk, &root, &records[..count], false, &format!("{jump} µs, after {count} records"));
+        }
+    }
+}
+
+#[test]
+fn a_run_that_began_before_the_clock_was_set_goes_on() {
+    let root = busy();
+    let desk = Desk::new(1);
+    desk.set_wall(i64::MIN);
+    let bench = Bench::of(desk, Arc::default(), &setup(), &root);
+    attend(&mut bench.desk.clone(), &bench.handlers, &bench.run, false);
+    let records = bench.run.records().unwrap();
+    assert_eq!(time(&records[0]), Micros(0));
+    // The host that takes it up has been there for longer than the run.
+    for (jump, count) in [(i64::MIN, 10), (0, 10), (i64::MIN, 40)] {
+        let mut desk = Desk::new(1);
+        desk.advance(Micros(3_600_000_000));
+        desk.set_wall(jump);
+        goes_on(&mut desk, &root, &records[..count], false, &format!("{jump} µs, after {count} records"));
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_while_a_run_goes_on_moves_no_timer_and_no_time_back() {
+    let hour = 3_600_000_000;
+    for jump in [-hour, hour] {
+        let root = program(|_| {
+            let mut left = 4;
+            act(move |context, _| {
+                left -= 1;
+                if left == 0 {
+                    return Status::Complete(number(context.now.0));
+                }
+                context.command(Action::Sleep(Micros(5_000_000)));
+                Status::Blocked
+            })
+        });
+        let mut bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root);
+        for jumped in [0, jump, 0] {
+            bench.desk.set_wall(jumped);
+            bench.desk.drain();
+            let begun = bench.desk.now();
+            while bench.run.outcome().is_none() && bench.desk.now().0 - begun.0 < 5_000_000 {
+                assert!(bench.desk.fire());
+            }
+            assert_eq!(bench.desk.now().0 - begun.0, 5_000_000, "a sleep takes its time");
+        }
+        let run = bench.run.clone();
+        bench.finish();
+        let records = run.records().unwrap();
+        assert!(records.iter().map(time).is_sorted(), "{records:?}");
+    }
+}
