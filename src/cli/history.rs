@@ -76,7 +76,7 @@ fn write_text(out: &mut impl Write, records: &[Record]) -> io::Result<()> {
             && let Some((date, _)) = moment(at).split_once(' ')
             && *date != *day
         {
-            day = date.to_owned();
+            date.clone_into(&mut day);
             writeln!(out, "{day}, UTC")?;
         }
         let clock = at.map_or_else(|| " ".repeat(12), clock);
@@ -92,7 +92,7 @@ fn at(record: &Record) -> Option<Micros> {
         Record::Stepped(stepped) => Some(stepped.at),
         Record::Died(died) => Some(died.at),
         Record::Arrived(arrived) => Some(arrived.at),
-        _ => None,
+        Record::Leaving { .. } => None,
     }
 }
 

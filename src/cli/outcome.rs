@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 const ALSO_MAX: usize = 20;
 
 /// A run that is over, and what is needed to tell of it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Over<'a> {
     pub(super) outcome: &'a Outcome,
     pub(super) workflow: &'a Workflow,

@@ -20,7 +20,7 @@ pub(super) fn ps(command: &Ps, terminal: Terminal) -> Result<Exit, Stop> {
             // It ended since it was found.
             Err(ControlError::Gone) => {}
             Ok(other) => {
-                say(&terminal.warning_text(&format!("a host gave an answer to another question: {other:?}"), None))
+                say(&terminal.warning_text(&format!("a host gave an answer to another question: {other:?}"), None));
             }
             Err(error) => say(&terminal.warning_text(&format!("{:#}", anyhow::Error::from(error)), None)),
         }

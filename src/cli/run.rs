@@ -42,7 +42,7 @@ fn prepare(command: &Run, talk: &mut Talk) -> Result<(Host, Workflow), Refused> 
     if command.durability != Some(DurabilityChoice::None) {
         match command.data.folder() {
             Some(folder) => builder = builder.data(folder),
-            None if command.durability.is_some() || command.run_id.is_some() => {
+            None if command.durability.is_some() || command.id.is_some() => {
                 command.data.required()?;
             }
             None => warnings.push((
@@ -70,7 +70,7 @@ fn is_durable(command: &Run, host: &Host, workflow: &Workflow) -> bool {
 
 fn begin(command: &Run, talk: &Talk, host: &Host, workflow: &Workflow) -> Result<Exit, Stop> {
     let is_durable = is_durable(command, host, workflow);
-    if command.run_id.is_some() && !is_durable {
+    if command.id.is_some() && !is_durable {
         let refused = Refused::new(kind::USAGE, "a run that is not durable cannot be started again by its id");
         return Err(refused.hint("leave --run-id out, or give --durability journal").into());
     }
@@ -89,7 +89,7 @@ fn begin(command: &Run, talk: &Talk, host: &Host, workflow: &Workflow) -> Result
         others(host, talk)?;
     }
     let outcome = talk.to_the_end(host, &run, is_durable);
-    if command.run_id.is_some() && is_taken(&outcome) {
+    if command.id.is_some() && is_taken(&outcome) {
         // Somebody began it at the same time, and was quicker.
         return same(command, host, workflow, &inputs)?.again(&opened(host)?, talk);
     }
@@ -107,10 +107,10 @@ fn start(
     let hint = "--input key=value, --input key=@file, or --input @file.json";
     let inputs = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text))
         .map_err(|text| Refused::new(kind::BAD_INPUT, text).hint(hint))?;
-    let options = RunOptions { id: command.run_id.clone(), durable: Some(is_durable), ..RunOptions::default() };
+    let options = RunOptions { id: command.id.clone(), durable: Some(is_durable), ..RunOptions::default() };
     match host.start(workflow, inputs.clone(), options) {
         Ok(run) => Ok((Some(run), inputs)),
-        Err(LoadError::Exists { .. }) if command.run_id.is_some() => Ok((None, inputs)),
+        Err(LoadError::Exists { .. }) if command.id.is_some() => Ok((None, inputs)),
         Err(error) => Err(Refused::from(error).hint_on_inputs(hint)),
     }
 }
@@ -124,7 +124,7 @@ fn same<'a>(
 ) -> Result<Start<'a>, Stop> {
     let inputs = workflow.plan().inputs.accept(inputs.clone());
     let inputs = inputs.map_err(|_| anyhow::anyhow!("invariant: the inputs were accepted before"))?;
-    let id = command.run_id.as_deref().unwrap_or_default();
+    let id = command.id.as_deref().unwrap_or_default();
     Ok(Start { host, workflow, inputs, id })
 }
 

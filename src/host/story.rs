@@ -112,7 +112,7 @@ impl Story {
                     _ => {}
                 }
             }
-            _ => {}
+            Record::Leaving { .. } => {}
         }
     }
 

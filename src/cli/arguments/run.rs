@@ -65,8 +65,8 @@ pub(in crate::cli) struct Run {
     pub(in crate::cli) quiet: bool,
     /// The id of the run; where there is a run of that id, it must be of the same workflow and inputs, and is followed, taken up, or
     /// told of again [default: a fresh one].
-    #[arg(long, value_name = "ID", value_parser = values::run_id)]
-    pub(in crate::cli) run_id: Option<String>,
+    #[arg(long = "run-id", value_name = "ID", value_parser = values::run_id)]
+    pub(in crate::cli) id: Option<String>,
     /// What of the run outlives this process [default: what the workflow says, else journal].
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(in crate::cli) durability: Option<DurabilityChoice>,
