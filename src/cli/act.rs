@@ -1,14 +1,15 @@
 //! Commands that change a run: `cancel`, `pause`, `signal`, `resolve`. The host that runs it does what is asked, and answers when it is
-//! durable.
+//! durable. For a run that nobody runs it is written down, and done when the run is taken up. Each act has an id, so that it is done once even
+//! where a host ends in the middle of it and another is asked.
 
 use super::Exit;
-use super::arguments::{Cancel, DataArguments, Pause, Resolve, Signal};
+use super::arguments::{ActArguments, Cancel, DataArguments, Pause, Resolve, Signal};
 use super::data::{Runs, Whose};
 use super::ls;
 use super::refused::{Refused, Stop, kind};
 use super::terminal::{Terminal, say};
 use crate::host::control::{self, Answer, Client, ControlError, Refusal, Request};
-use crate::journal::Stored;
+use crate::journal::{Journal as _, Posted, Stored};
 use crate::process::Payload;
 use serde_json::Value;
 use std::time::Duration;
@@ -21,35 +22,39 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 pub(super) fn cancel(command: &Cancel, _: Terminal) -> Result<Exit, Stop> {
     let Cancel { run, reason, now, act } = command;
+    let id = act.id();
     let request = |run: &Stored| Request::Cancel {
         run: run.id.to_string(),
         reason: reason.clone(),
         now: *now,
-        id: act.id.clone(),
+        id: Some(id.clone()),
     };
     done(&act.data, run, &request, |id| format!("{id} is asked to end"))
 }
 
 pub(super) fn pause(command: &Pause, _: Terminal) -> Result<Exit, Stop> {
     let Pause { run, act } = command;
-    let request = |run: &Stored| Request::Pause { run: run.id.to_string(), id: act.id.clone() };
+    let id = act.id();
+    let request = |run: &Stored| Request::Pause { run: run.id.to_string(), id: Some(id.clone()) };
     done(&act.data, run, &request, |id| format!("{id} is paused; `wfhost resume {id}` lets it go on"))
 }
 
 pub(super) fn signal(command: &Signal, _: Terminal) -> Result<Exit, Stop> {
     let Signal { run, name, body, act } = command;
+    let id = act.id();
     let body = Payload::json(body.as_ref().unwrap_or(&Value::Null));
     let request = |run: &Stored| Request::Signal {
         run: run.id.to_string(),
         name: name.clone(),
         body: body.clone(),
-        id: act.id.clone(),
+        id: Some(id.clone()),
     };
     done(&act.data, run, &request, |id| format!("{id} has the signal"))
 }
 
 pub(super) fn resolve(command: &Resolve, _: Terminal) -> Result<Exit, Stop> {
     let Resolve { run, call, completed, failed, again: _, act } = command;
+    let id = act.id();
     let outcome = match (completed, failed) {
         (Some(answer), _) => control::Resolve::Completed(Payload::json(answer)),
         (None, true) => control::Resolve::Failed,
@@ -60,7 +65,7 @@ pub(super) fn resolve(command: &Resolve, _: Terminal) -> Result<Exit, Stop> {
         pid: call.pid,
         tag: call.tag,
         outcome: outcome.clone(),
-        id: act.id.clone(),
+        id: Some(id.clone()),
     };
     done(&act.data, run, &request, |id| format!("{id} has been told"))
 }
@@ -75,22 +80,38 @@ fn done(
     let (runs, stored) = data.find(given)?;
     let id = stored.id.to_string();
     match ask(&runs, stored, request)? {
-        Answer::Done => say(&says(&id)),
-        other => return Err(Refused::new(kind::HOST_FAULT, format!("the host gave another answer: {other:?}")).into()),
+        Asked::Answered(Answer::Done) => say(&says(&id)),
+        Asked::Answered(other) => {
+            return Err(Refused::new(kind::HOST_FAULT, format!("the host gave another answer: {other:?}")).into());
+        }
+        Asked::Left => say(&format!("nobody runs {id}: it is kept until somebody does (wfhost resume {id})")),
     }
     Ok(Exit::Success)
 }
 
-/// Asks the host that runs a run, as long as there is one. A host may end while it is asked, and a run may change hosts.
-pub(super) fn ask(runs: &Runs, mut stored: Stored, request: &dyn Fn(&Stored) -> Request) -> Result<Answer, Stop> {
+/// What became of a request.
+pub(super) enum Asked {
+    /// The host that runs the run answered.
+    Answered(Answer),
+    /// Nobody runs it, and it is left for whoever takes the run up.
+    Left,
+}
+
+/// Asks the host that runs a run, as long as there is one, else leaves it for the run. A host may end while it is asked, and a run may change
+/// hosts.
+pub(super) fn ask(runs: &Runs, mut stored: Stored, request: &dyn Fn(&Stored) -> Request) -> Result<Asked, Stop> {
     let id = stored.id.to_string();
     for _ in 0..TRIES_MAX {
         match runs.whose(&stored)? {
             Whose::Over => return Err(over(&stored).into()),
-            Whose::Nobody => return Err(nobody(&id).into()),
+            Whose::Nobody => {
+                if leave(runs, &id, request(&stored))? {
+                    return Ok(Asked::Left);
+                }
+            }
             Whose::Living(owner) => {
                 if let Some(answer) = ask_one(&runs.hosts(&owner)?, &request(&stored))? {
-                    return Ok(answer);
+                    return Ok(Asked::Answered(answer));
                 }
             }
         }
@@ -99,6 +120,44 @@ pub(super) fn ask(runs: &Runs, mut stored: Stored, request: &dyn Fn(&Stored) -> 
     }
     let refused = Refused::new(kind::HOST_FAULT, format!("the host that runs {id} does not listen"));
     Err(refused.hint(format!("`wfhost status {id}` tells which process it is")).into())
+}
+
+/// Leaves an act for a run that nobody runs. False: somebody does by now.
+fn leave(runs: &Runs, id: &str, mut request: Request) -> Result<bool, Stop> {
+    if let Request::Resolve { pid: pid @ None, tag, .. } = &mut request {
+        let story = runs.story(id)?;
+        let mut meant = story.calls().filter(|(_, other)| other == tag);
+        *pid = match (meant.next(), meant.next()) {
+            (Some((pid, _)), None) => Some(pid),
+            (first, _) => {
+                let count = if first.is_some() { story.calls().filter(|(_, other)| other == tag).count() } else { 0 };
+                return Err(ControlError::Refused(Refusal::NoSuchCall { tag: *tag, count }).into());
+            }
+        };
+    }
+    let (Some(act), Some(act_id)) = (request.act(), request.id()) else { return Err(nobody(id).into()) };
+    match runs.store.post(id, &act.to_mail(act_id))? {
+        Posted::Left | Posted::Duplicate => Ok(true),
+        // The next look tells which.
+        Posted::Owned(_) | Posted::Ended | Posted::Unknown => Ok(false),
+        Posted::Conflict => Err(ControlError::Refused(Refusal::Conflict { id: act_id.to_owned() }).into()),
+        Posted::Full => {
+            let refused = Refused::new(kind::WRONG_STATE, format!("as much is left for {id} as may be"));
+            Err(refused.hint(format!("to take it up: wfhost resume {id}")).into())
+        }
+    }
+}
+
+impl ActArguments {
+    /// The id of the act: the one that is given, or a fresh one.
+    fn id(&self) -> String {
+        self.id.clone().unwrap_or_else(|| {
+            let mut random = [0; 16];
+            getrandom::fill(&mut random)
+                .expect("invariant: every system that is supported has a source of random bytes");
+            format!("act-{:032x}", u128::from_le_bytes(random))
+        })
+    }
 }
 
 /// The answer of the host that runs it. None where none does any more.

@@ -27,6 +27,8 @@ mod progress;
 mod ps;
 mod query;
 mod refused;
+mod repeat;
+mod replay;
 mod resume;
 mod rm;
 mod run;
@@ -96,6 +98,10 @@ pub fn main() -> ExitCode {
         Command::Signal(command) => told(act::signal(&command, terminal), false, terminal),
         Command::Query(command) => told(query::query(&command, terminal), false, terminal),
         Command::Resolve(command) => told(act::resolve(&command, terminal), false, terminal),
+        Command::Retry(command) => repeat::retry(&command, terminal),
+        Command::Fork(command) => repeat::fork(&command, terminal),
+        Command::Replay(command) => told(replay::replay(&command, terminal), command.json, terminal),
+        Command::Verify(command) => told(replay::verify(&command, terminal), command.json, terminal),
         Command::Rm(command) => told(rm::rm(&command, terminal), command.json, terminal),
         Command::Validate(command) => validate::validate(&command, terminal),
         Command::Plan(command) => plan::plan(&command, terminal),

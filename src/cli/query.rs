@@ -1,7 +1,7 @@
 //! `wfhost query`: what the processes of a run last exposed. Of a run that nobody runs the records tell it.
 
 use super::Exit;
-use super::act;
+use super::act::{self, Asked};
 use super::arguments::Query;
 use super::data::{Runs, Whose};
 use super::refused::Stop;
@@ -18,7 +18,11 @@ pub(super) fn query(command: &Query, _: Terminal) -> Result<Exit, Stop> {
         Whose::Living(_) => {
             let name = command.name.clone();
             let request = |run: &Stored| Request::Query { run: run.id.to_string(), name: name.clone() };
-            act::ask(&runs, stored, &request)?
+            match act::ask(&runs, stored.clone(), &request)? {
+                Asked::Answered(answer) => answer,
+                // Its host ended meanwhile.
+                Asked::Left => written(&runs, &stored, command.name.as_deref())?,
+            }
         }
         _ => written(&runs, &stored, command.name.as_deref())?,
     };

@@ -167,6 +167,19 @@ pub(super) fn json(text: &str) -> Result<serde_json::Value, Refusal> {
     serde_json::from_str(&text).map_err(|error| Refusal::new(format!("this is no JSON: {error}"), hint()))
 }
 
+/// `--with`.
+pub(super) fn other(text: &str) -> Result<super::arguments::Other, Refusal> {
+    match text.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => {
+            Ok(super::arguments::Other { name: name.to_owned(), file: file.into() })
+        }
+        _ => Err(Refusal::new(
+            "this is no component and its file",
+            "write the workflow's name of it, and the file: ship=fixed.wasm",
+        )),
+    }
+}
+
 /// `--allow-address`.
 pub(super) fn address(text: &str) -> Result<Permission, Refusal> {
     text.parse().map_err(|error: crate::dispatch::http::PermissionError| Refusal::new(error.message, error.hint))

@@ -6,9 +6,9 @@
 use super::control::Control;
 use super::kept::Kept;
 use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
-use crate::journal::{Durables, Journal as _, NewRun, Sqlite, StoreError, Stored};
+use crate::journal::{Durables, Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
 use crate::process::{Micros, Problem, ProblemClass, problem::kind};
-use crate::run::{Kernel, Log, Record, ResumeError, ResumeSpec};
+use crate::run::{Act, Kernel, Log, Record, ResumeError, ResumeSpec};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -299,7 +299,23 @@ impl Host {
             effects: Arc::clone(&self.shared.dispatcher) as _,
             sink: options.sink,
         };
-        Ok(RunHandle { run: self.shared.kernel.resume(spec, &records)? })
+        let run = self.shared.kernel.resume(spec, &records)?;
+        for mail in &taken.inbox {
+            // What cannot be done stays where it is: there may be room for it when the run is next taken up, else it goes with the run.
+            if let Ok(act) = Act::of_mail(mail) {
+                let _ = run.act(act, Some(&mail.id));
+            }
+        }
+        Ok(RunHandle { run })
+    }
+
+    /// Leaves an act for a run that no living host has: it is done when the run is taken up. Of acts with the same id one is done.
+    ///
+    /// # Errors
+    /// The host has no folder for durable runs, or it cannot be written down.
+    pub fn leave(&self, run: &str, act: &Act, id: &str) -> Result<Posted, TakeUpError> {
+        let (_, Journal(store)) = self.opened()?;
+        Ok(store.post(run, &act.to_mail(id))?)
     }
 
     /// Stops without ending any run: nothing is stepped any more, no further call leaves, and calls in flight have this long to be

@@ -151,6 +151,11 @@ impl Story {
         self.exposed.iter()
     }
 
+    /// The calls without an answer, in the order of their processes and tags.
+    pub fn calls(&self) -> impl Iterator<Item = (Pid, Tag)> {
+        self.calls.keys().copied()
+    }
+
     /// What the run was started with.
     pub fn input(&self) -> Option<&Payload> {
         self.input.as_ref()

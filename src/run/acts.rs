@@ -58,7 +58,7 @@ pub enum Act {
 }
 
 impl Act {
-    fn into_news(self) -> News {
+    pub(super) fn into_news(self) -> News {
         match self {
             Self::Signal { name, body } => News::Signal { name, body },
             Self::Cancel { reason, grace } => News::Cancel { pid: Pid::ROOT, reason, grace },

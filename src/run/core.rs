@@ -190,6 +190,9 @@ impl Inner {
             state.counts.dropped += u64::from(unwanted != Unwanted::Idle);
             return Err(unwanted);
         }
+        if let Some(act) = &act {
+            self.log.consume(&super::mail::of_act(act, &news));
+        }
         let news = match news {
             News::Answered { pid, tag, answer } => News::Answered { pid, tag, answer: state.bounded(pid, tag, answer) },
             news => news,

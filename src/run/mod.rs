@@ -40,6 +40,7 @@ mod kv;
 mod links;
 mod log;
 mod look;
+mod mail;
 mod messages;
 mod names;
 mod narrow;

@@ -1,5 +1,6 @@
 //! The command line as a person sees it: the real program, real components, real output.
 
+mod again;
 mod commands;
 mod durable;
 mod endings;

@@ -1,12 +1,16 @@
 //! The command line as clap reads it.
 
+mod again;
 mod files;
 mod run;
 mod runs;
 
+pub(super) use again::{Fork, NewArguments, Other, Replay, Retry, Verify};
 pub(super) use files::{Doctor, Graph, GraphFormat, Inspect, Plan, Validate};
 pub(super) use run::{DurabilityChoice, Resume, Run};
-pub(super) use runs::{Cancel, History, Logs, Ls, Pause, Ps, Query, Remove, Resolve, Show, Signal, State};
+pub(super) use runs::{
+    ActArguments, Cancel, History, Logs, Ls, Pause, Ps, Query, Remove, Resolve, Show, Signal, State,
+};
 
 use super::values::{self, CacheDir};
 use crate::dispatch::http::Permission;
@@ -68,6 +72,14 @@ pub(in crate::cli) enum Command {
     Query(Query),
     /// Say what became of a call of which nobody knows whether it happened.
     Resolve(Resolve),
+    /// Run what failed of a run again, in a new run.
+    Retry(Retry),
+    /// Begin a new run that has the first records of another.
+    Fork(Fork),
+    /// Step a run again from its records, and show where it does otherwise.
+    Replay(Replay),
+    /// Step a run again from its records, and compare its snapshots with it.
+    Verify(Verify),
     /// Remove runs that are over.
     Rm(Remove),
     /// Check workflow files: every problem of each file, with its place.

@@ -1,16 +1,13 @@
 //! What requests do to the runs of a host.
 
 use super::protocol::{Answer, HostFacts, Refusal, Request, Resolve, RunFacts, RunState, RunStatus};
-use crate::process::{Pid, Problem, Tag};
-use crate::run::{Acknowledged, Act, Doing, Events, Kernel, Refused, Resolution, RunHandle};
+use crate::process::{Pid, Tag};
+use crate::run::{Acknowledged, Act, Doing, Events, Kernel, Refused, RunHandle};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Events that may wait for a watcher. One that is slower loses some, and hears how many.
 const EVENTS_MAX: usize = 65_536;
-
-/// The kind of problem that a call is answered with of which somebody said that it did not happen.
-const DID_NOT_HAPPEN: &str = "did-not-happen";
 
 /// How long after its last event a run may take to have its outcome: that waits until the last record is durable.
 pub(super) const OUTCOME_AFTER_MAX: Duration = Duration::from_mins(1);
@@ -96,15 +93,7 @@ fn resolve(
         (None, _) if id.is_some() => pid.unwrap_or(Pid::ROOT),
         _ => return Err(Refusal::NoSuchCall { tag, count }),
     };
-    let resolution = match outcome {
-        Resolve::Completed(answer) => Resolution::Answered(Ok(answer)),
-        Resolve::Failed => {
-            let problem = Problem::new(DID_NOT_HAPPEN, "Somebody said that the call did not happen");
-            Resolution::Answered(Err(Box::new(problem)))
-        }
-        Resolve::Again => Resolution::Again,
-    };
-    match act(run, Act::Resolve { pid: asker, tag, resolution }, id) {
+    match act(run, Act::Resolve { pid: asker, tag, resolution: outcome.into() }, id) {
         Err(Refusal::Ended) => Err(Refusal::NoSuchCall { tag, count }),
         acted => acted,
     }

@@ -1,8 +1,8 @@
 //! What is said over the socket.
 
 use crate::host::Outcome;
-use crate::process::{Payload, Pid, Tag};
-use crate::run::{Counts, ProcessStatus, RunEvent, SignalStatus, Uncertain};
+use crate::process::{Micros, Payload, Pid, Problem, Tag};
+use crate::run::{Act, Counts, ProcessStatus, Resolution, RunEvent, SignalStatus, Uncertain};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -101,6 +101,48 @@ pub enum Resolve {
     Failed,
     /// It is to be sent again under its key.
     Again,
+}
+
+/// The kind of problem that a call is answered with of which somebody said that it did not happen.
+const DID_NOT_HAPPEN: &str = "did-not-happen";
+
+impl From<Resolve> for Resolution {
+    fn from(resolve: Resolve) -> Self {
+        match resolve {
+            Resolve::Completed(answer) => Self::Answered(Ok(answer)),
+            Resolve::Failed => {
+                let problem = Problem::new(DID_NOT_HAPPEN, "Somebody said that the call did not happen");
+                Self::Answered(Err(Box::new(problem)))
+            }
+            Resolve::Again => Self::Again,
+        }
+    }
+}
+
+impl Request {
+    /// Which act it is, where that is said.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Signal { id, .. }
+            | Self::Cancel { id, .. }
+            | Self::Pause { id, .. }
+            | Self::Resume { id, .. }
+            | Self::Resolve { id, .. } => id.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The act that it asks for, to be left for a run that nobody has. None where it is none, or does not say which process is meant.
+    pub fn act(&self) -> Option<Act> {
+        Some(match self.clone() {
+            Self::Signal { name, body, .. } => Act::Signal { name: name.into(), body },
+            Self::Cancel { reason, now, .. } => Act::Cancel { reason: reason.into(), grace: now.then_some(Micros(0)) },
+            Self::Pause { .. } => Act::Pause,
+            Self::Resume { .. } => Act::Resume,
+            Self::Resolve { pid: Some(pid), tag, outcome, .. } => Act::Resolve { pid, tag, resolution: outcome.into() },
+            _ => return None,
+        })
+    }
 }
 
 /// What a host answers.

@@ -1,0 +1,146 @@
+//! Commands upon runs that were.
+
+use super::{DataArguments, RunningArguments};
+use crate::cli::values;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Another component in the place of one of the workflow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::cli) struct Other {
+    /// The name that the workflow gives it.
+    pub(in crate::cli) name: String,
+    /// The file.
+    pub(in crate::cli) file: PathBuf,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost retry 0198
+  wfhost retry order-4711 --from ship
+  wfhost retry order-4711 --with ship=fixed.wasm
+
+A run is named by its id, or by the beginning of it. The new run has an id of its own; steps that succeeded are not run again, and
+what is has the idempotency keys that it had. It ends as `wfhost run` ends.")]
+pub(in crate::cli) struct Retry {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// Run this step again, and all that depend on it.
+    #[arg(long, value_name = "STEP", conflicts_with = "failed")]
+    pub(in crate::cli) from: Option<String>,
+    /// Run what did not succeed again: the default.
+    #[arg(long)]
+    pub(in crate::cli) failed: bool,
+    /// Another file in the place of a component of the workflow.
+    #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
+    pub(in crate::cli) others: Vec<Other>,
+    #[command(flatten)]
+    pub(in crate::cli) new: NewArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost history 0198
+  wfhost fork 0198 --at 12
+  wfhost fork order-4711 --at 12 --with ship=fixed.wasm
+
+A run is named by its id, or by the beginning of it. The new run has the first records of the other, an id and idempotency keys
+of its own, and goes on by itself from there. It ends as `wfhost run` ends.")]
+pub(in crate::cli) struct Fork {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// The number of the last record that the new run has too: `wfhost history` shows them.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) at: u64,
+    /// Another file in the place of a component of the workflow. It must do the same up to the cut.
+    #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
+    pub(in crate::cli) others: Vec<Other>,
+    /// Send calls again that were in flight at the cut [default: they wait for `wfhost resolve`].
+    #[arg(long)]
+    pub(in crate::cli) resend: bool,
+    #[command(flatten)]
+    pub(in crate::cli) new: NewArguments,
+}
+
+/// The new run.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct NewArguments {
+    /// The id of the new run [default: a fresh one].
+    #[arg(long = "run-id", value_name = "ID", value_parser = values::run_id)]
+    pub(in crate::cli) id: Option<String>,
+    /// Print one JSON object, as `wfhost run --json` does.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    /// No progress, no logs, no warnings: only outputs and problems.
+    #[arg(short, long)]
+    pub(in crate::cli) quiet: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+    #[command(flatten)]
+    pub(in crate::cli) running: RunningArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost replay 0198
+  wfhost replay order-4711 --with ship=fixed.wasm
+  wfhost replay 0198 --until 12 --verbose
+
+A run is named by its id, or by the beginning of it. Nothing leaves the host: calls have the answers that they had. The first step that
+does otherwise is shown. A step that this host cannot repeat, as where a limit ends it that did not end it then, is a third answer: it
+says nothing of the component.
+With --json it is one object:
+  answer        same, diverged, or cannot-replay
+  steps, fuel-differs, records         where it is the same: how many of each
+  record, pid, step, scope, component  else: where it is otherwise
+  expected, got, line                  lines of what was recorded, and of what is; the first one that differs
+  problem                              how this host ends the step
+
+Exit codes: 0 the same, 1 it is not, or cannot be said.")]
+pub(in crate::cli) struct Replay {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// Stop after the record of this number.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) until: Option<u64>,
+    /// Show each step.
+    #[arg(short, long)]
+    pub(in crate::cli) verbose: bool,
+    /// Another file in the place of a component of the workflow.
+    #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
+    pub(in crate::cli) others: Vec<Other>,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+    #[command(flatten)]
+    pub(in crate::cli) running: RunningArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost verify 0198
+  wfhost verify order-4711 --json | jq '.snapshots[] | select(.verdict != \"equal\")'
+
+A run is named by its id, or by the beginning of it. Every step is stepped again from the first record on, without any snapshot.
+With --json it is one object:
+  steps       that were stepped again, all as recorded
+  snapshots   pid, step, bytes, verdict: equal, differs, or ignored with the reason
+
+Exit codes: 0 the run is what its records say, and so are its snapshots; 1 it is not.")]
+pub(in crate::cli) struct Verify {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+    #[command(flatten)]
+    pub(in crate::cli) running: RunningArguments,
+}

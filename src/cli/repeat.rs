@@ -1,0 +1,103 @@
+//! `wfhost retry` and `wfhost fork`: new runs out of one that was.
+
+use super::Exit;
+use super::arguments::{Fork, NewArguments, Other, Retry};
+use super::follow::{Talk, Warnings};
+use super::refused::{Refused, Stop, kind};
+use super::terminal::Terminal;
+use crate::base::processors;
+use crate::host::{AgainError, ForkOptions, Host, RunHandle, RunOptions, Workflow};
+use crate::run::ForkError;
+use crate::workflow::interpreter::{Again, RepeatError};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+pub(super) fn retry(command: &Retry, terminal: Terminal) -> anyhow::Result<Exit> {
+    let again = command.from.clone().map_or(Again::Failed, Again::From);
+    let begin = |host: &Host, id: &str, workflow: &Workflow, options: RunOptions| {
+        let original = host.workflow_of(id)?;
+        let records = super::run::opened(host)?.all_records(id)?;
+        Ok(host.retry(&original, &records, &again, workflow, options).map_err(|error| refused(error, id))?)
+    };
+    new_run(&command.run, &command.others, &command.new, terminal, &begin)
+}
+
+pub(super) fn fork(command: &Fork, terminal: Terminal) -> anyhow::Result<Exit> {
+    let begin = |host: &Host, id: &str, workflow: &Workflow, options: RunOptions| {
+        let fork = ForkOptions { at: command.at, id: options.id.clone(), resend: command.resend };
+        let new = host.fork(workflow, id, fork).map_err(|error| refused(error, id))?;
+        Ok(host.resume(workflow, &new, options)?)
+    };
+    new_run(&command.run, &command.others, &command.new, terminal, &begin)
+}
+
+/// How a new run begins: by the host, the id of the other one, and the workflow.
+type Begin<'a> = &'a dyn Fn(&Host, &str, &Workflow, RunOptions) -> Result<RunHandle, Stop>;
+
+/// Begins a new run, and follows it to its end.
+fn new_run(
+    given: &str,
+    others: &[Other],
+    new: &NewArguments,
+    terminal: Terminal,
+    begin: Begin<'_>,
+) -> anyhow::Result<Exit> {
+    let mut talk = Talk::new(new.json, new.quiet, None, terminal);
+    let mut place = None;
+    let done = follow(given, others, new, &mut talk, &mut place, begin);
+    if let Some(host) = place {
+        host.close_socket();
+        // The process ends.
+        std::mem::forget(host);
+    }
+    done.or_else(|stop| talk.stop(stop))
+}
+
+fn follow(
+    given: &str,
+    others: &[Other],
+    new: &NewArguments,
+    talk: &mut Talk,
+    place: &mut Option<Host>,
+    begin: Begin<'_>,
+) -> Result<Exit, Stop> {
+    let (runs, stored) = new.data.find(given)?;
+    drop(runs);
+    let mut warnings = Warnings::new();
+    let builder = new.running.host(processors()).data(new.data.required()?);
+    let host = place.insert(builder.build().map_err(Refused::from)?);
+    new.running.check(host, &mut warnings);
+    new.running.check_cache(host, &mut warnings);
+    talk.warn(warnings);
+    let workflow = host.workflow_with(&stored.id, &by_name(others))?;
+    let options = RunOptions { id: new.id.clone(), durable: Some(true), ..RunOptions::default() };
+    let run = talk.signals.guard(|| begin(host, &stored.id, &workflow, options))?;
+    talk.note(format!("run {}", run.id()));
+    Ok(talk.follow(host, &workflow, &run)?)
+}
+
+pub(super) fn by_name(others: &[Other]) -> BTreeMap<String, PathBuf> {
+    others.iter().map(|other| (other.name.clone(), other.file.clone())).collect()
+}
+
+fn refused(error: AgainError, id: &str) -> Refused {
+    let hint = match &error {
+        AgainError::Repeat(RepeatError::NotEnded) => Some(format!("`wfhost status {id}` shows how far it is")),
+        AgainError::Repeat(RepeatError::NothingFailed) => {
+            Some("--from STEP runs that step and what depends on it again".to_owned())
+        }
+        AgainError::Fork(ForkError::NoRecord { .. } | ForkError::Ended { .. }) => {
+            Some(format!("`wfhost history {id}` shows the records with their numbers"))
+        }
+        AgainError::Fork(ForkError::Diverged(_)) => {
+            Some(format!("`wfhost replay {id} --with NAME=FILE` shows the difference; fork it before that record"))
+        }
+        _ => None,
+    };
+    match error {
+        AgainError::TakeUp(error) => Refused::from(error),
+        AgainError::Load(error) => Refused::from(error),
+        AgainError::Journal(error) => Refused::from(error),
+        error => Refused::new(kind::WRONG_STATE, format!("{:#}", anyhow::Error::from(error))).hint_maybe(hint),
+    }
+}
