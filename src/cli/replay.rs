@@ -123,7 +123,7 @@ fn difference_of(difference: &Difference, terminal: Terminal) -> String {
     let rest = |lines: &[String]| lines.iter().skip(*line).take(LINES_AROUND).cloned().collect::<Vec<_>>();
     for (sign, lines, colour) in [("-", rest(expected), "31"), ("+", rest(got), "32")] {
         if lines.is_empty() {
-            let _ = writeln!(text, "  {} (nothing more)", sign);
+            let _ = writeln!(text, "  {sign} (nothing more)");
         }
         for one in lines {
             let _ = writeln!(text, "  {}", terminal.paint_out(colour, &format!("{sign} {}", printable(&one))));
