@@ -101,8 +101,13 @@ pub(super) enum Asked {
 /// hosts.
 pub(super) fn ask(runs: &Runs, mut stored: Stored, request: &dyn Fn(&Stored) -> Request) -> Result<Asked, Stop> {
     let id = stored.id.to_string();
+    let mut was_asked = false;
     for _ in 0..TRIES_MAX {
         match runs.whose(&stored)? {
+            // A host that ends with its run may end before it answers.
+            Whose::Over if was_asked && is_known(runs, &id, &request(&stored))? => {
+                return Ok(Asked::Answered(Answer::Done));
+            }
             Whose::Over => return Err(over(&stored).into()),
             Whose::Nobody => {
                 if leave(runs, &id, request(&stored))? {
@@ -113,6 +118,7 @@ pub(super) fn ask(runs: &Runs, mut stored: Stored, request: &dyn Fn(&Stored) -> 
                 if let Some(answer) = ask_one(&runs.hosts(&owner)?, &request(&stored))? {
                     return Ok(Asked::Answered(answer));
                 }
+                was_asked = true;
             }
         }
         std::thread::sleep(TRY_AGAIN_AFTER);
@@ -120,6 +126,12 @@ pub(super) fn ask(runs: &Runs, mut stored: Stored, request: &dyn Fn(&Stored) -> 
     }
     let refused = Refused::new(kind::HOST_FAULT, format!("the host that runs {id} does not listen"));
     Err(refused.hint(format!("`wfhost status {id}` tells which process it is")).into())
+}
+
+/// Whether a run that is over has taken the act.
+fn is_known(runs: &Runs, id: &str, request: &Request) -> Result<bool, Stop> {
+    let (Some(act), Some(act_id)) = (request.act(), request.id()) else { return Ok(false) };
+    Ok(runs.store.post(id, &act.to_mail(act_id))? == Posted::Duplicate)
 }
 
 /// Leaves an act for a run that nobody runs. False: somebody does by now.

@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::net::{UnixListener, UnixStream};
@@ -49,6 +49,8 @@ pub(super) struct Shared {
     pub(super) user: u32,
     connections: Arc<Semaphore>,
     watchers: Arc<Semaphore>,
+    /// Requests that have come and are not answered. Written by the thread that answers, read by whoever ends the host; it carries nothing else.
+    answering: AtomicUsize,
     /// Written by whoever ends the host, read by the thread after each connection; it carries nothing else.
     closing: AtomicBool,
 }
@@ -71,6 +73,7 @@ impl Control {
             user,
             connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
+            answering: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
         });
         let control = Self { path, shared: Arc::clone(&shared) };
@@ -86,10 +89,10 @@ impl Control {
 }
 
 impl Control {
-    /// Waits until those who watch have heard the end of what they watch, at most so long.
+    /// Waits until those who have asked for something have their answer, and those who watch the end of what they watch, at most so long.
     pub(in crate::host) fn drain(&self, most: Duration) {
         let begun = Instant::now();
-        while self.shared.watchers.available_permits() < WATCHERS_MAX && begun.elapsed() < most {
+        while self.shared.answering.load(Relaxed) > 0 && begun.elapsed() < most {
             std::thread::sleep(DRAIN_LOOK);
         }
     }
@@ -190,6 +193,13 @@ impl Shared {
             Ok(line) => line?,
             Err(_) => Err(Refusal::Malformed { why: format!("it did not arrive within {REQUEST_TIME_MAX:?}") }),
         };
+        self.answering.fetch_add(1, Relaxed);
+        let answered = self.answer(stream, line).await;
+        self.answering.fetch_sub(1, Relaxed);
+        answered
+    }
+
+    async fn answer(&self, stream: &UnixStream, line: Result<Vec<u8>, Refusal>) -> io::Result<()> {
         let kernel = self.kernel.upgrade();
         let carried = line.and_then(|line| Asked::read(&line)).and_then(|request| match &kernel {
             Some(kernel) => carry_out(kernel, request),
