@@ -7,7 +7,7 @@ use super::progress::{EVENTS_MAX, Follower};
 use super::refused::Stop;
 use super::signals::{Running, Signals, Stage};
 use super::terminal::{Terminal, print, say};
-use crate::host::{Host, Outcome, RunHandle, Status, Workflow};
+use crate::host::{Host, Outcome, RunHandle, Status, StorageNews, Workflow};
 use crate::process::Payload;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -39,6 +39,26 @@ impl Talk {
     pub(super) fn note(&self, line: String) {
         if let Some(follower) = &self.follower {
             follower.note(line);
+        }
+    }
+
+    /// Says when the disk is full and when it is not any more, also where little is said: meanwhile nothing goes on.
+    pub(super) fn storage(&self) -> impl Fn(&StorageNews) + Send + Sync + 'static {
+        let (follower, terminal) = (self.follower.clone(), self.terminal);
+        move |news| {
+            let line = match news {
+                StorageNews::Full => terminal.warning_text(
+                    "the disk with the data folder is full: nothing goes on until there is room",
+                    Some("nothing is lost; make room"),
+                ),
+                StorageNews::Room => "there is room on the disk again: it goes on".to_owned(),
+                // The runs' outcomes tell.
+                StorageNews::Failed(_) => return,
+            };
+            match &follower {
+                Some(follower) => follower.note(line),
+                None => say(&line),
+            }
         }
     }
 

@@ -38,7 +38,7 @@ pub(super) fn run(command: &Run, terminal: Terminal) -> anyhow::Result<Exit> {
 
 fn prepare(command: &Run, talk: &mut Talk) -> Result<(Host, Workflow), Refused> {
     let mut warnings = Warnings::new();
-    let mut builder = command.running.host(processors());
+    let mut builder = command.running.host(processors()).on_storage(talk.storage());
     if command.durability != Some(DurabilityChoice::None) {
         match command.data.folder() {
             Some(folder) => builder = builder.data(folder),
@@ -139,7 +139,7 @@ pub(super) fn opened(host: &Host) -> Result<Runs, Stop> {
 /// Whether the run turned out to be another host's.
 fn is_taken(outcome: &Outcome) -> bool {
     outcome.status == Status::Failed
-        && outcome.result.as_ref().is_err_and(|problem| problem.kind == problem::kind::JOURNAL_FAILED)
+        && outcome.result.as_ref().is_err_and(|problem| problem.kind == problem::kind::RUN_TAKEN)
 }
 
 /// Says how many runs there are that nobody runs.

@@ -3,6 +3,7 @@
 use super::code::Cached;
 use super::door::Door;
 use super::durable::Data;
+use super::storage::{StorageNews, StorageWatcher};
 use super::{Host, HostError, Shared};
 use crate::base::processors;
 use crate::dispatch::{CallContext, Dispatcher, Handler, Log, RegistryBuilder};
@@ -27,6 +28,7 @@ pub struct HostBuilder {
     http: crate::dispatch::http::HttpConfig,
     data: Option<std::path::PathBuf>,
     snapshots: crate::run::SnapshotPolicy,
+    watcher: Option<Arc<dyn StorageWatcher>>,
 }
 
 impl HostBuilder {
@@ -93,6 +95,14 @@ impl HostBuilder {
         self
     }
 
+    /// Who hears when the disk with the folder of durable runs is full, has room again, or fails. It is called on the thread that writes
+    /// and must not wait for a run.
+    #[must_use]
+    pub fn on_storage(mut self, watcher: impl Fn(&StorageNews) + Send + Sync + 'static) -> Self {
+        self.watcher = Some(Arc::new(watcher));
+        self
+    }
+
     /// The runtime that handlers wait on. Where it is not called the host starts one of its own when a handler first waits.
     #[must_use]
     pub fn runtime(mut self, runtime: tokio::runtime::Handle) -> Self {
@@ -134,7 +144,7 @@ impl HostBuilder {
         let door = Door::default();
         door.open(scheduler.handle());
         kernel.attach(door.clone());
-        let data = self.data.map(|folder| Data::new(folder, &kernel));
+        let data = self.data.map(|folder| Data::new(folder, &kernel, self.watcher));
         let shared = Shared {
             data,
             kernel,

@@ -5,9 +5,10 @@
 
 use super::control::Control;
 use super::kept::Kept;
+use super::storage::{StorageWatcher, Told};
 use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
-use crate::journal::{Durables, Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
-use crate::process::{Micros, Problem, ProblemClass, problem::kind};
+use crate::journal::{Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
+use crate::process::{Micros, Problem, problem::kind};
 use crate::run::{Act, Kernel, Log, Record, ResumeError, ResumeSpec};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -27,6 +28,7 @@ pub(super) struct Data {
     folder: PathBuf,
     kept: Kept,
     kernel: Weak<Kernel>,
+    watcher: Option<Arc<dyn StorageWatcher>>,
     journal: OnceLock<Result<Journal, StoreError>>,
     /// How other processes see and steer the runs, or why they cannot; none before the folder was opened.
     control: Mutex<Option<Result<Control, String>>>,
@@ -73,46 +75,17 @@ pub enum TakeUpError {
     NoJournal,
 }
 
-/// Tells the runs of a host what became of their records.
-struct Told(Weak<Kernel>);
-
-impl Durables for Told {
-    fn durable(&self, run: &str, record: u64) {
-        if let Some(kernel) = self.0.upgrade() {
-            kernel.durable(run, record);
-        }
-    }
-
-    fn lost(&self, run: &str, error: &StoreError) {
-        if let Some(run) = self.0.upgrade().and_then(|kernel| kernel.run(run)) {
-            run.abandon(
-                &Problem::new(kind::JOURNAL_FAILED, "The run is another host's")
-                    .with_detail(error.to_string())
-                    .with_class(ProblemClass::Uncertain),
-            );
-        }
-    }
-
-    fn failed(&self, error: &StoreError) {
-        if let Some(kernel) = self.0.upgrade() {
-            kernel.abandon(
-                &Problem::new(kind::JOURNAL_FAILED, "The journal cannot be written any more")
-                    .with_detail(error.to_string())
-                    .with_class(ProblemClass::Uncertain),
-            );
-        }
-    }
-}
-
 impl Data {
-    pub(super) fn new(folder: PathBuf, kernel: &Arc<Kernel>) -> Self {
+    pub(super) fn new(folder: PathBuf, kernel: &Arc<Kernel>, watcher: Option<Arc<dyn StorageWatcher>>) -> Self {
         let kept = Kept::of(&folder);
-        Self { kept, folder, kernel: Arc::downgrade(kernel), journal: OnceLock::new(), control: Mutex::default() }
+        let kernel = Arc::downgrade(kernel);
+        Self { kept, folder, kernel, watcher, journal: OnceLock::new(), control: Mutex::default() }
     }
 
     fn journal(&self) -> Result<&Journal, StoreError> {
         let open = || {
-            let journal = Sqlite::open(&self.folder, Arc::new(Told(Weak::clone(&self.kernel)))).map(Journal)?;
+            let told = Told { kernel: Weak::clone(&self.kernel), watcher: self.watcher.clone() };
+            let journal = Sqlite::open(&self.folder, Arc::new(told)).map(Journal)?;
             let control = Control::listen(&self.folder, Weak::clone(&self.kernel));
             *self.control.lock() = Some(control.map_err(|error| error.to_string()));
             Ok(journal)
@@ -329,6 +302,7 @@ impl Host {
     pub fn suspend(&self, grace: Duration) -> Result<usize, StoreError> {
         let shared = &self.shared;
         shared.kernel.hold();
+        shared.kernel.never_stall();
         drop(shared.scheduler.lock().take());
         let begun = Instant::now();
         while shared.dispatcher.in_flight() > 0 && begun.elapsed() < grace {

@@ -23,6 +23,7 @@ mod load;
 mod outcome;
 mod snapshots;
 mod start;
+mod storage;
 mod story;
 mod workflow_file;
 
@@ -36,6 +37,7 @@ pub use load::Workflow;
 pub use outcome::{Outcome, Status};
 pub use snapshots::VerifyRunError;
 pub use start::{RunHandle, RunOptions};
+pub use storage::StorageNews;
 pub use story::{Line, Story};
 
 use crate::dispatch::Dispatcher;
@@ -101,6 +103,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // First the workers, which use the door, then the door, which keeps the scheduler's tables, then the calls, which keep their
         // runs and have nowhere to answer to any more.
+        self.kernel.never_stall();
         drop(self.scheduler.get_mut().take());
         self.door.close();
         self.dispatcher.close();

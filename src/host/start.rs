@@ -157,6 +157,7 @@ impl Host {
 
     /// As [`Self::shutdown`], on this thread.
     pub fn shutdown_blocking(&self, timeout: Duration) -> usize {
+        self.shared.kernel.never_stall();
         let scheduler = self.shared.scheduler.lock().take();
         scheduler.map_or(0, |scheduler| scheduler.shutdown(timeout).alive.len())
     }

@@ -126,6 +126,8 @@ pub mod kind {
     pub const HOST_CANNOT_REPLAY: &str = "host-cannot-replay";
     /// The journal cannot be written any more: nobody knows what of the run was.
     pub const JOURNAL_FAILED: &str = "journal-failed";
+    /// Another host has the run: this one writes nothing more of it.
+    pub const RUN_TAKEN: &str = "run-taken";
     /// The host stopped before the run was over. A durable run goes on where it is taken up.
     pub const SUSPENDED: &str = "suspended";
     /// No instance slot can be had.

@@ -6,6 +6,7 @@ use super::handle::RunHandle;
 use super::keeper::{Keeper, SnapshotCounts, SnapshotPolicy, When};
 use super::rebuild::Rebuild;
 use super::record::{News, Record};
+use super::stall::Stall;
 use super::state::Moment;
 use super::task::{Scratch, Task};
 use crate::process::{
@@ -34,8 +35,11 @@ struct Shared {
     /// No further call leaves the host.
     held: AtomicBool,
     keeper: Keeper,
+    stall: Stall,
     /// Unfinished runs by their ids.
     runs: Mutex<BTreeMap<Arc<str>, Weak<Run>>>,
+    /// Why no run of this host will be durable any more.
+    abandoned: Mutex<Option<Problem>>,
 }
 
 /// The scheduler, for whoever is not on one of its workers.
@@ -63,7 +67,9 @@ impl Kernel {
             closing: AtomicBool::new(false),
             held: AtomicBool::new(false),
             keeper: Keeper::new(),
+            stall: Stall::default(),
             runs: Mutex::default(),
+            abandoned: Mutex::default(),
         }))
     }
 
@@ -98,7 +104,11 @@ impl Kernel {
 
     /// Nothing that the unfinished runs write will be durable any more: nothing leaves the host for them from now on, and whoever waits for
     /// their outcome hears this problem. What they are on disk stays as it is.
+    ///
+    /// Runs that begin after it are told the same.
     pub fn abandon(&self, problem: &Problem) {
+        // Before the list is read: whoever enters a run into it looks here afterwards.
+        *self.0.abandoned.lock() = Some(problem.clone());
         for run in self.runs() {
             run.run().abandon(problem);
         }
@@ -129,6 +139,16 @@ impl Kernel {
         &self.0.keeper
     }
 
+    /// Lets no step begin, or lets them begin again: while the disk is full. Steps in their middle go on to their end.
+    pub fn stall(&self, stalled: bool) {
+        self.0.stall.set(stalled);
+    }
+
+    /// Lets steps begin from now on, whatever is said of stalling: whoever ends the scheduler waits for its workers.
+    pub fn never_stall(&self) {
+        self.0.stall.end();
+    }
+
     pub(super) fn is_held(&self) -> bool {
         self.0.held.load(Relaxed)
     }
@@ -143,6 +163,11 @@ impl Kernel {
         let free = runs.get(&run.fixed.id).is_none_or(|known| known.strong_count() == 0);
         if free {
             runs.insert(Arc::clone(&run.fixed.id), Arc::downgrade(run));
+        }
+        drop(runs);
+        let abandoned = self.0.abandoned.lock().clone();
+        if let Some(problem) = abandoned.filter(|_| free) {
+            run.abandon(&problem);
         }
         free
     }
@@ -179,6 +204,9 @@ impl Commit for Kernel {
             if !turn.resumed {
                 task.visit();
             }
+        }
+        if !turn.resumed {
+            self.0.stall.wait();
         }
         if !turn.resumed && !task.begin(turn.now, events) {
             return task.step.next();

@@ -59,6 +59,7 @@ mod shelf;
 mod signals;
 mod snapshots;
 mod spawn;
+mod stall;
 mod started;
 mod state;
 mod table;

@@ -199,7 +199,16 @@ impl Drop for Writer {
         if let Some(thread) = thread.filter(|_| !is_own) {
             let _ = thread.join();
         }
+        if self.shared.queue.lock().failed.is_some() {
+            leave_as_it_is(self.reader.get_mut());
+        }
     }
+}
+
+/// Lets a connection write nothing when it is closed. What an fsync that failed left unsynced may be gone from the system's memory too: a
+/// checkpoint would sync it once more, be told that all is well, and make the journal name what is not there.
+fn leave_as_it_is(db: &Connection) {
+    let _ = db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
 }
 
 /// Says that nothing will be durable any more where the thread panics, which is a defect: whoever waits would wait for ever.
@@ -236,6 +245,7 @@ impl Shared {
             let group = queue.take();
             drop(queue);
             if !self.commit(&mut db, &group) {
+                leave_as_it_is(&db);
                 return;
             }
         }

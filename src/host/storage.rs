@@ -1,0 +1,73 @@
+//! What becomes of the records of a host's runs, as those hear it who must.
+
+use crate::journal::{Durables, StoreError};
+use crate::process::{Problem, ProblemClass, problem::kind};
+use crate::run::Kernel;
+use std::sync::{Arc, Weak};
+
+/// What happens to the folder of durable runs.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum StorageNews {
+    /// The disk is full. Steps in their middle go on to their end, no step begins, and nothing leaves the host.
+    Full,
+    /// There is room again, and the host goes on.
+    Room,
+    /// The journal cannot be written any more: nothing leaves the host from now on, and its durable runs can be taken up by another one.
+    Failed(StoreError),
+}
+
+/// Who hears of the folder.
+pub(super) trait StorageWatcher: Fn(&StorageNews) + Send + Sync {}
+impl<F: Fn(&StorageNews) + Send + Sync> StorageWatcher for F {}
+
+/// Tells the runs of a host what became of their records.
+pub(super) struct Told {
+    pub(super) kernel: Weak<Kernel>,
+    pub(super) watcher: Option<Arc<dyn StorageWatcher>>,
+}
+
+impl Told {
+    fn tell(&self, news: &StorageNews) {
+        if let Some(watcher) = &self.watcher {
+            watcher(news);
+        }
+    }
+}
+
+impl Durables for Told {
+    fn durable(&self, run: &str, record: u64) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.durable(run, record);
+        }
+    }
+
+    fn lost(&self, run: &str, error: &StoreError) {
+        if let Some(run) = self.kernel.upgrade().and_then(|kernel| kernel.run(run)) {
+            run.abandon(
+                &Problem::new(kind::RUN_TAKEN, "The run is another host's")
+                    .with_detail(error.to_string())
+                    .with_class(ProblemClass::Uncertain),
+            );
+        }
+    }
+
+    fn full(&self, is_full: bool) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.stall(is_full);
+        }
+        self.tell(if is_full { &StorageNews::Full } else { &StorageNews::Room });
+    }
+
+    fn failed(&self, error: &StoreError) {
+        // Who watches hears the cause before the runs' waiters hear that they are lost.
+        self.tell(&StorageNews::Failed(error.clone()));
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.abandon(
+                &Problem::new(kind::JOURNAL_FAILED, "The journal cannot be written any more")
+                    .with_detail(error.to_string())
+                    .with_class(ProblemClass::Uncertain),
+            );
+        }
+    }
+}
