@@ -1,7 +1,8 @@
 //! A host in a process of its own, which others kill.
 //!
 //! It takes up the unfinished runs of its folder and begins further ones, so that the same number is always in flight. It prints a line
-//! for what was reached: `up` when all are taken up, `ended RUN OUTPUTS`, `failed RUN WHY`, `lost RUN WHY` for a run that the host let go of.
+//! for what was reached: `up` when all are taken up, `ended RUN OUTPUTS`, `failed RUN WHY`, `lost RUN WHY` for a run that the host let go of,
+//! `full`, `room` and `broken WHY` for the disk.
 
 use crate::work::Job;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use wfhost::dispatch::http::HttpConfig;
 use wfhost::guest::EngineOptions;
-use wfhost::host::{Host, Outcome, RunHandle, RunOptions, Status, TakeUpError, Workflow};
+use wfhost::host::{Host, Outcome, RunHandle, RunOptions, Status, StorageNews, TakeUpError, Workflow};
 use wfhost::run::ResumeError;
 
 /// The variable that says what to do.
@@ -54,7 +55,15 @@ pub(crate) fn host(data: &Path, slots: u32) -> Host {
     http.permissions = vec!["127.0.0.0/8".parse().unwrap()];
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests-cache");
     let options = EngineOptions { slots: Some(slots), cache_dir: Some(cache), ..EngineOptions::default() };
-    Host::builder().workers(2).guests(options).http(http).data(data).build().expect("a host")
+    let tell = |news: &StorageNews| {
+        say(&match news {
+            StorageNews::Full => "full".to_owned(),
+            StorageNews::Room => "room".to_owned(),
+            StorageNews::Failed(error) => format!("broken {}", chain(error)),
+            _ => return,
+        });
+    };
+    Host::builder().workers(2).guests(options).http(http).data(data).on_storage(tell).build().expect("a host")
 }
 
 fn say(line: &str) {
@@ -76,7 +85,7 @@ async fn serve(orders: Orders) -> i32 {
         Ok(Some(journal)) => journal.unfinished().expect("the list of runs"),
         Ok(None) => unreachable!("it has a folder"),
         Err(error) => {
-            say(&format!("refused {error}"));
+            say(&format!("refused {}", chain(&error)));
             return REFUSED;
         }
     };
@@ -106,7 +115,7 @@ async fn serve(orders: Orders) -> i32 {
 
 /// Whether a run has not ended, but its host cannot go on with it.
 fn is_lost(outcome: &Outcome) -> bool {
-    outcome.result.as_ref().is_err_and(|problem| ["journal-failed", "suspended"].contains(&&*problem.kind))
+    outcome.result.as_ref().is_err_and(|problem| ["journal-failed", "run-taken", "suspended"].contains(&&*problem.kind))
 }
 
 impl Serving {
@@ -162,6 +171,10 @@ fn chain(error: &dyn std::error::Error) -> String {
 pub(crate) enum Said {
     Up,
     Ended(Job, Value),
+    Full,
+    Room,
+    /// The journal cannot be written any more, and why.
+    Broken(String),
     /// `failed`, `lost` or `refused`, and the rest of the line.
     Bad(String, String),
 }
@@ -172,6 +185,9 @@ impl Said {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
             "up" => Some(Self::Up),
+            "full" => Some(Self::Full),
+            "room" => Some(Self::Room),
+            "broken" => Some(Self::Broken(rest.to_owned())),
             "ended" => {
                 let (id, outputs) = rest.split_once(' ')?;
                 Some(Self::Ended(Job::of(id), serde_json::from_str(outputs).ok()?))

@@ -39,6 +39,13 @@ pub(crate) fn inspect(data: &Path) -> Census {
     }
 }
 
+/// The runs that are over, as far as is on disk.
+pub(crate) fn over(data: &Path) -> Vec<Job> {
+    let db = open(data).expect("there is a journal");
+    let mut select = db.prepare("SELECT id FROM run WHERE status IS NOT NULL").unwrap();
+    select.query_map([], |row| Ok(Job::of(&row.get::<_, String>(0)?))).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
 /// Everything that must hold when the last host has ended well: each run is over, its records lead to the right outputs when it is
 /// replayed from the start, and its effects happened, each under one key.
 pub(crate) fn against(data: &Path, server: &Server, runs: u64) -> Vec<String> {

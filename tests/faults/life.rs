@@ -57,6 +57,11 @@ impl Life {
         true
     }
 
+    /// What it has said so far.
+    pub(crate) fn said(&self) -> Vec<Said> {
+        self.heard.lines.lock().unwrap().clone()
+    }
+
     /// Everything it has said, once it is over.
     fn over(&mut self) -> Vec<Said> {
         if let Some(listener) = self.listener.take() {

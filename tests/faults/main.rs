@@ -8,9 +8,12 @@
 //! ```
 
 mod dice;
+mod disk;
 mod hosted;
 mod judge;
 mod kills;
 mod life;
+mod program;
 mod server;
+mod shim;
 mod work;

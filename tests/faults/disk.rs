@@ -1,0 +1,150 @@
+//! Disks that are full, that cannot be written, and whose fsync fails, under hosts with 50 runs in flight.
+
+use crate::dice::{self, Dice};
+use crate::hosted::{LOST, Orders, REFUSED, Said};
+use crate::judge;
+use crate::life::{Life, bad, ended};
+use crate::server::Server;
+use crate::shim::Shim;
+use std::time::{Duration, Instant};
+
+/// Longer than anything takes that does not hang.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+struct Rig {
+    _folder: tempfile::TempDir,
+    server: Server,
+    shim: Shim,
+    orders: Orders,
+}
+
+impl Rig {
+    /// So many runs, 50 of them at a time.
+    fn new(runs: u64) -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let server = Server::start(dice::seed());
+        let data = folder.path().join("data");
+        let orders = Orders { server: server.address, in_flight: 50, first: 0, end: runs, slots: 16, data };
+        Self { shim: Shim::of(&orders.data), _folder: folder, server, orders }
+    }
+
+    fn begin(&self) -> Life {
+        Life::begin_with(&self.orders, |command| self.shim.put(command))
+    }
+
+    /// Waits until the shim has counted so many.
+    fn wait_for(&self, name: &str, count: u64) {
+        let until = Instant::now() + PATIENCE;
+        while self.shim.count(name) < count {
+            assert!(Instant::now() < until, "{} of {count} {name}", self.shim.count(name));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The runs that there are come to their end, and all is as it should be.
+    fn finish(&mut self) {
+        judge::inspect(&self.orders.data);
+        let (status, said) = self.begin().end(PATIENCE);
+        assert_eq!((status, bad(&said)), (Some(0), Vec::new()));
+        self.judge();
+    }
+
+    fn judge(&self) {
+        judge::inspect(&self.orders.data);
+        assert_eq!(judge::against(&self.orders.data, &self.server, self.orders.end), Vec::<String>::new());
+    }
+}
+
+fn is_end(said: &Said) -> bool {
+    matches!(said, Said::Ended(..))
+}
+
+fn within() -> Instant {
+    Instant::now() + PATIENCE
+}
+
+#[test]
+fn a_full_disk_is_said_and_waited_for() {
+    let rig = Rig::new(90);
+    let life = rig.begin();
+    assert!(life.wait_for(5, is_end, within()));
+    rig.shim.set("full", "");
+    assert!(life.wait_for(1, |said| *said == Said::Full, within()), "it is said");
+    // It has tried again and again, and what it tells meanwhile was durable before.
+    rig.wait_for("failed-writes", 4);
+    let told = life.said();
+    let over = judge::over(&rig.orders.data);
+    assert!(ended(&told).all(|(job, _)| over.contains(&job)));
+    assert!(!told.contains(&Said::Room) && told.len() < 90, "{told:?}");
+    rig.shim.unset("full");
+    let (status, said) = life.end(PATIENCE);
+    assert_eq!((status, bad(&said)), (Some(0), Vec::new()));
+    assert_eq!(said.iter().filter(|said| matches!(said, Said::Full | Said::Room)).count(), 2, "{said:?}");
+    rig.judge();
+}
+
+#[test]
+fn a_disk_may_be_full_after_any_byte() {
+    let seed = dice::seed();
+    let mut dice = Dice::new(seed);
+    for _ in 0..6 {
+        let rig = Rig::new(60);
+        // All of it is some 2 MB.
+        let bytes = dice.below(1_000_000);
+        let life = rig.begin();
+        // The components are there then.
+        assert!(life.wait_for(1, |said| *said == Said::Up, within()));
+        rig.shim.set("bytes", &bytes.to_string());
+        rig.wait_for("failed-writes", 2);
+        rig.shim.unset("bytes");
+        let (status, said) = life.end(PATIENCE);
+        assert_eq!((status, bad(&said)), (Some(0), Vec::new()), "after {bytes} bytes, WFHOST_SEED={seed}");
+        rig.judge();
+    }
+}
+
+#[test]
+fn an_fsync_that_fails_is_final_for_the_host_and_not_for_its_runs() {
+    let mut dice = Dice::new(dice::seed());
+    for _ in 0..4 {
+        let mut rig = Rig::new(80);
+        let life = rig.begin();
+        assert!(life.wait_for(1 + dice.below(25) as usize, is_end, within()));
+        rig.shim.set("sync-fails", "");
+        let (status, said) = life.end(PATIENCE);
+        assert_eq!(status, Some(LOST), "{said:?}");
+        assert_eq!(rig.shim.count("failed-syncs"), 1, "it is never tried again");
+        let broken = |said: &Said| matches!(said, Said::Broken(why) if why.contains("journal.db"));
+        assert_eq!(said.iter().filter(|said| broken(said)).count(), 1, "{said:?}");
+        assert!(bad(&said).iter().all(|said| said.starts_with("lost ")), "{said:?}");
+        // Nothing was said to be over that is not.
+        assert!(ended(&said).all(|(job, outputs)| *outputs == job.outputs()));
+        rig.shim.unset("sync-fails");
+        let over = judge::over(&rig.orders.data);
+        for (job, _) in ended(&said) {
+            assert!(over.contains(&job), "{} was told and is not durable", job.id());
+        }
+        rig.orders.first = judge::inspect(&rig.orders.data).next;
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_refused_and_named() {
+    let mut rig = Rig::new(10);
+    for (fault, why) in [("read-only", "Read-only file system"), ("full", "full")] {
+        rig.shim.set(fault, "");
+        let (status, said) = rig.begin().end(PATIENCE);
+        let bad = bad(&said);
+        assert_eq!(status, Some(REFUSED), "{fault}: {bad:?}");
+        assert!(bad.iter().any(|said| said.contains(rig.orders.data.to_str().unwrap())), "{bad:?}");
+        assert!(bad.iter().any(|said| said.contains(why)), "{bad:?}");
+        rig.shim.unset(fault);
+    }
+    rig.finish();
+
+    // What is there can be read.
+    rig.shim.set("read-only", "");
+    let (status, said) = rig.begin().end(PATIENCE);
+    assert_eq!((status, said.len()), (Some(REFUSED), 1), "{said:?}");
+}

@@ -1,0 +1,107 @@
+//! `wfhost` itself on disks that are full, and whose fsync fails.
+
+use crate::server::Server;
+use crate::shim::Shim;
+use crate::work::Job;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A workflow file and a data folder.
+struct Place {
+    folder: tempfile::TempDir,
+    server: Server,
+}
+
+/// Longer than anything takes that does not hang.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+impl Place {
+    fn new(job: Job) -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        // It misbehaves or not: the run has its retries.
+        let server = Server::start(7);
+        std::fs::write(folder.path().join("flow.yaml"), job.workflow(server.address)).unwrap();
+        Self { folder, server }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wfhost"));
+        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
+        command.current_dir(self.folder.path()).env("WFHOST_CACHE", cache).env("WFHOST_DATA", self.data());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, job: Job) -> Command {
+        let id = job.id();
+        let input = format!("n={}", job.inputs()["n"]);
+        let arguments = ["run", "flow.yaml", "--run-id", &id, "--input", &input, "--allow-address", "127.0.0.0/8"];
+        self.command(&arguments)
+    }
+}
+
+fn wait_for(shim: &Shim, name: &str, count: u64) {
+    let until = Instant::now() + PATIENCE;
+    while shim.count(name) < count {
+        assert!(Instant::now() < until, "{} of {count} {name}", shim.count(name));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_and_the_run_goes_on_when_there_is_room() {
+    let job = Job(0);
+    let place = Place::new(job);
+    // The folder is there, with its tables and components.
+    let first = place.run(Job(6)).output().unwrap();
+    assert!(first.status.success(), "{first:?}");
+    for quiet in [false, true] {
+        let job = Job(if quiet { 12 } else { 0 });
+        let shim = Shim::of(&place.data());
+        let mut command = place.run(job);
+        if quiet {
+            command.arg("-q");
+        }
+        let requests = place.server.requests();
+        let child = shim.put(&mut command).spawn().unwrap();
+        place.server.wait_for(requests + 1, Instant::now() + PATIENCE);
+        shim.set("full", "");
+        wait_for(&shim, "failed-writes", 2);
+        shim.unset("full");
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let outputs: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(outputs, job.outputs());
+        let places = ["is full: nothing goes on until there is room", "there is room on the disk again"];
+        assert!(places.iter().all(|place| said.contains(place)), "{said}");
+    }
+}
+
+#[test]
+fn an_fsync_that_fails_ends_the_program_and_the_run_is_taken_up() {
+    let job = Job(0);
+    let place = Place::new(job);
+    let shim = Shim::of(&place.data());
+    let child = shim.put(&mut place.run(job)).spawn().unwrap();
+    // It has left, so what caused it is durable.
+    place.server.wait_for(1, Instant::now() + PATIENCE);
+    shim.set("sync-fails", "");
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), shim.count("failed-syncs")), (Some(1), 1), "{said}");
+    assert!(output.stdout.is_empty(), "nothing that is not durable is printed");
+    assert!(said.contains("The journal cannot be written any more") && said.contains("wfhost resume"), "{said}");
+
+    let arguments = ["resume", &job.id(), "--allow-address", "127.0.0.0/8"];
+    let resumed = place.command(&arguments).output().unwrap();
+    assert!(resumed.status.success(), "{resumed:?}");
+    assert_eq!(serde_json::from_slice::<Value>(&resumed.stdout).unwrap(), job.outputs());
+    assert_eq!(place.server.against(&job.effects()), Vec::<String>::new());
+}
