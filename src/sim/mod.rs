@@ -5,12 +5,15 @@
 //! the same one again. Interleavings within a turn are the business of loom and shuttle.
 //!
 //! 1. *Storm*: turns, acts of the outside and time, at random; workers get turns at different rates.
+//!    In a world that knows how, the host dies now and then and another one comes up in its place.
 //! 2. *Calm*: faults stop, and every worker is turned until nothing is left to do; time moves to the next timer. Then the world must be over:
 //!    if it is not, somebody was forgotten.
 //!
 //! What it does not do: real time, real threads, or wasm.
 
+mod disk;
 mod ledger;
+mod outside;
 mod player;
 mod runs;
 mod scripted;
@@ -80,6 +83,17 @@ pub trait World {
     /// All workers have nothing to do and no timer is set: does what the outside still owes. False: it owes nothing.
     fn settle(&mut self, handle: &mut Handle<Self::Commit>) -> bool;
 
+    /// The host dies, and with it all that it held in memory. False: this world knows no such fault.
+    fn crash(&mut self, dice: &mut Dice) -> bool {
+        let _ = dice;
+        false
+    }
+
+    /// Another host has come up: its commit point is the one that [`Self::commit`] gives now.
+    fn restart(&mut self, handle: &mut Handle<Self::Commit>) {
+        let _ = handle;
+    }
+
     /// What must hold once nothing is left to do.
     ///
     /// # Errors
@@ -100,6 +114,8 @@ pub struct Simulation {
     pub turns_max: u64,
     /// The calm is a shutdown.
     pub shuts_down: bool,
+    /// The host dies in so many of 1,000 draws of the storm.
+    pub crashes: u64,
 }
 
 impl Simulation {
@@ -113,7 +129,15 @@ impl Simulation {
             draws: 200 + dice.below(800),
             turns_max: 200_000,
             shuts_down: dice.chance(20),
+            crashes: 0,
         }
+    }
+
+    /// The same with a host that dies now and then.
+    #[must_use]
+    pub fn with_crashes(mut self) -> Self {
+        self.crashes = 1 + self.seed % 12;
+        self
     }
 
     /// Runs the world to its end.
@@ -123,11 +147,7 @@ impl Simulation {
     pub fn run<W: World>(&self, world: &mut W) -> Result<Stats, String> {
         let mut dice = Dice::new(self.seed ^ 0x5eed);
         let time = VirtualClock::default();
-        let (commit, capacity) = world.commit();
-        let clock = Clock::Virtual(time.clone());
-        let config =
-            Config { workers: self.workers, capacity, seed: self.seed, clock, processes_max: 1 << 16, outside: None };
-        let mut scheduler = VirtualScheduler::new(commit, &config);
+        let mut scheduler = self.host(world, &time);
         self.storm(world, &mut scheduler, &time, &mut dice);
         world.calm(&mut scheduler.handle(), &mut dice);
         if self.shuts_down {
@@ -144,6 +164,14 @@ impl Simulation {
         world.verify(&stats).and(forgotten).map(|()| stats)
     }
 
+    fn host<W: World>(&self, world: &W, time: &VirtualClock) -> VirtualScheduler<W::Commit> {
+        let (commit, capacity) = world.commit();
+        let clock = Clock::Virtual(time.clone());
+        let config =
+            Config { workers: self.workers, capacity, seed: self.seed, clock, processes_max: 1 << 16, outside: None };
+        VirtualScheduler::new(commit, &config)
+    }
+
     fn storm<W: World>(
         &self,
         world: &mut W,
@@ -154,7 +182,14 @@ impl Simulation {
         let mut handle = scheduler.handle();
         // Some workers get many turns and some few, as on a machine that has other things to do.
         let rates: Vec<u64> = (0..self.workers).map(|_| 1 + dice.below(10)).collect();
+        // Drawn apart, so that a seed without crashes is the same with and without this fault.
+        let mut fate = Dice::new(self.seed ^ 0xdead);
         for _ in 0..self.draws {
+            if self.crashes > 0 && fate.below(1_000) < self.crashes && world.crash(&mut fate) {
+                *scheduler = self.host(world, time);
+                handle = scheduler.handle();
+                world.restart(&mut handle);
+            }
             match dice.below(100) {
                 0..10 => world.act(&mut handle, dice),
                 10..15 => time.advance_to(Micros(time.now().0 + dice.below(2000))),

@@ -1,21 +1,26 @@
 //! Runs of players: the commit point under the real scheduler, with handlers that answer late, twice, or never, operators that
 //! cancel, kill, pause and signal, and faults of the host.
+//!
+//! In a world with crashes logs are durable later. When the host dies, of each run a prefix of its records is left that has at least what is
+//! durable; another host with another wall clock takes up what there is, answers to calls of the old one are lost, and the operators do
+//! again what nobody acknowledged.
 
+use super::disk::{Disk, SlowLog};
+use super::outside::Outside;
 use super::player::{Players, Table};
 use super::{Dice, World};
 use crate::journal::Memory;
 use crate::process::{
-    Answer, Grants, Limits, Message, Micros, Payload, Permit, Pid, Problem, ProblemClass, Program, Sender, Status, Tag,
+    Answer, Grants, Limits, Message, Micros, Payload, Permit, Pid, Problem, ProblemClass, Program, Sender, Status,
 };
 use crate::run::{
-    Bounds, Clock, Dispatched, Effects, Kernel, Outgoing, Programs, Record, Reply, RunHandle, RunSpec, rebuild,
+    Act, Bounds, Clock, Kernel, Log, Programs, Record, Resolution, ResumeError, ResumeSpec, RunHandle, RunSpec, rebuild,
 };
 use crate::scheduler::{Handle, Stats};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 /// When the wall clock of the worlds starts.
 const EPOCH: Micros = Micros(1_700_000_000_000_000);
@@ -24,33 +29,31 @@ const EPOCH: Micros = Micros(1_700_000_000_000_000);
 pub struct Runs {
     kernel: Kernel,
     table: Arc<Table>,
-    effects: Arc<Handlers>,
+    effects: Arc<Outside>,
     root: Arc<dyn Program>,
     programs: Programs,
-    started: Vec<RunHandle>,
+    started: Vec<Played>,
     started_max: usize,
+    /// Runs that were begun, those that a crash took included.
+    begun: usize,
+    crashes: Option<u64>,
+    acts: u64,
+    uncertain: u64,
     instances: u32,
     limits: Limits,
 }
 
-/// Calls that wait for an answer of the world.
-#[derive(Default)]
-struct Handlers(Mutex<Vec<(Outgoing, Arc<dyn Reply>)>>);
-
-impl Effects for Handlers {
-    fn dispatch(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Dispatched {
-        if &*call.handler == "inline" {
-            return Dispatched::Answered(Ok(call.args));
-        }
-        self.0.lock().push((call, reply));
-        Dispatched::Pending
-    }
-
-    fn abandon(&self, _: &str, _: Pid, _: Tag) {}
-
-    fn is_repeatable(&self, handler: &str, _: &Payload) -> bool {
-        handler != "unsafe"
-    }
+/// A run, as those outside know it.
+struct Played {
+    id: Arc<str>,
+    /// None: the host found that it had ended.
+    handle: Option<RunHandle>,
+    /// Where it outlives its host.
+    disk: Option<Arc<Mutex<Disk>>>,
+    /// The outcome that was told.
+    told: Option<Answer>,
+    /// Acts by their numbers, and whether they were acknowledged. None was refused.
+    acts: BTreeMap<u64, (Act, bool)>,
 }
 
 impl Runs {
@@ -83,17 +86,37 @@ impl Runs {
             programs,
             started: Vec::new(),
             started_max: 1 + dice.below(4) as usize,
+            begun: 0,
+            crashes: None,
+            acts: 0,
+            uncertain: 0,
             instances: 1 + dice.below(6) as u32,
             limits,
         }
+    }
+
+    /// The same with a host that may die.
+    #[must_use]
+    pub fn with_crashes(mut self) -> Self {
+        self.crashes = Some(0);
+        self
     }
 
     fn start(&mut self, dice: &mut Dice) {
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&dice.roll().to_le_bytes());
         let granted: BTreeMap<_, _> = [("kv".to_owned(), Vec::new())].into_iter().filter(|_| dice.chance(80)).collect();
+        let id: Arc<str> = format!("run-{}", self.begun).into();
+        let disk = self.crashes.map(|_| Arc::<Mutex<Disk>>::default());
+        let log: Box<dyn Log> = match &disk {
+            Some(disk) => Box::new(SlowLog(Arc::clone(disk))),
+            None => Box::new(Memory::default()),
+        };
+        if let Some(disk) = &disk {
+            self.effects.disks.lock().insert(Arc::clone(&id), Arc::clone(disk));
+        }
         let spec = RunSpec {
-            id: format!("run-{}", self.started.len()).into(),
+            id: Arc::clone(&id),
             seed,
             root: Arc::clone(&self.root),
             entry: "root".into(),
@@ -102,20 +125,21 @@ impl Runs {
             grants: Grants(Arc::new(granted)),
             bounds: Bounds { bytes: 200 + dice.below(2_000), exposed: dice.below(5), ..Bounds::default() },
             programs: self.programs.clone(),
-            log: Box::new(Memory::default()),
+            log,
             effects: Arc::clone(&self.effects) as _,
             sink: None,
             origin: None,
         };
         // The host may be shutting down.
         if let Ok(run) = self.kernel.start(spec) {
-            self.started.push(run);
+            self.begun += 1;
+            self.started.push(Played { id, handle: Some(run), disk, told: None, acts: BTreeMap::new() });
         }
     }
 
     fn answer(&self, dice: &mut Dice) {
         let (call, reply) = {
-            let mut waiting = self.effects.0.lock();
+            let mut waiting = self.effects.waiting.lock();
             if waiting.is_empty() {
                 return;
             }
@@ -138,25 +162,99 @@ impl Runs {
                 let message =
                     Message { sender: Sender::Call(call.tag), topic: "progress".into(), body: call.args.clone() };
                 let _ = reply.message(message);
-                self.effects.0.lock().push((call, reply));
+                self.effects.waiting.lock().push((call, reply));
             }
             _ => reply.answer(answer),
         }
     }
 
-    fn operate(&self, dice: &mut Dice) {
-        let Some(run) = dice.pick(&self.started) else { return };
+    fn operate(&mut self, dice: &mut Dice) {
+        let which = dice.below(self.started.len() as u64) as usize;
+        let Some(run) = self.started.get_mut(which) else { return };
+        let Some(handle) = &run.handle else { return };
         // What the run refuses, because it has ended or is full, is no matter here.
-        let _ = match dice.below(20) {
-            0 => run.cancel("somebody asked", Some(Duration::from_micros(dice.below(5_000)))),
-            1 if dice.chance(30) => {
-                run.kill("somebody insisted");
-                Ok(())
+        let act = match dice.below(20) {
+            0 => Act::Cancel { reason: "somebody asked".into(), grace: Some(Micros(dice.below(5_000))) },
+            1 if dice.chance(30) => return handle.kill("somebody insisted"),
+            2..6 => Act::Pause,
+            6..12 => Act::Resume,
+            _ => {
+                let name = format!("name-{}", dice.below(5)).into();
+                Act::Signal { name, body: Payload::json(&dice.roll()) }
             }
-            2..6 => run.pause(),
-            6..12 => run.resume(),
-            _ => run.signal(&format!("name-{}", dice.below(5)), Payload::json(&dice.roll())),
         };
+        self.acts += 1;
+        if let Ok(done) = handle.act(act.clone(), Some(&self.acts.to_string())) {
+            run.acts.insert(self.acts, (act, done.is_durable()));
+        }
+    }
+
+    /// More of the logs becomes durable, and what that lets out is seen.
+    fn sync(&mut self, mut to: impl FnMut(u64) -> u64) {
+        for run in &mut self.started {
+            let Some(disk) = &run.disk else { continue };
+            let (durable, written) = disk.lock().progress();
+            if durable < written {
+                let durable = disk.lock().sync(durable + to((written - durable) as u64) as usize);
+                run.handle.iter().for_each(|handle| handle.durable(durable));
+            }
+            let Some(handle) = &run.handle else { continue };
+            run.told = run.told.take().or_else(|| handle.outcome().map(|outcome| outcome.result.clone()));
+            for (number, (act, acknowledged)) in &mut run.acts {
+                // Asked again it is acknowledged where its record is durable.
+                if !*acknowledged && let Ok(done) = handle.act(act.clone(), Some(&number.to_string())) {
+                    *acknowledged = done.is_durable();
+                }
+            }
+        }
+    }
+
+    /// Somebody says what became of calls of which nobody knows.
+    fn resolve(&mut self, dice: &mut Dice) -> bool {
+        let mut resolved = false;
+        for run in &self.started {
+            let Some(handle) = &run.handle else { continue };
+            for call in handle.uncertain() {
+                let resolution = if dice.chance(50) {
+                    self.effects.permit_again(&call.key);
+                    Resolution::Again
+                } else {
+                    Resolution::Answered(Ok(Payload::NULL))
+                };
+                self.uncertain += 1;
+                resolved |= handle.resolve(call.pid, call.tag, resolution).is_ok();
+            }
+        }
+        resolved
+    }
+
+    fn take_up(&mut self, which: usize) -> Result<(), String> {
+        let run = &mut self.started[which];
+        let disk = run.disk.as_ref().expect("invariant: in a world with crashes logs are on disk");
+        let records = disk.lock().records();
+        let spec = ResumeSpec {
+            root: Arc::clone(&self.root),
+            programs: self.programs.clone(),
+            log: Box::new(SlowLog(Arc::clone(disk))),
+            effects: Arc::clone(&self.effects) as _,
+            sink: None,
+        };
+        run.handle = match self.kernel.resume(spec, &records) {
+            Ok(handle) if run.told.is_none() => Some(handle),
+            Ok(_) => return Err("its outcome was told, and it goes on".to_owned()),
+            Err(ResumeError::Ended(_)) => None,
+            Err(error) => return Err(format!("it cannot be taken up after {} records: {error}", records.len())),
+        };
+        let Some(handle) = &run.handle else { return Ok(()) };
+        for (number, (act, acknowledged)) in &mut run.acts {
+            let before = handle.counts().records;
+            let again = handle.act(act.clone(), Some(&number.to_string()));
+            if *acknowledged && handle.counts().records > before {
+                return Err(format!("the act {number} was acknowledged, and is done once more"));
+            }
+            *acknowledged |= again.is_ok_and(|again| again.is_durable());
+        }
+        Ok(())
     }
 }
 
@@ -169,6 +267,12 @@ impl World for Runs {
 
     fn act(&mut self, handle: &mut Handle<Kernel>, dice: &mut Dice) {
         self.kernel.attach(handle.clone());
+        if self.crashes.is_some() {
+            self.sync(|unsaved| if dice.chance(60) { dice.below(unsaved + 1) } else { 0 });
+            if dice.chance(20) {
+                self.resolve(dice);
+            }
+        }
         match dice.below(10) {
             0..2 if self.started.len() < self.started_max => self.start(dice),
             0..4 => self.operate(dice),
@@ -182,13 +286,53 @@ impl World for Runs {
         if self.started.is_empty() {
             self.start(dice);
         }
-        for run in &self.started {
+        for run in self.started.iter().filter_map(|run| run.handle.as_ref()) {
             let _ = run.resume();
         }
     }
 
+    fn crash(&mut self, dice: &mut Dice) -> bool {
+        let Some(crashes) = &mut self.crashes else { return false };
+        *crashes += 1;
+        // Whatever still runs of the old host reaches nobody.
+        self.kernel.detach();
+        for run in &mut self.started {
+            run.handle = None;
+            let disk = run.disk.as_ref().expect("invariant: in a world with crashes logs are on disk");
+            let mut disk = disk.lock();
+            let (durable, written) = disk.progress();
+            let left = durable + dice.below((written - durable) as u64 + 1) as usize;
+            disk.crash(left);
+        }
+        self.effects.waiting.lock().clear();
+        // The clock of the next host may be behind or ahead.
+        let wall = if dice.chance(50) { EPOCH.0 - dice.below(1 << 40) } else { EPOCH.0 + dice.below(1 << 40) };
+        self.kernel = Kernel::new(Clock::starting_at(Micros(wall)));
+        true
+    }
+
+    fn restart(&mut self, handle: &mut Handle<Kernel>) {
+        self.kernel.attach(handle.clone());
+        // One whose start was not durable was never acknowledged: there is no such run.
+        self.started.retain(|run| run.disk.as_ref().is_none_or(|disk| disk.lock().progress().1 > 0));
+        for which in 0..self.started.len() {
+            if let Err(breach) = self.take_up(which) {
+                let id = &self.started[which].id;
+                self.table.breaches.lock().push(format!("{id}: {breach}"));
+            }
+        }
+    }
+
     fn settle(&mut self, _: &mut Handle<Kernel>) -> bool {
-        let waiting = std::mem::take(&mut *self.effects.0.lock());
+        let unsaved = |run: &Played| run.disk.as_ref().is_some_and(|disk| disk.lock().is_behind());
+        if self.started.iter().any(unsaved) {
+            self.sync(|unsaved| unsaved);
+            return true;
+        }
+        if self.resolve(&mut Dice::new(self.acts)) {
+            return true;
+        }
+        let waiting = std::mem::take(&mut *self.effects.waiting.lock());
         let owes = !waiting.is_empty();
         for (call, reply) in waiting {
             reply.answer(Ok(call.args));
@@ -197,24 +341,33 @@ impl World for Runs {
             return true;
         }
         // Players wait for messages that nobody sends.
-        let unfinished: Vec<&RunHandle> = self.started.iter().filter(|run| run.outcome().is_none()).collect();
+        let handles = self.started.iter().filter_map(|run| run.handle.as_ref());
+        let unfinished: Vec<&RunHandle> = handles.filter(|run| run.outcome().is_none()).collect();
         unfinished.iter().filter(|run| run.cancel("the game is over", None).is_ok()).count() > 0
     }
 
     fn verify(&self, _: &Stats) -> Result<(), String> {
         self.kernel.detach();
-        if let Some(breach) = self.table.breaches.lock().first() {
-            return Err(breach.clone());
+        let breaches = [&self.table.breaches, &self.effects.breaches];
+        if let Some(breach) = breaches.iter().find_map(|breaches| breaches.lock().first().cloned()) {
+            return Err(breach);
         }
-        self.started.iter().try_for_each(|run| self.verify_run(run).map_err(|why| format!("{}: {why}", run.id())))
+        self.started.iter().try_for_each(|run| self.verify_run(run).map_err(|why| format!("{}: {why}", run.id)))
     }
 }
 
 impl Runs {
-    fn verify_run(&self, run: &RunHandle) -> Result<(), String> {
-        let records = run.records().ok_or("its log has lost records")?;
+    fn verify_run(&self, run: &Played) -> Result<(), String> {
+        let records = match (&run.disk, &run.handle) {
+            (Some(disk), _) if disk.lock().is_over() => disk.lock().records(),
+            (Some(disk), _) => {
+                let (durable, written) = disk.lock().progress();
+                return Err(format!("it did not end: {durable} of {written} records are durable"));
+            }
+            (None, handle) => handle.as_ref().and_then(RunHandle::records).ok_or("its log has lost records")?,
+        };
         if std::env::var_os("WFHOST_SIM_RECORDS").is_some() {
-            records.iter().enumerate().for_each(|(number, record)| eprintln!("{} {} {record:?}", run.id(), number + 1));
+            records.iter().enumerate().for_each(|(number, record)| eprintln!("{} {} {record:?}", run.id, number + 1));
         }
         for record in &records {
             let mut bytes = Vec::new();
@@ -223,30 +376,67 @@ impl Runs {
                 return Err(format!("it is read otherwise than written: {record:?}"));
             }
         }
-        let outcome = run.outcome().ok_or_else(|| format!("it did not end: {:?}", run.processes()))?;
         verify_exits(&records)?;
+        verify_acts(&records, run)?;
         let rebuilt = rebuild(&records, &self.root, &self.programs).map_err(|error| format!("{error}: {error:?}"))?;
-        if !rebuilt.is_finished() || rebuilt.result() != Some(&outcome.result) {
-            return Err(format!("rebuilt, it came to {:?} and not to {:?}", rebuilt.result(), outcome.result));
+        let outcome = run
+            .handle
+            .as_ref()
+            .map(|run| run.outcome().ok_or_else(|| format!("it did not end: {:?}", run.processes())));
+        let outcome = outcome.transpose()?;
+        let result = outcome.as_ref().map(|outcome| &outcome.result).or(run.told.as_ref());
+        if !rebuilt.is_finished() || result.is_some_and(|result| rebuilt.result() != Some(result)) {
+            return Err(format!("rebuilt, it came to {:?} and not to {result:?}", rebuilt.result()));
         }
-        if rebuilt.steps != outcome.counts.steps {
+        if run.told.is_some() && run.told.as_ref() != rebuilt.result() {
+            return Err(format!("it was told that it came to {:?}, and it is {:?}", run.told, rebuilt.result()));
+        }
+        if let Some(outcome) = outcome
+            && rebuilt.steps != outcome.counts.steps
+        {
             return Err(format!("rebuilt, it took {} steps and not {}", rebuilt.steps, outcome.counts.steps));
         }
         // The players that were rebuilt have watched too.
         self.table.breaches.lock().first().map_or(Ok(()), |breach| Err(breach.clone()))
     }
 
+    /// Crashes, keys under which something left twice, and calls of which nobody knew.
+    #[must_use]
+    pub fn faults(&self) -> [u64; 3] {
+        [self.crashes.unwrap_or(0), self.effects.repeated(), self.uncertain]
+    }
+
     /// What happened in all runs: steps, messages, calls, retries, drops.
     #[must_use]
     pub fn sums(&self) -> [u64; 5] {
         let mut sums = [0; 5];
-        for run in &self.started {
+        for run in self.started.iter().filter_map(|run| run.handle.as_ref()) {
             let counts = run.counts();
             let all = [counts.steps, counts.messages, counts.calls, counts.retried, counts.dropped];
             sums.iter_mut().zip(all).for_each(|(sum, count)| *sum += count);
         }
         sums
     }
+}
+
+/// What was acknowledged is in the records, and nothing twice.
+fn verify_acts(records: &[Record], run: &Played) -> Result<(), String> {
+    let mut known: BTreeMap<&str, u64> = BTreeMap::new();
+    for record in records {
+        if let Record::Arrived(arrived) = record
+            && let Some(act) = &arrived.act
+        {
+            *known.entry(&act.id).or_default() += 1;
+        }
+    }
+    for (number, (act, acknowledged)) in &run.acts {
+        match known.get(&*number.to_string()) {
+            Some(1) => {}
+            None if !acknowledged => {}
+            times => return Err(format!("the act {number} is {times:?} times in the records: {act:?}")),
+        }
+    }
+    Ok(())
 }
 
 /// Every process has one end, after which it is not stepped.

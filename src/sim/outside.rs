@@ -1,0 +1,91 @@
+//! The outside of the simulated runs: servers that remember what they were asked, and answers that come late, twice, or never.
+
+use super::disk::Disk;
+use crate::process::{Payload, Pid, Tag};
+use crate::run::{Dispatched, Effects, Outgoing, Reply};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the outside knows.
+#[derive(Default)]
+pub(super) struct Outside {
+    /// Calls that wait for an answer of the world.
+    pub(super) waiting: Mutex<Vec<(Outgoing, Arc<dyn Reply>)>>,
+    /// The logs of the runs.
+    pub(super) disks: Mutex<BTreeMap<Arc<str>, Arc<Mutex<Disk>>>>,
+    /// What was asked under each key: by whom, and how often.
+    asked: Mutex<BTreeMap<Arc<str>, Asked>>,
+    /// What should not have happened.
+    pub(super) breaches: Mutex<Vec<String>>,
+}
+
+struct Asked {
+    call: (Arc<str>, Pid, Tag),
+    args: Payload,
+    times: u64,
+    /// How often it may be sent that is not safe to repeat: once, and once more each time that somebody says so.
+    times_max: u64,
+}
+
+impl Outside {
+    /// Somebody says that a call is to be sent again.
+    pub(super) fn permit_again(&self, key: &str) {
+        if let Some(asked) = self.asked.lock().get_mut(key) {
+            asked.times_max += 1;
+        }
+    }
+
+    fn note(&self, call: &Outgoing) -> Result<(), String> {
+        let Outgoing { run, pid, tag, handler, idempotency_key: key, args, .. } = call;
+        let is_repeatable = self.is_repeatable(handler, args);
+        if let Some(disk) = self.disks.lock().get(run)
+            && !disk.lock().may_leave(*pid, *tag, is_repeatable)
+        {
+            return Err(format!("a call left before its record was durable: {call:?}"));
+        }
+        // Players give some calls a key of their own, and all the same one.
+        if &**key == "mine" {
+            return Ok(());
+        }
+        let mut known = self.asked.lock();
+        let asked = known.entry(Arc::clone(key)).or_insert_with(|| Asked {
+            call: (Arc::clone(run), *pid, *tag),
+            args: args.clone(),
+            times: 0,
+            times_max: 1,
+        });
+        asked.times += 1;
+        if asked.call != (Arc::clone(run), *pid, *tag) || asked.args != *args {
+            return Err(format!("two calls have the key {key}: {:?} and {call:?}", asked.call));
+        }
+        if !is_repeatable && asked.times > asked.times_max {
+            return Err(format!("what is not safe to repeat was sent {} times: {call:?}", asked.times));
+        }
+        Ok(())
+    }
+
+    /// Keys that were used more than once.
+    pub(super) fn repeated(&self) -> u64 {
+        self.asked.lock().values().filter(|asked| asked.times > 1).count() as u64
+    }
+}
+
+impl Effects for Outside {
+    fn dispatch(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Dispatched {
+        if let Err(breach) = self.note(&call) {
+            self.breaches.lock().push(breach);
+        }
+        if &*call.handler == "inline" {
+            return Dispatched::Answered(Ok(call.args));
+        }
+        self.waiting.lock().push((call, reply));
+        Dispatched::Pending
+    }
+
+    fn abandon(&self, _: &str, _: Pid, _: Tag) {}
+
+    fn is_repeatable(&self, handler: &str, _: &Payload) -> bool {
+        handler != "unsafe"
+    }
+}
