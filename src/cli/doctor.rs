@@ -1,13 +1,17 @@
 //! `wfhost doctor`: what this machine gives, and whether a run would go well on it.
 
 use super::Exit;
-use super::arguments::Doctor;
+use super::arguments::{DataArguments, Doctor};
+use super::data::Runs;
+use super::refused::{Refused, kind};
 use super::run::SLOTS_DEFAULT;
 use super::terminal::{print, printable};
 use crate::base::processors;
 use crate::guest::slots_max;
 use crate::host::{Host, HostError, LoadError, RunOptions};
+use crate::journal::{Filter, Journal as _};
 use serde_json::{Map, Value, json};
+use std::path::Path;
 
 /// A workflow that needs nothing but the host itself: an expression in its sandbox, and a worker.
 const SELF_TEST: &str =
@@ -28,6 +32,7 @@ pub(super) fn doctor(command: &Doctor) -> anyhow::Result<Exit> {
         Ok(host) => examine(&host, asked, command, &mut report, &mut problems),
         Err(error) => problems.push(unbuildable(error)),
     }
+    report["data"] = data(&command.data, &mut problems);
     // The pool of a service, so that what the kernel refuses shows here too.
     let most = slots_max();
     let service = command.host.code.builder(most).workers(1).build();
@@ -128,6 +133,60 @@ fn examine(host: &Host, asked: u32, command: &Doctor, report: &mut Value, proble
             hint: "this is a fault of the host or of the machine: please report it".to_owned(),
         });
     }
+}
+
+/// The folder of durable runs: what is in it, and whether a run could be written there.
+fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
+    let refused = |refused: Refused| Problem {
+        message: format!("no run can be durable: {}", refused.title),
+        hint: refused.hint.unwrap_or_else(|| "--data DIR or WFHOST_DATA names another folder".to_owned()),
+    };
+    let folder = match arguments.required() {
+        Ok(folder) => folder,
+        Err(error) => {
+            problems.push(refused(error));
+            return json!({ "off": "there is no folder" });
+        }
+    };
+    let mut report = json!({ "folder": folder });
+    match arguments.open().and_then(|runs| runs.map(|runs| contents(&runs)).transpose()) {
+        Ok(Some(contents)) => report["store"] = contents,
+        Ok(None) => report["store"] = json!("nothing was run yet"),
+        Err(error) => problems.push(refused(error)),
+    }
+    // The nearest folder that is there is the one in which it would be made.
+    if let Some(place) = folder.ancestors().find(|place| place.exists())
+        && let Err(error) = probe(place)
+    {
+        let title = format!("{}: {error}", place.display());
+        problems.push(refused(Refused::new(kind::JOURNAL, title)));
+    }
+    report
+}
+
+fn contents(runs: &Runs) -> Result<Value, Refused> {
+    let count = |ended| runs.store.count(&Filter { ended, ..Filter::default() });
+    let bytes = |name: &str| std::fs::metadata(runs.folder.join(name)).map_or(0, |file| file.len());
+    let components = std::fs::read_dir(runs.folder.join("components")).into_iter().flatten().flatten();
+    let components: Vec<u64> = components.filter_map(|file| Some(file.metadata().ok()?.len())).collect();
+    Ok(json!({
+        "format": runs.store.format()?,
+        "runs": count(None)?,
+        "unfinished": count(Some(false))?,
+        "journal-bytes": bytes("journal.db") + bytes("journal.db-wal"),
+        "components": components.len(),
+        "component-bytes": components.iter().sum::<u64>(),
+    }))
+}
+
+/// Makes a file and removes it.
+fn probe(folder: &Path) -> std::io::Result<()> {
+    if !folder.is_dir() {
+        return Err(std::io::ErrorKind::NotADirectory.into());
+    }
+    let path = folder.join(format!(".wfhost-probe-{}", std::process::id()));
+    std::fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)
 }
 
 /// Runs a workflow without guests.

@@ -5,6 +5,7 @@ use super::arguments::{DurabilityChoice, Run, RunningArguments};
 use super::data::Runs;
 use super::follow::{Talk, Warnings};
 use super::inputs;
+use super::progress::EVENTS_MAX;
 use super::refused::{Refused, Stop, kind};
 use super::same::Start;
 use super::terminal::Terminal;
@@ -13,6 +14,7 @@ use crate::dispatch::http::HttpConfig;
 use crate::host::{Host, HostBuilder, LoadError, Outcome, RunHandle, RunOptions, Status, Workflow};
 use crate::journal::{Filter, Journal as _};
 use crate::process::problem;
+use crate::run::{Events, Watcher};
 use crate::workflow::model::Durability;
 use serde_json::{Map, Value};
 
@@ -75,7 +77,9 @@ fn begin(command: &Run, talk: &Talk, host: &Host, workflow: &Workflow) -> Result
         return Err(refused.hint("leave --run-id out, or give --durability journal").into());
     }
     // From here on a signal cancels the run, or leaves it for another.
-    let started = talk.signals.guard(|| start(command, host, workflow, is_durable));
+    let (events, watcher) = Events::of_new_run(EVENTS_MAX);
+    let watcher = talk.follower.is_some().then_some(watcher);
+    let started = talk.signals.guard(|| start(command, host, workflow, is_durable, watcher));
     let (run, inputs) = match started {
         Ok((Some(run), inputs)) => (run, inputs),
         Ok((None, inputs)) => return same(command, host, workflow, &inputs)?.again(&opened(host)?, talk),
@@ -84,7 +88,9 @@ fn begin(command: &Run, talk: &Talk, host: &Host, workflow: &Workflow) -> Result
     if is_durable {
         talk.note(format!("run {}", run.id()));
     }
-    talk.show(workflow, &run);
+    if let Some(follower) = &talk.follower {
+        follower.follow(events, workflow);
+    }
     if is_durable {
         others(host, talk)?;
     }
@@ -102,12 +108,13 @@ fn start(
     host: &Host,
     workflow: &Workflow,
     is_durable: bool,
+    watcher: Option<Watcher>,
 ) -> Result<(Option<RunHandle>, Map<String, Value>), Refused> {
     let declared = &workflow.plan().inputs;
     let hint = "--input key=value, --input key=@file, or --input @file.json";
     let inputs = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text))
         .map_err(|text| Refused::new(kind::BAD_INPUT, text).hint(hint))?;
-    let options = RunOptions { id: command.id.clone(), durable: Some(is_durable), ..RunOptions::default() };
+    let options = RunOptions { id: command.id.clone(), durable: Some(is_durable), watcher, ..RunOptions::default() };
     match host.start(workflow, inputs.clone(), options) {
         Ok(run) => Ok((Some(run), inputs)),
         Err(LoadError::Exists { .. }) if command.id.is_some() => Ok((None, inputs)),

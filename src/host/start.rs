@@ -5,6 +5,7 @@ use crate::journal;
 use crate::process::{Limits, Payload, Program};
 use crate::run::{
     Bounds, Events, Log, LogSink, Origin, ProcessStatus, Rebuild, RebuildError, Record, Refused, RunSpec, StartError,
+    Watcher,
 };
 use crate::scheduler::Stats;
 use crate::workflow::interpreter::WorkflowProgram;
@@ -25,6 +26,8 @@ pub struct RunOptions {
     pub seed: Option<[u8; 32]>,
     /// What takes its log lines. It is called on a worker and must neither block nor make a system call.
     pub sink: Option<Arc<dyn LogSink>>,
+    /// Who watches it from its first step on ([`Events::of_new_run`]). A run that is taken up is watched by [`RunHandle::observe`].
+    pub watcher: Option<Watcher>,
     /// Whether its records are kept in memory, to be read by [`RunHandle::records`]. They grow with the run.
     pub records: bool,
     /// Whether the run outlives its host: then it is written to the journal in the host's folder
@@ -108,6 +111,7 @@ impl Host {
             log,
             effects: Arc::clone(&self.shared.dispatcher) as _,
             sink: options.sink,
+            watcher: options.watcher,
             origin,
         };
         let run = self.shared.kernel.start(spec).map_err(|error| match error {

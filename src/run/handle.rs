@@ -1,13 +1,13 @@
 //! Starting a run, and what can be done with it from outside.
 
 use super::acts::Act;
-use super::core::Run;
+use super::core::{Inner, Run};
 use super::effects::Effects;
 use super::fixed::{Fixed, Programs};
 use super::kernel::Kernel;
 use super::log::{Log, LogSink};
 use super::news::Unwanted;
-use super::observe::{Events, Outcome, RunEvent};
+use super::observe::{Events, Outcome, RunEvent, Shared, Watcher};
 use super::record::{Bounds, News, Origin, Record, Started};
 use super::signals::SignalStatus;
 use super::state::{Counts, State};
@@ -43,6 +43,8 @@ pub struct RunSpec {
     pub effects: Arc<dyn Effects>,
     /// What takes its log lines.
     pub sink: Option<Arc<dyn LogSink>>,
+    /// Who watches it from its first step on.
+    pub watcher: Option<Watcher>,
     /// The run that it repeats; none: it is the first of its kind.
     pub origin: Option<Origin>,
 }
@@ -152,8 +154,22 @@ impl Kernel {
         port: &mut dyn crate::scheduler::Port<Self>,
         spec: RunSpec,
     ) -> Result<RunHandle, StartError> {
-        let RunSpec { id, seed, root, entry, input, limits, grants, bounds, programs, log, effects, sink, origin } =
-            spec;
+        let RunSpec {
+            id,
+            seed,
+            root,
+            entry,
+            input,
+            limits,
+            grants,
+            bounds,
+            programs,
+            log,
+            effects,
+            sink,
+            origin,
+            watcher,
+        } = spec;
         let at = self.clock().at(port.monotonic());
         let digests = programs.iter().map(|(name, program)| (Arc::clone(name), program.digest())).collect();
         let root_digest = root.digest();
@@ -185,6 +201,10 @@ impl Kernel {
         }
         let mut inner = run.inner.lock();
         inner.append(&Record::Started(Box::new(started)));
+        if let Some(Watcher(watcher)) = watcher {
+            inner.tell_of_processes(&watcher);
+            inner.watch(watcher);
+        }
         let task = Task::new(Arc::clone(&run), Pid::ROOT, program, body, permit.is_none());
         let native = task.step.native;
         let Ok(slot) = port.spawn(task, permit) else {
@@ -197,6 +217,31 @@ impl Kernel {
         root.begun = native;
         drop(inner);
         Ok(RunHandle(run))
+    }
+}
+
+impl Inner {
+    /// Tells a watcher of the processes that there are.
+    fn tell_of_processes(&self, watcher: &Shared) {
+        for (pid, entry) in self.state.table.iter() {
+            watcher.push(RunEvent::Spawned {
+                pid,
+                parent: entry.parent.map(|(parent, _)| parent),
+                component: entry.component.clone(),
+                entry: Arc::clone(&entry.begins_at),
+                scope: entry.place.scope(),
+            });
+        }
+    }
+
+    /// Tells a watcher what happens from now on.
+    fn watch(&mut self, watcher: Arc<Shared>) {
+        if self.over {
+            watcher.close();
+        } else {
+            self.state.observed = true;
+            self.watchers.push(watcher);
+        }
     }
 }
 
@@ -353,21 +398,8 @@ impl RunHandle {
     pub fn watch(&self, capacity: usize) -> (Events, u64) {
         let (events, shared) = Events::new(capacity);
         let mut inner = self.0.inner.lock();
-        for (pid, entry) in inner.state.table.iter() {
-            shared.push(RunEvent::Spawned {
-                pid,
-                parent: entry.parent.map(|(parent, _)| parent),
-                component: entry.component.clone(),
-                entry: Arc::clone(&entry.begins_at),
-                scope: entry.place.scope(),
-            });
-        }
-        if inner.over {
-            shared.close();
-        } else {
-            inner.state.observed = true;
-            inner.watchers.push(shared);
-        }
+        inner.tell_of_processes(&shared);
+        inner.watch(shared);
         (events, inner.state.counts.records)
     }
 

@@ -80,7 +80,7 @@ pub use kernel::{Kernel, Ports, Timer};
 #[cfg(feature = "wasm")]
 pub(crate) use kv::schema as kv_schema;
 pub use log::{Durability, EndStatus, Log, LogOrigin, LogSink, Mail, RunEnd};
-pub use observe::{Events, Outcome, RunEvent};
+pub use observe::{Events, Outcome, RunEvent, Watcher};
 pub use rebuild::{Rebuild, RebuildError, rebuild};
 pub use record::{
     ActId, Arrived, Bounds, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record, Started, Stepped,

@@ -141,6 +141,10 @@ pub struct Events {
     shared: Arc<Shared>,
 }
 
+/// The side that tells: given to a run that begins, it tells from the first step on.
+#[derive(Clone)]
+pub struct Watcher(pub(super) Arc<Shared>);
+
 pub(super) struct Shared {
     capacity: usize,
     queue: Mutex<Queue>,
@@ -158,6 +162,13 @@ struct Queue {
 }
 
 impl Events {
+    /// Events of a run that has not begun, at most `capacity` of them waiting, and what it is given to tell them.
+    #[must_use]
+    pub fn of_new_run(capacity: usize) -> (Self, Watcher) {
+        let (events, shared) = Self::new(capacity);
+        (events, Watcher(shared))
+    }
+
     pub(super) fn new(capacity: usize) -> (Self, Arc<Shared>) {
         let shared = Arc::new(Shared { capacity, queue: Mutex::default(), more: Condvar::new() });
         (Self { shared: Arc::clone(&shared) }, shared)

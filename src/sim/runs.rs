@@ -128,6 +128,7 @@ impl Runs {
             log,
             effects: Arc::clone(&self.effects) as _,
             sink: None,
+            watcher: None,
             origin: None,
         };
         // The host may be shutting down.

@@ -1,4 +1,4 @@
-//! `wfhost run` of a hello, whole process, against the least program that runs the same component on the same wasmtime: both with
+//! `wfhost run` of a hello, not durable and durable, whole process, against the least program that runs the same component on the same wasmtime: both with
 //! their compiled code cached, run in turn.
 //!
 //! ```text
@@ -97,24 +97,30 @@ fn main() {
     std::fs::create_dir_all(&folder).expect("a temporary folder");
     let code: PathBuf = folder.join("hello.cwasm");
     let this = std::env::current_exe().expect("this program");
-    let (mut floors, mut ours) = (Vec::new(), Vec::new());
+    let (mut floors, mut ours, mut durables) = (Vec::new(), Vec::new(), Vec::new());
+    let hello = |durability: &str| {
+        timed(
+            Command::new(env!("CARGO_BIN_EXE_wfhost"))
+                .args(["run", "-q", "--input", "name=Ann", "--durability", durability])
+                .arg(root.join("workflows/hello.yaml"))
+                .env("WFHOST_CACHE", folder.join("cache"))
+                .env("WFHOST_DATA", folder.join("data")),
+        )
+    };
     for run in 0..=runs {
         let floor = timed(Command::new(&this).arg("floor").arg(root.join("guests/built/hello.wasm")).arg(&code));
-        let our = timed(
-            Command::new(env!("CARGO_BIN_EXE_wfhost"))
-                .args(["run", "-q", "--input", "name=Ann"])
-                .arg(root.join("workflows/hello.yaml"))
-                .env("WFHOST_CACHE", folder.join("cache")),
-        );
+        let (our, durable) = (hello("none"), hello("journal"));
         if run > 0 {
             floors.push(floor);
             ours.push(our);
+            durables.push(durable);
         }
     }
     let _ = std::fs::remove_dir_all(&folder);
-    let (floor, our) = (median(floors), median(ours));
+    let (floor, our, durable) = (median(floors), median(ours), median(durables));
     println!("hello, whole process, warm cache, {runs} runs in turn: median (min..max)");
     println!("floor   {:?} ({:?}..{:?})", floor.1, floor.0, floor.2);
     println!("wfhost  {:?} ({:?}..{:?})", our.1, our.0, our.2);
+    println!("durable {:?} ({:?}..{:?})", durable.1, durable.0, durable.2);
     println!("ratio   {:.2} (aim: at most 1.50)", our.1.as_secs_f64() / floor.1.as_secs_f64());
 }

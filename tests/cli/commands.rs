@@ -345,11 +345,35 @@ fn doctor_finds_a_cache_that_cannot_be_used() {
 }
 
 #[test]
+fn doctor_tells_of_the_folder_of_runs() {
+    let data = super::data();
+    let doctor = || -> Value {
+        let output = super::command_in(&data, &["doctor", "--json"]).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let report = doctor();
+    assert_eq!(report["data"], json!({ "folder": data, "store": "nothing was run yet" }));
+    assert!(!data.exists(), "looking makes nothing");
+    assert!(super::command_in(&data, &["run", "workflows/hello.yaml"]).status().unwrap().success());
+    let store = doctor()["data"]["store"].clone();
+    assert_eq!((&store["runs"], &store["unfinished"], &store["components"]), (&json!(1), &json!(0), &json!(1)));
+    assert!(store["format"].as_u64() > Some(0) && store["journal-bytes"].as_u64() > Some(0), "{store}");
+    assert!(store["component-bytes"].as_u64() > Some(1_000), "{store}");
+    let db = rusqlite::Connection::open(data.join("journal.db")).unwrap();
+    db.pragma_update(None, "user_version", 4_711).unwrap();
+    let problems = doctor()["problems"].to_string();
+    assert!(problems.contains("no run can be durable: ") && problems.contains("format 4711"), "{problems}");
+}
+
+#[test]
 fn completions_for_each_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = wfhost(&["completions", shell]);
         assert!(output.status.success());
-        assert!(String::from_utf8_lossy(&output.stdout).contains("wfhost"), "{shell}");
+        let script = String::from_utf8_lossy(&output.stdout).into_owned();
+        for word in ["wfhost", "resume", "signal", "run-id", "durability"] {
+            assert!(script.contains(word), "{shell} knows no {word}");
+        }
     }
 }
 

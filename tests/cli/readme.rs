@@ -1,4 +1,4 @@
-//! The examples of `workflows/README.md`: each is a whole workflow, valid, and does what the text says.
+//! The examples of `workflows/README.md`: each is a whole workflow, valid, and does what the text says. And the one of the front page.
 
 use super::{root, wfhost};
 use serde_json::{Value, json};
@@ -84,6 +84,33 @@ fn read(stream: &TcpStream) -> Seen {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
     Seen { line, headers, body: String::from_utf8(body).unwrap() }
+}
+
+/// The commands with which the front page shows that a run outlives its process, done as they stand there. Only before the kill it is waited
+/// until the run is where it waits for somebody.
+#[test]
+fn a_run_is_killed_and_resumed_as_the_front_page_says() {
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let block = text.split("```sh\n").find(|block| block.contains("kill -9")).unwrap().split("```").next().unwrap();
+    let (before, after) = block.split_once("kill -9").unwrap();
+    let data = super::data();
+    let wait = "until wfhost status --json order-1 2>/dev/null | grep -q '\"name\": \"approve\"'; do sleep 0.02; done";
+    let script = format!("set -e\n{before}{wait}\nkill -9{after}");
+    let run = |script: &str| {
+        let program = std::path::Path::new(env!("CARGO_BIN_EXE_wfhost"));
+        let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+        let mut bash = std::process::Command::new("timeout");
+        bash.args(["120", "bash", "-c", script]).current_dir(root()).env("PATH", path);
+        bash.env("WFHOST_CACHE", super::cache()).env("WFHOST_DATA", &data).output().unwrap()
+    };
+    let killed = run(&script);
+    assert!(killed.status.success(), "{}", super::transcript(&killed));
+    let whole = "wfhost run workflows/approval.yaml --run-id whole & \
+                 until wfhost signal whole approve '{\"by\": \"Ann\"}' 2>/dev/null; do sleep 0.02; done; wait $!";
+    let whole = run(whole);
+    assert_eq!(killed.stdout, whole.stdout, "{}", super::transcript(&whole));
+    let outputs: Value = serde_json::from_slice(&killed.stdout).unwrap();
+    assert_eq!(outputs, json!({ "price": 610, "thanks": "Hello, Ann!" }));
 }
 
 #[test]

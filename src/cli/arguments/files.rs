@@ -1,6 +1,6 @@
 //! Commands upon files and this machine.
 
-use super::{EngineArguments, HostArguments};
+use super::{DataArguments, EngineArguments, HostArguments};
 use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
@@ -151,6 +151,8 @@ pub(in crate::cli) struct Doctor {
     /// Print it as JSON.
     #[arg(long)]
     pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
     #[command(flatten)]
     pub(in crate::cli) host: EngineArguments,
 }

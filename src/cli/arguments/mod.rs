@@ -90,7 +90,7 @@ pub(in crate::cli) enum Command {
     Graph(Graph),
     /// Show what a component exports, imports and needs, and whether it fits.
     Inspect(Inspect),
-    /// Look at this machine: pool sizes, kernel limits, cache.
+    /// Look at this machine: pool sizes, kernel limits, the folders of code and of runs.
     Doctor(Doctor),
     /// Print a completion script for a shell.
     #[command(after_help = "Example:\n  wfhost completions bash > ~/.local/share/bash-completion/completions/wfhost")]

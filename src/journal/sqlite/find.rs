@@ -5,6 +5,15 @@ use super::{Sqlite, StoreError};
 use std::sync::Arc;
 
 impl Sqlite {
+    /// The format of the store's tables.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn format(&self) -> Result<i64, StoreError> {
+        let db = self.0.reader();
+        db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(sqlite(self.0.path()))
+    }
+
     /// The ids that begin so, in their order, at most so many.
     ///
     /// # Errors

@@ -110,6 +110,7 @@ pub(super) fn spec(root: Arc<dyn Program>, handlers: Arc<Handlers>, setup: &Setu
         log: Box::new(Memory::default()),
         effects: handlers,
         sink: None,
+        watcher: None,
         origin: None,
     }
 }

@@ -151,6 +151,7 @@ fn within(load: &Load, workers: usize, log: fn() -> Box<dyn Log>) -> Duration {
             log: log(),
             effects: Arc::new(NoEffects),
             sink: None,
+            watcher: None,
             origin: None,
         };
         let watch = Watch::start(workers);
