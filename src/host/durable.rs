@@ -212,8 +212,9 @@ impl Host {
         let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(Micros(0), Micros::from);
         let about = About::new(workflow, inputs);
         let name = about.name.as_str().into();
+        let components = about.components.values().map(|hash| hash.as_str().into()).collect();
         let about = serde_json::to_string(&about).expect("invariant: texts and maps of texts are JSON");
-        Ok(NewRun { id: Arc::clone(id), name, created, about })
+        Ok(NewRun { id: Arc::clone(id), name, created, about, components })
     }
 
     /// The workflow of a durable run, as it was started.

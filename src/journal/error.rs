@@ -50,8 +50,9 @@ pub enum StoreError {
         #[source]
         error: Arc<rusqlite::Error>,
     },
-    /// The file is of another release.
-    #[error("{path}: the store has format {found}, and this release reads {known}")]
+    /// The file is of a release that this one does not know.
+    #[error("{path}: the store has format {found}, and this release reads up to {known}{}",
+        .release.as_ref().map(|release| format!(": wfhost {release} can read it")).unwrap_or_default())]
     Format {
         /// The file.
         path: PathBuf,
@@ -59,6 +60,8 @@ pub enum StoreError {
         found: i64,
         /// What this release knows.
         known: i64,
+        /// The release that can read it, where the file says so.
+        release: Option<String>,
     },
     /// The file is a database of something else.
     #[error("{path}: this is no journal of wfhost's")]

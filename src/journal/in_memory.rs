@@ -1,7 +1,7 @@
 //! A journal in memory: its runs outlive a host, and not the process.
 
 use super::stored::{MAIL_BYTES_MAX, MAIL_MAX, SNAPSHOTS_MAX};
-use super::{Filter, Journal, Memory, NewRun, Owner, Posted, StoreError, Stored, StoredSnapshot, TakenUp};
+use super::{Filter, Journal, Memory, NewRun, Owner, Posted, Retention, StoreError, Stored, StoredSnapshot, TakenUp};
 use crate::run::{Durability, Log, Mail, RunEnd};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -242,6 +242,20 @@ impl Journal for InMemory {
                 Ok(())
             }
         }
+    }
+
+    fn sweep(&self, retention: &Retention) -> Result<u64, StoreError> {
+        let mut shelf = self.0.lock();
+        let runs = shelf.runs.iter().filter_map(|(id, entry)| entry.end.map(|end| (end.at, Arc::clone(id))));
+        let mut ended: Vec<_> = runs.collect();
+        ended.sort();
+        let old = ended.iter().filter(|(at, _)| retention.ended_before.is_some_and(|before| *at < before)).count();
+        let many = retention.runs_max.map_or(0, |most| ended.len().saturating_sub(most as usize));
+        ended.truncate(old.max(many));
+        for (_, id) in &ended {
+            shelf.runs.remove(id);
+        }
+        Ok(ended.len() as u64)
     }
 
     fn put_snapshot(&self, run: &str, pid: u64, step: u64, key: &[u8], data: Vec<u8>) {

@@ -25,7 +25,7 @@ pub use in_memory::InMemory;
 pub use memory::{Memory, Nothing};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
-pub use stored::{Filter, NewRun, Owner, Posted, Stored, StoredSnapshot, TakenUp};
+pub use stored::{Filter, NewRun, Owner, Posted, Retention, Stored, StoredSnapshot, TakenUp};
 
 use crate::run::{Log, Mail};
 use bytes::Bytes;
@@ -104,6 +104,10 @@ pub trait Journal: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::Unknown`]; [`StoreError::Owned`]: it is unfinished and a living host has it.
     fn remove(&self, id: &str) -> Result<(), StoreError>;
+
+    /// Removes the ended runs that are too old or too many, with all that belongs to them, and says how many. What unfinished runs need is
+    /// never removed.
+    fn sweep(&self, retention: &Retention) -> Result<u64, StoreError>;
 
     /// Keeps a process as it is after a step whose record was appended before. Of each process the last few are kept. It does not wait, and
     /// nothing waits for it: where there is no room, or the run is none of this host's, it keeps nothing.

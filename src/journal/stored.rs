@@ -17,6 +17,8 @@ pub struct NewRun {
     pub created: Micros,
     /// What whoever starts it needs to take it up again: JSON.
     pub about: String,
+    /// The components that it names, by the BLAKE3 of their bytes in hexadecimal: their files in `components/` are kept as long as it is.
+    pub components: Vec<Arc<str>>,
 }
 
 /// A run in a journal.
@@ -65,6 +67,15 @@ impl Filter {
             && self.created_min.is_none_or(|at| run.created >= at)
             && self.created_before.is_none_or(|at| run.created < at)
     }
+}
+
+/// How long ended runs are kept.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Retention {
+    /// Those that ended before go.
+    pub ended_before: Option<Micros>,
+    /// Of the others, at most so many stay: the newest.
+    pub runs_max: Option<u64>,
 }
 
 /// The host that has a run.

@@ -5,7 +5,13 @@ use crate::process::Micros;
 use crate::run::{EndStatus, RunEnd};
 
 fn new(id: &str) -> NewRun {
-    NewRun { id: id.into(), name: "work".into(), created: Micros(5), about: format!("about {id}") }
+    NewRun {
+        id: id.into(),
+        name: "work".into(),
+        created: Micros(5),
+        about: format!("about {id}"),
+        components: Vec::new(),
+    }
 }
 
 fn mail(id: &str, body: &'static str) -> Mail {

@@ -1,69 +1,130 @@
 //! What a row of the log holds: records one after the other, and a checksum.
 //!
-//! `[format: u8] ([length: LEB128] [record])* [XXH3 of all before, 64 bits, little endian]`
+//! `[format: u8] ([length << 1 | is reference: LEB128] [record or hash])* [XXH3 of all before, 64 bits, little endian]`
+//!
+//! A record above [`INLINE_BYTES_MAX`] is a blob of its own, and the row has its BLAKE3 instead.
 
+use super::read::Trouble;
 use bytes::Bytes;
 
 const FORMAT: u8 = 1;
 const SUM_BYTES: usize = 8;
+/// Records beyond this are blobs. From the design: bodies above 64 KiB.
+pub(super) const INLINE_BYTES_MAX: usize = 64 << 10;
 
-/// An empty batch.
-pub(super) fn begin(out: &mut Vec<u8>) {
-    out.push(FORMAT);
+/// The BLAKE3 of a blob.
+pub(super) type Hash = [u8; 32];
+
+/// A batch as it is written.
+pub(super) struct Sealed {
+    pub(super) bytes: Vec<u8>,
+    /// What is written before it.
+    pub(super) blobs: Vec<(Hash, Bytes)>,
 }
 
-pub(super) fn put(out: &mut Vec<u8>, record: &[u8]) {
-    let mut length = record.len();
-    while length >= 0x80 {
-        out.push(length as u8 | 0x80);
-        length >>= 7;
+impl Sealed {
+    /// Bytes of its blobs.
+    pub(super) fn blob_bytes(&self) -> usize {
+        self.blobs.iter().map(|(_, data)| data.len()).sum()
     }
-    out.push(length as u8);
-    out.extend_from_slice(record);
 }
 
-/// Closes a batch.
-pub(super) fn seal(out: &mut Vec<u8>) {
-    let sum = xxhash_rust::xxh3::xxh3_64(out);
-    out.extend_from_slice(&sum.to_le_bytes());
+fn put(out: &mut Vec<u8>, bytes: &[u8], is_reference: bool) {
+    let mut head = (bytes.len() << 1) | usize::from(is_reference);
+    while head >= 0x80 {
+        out.push(head as u8 | 0x80);
+        head >>= 7;
+    }
+    out.push(head as u8);
+    out.extend_from_slice(bytes);
 }
 
-/// The records of a sealed batch, which share its memory.
+/// A batch of records.
+pub(super) fn seal(records: &[Bytes]) -> Sealed {
+    let bytes = records.iter().map(|record| record.len().min(INLINE_BYTES_MAX) + 4).sum::<usize>() + 1 + SUM_BYTES;
+    let mut sealed = Sealed { bytes: Vec::with_capacity(bytes), blobs: Vec::new() };
+    sealed.bytes.push(FORMAT);
+    for record in records {
+        if record.len() > INLINE_BYTES_MAX {
+            let hash = *blake3::hash(record).as_bytes();
+            put(&mut sealed.bytes, &hash, true);
+            sealed.blobs.push((hash, record.clone()));
+        } else {
+            put(&mut sealed.bytes, record, false);
+        }
+    }
+    let sum = xxhash_rust::xxh3::xxh3_64(&sealed.bytes);
+    sealed.bytes.extend_from_slice(&sum.to_le_bytes());
+    sealed
+}
+
+/// The records of a sealed batch, which share its memory. Blobs are fetched.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn open(batch: Bytes) -> Result<Vec<Bytes>, String> {
-    let body = batch.len().checked_sub(SUM_BYTES).ok_or("a row is too short")?;
+pub(super) fn open(batch: &Bytes, fetch: impl Fn(&Hash) -> Result<Bytes, Trouble>) -> Result<Vec<Bytes>, Trouble> {
+    let body = batch.len().checked_sub(SUM_BYTES).ok_or_else(|| "it is too short".to_owned())?;
     let sum = u64::from_le_bytes(batch[body..].try_into().expect("invariant: so many are left"));
     if xxhash_rust::xxh3::xxh3_64(&batch[..body]) != sum {
-        return Err("the checksum of a row is wrong".to_owned());
+        return Err("its checksum is wrong".to_owned().into());
     }
     if batch.first() != Some(&FORMAT) {
-        return Err(format!("a row has the format {:?}, unknown to this release", batch.first()));
+        return Err(format!("it has the format {:?}, unknown to this release", batch.first()).into());
     }
-    records(&batch.slice(..body)).map_err(str::to_owned)
-}
-
-/// The records of a batch that is not sealed.
-pub(super) fn records(batch: &Bytes) -> Result<Vec<Bytes>, &'static str> {
     let mut records = Vec::new();
     let mut at = 1;
-    while at < batch.len() {
-        let (mut length, mut shift) = (0_usize, 0);
-        loop {
-            let byte = *batch.get(at).ok_or("a row ends within a length")?;
-            at += 1;
-            let group =
-                usize::from(byte & 0x7f).checked_shl(shift).filter(|group| group >> shift == usize::from(byte & 0x7f));
-            length |= group.ok_or("a length is too large")?;
-            shift += 7;
-            if byte & 0x80 == 0 {
-                break;
-            }
-        }
-        let end = at.checked_add(length).filter(|end| *end <= batch.len()).ok_or("a row ends within a record")?;
-        records.push(batch.slice(at..end));
+    while at < body {
+        let (head, from) = number(&batch[..body], at).ok_or_else(|| "a length is cut".to_owned())?;
+        let end = from.checked_add(head >> 1).filter(|end| *end <= body).ok_or_else(|| "a record is cut".to_owned())?;
+        let bytes = batch.slice(from..end);
+        records.push(if head & 1 == 0 {
+            bytes
+        } else {
+            fetch(bytes[..].try_into().map_err(|_| "a reference to a blob has another length".to_owned())?)?
+        });
         at = end;
     }
     Ok(records)
+}
+
+/// A number, and where it ends.
+fn number(batch: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    let (mut number, mut shift) = (0_usize, 0);
+    loop {
+        let byte = *batch.get(at)?;
+        at += 1;
+        let bits = usize::from(byte & 0x7f);
+        number |= bits.checked_shl(shift).filter(|group| group >> shift == bits)?;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            return Some((number, at));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn gives_back_what_was_sealed(lengths in proptest::collection::vec(0_usize..200_000, 0..8), cut in 0.0..1.0) {
+            let records: Vec<Bytes> = lengths.iter().map(|length| vec![*length as u8; *length].into()).collect();
+            let sealed = seal(&records);
+            let large = lengths.iter().filter(|length| **length > INLINE_BYTES_MAX).count();
+            prop_assert_eq!(sealed.blobs.len(), large);
+            let fetch = |hash: &Hash| {
+                Ok(sealed.blobs.iter().find(|(known, _)| known == hash).expect("it was sealed").1.clone())
+            };
+            let bytes = Bytes::from(sealed.bytes.clone());
+            prop_assert_eq!(open(&bytes, fetch).ok().unwrap(), records);
+            // Any part of it and any change is found.
+            let cut = (cut * bytes.len() as f64) as usize;
+            prop_assert!(open(&bytes.slice(..cut), fetch).is_err());
+            let mut flipped = bytes.to_vec();
+            flipped[cut] ^= 1;
+            prop_assert!(open(&flipped.into(), fetch).is_err());
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The journal as its trait says it.
 
 use super::{RunLog, Sqlite, StoreError, schema};
-use crate::journal::{Filter, Journal, NewRun, Owner, Posted, Stored, StoredSnapshot, TakenUp};
+use crate::journal::{Filter, Journal, NewRun, Owner, Posted, Retention, Stored, StoredSnapshot, TakenUp};
 use crate::run::{Log, Mail};
 use bytes::Bytes;
 use std::path::Path;
@@ -67,6 +67,10 @@ impl Journal for Sqlite {
 
     fn remove(&self, id: &str) -> Result<(), StoreError> {
         Sqlite::remove(self, id)
+    }
+
+    fn sweep(&self, retention: &Retention) -> Result<u64, StoreError> {
+        Sqlite::sweep(self, retention)
     }
 
     fn put_snapshot(&self, run: &str, pid: u64, step: u64, key: &[u8], data: Vec<u8>) {

@@ -18,7 +18,11 @@ impl Sqlite {
 
     pub(super) fn about(&self, id: &str) -> Result<Option<String>, StoreError> {
         let db = self.0.reader();
-        let about = db.query_row("SELECT about FROM run WHERE id = ?1", [id], |row| row.get(0)).optional();
+        let about = db
+            .query_row("SELECT about FROM about WHERE run = (SELECT run FROM run WHERE id = ?1)", [id], |row| {
+                row.get(0)
+            })
+            .optional();
         about.map_err(sqlite(self.0.path()))
     }
 

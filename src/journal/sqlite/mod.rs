@@ -1,9 +1,10 @@
 //! Records of many runs in one SQLite file (`journal.db` in the data folder), which the `sqlite3` tool opens.
 //!
 //! **Layout.** `log` is appended to in the order of its row ids: one row holds what one run wrote since the last commit of the file, with
-//! the id of the run's row before it (`prev`). A run's last row is known to the writer; it is written to `run.head` when the run ends or is
-//! let go of, and whoever takes up a run of a dead host looks for later rows behind it. There is no index beside the row ids: an append
-//! dirties the last page only. Compared with a table keyed by run and number it is 4 to 13 times faster at large groups.
+//! the id of the run's row before it (`prev`). There is no index beside the row ids: an append dirties the last page only. Compared with a
+//! table keyed by run and number it is 4 to 13 times faster at large groups. A run's last row is known to the writer; it is in `run.head` when
+//! nobody has the run, and otherwise there or near the end of the log (`unsaved.rs`). The rows of an ended run are moved to `done`, beside the
+//! writer (`checkpoint.rs`). Large records are in `blob`, once for all runs.
 //!
 //! **Group commit.** One thread writes. While it commits, the runs' records gather; it takes all of them into the next transaction: one
 //! fsync for many runs. Only then are they told that their records are durable. Other threads of the process that write (a run is taken up,
@@ -22,22 +23,30 @@
 //!
 //! - **I1** A row is all of its batch or nothing: a checksum tells, and the number of its first record follows from the row before.
 //! - **I2** An error of a commit is final for the store: nothing that waits for it is ever told to be durable. Only a full disk is waited for.
-//! - **I3** Where `run.owner` is NULL, `run.head` is the run's last row.
+//! - **I3** Where `run.owner` is NULL, `run.head` is the run's last row; where a host has it, its last row is `run.head` or comes after
+//!   `host.saved`.
 //! - **I4** The locks of a process are taken in this order: the reader's connection, the pen, the queue. Nobody holds the queue over a
 //!   commit, and nobody calls foreign code with any of them.
 
 mod batch;
+mod blob;
+mod checkpoint;
+mod done;
 mod find;
 mod group;
 mod hosts;
 mod inbox;
+#[allow(clippy::module_inception, reason = "it is what the trait is called")]
 mod journal;
 mod list;
 mod queue;
 mod read;
 mod schema;
 mod snapshots;
+mod sweep;
 mod take;
+mod thread;
+mod unsaved;
 mod writer;
 
 use super::shelf::RunShelf;
@@ -46,6 +55,7 @@ use crate::run::{Durability, Log, Mail, RunEnd, Shelf};
 use bytes::Bytes;
 use hosts::Locks;
 use inbox::Consumed;
+use rusqlite::Connection;
 use schema::{connect, io, migrate};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,12 +72,21 @@ impl Sqlite {
     /// # Errors
     /// Where the folder or the file cannot be used, or is of another release.
     pub fn open(folder: impl Into<PathBuf>, durables: Arc<dyn Durables>) -> Result<Self, StoreError> {
-        let folder = folder.into();
+        Self::open_tuned(folder.into(), durables, |_| Ok(()))
+    }
+
+    /// Opens a store whose writer's connection is set up further.
+    fn open_tuned(
+        folder: PathBuf,
+        durables: Arc<dyn Durables>,
+        tune: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<Self, StoreError> {
         std::fs::create_dir_all(&folder).map_err(io(&folder))?;
         let locks = Locks::new(&folder)?;
         let path = folder.join("journal.db");
         let mut db = connect(&path)?;
         migrate(&mut db, &path)?;
+        tune(&db).map_err(schema::sqlite(&path))?;
         Writer::start(db, &folder, locks, durables).map(Self)
     }
 }
@@ -129,7 +148,6 @@ impl Log for RunLog {
         };
         let mut expected = durable;
         for batch in batches {
-            let batch = batch::records(&batch).expect("invariant: it was just written");
             expected += batch.len() as u64;
             // Meanwhile it may have come to the disk.
             if (records.len() as u64) < expected {

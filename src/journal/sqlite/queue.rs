@@ -1,7 +1,7 @@
 //! What is handed to the writer, and what is known of the runs that this process has.
 
+use super::StoreError;
 use super::inbox::Consumed;
-use super::{StoreError, batch};
 use crate::journal::NewRun;
 use crate::run::RunEnd;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ pub(super) struct Known {
     /// Its row in the table of runs; none where it is still to be made.
     pub(super) row: Option<i64>,
     pub(super) epoch: i64,
-    /// Its last row in the log, or 0.
+    /// Its last row in the log, or 0 where there is none.
     pub(super) head: i64,
     /// Records that are durable.
     pub(super) durable: u64,
@@ -53,33 +53,29 @@ pub(super) struct Batch {
     pub(super) ended: Option<RunEnd>,
     /// Nobody writes the run any more: it is anybody's when this is durable.
     pub(super) left: bool,
-    pub(super) bytes: Vec<u8>,
     /// Mail that its records are of.
     pub(super) consumed: Vec<Consumed>,
-    /// Bytes without the checksum.
-    body: usize,
-    pub(super) records: u64,
+    /// The records, one behind the other.
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
 }
 
 impl Batch {
     fn put(&mut self, record: &[u8]) {
-        if self.bytes.is_empty() {
-            batch::begin(&mut self.bytes);
-        }
-        batch::put(&mut self.bytes, record);
-        self.body = self.bytes.len();
-        self.records += 1;
+        self.bytes.extend_from_slice(record);
+        self.ends.push(self.bytes.len());
     }
 
-    fn seal(&mut self) {
-        if self.records > 0 {
-            batch::seal(&mut self.bytes);
-        }
+    /// How many records it has.
+    pub(super) fn len(&self) -> u64 {
+        self.ends.len() as u64
     }
 
-    /// The records, without the checksum.
-    fn body(&self) -> Bytes {
-        Bytes::copy_from_slice(&self.bytes[..self.body])
+    pub(super) fn records(&self) -> Vec<Bytes> {
+        let bytes = Bytes::copy_from_slice(&self.bytes);
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| bytes.slice(start..*end)).collect()
     }
 }
 
@@ -127,6 +123,11 @@ impl Queue {
         self.ids.get(id).copied()
     }
 
+    /// The last row of a run that this process has.
+    pub(super) fn head_of(&self, id: &str) -> Option<i64> {
+        self.ids.get(id).and_then(|owned| self.known.get(owned)).filter(|known| !known.lost).map(|known| known.head)
+    }
+
     /// Whether nobody writes a run of this process's any more.
     pub(super) fn is_left(&self, run: Owned) -> bool {
         let leaves = |group: &Group| group.get(&run).is_some_and(|batch| batch.left || batch.ended.is_some());
@@ -158,10 +159,9 @@ impl Queue {
 
     /// Takes what has gathered for the disk.
     pub(super) fn take(&mut self) -> Arc<Group> {
-        let mut group = std::mem::take(&mut self.batches);
+        let group = std::mem::take(&mut self.batches);
         self.bytes = 0;
         self.taken += 1;
-        group.values_mut().for_each(Batch::seal);
         let group = Arc::new(group);
         self.flight = Some(Arc::clone(&group));
         group
@@ -173,10 +173,9 @@ impl Queue {
     }
 
     /// What a run has written so far and is not durable: after how many records, and the batches in their order.
-    pub(super) fn undurable(&self, run: Owned) -> (u64, Vec<Bytes>) {
+    pub(super) fn undurable(&self, run: Owned) -> (u64, Vec<Vec<Bytes>>) {
         let durable = self.known.get(&run).map_or(0, |known| known.durable);
-        let flight = self.flight.as_ref().and_then(|group| group.get(&run)).map(Batch::body);
-        let batches = flight.into_iter().chain(self.batches.get(&run).map(Batch::body));
-        (durable, batches.filter(|batch| !batch.is_empty()).collect())
+        let flight = self.flight.as_ref().and_then(|group| group.get(&run)).map(Batch::records);
+        (durable, flight.into_iter().chain(self.batches.get(&run).map(Batch::records)).collect())
     }
 }

@@ -1,19 +1,32 @@
 //! The tables of a store, their format, and connections to the file.
 
 use super::StoreError;
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// "wfho" as a number: which program the file is of.
 const APPLICATION: i64 = 0x7766_686f;
-/// The format of the tables.
-const FORMAT: i64 = 1;
-/// How long to wait for another process's transaction.
-const BUSY: Duration = Duration::from_secs(10);
+/// Pages of memory for each connection, as a negative number of KiB. Arbitrary.
+const CACHE_KIB: i64 = -16_384;
+/// How long to wait before another process's transaction is asked about again, at first and after a while.
+const BUSY: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(1));
+/// How often to ask at the first of these intervals, and at all: some 20 seconds.
+const BUSY_TRIES: (i32, i32) = (100, 20_000);
+/// The first version without a defect in the log of pages that needs two connections, one of which writes and one of which checkpoints.
+const SQLITE_MIN: i32 = 3_051_003;
+
+/// What changes a store of each format into one of the next; the first makes one out of nothing. A released one never changes: a change of
+/// the tables is a new one. A store keeps which release has brought it to each of its formats, so that older releases can tell.
+pub(super) const MIGRATIONS: &[&str] = &[SCHEMA];
 
 const SCHEMA: &str = "
+CREATE TABLE format (
+    format INTEGER PRIMARY KEY,
+    -- The release of wfhost that brought the store to it, and so can read it.
+    release TEXT NOT NULL
+) STRICT;
 CREATE TABLE host (
     host INTEGER PRIMARY KEY AUTOINCREMENT,
     -- Its operating system process.
@@ -23,7 +36,9 @@ CREATE TABLE host (
     -- Where it listens.
     socket TEXT,
     -- Somebody took it for dead: it writes nothing more.
-    buried INTEGER NOT NULL DEFAULT 0
+    buried INTEGER NOT NULL DEFAULT 0,
+    -- The last rows of its runs are written down, or come after this row of the log.
+    saved INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE TABLE run (
     run INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -39,17 +54,24 @@ CREATE TABLE run (
     -- Microseconds since 1970.
     created INTEGER NOT NULL,
     ended INTEGER,
-    -- Its last row in the log where nobody owns it, else one before that; and how many records it has, or a few less where its host died.
+    -- A row of its own in the log, at or before its last one, and how many records it has up to there: exact where nobody owns the run.
+    -- 0 where it has none: it is new, or its records are in `done`.
     head INTEGER NOT NULL DEFAULT 0,
-    records INTEGER NOT NULL DEFAULT 0,
-    -- What whoever started it needs to take it up: JSON.
-    about TEXT NOT NULL
+    records INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX run_created ON run (created);
 CREATE INDEX run_status ON run (status, created);
 CREATE INDEX run_name ON run (name, created);
 CREATE INDEX run_ended ON run (ended) WHERE ended IS NOT NULL;
 CREATE INDEX run_owner ON run (owner) WHERE owner IS NOT NULL;
+CREATE INDEX run_unmoved ON run (run) WHERE ended IS NOT NULL AND head > 0;
+CREATE TABLE about (
+    run INTEGER PRIMARY KEY,
+    -- What whoever started it needs to take it up: JSON.
+    about TEXT NOT NULL
+) STRICT;
+CREATE TABLE run_component (run INTEGER NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (run, hash)) STRICT, WITHOUT ROWID;
+CREATE INDEX component_run ON run_component (hash);
 CREATE TABLE log (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     run INTEGER NOT NULL,
@@ -59,6 +81,17 @@ CREATE TABLE log (
     prev INTEGER NOT NULL,
     data BLOB NOT NULL
 ) STRICT;
+CREATE TABLE done (
+    -- The run << 20, and the number of this part of it, from 0.
+    part INTEGER PRIMARY KEY,
+    -- The number of its first record, from 1.
+    seq INTEGER NOT NULL,
+    -- The rows that it had in the log, each with its length before it: 4 bytes, little endian.
+    data BLOB NOT NULL
+) STRICT;
+CREATE TABLE blob (blob INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, data BLOB NOT NULL) STRICT;
+CREATE TABLE blob_use (run INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (run, hash)) STRICT, WITHOUT ROWID;
+CREATE INDEX blob_run ON blob_use (hash);
 CREATE TABLE inbox (
     item INTEGER PRIMARY KEY AUTOINCREMENT,
     run INTEGER NOT NULL,
@@ -70,7 +103,11 @@ CREATE TABLE inbox (
     body BLOB,
     UNIQUE (run, mail)
 ) STRICT;
-CREATE VIEW records AS SELECT run.id AS run, seq, length(data) AS bytes, data FROM log JOIN run USING (run) ORDER BY log.id;
+CREATE VIEW records AS
+    SELECT id, name, coalesce(status, 'unfinished') AS status, seq, bytes, data FROM run JOIN (
+        SELECT run, seq, length(data) AS bytes, data FROM log
+        UNION ALL SELECT part >> 20, seq, length(data), data FROM done
+    ) USING (run) ORDER BY run, seq;
 ";
 
 pub(super) fn sqlite(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError + use<> {
@@ -85,32 +122,74 @@ pub(super) fn io(path: &Path) -> impl Fn(std::io::Error) -> StoreError + use<> {
 
 /// A connection to the file, set up as every one must be.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
+    assert!(rusqlite::version_number() >= SQLITE_MIN, "SQLite {} is too old", rusqlite::version());
     let fails = sqlite(path);
-    let db = Connection::open(path).map_err(&fails)?;
-    db.busy_timeout(BUSY).map_err(&fails)?;
+    let mut db = Connection::open(path).map_err(&fails)?;
+    db.busy_handler(Some(|tries| {
+        std::thread::sleep(if tries < BUSY_TRIES.0 { BUSY.0 } else { BUSY.1 });
+        tries < BUSY_TRIES.1
+    }))
+    .map_err(&fails)?;
     db.pragma_update(None, "journal_mode", "WAL").map_err(&fails)?;
     db.pragma_update(None, "synchronous", "FULL").map_err(&fails)?;
+    // A thread of its own does that.
+    db.pragma_update(None, "wal_autocheckpoint", 0).map_err(&fails)?;
+    db.pragma_update(None, "cache_size", CACHE_KIB).map_err(&fails)?;
+    db.set_prepared_statement_cache_capacity(64);
     Ok(db)
 }
 
-/// Makes the tables of a new file, and checks those of an old one.
+/// Makes the tables of a new file, and brings an old one to the format of this release.
 pub(super) fn migrate(db: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    migrate_by(MIGRATIONS, env!("CARGO_PKG_VERSION"), db, path)
+}
+
+pub(super) fn migrate_by(
+    migrations: &[&str],
+    release: &str,
+    db: &mut Connection,
+    path: &Path,
+) -> Result<(), StoreError> {
     let fails = sqlite(path);
+    let known = (migrations.len() as u64).cast_signed();
+    // Most files need nothing, and so no turn among those who write.
+    let read = db.transaction_with_behavior(TransactionBehavior::Deferred).map_err(&fails)?;
+    let found = format(&read, known, path)?;
+    drop(read);
+    if found == known {
+        return Ok(());
+    }
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
-    let pragma = |name: &str| change.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
-    let (application, format) = (pragma("application_id").map_err(&fails)?, pragma("user_version").map_err(&fails)?);
-    let tables: i64 = change.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(&fails)?;
-    if application == 0 && format == 0 && tables == 0 {
-        change.execute_batch(SCHEMA).map_err(&fails)?;
-        change.pragma_update(None, "application_id", APPLICATION).map_err(&fails)?;
-        change.pragma_update(None, "user_version", FORMAT).map_err(&fails)?;
-        return change.commit().map_err(&fails);
+    let found = format(&change, known, path)?;
+    for (number, step) in (1..).zip(migrations).skip(found as usize) {
+        change.execute_batch(step).map_err(&fails)?;
+        change
+            .execute("INSERT INTO format (format, release) VALUES (?1, ?2)", params![number, release])
+            .map_err(&fails)?;
+    }
+    change.pragma_update(None, "application_id", APPLICATION).map_err(&fails)?;
+    change.pragma_update(None, "user_version", known).map_err(&fails)?;
+    change.commit().map_err(&fails)
+}
+
+/// The format of a store; 0 of an empty file.
+fn format(db: &Transaction<'_>, known: i64, path: &Path) -> Result<i64, StoreError> {
+    let fails = sqlite(path);
+    let pragma = |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
+    let (application, found) = (pragma("application_id").map_err(&fails)?, pragma("user_version").map_err(&fails)?);
+    let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(&fails)?;
+    if application == 0 && found == 0 && tables == 0 {
+        return Ok(0);
     }
     if application != APPLICATION {
         return Err(StoreError::Foreign { path: path.to_owned() });
     }
-    if format != FORMAT {
-        return Err(StoreError::Format { path: path.to_owned(), found: format, known: FORMAT });
+    if found < 1 || found > known {
+        let release = db
+            .query_row("SELECT release FROM format WHERE format = ?1", [found], |row| row.get(0))
+            .optional()
+            .unwrap_or_default();
+        return Err(StoreError::Format { path: path.to_owned(), found, known, release });
     }
-    Ok(())
+    Ok(found)
 }

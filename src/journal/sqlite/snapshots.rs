@@ -9,7 +9,7 @@
 use super::StoreError;
 use super::queue::Owned;
 use super::schema::{io, sqlite};
-use super::writer::Shared;
+use super::thread::Shared;
 use crate::journal::StoredSnapshot;
 use crate::journal::stored::SNAPSHOTS_MAX;
 use bytes::Bytes;

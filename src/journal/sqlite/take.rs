@@ -3,14 +3,24 @@
 use super::group::write_whole;
 use super::inbox::mail;
 use super::queue::Known;
-use super::read::{Place, head, place, read};
+use super::read::{Place, head, place, read, saved};
 use super::schema::sqlite;
-use super::{RunLog, Sqlite, StoreError};
+use super::{RunLog, Sqlite, StoreError, blob, done};
 use crate::journal::{NewRun, TakenUp};
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Removes a run, with all that belongs to it but its snapshots.
+pub(super) fn delete(change: &Connection, place: &Place) -> rusqlite::Result<()> {
+    done::remove(change, place)?;
+    blob::release(change, place.run)?;
+    for table in ["inbox", "about", "run_component", "run"] {
+        change.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?.execute([place.run])?;
+    }
+    Ok(())
+}
 
 impl Sqlite {
     pub(super) fn take_up(&self, id: &str) -> Result<TakenUp, StoreError> {
@@ -25,24 +35,23 @@ impl Sqlite {
             if self.0.shared.queue.lock().has(id).is_some() {
                 continue;
             }
-            let place = self.own(&mut db, id, host)?;
-            let (head, records) = match read(&db, id, &place, &fails) {
-                Ok(read) => read,
-                Err(error) => {
-                    // As it was: only what is let go of has its last row written down.
+            let (place, epoch) = self.own(&mut db, id, host)?;
+            let records = match read(&db, &place) {
+                Ok(records) => records,
+                Err(trouble) => {
+                    // It is nobody's then, and its last row is known.
                     let _pen = self.0.pen();
-                    db.execute("UPDATE run SET owner = ?2 WHERE run = ?1", params![place.run, place.owner])
-                        .map_err(&fails)?;
-                    return Err(error);
+                    db.execute("UPDATE run SET owner = NULL WHERE run = ?1", [place.run]).map_err(&fails)?;
+                    return Err(trouble.of(id, self.0.path()));
                 }
             };
             let inbox = mail(&db, place.run).map_err(&fails)?;
-            let about = db.query_row("SELECT about FROM run WHERE run = ?1", [place.run], |row| row.get(0));
+            let about = db.query_row("SELECT about FROM about WHERE run = ?1", [place.run], |row| row.get(0));
             let known = Known {
                 id: id.into(),
                 row: Some(place.run),
-                epoch: place.epoch,
-                head,
+                epoch,
+                head: place.head,
                 durable: records.len() as u64,
                 new: None,
                 seat: Arc::new(place.run.into()),
@@ -57,21 +66,22 @@ impl Sqlite {
         }
     }
 
-    /// Makes this host the owner of a run that no living one has.
-    fn own(&self, db: &mut Connection, id: &str, host: i64) -> Result<Place, StoreError> {
+    /// Makes this host the owner of a run that no living one has. Gives where it was found, and its epoch now.
+    fn own(&self, db: &mut Connection, id: &str, host: i64) -> Result<(Place, i64), StoreError> {
         let fails = sqlite(self.0.path());
         let _pen = self.0.pen();
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
-        let mut place = self.free(&change, id, host)?;
-        if place.ended {
+        let found = self.free(&change, id, host)?;
+        if found.ended {
             return Err(StoreError::Ended(id.into()));
         }
-        place.epoch += 1;
+        let epoch = found.epoch + 1;
         change
-            .execute("UPDATE run SET owner = ?2, epoch = ?3 WHERE run = ?1", params![place.run, host, place.epoch])
+            .prepare_cached("UPDATE run SET owner = ?2, epoch = ?3 WHERE run = ?1")
+            .and_then(|mut update| update.execute(params![found.run, host, epoch]))
             .map_err(&fails)?;
         change.commit().map_err(&fails)?;
-        Ok(place)
+        Ok((found, epoch))
     }
 
     /// A run that no living host has; a dead one that had it is buried.
@@ -97,19 +107,9 @@ impl Sqlite {
         }
         let _pen = self.0.pen();
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
-        let place = self.free(&change, id, 0)?;
-        // Damage does not keep a run: what can be followed goes.
-        let mut next = head(&change, &place).map_err(&fails)?;
-        while next != 0 {
-            let prev = change.query_row(
-                "DELETE FROM log WHERE id = ?1 AND run = ?2 RETURNING prev",
-                [next, place.run],
-                |row| row.get::<_, i64>(0),
-            );
-            next = prev.optional().map_err(&fails)?.filter(|prev| *prev < next).unwrap_or(0);
-        }
-        change.execute("DELETE FROM inbox WHERE run = ?1", [place.run]).map_err(&fails)?;
-        change.execute("DELETE FROM run WHERE run = ?1", [place.run]).map_err(&fails)?;
+        let mut place = self.free(&change, id, 0)?;
+        place.head = head(&change, &place).map_err(&fails)?;
+        delete(&change, &place).map_err(&fails)?;
         change.commit().map_err(&fails)?;
         self.0.snapshots().forget(place.run)
     }
@@ -142,9 +142,8 @@ fn bury(change: &Connection, host: i64) -> rusqlite::Result<()> {
     let mut select = change.prepare("SELECT run, head, records FROM run WHERE owner = ?1")?;
     let rows = select.query_map([host], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
     let mut runs: HashMap<i64, (i64, i64)> = rows.collect::<Result<_, _>>()?;
-    let Some(since) = runs.values().map(|(head, _)| *head).min() else { return Ok(()) };
     let mut select = change.prepare("SELECT id, run, seq FROM log WHERE id > ?1 ORDER BY id")?;
-    let mut rows = select.query([since])?;
+    let mut rows = select.query([saved(change, host)?])?;
     while let Some(row) = rows.next()? {
         if let Some(last) = runs.get_mut(&row.get(1)?) {
             *last = (row.get(0)?, row.get(2)?);

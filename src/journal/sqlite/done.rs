@@ -1,0 +1,113 @@
+//! Where the records of ended runs go: out of the log, one row for each run but the largest.
+//!
+//! So the log stays small and the rows of a run are together. A run is moved in one transaction, with a few others: it is in the one place
+//! or in the other.
+
+use super::read::{Place, Trouble, rows};
+use bytes::Bytes;
+use rusqlite::{Connection, params};
+use std::fmt::Display;
+
+/// Bits of a part's key that number the parts of one run.
+const PART_BITS: u32 = 20;
+/// Bytes of a part, but for its last batch. Arbitrary.
+const PART_BYTES: usize = 4 << 20;
+
+/// Some of the records of an ended run.
+pub(super) struct Part {
+    key: i64,
+    /// The number of its first record.
+    pub(super) seq: i64,
+    data: Bytes,
+}
+
+impl Display for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "part {}", self.key)
+    }
+}
+
+impl Part {
+    pub(super) fn batches(&self) -> Result<Vec<Bytes>, Trouble> {
+        let mut batches = Vec::new();
+        let mut rest = self.data.clone();
+        while !rest.is_empty() {
+            let cut = || Trouble::Damaged(format!("{self} is cut"));
+            let length = rest.first_chunk().copied().map(u32::from_le_bytes).ok_or_else(cut)? as usize;
+            let _ = rest.split_to(4);
+            if length > rest.len() {
+                return Err(cut());
+            }
+            batches.push(rest.split_to(length));
+        }
+        Ok(batches)
+    }
+}
+
+/// The parts of a run.
+pub(super) fn parts(db: &Connection, run: i64) -> rusqlite::Result<Vec<Part>> {
+    let mut select =
+        db.prepare_cached("SELECT part, seq, data FROM done WHERE part >= ?1 AND part < ?2 ORDER BY part")?;
+    let parts = select.query_map([run << PART_BITS, (run + 1) << PART_BITS], |row| {
+        Ok(Part { key: row.get(0)?, seq: row.get(1)?, data: row.get::<_, Vec<u8>>(2)?.into() })
+    })?;
+    parts.collect()
+}
+
+/// An ended run that is in the log still, behind the run of this number.
+pub(super) fn unmoved(db: &Connection, after: i64) -> rusqlite::Result<Option<Place>> {
+    let mut select = db.prepare_cached(
+        "SELECT run, epoch, head, records FROM run
+         WHERE ended IS NOT NULL AND head > 0 AND run > ?1 ORDER BY run LIMIT 1",
+    )?;
+    let place = select.query_row([after], |row| {
+        let records = row.get::<_, i64>(3)?.cast_unsigned();
+        Ok(Place { run: row.get(0)?, owner: None, epoch: row.get(1)?, ended: true, head: row.get(2)?, records })
+    });
+    rusqlite::OptionalExtension::optional(place)
+}
+
+/// Moves an ended run, and says how many bytes that were. One whose rows are damaged stays where it is.
+pub(super) fn take(change: &Connection, place: &Place) -> rusqlite::Result<usize> {
+    let rows = match rows(change, place) {
+        Ok(rows) => rows,
+        Err(Trouble::Damaged(_)) => return Ok(0),
+        Err(Trouble::Sqlite(error)) => return Err(error),
+    };
+    let mut insert = change.prepare_cached("INSERT INTO done (part, seq, data) VALUES (?1, ?2, ?3)")?;
+    let mut delete = change.prepare_cached("DELETE FROM log WHERE id = ?1")?;
+    let (mut key, mut seq, mut data, mut bytes) = (place.run << PART_BITS, 0, Vec::new(), 0);
+    for row in rows {
+        if data.len() >= PART_BYTES {
+            insert.execute(params![key, seq, data])?;
+            key += 1;
+            data.clear();
+        }
+        if data.is_empty() {
+            seq = row.seq;
+        }
+        let length = u32::try_from(row.data.len()).expect("invariant: SQLite has no larger rows");
+        data.extend_from_slice(&length.to_le_bytes());
+        data.extend_from_slice(&row.data);
+        bytes += row.data.len();
+        delete.execute([row.id])?;
+    }
+    insert.execute(params![key, seq, data])?;
+    change.prepare_cached("UPDATE run SET head = 0 WHERE run = ?1")?.execute([place.run])?;
+    Ok(bytes)
+}
+
+/// Removes all rows of a run, wherever they are. Damage does not keep it: what can be followed goes.
+pub(super) fn remove(change: &Connection, place: &Place) -> rusqlite::Result<()> {
+    let mut delete = change.prepare_cached("DELETE FROM log WHERE id = ?1 AND run = ?2 RETURNING prev")?;
+    let mut next = place.head;
+    while next != 0 {
+        let prev = delete.query_row(params![next, place.run], |row| row.get::<_, i64>(0));
+        let prev = rusqlite::OptionalExtension::optional(prev)?;
+        next = prev.filter(|prev| *prev < next).unwrap_or(0);
+    }
+    change
+        .prepare_cached("DELETE FROM done WHERE part >= ?1 AND part < ?2")?
+        .execute([place.run << PART_BITS, (place.run + 1) << PART_BITS])?;
+    Ok(())
+}

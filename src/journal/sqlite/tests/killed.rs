@@ -1,0 +1,109 @@
+//! A process that writes is killed, again and again.
+
+use super::*;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const FOLDER: &str = "WFHOST_TEST_JOURNAL";
+const RUNS: usize = 6;
+
+fn id(run: usize) -> String {
+    format!("run {run}")
+}
+
+/// What the record of this number is, whichever process writes it.
+fn expected(run: usize, number: usize) -> Vec<u8> {
+    let length = if number % 50 == 49 { 70_000 } else { number * 37 % 400 };
+    [format!("{run} {number} ").into_bytes(), vec![number as u8; length]].concat()
+}
+
+/// Says on its output what is durable.
+struct Says;
+
+impl Durables for Says {
+    fn durable(&self, run: &str, record: u64) {
+        // One write: what is said is said whole.
+        let _ = std::io::stdout().lock().write_all(format!("{run}={record}\n").as_bytes());
+    }
+
+    fn failed(&self, error: &StoreError) {
+        panic!("{error}");
+    }
+}
+
+/// The process that is killed: takes up all runs, or begins them, and writes without end. In the tests themselves it does nothing.
+#[test]
+fn writes_until_it_is_killed() {
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let store = Sqlite::open(folder, Arc::new(Says)).unwrap();
+    let mut logs: Vec<_> = (0..RUNS)
+        .map(|run| match store.take_up(&id(run)) {
+            Ok(taken) => (taken.log, taken.records.len()),
+            Err(StoreError::Unknown(_)) => (store.begin(&new(&id(run))).unwrap(), 0),
+            Err(error) => panic!("{error}"),
+        })
+        .collect();
+    loop {
+        for (run, (log, number)) in logs.iter_mut().enumerate() {
+            for _ in 0..=run {
+                let _ = log.append(&expected(run, *number));
+                *number += 1;
+            }
+        }
+        store.put_snapshot(&id(0), 1, logs[0].1 as u64, b"key", vec![1; 10_000]);
+        // What ends is moved, while the others are written.
+        let mut short = store.begin(&new(&format!("short {} {}", std::process::id(), logs[0].1))).unwrap();
+        let _ = short.append(b"one");
+        ended(&mut *short, EndStatus::Succeeded);
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+#[test]
+fn what_was_told_to_be_durable_outlives_any_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut told = [0; RUNS];
+    for round in 0..12_u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "journal::sqlite::tests::killed::writes_until_it_is_killed", "--nocapture"])
+            .env(FOLDER, folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut heard = 0;
+        while let Some(Ok(line)) = lines.next() {
+            let Some((run, record)) = line.split_once('=') else { continue };
+            if let Some(run) = run.strip_prefix("run ") {
+                told[run.parse::<usize>().unwrap()] = record.parse().unwrap();
+            }
+            heard += 1;
+            // At another moment each time, and after checkpoints in the later rounds.
+            if heard == 40 + round * 157 {
+                child.kill().unwrap();
+            }
+        }
+        assert!(!child.wait().unwrap().success());
+        let (store, _) = open(folder.path());
+        for (run, told) in told.iter_mut().enumerate() {
+            // Not taken up: the next process does.
+            let records = store.records(&id(run)).unwrap();
+            assert!(records.len() >= *told, "round {round}: {told} were durable, and {} are there", records.len());
+            for (number, record) in records.iter().enumerate() {
+                assert_eq!(*record, expected(run, number), "round {round}, run {run}");
+            }
+            *told = records.len();
+        }
+        for run in store.list(&Filter { ended: Some(true), ..Filter::default() }).unwrap() {
+            assert_eq!(store.records(&run.id).unwrap(), ["one"]);
+        }
+        let db = rusqlite::Connection::open(folder.path().join("journal.db")).unwrap();
+        let check: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(check, "ok");
+    }
+    let db = rusqlite::Connection::open(folder.path().join("journal.db")).unwrap();
+    let moved: i64 = db.query_row("SELECT count(*) FROM done", [], |row| row.get(0)).unwrap();
+    assert!(moved > 0, "there were checkpoints in between");
+}

@@ -1,0 +1,175 @@
+//! Several hosts of one folder.
+
+use super::*;
+
+#[test]
+fn who_was_taken_for_dead_writes_nothing_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, told) = open(folder.path());
+    let mut log = old.begin(&new("run")).unwrap();
+    let mut idle = old.begin(&new("another")).unwrap();
+    let _ = log.append(b"one");
+    let _ = idle.append(b"one");
+    old.flush().unwrap();
+    // A lock that did not hold.
+    std::fs::remove_file(folder.path().join("hosts/1.lock")).unwrap();
+    let (other, _) = open(folder.path());
+    let mut taken = other.take_up("run").unwrap();
+    let _ = taken.log.append(b"two");
+    assert_eq!(taken.log.records().unwrap(), [&b"one"[..], b"two"]);
+    other.flush().unwrap();
+    // Not even what nobody has taken up.
+    let _ = idle.append(b"stale");
+    assert!(matches!(old.flush(), Err(StoreError::Buried)));
+    let _ = log.append(b"stale");
+    assert_eq!(log.records().unwrap(), [&b"one"[..], b"two"]);
+    assert_eq!(told.durable.lock()["run"], 1);
+    assert!(matches!(old.flush(), Err(StoreError::Buried)));
+    assert_eq!(other.take_up("another").unwrap().records, [&b"one"[..]]);
+}
+
+#[test]
+fn a_run_of_another_epoch_is_lost_and_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, told) = open(folder.path());
+    let [mut lost, mut kept] = ["lost", "kept"].map(|run| store.begin(&new(run)).unwrap());
+    for log in [&mut lost, &mut kept] {
+        let _ = log.append(b"one");
+    }
+    store.flush().unwrap();
+    let db = rusqlite::Connection::open(folder.path().join("journal.db")).unwrap();
+    db.execute("UPDATE run SET epoch = epoch + 1 WHERE id = 'lost'", []).unwrap();
+    // Somebody began a run of this id in the meantime.
+    db.execute("INSERT INTO run (id, name, created) VALUES ('late', '', 0)", []).unwrap();
+    for log in [&mut lost, &mut kept] {
+        let _ = log.append(b"two");
+    }
+    store.flush().unwrap();
+    assert_eq!(*told.durable.lock(), BTreeMap::from([("kept".to_owned(), 2), ("lost".to_owned(), 1)]));
+    assert_eq!(told.lost.lock().iter().map(|(run, _)| run.as_str()).collect::<Vec<_>>(), ["lost"]);
+    assert_eq!(store.records("lost").unwrap().len(), 1);
+    let _ = lost.append(b"three");
+    store.flush().unwrap();
+    assert_eq!(told.lost.lock().len(), 1, "it is said once");
+}
+
+#[test]
+fn two_hosts_share_a_folder_and_see_who_has_what() {
+    let folder = tempfile::tempdir().unwrap();
+    let ((one, told), (two, _)) = (open(folder.path()), open(folder.path()));
+    one.listens(Path::new("/run/one.sock")).unwrap();
+    let mut logs = [(); 2].map(|()| None);
+    for (at, id) in ["first", "second"].into_iter().enumerate() {
+        let log = logs[at].insert(one.begin(&new(id)).unwrap());
+        let _ = log.append(b"one");
+    }
+    let clash = two.begin(&new("third")).unwrap();
+    let mut third = one.begin(&new("third")).unwrap();
+    assert!(matches!(one.begin(&new("third")), Err(StoreError::Exists(_))), "it has it already");
+    let _ = third.append(b"one");
+    one.flush().unwrap();
+    drop(clash);
+    let owner = two.owner_of("first").unwrap().unwrap();
+    assert_eq!((owner.pid, owner.alive), (std::process::id(), true));
+    assert_eq!(owner.socket.as_deref(), Some(Path::new("/run/one.sock")));
+    assert!(matches!(two.take_up("first"), Err(StoreError::Owned(_))));
+    assert!(matches!(two.remove("first"), Err(StoreError::Owned(_))));
+    assert!(matches!(one.remove("first"), Err(StoreError::Owned(_))));
+
+    // What is let go of is anybody's, with all that was written before.
+    let mut first = logs[0].take().unwrap();
+    let _ = first.append(b"two");
+    drop(first);
+    one.flush().unwrap();
+    assert_eq!(two.owner_of("first").unwrap(), None);
+    let taken = two.take_up("first").unwrap();
+    assert_eq!(taken.records, [&b"one"[..], b"two"]);
+    assert!(matches!(one.take_up("first"), Err(StoreError::Owned(_))));
+    drop(taken);
+    assert_eq!(
+        one.take_up("first")
+            .or_else(|_| {
+                two.flush().unwrap();
+                one.take_up("first")
+            })
+            .unwrap()
+            .records
+            .len(),
+        2
+    );
+
+    // What a host leaves behind that ends without a word.
+    drop((logs, third));
+    drop(one);
+    assert!(told.failed.lock().is_empty());
+    assert_eq!(two.take_up("second").unwrap().records.len(), 1);
+    assert_eq!(two.count(&Filter { ended: Some(false), ..Filter::default() }).unwrap(), 3);
+}
+
+#[test]
+fn the_runs_of_a_dead_host_are_found_with_their_last_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let ((one, _), (two, _)) = (open(folder.path()), open(folder.path()));
+    // What a host leaves behind that dies: its rows, and no lock.
+    let mut logs: Vec<_> = (0..20).map(|at| one.begin(&new(&format!("run {at}"))).unwrap()).collect();
+    for round in 0..3 {
+        for (at, log) in logs.iter_mut().enumerate().filter(|(at, _)| at % 3 >= round) {
+            let _ = log.append(format!("{at} {round}").as_bytes());
+        }
+        one.flush().unwrap();
+    }
+    let unfinished = two.unfinished().unwrap();
+    std::fs::remove_file(folder.path().join("hosts/1.lock")).unwrap();
+    let taken = two.take_up("run 5").unwrap();
+    assert_eq!(taken.records, ["5 0", "5 1", "5 2"]);
+    for run in unfinished.iter().filter(|run| &*run.id != "run 5") {
+        assert_eq!(two.owner_of(&run.id).unwrap(), None);
+    }
+    for (id, records) in [("run 0", 1), ("run 19", 2), ("run 8", 3)] {
+        assert_eq!(two.take_up(id).unwrap().records.len(), records);
+    }
+    // It is not dead, and writes nothing more.
+    let _ = logs[0].append(b"late");
+    assert!(matches!(one.flush(), Err(StoreError::Buried)));
+}
+
+#[test]
+fn a_run_that_was_begun_twice_is_one_hosts() {
+    let folder = tempfile::tempdir().unwrap();
+    let ((one, _), (two, told)) = (open(folder.path()), open(folder.path()));
+    let [mut first, mut late] = [&one, &two].map(|store| store.begin(&new("run")).unwrap());
+    let _ = first.append(b"first");
+    one.flush().unwrap();
+    let _ = late.append(b"late");
+    two.flush().unwrap();
+    assert_eq!(one.records("run").unwrap(), [&b"first"[..]]);
+    assert!(told.durable.lock().is_empty());
+    assert_eq!(told.lost.lock()[0].1, "there is a run with the id \"run\" already");
+}
+
+#[test]
+fn two_hosts_write_at_the_same_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let stores = [open(folder.path()), open(folder.path())];
+    std::thread::scope(|scope| {
+        for (host, (store, _)) in stores.iter().enumerate() {
+            scope.spawn(move || {
+                let mut logs: Vec<_> = (0..4).map(|run| store.begin(&new(&format!("{host} {run}"))).unwrap()).collect();
+                for number in 0..100 {
+                    for log in &mut logs {
+                        let _ = log.append(&record(host, number));
+                    }
+                    store.flush().unwrap();
+                }
+            });
+        }
+    });
+    let (store, _) = open(folder.path());
+    for (host, (_, told)) in stores.iter().enumerate() {
+        let expected: Vec<_> = (0..100).map(|number| record(host, number)).collect();
+        for run in 0..4 {
+            assert_eq!(store.records(&format!("{host} {run}")).unwrap(), expected);
+        }
+        assert!(told.failed.lock().is_empty());
+    }
+}

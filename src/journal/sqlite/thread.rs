@@ -1,0 +1,213 @@
+//! The one thread that writes.
+
+use super::StoreError;
+use super::batch::Sealed;
+use super::checkpoint::Bell;
+use super::group::{Fate, Written, sealed, write};
+use super::hosts::is_buried;
+use super::queue::{Group, Owned, Queue};
+use super::schema::sqlite;
+use super::unsaved::Unsaved;
+use crate::journal::Durables;
+use parking_lot::{Condvar, Mutex};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// How long to wait before a full disk is tried again.
+const FULL: Duration = Duration::from_millis(500);
+
+/// What the threads of a store share.
+pub(super) struct Shared {
+    pub(super) queue: Mutex<Queue>,
+    /// There is something to write, or the end.
+    pub(super) work: Condvar,
+    /// A group is done.
+    pub(super) done: Condvar,
+    pub(super) durables: Arc<dyn Durables>,
+    pub(super) path: PathBuf,
+    /// Held by whoever of this process writes to the file, before SQLite's own lock, for which one can only wait by asking again and again.
+    pub(super) pen: Mutex<()>,
+    /// This process's number in the store; 0 where it has none. Written before the first run is known; the queue's lock orders the two.
+    pub(super) host: AtomicI64,
+    pub(super) bell: Bell,
+}
+
+/// Lets a connection write nothing when it is closed. What an fsync that failed left unsynced may be gone from the system's memory too: a
+/// checkpoint would sync it once more, be told that all is well, and make the journal name what is not there.
+pub(super) fn leave_as_it_is(db: &Connection) {
+    let _ = db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+}
+
+/// Says that nothing will be durable any more where the thread panics, which is a defect: whoever waits would wait for ever.
+struct Alarm<'a>(&'a Shared);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(StoreError::Stopped);
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new(path: PathBuf, durables: Arc<dyn Durables>) -> Self {
+        let (queue, pen, host, bell) = Default::default();
+        Self { queue, work: Condvar::new(), done: Condvar::new(), durables, path, pen, host, bell }
+    }
+
+    /// Waits until so many groups are durable. False: that never happens.
+    pub(super) fn wait_for(&self, groups: u64) -> bool {
+        let mut queue = self.queue.lock();
+        while queue.told < groups && queue.failed.is_none() {
+            self.done.wait(&mut queue);
+        }
+        queue.failed.is_none()
+    }
+
+    pub(super) fn run(&self, mut db: Connection) {
+        let _alarm = Alarm(self);
+        let mut unsaved = Unsaved::default();
+        loop {
+            let mut queue = self.queue.lock();
+            while queue.is_empty() && !queue.closing {
+                self.work.wait(&mut queue);
+            }
+            if queue.is_empty() {
+                return;
+            }
+            if queue.failed.is_some() {
+                drop(queue);
+                leave_as_it_is(&db);
+                return;
+            }
+            let group = queue.take();
+            drop(queue);
+            if !self.commit(&mut db, &group, &mut unsaved) {
+                leave_as_it_is(&db);
+                return;
+            }
+        }
+    }
+
+    /// Makes a group durable and says so. False: nothing will be any more.
+    fn commit(&self, db: &mut Connection, group: &Group, unsaved: &mut Unsaved) -> bool {
+        let sealed = sealed(group);
+        let mut is_full = false;
+        let written = loop {
+            match self.try_write(db, group, &sealed, unsaved) {
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
+                    if !std::mem::replace(&mut is_full, true) {
+                        self.durables.full(true);
+                    }
+                    // Whoever ends the host meanwhile has not been told that anything of this is durable.
+                    if self.queue.lock().closing {
+                        break Err(error);
+                    }
+                    std::thread::sleep(FULL);
+                }
+                other => break other,
+            }
+        };
+        if is_full {
+            self.durables.full(false);
+        }
+        // Commits that another thread has found to be no good are not told.
+        if self.has_failed() {
+            return false;
+        }
+        let mut written = match written {
+            Ok(Some(written)) => written,
+            Ok(None) => return self.fail(StoreError::Buried),
+            Err(error) => return self.fail(sqlite(&self.path)(error)),
+        };
+        written.note(unsaved);
+        // What changes beside the rows: the tables of runs, and where they are looked up.
+        let bytes: usize = sealed.values().map(|batch| batch.bytes.len() + batch.blob_bytes() + 64).sum();
+        self.bell.wrote(3 + bytes / 4_096 + group.values().filter(|batch| batch.ended.is_some()).count() / 2);
+        let mut queue = self.queue.lock();
+        queue.landed();
+        let mut told = Vec::with_capacity(written.fates.len());
+        for (run, fate) in written.fates {
+            let batch = &group[&run];
+            let Some(known) = queue.known.get_mut(&run) else { continue };
+            let id = Arc::clone(&known.id);
+            match fate {
+                Fate::Written { row, head } => {
+                    known.row = row;
+                    known.seat.store(row.unwrap_or(0), Relaxed);
+                    known.head = head;
+                    known.new = None;
+                    known.durable += batch.len();
+                    let end = u64::from(batch.ended.is_some());
+                    if batch.len() + end > 0 {
+                        told.push((id, Ok(known.durable + end)));
+                    }
+                }
+                Fate::Lost(error) => {
+                    known.lost = true;
+                    known.seat.store(0, Relaxed);
+                    told.push((id, Err(error)));
+                }
+            }
+            if batch.left || batch.ended.is_some() {
+                queue.forget(run);
+            }
+        }
+        drop(queue);
+        for (id, fate) in told {
+            match fate {
+                Ok(record) => self.durables.durable(&id, record),
+                Err(error) => self.durables.lost(&id, &error),
+            }
+        }
+        let mut queue = self.queue.lock();
+        queue.told += 1;
+        drop(queue);
+        self.done.notify_all();
+        true
+    }
+
+    /// None: this host is taken for dead.
+    fn try_write(
+        &self,
+        db: &mut Connection,
+        group: &Group,
+        sealed: &BTreeMap<Owned, Sealed>,
+        unsaved: &Unsaved,
+    ) -> rusqlite::Result<Option<Written>> {
+        let host = self.host.load(Relaxed);
+        let _pen = self.pen.lock();
+        let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if is_buried(&change, host)? {
+            return Ok(None);
+        }
+        let written = write(&change, &self.queue, group, sealed, unsaved, host)?;
+        change.commit()?;
+        Ok(Some(written))
+    }
+
+    /// Nothing will be durable any more, and everybody is told, once.
+    pub(super) fn fail(&self, error: StoreError) -> bool {
+        let mut queue = self.queue.lock();
+        queue.landed();
+        let is_first = queue.failed.is_none();
+        if is_first {
+            queue.failed = Some(error.clone());
+        }
+        drop(queue);
+        self.done.notify_all();
+        self.bell.close();
+        if is_first {
+            self.durables.failed(&error);
+        }
+        false
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.queue.lock().failed.is_some()
+    }
+}
