@@ -4,7 +4,7 @@
 //! before the row can be seen, so a host whose lock can be had is dead. Numbers are never used again.
 
 use super::StoreError;
-use super::schema::{io, sqlite};
+use super::schema::{io, make_folder, sqlite};
 use crate::journal::Owner;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::fs::{File, TryLockError};
@@ -25,7 +25,7 @@ pub(super) struct Locks(PathBuf);
 impl Locks {
     pub(super) fn new(folder: &Path) -> Result<Self, StoreError> {
         let locks = folder.join("hosts");
-        std::fs::create_dir_all(&locks).map_err(io(&locks))?;
+        make_folder(&locks)?;
         Ok(Self(locks))
     }
 

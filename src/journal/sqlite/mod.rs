@@ -56,7 +56,7 @@ use bytes::Bytes;
 use hosts::Locks;
 use inbox::Consumed;
 use rusqlite::Connection;
-use schema::{connect, io, migrate};
+use schema::{connect, make_folder, migrate};
 use std::path::PathBuf;
 use std::sync::Arc;
 use writer::Writer;
@@ -81,7 +81,7 @@ impl Sqlite {
         durables: Arc<dyn Durables>,
         tune: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<Self, StoreError> {
-        std::fs::create_dir_all(&folder).map_err(io(&folder))?;
+        make_folder(&folder)?;
         let locks = Locks::new(&folder)?;
         let path = folder.join("journal.db");
         let mut db = connect(&path)?;

@@ -212,3 +212,19 @@ fn old_and_many_runs_go_and_what_unfinished_ones_need_stays() {
         assert_eq!(number(&db, &format!("SELECT count(*) FROM {table}")), 9, "{table}");
     }
 }
+
+#[test]
+fn only_its_owner_reads_what_is_in_a_store() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("data");
+    let (store, _) = open(&folder);
+    let mut log = store.begin(&new("one")).unwrap();
+    let _ = log.append(b"one");
+    store.flush().unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&folder), mode(&folder.join("hosts"))), (0o700, 0o700));
+    for file in ["journal.db", "journal.db-wal", "journal.db-shm"] {
+        assert_eq!(mode(&folder.join(file)), 0o600, "{file}");
+    }
+}
