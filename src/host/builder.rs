@@ -29,6 +29,7 @@ pub struct HostBuilder {
     data: Option<std::path::PathBuf>,
     snapshots: crate::run::SnapshotPolicy,
     watcher: Option<Arc<dyn StorageWatcher>>,
+    parking: crate::run::ParkingPolicy,
 }
 
 impl HostBuilder {
@@ -103,6 +104,13 @@ impl HostBuilder {
         self
     }
 
+    /// When durable runs that wait leave the memory. They are taken up again by whatever comes for them.
+    #[must_use]
+    pub fn parking(mut self, policy: crate::run::ParkingPolicy) -> Self {
+        self.parking = policy;
+        self
+    }
+
     /// The runtime that handlers wait on. Where it is not called the host starts one of its own when a handler first waits.
     #[must_use]
     pub fn runtime(mut self, runtime: tokio::runtime::Handle) -> Self {
@@ -125,6 +133,7 @@ impl HostBuilder {
         let jq = Arc::new(Jq::with_code(self.expressions, Cached(Arc::clone(&guests))));
         let kernel = Arc::new(Kernel::new(Clock::system()));
         kernel.snapshot_when(self.snapshots);
+        kernel.park_when(self.parking);
         let runs = Arc::downgrade(&kernel);
         let logs = move |call: &CallContext, line: LogLine| {
             if let Some(run) = runs.upgrade().and_then(|kernel| kernel.run(call.run())) {

@@ -42,7 +42,7 @@ pub use story::{Line, Story};
 
 use crate::dispatch::Dispatcher;
 use crate::guest::{Component, GuestEngine};
-use crate::process::Program;
+use crate::process::{Problem, Program, problem::kind};
 use crate::run::Kernel;
 use crate::scheduler::Scheduler;
 use crate::workflow::expression::Jq;
@@ -107,5 +107,16 @@ impl Drop for Shared {
         drop(self.scheduler.get_mut().take());
         self.door.close();
         self.dispatcher.close();
+        self.let_go_of_parked();
+    }
+}
+
+impl Shared {
+    /// Runs that are parked are anybody's from now on, and whoever waits for one hears it.
+    fn let_go_of_parked(&self) {
+        self.kernel.abandon_parked(
+            &Problem::new(kind::SUSPENDED, "The host stopped before the run was over")
+                .with_detail("It goes on where it is taken up."),
+        );
     }
 }

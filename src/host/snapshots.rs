@@ -37,6 +37,11 @@ impl Host {
         self.shared.kernel.snapshot_counts()
     }
 
+    /// The durable runs that have left the memory and are still this host's, in the order of their ids.
+    pub fn parked(&self) -> Vec<Arc<str>> {
+        self.shared.kernel.parked().into_iter().map(|(id, _)| id).collect()
+    }
+
     /// Waits until the snapshots that were taken are written.
     pub fn flush_snapshots(&self) {
         self.shared.kernel.flush_snapshots();

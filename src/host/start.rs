@@ -144,8 +144,8 @@ impl Host {
         self.shared.scheduler.lock().as_ref().map(crate::scheduler::Scheduler::stats).unwrap_or_default()
     }
 
-    /// Lets nothing new start, cancels every run, waits until all have ended or the time is over, and stops the workers. It returns
-    /// how many processes had not ended.
+    /// Lets nothing new start, cancels every run that is in memory, waits until all have ended or the time is over, and stops the workers. It
+    /// returns how many processes had not ended. Runs that are parked stay what they are on disk.
     pub async fn shutdown(&self, timeout: Duration) -> usize {
         let host = self.clone();
         let (done, wait) = tokio::sync::oneshot::channel();
@@ -163,7 +163,9 @@ impl Host {
     pub fn shutdown_blocking(&self, timeout: Duration) -> usize {
         self.shared.kernel.never_stall();
         let scheduler = self.shared.scheduler.lock().take();
-        scheduler.map_or(0, |scheduler| scheduler.shutdown(timeout).alive.len())
+        let alive = scheduler.map_or(0, |scheduler| scheduler.shutdown(timeout).alive.len());
+        self.shared.let_go_of_parked();
+        alive
     }
 }
 

@@ -230,20 +230,24 @@ impl Inner {
 }
 
 impl Run {
+    /// Takes an act. None: the run was parked, and the act is still there.
     fn act<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         port: &mut P,
-        act: Act,
+        act: &mut Option<Act>,
         id: Option<&str>,
-    ) -> Result<Acknowledged, Refused> {
+    ) -> Option<Result<Acknowledged, Refused>> {
         let moment = self.moment(port.monotonic());
         let mut inner = self.inner.lock();
+        if inner.parked {
+            return None;
+        }
         let mut after = After::default();
-        let acted = inner.act(moment, act, id);
+        let acted = inner.act(moment, act.take()?, id);
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
         self.after(port, after);
-        acted
+        Some(acted)
     }
 }
 
@@ -255,19 +259,25 @@ impl RunHandle {
     /// another act. Such an act is not remembered.
     pub fn act(&self, act: Act, id: Option<&str>) -> Result<Acknowledged, Refused> {
         let mut act = Some(act);
-        let mut acted = Err(Refused::Ended);
-        self.run().kernel.with_port(|port| {
-            if let Some(act) = act.take() {
-                acted = self.run().act(port, act, id);
+        loop {
+            let run = self.run().ok_or(Refused::Ended)?;
+            let mut acted = Some(Err(Refused::Ended));
+            run.kernel.with_port(|port| acted = run.act(port, &mut act, id));
+            match acted {
+                Some(acted) => return acted,
+                None => self.was_parked(&run),
             }
-        });
-        acted
+        }
     }
 
     /// Waits for everything that the run has recorded so far to be durable.
     pub fn acknowledged(&self) -> Acknowledged {
-        let mut inner = self.run().inner.lock();
-        let record = inner.state.counts.records;
-        inner.acknowledge(record)
+        let acknowledge = |inner: &mut Inner| {
+            let record = inner.state.counts.records;
+            inner.acknowledge(record)
+        };
+        // What has ended, or was let go of, waits for nothing.
+        let over = Acknowledged { record: 0, durable: None };
+        self.with(|_, inner| acknowledge(inner)).unwrap_or(over)
     }
 }

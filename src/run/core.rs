@@ -14,6 +14,8 @@ use super::log::{Durability, EndStatus, Log, LogOrigin, RunEnd};
 use super::news::Unwanted;
 use super::observe::{Once, Outcome, RunEvent, Shared};
 use super::outstanding::Pending;
+use super::parking::Looked;
+use super::place::{Outcomes, Place};
 use super::record::{ActId, Arrived, Died, Digest, News, Record, SteppedHead, put_log};
 use super::remarks::Remarks;
 use super::reply::CallReply;
@@ -28,8 +30,8 @@ use crate::run::{Dispatched, Outgoing};
 use crate::scheduler::{Next, Port, Slot, Wake};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 /// A run in the host.
 pub(super) struct Run {
@@ -46,7 +48,14 @@ pub(super) struct Run {
     /// How often its processes were asked to be saved. A process that reads an old number is visited after it.
     pub(super) asked: AtomicU64,
     pub(super) inner: Mutex<Inner>,
-    pub(super) outcome: Once<Arc<Outcome>>,
+    pub(super) outcome: Arc<Outcomes>,
+    /// What its handles share, as long as there is one. A leaf among locks.
+    pub(super) place: Mutex<Weak<Place>>,
+    /// The run was parked: its processes here have nothing to do but to end. Only a hint, so no ordering is needed; what counts is
+    /// [`Inner::parked`].
+    pub(super) left: AtomicBool,
+    /// Which of the runs of its id it is: timers that look after another do not mean this one.
+    pub(super) serial: u64,
 }
 
 /// What the commit lock guards.
@@ -64,6 +73,9 @@ pub(super) struct Inner {
     pub(super) watchers: Vec<Arc<Shared>>,
     /// The outcome is made.
     pub(super) over: bool,
+    /// The run has left the memory: whoever finds this asks the kernel for the run anew.
+    pub(super) parked: bool,
+    pub(super) looked: Looked,
     bytes: Vec<u8>,
 }
 
@@ -103,12 +115,19 @@ impl Inner {
             outbox: VecDeque::new(),
             watchers: Vec::new(),
             over: false,
+            parked: false,
+            looked: Looked::default(),
             bytes: Vec::new(),
         }
     }
 
     pub(super) fn is_durable(&self, record: u64) -> bool {
         self.durable >= record
+    }
+
+    /// Whether a record, or what it causes, waits for a disk.
+    pub(super) fn has_undurable(&self) -> bool {
+        !self.outbox.is_empty() || self.durable < self.state.counts.records
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -234,7 +253,7 @@ impl Inner {
 
 impl Run {
     pub(super) fn new(fixed: Fixed, kernel: Kernel, started: Micros, state: State, log: Box<dyn Log>) -> Self {
-        Self::of(fixed, kernel, (started, 0), Inner::new(state, log))
+        Self::of(fixed, kernel, (started, 0), Inner::new(state, log), Arc::new(Once::new()))
     }
 
     /// A run that goes on: its state is that of records whose last time is `last_at`, and its timers are due by the wall clock.
@@ -244,16 +263,20 @@ impl Run {
         (last_at, mono): (Micros, Micros),
         state: State,
         log: Box<dyn Log>,
+        outcome: Arc<Outcomes>,
     ) -> Self {
         let now = kernel.clock().at(mono).max(last_at);
         let mut inner = Inner::new(state, log);
         inner.durable = inner.state.counts.records;
         let signed = |time: Micros| i64::try_from(time.0).unwrap_or(i64::MAX);
-        Self::of(fixed, kernel, (now, signed(now) - signed(mono)), inner)
+        Self::of(fixed, kernel, (now, signed(now) - signed(mono)), inner, outcome)
     }
 
-    fn of(fixed: Fixed, kernel: Kernel, (last_at, ahead): (Micros, i64), inner: Inner) -> Self {
+    fn of(fixed: Fixed, kernel: Kernel, (last_at, ahead): (Micros, i64), inner: Inner, outcome: Arc<Outcomes>) -> Self {
         Self {
+            serial: kernel.next_serial(),
+            place: Mutex::default(),
+            left: AtomicBool::new(false),
             shelf: inner.log.shelf(),
             remarks: Arc::new(Remarks::new(Arc::clone(&fixed.id), fixed.sink.clone())),
             asked: AtomicU64::new(0),
@@ -262,8 +285,13 @@ impl Run {
             last_at: AtomicU64::new(last_at.0),
             ahead,
             inner: Mutex::new(inner),
-            outcome: Once::new(),
+            outcome,
         }
+    }
+
+    /// A time of the run's monotonic clock, by the host's.
+    pub(super) fn host_time(&self, time: Micros) -> Micros {
+        Micros(time.0.saturating_add_signed(-self.ahead))
     }
 
     /// The time of a batch that begins now.
@@ -446,16 +474,28 @@ impl Run {
         }
     }
 
-    /// Takes news from outside. False where it does not count: too late, or no room.
+    /// Takes news from within the host, of calls and processes; a run that is parked has none of these. An error where it does not count.
     pub(super) fn arrive<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, news: News) -> Result<(), Unwanted> {
+        self.take_in(port, &mut Some(news)).unwrap_or(Err(Unwanted::Late))
+    }
+
+    /// Takes news. None: the run was parked, and the news is still there.
+    pub(super) fn take_in<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        port: &mut P,
+        news: &mut Option<News>,
+    ) -> Option<Result<(), Unwanted>> {
         let moment = self.moment(port.monotonic());
         let mut inner = self.inner.lock();
+        if inner.parked {
+            return None;
+        }
         let mut after = After::default();
-        let taken = inner.take_news(moment, news, None);
+        let taken = inner.take_news(moment, news.take()?, None);
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
         self.after(port, after);
-        taken
+        Some(taken)
     }
 
     /// Timers of the run are due.
@@ -524,10 +564,13 @@ impl Run {
             self.end_doomed(inner, port, moment);
         }
         if let Some(due) = inner.state.timers.arm(moment.mono) {
-            port.timer(Micros(due.0.saturating_add_signed(-self.ahead)), Timer(Arc::downgrade(self)));
+            port.timer(self.host_time(due), Timer::Due(Arc::clone(&self.fixed.id)));
         }
         if !inner.over && inner.state.is_finished() {
             inner.finish(moment.at, after);
+            if !inner.outbox.is_empty() {
+                self.kernel.keep_ending(self);
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use super::kernel::Kernel;
 use super::log::{Log, LogSink};
 use super::news::Unwanted;
 use super::observe::{Events, Outcome, RunEvent, Shared, Watcher};
+use super::place::Place;
 use super::record::{Bounds, News, Origin, Record, Started};
 use super::signals::SignalStatus;
 use super::state::{Counts, State};
@@ -127,7 +128,7 @@ pub enum Doing {
 
 /// A run, for whoever has started it or asks for it. Cloning it is cheap, and dropping it changes nothing.
 #[derive(Clone)]
-pub struct RunHandle(Arc<Run>);
+pub struct RunHandle(pub(super) Arc<Place>);
 
 impl Kernel {
     /// Starts a run.
@@ -196,10 +197,10 @@ impl Kernel {
         let program = Arc::clone(&fixed.root);
         let permit = program.permit().within(root.0);
         let run = Arc::new(Run::new(fixed, self.clone(), at, state, log));
-        if !self.remember(&run) {
+        let mut inner = run.inner.lock();
+        if !self.remember(&run, false) {
             return Err(StartError::Exists(id));
         }
-        let mut inner = run.inner.lock();
         inner.append(&Record::Started(Box::new(started)));
         if let Some(Watcher(watcher)) = watcher {
             inner.tell_of_processes(&watcher);
@@ -215,8 +216,11 @@ impl Kernel {
         let root = inner.state.living_mut(Pid::ROOT).expect("invariant: the root was just entered");
         root.slot = Some(slot);
         root.begun = native;
+        run.begin_looks(&inner, port);
         drop(inner);
-        Ok(RunHandle(run))
+        self.entered(&run);
+        self.sweep(port);
+        Ok(RunHandle::new(run))
     }
 }
 
@@ -247,17 +251,13 @@ impl Inner {
 
 impl RunHandle {
     pub(super) fn new(run: Arc<Run>) -> Self {
-        Self(run)
-    }
-
-    pub(super) fn run(&self) -> &Arc<Run> {
-        &self.0
+        Self(Place::of(run))
     }
 
     /// The run's id.
     #[must_use]
     pub fn id(&self) -> &Arc<str> {
-        &self.0.fixed.id
+        &self.0.id
     }
 
     /// What the run came to, once it is over.
@@ -296,8 +296,8 @@ impl RunHandle {
     pub fn kill(&self, reason: &str) {
         let _ = self.resume();
         // Parents come first, so that fewer are told of their children's end.
-        let pids: Vec<Pid> = self.0.inner.lock().state.table.iter().map(|(pid, _)| pid).collect();
-        for pid in pids {
+        let pids = self.with(|_, inner| inner.state.table.iter().map(|(pid, _)| pid).collect::<Vec<Pid>>());
+        for pid in pids.unwrap_or_default() {
             let _ = self.arrive(News::Cancel { pid, reason: reason.into(), grace: Some(Micros(0)) });
         }
     }
@@ -330,61 +330,66 @@ impl RunHandle {
     /// Takes a line that a handler writes for a call of a process: it goes where the process's own lines go. `scope` is the call's
     /// place in the workflow, where it has one.
     pub fn log(&self, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
-        self.0.log(pid, scope, line);
+        if let Some(run) = self.run() {
+            run.log(pid, scope, line);
+        }
     }
 
     /// The names of signals that somebody waits for, or that are kept.
     #[must_use]
     pub fn signals(&self) -> Vec<SignalStatus> {
-        self.0.inner.lock().state.signals.status()
+        self.with(|_, inner| inner.state.signals.status()).unwrap_or_default()
     }
 
     /// What a process has last exposed under a name.
     #[must_use]
     pub fn query(&self, name: &str) -> Option<Payload> {
-        self.0.inner.lock().state.exposed.get(name).cloned()
+        self.with(|_, inner| inner.state.exposed.get(name).cloned())?
     }
 
     /// The names under which something is exposed.
     #[must_use]
     pub fn queries(&self) -> Vec<Arc<str>> {
-        self.0.inner.lock().state.exposed.keys().cloned().collect()
+        self.with(|_, inner| inner.state.exposed.keys().cloned().collect()).unwrap_or_default()
     }
 
     /// What has happened, in numbers.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.0.inner.lock().state.counts
+        let counts = self.with(|_, inner| inner.state.counts);
+        counts.or_else(|| Some(self.outcome()?.counts)).unwrap_or_default()
     }
 
     /// The processes that live or wait for their descendants, in the order of their pids.
     #[must_use]
     pub fn processes(&self) -> Vec<ProcessStatus> {
-        let inner = self.0.inner.lock();
-        inner
-            .state
-            .table
-            .iter()
-            .map(|(pid, entry)| ProcessStatus {
-                pid,
-                parent: entry.parent.map(|(parent, _)| parent),
-                component: entry.component.clone(),
-                entry: Arc::clone(&entry.begins_at),
-                names: entry.names().to_vec(),
-                doing: match (&entry.phase, entry.waits) {
-                    (Phase::Ended(_), _) => Doing::Ended,
-                    (Phase::Cancelling { .. }, _) => Doing::Cancelling,
-                    (Phase::Live, _) if entry.steps == 0 => Doing::Starting,
-                    (Phase::Live, Waits::Not) => Doing::Running,
-                    (Phase::Live, Waits::Blocked) => Doing::Blocked,
-                    (Phase::Live, Waits::Idle) => Doing::Idle,
-                },
-                steps: entry.steps,
-                fuel: entry.fuel,
-                mail: entry.mail,
-                outstanding: entry.outstanding.len(),
-            })
-            .collect()
+        let processes = |inner: &Inner| {
+            inner
+                .state
+                .table
+                .iter()
+                .map(|(pid, entry)| ProcessStatus {
+                    pid,
+                    parent: entry.parent.map(|(parent, _)| parent),
+                    component: entry.component.clone(),
+                    entry: Arc::clone(&entry.begins_at),
+                    names: entry.names().to_vec(),
+                    doing: match (&entry.phase, entry.waits) {
+                        (Phase::Ended(_), _) => Doing::Ended,
+                        (Phase::Cancelling { .. }, _) => Doing::Cancelling,
+                        (Phase::Live, _) if entry.steps == 0 => Doing::Starting,
+                        (Phase::Live, Waits::Not) => Doing::Running,
+                        (Phase::Live, Waits::Blocked) => Doing::Blocked,
+                        (Phase::Live, Waits::Idle) => Doing::Idle,
+                    },
+                    steps: entry.steps,
+                    fuel: entry.fuel,
+                    mail: entry.mail,
+                    outstanding: entry.outstanding.len(),
+                })
+                .collect()
+        };
+        self.with(|_, inner| processes(inner)).unwrap_or_default()
     }
 
     /// What happens in the run from now on, at most `capacity` events waiting. The processes that there are come first.
@@ -397,38 +402,51 @@ impl RunHandle {
     #[must_use]
     pub fn watch(&self, capacity: usize) -> (Events, u64) {
         let (events, shared) = Events::new(capacity);
-        let mut inner = self.0.inner.lock();
-        inner.tell_of_processes(&shared);
-        inner.watch(shared);
-        (events, inner.state.counts.records)
+        let watching = Arc::clone(&shared);
+        let records = self.with(|_, inner| {
+            inner.tell_of_processes(&watching);
+            inner.watch(watching);
+            inner.state.counts.records
+        });
+        if records.is_none() {
+            shared.close();
+        }
+        (events, records.unwrap_or_default())
     }
 
     /// All records of the run, where its log has all at hand.
     #[must_use]
     pub fn records(&self) -> Option<Vec<Record>> {
-        let records = self.0.inner.lock().log.records()?;
+        let records = self.with(|_, inner| inner.log.records())??;
         records.into_iter().map(|bytes| Record::decode(bytes).ok()).collect()
     }
 
     /// Nothing that the run writes will be durable any more: nothing leaves the host for it from now on, and whoever waits for its outcome
     /// hears this problem. What it is on disk stays as it is.
     pub fn abandon(&self, problem: &Problem) {
-        self.0.abandon(problem);
+        if let Some(run) = self.run() {
+            run.abandon(problem);
+        }
     }
 
     /// The log says that its records up to this number, counted from 1, are durable: what waited for them leaves.
     pub fn durable(&self, record: u64) {
-        self.0.kernel.with_port(|port| self.0.durable(port, record));
+        if let Some(run) = self.run() {
+            run.kernel.with_port(|port| run.durable(port, record));
+        }
     }
 
     pub(super) fn arrive(&self, news: News) -> Result<(), Refused> {
         let mut news = Some(news);
-        let mut taken = Err(Unwanted::Late);
-        self.0.kernel.with_port(|port| {
-            if let Some(news) = news.take() {
-                taken = self.0.arrive(port, news);
+        let taken = loop {
+            let run = self.run().ok_or(Refused::Ended)?;
+            let mut taken = Some(Err(Unwanted::Late));
+            run.kernel.with_port(|port| taken = run.take_in(port, &mut news));
+            match taken {
+                Some(taken) => break taken,
+                None => self.was_parked(&run),
             }
-        });
+        };
         match taken {
             Ok(()) | Err(Unwanted::Idle) => Ok(()),
             Err(Unwanted::Late) => Err(Refused::Ended),

@@ -13,13 +13,12 @@
 //! steps takes a tenth to a half of the whole, and a chain of them has to be read and undone to take up a process. It pays for guests with
 //! megabytes of changing state only, which are taken rarely, since the interval follows the cost.
 
+use super::aside::Aside;
 use super::shelf::Shelf;
 use crate::process::{Micros, Pid, Program, Taken};
-use parking_lot::{Condvar, Mutex};
-use std::collections::VecDeque;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// When snapshots are taken.
@@ -89,6 +88,8 @@ pub(super) struct Tail {
     pub(super) fresh: bool,
     /// It was asked to learn how its program is saved.
     pub(super) learns: bool,
+    /// The commit point was told that to replay it would be dear.
+    pub(super) told: bool,
     /// The last request to be saved that it has heard.
     pub(super) asked: u64,
 }
@@ -133,26 +134,8 @@ impl Drop for Room {
     }
 }
 
-enum Job {
-    Keep(Box<Held>),
-    Learn(Arc<dyn Program>),
-}
-
-#[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
-    busy: bool,
-    closing: bool,
-    thread: Option<JoinHandle<()>>,
-}
-
 #[derive(Default)]
 struct Shared {
-    queue: Mutex<Queue>,
-    /// There is something to do, or the end.
-    work: Condvar,
-    /// Nothing is left to do.
-    idle: Condvar,
     /// Bytes of what was taken and is not written. Only a bound: it guards no other data.
     waiting_bytes: AtomicUsize,
     counts: Mutex<SnapshotCounts>,
@@ -161,12 +144,13 @@ struct Shared {
 /// Writes snapshots down. Its thread starts with the first.
 pub(super) struct Keeper {
     policy: Mutex<SnapshotPolicy>,
+    aside: Aside,
     shared: Arc<Shared>,
 }
 
 impl Keeper {
     pub(super) fn new() -> Self {
-        Self { policy: Mutex::default(), shared: Arc::default() }
+        Self { policy: Mutex::default(), aside: Aside::new("snapshots"), shared: Arc::default() }
     }
 
     pub(super) fn set(&self, policy: SnapshotPolicy) {
@@ -200,83 +184,27 @@ impl Keeper {
 
     /// Writes a snapshot whose step is durable.
     pub(super) fn keep(&self, held: Box<Held>) {
-        self.push(Job::Keep(held));
+        let shared = Arc::clone(&self.shared);
+        // Without a thread nothing is kept, and everything is replayed.
+        if !self.aside.push(move || shared.keep(*held)) {
+            self.shared.counts.lock().skipped += 1;
+        }
     }
 
     /// Learns what it takes to save a program's bodies.
     pub(super) fn learn(&self, program: &Arc<dyn Program>) {
-        self.push(Job::Learn(Arc::clone(program)));
-    }
-
-    fn push(&self, job: Job) {
-        let mut queue = self.shared.queue.lock();
-        if queue.closing {
-            return;
-        }
-        queue.jobs.push_back(job);
-        if queue.thread.is_none() {
-            let shared = Arc::clone(&self.shared);
-            // Without a thread nothing is kept, and everything is replayed.
-            queue.thread = std::thread::Builder::new().name("snapshots".to_owned()).spawn(move || shared.run()).ok();
-            if queue.thread.is_none() {
-                queue.jobs.clear();
-                self.shared.counts.lock().skipped += 1;
-            }
-        }
-        drop(queue);
-        self.shared.work.notify_one();
+        let program = Arc::clone(program);
+        self.aside.push(move || program.learn_saving());
     }
 
     /// Waits until everything that was handed over is written.
     pub(super) fn flush(&self) {
-        let mut queue = self.shared.queue.lock();
-        while queue.busy || !queue.jobs.is_empty() {
-            self.shared.idle.wait(&mut queue);
-        }
-    }
-}
-
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        let thread = {
-            let mut queue = self.shared.queue.lock();
-            queue.closing = true;
-            queue.jobs.clear();
-            queue.thread.take()
-        };
-        self.shared.work.notify_one();
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-        {
-            let _ = thread.join();
-        }
+        self.aside.flush();
     }
 }
 
 impl Shared {
-    fn run(&self) {
-        let mut queue = self.queue.lock();
-        loop {
-            if let Some(job) = queue.jobs.pop_front() {
-                queue.busy = true;
-                drop(queue);
-                self.carry_out(job);
-                queue = self.queue.lock();
-                queue.busy = false;
-            } else if queue.closing {
-                return;
-            } else {
-                self.idle.notify_all();
-                self.work.wait(&mut queue);
-            }
-        }
-    }
-
-    fn carry_out(&self, job: Job) {
-        let held = match job {
-            Job::Learn(program) => return program.learn_saving(),
-            Job::Keep(held) => *held,
-        };
+    fn keep(&self, held: Held) {
         let begun = Instant::now();
         let Held { shelf, pid, step, taken, cost, _room } = held;
         let packed = taken.pack().and_then(|saved| Ok((saved.encode()?, saved.program)));

@@ -1,21 +1,24 @@
 //! Many runs on one scheduler.
 
+use super::aside::Aside;
 use super::clock::Clock;
 use super::core::Run;
 use super::handle::RunHandle;
 use super::keeper::{Keeper, SnapshotCounts, SnapshotPolicy, When};
+use super::parking::ParkingPolicy;
 use super::rebuild::Rebuild;
 use super::record::{News, Record};
 use super::stall::Stall;
 use super::state::Moment;
 use super::task::{Scratch, Task};
+use super::waking::{AllParts, Known};
 use crate::process::{
     Death, Ending, Event, Home, Level, LogLine, Micros, Pid, Problem, ProblemClass, Progress, problem::kind,
 };
 use crate::scheduler::{Commit, Handle, Next, Port, Slot, Turn};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// How often a step is tried again after a fault of the host.
@@ -27,7 +30,7 @@ const RETRY_RECORDS_MAX: usize = 1_000_000;
 #[derive(Clone)]
 pub struct Kernel(Arc<Shared>);
 
-struct Shared {
+pub(super) struct Shared {
     clock: Clock,
     ports: RwLock<Option<Arc<dyn Ports>>>,
     /// The scheduler shuts down.
@@ -36,10 +39,30 @@ struct Shared {
     held: AtomicBool,
     keeper: Keeper,
     stall: Stall,
-    /// Unfinished runs by their ids.
-    runs: Mutex<BTreeMap<Arc<str>, Weak<Run>>>,
     /// Why no run of this host will be durable any more.
     abandoned: Mutex<Option<Problem>>,
+    pub(super) parking: Mutex<ParkingPolicy>,
+    /// Takes up runs whose timers are due.
+    pub(super) waking: Aside,
+    /// What parked runs have in common.
+    pub(super) parts: Mutex<AllParts>,
+    /// Unfinished runs by their ids.
+    pub(super) runs: Mutex<BTreeMap<Arc<str>, Known>>,
+    /// How many of those are in memory. Only a bound: it guards no other data.
+    pub(super) resident: AtomicUsize,
+    /// The run that was last looked at because there were too many.
+    pub(super) swept: Mutex<Arc<str>>,
+    /// Numbers that were given to runs.
+    serial: AtomicU64,
+}
+
+/// A kernel that may be gone.
+pub(super) struct WeakKernel(Weak<Shared>);
+
+impl WeakKernel {
+    pub(super) fn upgrade(&self) -> Option<Kernel> {
+        self.0.upgrade().map(Kernel)
+    }
 }
 
 /// The scheduler, for whoever is not on one of its workers.
@@ -54,8 +77,13 @@ impl Ports for Handle<Kernel> {
     }
 }
 
-/// A timer of a run: it has timers of its own behind it.
-pub struct Timer(pub(super) Weak<Run>);
+/// A timer of a run, which is named: it may have been parked meanwhile, or taken up again.
+pub enum Timer {
+    /// It has timers of its own behind it, one of which may be due.
+    Due(Arc<str>),
+    /// It is looked at whether it can be parked, if it has that number.
+    Look(Arc<str>, u64),
+}
 
 impl Kernel {
     /// A commit point without runs. [`Self::attach`] it to its scheduler before the first run is started.
@@ -68,8 +96,14 @@ impl Kernel {
             held: AtomicBool::new(false),
             keeper: Keeper::new(),
             stall: Stall::default(),
-            runs: Mutex::default(),
             abandoned: Mutex::default(),
+            parking: Mutex::default(),
+            waking: Aside::new("waking"),
+            parts: Mutex::default(),
+            runs: Mutex::default(),
+            resident: AtomicUsize::new(0),
+            swept: Mutex::new("".into()),
+            serial: AtomicU64::new(0),
         }))
     }
 
@@ -83,22 +117,59 @@ impl Kernel {
         *self.0.ports.write() = None;
     }
 
-    /// The unfinished runs, in the order of their ids.
+    /// The unfinished runs in memory, in the order of their ids; [`Self::parked`] has the others.
     #[must_use]
     pub fn runs(&self) -> Vec<RunHandle> {
-        self.0.runs.lock().values().filter_map(Weak::upgrade).map(RunHandle::new).collect()
+        self.0.runs.lock().values().filter_map(Known::here).map(RunHandle::new).collect()
     }
 
-    /// An unfinished run.
+    /// An unfinished run. One that is parked stays so until something is done with it.
     #[must_use]
     pub fn run(&self, id: &str) -> Option<RunHandle> {
-        self.0.runs.lock().get(id).and_then(Weak::upgrade).map(RunHandle::new)
+        loop {
+            let mut runs = self.0.runs.lock();
+            let (id, known) = (runs.get_key_value(id).map(|(id, _)| Arc::clone(id))?, runs.get_mut(id)?);
+            if let Some(place) = known.place(&id, self) {
+                return Some(RunHandle(place));
+            }
+            match known {
+                Known::Here(_) | Known::Ending(_) => return known.here().map(RunHandle::new),
+                Known::Waking(done) => {
+                    let done = Arc::clone(done);
+                    drop(runs);
+                    let _ = done.wait(None);
+                }
+                Known::Parked(_) => unreachable!("invariant: it has a place"),
+            }
+        }
+    }
+
+    /// A run that is in memory.
+    pub(super) fn here(&self, id: &str) -> Option<Arc<Run>> {
+        self.0.runs.lock().get(id).and_then(Known::here)
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.0
+    }
+
+    pub(super) fn downgrade(&self) -> WeakKernel {
+        WeakKernel(Arc::downgrade(&self.0))
+    }
+
+    pub(super) fn next_serial(&self) -> u64 {
+        self.0.serial.fetch_add(1, Relaxed)
+    }
+
+    /// Whether no further process may be made: the scheduler ends, or the host stops.
+    pub(super) fn is_closing(&self) -> bool {
+        self.0.closing.load(Relaxed) || self.is_held()
     }
 
     /// The log says that a run's records up to this number, counted from 1, are durable.
     pub fn durable(&self, id: &str, record: u64) {
-        if let Some(run) = self.run(id) {
-            run.durable(record);
+        if let Some(run) = self.here(id) {
+            self.with_port(|port| run.durable(port, record));
         }
     }
 
@@ -109,8 +180,18 @@ impl Kernel {
     pub fn abandon(&self, problem: &Problem) {
         // Before the list is read: whoever enters a run into it looks here afterwards.
         *self.0.abandoned.lock() = Some(problem.clone());
-        for run in self.runs() {
-            run.run().abandon(problem);
+        let here: Vec<Arc<Run>> = self.0.runs.lock().values().filter_map(Known::here).collect();
+        for run in here {
+            run.abandon(problem);
+        }
+        self.abandon_parked(problem);
+    }
+
+    /// As [`Self::abandon`], for the runs that are parked: their logs let go of them.
+    pub fn abandon_parked(&self, problem: &Problem) {
+        let parked: Vec<_> = self.0.runs.lock().extract_if(.., |_, known| matches!(known, Known::Parked(_))).collect();
+        for (_, known) in parked {
+            known.abandon(problem);
         }
     }
 
@@ -157,23 +238,42 @@ impl Kernel {
         &self.0.clock
     }
 
-    /// Takes a run into the list. False: there is one of its id.
-    pub(super) fn remember(&self, run: &Arc<Run>) -> bool {
+    /// Takes a run into the list; it may be the one that is being taken up. False: there is one of its id.
+    pub(super) fn remember(&self, run: &Arc<Run>, is_woken: bool) -> bool {
         let mut runs = self.0.runs.lock();
-        let free = runs.get(&run.fixed.id).is_none_or(|known| known.strong_count() == 0);
+        let free = match runs.get(&run.fixed.id) {
+            None => true,
+            Some(Known::Here(known)) => known.strong_count() == 0,
+            Some(Known::Waking(_)) => is_woken,
+            Some(Known::Parked(_) | Known::Ending(_)) => false,
+        };
         if free {
-            runs.insert(Arc::clone(&run.fixed.id), Arc::downgrade(run));
-        }
-        drop(runs);
-        let abandoned = self.0.abandoned.lock().clone();
-        if let Some(problem) = abandoned.filter(|_| free) {
-            run.abandon(&problem);
+            let before = runs.insert(Arc::clone(&run.fixed.id), Known::Here(Arc::downgrade(run)));
+            self.0.resident.fetch_add(usize::from(!matches!(before, Some(Known::Here(_)))), Relaxed);
         }
         free
     }
 
+    /// A run was entered into the list, and its lock is free: if the others were abandoned before, it is too.
+    pub(super) fn entered(&self, run: &Run) {
+        let abandoned = self.0.abandoned.lock().clone();
+        if let Some(problem) = abandoned {
+            run.abandon(&problem);
+        }
+    }
+
+    /// A run is over, and its outcome waits for a disk.
+    pub(super) fn keep_ending(&self, run: &Arc<Run>) {
+        if let Some(known @ Known::Here(_)) = self.0.runs.lock().get_mut(&run.fixed.id) {
+            *known = Known::Ending(Arc::clone(run));
+        }
+    }
+
     pub(super) fn forget(&self, id: &str) {
-        self.0.runs.lock().remove(id);
+        let known = self.0.runs.lock().remove(id);
+        if let Some(Known::Here(_) | Known::Ending(_)) = known {
+            self.0.resident.fetch_sub(1, Relaxed);
+        }
     }
 
     pub(super) fn with_port(&self, mut act: impl FnMut(&mut dyn Port<Self>)) {
@@ -273,11 +373,14 @@ impl Commit for Kernel {
 
     fn admitted(&self, task: &mut Task, home: Home) {
         task.step.home = home;
-        task.step.body.house(home);
+        // What only ends makes no instance.
+        if !task.run.left.load(Relaxed) {
+            task.step.body.house(home);
+        }
     }
 
     fn admits_slowly(&self, task: &Task, home: Home) -> bool {
-        task.step.body.houses_slowly(home)
+        !task.run.left.load(Relaxed) && task.step.body.houses_slowly(home)
     }
 
     fn drops_slowly(&self, task: &Task) -> bool {
@@ -285,9 +388,17 @@ impl Commit for Kernel {
     }
 
     fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Timer>) {
-        for Timer(run) in timers.drain(..) {
-            if let Some(run) = run.upgrade() {
-                run.fired(port);
+        for timer in timers.drain(..) {
+            match timer {
+                Timer::Due(id) => match self.here(&id) {
+                    Some(run) => run.fired(port),
+                    None => self.fired_parked(port, &id),
+                },
+                Timer::Look(id, serial) => {
+                    if let Some(run) = self.here(&id).filter(|run| run.serial == serial) {
+                        run.look(port);
+                    }
+                }
             }
         }
     }

@@ -114,8 +114,28 @@ pub trait Log: Send {
         None
     }
 
+    /// Whether [`Self::park`] can do something.
+    fn can_park(&self) -> bool {
+        false
+    }
+
+    /// Leaves the memory: all its records are durable, and it is dropped without another. What stays is little, and keeps the run this
+    /// host's. None: it cannot.
+    fn park(&mut self) -> Option<Box<dyn ParkedLog>> {
+        None
+    }
+
     /// The bytes of all records from the first on, where all are at hand. They share the log's memory, as far as that can be.
     fn records(&self) -> Option<Vec<Bytes>>;
+}
+
+/// A log that has left the memory. Dropped, it lets go of its run.
+pub trait ParkedLog: Send {
+    /// Comes back, with all records from the first on. It may wait for a disk.
+    ///
+    /// # Errors
+    /// Why it cannot; the run is let go of.
+    fn take_up(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String>;
 }
 
 /// Where a log line comes from.

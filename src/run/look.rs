@@ -6,6 +6,6 @@ impl RunHandle {
     /// Whether an operator has stopped it.
     #[must_use]
     pub fn is_paused(&self) -> bool {
-        self.run().inner.lock().state.paused.is_some()
+        self.with(|_, inner| inner.state.paused.is_some()).unwrap_or_default()
     }
 }

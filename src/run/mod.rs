@@ -22,6 +22,7 @@
 
 mod acts;
 mod arrived;
+mod aside;
 mod bodies;
 mod calls;
 mod clock;
@@ -47,7 +48,9 @@ mod narrow;
 mod news;
 mod observe;
 mod outstanding;
+mod parking;
 mod past;
+mod place;
 mod rebuild;
 mod record;
 mod remarks;
@@ -67,6 +70,7 @@ mod task;
 mod telling;
 mod timers;
 mod verify;
+mod waking;
 mod wire;
 
 pub use acts::{ACTS_MAX, Acknowledged, Act, NotDurable};
@@ -79,8 +83,9 @@ pub use keeper::{SnapshotCounts, SnapshotPolicy};
 pub use kernel::{Kernel, Ports, Timer};
 #[cfg(feature = "wasm")]
 pub(crate) use kv::schema as kv_schema;
-pub use log::{Durability, EndStatus, Log, LogOrigin, LogSink, Mail, RunEnd};
+pub use log::{Durability, EndStatus, Log, LogOrigin, LogSink, Mail, ParkedLog, RunEnd};
 pub use observe::{Events, Outcome, RunEvent, Watcher};
+pub use parking::{ParkedRun, ParkingPolicy};
 pub use rebuild::{Rebuild, RebuildError, rebuild};
 pub use record::{
     ActId, Arrived, Bounds, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record, Started, Stepped,

@@ -241,6 +241,11 @@ impl Drop for Events {
 }
 
 impl Shared {
+    /// Whether nobody listens any more.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.queue.lock().deaf
+    }
+
     /// Tells of an event. False: nobody listens any more.
     pub(super) fn push(&self, event: RunEvent) -> bool {
         let mut queue = self.queue.lock();

@@ -13,8 +13,10 @@ use super::fixed::{Fixed, Programs};
 use super::handle::{Refused, RunHandle};
 use super::kernel::Kernel;
 use super::log::{EndStatus, Log, LogSink, RunEnd};
+use super::observe::Once;
 use super::outstanding::Pending;
 use super::past::{Later, Past, Replayed};
+use super::place::Outcomes;
 use super::rebuild::{Rebuild, RebuildError, TakenUp};
 use super::record::Record;
 use super::snapshots::Snapshots;
@@ -22,6 +24,7 @@ use super::state::{Consequence, Departure, Post, State};
 use super::task::Task;
 use crate::process::{Answer, Ending, Pid, Program, Tag};
 use crate::scheduler::Port;
+use parking_lot::MutexGuard;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -95,6 +98,16 @@ impl Kernel {
     /// # Errors
     /// Where it goes on already or has ended, or the records are not of a run of these programs.
     pub fn resume(&self, spec: ResumeSpec, records: &[Record]) -> Result<RunHandle, ResumeError> {
+        self.resume_as(spec, records, None).map(RunHandle::new)
+    }
+
+    /// As [`Self::resume`]; the outcome is that of a run that was parked, where it is given.
+    pub(super) fn resume_as(
+        &self,
+        spec: ResumeSpec,
+        records: &[Record],
+        outcome: Option<Arc<Outcomes>>,
+    ) -> Result<Arc<Run>, ResumeError> {
         let ResumeSpec { root, programs, mut log, effects, sink } = spec;
         let rebuild = Rebuild::new(Arc::clone(&root), programs.clone()).keeping().apply_all(records)?;
         let ended = rebuild.is_finished();
@@ -115,16 +128,22 @@ impl Kernel {
         }
         let fixed = Fixed::new(&started, root, programs, effects, sink);
         let mut later = Snapshots::of(&*log, &state, &taken_up.pasts);
+        let is_woken = outcome.is_some();
+        let outcome = outcome.unwrap_or_else(|| Arc::new(Once::new()));
         let mut rest = Some((fixed, state, taken_up, log));
         let mut resumed = Err(ResumeError::Exists(Arc::clone(&started.run)));
         self.with_port(|port| {
             let Some((fixed, state, taken_up, log)) = rest.take() else { return };
             let times = (taken_up.at, port.monotonic());
-            let run = Arc::new(Run::taken_up(fixed, self.clone(), times, state, log));
-            if self.remember(&run) {
+            let run = Arc::new(Run::taken_up(fixed, self.clone(), times, state, log, Arc::clone(&outcome)));
+            // Whoever finds it in the list waits until its processes are there.
+            let inner = run.inner.lock();
+            if self.remember(&run, is_woken) {
                 later.tell(&run);
-                run.go_on(port, taken_up, &mut later);
-                resumed = Ok(RunHandle::new(run));
+                run.go_on(port, inner, taken_up, &mut later);
+                self.entered(&run);
+                self.sweep(port);
+                resumed = Ok(run);
             }
         });
         resumed
@@ -133,10 +152,15 @@ impl Kernel {
 
 impl Run {
     /// Hands all processes to the scheduler, with what they have not heard, and lets calls leave that have no answer.
-    fn go_on<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, taken_up: TakenUp, later: &mut Snapshots) {
+    fn go_on<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        port: &mut P,
+        mut inner: MutexGuard<'_, Inner>,
+        taken_up: TakenUp,
+        later: &mut Snapshots,
+    ) {
         let TakenUp { mut pasts, queues, departures, .. } = taken_up;
         let moment = self.moment(port.monotonic());
-        let mut inner = self.inner.lock();
         let mut after = After::default();
         let living: Vec<Pid> =
             inner.state.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
@@ -150,6 +174,7 @@ impl Run {
         }
         inner.state.depart_again(departures);
         self.flush(&mut inner, port, moment, &mut after);
+        self.begin_looks(&inner, port);
         drop(inner);
         self.after(port, after);
     }
@@ -215,16 +240,18 @@ impl RunHandle {
     /// The calls of which nobody knows whether they happened, in the order of their processes and tags.
     #[must_use]
     pub fn uncertain(&self) -> Vec<Uncertain> {
-        let inner = self.run().inner.lock();
-        let pending = |(pid, tag): &(Pid, Tag)| matches!(inner.state.pending(*pid, *tag), Some(Pending::Call(_)));
-        let open = inner.state.uncertain.iter().filter(|(call, _)| pending(call));
-        open.map(|(&(pid, tag), departure)| Uncertain {
-            pid,
-            tag,
-            handler: Arc::clone(&departure.call.handler),
-            key: Arc::clone(&departure.key),
-        })
-        .collect()
+        let uncertain = |inner: &Inner| {
+            let pending = |(pid, tag): &(Pid, Tag)| matches!(inner.state.pending(*pid, *tag), Some(Pending::Call(_)));
+            let open = inner.state.uncertain.iter().filter(|(call, _)| pending(call));
+            open.map(|(&(pid, tag), departure)| Uncertain {
+                pid,
+                tag,
+                handler: Arc::clone(&departure.call.handler),
+                key: Arc::clone(&departure.key),
+            })
+            .collect()
+        };
+        self.with(|_, inner| uncertain(inner)).unwrap_or_default()
     }
 
     /// Says what became of an uncertain call.

@@ -1,6 +1,6 @@
 //! Saving the processes of a run, and finding what was saved when it is taken up.
 
-use super::core::{After, Leave, Run};
+use super::core::{After, Inner, Leave, Run};
 use super::handle::RunHandle;
 use super::keeper::When;
 use super::log::Log;
@@ -30,6 +30,18 @@ impl Run {
         let asked = self.asked.load(Relaxed);
         let when = if std::mem::replace(&mut tail.asked, asked) == asked { When::Stepped } else { When::Asked };
         self.save(step, when);
+        let Some(tail) = &mut step.tail else { return };
+        let is_dear = tail.is_dear(&self.kernel.keeper().policy(), When::Leaving);
+        if std::mem::replace(&mut tail.told, is_dear) != is_dear {
+            Self::mark(&mut self.inner.lock(), step.pid, is_dear);
+        }
+    }
+
+    /// Notes whether a process is to be saved before the run is parked.
+    fn mark(inner: &mut Inner, pid: Pid, unsaved: bool) {
+        if let Some(entry) = inner.state.living_mut(pid) {
+            entry.unsaved = unsaved;
+        }
     }
 
     /// Saves a process between two steps, if it pays.
@@ -56,9 +68,15 @@ impl Run {
         let taken = step.body.save();
         let held = taken.map(|taken| keeper.hold(shelf, step.pid, step.steps, taken, tail));
         tail.restart();
-        let Some(held) = held else { return };
+        let was_told = std::mem::take(&mut tail.told);
         let mut after = After::default();
-        self.inner.lock().leave(Leave::Snapshot(Box::new(held)), &mut after);
+        let mut inner = self.inner.lock();
+        if was_told {
+            Self::mark(&mut inner, step.pid, false);
+        }
+        let Some(held) = held else { return };
+        inner.leave(Leave::Snapshot(Box::new(held)), &mut after);
+        drop(inner);
         for leave in after.leave {
             if let Leave::Snapshot(held) = leave {
                 keeper.keep(held);
@@ -83,22 +101,19 @@ impl RunHandle {
     /// Has all processes of a durable run saved that can be: those that wait at once, the others after the step in progress.
     /// [`Kernel::flush_snapshots`](super::Kernel::flush_snapshots) waits until what was taken is written.
     pub fn snapshot(&self) {
-        let run = self.run();
-        if run.shelf.is_none() {
-            return;
-        }
-        run.asked.fetch_add(1, Relaxed);
-        run.kernel.with_port(|port| {
-            let inner = run.inner.lock();
-            let slots = inner.state.table.iter().filter(|(_, entry)| entry.lives()).filter_map(|(_, entry)| entry.slot);
-            slots.for_each(|slot| port.interrupt(slot));
+        let visited = self.with(|run, inner| {
+            let living = inner.state.table.iter().filter(|(_, entry)| entry.lives());
+            (Arc::clone(run), living.filter_map(|(_, entry)| entry.slot).collect::<Vec<_>>())
         });
+        let Some((run, slots)) = visited.filter(|(run, _)| run.shelf.is_some()) else { return };
+        run.asked.fetch_add(1, Relaxed);
+        run.kernel.with_port(|port| slots.iter().for_each(|slot| port.interrupt(*slot)));
     }
 
     /// The snapshots that were not used when processes of this run were taken up, the first of them, and how many there were in all.
     #[must_use]
     pub fn ignored_snapshots(&self) -> (Vec<Ignored>, u64) {
-        self.run().remarks.ignored()
+        self.run().map(|run| run.remarks.ignored()).unwrap_or_default()
     }
 }
 

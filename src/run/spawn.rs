@@ -123,6 +123,7 @@ impl State {
             ties: None,
             phase: Phase::Live,
             waits: Waits::Not,
+            unsaved: false,
         };
         self.tell(|| RunEvent::Spawned {
             pid: child,

@@ -185,8 +185,18 @@ pub(super) struct State {
 impl State {
     /// The state after the first record. The root is in the table and not started.
     pub(super) fn new(started: &Started) -> Self {
-        let mut state = Self {
-            bounds: started.bounds,
+        let mut state = Self::bare(started.bounds);
+        let root = Self::root(started);
+        let pid = state.next_pid();
+        debug_assert_eq!(pid, Pid::ROOT);
+        state.enter(pid, root);
+        state
+    }
+
+    /// A state without any process.
+    pub(super) fn bare(bounds: Bounds) -> Self {
+        Self {
+            bounds,
             table: Table::default(),
             last_pid: 0,
             living: 0,
@@ -212,8 +222,11 @@ impl State {
             consequences: Vec::new(),
             doomed: Vec::new(),
             newborn: VecDeque::new(),
-        };
-        let root = Entry {
+        }
+    }
+
+    fn root(started: &Started) -> Entry {
+        Entry {
             slot: None,
             parent: None,
             detached: false,
@@ -237,11 +250,8 @@ impl State {
             ties: None,
             phase: Phase::Live,
             waits: Waits::Not,
-        };
-        let pid = state.next_pid();
-        debug_assert_eq!(pid, Pid::ROOT);
-        state.enter(pid, root);
-        state
+            unsaved: false,
+        }
     }
 
     pub(super) fn next_pid(&self) -> Pid {

@@ -49,6 +49,8 @@ pub(super) struct Entry {
     pub(super) ties: Option<Box<Ties>>,
     pub(super) phase: Phase,
     pub(super) waits: Waits,
+    /// To do again what it did since it was last saved would be dear.
+    pub(super) unsaved: bool,
 }
 
 impl Entry {

@@ -48,6 +48,11 @@ impl Timers {
         self.due.remove(&key);
     }
 
+    /// When the earliest is due.
+    pub(super) fn next_due(&self) -> Option<Micros> {
+        self.due.first_key_value().map(|((due, _), _)| *due)
+    }
+
     /// Takes out the earliest that is due.
     pub(super) fn pop(&mut self, now: Micros) -> Option<(Pid, Alarm)> {
         let first = self.due.first_entry()?;

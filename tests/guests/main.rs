@@ -10,6 +10,7 @@ mod embedding;
 mod fan_out;
 mod hostile;
 mod neighbour;
+mod parking;
 mod rebuild;
 mod recursion;
 mod signals;

@@ -37,9 +37,9 @@ pub(super) fn carry_out(kernel: &Kernel, request: Request) -> Result<Carried, Re
         Request::Host => Answer::Host(HostFacts {
             pid: std::process::id(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
-            runs: kernel.runs().len(),
+            runs: kernel.runs().len() + kernel.parked().len(),
         }),
-        Request::Runs => Answer::Runs(kernel.runs().iter().map(|run| facts(run).0).collect()),
+        Request::Runs => Answer::Runs(all(kernel)),
         Request::Status { run } => Answer::Status(Box::new(status(&find(&run)?))),
         Request::Query { run, name: None } => Answer::Names(find(&run)?.queries()),
         Request::Query { run, name: Some(name) } => {
@@ -97,6 +97,23 @@ fn resolve(
         Err(Refusal::Ended) => Err(Refusal::NoSuchCall { tag, count }),
         acted => acted,
     }
+}
+
+/// All unfinished runs in the order of their ids. Those that are parked wait, and stay where they are.
+fn all(kernel: &Kernel) -> Vec<RunFacts> {
+    let mut all: Vec<RunFacts> = kernel.runs().iter().map(|run| facts(run).0).collect();
+    all.extend(kernel.parked().into_iter().map(|(run, parked)| RunFacts {
+        run,
+        host: std::process::id(),
+        state: if parked.is_paused { RunState::Paused } else { RunState::Waiting },
+        processes: parked.processes as usize,
+        uncertain: parked.uncertain as usize,
+        counts: parked.counts,
+    }));
+    all.sort_by(|one, other| one.run.cmp(&other.run));
+    // One may have been parked in between.
+    all.dedup_by(|one, other| one.run == other.run);
+    all
 }
 
 /// A run in a line, and its processes.

@@ -51,7 +51,7 @@ mod writer;
 
 use super::shelf::RunShelf;
 use super::{Durables, StoreError};
-use crate::run::{Durability, Log, Mail, RunEnd, Shelf};
+use crate::run::{Durability, Log, Mail, ParkedLog, RunEnd, Shelf};
 use bytes::Bytes;
 use hosts::Locks;
 use inbox::Consumed;
@@ -112,11 +112,24 @@ struct RunLog {
     id: Arc<str>,
     /// What the next record is of.
     consumed: Vec<Consumed>,
+    /// Somebody else writes the run from now on.
+    handed_on: bool,
+}
+
+/// The log of a run that is parked.
+struct ParkedRunLog(RunLog);
+
+impl ParkedLog for ParkedRunLog {
+    fn take_up(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String> {
+        let RunLog { writer, id, .. } = &self.0;
+        let records = writer.records(id).map_err(|error| error.to_string())?;
+        Ok((Box::new(self.0), records))
+    }
 }
 
 impl RunLog {
     fn new(writer: &Arc<Writer>, run: queue::Owned, id: Arc<str>) -> Self {
-        Self { writer: Arc::clone(writer), run, id, consumed: Vec::new() }
+        Self { writer: Arc::clone(writer), run, id, consumed: Vec::new(), handed_on: false }
     }
 }
 
@@ -140,6 +153,15 @@ impl Log for RunLog {
         Some(self.writer.shelf(Arc::clone(&self.id)))
     }
 
+    fn can_park(&self) -> bool {
+        true
+    }
+
+    fn park(&mut self) -> Option<Box<dyn ParkedLog>> {
+        self.handed_on = true;
+        Some(Box::new(ParkedRunLog(Self::new(&self.writer, self.run, Arc::clone(&self.id)))))
+    }
+
     fn records(&self) -> Option<Vec<Bytes>> {
         let (durable, batches) = self.writer.undurable(self.run);
         let mut records = match self.writer.records(&self.id) {
@@ -160,7 +182,9 @@ impl Log for RunLog {
 
 impl Drop for RunLog {
     fn drop(&mut self) {
-        self.writer.let_go(self.run);
+        if !self.handed_on {
+            self.writer.let_go(self.run);
+        }
     }
 }
 

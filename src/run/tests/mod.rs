@@ -1,6 +1,7 @@
 //! Tests of the commit point.
 
 mod desk;
+mod parking;
 mod signals;
 mod snapshots;
 mod support;

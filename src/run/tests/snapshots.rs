@@ -27,6 +27,7 @@ struct Savable {
 }
 
 const SLEEPS: u64 = 12;
+const HOUR: Micros = Micros(3_600_000_000);
 
 struct Mixer {
     birth: Birth,
@@ -96,6 +97,15 @@ impl Body for Mixer {
             output.commands.push(Command { tag: Tag(state[NEXT_TAG]), action });
             state[NEXT_TAG] += 1;
         };
+        if self.digest == "sleeper" {
+            if begins {
+                ask(&mut self.state, Action::Sleep(HOUR));
+                self.state[SLEPT] = 1;
+                return Progress::Stepped(Status::Blocked);
+            }
+            self.heard.clear();
+            return Progress::Stepped(Status::Complete(Payload::NULL));
+        }
         for event in self.heard.drain(..) {
             let Event::Completed { answer: Ok(Payload::Json(json)), .. } = event else { panic!("{event:?}") };
             match json.as_str().parse::<u64>() {
@@ -156,6 +166,12 @@ fn mix(n: u64) -> u64 {
 fn savable() -> (Arc<dyn Program>, Arc<AtomicU64>) {
     let steps = Arc::<AtomicU64>::default();
     (Arc::new(Savable { steps: Arc::clone(&steps), digest: "savable" }), steps)
+}
+
+/// A program of the same kind that sleeps once, for an hour.
+pub(super) fn sleeper() -> (Arc<dyn Program>, Arc<AtomicU64>) {
+    let steps = Arc::<AtomicU64>::default();
+    (Arc::new(Savable { steps: Arc::clone(&steps), digest: "sleeper" }), steps)
 }
 
 /// Keeps everything.

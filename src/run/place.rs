@@ -1,0 +1,88 @@
+//! Where a run is, for its handles: in memory, or parked.
+
+use super::core::{Inner, Run};
+use super::handle::RunHandle;
+use super::kernel::Kernel;
+use super::observe::{Once, Outcome};
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
+
+/// The outcome of a run, for whoever waits. It is the same one however often the run is parked and taken up again.
+pub(super) type Outcomes = Once<Arc<Outcome>>;
+
+/// What handles of a run share.
+pub(super) struct Place {
+    pub(super) id: Arc<str>,
+    kernel: Kernel,
+    pub(super) outcome: Arc<Outcomes>,
+    /// None: it was parked when somebody last looked. Only an optimisation: what counts is [`Inner::parked`]. A leaf among locks.
+    run: Mutex<Option<Arc<Run>>>,
+}
+
+impl Place {
+    /// The place of a run that is parked.
+    pub(super) fn parked(id: Arc<str>, kernel: Kernel, outcome: Arc<Outcomes>) -> Arc<Self> {
+        Arc::new(Self { id, kernel, outcome, run: Mutex::default() })
+    }
+
+    /// The place of a run in memory.
+    pub(super) fn of(run: Arc<Run>) -> Arc<Self> {
+        let mut known = run.place.lock();
+        if let Some(place) = known.upgrade() {
+            return place;
+        }
+        let place = Arc::new(Self {
+            id: Arc::clone(&run.fixed.id),
+            kernel: run.kernel.clone(),
+            outcome: Arc::clone(&run.outcome),
+            run: Mutex::new(Some(Arc::clone(&run))),
+        });
+        *known = Arc::downgrade(&place);
+        place
+    }
+
+    /// The run was parked.
+    pub(super) fn leave(place: &Weak<Self>, run: &Arc<Run>) {
+        if let Some(place) = place.upgrade() {
+            place.forget(run);
+        }
+    }
+
+    fn forget(&self, run: &Arc<Run>) {
+        let mut known = self.run.lock();
+        if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, run)) {
+            *known = None;
+        }
+    }
+}
+
+impl RunHandle {
+    /// The run. One that is parked is taken up, which waits for a disk. None: it has ended meanwhile, or could not be taken up, which its
+    /// outcome says.
+    pub(super) fn run(&self) -> Option<Arc<Run>> {
+        if let Some(run) = &*self.0.run.lock() {
+            return Some(Arc::clone(run));
+        }
+        let run = self.0.kernel.wake(&self.0.id)?;
+        *self.0.run.lock() = Some(Arc::clone(&run));
+        Some(run)
+    }
+
+    /// The run was found parked: the next to ask takes it up.
+    pub(super) fn was_parked(&self, run: &Arc<Run>) {
+        self.0.forget(run);
+    }
+
+    /// Looks at the run, or does something to it that posts nothing. None as in [`Self::run`].
+    pub(super) fn with<R>(&self, look: impl FnOnce(&Arc<Run>, &mut Inner) -> R) -> Option<R> {
+        loop {
+            let run = self.run()?;
+            let mut inner = run.inner.lock();
+            if !inner.parked {
+                return Some(look(&run, &mut inner));
+            }
+            drop(inner);
+            self.was_parked(&run);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Runs for ids: in memory, parked, or being taken up again. The protocol is in [`super::parking`].
+
+use super::core::Run;
+use super::effects::Effects;
+use super::fixed::{Fixed, Programs};
+use super::kernel::{Kernel, Timer};
+use super::log::{LogSink, ParkedLog};
+use super::observe::{Once, Outcome};
+use super::parking::{ParkedRun, ParkingPolicy};
+use super::place::{Outcomes, Place};
+use super::record::Record;
+use super::resume::ResumeSpec;
+use super::state::Counts;
+use crate::process::{Ending, Micros, Problem, ProblemClass, Program, problem::kind};
+use crate::scheduler::Port;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+
+/// Runs that each new one looks at where there are too many.
+const SWEEP: usize = 16;
+/// Sets of programs that are compared before those are forgotten that nobody uses.
+const PARTS_MAX: usize = 1_024;
+
+/// What many runs have in common.
+pub(super) struct Parts {
+    root: Arc<dyn Program>,
+    programs: Programs,
+    effects: Arc<dyn Effects>,
+    sink: Option<Arc<dyn LogSink>>,
+}
+
+/// What stays of a run that is parked.
+pub(super) struct Parked {
+    pub(super) parts: Arc<Parts>,
+    pub(super) log: Box<dyn ParkedLog>,
+    pub(super) outcome: Weak<Outcomes>,
+    /// When its first timer is due, by the host's monotonic clock.
+    pub(super) due: Option<Micros>,
+    pub(super) facts: ParkedRun,
+}
+
+/// A run for an id.
+pub(super) enum Known {
+    /// It is in memory.
+    Here(Weak<Run>),
+    /// It is over, and its outcome waits for a disk. Nobody else may have it any more: no process, and no handle that was there while it was
+    /// parked.
+    Ending(Arc<Run>),
+    /// It is parked.
+    Parked(Box<Parked>),
+    /// Somebody takes it up.
+    Waking(Arc<Once<()>>),
+}
+
+impl Known {
+    pub(super) fn here(&self) -> Option<Arc<Run>> {
+        match self {
+            Self::Here(run) => run.upgrade(),
+            Self::Ending(run) => Some(Arc::clone(run)),
+            Self::Parked(_) | Self::Waking(_) => None,
+        }
+    }
+
+    pub(super) fn facts(&self) -> Option<ParkedRun> {
+        if let Self::Parked(parked) = self { Some(parked.facts) } else { None }
+    }
+
+    /// The place of a parked run.
+    pub(super) fn place(&mut self, id: &Arc<str>, kernel: &Kernel) -> Option<Arc<Place>> {
+        let Self::Parked(parked) = self else { return None };
+        let outcome = parked.outcome.upgrade().unwrap_or_else(|| {
+            let outcome = Arc::new(Once::new());
+            parked.outcome = Arc::downgrade(&outcome);
+            outcome
+        });
+        Some(Place::parked(Arc::clone(id), kernel.clone(), outcome))
+    }
+
+    /// Nobody will take it up again: whoever waits for its outcome hears why.
+    pub(super) fn abandon(&self, problem: &Problem) {
+        let Self::Parked(parked) = self else { return };
+        if let Some(outcome) = parked.outcome.upgrade() {
+            outcome.set(failed(problem.clone(), parked.facts.counts));
+        }
+    }
+}
+
+impl Kernel {
+    /// Says when runs that wait leave the memory. It counts for runs that begin or are taken up from then on.
+    pub fn park_when(&self, policy: ParkingPolicy) {
+        *self.shared().parking.lock() = policy;
+    }
+
+    pub(super) fn parking(&self) -> ParkingPolicy {
+        *self.shared().parking.lock()
+    }
+
+    /// The runs that are parked, in the order of their ids, and what is known of each.
+    #[must_use]
+    pub fn parked(&self) -> Vec<(Arc<str>, ParkedRun)> {
+        let runs = self.shared().runs.lock();
+        runs.iter().filter_map(|(id, known)| Some((Arc::clone(id), known.facts()?))).collect()
+    }
+
+    /// Waits on this thread until runs whose timers were due are taken up.
+    pub fn flush_waking(&self) {
+        self.shared().waking.flush();
+    }
+
+    /// What these runs have in common, kept once.
+    pub(super) fn parts_of(&self, fixed: &Fixed) -> Arc<Parts> {
+        let digest = fixed.root.digest();
+        let mut all = self.shared().parts.lock();
+        if let Some(parts) = all.get(&digest).and_then(Weak::upgrade).filter(|parts| parts.are_of(fixed)) {
+            return parts;
+        }
+        if all.len() >= PARTS_MAX {
+            all.retain(|_, parts| parts.strong_count() > 0);
+        }
+        let parts = Arc::new(Parts {
+            root: Arc::clone(&fixed.root),
+            programs: fixed.programs.clone(),
+            effects: Arc::clone(&fixed.effects),
+            sink: fixed.sink.clone(),
+        });
+        all.insert(digest, Arc::downgrade(&parts));
+        parts
+    }
+
+    pub(super) fn put_parked(&self, id: &Arc<str>, parked: Parked) {
+        let mut runs = self.shared().runs.lock();
+        runs.insert(Arc::clone(id), Known::Parked(Box::new(parked)));
+        self.shared().resident.fetch_sub(1, Relaxed);
+    }
+
+    /// The run of an id: step 5 of the protocol. None: there is none any more, or it cannot be taken up.
+    pub(super) fn wake(&self, id: &str) -> Option<Arc<Run>> {
+        loop {
+            let mut runs = self.shared().runs.lock();
+            let known = runs.get_mut(id)?;
+            if matches!(known, Known::Parked(_)) && self.is_closing() {
+                // It stays what it is on disk.
+                return None;
+            }
+            match known {
+                Known::Here(_) | Known::Ending(_) => return known.here(),
+                Known::Waking(done) => {
+                    let done = Arc::clone(done);
+                    drop(runs);
+                    let _ = done.wait(None);
+                }
+                Known::Parked(_) => {
+                    let waking = Waking { kernel: self, id, done: Arc::new(Once::new()) };
+                    let known = std::mem::replace(known, Known::Waking(Arc::clone(&waking.done)));
+                    drop(runs);
+                    let Known::Parked(parked) = known else { unreachable!("invariant: it was just seen") };
+                    return waking.take_up(*parked);
+                }
+            }
+        }
+    }
+
+    /// A timer of a run has fired that was parked when it was last seen.
+    pub(super) fn fired_parked<P: Port<Self> + ?Sized>(&self, port: &mut P, id: &Arc<str>) {
+        let due = match self.shared().runs.lock().get(id) {
+            Some(Known::Parked(parked)) => parked.due,
+            _ => None,
+        };
+        let Some(due) = due else { return };
+        if due > port.monotonic() {
+            // It was set early.
+            return port.timer(due, Timer::Due(Arc::clone(id)));
+        }
+        let (kernel, id) = (self.downgrade(), Arc::clone(id));
+        self.shared().waking.push(move || {
+            if let Some(kernel) = kernel.upgrade() {
+                kernel.wake(&id);
+            }
+        });
+    }
+
+    /// Where too many runs are in memory: parks some that are quiet.
+    pub(super) fn sweep<P: Port<Self> + ?Sized>(&self, port: &mut P) {
+        if self.shared().resident.load(Relaxed) <= self.parking().resident_max {
+            return;
+        }
+        let some = {
+            let runs = self.shared().runs.lock();
+            let mut swept = self.shared().swept.lock();
+            let from = (std::ops::Bound::Excluded(Arc::clone(&swept)), std::ops::Bound::Unbounded);
+            let some: Vec<_> = runs.range::<Arc<str>, _>(from).take(SWEEP).collect();
+            // At the end it begins anew.
+            *swept = some.last().map_or_else(|| "".into(), |(id, _)| Arc::clone(id));
+            some.into_iter().filter_map(|(_, known)| known.here()).collect::<Vec<_>>()
+        };
+        for run in some {
+            run.park_now(port);
+        }
+    }
+}
+
+impl Parts {
+    fn are_of(&self, fixed: &Fixed) -> bool {
+        let same_sink = match (&self.sink, &fixed.sink) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        same_sink
+            && Arc::ptr_eq(&self.effects, &fixed.effects)
+            && self.programs.len() == fixed.programs.len()
+            && self
+                .programs
+                .iter()
+                .zip(&fixed.programs)
+                .all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(one.1, other.1))
+    }
+}
+
+/// Who takes up a run. However that ends, those who wait for it go on.
+struct Waking<'a> {
+    kernel: &'a Kernel,
+    id: &'a str,
+    done: Arc<Once<()>>,
+}
+
+impl Waking<'_> {
+    fn take_up(self, parked: Parked) -> Option<Arc<Run>> {
+        let Parked { parts, log, outcome, facts, .. } = parked;
+        let outcome = outcome.upgrade().unwrap_or_else(|| Arc::new(Once::new()));
+        match self.try_take_up(&parts, log, &outcome) {
+            Ok(run) => Some(run),
+            Err(why) => {
+                let problem = Problem::new(kind::JOURNAL_FAILED, "The run was parked and cannot be taken up again")
+                    .with_detail(why)
+                    .with_class(ProblemClass::Uncertain);
+                outcome.set(failed(problem, facts.counts));
+                None
+            }
+        }
+    }
+
+    fn try_take_up(&self, parts: &Parts, log: Box<dyn ParkedLog>, outcome: &Arc<Outcomes>) -> Result<Arc<Run>, String> {
+        let (log, records) = log.take_up()?;
+        let decode = |(at, bytes)| Record::decode(bytes).map_err(|why| format!("record {} is damaged: {why}", at + 1));
+        let records = records.into_iter().enumerate().map(decode).collect::<Result<Vec<_>, _>>()?;
+        let spec = ResumeSpec {
+            root: Arc::clone(&parts.root),
+            programs: parts.programs.clone(),
+            log,
+            effects: Arc::clone(&parts.effects),
+            sink: parts.sink.clone(),
+        };
+        self.kernel.resume_as(spec, &records, Some(Arc::clone(outcome))).map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for Waking<'_> {
+    fn drop(&mut self) {
+        let mut runs = self.kernel.shared().runs.lock();
+        if matches!(runs.get(self.id), Some(Known::Waking(done)) if Arc::ptr_eq(done, &self.done)) {
+            runs.remove(self.id);
+        }
+        drop(runs);
+        self.done.set(());
+    }
+}
+
+fn failed(problem: Problem, counts: Counts) -> Arc<Outcome> {
+    let problem = Box::new(problem);
+    let (ending, result) = (Ending::Failed(problem.clone()), Err(problem));
+    Arc::new(Outcome { ending, result, abandoned: Vec::new(), abandoned_more: 0, counts })
+}
+
+/// The places of [`Parts`], by the digest of the root.
+pub(super) type AllParts = HashMap<Arc<str>, Weak<Parts>>;

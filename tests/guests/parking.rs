@@ -1,0 +1,66 @@
+//! Durable runs that wait leave the memory of their host, and come back.
+
+use crate::support::{builder, outputs, parse, wait_until};
+use serde_json::{Map, json};
+use std::path::Path;
+use std::time::Duration;
+use wfhost::host::{Host, RunOptions};
+use wfhost::run::{ParkingPolicy, SnapshotPolicy};
+
+/// A guest that hears some signals, and a step that waits a little.
+const WORK: &str = "
+steps:
+  - { id: guest, uses: ./approval.wasm, with: { signal: s, count: 12 } }
+  - { id: rest, wait: 300ms, needs: guest }
+outputs: { heard: '${ .steps.guest.output }' }
+";
+
+fn host(folder: &Path) -> Host {
+    let parking = ParkingPolicy { after: Duration::from_millis(20), ..ParkingPolicy::default() };
+    let snapshots = SnapshotPolicy { parked_tail: Duration::ZERO, ..SnapshotPolicy::default() };
+    builder(2, 8).data(folder).parking(parking).snapshots(snapshots).build().unwrap()
+}
+
+#[test]
+fn runs_are_parked_between_their_signals_and_by_their_timers() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = host(folder.path());
+    let workflow = parse(&first, WORK);
+    let options = |id: &str| RunOptions { id: Some(id.into()), durable: Some(true), ..RunOptions::default() };
+    let ids: Vec<String> = (0..5).map(|n| format!("run-{n}")).collect();
+    let runs: Vec<_> = ids.iter().map(|id| first.start(&workflow, Map::new(), options(id)).unwrap()).collect();
+    for number in 0..8 {
+        wait_until(|| first.parked().len() == ids.len());
+        for run in &runs {
+            run.signal("s", &json!(number)).unwrap();
+        }
+    }
+    wait_until(|| first.parked().len() == ids.len());
+    first.flush_snapshots();
+    assert!(first.snapshot_counts().kept > 5, "{:?}", first.snapshot_counts());
+    for run in &runs {
+        assert_eq!(run.inner().ignored_snapshots().1, 0);
+    }
+    // A host that goes lets go of what it has parked: the next takes it up, where it is parked again.
+    wait_until(|| first.parked().len() == ids.len());
+    first.shutdown_blocking(Duration::from_secs(10));
+    assert_eq!(runs[0].wait().to_json()["problem"]["kind"], "suspended");
+    drop((runs, first));
+    let second = host(folder.path());
+    let verified = second.verify(&ids[0]).unwrap();
+    assert!(verified.snapshots.iter().all(|one| one.verdict == wfhost::run::Verdict::Equal), "{verified:?}");
+    let workflow = parse(&second, WORK);
+    let runs: Vec<_> = ids.iter().map(|id| second.resume(&workflow, id, RunOptions::default()).unwrap()).collect();
+    for number in 8..12 {
+        wait_until(|| second.parked().len() == ids.len());
+        for run in &runs {
+            run.signal("s", &json!(number)).unwrap();
+        }
+    }
+    // The rest takes longer than parking does.
+    wait_until(|| !second.parked().is_empty());
+    for run in &runs {
+        assert_eq!(outputs(&run.wait()), json!({ "heard": (0..12).collect::<Vec<_>>() }));
+    }
+    wait_until(|| second.parked().is_empty());
+}
