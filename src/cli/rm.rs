@@ -5,10 +5,15 @@ use super::arguments::Remove;
 use super::data::{Runs, Whose};
 use super::refused::{Refused, Stop, kind};
 use super::terminal::{Terminal, print, say};
+use crate::host::Kept;
 use crate::journal::{Filter, Journal as _, StoreError, Stored};
 use crate::process::Micros;
 use serde_json::json;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+/// How long ago a component must have been named last to be removed. Arbitrary: far longer than a start takes from its first file to its
+/// first record.
+const COMPONENT_AGE_MIN: Duration = Duration::from_hours(1);
 
 pub(super) fn rm(command: &Remove, _: Terminal) -> Result<Exit, Stop> {
     let removed = match command.data.open()? {
@@ -22,6 +27,9 @@ pub(super) fn rm(command: &Remove, _: Terminal) -> Result<Exit, Stop> {
                 .map_or_else(|| anyhow::anyhow!("invariant: there are no runs").into(), Stop::from));
         }
     };
+    if let (false, Some(runs)) = (removed.is_empty(), command.data.open()?) {
+        sweep(&runs)?;
+    }
     if command.json {
         print(&serde_json::to_string_pretty(&json!(removed))?)?;
     } else if removed.len() == 1 {
@@ -53,6 +61,19 @@ fn remove(runs: &Runs, command: &Remove) -> Result<Vec<String>, Stop> {
         }
     }
     Ok(removed)
+}
+
+/// Removes the components that no run names any more. Young ones stay: somebody may be about to name them.
+fn sweep(runs: &Runs) -> Result<(), Stop> {
+    let kept = Kept::of(&runs.folder);
+    let old = kept.old(COMPONENT_AGE_MIN)?;
+    if old.is_empty() {
+        return Ok(());
+    }
+    for hash in runs.store.unsaid(old)? {
+        kept.remove(&hash, COMPONENT_AGE_MIN)?;
+    }
+    Ok(())
 }
 
 fn check(runs: &Runs, stored: &Stored, unfinished: bool) -> Result<(), Stop> {

@@ -9,6 +9,8 @@ mod readme;
 mod running;
 mod steering;
 mod support;
+mod terminal;
+mod uncertain;
 #[path = "../integration/wat_guest.rs"]
 mod wat_guest;
 

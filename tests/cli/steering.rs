@@ -156,6 +156,43 @@ fn lists_are_filtered_and_runs_removed() {
     living.kill();
 }
 
+/// What no run names any more goes with the runs, and what one names stays.
+#[test]
+fn components_go_with_the_last_run_that_names_them() {
+    let both = "components: { fib: ./guests/fib.wasm, hello: ./guests/hello.wasm }
+steps: [{ id: a, uses: hello, with: { name: A } }, { id: b, uses: fib, with: { n: 1 } }]\n";
+    let world = World::new(both);
+    world.says(&["run", "--run-id", "both", &world.file]);
+    std::fs::write(
+        &world.file,
+        both.replace("fib: ./guests/fib.wasm, ", "").replace(", { id: b, uses: fib, with: { n: 1 } }", ""),
+    )
+    .unwrap();
+    world.says(&["run", "--run-id", "one", &world.file]);
+    let folder = world.data.join("components");
+    let components = || super::support::files(&folder, "wasm");
+    assert_eq!(components().len(), 2);
+    world.says(&["rm", "both"]);
+    assert_eq!(components().len(), 2, "they are young: somebody may be about to name them");
+    let plain = World::new("steps: [{ id: a, set: 1 }]\n");
+    let age = || {
+        for path in components() {
+            let file = std::fs::File::options().append(true).open(path).unwrap();
+            file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_hours(48)).unwrap();
+        }
+    };
+    age();
+    world.says(&["run", "--run-id", "plain", &plain.file]);
+    world.says(&["rm", "plain"]);
+    let left = components();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let hello = std::fs::read(super::root().join("guests/built/hello.wasm")).unwrap();
+    assert_eq!(std::fs::read(&left[0]).unwrap(), hello);
+    age();
+    world.says(&["rm", "one"]);
+    assert!(components().is_empty());
+}
+
 #[test]
 fn the_history_of_a_run_is_readable() {
     let world = World::new(

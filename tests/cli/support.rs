@@ -50,9 +50,13 @@ impl World {
 
     /// Begins a run of the workflow, and waits until it is at this step.
     pub(crate) fn begin(&self, id: &str, step: &str, arguments: &[&str]) -> Going {
-        let child = self.spawn(&[&["run", "--json", "--run-id", id, &self.file], arguments].concat());
-        self.until_at(id, step);
-        child
+        let mut going = self.spawn(&[&["run", "--json", "--run-id", id, &self.file], arguments].concat());
+        eventually(|| {
+            let child = going.0.as_mut().unwrap();
+            assert!(child.try_wait().unwrap().is_none(), "it ended before: wfhost run {}", self.file);
+            self.is_at(id, step).then_some(())
+        });
+        going
     }
 
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Going {
@@ -60,14 +64,11 @@ impl World {
         Going(Some(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
     }
 
-    /// Waits until a step of a run runs.
-    pub(crate) fn until_at(&self, id: &str, step: &str) {
-        eventually(|| {
-            let status = self.does(&["status", "--json", id]);
-            let status: Value = serde_json::from_slice(&status.stdout).ok()?;
-            let steps = status["steps"].as_array()?;
-            steps.iter().any(|one| one["node"] == step && one["status"] == "running").then_some(())
-        });
+    /// Whether a step of a run runs.
+    fn is_at(&self, id: &str, step: &str) -> bool {
+        let status: Value = serde_json::from_slice(&self.does(&["status", "--json", id]).stdout).unwrap_or_default();
+        let steps = status["steps"].as_array().map_or(&[][..], Vec::as_slice);
+        steps.iter().any(|one| one["node"] == step && one["status"] == "running")
     }
 }
 

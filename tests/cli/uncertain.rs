@@ -1,0 +1,107 @@
+//! Calls of which nobody knows whether they happened.
+
+use super::support::{World, eventually};
+use super::transcript;
+use serde_json::{Value, json};
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+
+/// Takes requests, and keeps their connections without an answer.
+fn silent_server() -> (u16, Receiver<(String, TcpStream)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (seen, requests) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            let mut byte = [0; 1];
+            while !head.ends_with(b"\r\n\r\n") {
+                if stream.read(&mut byte).unwrap_or(0) == 0 {
+                    break;
+                }
+                head.push(byte[0]);
+            }
+            if seen.send((String::from_utf8_lossy(&head).into_owned(), stream)).is_err() {
+                return;
+            }
+        }
+    });
+    (port, requests)
+}
+
+fn key_of(head: &str) -> String {
+    head.lines().find_map(|line| line.to_lowercase().strip_prefix("idempotency-key: ").map(str::to_owned)).unwrap()
+}
+
+#[test]
+fn a_call_that_may_have_happened_waits_for_a_person() {
+    let (port, requests) = silent_server();
+    let world = World::new(&format!(
+        "steps:
+  - id: pay
+    call: http
+    with: {{ method: POST, url: \"http://127.0.0.1:{port}/pay\", body: {{ json: {{ euros: 5 }} }} }}
+    allow: {{ http: [ \"POST http://127.0.0.1:{port}\" ] }}
+    timeout: 10m
+  - {{ id: other, wait: {{ signal: go }} }}
+outputs: {{ pay: \"${{ .steps.pay.output }}\", other: \"${{ .steps.other.output }}\" }}
+"
+    ));
+    let allow = ["--allow-address", "127.0.0.1"];
+    let ids = ["completed", "failed", "again"];
+    for id in ids {
+        let run = world.begin(id, "pay", &allow);
+        let (head, _stream) = requests.recv().unwrap();
+        assert!(head.starts_with("POST /pay"), "{head}");
+        let key = key_of(&head);
+        run.kill();
+
+        let resumed = world.spawn(&[&["resume", "--json", id], &allow[..]].concat());
+        let uncertain = eventually(|| {
+            let status: Value = serde_json::from_slice(&world.does(&["status", "--json", id]).stdout).ok()?;
+            status["uncertain"].as_array().filter(|calls| !calls.is_empty()).cloned()
+        });
+        assert_eq!((uncertain.len(), &uncertain[0]["handler"]), (1, &json!("http")));
+        // Only that call waits: the rest of the run goes on.
+        world.says(&["signal", id, "go", "1"]);
+        let shown = world.does(&["status", id]);
+        assert!(
+            String::from_utf8_lossy(&shown.stderr).contains(&format!("wfhost resolve {id} ")),
+            "{}",
+            transcript(&shown)
+        );
+        assert!(world.says(&["ps"]).contains("UNCERTAIN"));
+        assert!(requests.try_recv().is_err(), "it is not sent again by itself");
+        let tag = uncertain[0]["tag"].to_string();
+        let missing = world.refuses(&["resolve", id, "4711", "--again"]);
+        assert!(missing.contains("0 uncertain calls have the tag 4711"), "{missing}");
+        match id {
+            "completed" => {
+                world.says(&["resolve", id, &tag, "--completed", "{\"paid\": true}"]);
+                let (told, code) = resumed.told();
+                assert_eq!((&told["outputs"], code), (&json!({ "pay": { "paid": true }, "other": 1 }), Some(0)));
+            }
+            "failed" => {
+                world.says(&["resolve", id, &format!("1/{tag}"), "--failed"]);
+                let (told, code) = resumed.told();
+                assert_eq!(code, Some(1));
+                assert_eq!(told["problem"]["data"]["cause"]["kind"], "did-not-happen", "{told}");
+            }
+            _ => {
+                world.says(&["resolve", id, &tag, "--again"]);
+                let (head, mut stream) = requests.recv().unwrap();
+                assert_eq!(key_of(&head), key, "a repeat has the key of the first");
+                let body = "{\"paid\": 2}";
+                let length = body.len();
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+                );
+                stream.write_all(answer.as_bytes()).unwrap();
+                let (told, code) = resumed.told();
+                assert_eq!((&told["outputs"]["pay"]["body"], code), (&json!({ "paid": 2 }), Some(0)), "{told}");
+            }
+        }
+    }
+}
