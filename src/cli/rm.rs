@@ -5,75 +5,51 @@ use super::arguments::Remove;
 use super::data::{Runs, Whose};
 use super::refused::{Refused, Stop, kind};
 use super::terminal::{Terminal, print, say};
-use crate::host::Kept;
-use crate::journal::{Filter, Journal as _, StoreError, Stored};
+use crate::journal::{Journal as _, Retention, StoreError, Stored};
 use crate::process::Micros;
 use serde_json::json;
-use std::time::{Duration, SystemTime};
-
-/// How long ago a component must have been named last to be removed. Arbitrary: far longer than a start takes from its first file to its
-/// first record.
-const COMPONENT_AGE_MIN: Duration = Duration::from_hours(1);
+use std::time::SystemTime;
 
 pub(super) fn rm(command: &Remove, _: Terminal) -> Result<Exit, Stop> {
-    let removed = match command.data.open()? {
-        Some(runs) => remove(&runs, command)?,
-        None if command.runs.is_empty() => Vec::new(),
-        None => {
-            return Err(command
-                .data
-                .find(&command.runs[0])
-                .err()
-                .map_or_else(|| anyhow::anyhow!("invariant: there are no runs").into(), Stop::from));
-        }
+    let removed = match (command.data.open()?, command.runs.first()) {
+        (Some(runs), _) => remove(&runs, command)?,
+        (None, None) => 0,
+        // It says that there is no such run.
+        (None, Some(given)) => command.data.find(given).map(|_| 0)?,
     };
-    if let (false, Some(runs)) = (removed.is_empty(), command.data.open()?) {
-        sweep(&runs)?;
-    }
+    let plural = if removed == 1 { "" } else { "s" };
     if command.json {
-        print(&serde_json::to_string_pretty(&json!(removed))?)?;
-    } else if removed.len() == 1 {
-        say(&format!("removed {}", removed[0]));
+        print(&json!({ "removed": removed }).to_string())?;
     } else {
-        say(&format!("removed {} runs", removed.len()));
+        say(&format!("removed {removed} run{plural}"));
     }
     Ok(Exit::Success)
 }
 
-fn remove(runs: &Runs, command: &Remove) -> Result<Vec<String>, Stop> {
+fn remove(runs: &Runs, command: &Remove) -> Result<u64, Stop> {
     let mut meant = Vec::new();
     // What cannot be removed is told before anything is.
     for given in &command.runs {
         let stored = runs.find(given)?;
         check(runs, &stored, command.unfinished)?;
-        meant.push(stored);
+        meant.push(stored.id);
     }
-    if command.older_than.is_some() || command.keep.is_some() {
-        meant.extend(ended(runs, command)?);
-    }
-    let mut removed = Vec::new();
-    for stored in meant {
-        match runs.store.remove(&stored.id) {
-            Ok(()) => removed.push(stored.id.to_string()),
-            // Somebody else was quicker.
+    let mut removed = 0;
+    for id in meant {
+        match runs.store.remove(&id) {
+            Ok(()) => removed += 1,
+            // Somebody else was quicker, or it was named twice.
             Err(StoreError::Unknown(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(removed)
-}
-
-/// Removes the components that no run names any more. Young ones stay: somebody may be about to name them.
-fn sweep(runs: &Runs) -> Result<(), Stop> {
-    let kept = Kept::of(&runs.folder);
-    let old = kept.old(COMPONENT_AGE_MIN)?;
-    if old.is_empty() {
-        return Ok(());
-    }
-    for hash in runs.store.unsaid(old)? {
-        kept.remove(&hash, COMPONENT_AGE_MIN)?;
-    }
-    Ok(())
+    let before = |age| {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(Micros(0), Micros::from);
+        Micros(now.0.saturating_sub(Micros::from(age).0))
+    };
+    // Where nothing is too old and nothing too many, it is what only the removed ones needed that goes.
+    let retention = Retention { ended_before: command.older_than.map(before), runs_max: command.keep.map(u64::from) };
+    Ok(removed + runs.store.sweep(&retention)?)
 }
 
 fn check(runs: &Runs, stored: &Stored, unfinished: bool) -> Result<(), Stop> {
@@ -90,20 +66,4 @@ fn check(runs: &Runs, stored: &Stored, unfinished: bool) -> Result<(), Stop> {
                 .into())
         }
     }
-}
-
-/// Those that are over, and older and more than what is kept.
-fn ended(runs: &Runs, command: &Remove) -> Result<Vec<Stored>, Stop> {
-    let filter = Filter { ended: Some(true), ..Filter::default() };
-    let mut over = runs.store.list(&filter)?;
-    over.sort_by_key(|run| std::cmp::Reverse(run.ended));
-    let kept = command.keep.map_or(0, |keep| over.len().min(keep as usize));
-    over.drain(..kept);
-    if let Some(age) = command.older_than {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(Micros(0), Micros::from);
-        let before = now.0.saturating_sub(Micros::from(age).0);
-        over.retain(|run| run.ended.is_some_and(|ended| ended.0 < before));
-    }
-    over.retain(|run| !command.runs.contains(&run.id.to_string()));
-    Ok(over)
 }

@@ -3,12 +3,11 @@
 //! A file is written beside its place, synced, and renamed. Whoever is about to name it in a run makes it young again first: what
 //! nobody names is deleted when it is old, and not before.
 
-use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// The components that runs of a data folder name.
 #[derive(Clone, Debug)]
@@ -54,53 +53,6 @@ impl Kept {
     pub(crate) fn touch(&self, hash: &str) -> io::Result<()> {
         File::options().append(true).open(self.path(hash))?.set_modified(SystemTime::now())
     }
-
-    /// Those that nobody has made young for so long, by their hashes.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub(crate) fn old(&self, age: Duration) -> io::Result<BTreeSet<String>> {
-        let entries = match std::fs::read_dir(&self.0) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
-            entries => entries?,
-        };
-        let mut old = BTreeSet::new();
-        for entry in entries {
-            let path = entry?.path();
-            let hash = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".wasm"));
-            if let Some(hash) = hash
-                && is_older(&path, age)
-            {
-                old.insert(hash.to_owned());
-            }
-        }
-        Ok(old)
-    }
-
-    /// Removes a component that nobody names. Where somebody has made it young meanwhile, it stays. False: it stays.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub(crate) fn remove(&self, hash: &str, age: Duration) -> io::Result<bool> {
-        let path = self.path(hash);
-        // Out of its place first: who is about to name it finds it young, or finds none and keeps it anew.
-        let aside = self.0.join(format!("{hash}.{}.gone", std::process::id()));
-        match std::fs::rename(&path, &aside) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            renamed => renamed?,
-        }
-        if is_older(&aside, age) {
-            std::fs::remove_file(&aside)?;
-            return Ok(true);
-        }
-        std::fs::rename(&aside, &path)?;
-        Ok(false)
-    }
-}
-
-fn is_older(path: &Path, age: Duration) -> bool {
-    let modified = std::fs::metadata(path).and_then(|metadata| metadata.modified());
-    modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|elapsed| elapsed > age))
 }
 
 #[cfg(test)]
@@ -118,27 +70,6 @@ mod tests {
         File::options().append(true).open(&path).unwrap().set_modified(old).unwrap();
         kept.keep("a", b"wasm").unwrap();
         assert!(std::fs::metadata(&path).unwrap().modified().unwrap() > old);
-        assert_eq!(std::fs::read_dir(folder.path().join("components")).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn what_is_old_can_go_and_what_is_young_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::of(folder.path());
-        assert!(kept.old(Duration::ZERO).unwrap().is_empty());
-        for hash in ["old", "young"] {
-            kept.keep(hash, b"wasm").unwrap();
-        }
-        let hour = Duration::from_hours(1);
-        let age = |hash: &str, age: Duration| {
-            let file = File::options().append(true).open(kept.path(hash)).unwrap();
-            file.set_modified(SystemTime::now() - age).unwrap();
-        };
-        age("old", 2 * hour);
-        assert_eq!(kept.old(hour).unwrap(), BTreeSet::from(["old".to_owned()]));
-        assert!(!kept.remove("young", hour).unwrap() && kept.path("young").exists());
-        assert!(kept.remove("old", hour).unwrap() && !kept.path("old").exists());
-        assert!(!kept.remove("old", hour).unwrap(), "it is gone");
         assert_eq!(std::fs::read_dir(folder.path().join("components")).unwrap().count(), 1);
     }
 }

@@ -33,7 +33,6 @@ pub use builder::HostBuilder;
 pub use callable::Callable;
 pub use durable::{Journal, TakeUpError};
 pub use error::{HostError, LoadError};
-pub(crate) use kept::Kept;
 pub use load::Workflow;
 pub use outcome::{Outcome, Status};
 pub use snapshots::VerifyRunError;

@@ -95,7 +95,7 @@ fn what_there_is_not_is_told_with_what_was_meant() {
     assert!(empty.contains("there is no run `order-1`"), "{empty}");
     assert_eq!(world.tells(&["ls", "--json"]), json!([]));
     assert_eq!(world.tells(&["ps", "--json"]), json!([]));
-    assert_eq!(world.tells(&["rm", "--older-than", "1h", "--json"]), json!([]));
+    assert_eq!(world.tells(&["rm", "--older-than", "1h", "--json"]), json!({ "removed": 0 }));
     assert!(!world.data.exists(), "looking makes nothing");
     for id in ["order-11", "order-12", "thing"] {
         world.says(&["run", "--run-id", id, &world.file]);
@@ -143,16 +143,18 @@ fn lists_are_filtered_and_runs_removed() {
     let shown = world.does(&["ls", "--limit", "1"]);
     assert!(String::from_utf8_lossy(&shown.stderr).contains("and 3 more: --limit 4"), "{}", transcript(&shown));
 
-    assert_eq!(world.tells(&["rm", "--json", "--older-than", "1h"]), json!([]));
-    assert_eq!(world.tells(&["rm", "--json", "--keep", "3"]), json!(["a"]));
-    assert_eq!(world.tells(&["rm", "--json", "b", "d"]), json!(["b", "d"]));
+    let rm = |arguments: &[&str]| world.tells(&[&["rm", "--json"], arguments].concat())["removed"].clone();
+    assert_eq!(rm(&["--older-than", "1h"]), 0);
+    assert_eq!(rm(&["--keep", "3"]), 1);
+    assert_eq!(ids(&[]), ["d", "c", "b"]);
+    assert_eq!(rm(&["b", "d", "b"]), 2);
     assert_eq!(ids(&[]), ["c"]);
     let waits = World::new(ASKS);
     waits.begin("w", "asks", &[]).kill();
     assert!(waits.refuses(&["rm", "w"]).contains("--unfinished"));
     let living = waits.begin("living", "asks", &[]);
     assert!(waits.refuses(&["rm", "--unfinished", "living"]).contains("wfhost cancel living"));
-    assert_eq!(waits.tells(&["rm", "--json", "--unfinished", "w"]), json!(["w"]));
+    assert_eq!(waits.tells(&["rm", "--json", "--unfinished", "w"]), json!({ "removed": 1 }));
     living.kill();
 }
 

@@ -275,13 +275,13 @@ pub(in crate::cli) struct Remove {
     /// All that ended longer ago than this.
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub(in crate::cli) older_than: Option<Duration>,
-    /// All that are over but the newest so many.
+    /// Of the others, all that are over but the newest so many.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) keep: Option<u32>,
     /// Also where they have not ended: they can never be taken up then.
     #[arg(long, requires = "runs")]
     pub(in crate::cli) unfinished: bool,
-    /// Print the ids of those that were removed as a JSON list.
+    /// Print how many were removed as JSON: `{"removed": 3}`.
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]

@@ -2,7 +2,6 @@
 
 use super::schema::sqlite;
 use super::{Sqlite, StoreError};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Sqlite {
@@ -13,27 +12,6 @@ impl Sqlite {
     pub fn format(&self) -> Result<i64, StoreError> {
         let db = self.0.reader();
         db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(sqlite(self.0.path()))
-    }
-
-    /// Those of these words that occur in what is said of no run. It reads what is said of each run, once.
-    ///
-    /// # Errors
-    /// Where it cannot be read.
-    pub fn unsaid(&self, mut words: BTreeSet<String>) -> Result<BTreeSet<String>, StoreError> {
-        let db = self.0.reader();
-        let mut read = || -> rusqlite::Result<()> {
-            let mut select = db.prepare("SELECT about FROM run")?;
-            let mut rows = select.query([])?;
-            while let Some(row) = rows.next()?
-                && !words.is_empty()
-            {
-                let about = row.get_ref(0)?.as_str()?;
-                words.retain(|word| !about.contains(word.as_str()));
-            }
-            Ok(())
-        };
-        read().map_err(sqlite(self.0.path()))?;
-        Ok(words)
     }
 
     /// The ids that begin so, in their order, at most so many.
