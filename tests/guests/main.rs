@@ -9,6 +9,7 @@ mod durable;
 mod embedding;
 mod fan_out;
 mod hostile;
+mod journals;
 mod neighbour;
 mod parking;
 mod rebuild;
