@@ -1,0 +1,50 @@
+//! What durable runs cost, as ratios to the disk's own append and fdatasync, measured in turn with them in one program.
+//!
+//! ```text
+//! cargo bench --bench durable [-- latency throughput none recovery runs=<n> data=<folder>]
+//! ```
+//! Without names all are measured. `runs` is how many are recovered (10,000), `data` where the folders are made (below `target`).
+//!
+//! - latency: a workflow of three guests, one after the other, and one of three calls of a handler in this process. The fsyncs of a workflow
+//!   are counted in another process, which has the C library's own ones wrapped.
+//! - throughput: workflows of three guests, with so many in flight.
+//! - none: the same without records, in a host that has a folder, against a host that has none.
+//! - recovery: so many runs that wait, taken up by a new host; and what a step takes in the journal.
+
+mod floor;
+mod latency;
+mod recovery;
+mod rig;
+#[path = "../../faults/shim.rs"]
+#[allow(dead_code, reason = "its faults")]
+mod shim;
+mod throughput;
+
+use std::path::PathBuf;
+
+fn main() {
+    let mut names = Vec::new();
+    let mut runs = 10_000;
+    let mut data = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    for argument in std::env::args().skip(1).filter(|argument| argument != "--bench") {
+        match argument.split_once('=') {
+            Some(("runs", number)) => runs = number.parse().expect("a number of runs"),
+            Some(("data", folder)) => data = folder.into(),
+            Some(("syncs-of", kind)) => return latency::count(kind, &data),
+            _ => names.push(argument),
+        }
+    }
+    let is_wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
+    if is_wanted("latency") {
+        latency::figures(&data);
+    }
+    if is_wanted("throughput") {
+        throughput::figures(&data);
+    }
+    if is_wanted("none") {
+        throughput::none(&data);
+    }
+    if is_wanted("recovery") {
+        recovery::figures(&data, runs);
+    }
+}
