@@ -24,7 +24,8 @@ impl Rig {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let server = Server::start(dice::seed());
         let data = folder.path().join("data");
-        let orders = Orders { server: server.address, in_flight: 50, first: 0, end: runs, slots: 16, data };
+        let orders =
+            Orders { server: server.address, in_flight: 50, first: 0, end: runs, slots: 16, snapshots: true, data };
         Self { shim: Shim::of(&orders.data), _folder: folder, server, orders }
     }
 

@@ -4,6 +4,7 @@
 //! for what was reached: `up` when all are taken up, `ended RUN OUTPUTS`, `failed RUN WHY`, `lost RUN WHY` for a run that the host let go of,
 //! `full`, `room` and `broken WHY` for the disk.
 
+use crate::kinds::kinds;
 use crate::work::Job;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,12 +12,15 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::task::JoinSet;
 use wfhost::dispatch::http::HttpConfig;
 use wfhost::guest::EngineOptions;
 use wfhost::host::{Host, Outcome, RunHandle, RunOptions, Status, StorageNews, TakeUpError, Workflow};
-use wfhost::run::ResumeError;
+use wfhost::journal::StoreError;
+use wfhost::process::Payload;
+use wfhost::run::{Act, ResumeError, SnapshotPolicy};
 
 /// The variable that says what to do.
 pub(crate) const ORDERS: &str = "WFHOST_FAULTS_HOST";
@@ -37,6 +41,8 @@ pub(crate) struct Orders {
     pub(crate) end: u64,
     /// Instance slots: fewer than guests, so that some are evicted.
     pub(crate) slots: u32,
+    /// Whether every step is followed by a snapshot, or none.
+    pub(crate) snapshots: bool,
 }
 
 /// The host itself. No test: others start it, with [`ORDERS`], to kill it.
@@ -50,7 +56,17 @@ fn process() {
     std::process::exit(runtime.block_on(serve(orders)));
 }
 
-pub(crate) fn host(data: &Path, slots: u32) -> Host {
+pub(crate) fn host(data: &Path, slots: u32, snapshots: bool) -> Host {
+    let policy = if snapshots {
+        SnapshotPolicy { steps_max: 1, ..SnapshotPolicy::default() }
+    } else {
+        SnapshotPolicy {
+            tail: Duration::MAX,
+            steps_max: u64::MAX,
+            parked_tail: Duration::MAX,
+            ..SnapshotPolicy::default()
+        }
+    };
     let mut http = HttpConfig::default();
     http.permissions = vec!["127.0.0.0/8".parse().unwrap()];
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests-cache");
@@ -63,7 +79,21 @@ pub(crate) fn host(data: &Path, slots: u32) -> Host {
             _ => return,
         });
     };
-    Host::builder().workers(2).guests(options).http(http).data(data).on_storage(tell).build().expect("a host")
+    let builder = Host::builder().workers(2).guests(options).http(http).data(data);
+    builder.on_storage(tell).snapshots(policy).build().expect("a host")
+}
+
+/// Compiles the guests of all runs, so that the hosts find their code: the large ones take longer than the lives of hosts.
+pub(crate) fn compile() {
+    static DONE: OnceLock<()> = OnceLock::new();
+    DONE.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let host = host(folder.path(), 1, false);
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
+        for job in (0..kinds().len() as u64).map(Job) {
+            host.parse(&job.file(), &job.workflow(nowhere), "/").unwrap_or_else(|error| panic!("{error}"));
+        }
+    });
 }
 
 fn say(line: &str) {
@@ -80,7 +110,7 @@ struct Serving {
 }
 
 async fn serve(orders: Orders) -> i32 {
-    let host = host(&orders.data, orders.slots);
+    let host = host(&orders.data, orders.slots, orders.snapshots);
     let unfinished = match host.journal() {
         Ok(Some(journal)) => journal.unfinished().expect("the list of runs"),
         Ok(None) => unreachable!("it has a folder"),
@@ -123,9 +153,9 @@ impl Serving {
         let taken =
             self.host.workflow_of(id).and_then(|workflow| self.host.resume(&workflow, id, RunOptions::default()));
         match taken {
-            Ok(run) => self.wait(run),
-            // Its host died before it could say so.
-            Err(TakeUpError::Run(ResumeError::Ended(_))) => {}
+            Ok(run) => self.wait(run, Job::of(id)),
+            // Its host died before it could say so, or another one was quicker.
+            Err(TakeUpError::Run(ResumeError::Ended(_)) | TakeUpError::Journal(StoreError::Ended(_))) => {}
             Err(error) => say(&format!("refused {id} {}", chain(&error))),
         }
     }
@@ -138,7 +168,7 @@ impl Serving {
             let workflow = self.workflow(job);
             let options = RunOptions { id: Some(job.id()), ..RunOptions::default() };
             match self.host.start(&workflow, job.inputs(), options) {
-                Ok(run) => self.wait(run),
+                Ok(run) => self.wait(run, job),
                 Err(error) => say(&format!("refused {} {}", job.id(), chain(&error))),
             }
         }
@@ -150,7 +180,12 @@ impl Serving {
         self.workflows.entry(job.file()).or_insert_with(load).clone()
     }
 
-    fn wait(&mut self, run: RunHandle) {
+    fn wait(&mut self, run: RunHandle, job: Job) {
+        for (number, body) in job.signals().into_iter().enumerate() {
+            // Each is said again by every host, and counts once. A run may be over, or have heard all.
+            let act = Act::Signal { name: "go".into(), body: Payload::json(&body) };
+            let _ = run.inner().act(act, Some(&format!("signal-{number}")));
+        }
         self.runs.spawn(async move { run.finished().await });
     }
 }

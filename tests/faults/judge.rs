@@ -49,14 +49,19 @@ pub(crate) fn over(data: &Path) -> Vec<Job> {
 /// Everything that must hold when the last host has ended well: each run is over, its records lead to the right outputs when it is
 /// replayed from the start, and its effects happened, each under one key.
 pub(crate) fn against(data: &Path, server: &Server, runs: u64) -> Vec<String> {
-    let host = hosted::host(data, 64);
+    against_runs(data, server, &(0..runs).map(Job).collect::<Vec<_>>())
+}
+
+/// The same for some of the runs.
+pub(crate) fn against_runs(data: &Path, server: &Server, runs: &[Job]) -> Vec<String> {
+    let host = hosted::host(data, 64, false);
     let journal = host.journal().expect("the journal opens").expect("it has a folder");
     let mut against = Vec::new();
     let unfinished = journal.unfinished().unwrap();
     against.extend(unfinished.iter().map(|run| format!("{} is unfinished", run.id)));
-    let expected: Vec<String> = (0..runs).flat_map(|number| Job(number).effects()).collect();
+    let expected: Vec<String> = runs.iter().flat_map(|job| job.effects()).collect();
     against.extend(server.against(&expected));
-    for job in (0..runs).map(Job) {
+    for &job in runs {
         if let Err(why) = replay(&host, journal, job) {
             against.push(format!("{}: {why}", job.id()));
         }
@@ -74,4 +79,34 @@ fn replay(host: &wfhost::host::Host, journal: &wfhost::host::Journal, job: Job) 
         Some(Err(problem)) => Err(format!("failed: {problem}")),
         None => Err("has no result".to_owned()),
     }
+}
+
+/// Damages a record in the middle of an unfinished run, and tells which it is.
+pub(crate) fn damage(data: &Path) -> Job {
+    let db = open(data).expect("there is a journal");
+    // The run that has the most rows.
+    let (id, run): (String, i64) = db
+        .query_row(
+            "SELECT run.id, run FROM log JOIN run USING (run) WHERE status IS NULL GROUP BY run ORDER BY count(*) DESC, run LIMIT 1",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .unwrap();
+    let (row, mut bytes): (i64, Vec<u8>) = db
+        .query_row("SELECT log.id, data FROM log WHERE run = ?1 ORDER BY id LIMIT 1 OFFSET 1", [run], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .expect("it has several rows");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    db.execute("UPDATE log SET data = ?2 WHERE id = ?1", (row, bytes)).unwrap();
+    Job::of(&id)
+}
+
+/// Says that the store has another format; returns the one that it had.
+pub(crate) fn set_format(data: &Path, format: i64) -> i64 {
+    let db = open(data).expect("there is a journal");
+    let before = db.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    db.pragma_update(None, "user_version", format).unwrap();
+    before
 }

@@ -4,11 +4,12 @@ use crate::dice::{self, Dice};
 use crate::hosted::{Orders, Said};
 use crate::judge;
 use crate::life::{Life, bad, ended};
+use crate::program;
 use crate::server::Server;
 use std::time::{Duration, Instant};
 
 /// Runs at one time. Some of them are not durable yet, or over and not told, when their host dies: 50 are to be left.
-const IN_FLIGHT: usize = 60;
+const IN_FLIGHT: usize = 64;
 /// Kills of hosts of one folder; then its runs come to their end.
 const KILLS_PER_FOLDER: u32 = 15;
 /// How long to wait for what is to be seen before a kill. Only a host that hangs takes so long.
@@ -62,8 +63,18 @@ fn campaign(seed: u64, kills: u32, tally: &mut Tally) -> Result<(), String> {
         first: 0,
         end: u64::MAX,
         slots: [8, 16, 64][dice.below(3) as usize],
+        snapshots: false,
     };
     for number in 0..kills {
+        orders.snapshots = dice.below(2) == 0;
+        if number > 0 && dice.below(6) == 0 {
+            program::kill_while_it_takes_up(&mut dice, folder.path(), &orders, &server)?;
+            let census = judge::inspect(&orders.data);
+            orders.first = census.next;
+            tally.kills += 1;
+            tally.in_flight += census.unfinished;
+            continue;
+        }
         let life = Life::begin(&orders);
         if number == 0 {
             // So that there is something to take up.

@@ -1,6 +1,6 @@
 //! The life of one host process, as the test that started it sees it.
 
-use crate::hosted::{ORDERS, Orders, Said};
+use crate::hosted::{self, ORDERS, Orders, Said};
 use crate::work::Job;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -30,6 +30,7 @@ impl Life {
 
     /// The same, with something done to the command first.
     pub(crate) fn begin_with(orders: &Orders, change: impl FnOnce(&mut Command) -> &mut Command) -> Self {
+        hosted::compile();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "hosted::process", "--ignored", "--nocapture"]);
         command.env(ORDERS, serde_json::to_string(orders).unwrap()).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -68,6 +69,12 @@ impl Life {
             listener.join().unwrap();
         }
         self.heard.lines.lock().unwrap().clone()
+    }
+
+    /// Sends it a signal of the system's.
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "kill -{name}");
     }
 
     /// SIGKILL. It returns what was said before it.

@@ -7,11 +7,13 @@
 //! WFHOST_KILLS=1000 cargo test --test faults kills
 //! ```
 
+mod damage;
 mod dice;
 mod disk;
 mod hosted;
 mod judge;
 mod kills;
+mod kinds;
 mod life;
 mod program;
 mod server;

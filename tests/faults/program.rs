@@ -1,5 +1,7 @@
-//! `wfhost` itself on disks that are full, and whose fsync fails.
+//! `wfhost` itself: killed, on disks that are full, and whose fsync fails.
 
+use crate::dice::Dice;
+use crate::hosted::Orders;
 use crate::server::Server;
 use crate::shim::Shim;
 use crate::work::Job;
@@ -31,10 +33,8 @@ impl Place {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wfhost"));
-        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
-        command.current_dir(self.folder.path()).env("WFHOST_CACHE", cache).env("WFHOST_DATA", self.data());
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = command(&self.data(), arguments);
+        command.current_dir(self.folder.path());
         command
     }
 
@@ -44,6 +44,49 @@ impl Place {
         let arguments = ["run", "flow.yaml", "--run-id", &id, "--input", &input, "--allow-address", "127.0.0.0/8"];
         self.command(&arguments)
     }
+}
+
+/// Lets `wfhost resume --all` take up what there is, and `wfhost run` begin another run beside it, and kills both.
+///
+/// # Errors
+/// What one of them did wrong, where it came to its end before.
+pub(crate) fn kill_while_it_takes_up(
+    dice: &mut Dice,
+    folder: &Path,
+    orders: &Orders,
+    server: &Server,
+) -> Result<(), String> {
+    let job = Job(orders.first);
+    let flow = folder.join("flow.yaml");
+    std::fs::write(&flow, job.workflow(server.address)).unwrap();
+    let (id, input) = (job.id(), format!("n={}", job.inputs()["n"]));
+    let takes_up = ["resume", "--all", "-q", "--slots", "16", "--allow-address", "127.0.0.0/8"];
+    let begins =
+        ["run", flow.to_str().unwrap(), "-q", "--run-id", &id, "--input", &input, "--allow-address", "127.0.0.0/8"];
+    let requests = server.requests();
+    let children = [&takes_up[..], &begins[..]].map(|arguments| command(&orders.data, arguments).spawn().unwrap());
+    if dice.below(4) > 0 {
+        server.wait_for(requests + 1 + dice.below(60), Instant::now() + Duration::from_secs(3));
+    }
+    std::thread::sleep(Duration::from_micros(dice.below(100_000)));
+    for mut child in children {
+        // It may be over already.
+        let _ = child.kill();
+        let output = child.wait_with_output().unwrap();
+        let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        if output.status.code().is_some_and(|code| code != 0) {
+            return Err(format!("wfhost ended with {:?}: {out}{said}", output.status));
+        }
+    }
+    Ok(())
+}
+
+fn command(data: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wfhost"));
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
+    command.env("WFHOST_CACHE", cache).env("WFHOST_DATA", data);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
 fn wait_for(shim: &Shim, name: &str, count: u64) {
@@ -56,13 +99,13 @@ fn wait_for(shim: &Shim, name: &str, count: u64) {
 
 #[test]
 fn a_full_disk_is_said_and_the_run_goes_on_when_there_is_room() {
-    let job = Job(0);
+    let job = Job::order(0);
     let place = Place::new(job);
     // The folder is there, with its tables and components.
-    let first = place.run(Job(6)).output().unwrap();
+    let first = place.run(Job::order(1)).output().unwrap();
     assert!(first.status.success(), "{first:?}");
     for quiet in [false, true] {
-        let job = Job(if quiet { 12 } else { 0 });
+        let job = Job::order(if quiet { 2 } else { 0 });
         let shim = Shim::of(&place.data());
         let mut command = place.run(job);
         if quiet {
@@ -86,7 +129,7 @@ fn a_full_disk_is_said_and_the_run_goes_on_when_there_is_room() {
 
 #[test]
 fn an_fsync_that_fails_ends_the_program_and_the_run_is_taken_up() {
-    let job = Job(0);
+    let job = Job::order(0);
     let place = Place::new(job);
     let shim = Shim::of(&place.data());
     let child = shim.put(&mut place.run(job)).spawn().unwrap();
