@@ -17,6 +17,8 @@ use crate::host::{Host, Outcome, RunHandle, RunOptions, Status, TakeUpError, Wor
 use crate::journal::{Filter, Journal as _, StoreError, Stored};
 use crate::process::Payload;
 use serde_json::Value;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 pub(super) fn resume(command: &Resume, terminal: Terminal) -> anyhow::Result<Exit> {
@@ -98,12 +100,13 @@ fn all(command: &Resume, talk: &mut Talk, place: &mut Option<Host>) -> Result<Ex
     let host = host(command, talk, place)?;
     let mut taken = Vec::new();
     let mut refused = Vec::new();
+    let mut workflows = Workflows { runs: opened(host)?, loaded: HashMap::new() };
     talk.signals.guard(|| {
         for stored in waiting {
-            let workflow = match host.workflow_of(&stored.id) {
+            let workflow = match workflows.of(host, &stored.id) {
                 Ok(workflow) => workflow,
-                Err(error) => {
-                    refused.push((stored.id, Refused::from(error)));
+                Err(why) => {
+                    refused.push((stored.id, why));
                     continue;
                 }
             };
@@ -122,6 +125,23 @@ fn all(command: &Resume, talk: &mut Talk, place: &mut Option<Host>) -> Result<Ex
     talk.signals.enter(Stage::Over);
     talk.close();
     tell(&outcomes, refused, talk, host.guests().slots(), &opened(host)?)
+}
+
+/// The workflows of runs, each loaded once.
+struct Workflows {
+    runs: Runs,
+    /// By the file's name, its text, and its components: what a run was started with beside its inputs.
+    loaded: HashMap<(String, String, BTreeMap<String, String>), Workflow>,
+}
+
+impl Workflows {
+    fn of(&mut self, host: &Host, id: &str) -> Result<Workflow, Refused> {
+        let about = self.runs.about(id)?;
+        match self.loaded.entry((about.file, about.source, about.components)) {
+            Entry::Occupied(loaded) => Ok(loaded.get().clone()),
+            Entry::Vacant(place) => Ok(place.insert(host.workflow_of(id)?).clone()),
+        }
+    }
 }
 
 /// The unfinished runs that nobody runs, the oldest first.
