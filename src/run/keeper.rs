@@ -9,9 +9,9 @@
 //! an eviction or when a run is parked, where the tail is longer than [`SnapshotPolicy::parked_tail`]. And when it is asked for.
 //!
 //! **Whole, not in increments.** An image holds only the pages that differ from a fresh instance's, so a snapshot of a small guest is some
-//! hundred bytes to some kilobytes. Measured on guests that keep what they hear (snapshots.rs of the benches): an increment after 10 further
-//! steps takes a tenth to a half of the whole, and a chain of them has to be read and undone to take up a process. It pays for guests with
-//! megabytes of changing state only, which are taken rarely, since the interval follows the cost.
+//! hundred bytes to some kilobytes. An increment would be a fraction of it, but a chain of them has to be read and undone to take up a process, and
+//! each needs the image of the one before at hand. It would pay for guests with megabytes of state that changes; those are saved rarely,
+//! since the interval follows the cost.
 
 use super::aside::Aside;
 use super::shelf::Shelf;
