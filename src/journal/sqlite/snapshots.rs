@@ -164,6 +164,16 @@ impl Snapshots {
         Ok(all.into_values().collect())
     }
 
+    /// The runs that have snapshots.
+    pub(super) fn runs(&self) -> Result<Vec<i64>, StoreError> {
+        let runs = self.inner.with(|db| {
+            let mut select = db.prepare_cached("SELECT DISTINCT run FROM snapshot")?;
+            let runs = select.query_map([], |row| row.get(0))?;
+            runs.collect::<Result<Vec<_>, _>>()
+        });
+        runs.map(Option::unwrap_or_default)
+    }
+
     /// Removes the snapshots of a run.
     pub(super) fn forget(&self, run: i64) -> Result<(), StoreError> {
         self.inner.with(|db| db.execute("DELETE FROM snapshot WHERE run = ?1", [run])).map(|_| ())

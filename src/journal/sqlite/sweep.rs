@@ -37,8 +37,26 @@ impl Sqlite {
                 break;
             }
         }
+        self.sweep_snapshots()?;
         self.sweep_components()?;
         Ok(swept)
+    }
+
+    /// Removes the snapshots of runs that are gone: whoever removed one of those ended before it came to them.
+    fn sweep_snapshots(&self) -> Result<(), StoreError> {
+        let fails = sqlite(self.0.path());
+        for run in self.0.snapshots().runs()? {
+            let is_there = self
+                .0
+                .reader()
+                .prepare_cached("SELECT 1 FROM run WHERE run = ?1")
+                .and_then(|mut select| select.exists([run]))
+                .map_err(&fails)?;
+            if !is_there {
+                self.0.snapshots().forget(run)?;
+            }
+        }
+        Ok(())
     }
 
     /// Deletes the files of components that no run names.

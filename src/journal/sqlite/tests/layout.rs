@@ -206,6 +206,11 @@ fn old_and_many_runs_go_and_what_unfinished_ones_need_stays() {
     assert!((93..100).all(|at| left.contains(&format!("run {at}"))), "{left:?}");
     assert!(!hash("ended").exists() && hash("unfinished").exists() && hash("both").exists());
     let snapshots = rusqlite::Connection::open(folder.path().join("snapshots.db")).unwrap();
+    // Of a run that was removed by somebody who then died.
+    snapshots
+        .execute("INSERT INTO snapshot (run, pid, step, key, data, sum) VALUES (4711, 1, 1, x'', x'', x'')", [])
+        .unwrap();
+    assert_eq!(store.sweep(&Retention::default()).unwrap(), 0);
     assert_eq!(number(&snapshots, "SELECT count(*) FROM snapshot"), 7);
     let db = file(folder.path());
     for table in ["about", "run", "log"] {
