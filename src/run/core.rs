@@ -135,16 +135,21 @@ impl Inner {
     }
 
     pub(super) fn append(&mut self, record: &Record) {
+        self.append_soon(record, true);
+    }
+
+    fn append_soon(&mut self, record: &Record, hurried: bool) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         record.encode(&mut bytes);
-        self.append_bytes(&bytes);
+        self.append_bytes(&bytes, hurried);
         self.bytes = bytes;
     }
 
-    fn append_bytes(&mut self, record: &[u8]) {
+    fn append_bytes(&mut self, record: &[u8], hurried: bool) {
         self.state.counts.records += 1;
-        match self.log.append(record) {
+        let durability = if hurried { self.log.append(record) } else { self.log.append_unhurried(record) };
+        match durability {
             Durability::Now => self.durable = self.state.counts.records,
             Durability::Later => {}
         }
@@ -216,8 +221,17 @@ impl Inner {
             News::Answered { pid, tag, answer } => News::Answered { pid, tag, answer: state.bounded(pid, tag, answer) },
             news => news,
         };
+        // The process that hears it steps at once, and what it asks for then leaves when both records are durable: one commit and not two.
+        // Were the answer lost, the call would be repeated under its key; one that must not be is not waited with.
+        let hurried = match &news {
+            News::Answered { pid, tag, .. } => {
+                !matches!(state.pending(*pid, *tag), Some(Pending::Call(call)) if !call.leaving)
+            }
+            News::Due { .. } => false,
+            _ => true,
+        };
         let record = Record::Arrived(Box::new(Arrived { at: moment.at, act, news }));
-        self.append(&record);
+        self.append_soon(&record, hurried);
         let Record::Arrived(arrived) = record else { unreachable!("invariant: it was just made") };
         if let Some(act) = arrived.act {
             self.state.acts.remember(act, self.state.counts.records);
@@ -375,7 +389,7 @@ impl Run {
         if !output.log.is_empty() || output.log_dropped > 0 {
             self.tell_log(inner, pid, step.steps, moment.at, scratch);
         }
-        inner.append_bytes(&scratch.record);
+        inner.append_bytes(&scratch.record, true);
 
         let stuck = matches!(status, Status::Blocked) && !inner.state.can_wake(pid);
         let renewed = self.renewed(&inner.state, step, &status);

@@ -97,6 +97,11 @@ pub trait Log: Send {
     /// Appends a record.
     fn append(&mut self, record: &[u8]) -> Durability;
 
+    /// Appends a record that nobody waits for, and that others soon follow: it may become durable together with them.
+    fn append_unhurried(&mut self, record: &[u8]) -> Durability {
+        self.append(record)
+    }
+
     /// The record that is appended next is of this mail: when it is durable the mail is no longer left for the run, and not before. The same
     /// goes for mail that came otherwise, so that its id is known when it is left again.
     fn consume(&mut self, mail: &Mail) {

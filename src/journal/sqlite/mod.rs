@@ -135,7 +135,12 @@ impl RunLog {
 
 impl Log for RunLog {
     fn append(&mut self, record: &[u8]) -> Durability {
-        self.writer.append(self.run, record, &mut self.consumed);
+        self.writer.append(self.run, record, &mut self.consumed, true);
+        Durability::Later
+    }
+
+    fn append_unhurried(&mut self, record: &[u8]) -> Durability {
+        self.writer.append(self.run, record, &mut self.consumed, false);
         Durability::Later
     }
 

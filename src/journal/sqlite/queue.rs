@@ -95,6 +95,8 @@ pub(super) struct Queue {
     taken: u64,
     /// Of those, how many are durable, and everybody was told.
     pub(super) told: u64,
+    /// Something that has gathered is to go to the disk at once.
+    pub(super) hurried: bool,
     pub(super) closing: bool,
     pub(super) failed: Option<StoreError>,
 }
@@ -160,6 +162,7 @@ impl Queue {
     /// Takes what has gathered for the disk.
     pub(super) fn take(&mut self) -> Arc<Group> {
         let group = std::mem::take(&mut self.batches);
+        self.hurried = false;
         self.bytes = 0;
         self.taken += 1;
         let group = Arc::new(group);

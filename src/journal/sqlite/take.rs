@@ -35,7 +35,12 @@ impl Sqlite {
             if self.0.shared.queue.lock().has(id).is_some() {
                 continue;
             }
-            let (place, epoch) = self.own(&mut db, id, host)?;
+            // Nothing leaves for a run before a later record of it is durable, and what was written to the file before is durable then too:
+            // so this commit need not be synced.
+            db.pragma_update(None, "synchronous", "NORMAL").map_err(&fails)?;
+            let owned = self.own(&mut db, id, host);
+            db.pragma_update(None, "synchronous", "FULL").map_err(&fails)?;
+            let (place, epoch) = owned?;
             let records = match read(&db, &place) {
                 Ok(records) => records,
                 Err(trouble) => {

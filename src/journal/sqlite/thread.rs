@@ -17,6 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
+/// How long what nobody waits for may wait for company. Arbitrary: many steps, and little that a crash would take back.
+const UNHURRIED: Duration = Duration::from_millis(5);
 /// How long to wait before a full disk is tried again.
 const FULL: Duration = Duration::from_millis(500);
 
@@ -73,8 +75,12 @@ impl Shared {
         let mut unsaved = Unsaved::default();
         loop {
             let mut queue = self.queue.lock();
-            while queue.is_empty() && !queue.closing {
-                self.work.wait(&mut queue);
+            while !queue.hurried && !queue.closing {
+                if queue.is_empty() {
+                    self.work.wait(&mut queue);
+                } else if self.work.wait_for(&mut queue, UNHURRIED).timed_out() {
+                    break;
+                }
             }
             if queue.is_empty() {
                 return;

@@ -88,17 +88,17 @@ impl Writer {
         self.shared.queue.lock().know(known)
     }
 
-    pub(super) fn append(&self, run: Owned, record: &[u8], consumed: &mut Vec<Consumed>) {
+    pub(super) fn append(&self, run: Owned, record: &[u8], consumed: &mut Vec<Consumed>, hurried: bool) {
         let mut queue = self.shared.queue.lock();
         while queue.bytes > BACKLOG_BYTES_MAX && queue.failed.is_none() {
             self.shared.done.wait(&mut queue);
         }
-        self.hand(queue, |queue| queue.append(run, record, consumed));
+        self.hand(queue, hurried, |queue| queue.append(run, record, consumed));
     }
 
     /// A run is over.
     pub(super) fn end(&self, run: Owned, end: RunEnd) {
-        self.hand(self.shared.queue.lock(), |queue| {
+        self.hand(self.shared.queue.lock(), true, |queue| {
             if let Some(batch) = queue.batch(run) {
                 batch.ended = Some(end);
             }
@@ -108,16 +108,17 @@ impl Writer {
     /// A run is no longer this process's, when what it wrote is durable. Does not wait: the writer's own thread may be the last that has
     /// a run.
     pub(super) fn let_go(&self, run: Owned) {
-        self.hand(self.shared.queue.lock(), |queue| match queue.batch(run) {
+        self.hand(self.shared.queue.lock(), true, |queue| match queue.batch(run) {
             Some(batch) => batch.left = true,
             None => queue.forget(run),
         });
     }
 
-    fn hand(&self, mut queue: MutexGuard<'_, Queue>, put: impl FnOnce(&mut Queue)) {
-        let was_empty = queue.is_empty();
+    fn hand(&self, mut queue: MutexGuard<'_, Queue>, hurried: bool, put: impl FnOnce(&mut Queue)) {
+        let (was_empty, was_hurried) = (queue.is_empty(), queue.hurried);
         put(&mut queue);
-        if was_empty && !queue.is_empty() {
+        queue.hurried |= hurried && !queue.is_empty();
+        if (was_empty && !queue.is_empty()) || queue.hurried != was_hurried {
             self.shared.work.notify_one();
         }
     }
