@@ -15,6 +15,9 @@ pub(super) struct Again {
     odd: bool,
 }
 
+/// Flags with a value that say how a run is carried out and not what it is: they do not stand beside a durable run.
+const CARRIED: [&str; 6] = ["--data", "--allow-address", "--slots", "--workers", "--profile", "--cache"];
+
 impl Again {
     /// This process's own words; `timeout` is what they say of it.
     pub(super) fn new(timeout: Option<Duration>) -> Self {
@@ -25,6 +28,28 @@ impl Again {
         let words: Vec<Result<String, OsString>> = words.into_iter().map(OsString::into_string).collect();
         let odd = words.iter().any(Result::is_err);
         Self { words: words.into_iter().filter_map(Result::ok).collect(), timeout, odd }
+    }
+
+    /// Whether the command has a flag.
+    pub(super) fn has(&self, flag: &str) -> bool {
+        let mut words = self.words.iter().take_while(|word| *word != "--");
+        words.any(|word| word.split('=').next() == Some(flag))
+    }
+
+    /// What to do with a durable run of this command: its words name it, and carry on with what does not stand beside it.
+    pub(super) fn about(&self, verb: &str, run: &str) -> Self {
+        let mut words = vec![verb.to_owned(), run.to_owned()];
+        let mut given = self.words.iter().take_while(|word| *word != "--");
+        while let Some(word) = given.next() {
+            let flag = word.split('=').next().unwrap_or_default();
+            if CARRIED.contains(&flag) {
+                words.push(word.clone());
+                if flag == word {
+                    words.extend(given.next().cloned());
+                }
+            }
+        }
+        Self { words, timeout: None, odd: self.odd }
     }
 
     /// `--timeout` of the command.
@@ -97,6 +122,17 @@ mod tests {
         assert_eq!(again(&["run", "--", "-f"]).with("--slots", "4", false).unwrap(), "wfhost run --slots 4 -- -f");
         let twice = again(&["run", "f", "--allow-address", "::1"]).with("--allow-address", "10.0.0.1", true);
         assert_eq!(twice.unwrap(), "wfhost run f --allow-address ::1 --allow-address 10.0.0.1");
+    }
+
+    #[test]
+    fn what_is_to_be_done_with_a_durable_run_has_the_flags_that_are_not_kept() {
+        let run =
+            again(&["run", "f", "--run-id", "a", "-i", "x=1", "--allow-address=::1", "--data", "d", "--timeout", "1s"]);
+        assert!(run.has("--run-id") && run.has("--allow-address") && !run.has("--slots"));
+        assert_eq!(run.about("resume", "a").plain().unwrap(), "wfhost resume a --allow-address=::1 --data d");
+        let retry = run.about("retry", "a").with("--allow-address", "10.0.0.1", true);
+        assert_eq!(retry.unwrap(), "wfhost retry a --allow-address=::1 --data d --allow-address 10.0.0.1");
+        assert_eq!(again(&["run", "--", "--data"]).about("retry", "a").plain().unwrap(), "wfhost retry a");
     }
 
     #[test]

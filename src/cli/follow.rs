@@ -26,13 +26,24 @@ pub(super) struct Talk {
     pub(super) warnings: Warnings,
     /// The command that was given.
     pub(super) again: Again,
+    /// What it runs outlives it.
+    pub(super) durable: bool,
 }
 
 impl Talk {
     pub(super) fn new(json: bool, quiet: bool, timeout: Option<Duration>, terminal: Terminal) -> Self {
         let follower = (!quiet && !json).then(|| Follower::start(terminal));
         let signals = Signals::listen(json, terminal, follower.clone());
-        Self { json, quiet, terminal, follower, signals, warnings: Vec::new(), again: Again::new(timeout) }
+        Self {
+            json,
+            quiet,
+            terminal,
+            follower,
+            signals,
+            warnings: Vec::new(),
+            again: Again::new(timeout),
+            durable: true,
+        }
     }
 
     /// A line for people, where they want to be talked to.
@@ -108,7 +119,10 @@ impl Talk {
 
     /// Tells what a run came to.
     pub(super) fn tell(&self, outcome: &Outcome, workflow: &Workflow, slots: u32) -> anyhow::Result<Exit> {
-        let over = Over { outcome, workflow, again: &self.again, slots };
+        // What succeeded is kept; and with an id the same command once more only tells the end again. A timeout is the command's own.
+        let is_retried = self.durable && (outcome.status != Status::TimedOut || self.again.has("--run-id"));
+        let again = if is_retried { self.again.about("retry", &outcome.run) } else { self.again.clone() };
+        let over = Over { outcome, workflow, again: &again, slots };
         if self.json {
             print(&serde_json::to_string_pretty(&self.to_json(&over))?)?;
             return Ok(over.exit());
@@ -131,7 +145,7 @@ impl Talk {
     pub(super) fn to_json(&self, over: &Over<'_>) -> Value {
         let mut value = over.to_json();
         if over.outcome.status == Status::Suspended {
-            value["problem"]["hint"] = json!(format!("to take it up: wfhost resume {}", over.outcome.run));
+            value["problem"]["hint"] = json!(self.to_take_up(&over.outcome.run));
         }
         if !self.warnings.is_empty() {
             value["warnings"] = self.warnings.iter().map(|(warning, _)| json!(warning)).collect();
@@ -141,7 +155,12 @@ impl Talk {
 
     pub(super) fn say_suspended(&self, run: &str) {
         say(&format!("{}: the run {run} is left as it is", self.terminal.paint("33", "suspended")));
-        self.terminal.hint(&format!("to take it up: wfhost resume {run}"));
+        self.terminal.hint(&self.to_take_up(run));
+    }
+
+    fn to_take_up(&self, run: &str) -> String {
+        let command = self.again.about("resume", run).plain().unwrap_or_else(|| format!("wfhost resume {run}"));
+        format!("to take it up: {command}")
     }
 }
 

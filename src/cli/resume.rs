@@ -61,6 +61,14 @@ fn one(command: &Resume, given: &str, talk: &mut Talk, place: &mut Option<Host>)
     let workflow = host.workflow_of(&id)?;
     let run = talk.signals.guard(|| take_up(host, &workflow, &id))?;
     talk.note(format!("run {id}"));
+    let uncertain = run.inner().uncertain().len();
+    if uncertain > 0 {
+        let calls = if uncertain == 1 { "a call waits".to_owned() } else { format!("{uncertain} calls wait") };
+        let warning = format!("{calls} for somebody to say whether it happened");
+        talk.note(
+            talk.terminal.warning_text(&warning, Some(&format!("wfhost status {id} tells more; wfhost resolve"))),
+        );
+    }
     Ok(talk.follow(host, &workflow, &run)?)
 }
 

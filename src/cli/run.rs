@@ -30,6 +30,7 @@ pub(super) fn run(command: &Run, terminal: Terminal) -> anyhow::Result<Exit> {
         Ok(prepared) => prepared,
         Err(refused) => return talk.stop(refused.into()),
     };
+    talk.durable = is_durable(command, &host, &workflow);
     let done = begin(command, &talk, &host, &workflow);
     // Whoever watches hears the end, and nobody finds a socket of a process that is no more.
     host.close_socket();
@@ -71,7 +72,7 @@ fn is_durable(command: &Run, host: &Host, workflow: &Workflow) -> bool {
 }
 
 fn begin(command: &Run, talk: &Talk, host: &Host, workflow: &Workflow) -> Result<Exit, Stop> {
-    let is_durable = is_durable(command, host, workflow);
+    let is_durable = talk.durable;
     if command.id.is_some() && !is_durable {
         let refused = Refused::new(kind::USAGE, "a run that is not durable cannot be started again by its id");
         return Err(refused.hint("leave --run-id out, or give --durability journal").into());

@@ -45,7 +45,7 @@ pub(in crate::cli) struct Ls {
     #[arg(long, value_name = "WHEN", value_parser = values::since)]
     pub(in crate::cli) since: Option<Since>,
     /// At most so many [default: 50; with --json all].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(in crate::cli) limit: Option<u32>,
     /// Print them as JSON.
     #[arg(long)]
