@@ -27,6 +27,7 @@ mod progress;
 mod ps;
 mod query;
 mod refused;
+mod remote;
 mod repeat;
 mod replay;
 mod resume;

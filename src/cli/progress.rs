@@ -5,6 +5,7 @@
 //! else.
 
 use super::live::{Live, Size, fit};
+use super::remote::{Remote, Source};
 use super::terminal::{Terminal, printable};
 use crate::host::Workflow;
 use crate::process::{Level, LogLine, Pid};
@@ -15,8 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -47,84 +47,6 @@ enum Notice {
     Follow(Source, BTreeSet<String>),
     /// Nothing more will come.
     Close,
-}
-
-/// Where events come from.
-enum Source {
-    /// A run of this process.
-    Here(Events),
-    /// A run of another process.
-    There(Remote),
-}
-
-impl Source {
-    fn wait_for(&self, timeout: Duration) -> Option<RunEvent> {
-        match self {
-            Self::Here(events) => events.wait_for(timeout),
-            Self::There(remote) => remote.wait_for(timeout),
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        match self {
-            Self::Here(events) => events.is_over(),
-            Self::There(remote) => remote.over.load(Relaxed),
-        }
-    }
-
-    fn dropped(&self) -> u64 {
-        match self {
-            Self::Here(events) => events.dropped(),
-            Self::There(remote) => remote.dropped.load(Relaxed),
-        }
-    }
-}
-
-/// What is heard of a run of another process.
-pub(super) struct Remote {
-    events: Receiver<RunEvent>,
-    /// Written by this side when all was taken; by nobody else.
-    over: AtomicBool,
-    /// Written by the other side, read when all was taken.
-    dropped: Arc<AtomicU64>,
-}
-
-/// The side that hears. Dropping it ends what is followed.
-pub(super) struct Hearing {
-    events: SyncSender<RunEvent>,
-    dropped: Arc<AtomicU64>,
-}
-
-impl Remote {
-    pub(super) fn new() -> (Self, Hearing) {
-        // A terminal that is slow lets the other process wait, which drops events and says how many.
-        let (sender, events) = sync_channel(BATCH_MAX);
-        let dropped = Arc::new(AtomicU64::new(0));
-        let over = AtomicBool::new(false);
-        (Self { events, over, dropped: Arc::clone(&dropped) }, Hearing { events: sender, dropped })
-    }
-
-    fn wait_for(&self, timeout: Duration) -> Option<RunEvent> {
-        match self.events.recv_timeout(timeout) {
-            Ok(event) => Some(event),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => {
-                self.over.store(true, Relaxed);
-                None
-            }
-        }
-    }
-}
-
-impl Hearing {
-    pub(super) fn hear(&self, event: RunEvent) {
-        // Where nothing is shown nobody listens.
-        let _ = self.events.send(event);
-    }
-
-    pub(super) fn dropped(&self, count: u64) {
-        self.dropped.fetch_add(count, Relaxed);
-    }
 }
 
 /// The thread that writes, as others see it.

@@ -4,8 +4,8 @@
 use super::Exit;
 use super::data::{Runs, Whose};
 use super::follow::Talk;
-use super::progress::Remote;
 use super::refused::{Refused, Stop, kind};
+use super::remote::Remote;
 use super::signals::Stage;
 use crate::host::control::{Answer, Answers, ControlError, Refusal};
 use crate::host::{About, Host, Outcome, RunOptions, TakeUpError, Workflow};
