@@ -17,7 +17,7 @@ use crate::process::{
 };
 use crate::scheduler::{Commit, Handle, Next, Port, Slot, Turn};
 use parking_lot::{Mutex, RwLock};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
@@ -50,8 +50,8 @@ pub(super) struct Shared {
     pub(super) runs: Mutex<BTreeMap<Arc<str>, Known>>,
     /// How many of those are in memory. Only a bound: it guards no other data.
     pub(super) resident: AtomicUsize,
-    /// The run that was last looked at because there were too many.
-    pub(super) swept: Mutex<Arc<str>>,
+    /// Those that can be parked, with their numbers, the one that was looked at last at the end. Some are not in memory any more.
+    pub(super) residents: Mutex<VecDeque<(Arc<str>, u64)>>,
     /// Numbers that were given to runs.
     serial: AtomicU64,
 }
@@ -102,7 +102,7 @@ impl Kernel {
             parts: Mutex::default(),
             runs: Mutex::default(),
             resident: AtomicUsize::new(0),
-            swept: Mutex::new("".into()),
+            residents: Mutex::default(),
             serial: AtomicU64::new(0),
         }))
     }

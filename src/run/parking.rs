@@ -150,6 +150,7 @@ impl Run {
     pub(super) fn begin_looks<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, inner: &Inner, port: &mut P) {
         let policy = self.kernel.parking();
         if policy.after != Duration::MAX && inner.log.can_park() {
+            self.kernel.stays(self);
             let now = port.monotonic();
             port.timer(now.saturating_add(policy.after.into()), Timer::Look(Arc::clone(&self.fixed.id), self.serial));
         }

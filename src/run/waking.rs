@@ -19,6 +19,8 @@ use std::sync::{Arc, Weak};
 
 /// Runs that each new one looks at where there are too many.
 const SWEEP: usize = 16;
+/// Entries of runs that are not in memory any more are let be up to so many.
+const RESIDENTS_MIN: usize = 1_024;
 /// Sets of programs that are compared before those are forgotten that nobody uses.
 const PARTS_MAX: usize = 1_024;
 
@@ -185,17 +187,28 @@ impl Kernel {
         if self.shared().resident.load(Relaxed) <= self.parking().resident_max {
             return;
         }
-        let some = {
-            let runs = self.shared().runs.lock();
-            let mut swept = self.shared().swept.lock();
-            let from = (std::ops::Bound::Excluded(Arc::clone(&swept)), std::ops::Bound::Unbounded);
-            let some: Vec<_> = runs.range::<Arc<str>, _>(from).take(SWEEP).collect();
-            // At the end it begins anew.
-            *swept = some.last().map_or_else(|| "".into(), |(id, _)| Arc::clone(id));
-            some.into_iter().filter_map(|(_, known)| known.here()).collect::<Vec<_>>()
+        let some: Vec<_> = {
+            let mut queue = self.shared().residents.lock();
+            let count = SWEEP.min(queue.len());
+            queue.drain(..count).collect()
         };
-        for run in some {
+        let here = |(id, serial): (Arc<str>, u64)| self.here(&id).filter(|run| run.serial == serial);
+        for run in some.into_iter().filter_map(here) {
+            // It stays in the queue, at the end, until it is parked or over.
+            self.shared().residents.lock().push_back((Arc::clone(&run.fixed.id), run.serial));
             run.park_now(port);
+        }
+    }
+
+    /// A run that can be parked is in memory.
+    pub(super) fn stays(&self, run: &Run) {
+        let mut queue = self.shared().residents.lock();
+        queue.push_back((Arc::clone(&run.fixed.id), run.serial));
+        // Those that were parked by themselves or are over are forgotten now and then.
+        if queue.len() > 2 * self.shared().resident.load(Relaxed) + RESIDENTS_MIN {
+            let runs = self.shared().runs.lock();
+            queue
+                .retain(|(id, serial)| runs.get(id).and_then(Known::here).is_some_and(|known| known.serial == *serial));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What it costs to evict a guest and take it up again, against making a new one: instantiate, `init`, one step.
+//! What it costs to evict a guest and take it up again, against making a new one (instantiate, `init`, one step) and against doing again
+//! what it did: 10, 100 and 1,000 steps. In Rust and C, and in JavaScript and Python where those guests are built.
 
 use super::compare;
 use super::raw::exports::wfhost::process::guest::{Event, Payload};
@@ -15,14 +16,43 @@ const PER_ROUND: u32 = 5;
 
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 
-/// Prints the figures of guests in `guests/built`, by how many steps they have made and how large a heap they keep.
+/// A guest, and what it is stepped with.
+#[derive(Clone, Copy)]
+struct Case {
+    name: &'static str,
+    folder: &'static str,
+    entry: &'static str,
+    hears_answers: bool,
+}
+
+/// Steps of the longest past.
+const STEPS_MAX: u32 = 1_000;
+
+const CASES: [Case; 4] = [
+    Case { name: "counter", folder: "built", entry: "run", hears_answers: false },
+    Case { name: "counter-c", folder: "built", entry: "run", hears_answers: false },
+    Case { name: "conformance-js", folder: "built-on-demand", entry: "concurrent", hears_answers: true },
+    Case { name: "conformance-py", folder: "built-on-demand", entry: "concurrent", hears_answers: true },
+];
+
+/// Prints the figures of guests, by how many steps they have made and how large a heap they keep.
 pub(crate) fn snapshots() {
-    for name in ["counter", "counter-c"] {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("guests/built").join(format!("{name}.wasm"));
-        let rig = Rig::new(&std::fs::read(&path).expect("a built guest"));
-        for (steps, words) in [(1, 1), (100, 1), (100, 8_192)] {
-            rig.figures(name, steps, words);
+    for case in CASES {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("guests").join(case.folder);
+        let Ok(bytes) = std::fs::read(path.join(case.name).with_extension("wasm")) else {
+            println!("{}: not built", case.name);
+            continue;
+        };
+        let rig = Rig::new(&bytes, case);
+        if case.hears_answers {
+            // Beyond 1,000 there are no more answers.
+            rig.figures(100, 1);
+        } else {
+            for (steps, words) in [(1, 1), (100, 1), (100, 8_192)] {
+                rig.figures(steps, words);
+            }
         }
+        rig.replays();
     }
 }
 
@@ -39,49 +69,56 @@ struct Rig {
     engine: Engine,
     pre: ProcessPre<Data>,
     template: Template,
+    case: Case,
 }
 
 struct Live {
     store: Store<Data>,
     process: Process,
+    case: Case,
+    steps: u32,
 }
 
 impl Rig {
-    fn new(bytes: &[u8]) -> Self {
+    fn new(bytes: &[u8], case: Case) -> Self {
         let config = || {
             let mut config = Config::new();
             config.consume_fuel(true).concurrency_support(false).cranelift_nan_canonicalization(true);
             config
         };
         let mut pool = PoolingAllocationConfig::new();
-        pool.total_component_instances(64).total_core_instances(64).total_memories(64).total_tables(64);
-        pool.total_stacks(64).max_memory_size(4 << 30);
+        pool.total_component_instances(16).total_core_instances(640).total_memories(32).total_tables(640);
+        pool.max_tables_per_component(64).table_elements(20_000).max_core_instance_size(1 << 20);
+        pool.max_component_instance_size(1 << 20).max_core_instances_per_component(64);
+        pool.total_stacks(16).max_memory_size(4 << 30);
         let engine = Engine::new(config().allocation_strategy(InstanceAllocationStrategy::Pooling(pool)));
         let engine = engine.expect("an engine");
         let probes = Engine::new(config().coredump_on_trap(true)).expect("an engine");
         let template =
             Template::probe(pre(&probes, bytes).instance_pre(), blake3::hash(bytes).into(), || Ok(store(&probes)));
-        Self { pre: pre(&engine, bytes), engine, template: template.expect("it fits") }
+        Self { pre: pre(&engine, bytes), engine, template: template.expect("it fits"), case }
     }
 
     fn instance(&self) -> Live {
         let mut store = store(&self.engine);
         let process = finish(self.pre.instantiate_async(&mut store)).expect("an instance");
-        Live { store, process }
+        Live { store, process, case: self.case, steps: 0 }
     }
 
     /// What the floor does.
     fn begun(&self, words: u32) -> Live {
         let mut live = self.instance();
-        let input = Payload::Json(format!("{{\"words\":{words}}}"));
-        let init = live.process.wfhost_process_guest().call_init(&mut live.store, "run", &input);
+        let input =
+            if self.case.hears_answers { format!("{{\"n\":{STEPS_MAX}}}") } else { format!("{{\"words\":{words}}}") };
+        let input = Payload::Json(input);
+        let init = live.process.wfhost_process_guest().call_init(&mut live.store, self.case.entry, &input);
         finish(init).expect("a call").expect("agreement");
         live.step();
         live
     }
 
-    fn restored(&self, packed: &[u8]) -> (Live, Handles) {
-        let mut live = self.instance();
+    fn restored(&self, packed: &[u8], steps: u32) -> (Live, Handles) {
+        let mut live = Live { steps, ..self.instance() };
         let handles = self.template.bind(&mut live.store).expect("the same component");
         let snapshot = self.template.unpack(packed, MEMORY_BYTES_MAX).expect("a snapshot");
         self.template.restore(&mut live.store, &handles, &snapshot).expect("it fits");
@@ -92,7 +129,29 @@ impl Rig {
         self.template.take(&mut live.store, handles, Search::Auto).expect("a snapshot")
     }
 
-    fn figures(&self, name: &str, steps: u32, words: u32) {
+    /// Taking a guest up that has made so many steps, from its snapshot and by making them again.
+    fn replays(&self) {
+        for steps in [10, 100, STEPS_MAX - 1] {
+            let mut live = self.begun(1);
+            (1..steps).for_each(|_| live.step());
+            let handles = self.template.bind(&mut live.store).expect("the same component");
+            let packed = self.template.pack(&self.take(&mut live, &handles)).expect("it packs");
+            println!("{}, {steps} steps: {} bytes", self.case.name, packed.len());
+            compare(
+                "  unpack, restore: against replaying",
+                1,
+                || drop(black_box(self.restored(&packed, steps))),
+                || {
+                    let mut live = self.begun(1);
+                    (1..steps).for_each(|_| live.step());
+                    black_box(&live.steps);
+                },
+            );
+        }
+    }
+
+    fn figures(&self, steps: u32, words: u32) {
+        let name = self.case.name;
         let mut live = self.begun(words);
         (1..steps).for_each(|_| live.step());
         let handles = self.template.bind(&mut live.store).expect("the same component");
@@ -108,22 +167,30 @@ impl Rig {
             "  take, pack, drop, restore, step",
             PER_ROUND,
             || {
-                let (mut live, handles) = self.restored(&packed);
+                let (mut live, handles) = self.restored(&packed, steps);
                 live.step();
                 black_box(self.template.pack(&self.take(&mut live, &handles)).expect("it packs"));
             },
             new,
         );
-        compare("  restore, step", PER_ROUND, || self.restored(&packed).0.step(), new);
+        compare("  restore, step", PER_ROUND, || self.restored(&packed, steps).0.step(), new);
     }
 }
 
 impl Live {
     fn step(&mut self) {
-        let sender = types::Sender::Outside("bench".into());
-        let message = types::Message { sender, topic: "more".into(), body: Payload::Bytes(vec![7; 32]) };
+        let event = if self.case.hears_answers {
+            // The first step asks, and then comes one answer after the other.
+            let completion =
+                types::Completion { tag: self.steps.into(), answer: Ok(Payload::Json("\"x\"".to_owned())) };
+            (self.steps > 0).then_some(Event::Completed(completion))
+        } else {
+            let sender = types::Sender::Outside("bench".into());
+            Some(Event::Message(types::Message { sender, topic: "more".into(), body: Payload::Bytes(vec![7; 32]) }))
+        };
+        self.steps += 1;
         self.store.set_fuel(1_000_000_000).expect("fuel");
-        let events = [Event::Message(message)];
+        let events: Vec<Event> = event.into_iter().collect();
         let step = self.process.wfhost_process_guest().call_step(&mut self.store, &events);
         black_box(finish(step).expect("a call"));
     }

@@ -97,9 +97,11 @@ fn a_run_that_waits_is_parked_and_comes_back_for_a_signal() {
     let root = collects(|| vec![waits("a"), waits("b")], 2);
     let log = Parkable::default();
     let run = start(&desk.kernel, "run", &root, &log);
+    let weak = Arc::downgrade(&run.run().unwrap());
     wait_long(&mut desk);
     assert!(is_parked(&desk, "run") && desk.kernel.runs().is_empty());
     assert_eq!(desk.living(), 0, "its processes are gone");
+    assert_eq!(weak.strong_count(), 0, "nothing of the run is left");
     assert_eq!(desk.now(), Micros(2 * AFTER));
     let (_, facts) = desk.kernel.parked()[0];
     assert_eq!((facts.processes, facts.uncertain, facts.is_paused, facts.counts.steps), (1, 0, false, 1));
