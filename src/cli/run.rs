@@ -160,7 +160,10 @@ fn others(host: &Host, talk: &Talk) -> Result<(), Stop> {
     let mut owners = super::ls::Owners::default();
     let mut count = 0;
     for stored in runs.store.list(&filter)? {
-        count += u32::from(owners.whose(&runs, &stored)? == super::data::Whose::Nobody);
+        // One that ends meanwhile is nobody's too.
+        let is_left = owners.whose(&runs, &stored)? == super::data::Whose::Nobody
+            && runs.store.run(&stored.id)?.is_some_and(|run| run.ended.is_none());
+        count += u32::from(is_left);
     }
     let (runs, wait) = if count == 1 { ("run", "waits") } else { ("runs", "wait") };
     let more = if count == UNFINISHED_MAX { " or more" } else { "" };
