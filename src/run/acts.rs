@@ -6,10 +6,11 @@
 //! That an act is acknowledged means that its record is durable: [`Acknowledged`] waits for that.
 
 use super::arrived::{ActId, News};
-use super::core::{After, Inner, Run};
+use super::core::{Inner, Run};
 use super::decide::NAME_BYTES_MAX;
 use super::handle::{Refused, RunHandle};
 use super::kernel::Kernel;
+use super::leaving::After;
 use super::news::Unwanted;
 use super::observe::Once;
 use super::record::Digest;

@@ -5,11 +5,10 @@
 
 use super::acts::Waiters;
 use super::decide::{Asker, check};
-use super::effects::Effects;
 use super::exit::answer_of;
 use super::fixed::Fixed;
-use super::keeper::Held;
 use super::kernel::{Kernel, Timer};
+use super::leaving::{After, Leave};
 use super::log::{Durability, EndStatus, Log, LogOrigin, RunEnd};
 use super::news::Unwanted;
 use super::observe::{Once, Outcome, RunEvent, Shared};
@@ -18,15 +17,13 @@ use super::parking::Looked;
 use super::place::{Outcomes, Place};
 use super::record::{ActId, Arrived, Died, Digest, News, Record, SteppedHead, put_log};
 use super::remarks::Remarks;
-use super::reply::CallReply;
 use super::shelf::Shelf;
 use super::spawn::Newborn;
-use super::state::{Consequence, Departure, Moment, Post, State};
+use super::state::{Moment, Post, State};
 use super::table::Waits;
 use super::task::{Scratch, Step, Task};
 use super::wire::Wire;
 use crate::process::{Answer, Ending, Event, LogLine, Micros, Pid, Problem, Status, Tag, problem::kind};
-use crate::run::{Dispatched, Outgoing};
 use crate::scheduler::{Next, Port, Slot, Wake};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -63,13 +60,13 @@ pub(super) struct Inner {
     pub(super) state: State,
     pub(super) log: Box<dyn Log>,
     /// The number of the last record whose consequences may leave.
-    durable: u64,
+    pub(super) durable: u64,
     /// Nothing more of the run will be durable.
-    lost: bool,
+    pub(super) lost: bool,
     /// Who waits for a record to be durable.
     pub(super) waiters: Waiters,
     /// What waits for its record to be durable.
-    outbox: VecDeque<(u64, Leave)>,
+    pub(super) outbox: VecDeque<(u64, Leave)>,
     pub(super) watchers: Vec<Arc<Shared>>,
     /// The outcome is made.
     pub(super) over: bool,
@@ -77,31 +74,6 @@ pub(super) struct Inner {
     pub(super) parked: bool,
     pub(super) looked: Looked,
     bytes: Vec<u8>,
-}
-
-/// What leaves the host when its record is durable.
-pub(super) enum Leave {
-    /// A call. One that is not safe to repeat has a `leaving` record, which is durable too.
-    Call {
-        departure: Box<Departure>,
-        is_repeatable: bool,
-    },
-    Outcome(Box<Outcome>),
-    /// A snapshot of what a process was after that step.
-    Snapshot(Box<Held>),
-}
-
-/// What is done when the lock is released.
-#[derive(Default)]
-pub(super) struct After {
-    pub(super) leave: Vec<Leave>,
-    abandoned: Vec<(Pid, Tag)>,
-}
-
-impl After {
-    fn is_empty(&self) -> bool {
-        self.leave.is_empty() && self.abandoned.is_empty()
-    }
 }
 
 impl Inner {
@@ -155,52 +127,8 @@ impl Inner {
         }
     }
 
-    /// Lets something out, now or when the last record is durable.
-    pub(super) fn leave(&mut self, what: Leave, after: &mut After) {
-        let record = self.state.counts.records;
-        if self.durable >= record {
-            after.leave.push(what);
-        } else {
-            self.outbox.push_back((record, what));
-        }
-    }
-
-    /// Whether somebody still waits for a call's answer.
-    fn is_wanted(&self, pid: Pid, tag: Tag) -> bool {
-        matches!(self.state.pending(pid, tag), Some(Pending::Call(_)))
-    }
-
-    fn slot_of(&self, pid: Pid) -> Option<Slot> {
+    pub(super) fn slot_of(&self, pid: Pid) -> Option<Slot> {
         self.state.table.get(pid)?.slot
-    }
-
-    /// Lets out what is neither an event nor a process.
-    fn let_out<P: Port<Kernel> + ?Sized>(&mut self, port: &mut P, effects: &dyn Effects, after: &mut After) {
-        for consequence in std::mem::take(&mut self.state.consequences) {
-            match consequence {
-                Consequence::Call(departure) => {
-                    let Departure { pid, tag, call, .. } = &*departure;
-                    if !self.is_wanted(*pid, *tag) {
-                        continue;
-                    }
-                    let is_repeatable = effects.is_repeatable(&call.handler, &call.args);
-                    if !is_repeatable {
-                        // Beside the record that asks for it, so that both are durable at one time.
-                        let (pid, tag) = (*pid, *tag);
-                        self.append(&Record::Leaving { pid, tag });
-                        self.state.leave(pid, tag);
-                    }
-                    self.leave(Leave::Call { departure, is_repeatable }, after);
-                }
-                Consequence::Abandon { pid, tag } => after.abandoned.push((pid, tag)),
-                Consequence::Pause(pids, paused) => {
-                    for slot in pids.into_iter().filter_map(|pid| self.slot_of(pid)) {
-                        port.pause(slot, paused);
-                    }
-                }
-                Consequence::Tell(event) => self.watchers.retain(|watcher| watcher.push((*event).clone())),
-            }
-        }
     }
 
     /// Records and applies news, where it counts.
@@ -528,23 +456,6 @@ impl Run {
         self.after(port, after);
     }
 
-    /// Records up to this number are durable.
-    pub(super) fn durable<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, record: u64) {
-        let mut after = After::default();
-        let mut inner = self.inner.lock();
-        inner.durable = inner.durable.max(record);
-        inner.waiters.durable(record);
-        while inner.outbox.front().is_some_and(|(number, _)| *number <= inner.durable) {
-            let (_, leave) = inner.outbox.pop_front().expect("invariant: its front was just seen");
-            match &leave {
-                Leave::Call { departure, .. } if !inner.is_wanted(departure.pid, departure.tag) => {}
-                _ => after.leave.push(leave),
-            }
-        }
-        drop(inner);
-        self.after(port, after);
-    }
-
     /// Lets the consequences of what was recorded out.
     pub(super) fn flush<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
@@ -617,71 +528,6 @@ impl Run {
                 port.interrupt(slot);
             }
         }
-    }
-
-    /// Does what reaches foreign code.
-    pub(super) fn after<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, after: After) {
-        for (pid, tag) in after.abandoned {
-            self.fixed.effects.abandon(&self.fixed.id, pid, tag);
-        }
-        for leave in after.leave {
-            match leave {
-                Leave::Outcome(outcome) => {
-                    self.kernel.forget(&self.fixed.id);
-                    self.outcome.set(Arc::new(*outcome));
-                }
-                // It stays outstanding, and leaves when the run is taken up again. Of one that is not safe to repeat nobody could tell then
-                // that it did not leave.
-                Leave::Call { is_repeatable: true, .. } if self.kernel.is_held() => {}
-                Leave::Call { departure, .. } => self.dispatch(port, *departure),
-                Leave::Snapshot(held) => self.kernel.keeper().keep(held),
-            }
-        }
-    }
-
-    fn dispatch<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, departure: Departure) {
-        let Departure { pid, tag, call, key, limits, grants } = departure;
-        let reply = Arc::new(CallReply::new(Arc::clone(self), pid, tag));
-        let outgoing = Outgoing {
-            run: Arc::clone(&self.fixed.id),
-            pid,
-            tag,
-            scope: call.placement.map(|placement| Arc::clone(&placement.scope)),
-            handler: call.handler,
-            args: call.args,
-            timeout: call.timeout,
-            idempotency_key: key,
-            grants,
-            limits,
-        };
-        match self.fixed.effects.dispatch(outgoing, Arc::clone(&reply) as _) {
-            Dispatched::Pending => {}
-            Dispatched::Answered(answer) => {
-                reply.disarm();
-                self.answer(port, pid, tag, answer);
-            }
-        }
-    }
-
-    /// Nothing of the run will be durable any more.
-    pub(super) fn abandon(&self, problem: &Problem) {
-        let counts = {
-            let mut inner = self.inner.lock();
-            inner.lost = true;
-            inner.waiters.give_up();
-            // Whoever watches sees nothing more either.
-            inner.watchers.drain(..).for_each(|watcher| watcher.close());
-            inner.state.counts
-        };
-        self.kernel.forget(&self.fixed.id);
-        let problem = Box::new(problem.clone());
-        self.outcome.set(Arc::new(Outcome {
-            ending: Ending::Failed(problem.clone()),
-            result: Err(problem),
-            abandoned: Vec::new(),
-            abandoned_more: 0,
-            counts,
-        }));
     }
 
     pub(super) fn answer<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, pid: Pid, tag: Tag, answer: Answer) {

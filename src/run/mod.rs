@@ -38,6 +38,7 @@ mod handle;
 mod keeper;
 mod kernel;
 mod kv;
+mod leaving;
 mod links;
 mod log;
 mod look;

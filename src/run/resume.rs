@@ -7,11 +7,12 @@
 //! such a call is *uncertain*. It waits, without a timeout, until somebody resolves it ([`RunHandle::resolve`]); the rest of the run goes on.
 
 use super::acts::Act;
-use super::core::{After, Inner, Run};
+use super::core::{Inner, Run};
 use super::effects::Effects;
 use super::fixed::{Fixed, Programs};
 use super::handle::{Refused, RunHandle};
 use super::kernel::Kernel;
+use super::leaving::After;
 use super::log::{EndStatus, Log, LogSink, RunEnd};
 use super::observe::Once;
 use super::outstanding::Pending;

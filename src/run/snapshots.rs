@@ -1,8 +1,9 @@
 //! Saving the processes of a run, and finding what was saved when it is taken up.
 
-use super::core::{After, Inner, Leave, Run};
+use super::core::{Inner, Run};
 use super::handle::RunHandle;
 use super::keeper::When;
+use super::leaving::{After, Leave};
 use super::log::Log;
 use super::past::{Later, Past};
 use super::remarks::Remarks;
