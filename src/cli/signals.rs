@@ -233,9 +233,7 @@ impl Signals {
 
     /// Ends the process, and not the run.
     fn detach(&self, run: &str, process: u32) {
-        if let Some(follower) = &self.0.follower {
-            follower.close();
-        }
+        // What is shown ends with what the other process tells, which nobody waits for.
         let title = format!("the run {run} goes on in process {process}");
         let refused = Refused::new(problem::kind::CANCELLED, title).cancelled();
         self.end(&refused.hint(format!("to end it: wfhost cancel {run}")));

@@ -3,6 +3,8 @@
 use super::support::{World, eventually, files};
 use super::{command_in, data, scratch};
 use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
 /// Guests before and after a signal.
 const ASKS: &str = "
@@ -82,6 +84,14 @@ fn a_start_that_is_given_again_is_about_the_same_run() {
     let other = world.refuses(&["run", "--run-id", "it", &path]);
     assert!(other.contains("of another workflow") && other.contains("another --run-id"), "{other}");
 
+    // Ctrl-C ends one that follows and shows what it sees, and not the run.
+    let mut leaves = command_in(&world.data, &["run", "--run-id", "it", &world.file, "-i", "n=10"]);
+    let mut leaves = leaves.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(leaves.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("the run it goes on in process")), "it follows");
+    assert!(std::process::Command::new("kill").args(["-INT", &leaves.id().to_string()]).status().unwrap().success());
+    assert_eq!(eventually(|| leaves.try_wait().unwrap()).code(), Some(3));
+    assert!(lines.any(|line| line.contains("to end it: wfhost cancel it")));
     first.kill();
     // The one that followed it says so, and leaves it.
     let (told, code) = followed.told();

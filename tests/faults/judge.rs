@@ -5,6 +5,7 @@ use crate::server::Server;
 use crate::work::Job;
 use rusqlite::Connection;
 use std::path::Path;
+use std::time::Duration;
 use wfhost::process::Payload;
 
 fn open(data: &Path) -> Option<Connection> {
@@ -37,6 +38,13 @@ pub(crate) fn inspect(data: &Path) -> Census {
         unfinished: ids("status IS NULL").len() as u64,
         next: ids("true").iter().map(|id| Job::of(id).0 + 1).max().unwrap_or(0),
     }
+}
+
+/// Whether nobody is in the middle of a transaction.
+pub(crate) fn is_free(data: &Path) -> bool {
+    let db = open(data).expect("there is a journal");
+    db.busy_timeout(Duration::from_millis(200)).unwrap();
+    db.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok()
 }
 
 /// The runs that are over, as far as is on disk.

@@ -22,7 +22,8 @@
 //! **Snapshots** are in a file of their own, `snapshots.db`, written by a thread of its own without a sync.
 //!
 //! - **I1** A row is all of its batch or nothing: a checksum tells, and the number of its first record follows from the row before.
-//! - **I2** An error of a commit is final for the store: nothing that waits for it is ever told to be durable. Only a full disk is waited for.
+//! - **I2** An error of a commit is final for the store: nothing that waits for it is ever told to be durable. Only a full disk and
+//!   another process's transaction are waited for: nothing was written then.
 //! - **I3** Where `run.owner` is NULL, `run.head` is the run's last row; where a host has it, its last row is `run.head` or comes after
 //!   `host.saved`.
 //! - **I4** The locks of a process are taken in this order: the reader's connection, the pen, the queue. Nobody holds the queue over a

@@ -105,6 +105,9 @@ impl Shared {
         let mut is_full = false;
         let written = loop {
             match self.try_write(db, group, &sealed, unsaved) {
+                // Another process is in the middle of a transaction, and stands still perhaps: nothing of ours was written.
+                Err(error)
+                    if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && !self.queue.lock().closing => {}
                 Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
                     if !std::mem::replace(&mut is_full, true) {
                         self.durables.full(true);
