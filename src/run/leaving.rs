@@ -12,7 +12,7 @@ use super::outstanding::Pending;
 use super::record::Record;
 use super::reply::CallReply;
 use super::state::{Consequence, Departure};
-use crate::process::{Ending, Pid, Problem, Tag};
+use crate::process::{Pid, Problem, Tag};
 use crate::run::{Dispatched, Outgoing};
 use crate::scheduler::Port;
 use std::sync::Arc;
@@ -161,13 +161,6 @@ impl Run {
             inner.state.counts
         };
         self.kernel.forget(&self.fixed.id);
-        let problem = Box::new(problem.clone());
-        self.outcome.set(Arc::new(Outcome {
-            ending: Ending::Failed(problem.clone()),
-            result: Err(problem),
-            abandoned: Vec::new(),
-            abandoned_more: 0,
-            counts,
-        }));
+        self.outcome.set(Arc::new(Outcome::of_problem(problem.clone(), counts)));
     }
 }

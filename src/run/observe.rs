@@ -85,6 +85,15 @@ pub struct Outcome {
     pub counts: Counts,
 }
 
+impl Outcome {
+    /// That of a run which goes on no more in this host, for a reason that is not its own.
+    pub(super) fn of_problem(problem: Problem, counts: Counts) -> Self {
+        let problem = Box::new(problem);
+        let (ending, result) = (Ending::Failed(problem.clone()), Err(problem));
+        Self { ending, result, abandoned: Vec::new(), abandoned_more: 0, counts }
+    }
+}
+
 /// A place for one value that many may wait for.
 pub(super) struct Once<T> {
     place: Mutex<(Option<T>, Vec<Waker>)>,

@@ -216,13 +216,12 @@ impl Run {
     /// Steps 2 and 3 of the protocol, of a run that is quiet. False: its log cannot be parked.
     fn park<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner>, port: &mut P) -> bool {
         let Some(log) = inner.log.park() else { return false };
-        let log = (log, std::mem::replace(&mut inner.log, Box::new(Gone)));
+        let gone = std::mem::replace(&mut inner.log, Box::new(Gone));
         let bounds = inner.state.bounds;
         let state = std::mem::replace(&mut inner.state, State::bare(bounds));
         inner.parked = true;
         self.left.store(true, Relaxed);
         let slots: Vec<Slot> = state.table.iter().filter_map(|(_, entry)| entry.slot).collect();
-        let (log, gone) = log;
         let parked = Parked {
             parts: self.kernel.parts_of(&self.fixed),
             log,

@@ -121,8 +121,8 @@ impl Replayed {
                 let step = self.past.steps.get_mut(self.done)?;
                 self.output.clear();
                 // What was heard is needed again if the snapshot is not believed.
-                let heard = if self.from.is_some() { step.events.clone() } else { std::mem::take(&mut step.events) };
-                let mut heard = heard;
+                let is_kept = self.from.is_some();
+                let mut heard = if is_kept { step.events.clone() } else { std::mem::take(&mut step.events) };
                 body.begin(step.at, &mut heard);
                 self.done += 1;
             }

@@ -20,6 +20,7 @@ use super::past::{Later, Past, Replayed};
 use super::place::Outcomes;
 use super::rebuild::{Rebuild, RebuildError, TakenUp};
 use super::record::Record;
+use super::replay::check_programs;
 use super::snapshots::Snapshots;
 use super::state::{Consequence, Departure, Post, State};
 use super::task::Task;
@@ -56,16 +57,6 @@ pub enum ResumeError {
     /// There is no first record.
     #[error("the run has no records")]
     Empty,
-    /// A program is not the one that the run began with.
-    #[error("the run began with {name} of {expected}, and this is {got}")]
-    OtherProgram {
-        /// The name of its component.
-        name: Arc<str>,
-        /// The recorded digest.
-        expected: Arc<str>,
-        /// What is at hand: a digest, or that there is none.
-        got: Arc<str>,
-    },
     /// The records are not those of a run of these programs.
     #[error(transparent)]
     Records(#[from] RebuildError),
@@ -120,13 +111,7 @@ impl Kernel {
             }
             return Err(ResumeError::Ended(started.run));
         }
-        for (name, expected) in &started.programs {
-            let got = programs.get(name).map_or_else(|| "no program of that name".into(), |program| program.digest());
-            if got != *expected {
-                let (name, expected) = (Arc::clone(name), Arc::clone(expected));
-                return Err(ResumeError::OtherProgram { name, expected, got });
-            }
-        }
+        check_programs(&started.programs, &programs)?;
         let fixed = Fixed::new(&started, root, programs, effects, sink);
         let mut later = Snapshots::of(&*log, &state, &taken_up.pasts);
         let is_woken = outcome.is_some();

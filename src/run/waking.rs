@@ -10,8 +10,7 @@ use super::parking::{ParkedRun, ParkingPolicy};
 use super::place::{Outcomes, Place};
 use super::record::Record;
 use super::resume::ResumeSpec;
-use super::state::Counts;
-use crate::process::{Ending, Micros, Problem, ProblemClass, Program, problem::kind};
+use crate::process::{Micros, Problem, ProblemClass, Program, problem::kind};
 use crate::scheduler::Port;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -83,7 +82,7 @@ impl Known {
     pub(super) fn abandon(&self, problem: &Problem) {
         let Self::Parked(parked) = self else { return };
         if let Some(outcome) = parked.outcome.upgrade() {
-            outcome.set(failed(problem.clone(), parked.facts.counts));
+            outcome.set(Arc::new(Outcome::of_problem(problem.clone(), parked.facts.counts)));
         }
     }
 }
@@ -248,7 +247,7 @@ impl Waking<'_> {
                 let problem = Problem::new(kind::JOURNAL_FAILED, "The run was parked and cannot be taken up again")
                     .with_detail(why)
                     .with_class(ProblemClass::Uncertain);
-                outcome.set(failed(problem, facts.counts));
+                outcome.set(Arc::new(Outcome::of_problem(problem, facts.counts)));
                 None
             }
         }
@@ -278,12 +277,6 @@ impl Drop for Waking<'_> {
         drop(runs);
         self.done.set(());
     }
-}
-
-fn failed(problem: Problem, counts: Counts) -> Arc<Outcome> {
-    let problem = Box::new(problem);
-    let (ending, result) = (Ending::Failed(problem.clone()), Err(problem));
-    Arc::new(Outcome { ending, result, abandoned: Vec::new(), abandoned_more: 0, counts })
 }
 
 /// The places of [`Parts`], by the digest of the root.
