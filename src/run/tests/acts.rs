@@ -3,8 +3,8 @@
 use super::desk::Desk;
 use super::support::*;
 use crate::journal::Memory;
-use crate::process::{Action, Micros, Payload, Pid, Program, Tag};
-use crate::run::{ACTS_MAX, Act, Durability, Log, NotDurable, Record, Refused, Resolution, ResumeSpec, RunHandle};
+use crate::process::{Action, Micros, Payload, Pid, Tag};
+use crate::run::{ACTS_MAX, Act, Durability, Log, NotDurable, Record, Refused, Resolution, RunHandle};
 use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ fn ids_survive_the_host_and_so_many_are_kept() {
     }
     let records = bench.run.records().unwrap();
     let other = || Act::Signal { name: "b".into(), body: number(7_777) };
-    for run in [bench.run.clone(), resume(&Desk::new(2), &root, &records)] {
+    for run in [bench.run.clone(), resume(&Desk::new(2), &root, &Arc::default(), &records)] {
         assert_eq!(run.act(other(), Some("1")).err(), Some(Refused::Conflict));
         assert!(run.act(other(), Some("0")).is_ok(), "the oldest is forgotten");
     }
@@ -143,28 +143,6 @@ fn what_can_never_be_durable_is_told() {
     assert_eq!(run.acknowledged().wait_for(Duration::MAX), Err(NotDurable));
 }
 
-fn resume(desk: &Desk, root: &Arc<dyn Program>, records: &[Record]) -> RunHandle {
-    resume_with(desk, root, &Arc::default(), records)
-}
-
-fn resume_with(desk: &Desk, root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> RunHandle {
-    let started = spec(Arc::clone(root), Arc::clone(handlers), &Setup::default());
-    let mut log = Memory::default();
-    for record in records {
-        let mut bytes = Vec::new();
-        record.encode(&mut bytes);
-        log.append(&bytes);
-    }
-    let spec = ResumeSpec {
-        root: Arc::clone(root),
-        programs: started.programs,
-        log: Box::new(log),
-        effects: started.effects,
-        sink: None,
-    };
-    desk.kernel.resume(spec, records).unwrap()
-}
-
 #[test]
 fn that_a_call_is_to_be_sent_again_survives_the_host() {
     let root = program(|_| {
@@ -180,7 +158,7 @@ fn that_a_call_is_to_be_sent_again_survives_the_host() {
     let records = bench.run.records().unwrap();
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     desk.advance(Micros(60_000_000));
-    let run = resume_with(&desk, &root, &handlers, &records);
+    let run = resume(&desk, &root, &handlers, &records);
     desk.settle();
     assert_eq!((run.uncertain().len(), handlers.waiting.lock().len()), (1, 0));
     let again = Act::Resolve { pid: Pid::ROOT, tag: Tag(1), resolution: Resolution::Again };
@@ -193,7 +171,7 @@ fn that_a_call_is_to_be_sent_again_survives_the_host() {
     // The host dies before the call has left: it leaves, and has all of its time.
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     desk.advance(Micros(60_001_000));
-    let run = resume_with(&desk, &root, &handlers, &all[..all.len() - 1]);
+    let run = resume(&desk, &root, &handlers, &all[..all.len() - 1]);
     desk.drain();
     assert_eq!((run.uncertain().len(), handlers.waiting.lock().len()), (0, 1));
     desk.settle();

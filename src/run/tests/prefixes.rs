@@ -2,9 +2,8 @@
 
 use super::desk::Desk;
 use super::support::*;
-use crate::journal::Memory;
 use crate::process::{Action, Event, Grants, Limits, Micros, Payload, Pid, Program, Send, Status, Tag, Target};
-use crate::run::{self as runs, Log, Record, Resolution, ResumeSpec, RunHandle, rebuild};
+use crate::run::{self as runs, Record, Resolution, RunHandle, rebuild};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -243,19 +242,6 @@ fn recorded(seed: u64, root: &Arc<dyn Program>, ends: bool) -> Vec<Record> {
     let run = bench.run.clone();
     assert_eq!(output(&bench.finish()), expected(ends));
     run.records().unwrap()
-}
-
-fn resume(desk: &Desk, root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> RunHandle {
-    let started = spec(Arc::clone(root), Arc::clone(handlers), &setup());
-    let mut log = Memory::default();
-    for record in records {
-        let mut bytes = Vec::new();
-        record.encode(&mut bytes);
-        log.append(&bytes);
-    }
-    let (programs, effects, log) = (started.programs, started.effects, Box::new(log));
-    let spec = ResumeSpec { root: Arc::clone(root), programs, log, effects, sink: None };
-    desk.kernel.resume(spec, records).unwrap()
 }
 
 fn time(record: &Record) -> Micros {

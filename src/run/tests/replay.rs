@@ -2,13 +2,12 @@
 
 use super::desk::Desk;
 use super::support::*;
-use crate::journal::Memory;
 use crate::process::{
     Action, Birth, Body, Death, Home, Micros, NativeProgram, Output, Payload, Pid, Problem, Program, Progress, Status,
     Tag,
 };
 use crate::run::{
-    ForkError, ForkSpec, Log, Programs, RebuildError, Record, Replay, ReplaySpec, Resolution, ResumeSpec, RunHandle,
+    ForkError, ForkSpec, Programs, RebuildError, Record, Replay, ReplaySpec, Resolution, ResumeSpec, RunHandle,
     Started, fork, replay,
 };
 use std::sync::Arc;
@@ -188,14 +187,7 @@ fn forked(records: &[Record], spec: ForkSpec) -> Vec<Record> {
 }
 
 fn resume(desk: &Desk, handlers: &Arc<Handlers>, records: &[Record], other: Arc<dyn Program>) -> RunHandle {
-    let mut log = Memory::default();
-    for record in records {
-        let mut bytes = Vec::new();
-        record.encode(&mut bytes);
-        log.append(&bytes);
-    }
-    let effects = Arc::clone(handlers);
-    let spec = ResumeSpec { root: root(), programs: programs(other), log: Box::new(log), effects, sink: None };
+    let spec = ResumeSpec { programs: programs(other), ..resume_spec(&root(), handlers, records) };
     desk.kernel.resume(spec, records).unwrap()
 }
 

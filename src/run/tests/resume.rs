@@ -2,9 +2,8 @@
 
 use super::desk::Desk;
 use super::support::*;
-use crate::journal::Memory;
 use crate::process::{Action, Answer, Event, Micros, Payload, Problem, ProblemClass, Program, Status, Tag, Target};
-use crate::run::{Log, News, Outcome, Record, Resolution, ResumeError, ResumeSpec, RunHandle};
+use crate::run::{News, Outcome, Record, Resolution, ResumeError, RunHandle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -54,27 +53,6 @@ fn tree() -> Arc<dyn Program> {
     })
 }
 
-fn spec_of(root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> ResumeSpec {
-    let started = spec(Arc::clone(root), Arc::clone(handlers), &Setup::default());
-    let mut log = Memory::default();
-    for record in records {
-        let mut bytes = Vec::new();
-        record.encode(&mut bytes);
-        log.append(&bytes);
-    }
-    ResumeSpec {
-        root: Arc::clone(root),
-        programs: started.programs,
-        log: Box::new(log),
-        effects: started.effects,
-        sink: None,
-    }
-}
-
-fn resume(desk: &Desk, root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> RunHandle {
-    desk.kernel.resume(spec_of(root, handlers, records), records).unwrap()
-}
-
 fn answer_of(outcome: &Outcome) -> &Answer {
     &outcome.result
 }
@@ -97,7 +75,7 @@ fn a_run_is_taken_up_from_every_prefix_of_its_records() {
             // What it wrote from then on follows from what was there, and can be taken up again.
             let all = resumed.records().unwrap();
             assert_eq!(all[..count], records[..count]);
-            let rebuilt = crate::run::rebuild(&all, &root, &spec_of(&root, &handlers, &[]).programs).unwrap();
+            let rebuilt = crate::run::rebuild(&all, &root, &resume_spec(&root, &handlers, &[]).programs).unwrap();
             assert_eq!(rebuilt.result(), Some(answer_of(&outcome)));
         }
     }
@@ -108,7 +86,7 @@ fn a_run_is_taken_up_from_every_prefix_of_its_records() {
 
 fn desk_error(root: &Arc<dyn Program>, records: &[Record]) -> ResumeError {
     let desk = Desk::new(1);
-    desk.kernel.resume(spec_of(root, &Arc::default(), records), records).err().unwrap()
+    desk.kernel.resume(resume_spec(root, &Arc::default(), records), records).err().unwrap()
 }
 
 #[test]

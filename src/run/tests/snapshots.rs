@@ -230,15 +230,8 @@ fn start(desk: &Desk, root: &Arc<dyn Program>, shelf: Arc<dyn Shelf>, durability
 }
 
 fn resume(desk: &Desk, root: &Arc<dyn Program>, records: &[Record], shelf: Arc<dyn Shelf>) -> RunHandle {
-    let started = spec(Arc::clone(root), Arc::default(), &Setup::default());
-    let mut memory = Memory::default();
-    for record in records {
-        let mut bytes = Vec::new();
-        record.encode(&mut bytes);
-        memory.append(&bytes);
-    }
-    let log = Box::new(Shelving { memory, shelf, durability: Durability::Now });
-    let spec = ResumeSpec { root: started.root, programs: started.programs, log, effects: started.effects, sink: None };
+    let log = Box::new(Shelving { memory: memory_of(records), shelf, durability: Durability::Now });
+    let spec = ResumeSpec { log, ..resume_spec(root, &Arc::default(), &[]) };
     desk.kernel.resume(spec, records).unwrap()
 }
 

@@ -7,7 +7,8 @@ use crate::process::{
     Program, Send, Spawn, Status, Tag, Target,
 };
 use crate::run::{
-    Bounds, Dispatched, Effects, Outcome, Outgoing, Programs, Record, Reply, RunHandle, RunSpec, rebuild,
+    Bounds, Dispatched, Effects, Log as _, Outcome, Outgoing, Programs, Record, Reply, ResumeSpec, RunHandle, RunSpec,
+    rebuild,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -113,6 +114,28 @@ pub(super) fn spec(root: Arc<dyn Program>, handlers: Arc<Handlers>, setup: &Setu
         watcher: None,
         origin: None,
     }
+}
+
+/// A log in memory that has these records.
+pub(super) fn memory_of(records: &[Record]) -> Memory {
+    let mut log = Memory::default();
+    for record in records {
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        log.append(&bytes);
+    }
+    log
+}
+
+/// What a run of [`spec`] is taken up with.
+pub(super) fn resume_spec(root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> ResumeSpec {
+    let RunSpec { root, programs, effects, .. } = spec(Arc::clone(root), Arc::clone(handlers), &Setup::default());
+    ResumeSpec { root, programs, log: Box::new(memory_of(records)), effects, sink: None }
+}
+
+/// Takes up a run from these records.
+pub(super) fn resume(desk: &Desk, root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> RunHandle {
+    desk.kernel.resume(resume_spec(root, handlers, records), records).unwrap()
 }
 
 impl Bench {
