@@ -5,7 +5,7 @@ use super::refused::{Refused, kind};
 use crate::host::control::{Client, ControlError, Refusal};
 use crate::host::{About, Story};
 use crate::journal::{Durables, Filter, Journal as _, Owner, Sqlite, StoreError, Stored};
-use crate::run::Record;
+use crate::run::{DamagedRecord, Record};
 use crate::workflow::diagnostics::closest;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -139,14 +139,10 @@ impl Runs {
 
     /// The records of a run, as far as they are on disk.
     pub(super) fn all_records(&self, id: &str) -> Result<Vec<Record>, Refused> {
-        let records = self.store.records(id)?;
-        let decode = |(at, bytes)| {
-            Record::decode(bytes).map_err(|why| {
-                let title = format!("record {} of the run {id} is damaged: {why}", at + 1);
-                Refused::new(kind::JOURNAL, title).hint("others are not touched by it; `wfhost ls` lists them")
-            })
-        };
-        records.into_iter().enumerate().map(decode).collect()
+        Record::decode_all(self.store.records(id)?).map_err(|DamagedRecord { number, why }| {
+            let title = format!("record {number} of the run {id} is damaged: {why}");
+            Refused::new(kind::JOURNAL, title).hint("others are not touched by it; `wfhost ls` lists them")
+        })
     }
 
     /// What the records of a run say.

@@ -9,10 +9,11 @@ use super::terminal::{Terminal, printable, say};
 use crate::host::control::{Answer, Answers, ControlError, Refusal};
 use crate::host::{Line, Story};
 use crate::journal::Stored;
-use crate::process::{Level, Micros};
+use crate::process::Level;
+use crate::run::system_time;
 use serde_json::{Value, json};
 use std::io::{self, ErrorKind, Write as _};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// How often it is looked whether records that a host has are on disk.
 const LOOK: Duration = Duration::from_millis(20);
@@ -52,8 +53,7 @@ fn show(runs: &Runs, stored: &Stored, command: &Logs, writer: &Writer) -> Result
     for answer in watched {
         match answer? {
             Answer::Event(event) => {
-                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(Micros(0), Micros::from);
-                if let Some(line) = story.hear_event(now, &event) {
+                if let Some(line) = story.hear_event(system_time(), &event) {
                     writer.line(&line)?;
                 }
             }

@@ -7,8 +7,8 @@ use super::refused::{Refused, Stop, kind};
 use super::terminal::{Terminal, print, say};
 use crate::journal::{Journal as _, Retention, StoreError, Stored};
 use crate::process::Micros;
+use crate::run::system_time;
 use serde_json::json;
-use std::time::SystemTime;
 
 pub(super) fn rm(command: &Remove, _: Terminal) -> Result<Exit, Stop> {
     let removed = match (command.data.open()?, command.runs.first()) {
@@ -43,10 +43,7 @@ fn remove(runs: &Runs, command: &Remove) -> Result<u64, Stop> {
             Err(error) => return Err(error.into()),
         }
     }
-    let before = |age| {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(Micros(0), Micros::from);
-        Micros(now.0.saturating_sub(Micros::from(age).0))
-    };
+    let before = |age| Micros(system_time().0.saturating_sub(Micros::from(age).0));
     // Where nothing is too old and nothing too many, it is what only the removed ones needed that goes.
     let retention = Retention { ended_before: command.older_than.map(before), runs_max: command.keep.map(u64::from) };
     Ok(removed + runs.store.sweep(&retention)?)

@@ -2,10 +2,11 @@
 
 use crate::dispatch::http::Permission;
 use crate::process::{Micros, Pid, Tag};
+use crate::run::system_time;
 use crate::workflow::model::parse_duration;
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Worker threads. Arbitrary: far above what any machine has in processors.
 const WORKERS_MAX: u128 = 1_024;
@@ -93,8 +94,7 @@ pub(super) struct Since(pub(super) Micros);
 /// `--since`.
 pub(super) fn since(text: &str) -> Result<Since, Refusal> {
     if let Ok(ago) = parse_duration(text) {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(Micros(0), Micros::from);
-        return Ok(Since(Micros(now.0.saturating_sub(ago.0))));
+        return Ok(Since(Micros(system_time().0.saturating_sub(ago.0))));
     }
     let day = || {
         let day = text.parse::<jiff::civil::Date>().ok()?;

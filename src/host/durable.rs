@@ -8,14 +8,14 @@ use super::kept::Kept;
 use super::storage::{StorageWatcher, Told};
 use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::journal::{Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
-use crate::process::{Micros, Problem, problem::kind};
-use crate::run::{Act, Kernel, Log, Record, ResumeError, ResumeSpec};
+use crate::process::{Problem, problem::kind};
+use crate::run::{Act, DamagedRecord, Kernel, Log, Record, ResumeError, ResumeSpec, system_time};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// How long a watcher may take to read what it was told. Arbitrary: longer than a terminal takes, and no wait for a person.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -45,14 +45,8 @@ pub enum TakeUpError {
     #[error(transparent)]
     Journal(#[from] StoreError),
     /// A record cannot be read.
-    #[error("record {number} of the run is damaged")]
-    Damaged {
-        /// Its number, from 1.
-        number: usize,
-        /// What is wrong with it.
-        #[source]
-        why: crate::run::Damaged,
-    },
+    #[error(transparent)]
+    Damaged(#[from] DamagedRecord),
     /// What stands beside the records cannot be read.
     #[error("what the run was started with cannot be read: {0}")]
     About(String),
@@ -125,18 +119,13 @@ impl Journal {
     /// # Errors
     /// Where there is no such run, or they are damaged.
     pub fn records(&self, id: &str) -> Result<Vec<Record>, TakeUpError> {
-        decode(self.0.records(id)?)
+        Ok(Record::decode_all(self.0.records(id)?)?)
     }
 
     /// The store itself.
     pub fn store(&self) -> &Sqlite {
         &self.0
     }
-}
-
-fn decode(records: Vec<bytes::Bytes>) -> Result<Vec<Record>, TakeUpError> {
-    let decode = |(at, bytes)| Record::decode(bytes).map_err(|why| TakeUpError::Damaged { number: at + 1, why });
-    records.into_iter().enumerate().map(decode).collect()
 }
 
 impl Host {
@@ -209,12 +198,11 @@ impl Host {
             };
             kept.map_err(|error| LoadError::Keep { component: source.clone(), error })?;
         }
-        let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(Micros(0), Micros::from);
         let about = About::new(workflow, inputs);
         let name = about.name.as_str().into();
         let components = about.components.values().map(|hash| hash.as_str().into()).collect();
         let about = serde_json::to_string(&about).expect("invariant: texts and maps of texts are JSON");
-        Ok(NewRun { id: Arc::clone(id), name, created, about, components })
+        Ok(NewRun { id: Arc::clone(id), name, created: system_time(), about, components })
     }
 
     /// The workflow of a durable run, as it was started.
@@ -265,7 +253,7 @@ impl Host {
     pub fn resume(&self, workflow: &Workflow, id: &str, options: RunOptions) -> Result<RunHandle, TakeUpError> {
         let (_, Journal(store)) = self.opened()?;
         let taken = store.take_up(id)?;
-        let records = decode(taken.records)?;
+        let records = Record::decode_all(taken.records)?;
         let spec = ResumeSpec {
             root: self.root(workflow),
             programs: (*workflow.programs).clone(),

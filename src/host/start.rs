@@ -240,9 +240,8 @@ impl RunHandle {
 
 /// Milliseconds since 1970 and 40 random bits, in hexadecimal: ids sort by the time of their start.
 pub(super) fn fresh_id() -> String {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let millis = crate::run::system_time().0 / 1_000;
     let random = fresh_seed();
-    let millis = since.as_millis() as u64;
     format!("{millis:012x}-{:02x}{:02x}{:02x}{:02x}{:02x}", random[0], random[1], random[2], random[3], random[4])
 }
 

@@ -2,9 +2,8 @@
 //! executed.
 
 use super::Outcome;
-use crate::process::problem::kind;
-use crate::process::{Action, Answer, Ending, Json, Level, LogLine, Micros, Payload, Pid, Problem, Status, Tag};
-use crate::run::{Abandoned, Counts, Decided, Decision, News, Outcome as RunOutcome, Record, RunEvent};
+use crate::process::{Action, Answer, Ending, Json, Level, LogLine, Micros, Payload, Pid, Status, Tag};
+use crate::run::{Abandoned, Counts, Decided, Decision, News, Outcome as RunOutcome, Record, RunEvent, answer_of};
 use crate::workflow::interpreter::progress::{NodeProgress, Progress};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -94,14 +93,7 @@ impl Story {
                 self.counts.fuel = self.counts.fuel.saturating_add(died.fuel);
                 self.counts.log_dropped += died.log_dropped;
                 self.lines(died.pid, died.at, &died.log, tell);
-                let answer = match &died.ending {
-                    Ending::Completed => Ok(Payload::NULL),
-                    Ending::Failed(problem) => Err(problem.clone()),
-                    Ending::Cancelled(reason) => {
-                        Err(Box::new(Problem::new(kind::CANCELLED, "It was cancelled").with_detail(&**reason)))
-                    }
-                };
-                self.ended(died.pid, died.ending.clone(), answer);
+                self.ended(died.pid, died.ending.clone(), answer_of(&died.ending));
             }
             Record::Arrived(arrived) => {
                 self.at = self.at.max(arrived.at);

@@ -26,8 +26,7 @@ impl Clock {
     /// The system's clock.
     #[must_use]
     pub fn system() -> Self {
-        // Before 1970 the clock is not set: then it starts at 1970.
-        Self::new(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into())
+        Self::new(system_time)
     }
 
     /// A wall clock that was at this time when the monotonic one was zero, and goes as fast: for simulation.
@@ -47,4 +46,11 @@ impl Clock {
         }
         Micros(mono.0.saturating_add_signed(self.offset.load(Relaxed)))
     }
+}
+
+/// The time by the system's clock, in microseconds since 1970.
+#[must_use]
+pub fn system_time() -> Micros {
+    // Before 1970 the clock is not set: then it starts at 1970.
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into()
 }

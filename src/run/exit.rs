@@ -9,7 +9,7 @@ use crate::process::{Answer, Ending, Event, Exit, Micros, Pid, Problem, problem:
 use std::sync::Arc;
 
 /// The answer that a spawn gets for a child that ended so without an output.
-pub(super) fn answer_of(ending: &Ending) -> Answer {
+pub(crate) fn answer_of(ending: &Ending) -> Answer {
     match ending {
         Ending::Completed => Ok(crate::process::Payload::NULL),
         Ending::Failed(problem) => Err(problem.clone()),

@@ -418,7 +418,7 @@ impl RunHandle {
     #[must_use]
     pub fn records(&self) -> Option<Vec<Record>> {
         let records = self.with(|_, inner| inner.log.records())??;
-        records.into_iter().map(|bytes| Record::decode(bytes).ok()).collect()
+        Record::decode_all(records).ok()
     }
 
     /// Nothing that the run writes will be durable any more: nothing leaves the host for it from now on, and whoever waits for its outcome

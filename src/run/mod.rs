@@ -75,8 +75,10 @@ mod waking;
 mod wire;
 
 pub use acts::{ACTS_MAX, Acknowledged, Act, NotDurable};
-pub use clock::Clock;
+pub use clock::{Clock, system_time};
 pub use effects::{Dispatched, Effects, Outgoing, Reply};
+#[cfg(feature = "wasm")]
+pub(crate) use exit::answer_of;
 pub use fixed::Programs;
 pub use fork::{ForkError, ForkSpec, fork};
 pub use handle::{Doing, ProcessStatus, Refused, RunHandle, RunSpec, StartError};
@@ -89,7 +91,8 @@ pub use observe::{Events, Outcome, RunEvent, Watcher};
 pub use parking::{ParkedRun, ParkingPolicy};
 pub use rebuild::{Rebuild, RebuildError, rebuild};
 pub use record::{
-    ActId, Arrived, Bounds, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record, Started, Stepped,
+    ActId, Arrived, Bounds, DamagedRecord, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record, Started,
+    Stepped,
 };
 pub use replay::{Difference, Replay, ReplaySpec, ReplayedStep, Unrepeatable, replay};
 pub use resume::{Resolution, ResumeError, ResumeSpec, Uncertain};

@@ -258,6 +258,26 @@ impl Record {
         from.end()?;
         Ok(record)
     }
+
+    /// Reads records of a run from its first one on, as [`Self::decode`] does each.
+    ///
+    /// # Errors
+    /// Where one of them cannot be read.
+    pub fn decode_all(records: Vec<Bytes>) -> Result<Vec<Self>, DamagedRecord> {
+        let numbered = (1..).zip(records);
+        numbered.map(|(number, bytes)| Self::decode(bytes).map_err(|why| DamagedRecord { number, why })).collect()
+    }
+}
+
+/// A record of a run that cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("record {number} of the run is damaged")]
+pub struct DamagedRecord {
+    /// Its number, from 1.
+    pub number: u64,
+    /// What is wrong with it.
+    #[source]
+    pub why: Damaged,
 }
 
 impl Stepped {

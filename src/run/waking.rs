@@ -255,8 +255,7 @@ impl Waking<'_> {
 
     fn try_take_up(&self, parts: &Parts, log: Box<dyn ParkedLog>, outcome: &Arc<Outcomes>) -> Result<Arc<Run>, String> {
         let (log, records) = log.take_up()?;
-        let decode = |(at, bytes)| Record::decode(bytes).map_err(|why| format!("record {} is damaged: {why}", at + 1));
-        let records = records.into_iter().enumerate().map(decode).collect::<Result<Vec<_>, _>>()?;
+        let records = Record::decode_all(records).map_err(|damaged| format!("{damaged}: {}", damaged.why))?;
         let spec = ResumeSpec {
             root: Arc::clone(&parts.root),
             programs: parts.programs.clone(),

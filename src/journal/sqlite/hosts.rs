@@ -6,11 +6,11 @@
 use super::StoreError;
 use super::schema::{io, make_folder, sqlite};
 use crate::journal::Owner;
+use crate::run::system_time;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 /// This process, as a host of the store.
 pub(super) struct Host {
@@ -51,10 +51,10 @@ impl Locks {
     /// Makes this process a host of the store, and forgets dead ones that no run names.
     pub(super) fn register(&self, db: &mut Connection, path: &Path) -> Result<Host, StoreError> {
         let fails = sqlite(path);
-        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros());
+        let started = system_time().0.cast_signed();
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
         change
-            .execute("INSERT INTO host (pid, started) VALUES (?1, ?2)", params![std::process::id(), started as i64])
+            .execute("INSERT INTO host (pid, started) VALUES (?1, ?2)", params![std::process::id(), started])
             .map_err(&fails)?;
         let number = change.last_insert_rowid();
         let file = self.path(number);

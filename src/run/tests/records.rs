@@ -5,7 +5,8 @@ use crate::process::{
     Placement, Problem, ProblemClass, Send, Sender, Spawn, Status, Tag, Target,
 };
 use crate::run::{
-    ActId, Arrived, Bounds, Damaged, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record, Started, Stepped,
+    ActId, Arrived, Bounds, Damaged, DamagedRecord, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record,
+    Started, Stepped,
 };
 use bytes::Bytes;
 use proptest::collection::{btree_map, vec};
@@ -374,4 +375,13 @@ fn it_is_said_what_is_wrong() {
     // A signal's name is text, its body JSON.
     assert!(message(&[FORMAT, 3, 0, 0, 4, 1, 0xff]).starts_with("a text is damaged: invalid utf-8"));
     assert!(message(&[FORMAT, 3, 0, 0, 4, 0, 0, 1, b'[']).starts_with("a text is damaged: EOF while parsing"));
+}
+
+#[test]
+fn the_first_record_that_cannot_be_read_is_told_by_its_number() {
+    let leaving = |pid| Record::Leaving { pid: Pid(pid), tag: Tag(1) };
+    let good = |pid| Bytes::from(encoded(&leaving(pid)));
+    assert_eq!(Record::decode_all(vec![good(1), good(2)]), Ok(vec![leaving(1), leaving(2)]));
+    let damaged = Record::decode_all(vec![good(1), Bytes::new(), Bytes::new()]);
+    assert_eq!(damaged, Err(DamagedRecord { number: 2, why: Damaged::Short }));
 }
