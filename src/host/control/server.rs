@@ -86,9 +86,7 @@ impl Control {
     pub(in crate::host) fn path(&self) -> &Path {
         &self.path
     }
-}
 
-impl Control {
     /// Waits until those who have asked for something have their answer, and those who watch the end of what they watch, at most so long.
     pub(in crate::host) fn drain(&self, most: Duration) {
         let begun = Instant::now();

@@ -60,11 +60,7 @@ pub(super) fn unmoved(db: &Connection, after: i64) -> rusqlite::Result<Option<Pl
         "SELECT run, epoch, head, records FROM run
          WHERE ended IS NOT NULL AND head > 0 AND run > ?1 ORDER BY run LIMIT 1",
     )?;
-    let place = select.query_row([after], |row| {
-        let records = row.get::<_, i64>(3)?.cast_unsigned();
-        Ok(Place { run: row.get(0)?, owner: None, epoch: row.get(1)?, ended: true, head: row.get(2)?, records })
-    });
-    rusqlite::OptionalExtension::optional(place)
+    rusqlite::OptionalExtension::optional(select.query_row([after], Place::ended))
 }
 
 /// Moves an ended run, and says how many bytes that were. One whose rows are damaged stays where it is.

@@ -90,9 +90,7 @@ impl Sqlite {
         tune(&db).map_err(schema::sqlite(&path))?;
         Writer::start(db, &folder, locks, durables).map(Self)
     }
-}
 
-impl Sqlite {
     /// The snapshots of a run.
     pub fn shelf(&self, run: &str) -> Arc<dyn Shelf> {
         self.0.shelf(run.into())

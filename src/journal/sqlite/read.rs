@@ -4,7 +4,7 @@ use super::schema::sqlite;
 use super::writer::Writer;
 use super::{StoreError, batch, blob, done};
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 use std::fmt::Display;
 use std::path::Path;
 
@@ -20,6 +20,12 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// The place of a run that has ended, of a row of `run`: its `run`, `epoch`, `head` and `records`.
+    pub(super) fn ended(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let (run, epoch, head, records) = row.try_into()?;
+        Ok(Self { run, owner: None, epoch, ended: true, head, records: i64::cast_unsigned(records) })
+    }
+
     /// Whether its records are in `done`.
     fn is_moved(&self) -> bool {
         self.ended && self.head == 0

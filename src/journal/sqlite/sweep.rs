@@ -98,20 +98,16 @@ fn is_old(path: &Path) -> bool {
 /// Some of the ended runs that are too old or too many.
 fn over(db: &Connection, retention: &Retention) -> rusqlite::Result<Vec<Place>> {
     let mut places = Vec::new();
-    let place = |row: &rusqlite::Row<'_>| {
-        let records = row.get::<_, i64>(3)?.cast_unsigned();
-        Ok(Place { run: row.get(0)?, owner: None, epoch: row.get(1)?, ended: true, head: row.get(2)?, records })
-    };
     if let Some(before) = retention.ended_before {
         let mut select =
             db.prepare_cached("SELECT run, epoch, head, records FROM run WHERE ended < ?1 ORDER BY ended LIMIT ?2")?;
-        places = select.query_map(params![before.0.cast_signed(), RUNS], place)?.collect::<Result<_, _>>()?;
+        places = select.query_map(params![before.0.cast_signed(), RUNS], Place::ended)?.collect::<Result<_, _>>()?;
     }
     if let Some(most) = retention.runs_max.filter(|_| places.is_empty()) {
         let mut select = db.prepare_cached(
             "SELECT run, epoch, head, records FROM run WHERE ended IS NOT NULL ORDER BY ended DESC, run DESC LIMIT ?1 OFFSET ?2",
         )?;
-        places = select.query_map(params![RUNS, most.cast_signed()], place)?.collect::<Result<_, _>>()?;
+        places = select.query_map(params![RUNS, most.cast_signed()], Place::ended)?.collect::<Result<_, _>>()?;
     }
     Ok(places)
 }
