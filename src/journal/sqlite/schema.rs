@@ -126,12 +126,17 @@ pub(super) fn make_folder(path: &Path) -> Result<(), StoreError> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io(path))
 }
 
+/// Makes an empty file that only its owner can read, where it is not there: what runs are given and give is nobody else's to read. SQLite's
+/// own files beside it have its mode. Where it cannot be made, SQLite says why when it opens it.
+pub(super) fn make_file(path: &Path) {
+    let _ = std::fs::File::options().write(true).create_new(true).mode(0o600).open(path);
+}
+
 /// A connection to the file, set up as every one must be.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     assert!(rusqlite::version_number() >= SQLITE_MIN, "SQLite {} is too old", rusqlite::version());
     let fails = sqlite(path);
-    // What runs are given and give is nobody else's to read; SQLite's own files beside it have its mode. Where it cannot be made, SQLite says why.
-    let _ = std::fs::File::options().write(true).create_new(true).mode(0o600).open(path);
+    make_file(path);
     let mut db = Connection::open(path).map_err(&fails)?;
     db.busy_handler(Some(|tries| {
         std::thread::sleep(if tries < BUSY_TRIES.0 { BUSY.0 } else { BUSY.1 });

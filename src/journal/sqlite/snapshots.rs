@@ -8,7 +8,7 @@
 
 use super::StoreError;
 use super::queue::Owned;
-use super::schema::{io, sqlite};
+use super::schema::{io, make_file, sqlite};
 use super::thread::Shared;
 use crate::journal::StoredSnapshot;
 use crate::journal::stored::SNAPSHOTS_MAX;
@@ -337,6 +337,7 @@ fn is_unusable(error: &rusqlite::Error) -> bool {
 }
 
 fn open(path: &Path) -> rusqlite::Result<Connection> {
+    make_file(path);
     let mut db = Connection::open(path)?;
     db.busy_timeout(BUSY)?;
     db.pragma_update(None, "journal_mode", "WAL")?;

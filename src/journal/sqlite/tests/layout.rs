@@ -226,10 +226,14 @@ fn only_its_owner_reads_what_is_in_a_store() {
     let (store, _) = open(&folder);
     let mut log = store.begin(&new("one")).unwrap();
     let _ = log.append(b"one");
+    store.put_snapshot("one", 1, 1, b"key", vec![7]);
     store.flush().unwrap();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&folder), mode(&folder.join("hosts"))), (0o700, 0o700));
-    for file in ["journal.db", "journal.db-wal", "journal.db-shm"] {
-        assert_eq!(mode(&folder.join(file)), 0o600, "{file}");
+    for store in ["journal.db", "snapshots.db"] {
+        for suffix in ["", "-wal", "-shm"] {
+            let file = format!("{store}{suffix}");
+            assert_eq!(mode(&folder.join(&file)), 0o600, "{file}");
+        }
     }
 }
