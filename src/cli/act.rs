@@ -4,11 +4,11 @@
 
 use super::Exit;
 use super::arguments::{ActArguments, Cancel, DataArguments, Pause, Resolve, Signal};
-use super::data::{Runs, Whose};
+use super::data::{Runs, Whose, not_listening};
 use super::ls;
 use super::refused::{Refused, Stop, kind};
 use super::terminal::{Terminal, say};
-use crate::host::control::{self, Answer, Client, ControlError, Refusal, Request};
+use crate::host::control::{self, Answer, ControlError, Refusal, Request};
 use crate::journal::{Journal as _, Posted, Stored};
 use crate::process::Payload;
 use serde_json::Value;
@@ -115,7 +115,7 @@ pub(super) fn ask(runs: &Runs, mut stored: Stored, request: &dyn Fn(&Stored) -> 
                 }
             }
             Whose::Living(owner) => {
-                if let Some(answer) = ask_one(&runs.hosts(&owner)?, &request(&stored))? {
+                if let Some(answer) = runs.ask(&owner, |host| host.ask(request(&stored)))? {
                     return Ok(Asked::Answered(answer));
                 }
                 was_asked = true;
@@ -124,8 +124,7 @@ pub(super) fn ask(runs: &Runs, mut stored: Stored, request: &dyn Fn(&Stored) -> 
         std::thread::sleep(TRY_AGAIN_AFTER);
         stored = runs.find(&id)?;
     }
-    let refused = Refused::new(kind::HOST_FAULT, format!("the host that runs {id} does not listen"));
-    Err(refused.hint(format!("`wfhost status {id}` tells which process it is")).into())
+    Err(not_listening(&id).into())
 }
 
 /// Whether a run that is over has taken the act.
@@ -170,17 +169,6 @@ impl ActArguments {
             format!("act-{:032x}", u128::from_le_bytes(random))
         })
     }
-}
-
-/// The answer of the host that runs it. None where none does any more.
-fn ask_one(hosts: &[Client], request: &Request) -> Result<Option<Answer>, Stop> {
-    for host in hosts {
-        match host.ask(request.clone()) {
-            Err(ControlError::Gone | ControlError::Refused(Refusal::UnknownRun { .. } | Refusal::Ended)) => {}
-            answer => return Ok(Some(answer?)),
-        }
-    }
-    Ok(None)
 }
 
 /// What is said where a run has ended.

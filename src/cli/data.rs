@@ -132,9 +132,21 @@ impl Runs {
         })
     }
 
-    /// The hosts to ask about a run of this owner: one, unless a process has several.
-    pub(super) fn hosts(&self, owner: &Owner) -> Result<Vec<Client>, Refused> {
-        Client::hosts_in(&self.folder, owner.pid).map_err(Into::into)
+    /// What the host of this owner answers that has the run which is asked about. None: none has it any more.
+    pub(super) fn ask<T>(
+        &self,
+        owner: &Owner,
+        ask: impl Fn(&Client) -> Result<T, ControlError>,
+    ) -> Result<Option<T>, Refused> {
+        // A process may have several hosts.
+        for host in Client::hosts_in(&self.folder, owner.pid)? {
+            match ask(&host) {
+                Ok(answer) => return Ok(Some(answer)),
+                Err(ControlError::Gone | ControlError::Refused(Refusal::UnknownRun { .. } | Refusal::Ended)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
     }
 
     /// The records of a run, as far as they are on disk.
@@ -157,6 +169,12 @@ impl Runs {
             Refused::new(kind::JOURNAL, format!("what the run {id} was started with cannot be read: {error}"))
         })
     }
+}
+
+/// What is said where the host that has a run never answers.
+pub(super) fn not_listening(id: &str) -> Refused {
+    Refused::new(kind::HOST_FAULT, format!("the host that runs {id} does not listen"))
+        .hint(format!("`wfhost status {id}` tells which process it is"))
 }
 
 impl From<StoreError> for Refused {

@@ -6,7 +6,7 @@ use super::data::{Runs, Whose};
 use super::refused::Stop;
 use super::table::{clock, rfc3339};
 use super::terminal::{Terminal, printable, say};
-use crate::host::control::{Answer, Answers, ControlError, Refusal};
+use crate::host::control::{Answer, Answers};
 use crate::host::{Line, Story};
 use crate::journal::Stored;
 use crate::process::Level;
@@ -78,14 +78,7 @@ fn show(runs: &Runs, stored: &Stored, command: &Logs, writer: &Writer) -> Result
 /// Watches a run that a host has.
 fn watch(runs: &Runs, stored: &Stored) -> Result<Option<Answers>, Stop> {
     let Whose::Living(owner) = runs.whose(stored)? else { return Ok(None) };
-    for host in runs.hosts(&owner)? {
-        match host.watch(&stored.id) {
-            Ok(answers) => return Ok(Some(answers)),
-            Err(ControlError::Gone | ControlError::Refused(Refusal::UnknownRun { .. })) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(None)
+    Ok(runs.ask(&owner, |host| host.watch(&stored.id))?)
 }
 
 impl Runs {

@@ -2,12 +2,12 @@
 //! is about that run: it follows it, takes it up, or tells its end again. Where it is of others, that is a conflict.
 
 use super::Exit;
-use super::data::{Runs, Whose};
+use super::data::{Runs, Whose, not_listening};
 use super::follow::Talk;
 use super::refused::{Refused, Stop, kind};
 use super::remote::Remote;
 use super::signals::Stage;
-use crate::host::control::{Answer, Answers, ControlError, Refusal};
+use crate::host::control::{Answer, Answers};
 use crate::host::{About, Host, Outcome, RunOptions, TakeUpError, Workflow};
 use crate::journal::{Journal as _, StoreError};
 use serde_json::{Map, Value};
@@ -54,19 +54,14 @@ impl Start<'_> {
                     Err(error) => return Err(error.into()),
                 },
                 Whose::Living(owner) => {
-                    for host in runs.hosts(&owner)? {
-                        match host.watch(self.id) {
-                            Ok(answers) => return self.attach(runs, talk, answers, owner.pid),
-                            Err(ControlError::Gone | ControlError::Refused(Refusal::UnknownRun { .. })) => {}
-                            Err(error) => return Err(error.into()),
-                        }
+                    if let Some(answers) = runs.ask(&owner, |host| host.watch(self.id))? {
+                        return self.attach(runs, talk, answers, owner.pid);
                     }
                 }
             }
             std::thread::sleep(TRY_AGAIN_AFTER);
         }
-        let refused = Refused::new(kind::HOST_FAULT, format!("the host that runs {} does not listen", self.id));
-        Err(refused.hint(format!("`wfhost status {}` tells which process it is", self.id)).into())
+        Err(not_listening(self.id).into())
     }
 
     /// Says what is not the same.

@@ -8,7 +8,7 @@ use super::refused::Stop;
 use super::table::{Table, moment, took};
 use super::terminal::{Terminal, print, printable};
 use crate::host::Story;
-use crate::host::control::{Answer, Client, ControlError, Refusal, Request, RunStatus};
+use crate::host::control::{Answer, Client, ControlError, Request, RunStatus};
 use crate::journal::Stored;
 use crate::process::{Payload, Pid};
 use serde_json::{Value, json};
@@ -33,14 +33,7 @@ pub(super) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
 /// What the host says that runs it. None where it says nothing any more.
 pub(super) fn living(runs: &Runs, stored: &Stored, whose: &Whose) -> Result<Option<RunStatus>, Stop> {
     let Whose::Living(owner) = whose else { return Ok(None) };
-    for host in runs.hosts(owner)? {
-        match ask(&host, &stored.id) {
-            Ok(status) => return Ok(Some(status)),
-            Err(ControlError::Gone | ControlError::Refused(Refusal::UnknownRun { .. })) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(None)
+    Ok(runs.ask(owner, |host| ask(host, &stored.id))?)
 }
 
 fn ask(host: &Client, run: &str) -> Result<RunStatus, ControlError> {
