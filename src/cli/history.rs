@@ -114,11 +114,6 @@ fn text_of(record: &Record, name: &dyn Fn(Pid) -> String) -> String {
         Record::Died(died) => format!("{} {}", name(died.pid), ending(&died.ending)),
         Record::Arrived(arrived) => news(&arrived.news, name),
         Record::Leaving { pid, tag } => format!("{}: call {tag} leaves", name(*pid)),
-        #[allow(
-            unreachable_patterns,
-            reason = "a kind of record that is added says so here until it has its own words"
-        )]
-        other => format!("{other:?}"),
     }
 }
 
@@ -133,8 +128,7 @@ fn news(news: &News, name: &dyn Fn(Pid) -> String) -> String {
         News::Signal { name, body } => format!("signal {name}: {}", shown(body)),
         News::Paused(true) => "paused".to_owned(),
         News::Paused(false) => "goes on".to_owned(),
-        #[allow(unreachable_patterns, reason = "news that is added says so here until it has its own words")]
-        other => format!("{other:?}"),
+        News::Again { pid, tag } => format!("{}: call {tag} is to be sent again", name(*pid)),
     }
 }
 
@@ -200,11 +194,18 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::Tag;
 
     #[test]
     fn texts_of_json_become_json() {
         let value = json!({ "a": { "Json": "{\"Json\": \"1\"}" }, "fields": "{\"x\": 1}", "b": [{ "Json": "[1]" }], "data": null });
         assert_eq!(readable(value), json!({ "a": { "Json": "1" }, "fields": { "x": 1 }, "b": [[1]], "data": null }));
+    }
+
+    #[test]
+    fn that_a_call_is_to_be_sent_again_is_said_in_words() {
+        let again = News::Again { pid: Pid(2), tag: Tag(3) };
+        assert_eq!(news(&again, &|pid| format!("process {pid}")), "process 2: call 3 is to be sent again");
     }
 
     #[test]
