@@ -15,9 +15,15 @@ use std::path::PathBuf;
 pub(super) fn retry(command: &Retry, terminal: Terminal) -> anyhow::Result<Exit> {
     let again = command.from.clone().map_or(Again::Failed, Again::From);
     let begin = |host: &Host, id: &str, workflow: &Workflow, options: RunOptions| {
-        let original = host.workflow_of(id)?;
+        let loaded;
+        let original = if command.others.is_empty() {
+            workflow
+        } else {
+            loaded = host.workflow_of(id)?;
+            &loaded
+        };
         let records = super::run::opened(host)?.all_records(id)?;
-        Ok(host.retry(&original, &records, &again, workflow, options).map_err(|error| refused(error, id))?)
+        Ok(host.retry(original, &records, &again, workflow, options).map_err(|error| refused(error, id))?)
     };
     new_run(&command.run, &command.others, &command.new, terminal, &begin)
 }

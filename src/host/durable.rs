@@ -10,6 +10,8 @@ use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::journal::{Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
 use crate::process::{Problem, problem::kind};
 use crate::run::{Act, DamagedRecord, Kernel, Log, Record, ResumeError, ResumeSpec, system_time};
+use crate::workflow::plan::{self, Unchecked};
+use crate::workflow::syntax::Source;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -220,29 +222,36 @@ impl Host {
     pub fn workflow_with(&self, id: &str, others: &BTreeMap<String, PathBuf>) -> Result<Workflow, TakeUpError> {
         let (data, journal) = self.opened()?;
         let about = journal.about(id)?;
-        let load = |others: &BTreeMap<String, PathBuf>| {
-            let find = |source: &str| match (others.get(source), about.components.get(source)) {
-                (Some(other), _) => other.clone(),
-                (None, Some(hash)) => data.kept.path(hash),
-                (None, None) => PathBuf::from(source),
-            };
-            self.parse_where(&about.file, &about.source, &find).map_err(TakeUpError::Workflow)
+        let others = self.by_source(&about, others)?;
+        let find = |source: &str| match (others.get(source), about.components.get(source)) {
+            (Some(other), _) => other.clone(),
+            (None, Some(hash)) => data.kept.path(hash),
+            (None, None) => PathBuf::from(source),
         };
-        let workflow = load(&BTreeMap::new())?;
+        self.parse_where(&about.file, &about.source, &find).map_err(TakeUpError::Workflow)
+    }
+
+    /// Files by the sources of the components in whose place they are: a file is found by its source, and a person names a component.
+    fn by_source(
+        &self,
+        about: &About,
+        others: &BTreeMap<String, PathBuf>,
+    ) -> Result<BTreeMap<String, PathBuf>, TakeUpError> {
         if others.is_empty() {
-            return Ok(workflow);
+            return Ok(BTreeMap::new());
         }
-        // A file is found by its source, and a person names a component.
-        let mut by_source = BTreeMap::new();
-        for (name, path) in others {
-            let known = workflow.plan.components.iter().find(|component| *component.name == **name);
+        // The text alone tells the names: no component is loaded for them.
+        let plan = plan::load(&Source::new(&about.file, &about.source), &self.shared.jq, &Unchecked)
+            .map_err(|problems| TakeUpError::Workflow(LoadError::Definition(problems)))?;
+        let find = |(name, path): (&String, &PathBuf)| {
+            let known = plan.components.iter().find(|component| *component.name == **name);
             let component = known.ok_or_else(|| {
-                let names = workflow.plan.components.iter().map(|component| &*component.name);
+                let names = plan.components.iter().map(|component| &*component.name);
                 TakeUpError::NoComponent { name: name.clone(), known: names.collect::<Vec<_>>().join(", ") }
             })?;
-            by_source.insert(component.source.clone(), path.clone());
-        }
-        load(&by_source)
+            Ok((component.source.clone(), path.clone()))
+        };
+        others.iter().map(find).collect()
     }
 
     /// Takes up a durable run of this workflow whose host is gone. Its guests do again what they did when they are next stepped; no call is

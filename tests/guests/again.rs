@@ -82,6 +82,13 @@ fn a_fork_goes_on_by_itself_with_another_component_too() {
     let with = host.workflow_with("r", &other).unwrap();
     let error = fork(&with, at, "h").unwrap_err();
     assert!(matches!(&error, AgainError::Fork(ForkError::Diverged(_))), "{error}");
+    // What another is put in the place of is not needed.
+    let (hello, kept) = (std::fs::read(guests("built/hello.wasm")).unwrap(), folder.path().join("components"));
+    let mut files = std::fs::read_dir(&kept).unwrap().map(|file| file.unwrap().path());
+    let file = files.find(|file| std::fs::read(file).unwrap() == hello).unwrap();
+    std::fs::rename(&file, folder.path().join("away")).unwrap();
+    assert!(host.workflow_of("r").is_err() && host.workflow_with("r", &other).is_ok());
+    std::fs::rename(folder.path().join("away"), &file).unwrap();
     let error = fork(&workflow, at + 100, "h").unwrap_err();
     assert!(matches!(&error, AgainError::Fork(ForkError::NoRecord { .. })), "{error}");
 
