@@ -7,17 +7,17 @@
 //! are woken by their signal, one after the other. Memory is what the process has resident, disk what the journal's files take; figures of the
 //! clock are of this machine and disk.
 
+mod effects;
+
+use effects::NoEffects;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use wfhost::journal::{Durables, Journal as _, NewRun, Sqlite, StoreError};
 use wfhost::process::{
-    Action, Answer, Call, Context, Event, Grants, Limits, Micros, NativeProgram, Payload, Pid, Problem, Process,
-    Program, Status, Tag,
+    Action, Call, Context, Event, Grants, Limits, Micros, NativeProgram, Payload, Problem, Process, Program, Status,
 };
-use wfhost::run::{
-    Bounds, Clock, Dispatched, Effects, Kernel, Outgoing, ParkingPolicy, Programs, Reply, RunHandle, RunSpec,
-};
+use wfhost::run::{Bounds, Clock, Effects, Kernel, ParkingPolicy, Programs, RunHandle, RunSpec};
 use wfhost::scheduler::{Config, Scheduler};
 
 /// About what stands beside a run of a small workflow: its text, names and digests.
@@ -42,21 +42,6 @@ impl Process for Waiter {
                 Status::Blocked
             }
         }
-    }
-}
-
-struct NoEffects;
-
-impl Effects for NoEffects {
-    fn dispatch(&self, call: Outgoing, _: Arc<dyn Reply>) -> Dispatched {
-        let answer: Answer = Ok(call.args);
-        Dispatched::Answered(answer)
-    }
-
-    fn abandon(&self, _: &str, _: Pid, _: Tag) {}
-
-    fn is_repeatable(&self, _: &str, _: &Payload) -> bool {
-        true
     }
 }
 

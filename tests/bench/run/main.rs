@@ -8,6 +8,8 @@
 //! For each workload: the bare scheduler, a run whose log keeps nothing, and one whose log keeps all in memory; medians, and the
 //! ratios to the bare scheduler.
 
+#[path = "../effects.rs"]
+mod effects;
 #[path = "../scheduler/machine.rs"]
 #[allow(dead_code, reason = "the workloads that are not compared")]
 mod machine;
@@ -16,13 +18,14 @@ mod machine;
 mod measure;
 mod processes;
 
+use effects::NoEffects;
 use machine::{Done, Machine};
 use processes::{Names, Play};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wfhost::journal::{Memory, Nothing};
-use wfhost::process::{Answer, Grants, Limits, NativeProgram, Payload, Permit, Pid, Program, Tag};
-use wfhost::run::{Bounds, Clock, Dispatched, Effects, Kernel, Log, Outgoing, Reply, RunSpec};
+use wfhost::process::{Grants, Limits, NativeProgram, Payload, Permit, Program};
+use wfhost::run::{Bounds, Clock, Kernel, Log, RunSpec};
 use wfhost::scheduler::{Config, Port, Scheduler};
 
 /// A workload: how often its unit happens, its root within a run with its parameter, and the bare machine.
@@ -81,20 +84,6 @@ const LOADS: [Load; 5] = [
         bare: |done| Machine::skynet(100_000, done),
     },
 ];
-
-/// No workload calls a handler.
-struct NoEffects;
-
-impl Effects for NoEffects {
-    fn dispatch(&self, call: Outgoing, _: Arc<dyn Reply>) -> Dispatched {
-        let answer: Answer = Ok(call.args);
-        Dispatched::Answered(answer)
-    }
-    fn abandon(&self, _: &str, _: Pid, _: Tag) {}
-    fn is_repeatable(&self, _: &str, _: &Payload) -> bool {
-        true
-    }
-}
 
 /// Measures by the CPU time of one worker, or by the wall clock.
 struct Watch {
