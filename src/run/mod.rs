@@ -66,6 +66,7 @@ mod spawn;
 mod stall;
 mod started;
 mod state;
+mod stepping;
 mod table;
 mod task;
 mod telling;
