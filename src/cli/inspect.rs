@@ -95,7 +95,11 @@ fn report(file: &str, component: &Component) -> Value {
             "memories": permit.memories,
             "tables": permit.tables,
         },
-        "snapshots": { "fits": verdict.snapshottable(), "refused-for": refusals },
+        "snapshots": {
+            "fits": verdict.snapshottable(),
+            "refused-for": refusals,
+            "saves-itself": component.saves_itself(),
+        },
     })
 }
 
@@ -124,13 +128,19 @@ fn describe(path: &str, report: &Value) -> String {
         count(tables, "table", "tables")
     ));
     let refusals = list("/snapshots/refused-for");
-    if refusals.is_empty() {
-        out.push_str("  snapshots  yes: it gives its slot to others while it waits\n");
-    } else {
-        out.push_str("  snapshots  no: it keeps its slot while it waits, for it has\n");
-        for reason in refusals {
-            out.push_str(&format!("             {reason}\n"));
+    let saves_itself = report["snapshots"]["saves-itself"] == true;
+    out.push_str(match (refusals.is_empty(), saves_itself) {
+        (true, false) => "  snapshots  yes: it gives its slot to others while it waits\n",
+        (true, true) => {
+            "  snapshots  yes: it gives its slot to others while it waits; its own export `snapshot` is not needed for it\n"
         }
+        (false, true) => {
+            "  snapshots  by its own export `snapshot`: so it gives its slot to others while it waits. Without, it would not, for it has\n"
+        }
+        (false, false) => "  snapshots  no: it keeps its slot while it waits, for it has\n",
+    });
+    for reason in refusals {
+        out.push_str(&format!("             {reason}\n"));
     }
     let has_wasi = list("/imports").iter().any(|import| import.starts_with("wasi:"));
     out.push_str(&grants(has_wasi));

@@ -231,6 +231,31 @@ fn inspect_says_what_a_component_is_and_would_have_to_be_granted() {
     }
 }
 
+#[test]
+fn inspect_says_whether_a_component_saves_itself() {
+    // Its state is in a table, which no image holds.
+    let core = wat_guest::module(
+        r#"(table 1 funcref)
+        (elem declare func $step)
+        (func $step (param i32 i32) (result i32) (table.set (i32.const 0) (ref.func $step)) (i32.const 1024))
+        (func (export "wfhost:process/snapshot@0.1.0#save") (result i32) (unreachable))
+        (func (export "wfhost:process/snapshot@0.1.0#load") (param i32 i32) (result i32) (unreachable))
+        (func (export "wfhost:process/describe@0.1.0#describe") (result i32) (unreachable))"#,
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("own.wasm");
+    std::fs::write(&path, wat_guest::component("full", &core)).unwrap();
+    let path = path.to_str().unwrap();
+    let text = String::from_utf8(wfhost(&["inspect", path]).stdout).unwrap();
+    assert!(text.contains("\n  snapshots  by its own export `snapshot`: "), "{text}");
+    let snapshots = |path: &str| {
+        let value: Value = serde_json::from_slice(&wfhost(&["inspect", "--json", path]).stdout).unwrap();
+        json!([value["snapshots"]["fits"], value["snapshots"]["saves-itself"]])
+    };
+    assert_eq!(snapshots(path), json!([false, true]));
+    assert_eq!(snapshots("guests/built/hello.wasm"), json!([true, false]));
+}
+
 /// A guest that tells its entries.
 fn described() -> Vec<u8> {
     let text = json!({ "description": "Pictures.", "entries": {

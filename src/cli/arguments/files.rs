@@ -126,7 +126,8 @@ With --json it is one object:
   entries       what it says of its entry points, by name: description, input, output; null where it says nothing
   description   all that it says of itself; description-failure: why it could not
   pool          core-instances, memories, tables that each of its guests takes
-  snapshots     fits, refused-for: whether it can give its slot to others while it waits
+  snapshots     fits, refused-for: whether it can give its slot to others while it waits without its help;
+                saves-itself: whether it has the export `snapshot`, which helps where it does not fit
 
 Exit codes: 0 it fits, 2 it does not.")]
 pub(in crate::cli) struct Inspect {
