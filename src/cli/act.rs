@@ -29,7 +29,7 @@ pub(super) fn cancel(command: &Cancel, _: Terminal) -> Result<Exit, Stop> {
         now: *now,
         id: Some(id.clone()),
     };
-    done(&act.data, run, &request, |id| format!("{id} is asked to end"))
+    done(&act.data, run, &request, |id| format!("{id} is {}", if *now { "ended" } else { "asked to end" }))
 }
 
 pub(super) fn pause(command: &Pause, _: Terminal) -> Result<Exit, Stop> {

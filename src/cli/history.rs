@@ -125,6 +125,9 @@ fn news(news: &News, name: &dyn Fn(Pid) -> String) -> String {
             format!("{}: a message {}: {}", name(*pid), message.topic, shown(&message.body))
         }
         News::Cancel { pid, reason, .. } => format!("{} is asked to end: {}", name(*pid), cut(reason)),
+        News::TimedOut { after } => {
+            format!("the run is asked to end: it took longer than {:?}", std::time::Duration::from(*after))
+        }
         News::Signal { name, body } => format!("signal {name}: {}", shown(body)),
         News::Paused(true) => "paused".to_owned(),
         News::Paused(false) => "goes on".to_owned(),

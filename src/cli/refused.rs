@@ -79,6 +79,11 @@ impl Refused {
         if self.status == "refused" { Exit::Usage } else { Exit::Cancelled }
     }
 
+    /// Whether it is about a run that was left as it is.
+    pub(super) fn is_left(&self) -> bool {
+        self.status == "suspended"
+    }
+
     /// The JSON object, on standard output.
     pub(super) fn print(&self) -> anyhow::Result<()> {
         print(&serde_json::to_string_pretty(&self.to_json())?)?;
@@ -163,6 +168,9 @@ impl From<TakeUpError> for Refused {
             TakeUpError::Run(ResumeError::Ended(_) | ResumeError::Exists(_)) => {
                 Self::new(kind::WRONG_STATE, error.to_string())
             }
+            TakeUpError::Paused(run) => Self::new(kind::WRONG_STATE, format!("the run {run} is paused"))
+                .suspended()
+                .hint(format!("to let it go on: wfhost resume {run}")),
             TakeUpError::NoComponent { .. } => Self::new(kind::USAGE, error.to_string()),
             error => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error))),
         }

@@ -95,7 +95,7 @@ fn take_up(host: &Host, workflow: &Workflow, id: &str) -> Result<RunHandle, Take
     Ok(run)
 }
 
-/// Takes up all that nobody runs.
+/// Takes up all that nobody runs, but what somebody has paused.
 fn all(command: &Resume, talk: &mut Talk, place: &mut Option<Host>) -> Result<Exit, Stop> {
     let waiting = match command.data.open()? {
         Some(runs) => waiting(&runs)?,
@@ -118,7 +118,8 @@ fn all(command: &Resume, talk: &mut Talk, place: &mut Option<Host>) -> Result<Ex
                     continue;
                 }
             };
-            match take_up(host, &workflow, &stored.id) {
+            let options = RunOptions { unless_paused: true, ..RunOptions::default() };
+            match host.resume(&workflow, &stored.id, options) {
                 Ok(run) => taken.push((run, workflow)),
                 // Somebody else was quicker.
                 Err(TakeUpError::Journal(StoreError::Owned(_) | StoreError::Ended(_) | StoreError::Unknown(_))) => {}
@@ -126,7 +127,7 @@ fn all(command: &Resume, talk: &mut Talk, place: &mut Option<Host>) -> Result<Ex
             }
         }
     });
-    talk.note(format!("{} runs go on", taken.len()));
+    talk.note(if taken.len() == 1 { "1 run goes on".to_owned() } else { format!("{} runs go on", taken.len()) });
     let runs = taken.iter().map(|(run, _)| run.clone()).collect();
     talk.signals.enter(Stage::Running(Running { runs, host: Some(host.clone()) }));
     let outcomes: Vec<(Outcome, Workflow)> = taken.into_iter().map(|(run, workflow)| (run.wait(), workflow)).collect();
@@ -184,7 +185,7 @@ fn tell(
 ) -> Result<Exit, Stop> {
     let overs = outcomes.iter().map(|(outcome, workflow)| Over { outcome, workflow, again: &talk.again, slots });
     let mut exit = overs.clone().map(|over| over.exit()).max_by_key(|exit| exit.code()).unwrap_or(Exit::Success);
-    if !refused.is_empty() && exit == Exit::Success {
+    if exit == Exit::Success && refused.iter().any(|(_, refused)| !refused.is_left()) {
         exit = Exit::Failed;
     }
     if talk.json {
@@ -211,6 +212,10 @@ fn tell(
     }
     print(&super::terminal::printable(&text))?;
     for (id, refused) in refused {
+        if refused.is_left() {
+            say(&talk.terminal.warning_text(&format!("{}, and is left so", refused.title), refused.hint.as_deref()));
+            continue;
+        }
         talk.terminal.error(&format!("{id} is not taken up: {}", refused.title), refused.hint.as_deref());
     }
     Ok(exit)

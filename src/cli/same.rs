@@ -7,7 +7,7 @@ use super::follow::Talk;
 use super::refused::{Refused, Stop, kind};
 use super::remote::Remote;
 use super::signals::Stage;
-use crate::host::control::{Answer, Answers};
+use crate::host::control::{Answer, Answers, Client, Request};
 use crate::host::{About, Host, Outcome, RunOptions, TakeUpError, Workflow};
 use crate::journal::{Journal as _, StoreError};
 use serde_json::{Map, Value};
@@ -46,7 +46,11 @@ impl Start<'_> {
                 }
                 Whose::Nobody => match self.host.resume(self.workflow, self.id, RunOptions::default()) {
                     Ok(run) => {
-                        talk.note(format!("the run {} goes on", self.id));
+                        talk.note(if run.inner().is_paused() {
+                            format!("the run {0} is paused; to let it go on: wfhost resume {0}", self.id)
+                        } else {
+                            format!("the run {} goes on", self.id)
+                        });
                         return Ok(talk.follow(self.host, self.workflow, &run)?);
                     }
                     // Somebody else was quicker, or it has just ended.
@@ -54,7 +58,11 @@ impl Start<'_> {
                     Err(error) => return Err(error.into()),
                 },
                 Whose::Living(owner) => {
-                    if let Some(answers) = runs.ask(&owner, |host| host.watch(self.id))? {
+                    let watch = |host: &Client| Ok((host.clone(), host.watch(self.id)?));
+                    if let Some((host, answers)) = runs.ask(&owner, watch)? {
+                        if let Some(timeout) = talk.again.timeout() {
+                            self.time_out(host, timeout, talk)?;
+                        }
                         return self.attach(runs, talk, answers, owner.pid);
                     }
                 }
@@ -83,6 +91,20 @@ impl Start<'_> {
         };
         let refused = Refused::new(kind::CONFLICT, format!("there is a run {} already, {what}", self.id));
         Err(refused.hint(format!("another --run-id starts another run; `wfhost status {}` tells of that one", self.id)))
+    }
+
+    /// Asks another process to end the run when this one has followed it for so long.
+    fn time_out(&self, host: Client, timeout: Duration, talk: &Talk) -> std::io::Result<()> {
+        let request = Request::TimeOut { run: self.id.to_owned(), after: timeout.into() };
+        let follower = talk.follower.clone();
+        // It ends with this process, which ends with the run.
+        let wait = move || {
+            std::thread::sleep(timeout);
+            if let (Err(error), Some(follower)) = (host.ask(request), follower) {
+                follower.note(format!("the run has timed out, and cannot be asked to end: {error}"));
+            }
+        };
+        std::thread::Builder::new().name("timeout".to_owned()).spawn(wait).map(|_| ())
     }
 
     /// Follows a run that another process runs.

@@ -9,7 +9,7 @@ use super::storage::{StorageWatcher, Told};
 use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::journal::{Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
 use crate::process::{Problem, problem::kind};
-use crate::run::{Act, DamagedRecord, Kernel, Log, Record, ResumeError, ResumeSpec, system_time};
+use crate::run::{Act, DamagedRecord, Kernel, Log, Mail, News, Record, ResumeError, ResumeSpec, system_time};
 use crate::workflow::plan::{self, Unchecked};
 use crate::workflow::syntax::Source;
 use parking_lot::Mutex;
@@ -58,6 +58,9 @@ pub enum TakeUpError {
     /// It has ended, or is of another workflow.
     #[error(transparent)]
     Run(#[from] ResumeError),
+    /// Somebody has paused it, and it was to be left alone then.
+    #[error("the run {0:?} is paused")]
+    Paused(Arc<str>),
     /// The run's workflow has no component of that name.
     #[error("the run's workflow has no component `{name}`; it has {known}")]
     NoComponent {
@@ -128,6 +131,26 @@ impl Journal {
     pub fn store(&self) -> &Sqlite {
         &self.0
     }
+}
+
+/// Whether a run is paused when what was left for it is done.
+fn is_paused(records: &[Record], inbox: &[Mail]) -> bool {
+    let left = inbox.iter().rev().find_map(|mail| match Act::of_mail(mail).ok()? {
+        Act::Pause => Some(true),
+        // What is paused could not end.
+        Act::Resume | Act::Cancel { .. } | Act::TimeOut { .. } => Some(false),
+        _ => None,
+    });
+    let recorded = || {
+        records.iter().rev().find_map(|record| match record {
+            Record::Arrived(arrived) => match arrived.news {
+                News::Paused(paused) => Some(paused),
+                _ => None,
+            },
+            _ => None,
+        })
+    };
+    left.or_else(recorded).unwrap_or(false)
 }
 
 impl Host {
@@ -258,11 +281,15 @@ impl Host {
     /// made twice but under its key.
     ///
     /// # Errors
-    /// There is no such run, it has ended, a living host has it, or it was one of another workflow or of other components.
+    /// There is no such run, it has ended, a living host has it, it was one of another workflow or of other components, or it is paused and was
+    /// to be left alone then.
     pub fn resume(&self, workflow: &Workflow, id: &str, options: RunOptions) -> Result<RunHandle, TakeUpError> {
         let (_, Journal(store)) = self.opened()?;
         let taken = store.take_up(id)?;
         let records = Record::decode_all(taken.records)?;
+        if options.unless_paused && is_paused(&records, &taken.inbox) {
+            return Err(TakeUpError::Paused(id.into()));
+        }
         let spec = ResumeSpec {
             root: self.root(workflow),
             programs: (*workflow.programs).clone(),

@@ -1,8 +1,8 @@
 //! What a run came to, as an embedder and a person see it.
 
 use crate::process::problem::kind;
-use crate::process::{Ending, Payload, Problem, ProblemClass};
-use crate::run::{Abandoned, Counts};
+use crate::process::{Micros, Payload, Problem, ProblemClass};
+use crate::run::{Abandoned, Counts, EndStatus};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub enum Status {
     Failed,
     /// It was cancelled.
     Cancelled,
-    /// It was cancelled because it took too long: see [`Outcome::timed_out`].
+    /// It was cancelled because it took too long: see [`RunHandle::time_out`](super::RunHandle::time_out).
     TimedOut,
     /// It has not ended: its host stopped.
     Suspended,
@@ -40,34 +40,23 @@ pub struct Outcome {
 
 impl Outcome {
     pub(super) fn new(run: Arc<str>, outcome: &crate::run::Outcome) -> Self {
-        let status = match (&outcome.ending, &outcome.result) {
-            (Ending::Completed, Ok(_)) => Status::Succeeded,
-            (Ending::Cancelled(_), _) => Status::Cancelled,
-            (_, Err(problem)) if problem.kind == kind::SUSPENDED => Status::Suspended,
-            (_, Err(problem)) if problem.kind == kind::CANCELLED => Status::Cancelled,
-            _ => Status::Failed,
+        let status = match &outcome.result {
+            Err(problem) if problem.kind == kind::SUSPENDED => Status::Suspended,
+            result => match EndStatus::of(&outcome.ending, result, outcome.late) {
+                EndStatus::Succeeded => Status::Succeeded,
+                EndStatus::Failed => Status::Failed,
+                EndStatus::Cancelled => Status::Cancelled,
+                EndStatus::TimedOut => Status::TimedOut,
+            },
         };
+        let late = outcome.late.filter(|_| status == Status::TimedOut);
         Self {
             run,
-            result: outcome.result.clone(),
+            result: late.map_or_else(|| outcome.result.clone(), |after| Err(Box::new(timed_out(after)))),
             status,
             abandoned: outcome.abandoned.clone(),
             counts: outcome.counts,
         }
-    }
-
-    /// The same for a run that was cancelled because it had not ended in time: whoever cancels it for that says so here. A run that ended
-    /// otherwise, before it heard of it, stays as it is.
-    #[must_use]
-    pub fn timed_out(mut self, timeout: Duration) -> Self {
-        if self.status == Status::Cancelled {
-            self.status = Status::TimedOut;
-            let problem = Problem::new(kind::TIMED_OUT, "The run took too long")
-                .with_detail(format!("it had not ended after {timeout:?}"))
-                .with_class(ProblemClass::Retryable);
-            self.result = Err(Box::new(problem));
-        }
-        self
     }
 
     /// The outputs as a value; none where there are none, or where they are bytes.
@@ -89,6 +78,12 @@ impl Outcome {
         value["counts"] = json!(self.counts);
         value
     }
+}
+
+fn timed_out(after: Micros) -> Problem {
+    Problem::new(kind::TIMED_OUT, "The run took too long")
+        .with_detail(format!("it had not ended after {:?}", Duration::from(after)))
+        .with_class(ProblemClass::Retryable)
 }
 
 /// A problem as JSON, with its extension members as they are and not as text.

@@ -33,6 +33,8 @@ pub struct RunOptions {
     /// Whether the run outlives its host: then it is written to the journal in the host's folder
     /// ([`HostBuilder::data`](super::HostBuilder::data)). None: where the host has one.
     pub durable: Option<bool>,
+    /// Of a run that is taken up: one that somebody has paused is left as it is ([`TakeUpError::Paused`](super::TakeUpError::Paused)).
+    pub unless_paused: bool,
 }
 
 /// A run that was started. Cloning it is cheap; dropping it changes nothing.
@@ -197,6 +199,15 @@ impl RunHandle {
     /// Where it has ended.
     pub fn cancel(&self, reason: &str, grace: Option<Duration>) -> Result<(), Refused> {
         self.run.cancel(reason, grace)
+    }
+
+    /// Asks the run to end, as [`Self::cancel`] does, because it takes longer than `after`: its outcome is that it has timed out, unless it
+    /// ends otherwise before it hears of it.
+    ///
+    /// # Errors
+    /// Where it has ended.
+    pub fn time_out(&self, after: Duration) -> Result<(), Refused> {
+        self.run.time_out(after)
     }
 
     /// Ends the run at once.

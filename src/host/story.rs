@@ -50,6 +50,10 @@ pub struct Story {
     at: Micros,
     input: Option<Payload>,
     paused: bool,
+    /// How long it was to take at most, where it was asked to end for taking longer.
+    late: Option<Micros>,
+    /// Somebody has asked it to end.
+    is_cancelled: bool,
     end: Option<(Ending, Answer)>,
 }
 
@@ -101,6 +105,8 @@ impl Story {
                     News::Answered { pid, tag, .. } => drop(self.calls.remove(&(*pid, *tag))),
                     News::Message { .. } => self.counts.messages += 1,
                     News::Paused(paused) => self.paused = *paused,
+                    News::Cancel { pid: Pid::ROOT, .. } => self.is_cancelled = true,
+                    News::TimedOut { after } if !self.is_cancelled => self.late = Some(*after),
                     _ => {}
                 }
             }
@@ -186,8 +192,8 @@ impl Story {
     /// How the run of this id ended, where it has.
     pub fn outcome(&self, run: &str) -> Option<Outcome> {
         let (ending, result) = self.end.clone()?;
-        let (abandoned, counts) = (self.abandoned.clone(), self.counts);
-        let outcome = RunOutcome { ending, result, abandoned, abandoned_more: 0, counts };
+        let (late, abandoned, counts) = (self.late, self.abandoned.clone(), self.counts);
+        let outcome = RunOutcome { ending, result, late, abandoned, abandoned_more: 0, counts };
         Some(Outcome::new(run.into(), &outcome))
     }
 

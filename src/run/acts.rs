@@ -43,6 +43,11 @@ pub enum Act {
         /// How long it may go on; none: the root's own limit.
         grace: Option<Micros>,
     },
+    /// Asks it to end because it takes longer than it may: [`RunHandle::time_out`].
+    TimeOut {
+        /// How long it was to take at most.
+        after: Micros,
+    },
     /// Keeps its processes from being stepped.
     Pause,
     /// Lets them go on.
@@ -63,6 +68,7 @@ impl Act {
         match self {
             Self::Signal { name, body } => News::Signal { name, body },
             Self::Cancel { reason, grace } => News::Cancel { pid: Pid::ROOT, reason, grace },
+            Self::TimeOut { after } => News::TimedOut { after },
             Self::Pause => News::Paused(true),
             Self::Resume => News::Paused(false),
             Self::Resolve { pid, tag, resolution: Resolution::Answered(answer) } => News::Answered { pid, tag, answer },
@@ -216,7 +222,7 @@ impl Inner {
                 return Err(Refused::Ended);
             }
             // What is paused could not end.
-            News::Cancel { .. } => {
+            News::Cancel { .. } | News::TimedOut { .. } => {
                 let _ = self.take_news(moment, News::Paused(false), None);
             }
             _ => {}

@@ -70,6 +70,11 @@ pub enum News {
     },
     /// An operator stops the run's processes from being stepped, or lets them go on.
     Paused(bool),
+    /// The run takes longer than it may: its root is asked to end.
+    TimedOut {
+        /// How long it was to take at most.
+        after: Micros,
+    },
     /// Somebody says that a call of which nobody knew whether it happened is to be sent again.
     Again {
         /// The process that asked.
@@ -139,6 +144,10 @@ impl Wire for News {
                 pid.put(out);
                 tag.put(out);
             }
+            Self::TimedOut { after } => {
+                out.push(7);
+                after.put(out);
+            }
         }
     }
     fn take(from: &mut Source) -> Result<Self, Damaged> {
@@ -150,6 +159,7 @@ impl Wire for News {
             4 => Self::Signal { name: Wire::take(from)?, body: Wire::take(from)? },
             5 => Self::Paused(Wire::take(from)?),
             6 => Self::Again { pid: Wire::take(from)?, tag: Wire::take(from)? },
+            7 => Self::TimedOut { after: Wire::take(from)? },
             other => return Err(unknown("piece of news", other)),
         })
     }

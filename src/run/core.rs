@@ -174,10 +174,11 @@ impl Inner {
         let state = &mut self.state;
         let result = state.result.clone().expect("invariant: a finished run has its result");
         let ending = state.root_ending.clone().expect("invariant: the root has ended");
-        let durability = self.log.ended(&RunEnd { status: EndStatus::of(&ending, &result), at });
+        let durability = self.log.ended(&RunEnd { status: EndStatus::of(&ending, &result, state.late), at });
         let outcome = Outcome {
             ending,
             result,
+            late: state.late,
             abandoned: std::mem::take(&mut state.abandoned),
             abandoned_more: state.abandoned_more,
             counts: state.counts,

@@ -292,6 +292,14 @@ impl RunHandle {
         self.act(Act::Cancel { reason: reason.into(), grace: grace.map(Into::into) }, None).map(drop)
     }
 
+    /// As [`Self::cancel`], because the run takes longer than `after`: where it ends by this it has timed out, which its journal says too.
+    ///
+    /// # Errors
+    /// Where the root has ended.
+    pub fn time_out(&self, after: Duration) -> Result<(), Refused> {
+        self.act(Act::TimeOut { after: after.into() }, None).map(drop)
+    }
+
     /// Ends the run now: every process is ended at its slice's end.
     pub fn kill(&self, reason: &str) {
         let _ = self.resume();

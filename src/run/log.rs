@@ -30,14 +30,19 @@ pub enum EndStatus {
 }
 
 impl EndStatus {
-    /// What a root's ending and a run's result come to.
+    /// What a root's ending and a run's result come to. `late`: it was asked to end because it took longer than this.
     #[must_use]
-    pub fn of(ending: &Ending, result: &Answer) -> Self {
-        match (ending, result) {
-            (Ending::Completed, Ok(_)) => Self::Succeeded,
-            (Ending::Cancelled(_), _) => Self::Cancelled,
-            (_, Err(problem)) if problem.kind == kind::CANCELLED => Self::Cancelled,
-            _ => Self::Failed,
+    pub fn of(ending: &Ending, result: &Answer, late: Option<Micros>) -> Self {
+        let is_cancelled = match (ending, result) {
+            (Ending::Completed, Ok(_)) => return Self::Succeeded,
+            (Ending::Cancelled(_), _) => true,
+            (_, Err(problem)) => problem.kind == kind::CANCELLED,
+            _ => false,
+        };
+        match (is_cancelled, late) {
+            (true, Some(_)) => Self::TimedOut,
+            (true, None) => Self::Cancelled,
+            (false, _) => Self::Failed,
         }
     }
 

@@ -35,6 +35,7 @@ impl Act {
         Ok(match news {
             News::Signal { name, body } => Self::Signal { name, body },
             News::Cancel { pid: Pid::ROOT, reason, grace } => Self::Cancel { reason, grace },
+            News::TimedOut { after } => Self::TimeOut { after },
             News::Paused(true) => Self::Pause,
             News::Paused(false) => Self::Resume,
             News::Answered { pid, tag, answer } => Self::Resolve { pid, tag, resolution: Resolution::Answered(answer) },
@@ -67,6 +68,7 @@ mod tests {
             Act::Signal { name: "approve".into(), body: Payload::json(&[1, 2]) },
             Act::Cancel { reason: "enough".into(), grace: None },
             Act::Cancel { reason: String::new().into(), grace: Some(Micros(0)) },
+            Act::TimeOut { after: Micros(7) },
             Act::Pause,
             Act::Resume,
             answered(Ok(Payload::NULL)),

@@ -45,6 +45,7 @@ impl State {
                 }
             }
             News::Cancel { pid, .. } => self.living(*pid).map(|_| ()).ok_or(Unwanted::Late),
+            News::TimedOut { .. } => self.living(Pid::ROOT).map(|_| ()).ok_or(Unwanted::Late),
             News::Signal { name, body } => self.wants_signal(name, body),
             News::Paused(paused) if *paused == self.paused.is_some() => Err(Unwanted::Idle),
             News::Paused(_) => Ok(()),
@@ -86,6 +87,13 @@ impl State {
             }
             News::Message { pid, message } => self.post_message(pid, Box::new(message)),
             News::Cancel { pid, reason, grace } => self.cancel(moment, pid, &reason, grace),
+            News::TimedOut { after } => {
+                // A run that was asked to end before ends for that.
+                if matches!(self.table.get(Pid::ROOT).map(|root| &root.phase), Some(Phase::Live)) {
+                    self.late = Some(after);
+                }
+                self.cancel(moment, Pid::ROOT, "the run took longer than its timeout", None);
+            }
             News::Signal { name, body } => self.hand_signal(name, body),
             News::Paused(paused) => self.pause(moment, paused),
             News::Again { pid, tag } => self.again(moment, pid, tag),

@@ -1,7 +1,7 @@
 //! Watching a run: what happens in it, as a bounded stream that costs nothing when nobody listens, and its outcome.
 
 use super::state::{Abandoned, Counts};
-use crate::process::{Answer, Ending, LogLine, Pid, Problem, Tag};
+use crate::process::{Answer, Ending, LogLine, Micros, Pid, Problem, Tag};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -77,6 +77,8 @@ pub struct Outcome {
     pub ending: Ending,
     /// The root's output, or why there is none.
     pub result: Answer,
+    /// How long it was to take at most, where it was asked to end for taking longer.
+    pub late: Option<Micros>,
     /// Calls that processes did not wait for when they completed, as far as they are listed.
     pub abandoned: Vec<Abandoned>,
     /// Abandoned calls beyond the list.
@@ -90,7 +92,7 @@ impl Outcome {
     pub(super) fn of_problem(problem: Problem, counts: Counts) -> Self {
         let problem = Box::new(problem);
         let (ending, result) = (Ending::Failed(problem.clone()), Err(problem));
-        Self { ending, result, abandoned: Vec::new(), abandoned_more: 0, counts }
+        Self { ending, result, late: None, abandoned: Vec::new(), abandoned_more: 0, counts }
     }
 }
 

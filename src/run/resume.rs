@@ -107,7 +107,7 @@ impl Kernel {
         if ended {
             // Its host died between the last record and saying so.
             if let (Some(ending), Some(result)) = (&state.root_ending, &state.result) {
-                let _ = log.ended(&RunEnd { status: EndStatus::of(ending, result), at: taken_up.at });
+                let _ = log.ended(&RunEnd { status: EndStatus::of(ending, result, state.late), at: taken_up.at });
             }
             return Err(ResumeError::Ended(started.run));
         }

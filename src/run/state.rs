@@ -166,6 +166,8 @@ pub(super) struct State {
     pub(super) paused: Option<Moment>,
     pub(super) abandoned: Vec<Abandoned>,
     pub(super) abandoned_more: u64,
+    /// How long the run was to take at most, where it was asked to end for taking longer.
+    pub(super) late: Option<Micros>,
     /// How the root ended, once it has.
     pub(super) root_ending: Option<Ending>,
     /// The root's answer, once it and its attached descendants are gone.
@@ -214,6 +216,7 @@ impl State {
             paused: None,
             abandoned: Vec::new(),
             abandoned_more: 0,
+            late: None,
             root_ending: None,
             result: None,
             counts: Counts::default(),

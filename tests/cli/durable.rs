@@ -72,6 +72,40 @@ fn all_that_nobody_runs_is_taken_up_at_once_and_nothing_else() {
     assert_eq!(world.tells(&["resume", "--all", "--json"]), json!([]));
 }
 
+/// What somebody has paused is left so, whether a host had it then or nobody.
+#[test]
+fn all_that_nobody_runs_is_taken_up_but_what_is_paused() {
+    let world =
+        World::new("steps: [{ id: asks, wait: { signal: go } }]\noutputs: { got: \"${ .steps.asks.output }\" }\n");
+    let run = world.begin("one", "asks", &[]);
+    world.says(&["pause", "one"]);
+    run.kill();
+    for id in ["two", "free"] {
+        world.begin(id, "asks", &[]).kill();
+    }
+    world.says(&["pause", "two"]);
+    world.says(&["signal", "free", "go", "1"]);
+    let all = world.does(&["resume", "--all"]);
+    let said = String::from_utf8_lossy(&all.stderr).into_owned();
+    assert_eq!(all.status.code(), Some(0), "{said}");
+    assert!(String::from_utf8_lossy(&all.stdout).starts_with("free "), "{said}");
+    for id in ["one", "two"] {
+        assert!(
+            said.contains(&format!(
+                "the run {id} is paused, and is left so\nhint: to let it go on: wfhost resume {id}\n"
+            )),
+            "{said}"
+        );
+    }
+    let all = world.tells(&["resume", "--all", "--json"]);
+    let left: Vec<Value> = all.as_array().unwrap().iter().map(|run| json!([run["run"], run["status"]])).collect();
+    assert_eq!(json!(left), json!([["one", "suspended"], ["two", "suspended"]]));
+    for id in ["one", "two"] {
+        world.says(&["signal", id, "go", "2"]);
+        assert_eq!(world.tells(&["resume", "--json", id])["outputs"], json!({ "got": 2 }));
+    }
+}
+
 #[test]
 fn a_start_that_is_given_again_is_about_the_same_run() {
     let world = World::new(ASKS);

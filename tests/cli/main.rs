@@ -10,6 +10,7 @@ mod running;
 mod steering;
 mod support;
 mod terminal;
+mod timeouts;
 mod uncertain;
 #[path = "../integration/wat_guest.rs"]
 mod wat_guest;

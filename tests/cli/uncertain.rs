@@ -35,6 +35,43 @@ fn key_of(head: &str) -> String {
     head.lines().find_map(|line| line.to_lowercase().strip_prefix("idempotency-key: ").map(str::to_owned)).unwrap()
 }
 
+fn answer(stream: &mut TcpStream, body: &str) {
+    let length = body.len();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+}
+
+/// Of which somebody says that it did not happen is a failed attempt like any other.
+#[test]
+fn a_call_that_did_not_happen_is_retried_as_its_step_says() {
+    let (port, requests) = silent_server();
+    let world = World::new(&format!(
+        "steps:
+  - id: pay
+    call: http
+    with: {{ method: POST, url: \"http://127.0.0.1:{port}/pay\" }}
+    allow: {{ http: [ \"POST http://127.0.0.1:{port}\" ] }}
+    retry: {{ max: 1, backoff: 1ms..2ms }}
+outputs: {{ pay: \"${{ .steps.pay.output.body }}\" }}
+"
+    ));
+    let allow = ["--allow-address", "127.0.0.1"];
+    let run = world.begin("it", "pay", &allow);
+    let (head, _stream) = requests.recv().unwrap();
+    run.kill();
+    let resumed = world.spawn(&[&["resume", "--json", "it"], &allow[..]].concat());
+    let tag = eventually(|| {
+        let status: Value = serde_json::from_slice(&world.does(&["status", "--json", "it"]).stdout).ok()?;
+        status["uncertain"][0]["tag"].as_u64()
+    });
+    world.says(&["resolve", "it", &tag.to_string(), "--failed"]);
+    let (again, mut stream) = requests.recv().unwrap();
+    assert_ne!(key_of(&again), key_of(&head), "the first is known not to have happened");
+    answer(&mut stream, "1");
+    let (told, code) = resumed.told();
+    assert_eq!((&told["outputs"], code), (&json!({ "pay": 1 }), Some(0)), "{told}");
+}
+
 #[test]
 fn a_call_that_may_have_happened_waits_for_a_person() {
     let (port, requests) = silent_server();
@@ -93,12 +130,7 @@ outputs: {{ pay: \"${{ .steps.pay.output }}\", other: \"${{ .steps.other.output 
                 world.says(&["resolve", id, &tag, "--again"]);
                 let (head, mut stream) = requests.recv().unwrap();
                 assert_eq!(key_of(&head), key, "a repeat has the key of the first");
-                let body = "{\"paid\": 2}";
-                let length = body.len();
-                let answer = format!(
-                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-                );
-                stream.write_all(answer.as_bytes()).unwrap();
+                answer(&mut stream, "{\"paid\": 2}");
                 let (told, code) = resumed.told();
                 assert_eq!((&told["outputs"]["pay"]["body"], code), (&json!({ "paid": 2 }), Some(0)), "{told}");
             }

@@ -57,7 +57,7 @@ pub(in crate::cli) struct Run {
     /// Print one JSON object: status, outputs or problem, statistics.
     #[arg(long)]
     pub(in crate::cli) json: bool,
-    /// Cancel the run after this long: `500ms`, `30s`, `5m`, `24h`, `PT1H` [default: never].
+    /// Cancel the run when this command has followed it for so long: `500ms`, `30s`, `5m`, `24h`, `PT1H` [default: never].
     #[arg(long, value_name = "DURATION", value_parser = values::timeout)]
     pub(in crate::cli) timeout: Option<Duration>,
     /// No progress, no logs, no warnings: only outputs and problems.
@@ -92,13 +92,13 @@ Examples:
 
 A run is named by its id, or by the beginning of it. One whose host is gone is taken up here, from what was written down:
 nothing that was done is done again, but a call of which nobody knows whether it happened is repeated under its key.
-One that is paused goes on where it is. It ends as `wfhost run` ends: the same outputs, the same exit codes. With --all
-they are those of several: a line for each, and the highest exit code.")]
+One that is paused goes on. It ends as `wfhost run` ends: the same outputs, the same exit codes. With --all they are those of
+several: a line for each, and the highest exit code. Runs that somebody has paused are left alone then, and told.")]
 pub(in crate::cli) struct Resume {
     /// The run.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub(in crate::cli) run: Option<String>,
-    /// All runs that have not ended and that nobody runs.
+    /// All runs that have not ended and that nobody runs, but those that are paused.
     #[arg(long)]
     pub(in crate::cli) all: bool,
     /// Print one JSON object, as `wfhost run --json` does; with --all a list of them.

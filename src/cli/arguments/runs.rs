@@ -249,7 +249,7 @@ pub(in crate::cli) struct Resolve {
     /// It happened, and this is its answer: JSON, or a file with @.
     #[arg(long, value_name = "JSON", value_parser = values::json, group = "outcome")]
     pub(in crate::cli) completed: Option<serde_json::Value>,
-    /// It did not happen.
+    /// It did not happen: that attempt has failed, and the step's `retry` may make another, under a new key.
     #[arg(long, group = "outcome")]
     pub(in crate::cli) failed: bool,
     /// Send it again, under its key.

@@ -1,7 +1,7 @@
 //! What requests do to the runs of a host.
 
 use super::protocol::{Answer, HostFacts, Refusal, Request, Resolve, RunFacts, RunState, RunStatus};
-use crate::process::{Pid, Tag};
+use crate::process::{Micros, Pid, Tag};
 use crate::run::{Acknowledged, Act, Doing, Events, Kernel, Refused, RunHandle};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,10 +49,16 @@ pub(super) fn carry_out(kernel: &Kernel, request: Request) -> Result<Carried, Re
         Request::Signal { run, name, body, id } => {
             return act(&find(&run)?, Act::Signal { name: name.into(), body }, id);
         }
-        Request::Cancel { run, reason, now: true, id: _ } => {
-            find(&run)?.kill(&reason);
-            Answer::Done
+        Request::Cancel { run, reason, now: true, id } => {
+            let run = find(&run)?;
+            match act(&run, Act::Cancel { reason: reason.as_str().into(), grace: Some(Micros(0)) }, id) {
+                // Processes that are detached from its root may live still; they would have a grace of their own.
+                Ok(_) | Err(Refusal::Ended) => run.kill(&reason),
+                Err(refusal) => return Err(refusal),
+            }
+            return Ok(Carried::Acted(run.acknowledged()));
         }
+        Request::TimeOut { run, after } => return act(&find(&run)?, Act::TimeOut { after }, None),
         Request::Cancel { run, reason, now: false, id } => {
             return act(&find(&run)?, Act::Cancel { reason: reason.into(), grace: None }, id);
         }

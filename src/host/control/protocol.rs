@@ -1,7 +1,7 @@
 //! What is said over the socket.
 
 use crate::host::Outcome;
-use crate::process::{Micros, Payload, Pid, Problem, Tag};
+use crate::process::{Micros, Payload, Pid, Problem, ProblemClass, Tag};
 use crate::run::{Act, Counts, ProcessStatus, Resolution, RunEvent, SignalStatus, Uncertain};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -50,6 +50,13 @@ pub enum Request {
         /// Which act this is: the same one counts once.
         id: Option<String>,
     },
+    /// Asks a run to end because it takes longer than it may.
+    TimeOut {
+        /// The run.
+        run: String,
+        /// How long it was to take at most.
+        after: Micros,
+    },
     /// Keeps a run's processes from being stepped.
     Pause {
         /// The run.
@@ -97,7 +104,7 @@ pub enum Request {
 pub enum Resolve {
     /// It happened, and has this answer.
     Completed(Payload),
-    /// It did not happen.
+    /// It did not happen: the attempt has failed.
     Failed,
     /// It is to be sent again under its key.
     Again,
@@ -111,8 +118,9 @@ impl From<Resolve> for Resolution {
         match resolve {
             Resolve::Completed(answer) => Self::Answered(Ok(answer)),
             Resolve::Failed => {
+                // What kept it from happening was the end of a host: the step's `retry` may try again, under a new key.
                 let problem = Problem::new(DID_NOT_HAPPEN, "Somebody said that the call did not happen");
-                Self::Answered(Err(Box::new(problem)))
+                Self::Answered(Err(Box::new(problem.with_class(ProblemClass::Retryable))))
             }
             Resolve::Again => Self::Again,
         }

@@ -1,10 +1,12 @@
 //! Over real sockets, with a real host.
 
+use super::carry_out::{Carried, carry_out};
 use super::server::{CONNECTIONS_MAX, Control, WATCHERS_MAX};
 use super::*;
 use crate::host::{Host, RunHandle, RunOptions, Status};
+use crate::journal::Journal as _;
 use crate::process::{Action, Context, Event, Payload, Problem, Process, Status as Step, Tag};
-use crate::run::RunEvent;
+use crate::run::{ActId, Record, RunEvent};
 use serde_json::{Map, Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -154,6 +156,25 @@ fn a_run_is_seen_and_steered_from_outside() {
     assert_eq!(client.ask(cancel).unwrap(), Answer::Done);
     assert_ne!(run.wait().status, Status::Succeeded);
     eventually(|| matches!(client.ask(signal("a", &json!(1))), Err(ControlError::Refused(_))).then_some(()));
+}
+
+/// Another process is in the middle of a transaction, so nothing becomes durable.
+#[test]
+fn whoever_ends_a_run_at_once_hears_so_when_that_is_durable() {
+    let world = World::new();
+    let run = world.start("a");
+    world.host.journal().unwrap().unwrap().store().flush().unwrap();
+    let other = rusqlite::Connection::open(world.folder.path().join("journal.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let cancel = || Request::Cancel { run: "a".into(), reason: "enough".into(), now: true, id: Some("x".into()) };
+    let Ok(Carried::Acted(acted)) = carry_out(&world.host.shared.kernel, cancel()) else { panic!() };
+    assert!(!acted.is_durable() && run.outcome().is_none());
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(acted.wait_for(Duration::from_mins(1)), Ok(Some(())));
+    assert_eq!(run.wait().status, Status::Cancelled);
+    let ended = world.host.journal().unwrap().unwrap().records("a").unwrap();
+    let is_it = |act: &Option<ActId>| act.as_ref().is_some_and(|act| &*act.id == "x");
+    assert!(ended.iter().any(|record| matches!(record, Record::Arrived(arrived) if is_it(&arrived.act))));
 }
 
 #[test]
