@@ -7,24 +7,23 @@ use super::acts::Waiters;
 use super::decide::{Asker, check};
 use super::exit::answer_of;
 use super::fixed::Fixed;
-use super::kernel::{Kernel, Timer};
+use super::kernel::Kernel;
 use super::leaving::{After, Leave};
-use super::log::{Durability, EndStatus, Log, LogOrigin, RunEnd};
+use super::log::{Durability, EndStatus, Log, RunEnd};
 use super::news::Unwanted;
-use super::observe::{Once, Outcome, RunEvent, Shared};
+use super::observe::{Once, Outcome, Shared};
 use super::outstanding::Pending;
 use super::parking::Looked;
 use super::place::{Outcomes, Place};
 use super::record::{ActId, Arrived, Died, Digest, News, Record, SteppedHead, put_log};
 use super::remarks::Remarks;
 use super::shelf::Shelf;
-use super::spawn::Newborn;
-use super::state::{Moment, Post, State};
+use super::state::{Moment, State};
 use super::table::Waits;
-use super::task::{Scratch, Step, Task};
+use super::task::{Scratch, Step};
 use super::wire::Wire;
-use crate::process::{Answer, Ending, Event, LogLine, Micros, Pid, Problem, Status, Tag, problem::kind};
-use crate::scheduler::{Next, Port, Slot, Wake};
+use crate::process::{Answer, Ending, Micros, Pid, Problem, Status, Tag, problem::kind};
+use crate::scheduler::{Next, Port, Slot};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -35,7 +34,7 @@ pub(super) struct Run {
     pub(super) fixed: Fixed,
     pub(super) kernel: Kernel,
     /// The time of the last batch. Batches of one process and of those that it causes never go back.
-    last_at: AtomicU64,
+    pub(super) last_at: AtomicU64,
     /// What the run's own monotonic clock is ahead of the host's. The clock of a run that was taken up goes on from the wall clock, which may
     /// not have been set.
     ahead: i64,
@@ -169,7 +168,7 @@ impl Inner {
     }
 
     /// The run is over.
-    fn finish(&mut self, at: Micros, after: &mut After) {
+    pub(super) fn finish(&mut self, at: Micros, after: &mut After) {
         self.over = true;
         let state = &mut self.state;
         let result = state.result.clone().expect("invariant: a finished run has its result");
@@ -371,7 +370,7 @@ impl Run {
     }
 
     /// Records and applies the end of a process that did not return it.
-    fn end(&self, inner: &mut Inner, moment: Moment, pid: Pid, ending: Ending, scratch: &mut Scratch) {
+    pub(super) fn end(&self, inner: &mut Inner, moment: Moment, pid: Pid, ending: Ending, scratch: &mut Scratch) {
         let Some(entry) = inner.state.living(pid) else { return };
         let step = entry.steps + 1;
         self.tell_log(inner, pid, step, moment.at, scratch);
@@ -382,39 +381,6 @@ impl Run {
         inner.append(&Record::Died(Box::new(died)));
         let answer = answer_of(&ending);
         inner.state.exit(moment, pid, ending, answer);
-    }
-
-    /// Hands a step's lines to whoever takes them.
-    fn tell_log(&self, inner: &mut Inner, pid: Pid, step: u64, at: Micros, scratch: &Scratch) {
-        let output = &scratch.output;
-        if output.log.is_empty() && output.log_dropped == 0 {
-            return;
-        }
-        inner.state.counts.log_dropped += output.log_dropped;
-        for line in &output.log {
-            inner.state.tell(|| RunEvent::Logged { pid, scope: None, line: line.clone() });
-        }
-        if let Some(sink) = &self.fixed.sink {
-            let component = inner.state.table[pid].component.clone();
-            let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, scope: None, component, step, at };
-            sink.lines(&origin, &output.log, output.log_dropped);
-        }
-    }
-
-    /// Takes a line that a handler writes for a call of a process. The record of the call has the line already.
-    pub(super) fn log(&self, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
-        let mut inner = self.inner.lock();
-        let Some(entry) = inner.state.living(pid) else { return };
-        let (component, step) = (entry.component.clone(), entry.steps);
-        if inner.state.observed {
-            let event = RunEvent::Logged { pid, scope: scope.clone(), line: line.clone() };
-            inner.watchers.retain(|watcher| watcher.push(event.clone()));
-        }
-        if let Some(sink) = &self.fixed.sink {
-            let at = Micros(self.last_at.load(Relaxed));
-            let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, scope, component, step, at };
-            sink.lines(&origin, std::slice::from_ref(&line), 0);
-        }
     }
 
     /// Takes news from within the host, of calls and processes; a run that is parked has none of these. An error where it does not count.
@@ -457,89 +423,10 @@ impl Run {
         self.after(port, after);
     }
 
-    /// Lets the consequences of what was recorded out.
-    pub(super) fn flush<P: Port<Kernel> + ?Sized>(
-        self: &Arc<Self>,
-        inner: &mut Inner,
-        port: &mut P,
-        moment: Moment,
-        after: &mut After,
-    ) {
-        if !inner.state.has_consequences() {
-            return;
-        }
-        loop {
-            // Processes first, so that what is sent to them finds them.
-            while let Some(newborn) = inner.state.newborn.pop_front() {
-                self.start(inner, port, newborn);
-            }
-            let mut posts = std::mem::take(&mut inner.state.posts);
-            for Post { pid, slot, event } in posts.drain(..) {
-                let wake = if matches!(event, Event::Message(_)) { Wake::Message } else { Wake::Event };
-                if let Some(slot) = slot.or_else(|| inner.slot_of(pid)) {
-                    port.post(slot, event, wake);
-                }
-            }
-            inner.state.posts = posts;
-            if !inner.state.consequences.is_empty() {
-                inner.let_out(port, &*self.fixed.effects, after);
-            }
-            if inner.state.doomed.is_empty() {
-                break;
-            }
-            self.end_doomed(inner, port, moment);
-        }
-        if let Some(due) = inner.state.timers.arm(moment.mono) {
-            port.timer(self.host_time(due), Timer::Due(Arc::clone(&self.fixed.id)));
-        }
-        if !inner.over && inner.state.is_finished() {
-            inner.finish(moment.at, after);
-            if !inner.outbox.is_empty() {
-                self.kernel.keep_ending(self);
-            }
-        }
-    }
-
-    /// Hands a process that was decided to start to the scheduler.
-    fn start<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, inner: &mut Inner, port: &mut P, newborn: Newborn) {
-        let Newborn { pid, body, program, permit, .. } = newborn;
-        let native = permit.is_none();
-        let task = Task::new(Arc::clone(self), pid, program, body, native);
-        match port.spawn(task, permit) {
-            Err(_) => inner.state.doomed.push((pid, Ending::Failed(Box::new(no_capacity())))),
-            Ok(slot) => {
-                if inner.state.paused.is_some() {
-                    port.pause(slot, true);
-                }
-                if let Some(entry) = inner.state.table.get_mut(pid) {
-                    entry.slot = Some(slot);
-                    entry.begun = native;
-                }
-            }
-        }
-    }
-
-    fn end_doomed<P: Port<Kernel> + ?Sized>(&self, inner: &mut Inner, port: &mut P, moment: Moment) {
-        for (pid, ending) in std::mem::take(&mut inner.state.doomed) {
-            let slot = inner.state.living(pid).and_then(|entry| entry.slot);
-            self.end(inner, moment, pid, ending, &mut Scratch::default());
-            if let Some(slot) = slot {
-                // Nobody will resume what the run no longer knows.
-                port.pause(slot, false);
-                port.interrupt(slot);
-            }
-        }
-    }
-
     pub(super) fn answer<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, pid: Pid, tag: Tag, answer: Answer) {
         // A late answer is counted where it is dropped.
         let _ = self.arrive(port, News::Answered { pid, tag, answer });
     }
-}
-
-pub(super) fn no_capacity() -> Problem {
-    Problem::new(kind::NO_CAPACITY, "The host cannot take another process")
-        .with_detail("It is shutting down, its slots are full, or the component is larger than the pool.")
 }
 
 impl State {

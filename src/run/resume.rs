@@ -195,7 +195,7 @@ impl Run {
                     port.pause(slot, true);
                 }
             }
-            Err(_) => inner.state.doomed.push((pid, Ending::Failed(Box::new(super::core::no_capacity())))),
+            Err(_) => inner.state.doomed.push((pid, Ending::Failed(Box::new(super::consequences::no_capacity())))),
         }
     }
 }

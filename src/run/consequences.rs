@@ -1,0 +1,94 @@
+//! What was recorded is let out, under the commit lock, so that queues have the order of the log: new processes, events, ends, timers.
+//!
+//! What reaches foreign code is put aside for when the lock is released, and what must be durable first waits for that ([`super::leaving`]).
+
+use super::core::{Inner, Run};
+use super::kernel::{Kernel, Timer};
+use super::leaving::After;
+use super::spawn::Newborn;
+use super::state::{Moment, Post};
+use super::task::{Scratch, Task};
+use crate::process::{Ending, Event, Problem, problem::kind};
+use crate::scheduler::{Port, Wake};
+use std::sync::Arc;
+
+impl Run {
+    /// Lets the consequences of what was recorded out.
+    pub(super) fn flush<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        port: &mut P,
+        moment: Moment,
+        after: &mut After,
+    ) {
+        if !inner.state.has_consequences() {
+            return;
+        }
+        loop {
+            // Processes first, so that what is sent to them finds them.
+            while let Some(newborn) = inner.state.newborn.pop_front() {
+                self.start(inner, port, newborn);
+            }
+            let mut posts = std::mem::take(&mut inner.state.posts);
+            for Post { pid, slot, event } in posts.drain(..) {
+                let wake = if matches!(event, Event::Message(_)) { Wake::Message } else { Wake::Event };
+                if let Some(slot) = slot.or_else(|| inner.slot_of(pid)) {
+                    port.post(slot, event, wake);
+                }
+            }
+            inner.state.posts = posts;
+            if !inner.state.consequences.is_empty() {
+                inner.let_out(port, &*self.fixed.effects, after);
+            }
+            if inner.state.doomed.is_empty() {
+                break;
+            }
+            self.end_doomed(inner, port, moment);
+        }
+        if let Some(due) = inner.state.timers.arm(moment.mono) {
+            port.timer(self.host_time(due), Timer::Due(Arc::clone(&self.fixed.id)));
+        }
+        if !inner.over && inner.state.is_finished() {
+            inner.finish(moment.at, after);
+            if !inner.outbox.is_empty() {
+                self.kernel.keep_ending(self);
+            }
+        }
+    }
+
+    /// Hands a process that was decided to start to the scheduler.
+    fn start<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, inner: &mut Inner, port: &mut P, newborn: Newborn) {
+        let Newborn { pid, body, program, permit, .. } = newborn;
+        let native = permit.is_none();
+        let task = Task::new(Arc::clone(self), pid, program, body, native);
+        match port.spawn(task, permit) {
+            Err(_) => inner.state.doomed.push((pid, Ending::Failed(Box::new(no_capacity())))),
+            Ok(slot) => {
+                if inner.state.paused.is_some() {
+                    port.pause(slot, true);
+                }
+                if let Some(entry) = inner.state.table.get_mut(pid) {
+                    entry.slot = Some(slot);
+                    entry.begun = native;
+                }
+            }
+        }
+    }
+
+    fn end_doomed<P: Port<Kernel> + ?Sized>(&self, inner: &mut Inner, port: &mut P, moment: Moment) {
+        for (pid, ending) in std::mem::take(&mut inner.state.doomed) {
+            let slot = inner.state.living(pid).and_then(|entry| entry.slot);
+            self.end(inner, moment, pid, ending, &mut Scratch::default());
+            if let Some(slot) = slot {
+                // Nobody will resume what the run no longer knows.
+                port.pause(slot, false);
+                port.interrupt(slot);
+            }
+        }
+    }
+}
+
+pub(super) fn no_capacity() -> Problem {
+    Problem::new(kind::NO_CAPACITY, "The host cannot take another process")
+        .with_detail("It is shutting down, its slots are full, or the component is larger than the pool.")
+}

@@ -1,0 +1,44 @@
+//! Log lines of a run's processes, and of the handlers that they call, for those who watch the run and for the sink.
+
+use super::core::{Inner, Run};
+use super::log::LogOrigin;
+use super::observe::RunEvent;
+use super::task::Scratch;
+use crate::process::{LogLine, Micros, Pid};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Run {
+    /// Hands a step's lines to whoever takes them.
+    pub(super) fn tell_log(&self, inner: &mut Inner, pid: Pid, step: u64, at: Micros, scratch: &Scratch) {
+        let output = &scratch.output;
+        if output.log.is_empty() && output.log_dropped == 0 {
+            return;
+        }
+        inner.state.counts.log_dropped += output.log_dropped;
+        for line in &output.log {
+            inner.state.tell(|| RunEvent::Logged { pid, scope: None, line: line.clone() });
+        }
+        if let Some(sink) = &self.fixed.sink {
+            let component = inner.state.table[pid].component.clone();
+            let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, scope: None, component, step, at };
+            sink.lines(&origin, &output.log, output.log_dropped);
+        }
+    }
+
+    /// Takes a line that a handler writes for a call of a process. The record of the call has the line already.
+    pub(super) fn log(&self, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
+        let mut inner = self.inner.lock();
+        let Some(entry) = inner.state.living(pid) else { return };
+        let (component, step) = (entry.component.clone(), entry.steps);
+        if inner.state.observed {
+            let event = RunEvent::Logged { pid, scope: scope.clone(), line: line.clone() };
+            inner.watchers.retain(|watcher| watcher.push(event.clone()));
+        }
+        if let Some(sink) = &self.fixed.sink {
+            let at = Micros(self.last_at.load(Relaxed));
+            let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, scope, component, step, at };
+            sink.lines(&origin, std::slice::from_ref(&line), 0);
+        }
+    }
+}
