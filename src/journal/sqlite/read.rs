@@ -7,6 +7,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row};
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Where a run is in the store.
 pub(super) struct Place {
@@ -36,16 +37,16 @@ impl Writer {
     /// The records of a run, as far as they are on disk.
     pub(super) fn records(&self, id: &str) -> Result<Vec<Bytes>, StoreError> {
         let fails = sqlite(self.path());
-        let known = self.shared.queue.lock().head_of(id);
+        let (known, host) = (self.shared.queue.lock().head_of(id), self.shared.host.load(Relaxed));
         let mut db = self.reader();
         // One state of the file, whatever is written meanwhile.
         let db = db.transaction().map_err(&fails)?;
         let mut place = place(&db, id).map_err(&fails)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
-        // What this process knows may be newer, and is never too new.
-        if place.owner.is_some() {
-            place.head = place.head.max(known.unwrap_or(0));
-        }
-        place.head = head(&db, &place).map_err(&fails)?;
+        place.head = match known {
+            // What this process knows of its own run is durable, and saves it from looking for the last row.
+            Some(known) if place.owner == Some(host) => place.head.max(known),
+            _ => head(&db, &place).map_err(&fails)?,
+        };
         read(&db, &place).map_err(|trouble| trouble.of(id, self.path()))
     }
 
