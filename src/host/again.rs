@@ -67,7 +67,7 @@ impl Host {
     ) -> Result<Replay, RebuildError> {
         let ReplayOptions { until, substituted } = options;
         let spec = ReplaySpec {
-            root: self.root(workflow),
+            root: Arc::clone(&workflow.root),
             programs: (*workflow.programs).clone(),
             substituted,
             until,
@@ -91,7 +91,7 @@ impl Host {
             ForkSpec {
                 id: Arc::clone(&id),
                 at,
-                root: self.root(workflow),
+                root: Arc::clone(&workflow.root),
                 programs: (*workflow.programs).clone(),
                 resend,
                 budget: Some(Arc::clone(self.shared.guests.on_demand_memory())),

@@ -291,7 +291,7 @@ impl Host {
             return Err(TakeUpError::Paused(id.into()));
         }
         let spec = ResumeSpec {
-            root: self.root(workflow),
+            root: Arc::clone(&workflow.root),
             programs: (*workflow.programs).clone(),
             log: taken.log,
             effects: Arc::clone(&self.shared.dispatcher) as _,

@@ -7,7 +7,10 @@ use std::fs::{DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+/// How long a component is young enough: well below the age at which it may be deleted. Arbitrary.
+const YOUNG: Duration = Duration::from_mins(1);
 
 /// The components that runs of a data folder name.
 #[derive(Clone, Debug)]
@@ -24,7 +27,7 @@ impl Kept {
         self.0.join(format!("{hash}.wasm"))
     }
 
-    /// Keeps a component. When it returns, the file is durable.
+    /// Keeps a component, and makes it young. When it returns, the file is durable.
     ///
     /// # Errors
     /// What the system says.
@@ -51,7 +54,12 @@ impl Kept {
     /// # Errors
     /// It is not there, or the system says no.
     pub(crate) fn touch(&self, hash: &str) -> io::Result<()> {
-        File::options().append(true).open(self.path(hash))?.set_modified(SystemTime::now())
+        let path = self.path(hash);
+        let is_young = |at: SystemTime| at.elapsed().is_ok_and(|age| age < YOUNG);
+        if std::fs::metadata(&path)?.modified().is_ok_and(is_young) {
+            return Ok(());
+        }
+        File::options().append(true).open(path)?.set_modified(SystemTime::now())
     }
 }
 
@@ -66,7 +74,7 @@ mod tests {
         kept.keep("a", b"wasm").unwrap();
         let path = kept.path("a");
         assert_eq!(std::fs::read(&path).unwrap(), b"wasm");
-        let old = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1);
+        let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
         File::options().append(true).open(&path).unwrap().set_modified(old).unwrap();
         kept.keep("a", b"wasm").unwrap();
         assert!(std::fs::metadata(&path).unwrap().modified().unwrap() > old);

@@ -4,6 +4,7 @@ use super::{Callable, Host, LoadError, Shared, component_file, workflow_file};
 use crate::guest::Component;
 use crate::process::Program;
 use crate::workflow::diagnostics::{all_of, closest};
+use crate::workflow::interpreter::WorkflowProgram;
 use crate::workflow::plan::{self, Environment, Found, Handlers, Plan};
 use crate::workflow::syntax::Source;
 use std::cell::RefCell;
@@ -16,6 +17,8 @@ use std::sync::Arc;
 pub struct Workflow {
     source: Source,
     pub(super) plan: Arc<Plan>,
+    /// The program that runs the workflow itself.
+    pub(super) root: Arc<dyn Program>,
     pub(super) programs: Arc<BTreeMap<Arc<str>, Arc<dyn Program>>>,
     /// Its components by their sources.
     pub(super) files: Arc<BTreeMap<String, ComponentFile>>,
@@ -82,7 +85,9 @@ impl Host {
             .iter()
             .filter_map(|component| Some((Arc::clone(&component.name), Arc::clone(found.get(&component.source)?))))
             .collect();
-        Ok(Workflow { source, plan: Arc::new(plan), programs: Arc::new(programs), files })
+        let plan = Arc::new(plan);
+        let root = Arc::new(WorkflowProgram::new(Arc::clone(&plan), Arc::clone(&self.shared.jq)));
+        Ok(Workflow { source, plan, root, programs: Arc::new(programs), files })
     }
 }
 

@@ -2,13 +2,12 @@
 
 use super::{Host, LoadError, Outcome, Workflow};
 use crate::journal;
-use crate::process::{Limits, Payload, Program};
+use crate::process::{Limits, Payload};
 use crate::run::{
     Bounds, Events, Log, LogSink, Origin, ProcessStatus, Rebuild, RebuildError, Record, Refused, RunSpec, StartError,
     Watcher,
 };
 use crate::scheduler::Stats;
-use crate::workflow::interpreter::WorkflowProgram;
 use crate::workflow::model::Durability;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -103,7 +102,7 @@ impl Host {
         let spec = RunSpec {
             id,
             seed: options.seed.unwrap_or_else(fresh_seed),
-            root: self.root(workflow),
+            root: Arc::clone(&workflow.root),
             entry: entry.into(),
             input,
             limits: Limits { payload_bytes: RUN_PAYLOAD_BYTES_MAX, ..Limits::default() },
@@ -132,13 +131,8 @@ impl Host {
     /// The run was one of another workflow, a record does not follow from those before it, a process does not do again what it did, or
     /// guests that cannot be evicted do not find room.
     pub fn rebuild(&self, workflow: &Workflow, records: &[Record]) -> Result<Rebuild, RebuildError> {
-        let rebuild = Rebuild::new(self.root(workflow), (*workflow.programs).clone());
+        let rebuild = Rebuild::new(Arc::clone(&workflow.root), (*workflow.programs).clone());
         rebuild.outside(Arc::clone(self.shared.guests.on_demand_memory())).apply_all(records)
-    }
-
-    /// The program that runs the workflow itself.
-    pub(super) fn root(&self, workflow: &Workflow) -> Arc<dyn Program> {
-        Arc::new(WorkflowProgram::new(Arc::clone(&workflow.plan), Arc::clone(&self.shared.jq)))
     }
 
     /// What the scheduler has done so far.
@@ -191,6 +185,13 @@ impl RunHandle {
     /// What the run came to, once it is over.
     pub fn outcome(&self) -> Option<Outcome> {
         self.run.outcome().map(|outcome| Outcome::new(Arc::clone(self.run.id()), &outcome))
+    }
+
+    /// Waits on this thread until the start of the run is durable. False: the time is over first, or nobody will ever know.
+    ///
+    /// A run whose host dies before that may never have been. Nothing of it left the host then.
+    pub fn started(&self, timeout: Duration) -> bool {
+        self.run.started().is_none_or(|started| started.wait_for(timeout) == Ok(Some(())))
     }
 
     /// Asks the run to end; after the grace the host ends it.
