@@ -17,12 +17,16 @@ use crate::process::problem;
 use crate::run::{Events, Watcher};
 use crate::workflow::model::Durability;
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// Slots of a host that runs one workflow: few, since each costs an mprotect at the start.
 pub(super) const SLOTS_DEFAULT: u32 = 64;
 
 /// Runs that nobody runs, as far as they are counted at each start. Arbitrary.
 const UNFINISHED_MAX: u32 = 1_000;
+
+/// How long the note of a run's start waits for that start to be durable. Arbitrary.
+const ANNOUNCED_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) fn run(command: &Run, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut talk = Talk::new(command.json, command.quiet, command.timeout, terminal);
@@ -86,7 +90,9 @@ fn begin(command: &Run, talk: &Talk, host: &Host, workflow: &Workflow) -> Result
         Ok((None, inputs)) => return same(command, host, workflow, &inputs)?.again(&opened(host)?, talk),
         Err(refused) => return Err(refused.into()),
     };
-    if is_durable {
+    if is_durable && talk.follower.is_some() {
+        // Who is told of it can count on it. A disk that is full is told of otherwise.
+        run.started(ANNOUNCED_WITHIN);
         talk.note(format!("run {}", run.id()));
     }
     if let Some(follower) = &talk.follower {

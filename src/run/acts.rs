@@ -188,7 +188,7 @@ impl Drop for Waiters {
 
 impl Inner {
     /// Waits for a record; those before it are durable then too.
-    fn acknowledge(&mut self, record: u64) -> Acknowledged {
+    pub(super) fn acknowledge(&mut self, record: u64) -> Acknowledged {
         if self.is_durable(record) {
             return Acknowledged { record, durable: None };
         }
@@ -196,6 +196,7 @@ impl Inner {
         if self.is_lost() {
             durable.set(Err(NotDurable));
         } else {
+            self.log.hurry();
             self.waiters.0.push((record, Arc::clone(&durable)));
         }
         Acknowledged { record, durable: Some(durable) }

@@ -106,21 +106,16 @@ impl Inner {
     }
 
     pub(super) fn append(&mut self, record: &Record) {
-        self.append_soon(record, true);
-    }
-
-    fn append_soon(&mut self, record: &Record, hurried: bool) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         record.encode(&mut bytes);
-        self.append_bytes(&bytes, hurried);
+        self.append_bytes(&bytes);
         self.bytes = bytes;
     }
 
-    fn append_bytes(&mut self, record: &[u8], hurried: bool) {
+    fn append_bytes(&mut self, record: &[u8]) {
         self.state.counts.records += 1;
-        let durability = if hurried { self.log.append(record) } else { self.log.append_unhurried(record) };
-        match durability {
+        match self.log.append(record) {
             Durability::Now => self.durable = self.state.counts.records,
             Durability::Later => {}
         }
@@ -150,7 +145,7 @@ impl Inner {
         };
         // The process that hears it steps at once, and what it asks for then leaves when both records are durable: one commit and not two.
         // Were the answer lost, the call would be repeated under its key; one that must not be is not waited with.
-        let hurried = match &news {
+        let is_awaited = match &news {
             News::Answered { pid, tag, .. } => {
                 !matches!(state.pending(*pid, *tag), Some(Pending::Call(call)) if !call.leaving)
             }
@@ -158,7 +153,10 @@ impl Inner {
             _ => true,
         };
         let record = Record::Arrived(Box::new(Arrived { at: moment.at, act, news }));
-        self.append_soon(&record, hurried);
+        self.append(&record);
+        if is_awaited {
+            self.log.hurry();
+        }
         let Record::Arrived(arrived) = record else { unreachable!("invariant: it was just made") };
         if let Some(act) = arrived.act {
             self.state.acts.remember(act, self.state.counts.records);
@@ -317,7 +315,7 @@ impl Run {
         if !output.log.is_empty() || output.log_dropped > 0 {
             self.tell_log(inner, pid, step.steps, moment.at, scratch);
         }
-        inner.append_bytes(&scratch.record, true);
+        inner.append_bytes(&scratch.record);
 
         let stuck = matches!(status, Status::Blocked) && !inner.state.can_wake(pid);
         let renewed = self.renewed(&inner.state, step, &status);

@@ -1,6 +1,6 @@
 //! Starting a run, and what can be done with it from outside.
 
-use super::acts::Act;
+use super::acts::{Acknowledged, Act};
 use super::core::{Inner, Run};
 use super::effects::Effects;
 use super::fixed::{Fixed, Programs};
@@ -359,6 +359,11 @@ impl RunHandle {
     #[must_use]
     pub fn queries(&self) -> Vec<Arc<str>> {
         self.with(|_, inner| inner.state.exposed.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// That the run has begun: whoever waits for it knows that it will not be forgotten. None: it has ended.
+    pub fn started(&self) -> Option<Acknowledged> {
+        self.with(|_, inner| inner.acknowledge(1))
     }
 
     /// What has happened, in numbers.

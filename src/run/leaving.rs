@@ -43,14 +43,17 @@ impl After {
 }
 
 impl Inner {
-    /// Lets something out, now or when the last record is durable.
+    /// Lets something out, now or when the last record is durable. Nobody waits for a snapshot.
     pub(super) fn leave(&mut self, what: Leave, after: &mut After) {
         let record = self.state.counts.records;
         if self.durable >= record {
             after.leave.push(what);
-        } else {
-            self.outbox.push_back((record, what));
+            return;
         }
+        if !matches!(what, Leave::Snapshot(_)) {
+            self.log.hurry();
+        }
+        self.outbox.push_back((record, what));
     }
 
     /// Whether somebody still waits for a call's answer.

@@ -99,13 +99,12 @@ impl Mail {
 /// The log of one run: its records in their order. It is written under the run's commit lock, so an append does not wait: what it
 /// takes to make a record durable happens elsewhere.
 pub trait Log: Send {
-    /// Appends a record.
+    /// Appends a record. Until somebody waits for it ([`Self::hurry`]) it may be kept back for some milliseconds, to become durable together
+    /// with those that follow.
     fn append(&mut self, record: &[u8]) -> Durability;
 
-    /// Appends a record that nobody waits for, and that others soon follow: it may become durable together with them.
-    fn append_unhurried(&mut self, record: &[u8]) -> Durability {
-        self.append(record)
-    }
+    /// Somebody waits for all that was appended so far to be durable.
+    fn hurry(&mut self) {}
 
     /// The record that is appended next is of this mail: when it is durable the mail is no longer left for the run, and not before. The same
     /// goes for mail that came otherwise, so that its id is known when it is left again.

@@ -134,13 +134,12 @@ impl RunLog {
 
 impl Log for RunLog {
     fn append(&mut self, record: &[u8]) -> Durability {
-        self.writer.append(self.run, record, &mut self.consumed, true);
+        self.writer.append(self.run, record, &mut self.consumed);
         Durability::Later
     }
 
-    fn append_unhurried(&mut self, record: &[u8]) -> Durability {
-        self.writer.append(self.run, record, &mut self.consumed, false);
-        Durability::Later
+    fn hurry(&mut self) {
+        self.writer.hurry(self.run);
     }
 
     fn consume(&mut self, mail: &Mail) {

@@ -136,6 +136,11 @@ impl Queue {
         leaves(&self.batches) || self.flight.as_deref().is_some_and(leaves)
     }
 
+    /// Whether something of a run waits for the next group.
+    pub(super) fn gathers(&self, run: Owned) -> bool {
+        self.batches.contains_key(&run)
+    }
+
     /// When so many groups are durable, all is that was handed over so far.
     pub(super) fn handed(&self) -> u64 {
         self.taken + u64::from(!self.batches.is_empty())

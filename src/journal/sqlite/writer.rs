@@ -88,12 +88,19 @@ impl Writer {
         self.shared.queue.lock().know(known)
     }
 
-    pub(super) fn append(&self, run: Owned, record: &[u8], consumed: &mut Vec<Consumed>, hurried: bool) {
+    pub(super) fn append(&self, run: Owned, record: &[u8], consumed: &mut Vec<Consumed>) {
         let mut queue = self.shared.queue.lock();
         while queue.bytes > BACKLOG_BYTES_MAX && queue.failed.is_none() {
             self.shared.done.wait(&mut queue);
         }
-        self.hand(queue, hurried, |queue| queue.append(run, record, consumed));
+        self.hand(queue, false, |queue| queue.append(run, record, consumed));
+    }
+
+    /// Somebody waits for what a run has appended.
+    pub(super) fn hurry(&self, run: Owned) {
+        let queue = self.shared.queue.lock();
+        let is_here = queue.gathers(run);
+        self.hand(queue, is_here, |_| {});
     }
 
     /// A run is over.
@@ -160,7 +167,8 @@ impl Writer {
     /// # Errors
     /// Why it never will be.
     pub(super) fn flush(&self) -> Result<(), StoreError> {
-        let until = self.shared.queue.lock().handed();
+        let mut until = 0;
+        self.hand(self.shared.queue.lock(), true, |queue| until = queue.handed());
         if self.shared.wait_for(until) {
             self.snapshots.wait();
             return Ok(());
