@@ -97,6 +97,12 @@ impl Kernel {
         *self.shared().parking.lock()
     }
 
+    /// How many runs are in memory.
+    #[must_use]
+    pub fn resident(&self) -> usize {
+        self.shared().resident.load(Relaxed)
+    }
+
     /// The runs that are parked, in the order of their ids, and what is known of each.
     #[must_use]
     pub fn parked(&self) -> Vec<(Arc<str>, ParkedRun)> {

@@ -108,8 +108,8 @@ fn main() {
         };
         drop(kernel.start(spec).expect("it starts"));
     };
-    let settle = |count: usize| {
-        while kernel.parked().len() < count {
+    let settle = || {
+        while kernel.resident() > 0 {
             std::thread::sleep(Duration::from_millis(20));
         }
         journal.flush().expect("a disk");
@@ -118,20 +118,27 @@ fn main() {
     // The first ones pay for what is made once.
     let first = 1_000.min(runs);
     (0..first).for_each(start);
-    settle(first);
+    settle();
     let (memory, disk) = (resident_bytes(), disk_bytes(folder.path()));
     let begun = Instant::now();
-    (first..runs).for_each(start);
-    settle(runs);
+    for n in first..runs {
+        start(n);
+        if n % 1_000_000 == 0 {
+            eprintln!("{} million after {:.0} s", n / 1_000_000, begun.elapsed().as_secs_f64());
+        }
+    }
+    settle();
     let took = begun.elapsed();
+    let (memory_then, disk_then) = (resident_bytes(), disk_bytes(folder.path()));
     let more = (runs - first).max(1) as f64;
     println!(
         "{runs} runs, each at a signal: started and parked at {:.0} a second; each takes {:.0} bytes of memory ({} MiB in all) and {:.0} bytes on disk",
         more / took.as_secs_f64(),
-        resident_bytes().saturating_sub(memory) as f64 / more,
-        resident_bytes() >> 20,
-        disk_bytes(folder.path()).saturating_sub(disk) as f64 / more,
+        memory_then.saturating_sub(memory) as f64 / more,
+        memory_then >> 20,
+        disk_then.saturating_sub(disk) as f64 / more,
     );
+    assert_eq!(kernel.parked().len(), runs, "all are parked");
 
     // Strides, so that neighbours on disk are not read one after the other.
     let stride = (runs / wake.clamp(1, runs)).max(1);
