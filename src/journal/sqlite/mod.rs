@@ -7,7 +7,8 @@
 //! writer (`checkpoint.rs`). Large records are in `blob`, once for all runs.
 //!
 //! **Group commit.** One thread writes. While it commits, the runs' records gather; it takes all of them into the next transaction: one
-//! fsync for many runs. Only then are they told that their records are durable. Other threads of the process that write (a run is taken up,
+//! fsync for many runs. Only then are they told that their records are durable. It begins when somebody waits for a record, and otherwise
+//! 5 ms after the first that gathered: steps of which nothing leaves the host cost no fsync of their own. Other threads of the process that write (a run is taken up,
 //! a message is left) take turns with it by the *pen*, since SQLite's own lock can be waited for by asking again and again only.
 //!
 //! **Ownership.** A process that writes runs is a *host* of the store: a row in `host`, and the operating system's lock on
