@@ -8,6 +8,7 @@ use super::data::{Runs, Whose, not_listening};
 use super::ls;
 use super::refused::{Refused, Stop, kind};
 use super::terminal::{Terminal, say};
+use super::unheard::unheard;
 use crate::host::control::{self, Answer, ControlError, Refusal, Request};
 use crate::journal::{Journal as _, Posted, Stored};
 use crate::process::Payload;
@@ -39,7 +40,7 @@ pub(super) fn pause(command: &Pause, _: Terminal) -> Result<Exit, Stop> {
     done(&act.data, run, &request, |id| format!("{id} is paused; `wfhost resume {id}` lets it go on"))
 }
 
-pub(super) fn signal(command: &Signal, _: Terminal) -> Result<Exit, Stop> {
+pub(super) fn signal(command: &Signal, terminal: Terminal) -> Result<Exit, Stop> {
     let Signal { run, name, body, act } = command;
     let id = act.id();
     let body = Payload::json(body.as_ref().unwrap_or(&Value::Null));
@@ -49,7 +50,16 @@ pub(super) fn signal(command: &Signal, _: Terminal) -> Result<Exit, Stop> {
         body: body.clone(),
         id: Some(id.clone()),
     };
-    done(&act.data, run, &request, |id| format!("{id} has the signal"))
+    let exit = done(&act.data, run, &request, |id| format!("{id} has the signal"))?;
+    if let Some(waited) = unheard(&act.data, run, name)? {
+        let waits = match &waited[..] {
+            [] => "it waits for no signal".to_owned(),
+            names => format!("the run waits for: {}", names.join(", ")),
+        };
+        let title = format!("nothing waits for {name} now; {waits}");
+        say(&terminal.warning_text(&title, Some("the signal is kept until something does")));
+    }
+    Ok(exit)
 }
 
 pub(super) fn resolve(command: &Resolve, _: Terminal) -> Result<Exit, Stop> {

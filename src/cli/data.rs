@@ -181,6 +181,10 @@ impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
         let hint = match &error {
             StoreError::Io { .. } | StoreError::Foreign { .. } => Some(ANOTHER_FOLDER.to_owned()),
+            StoreError::Sqlite { path, .. } if error.is_of_the_file() => Some(format!(
+                "the file is damaged, or is no journal: put a copy in its place, or move {} away; {ANOTHER_FOLDER}",
+                path.display()
+            )),
             StoreError::Sqlite { .. } => {
                 Some(format!("is the disk full, or the folder not writable? {ANOTHER_FOLDER}"))
             }

@@ -182,7 +182,7 @@ fn ending(ending: &Ending) -> String {
     }
 }
 
-fn shown(payload: &Payload) -> String {
+pub(super) fn shown(payload: &Payload) -> String {
     match payload {
         Payload::Json(json) => cut(json.as_str()),
         Payload::Bytes(bytes) => format!("{} bytes", bytes.len()),
@@ -190,7 +190,7 @@ fn shown(payload: &Payload) -> String {
     }
 }
 
-fn cut(text: &str) -> String {
+pub(super) fn cut(text: &str) -> String {
     super::live::fit(text, VALUE_CHARS_MAX)
 }
 

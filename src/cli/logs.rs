@@ -7,7 +7,7 @@ use super::refused::Stop;
 use super::table::{clock, rfc3339};
 use super::terminal::{Terminal, printable, say};
 use crate::host::control::{Answer, Answers};
-use crate::host::{Line, Story};
+use crate::host::{Line, Status, Story};
 use crate::journal::Stored;
 use crate::process::Level;
 use crate::run::system_time;
@@ -27,7 +27,7 @@ pub(super) fn logs(command: &Logs, terminal: Terminal) -> Result<Exit, Stop> {
     match show(&runs, &stored, command, &writer) {
         // Whoever read it has what was wanted.
         Err(Stop::Failed(error)) if is_broken_pipe(&error) => Ok(Exit::Success),
-        other => other.map(|()| Exit::Success),
+        other => other,
     }
 }
 
@@ -35,7 +35,7 @@ pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
-fn show(runs: &Runs, stored: &Stored, command: &Logs, writer: &Writer) -> Result<(), Stop> {
+fn show(runs: &Runs, stored: &Stored, command: &Logs, writer: &Writer) -> Result<Exit, Stop> {
     let mut story = Story::default();
     // Watching begins first: what is told is what was not yet written by then.
     let mut watched = if command.follow { watch(runs, stored)? } else { None };
@@ -49,7 +49,9 @@ fn show(runs: &Runs, stored: &Stored, command: &Logs, writer: &Writer) -> Result
         });
         failed?;
     }
-    let Some(watched) = &mut watched else { return Ok(()) };
+    let Some(watched) = &mut watched else {
+        return if command.follow { unwatched(runs, stored) } else { Ok(Exit::Success) };
+    };
     for answer in watched {
         match answer? {
             Answer::Event(event) => {
@@ -58,21 +60,44 @@ fn show(runs: &Runs, stored: &Stored, command: &Logs, writer: &Writer) -> Result
                 }
             }
             Answer::Dropped(count) => say(&format!("({count} events were dropped: this was slower than the run)")),
+            Answer::Over(outcome) if outcome.status == Status::Suspended => {
+                return Ok(unfinished("the host let go of it", &stored.id));
+            }
             Answer::Over(outcome) => {
                 say(&format!("the run {}", json!(outcome.status).as_str().unwrap_or_default()));
-                return Ok(());
+                return Ok(Exit::Success);
             }
             _ => {}
         }
     }
     // The host has ended; how the run stands, the store knows.
     let now = runs.find(&stored.id)?;
-    say(&match (now.status, runs.whose(&now)?) {
-        (Some(status), _) => format!("the run {}", status.name()),
-        (None, Whose::Living(owner)) => format!("the run goes on in process {}", owner.pid),
-        (None, _) => format!("nobody runs it any more; to take it up: wfhost resume {}", stored.id),
-    });
-    Ok(())
+    if now.status.is_none() && runs.whose(&now)? == Whose::Nobody {
+        return Ok(unfinished("the host died", &now.id));
+    }
+    unwatched(runs, &now)
+}
+
+/// Tells of a run that nobody tells of, and that is to be followed.
+fn unwatched(runs: &Runs, stored: &Stored) -> Result<Exit, Stop> {
+    let id = &stored.id;
+    Ok(match (stored.status, runs.whose(stored)?) {
+        (Some(status), _) => {
+            say(&format!("the run {}", status.name()));
+            Exit::Success
+        }
+        (None, Whose::Living(owner)) => {
+            say(&format!("the run goes on in process {}; to follow it there: wfhost logs -f {id}", owner.pid));
+            Exit::Cancelled
+        }
+        (None, _) => unfinished("nobody runs it", id),
+    })
+}
+
+/// Says that nobody goes on with a run.
+fn unfinished(why: &str, id: &str) -> Exit {
+    say(&format!("{why}; the run is unfinished: wfhost resume {id}"));
+    Exit::Cancelled
 }
 
 /// Watches a run that a host has.

@@ -3,27 +3,32 @@
 use super::Exit;
 use super::arguments::Show;
 use super::data::{Runs, Whose};
+use super::left::{self, Left};
 use super::ls;
 use super::refused::Stop;
 use super::table::{Table, moment, took};
 use super::terminal::{Terminal, print, printable};
 use crate::host::Story;
-use crate::host::control::{Answer, Client, ControlError, Request, RunStatus};
+use crate::host::control::{Answer, Client, ControlError, Request, RunState, RunStatus};
 use crate::journal::Stored;
 use crate::process::{Payload, Pid};
+use crate::run::{SignalStatus, Uncertain};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 pub(super) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
     let (runs, stored) = command.data.find(&command.run)?;
     let whose = runs.whose(&stored)?;
-    let seen = Seen { live: living(&runs, &stored, &whose)?, story: runs.story(&stored.id)?, stored, whose };
+    let left = if whose == Whose::Nobody { runs.store.left_for(&stored.id)? } else { Vec::new() };
+    let left = left.iter().map(Left::from).collect();
+    let live = living(&runs, &stored, &whose)?;
+    let seen = Seen { live, story: runs.story(&stored.id)?, stored, whose, left };
     let file = runs.about(&seen.stored.id)?.file;
     if command.json {
         print(&serde_json::to_string_pretty(&seen.to_json(&file))?)?;
     } else {
         print(&printable(&seen.text(&file)))?;
-        if let Some(hint) = seen.hint() {
+        for hint in seen.hints() {
             terminal.hint(&hint);
         }
     }
@@ -49,21 +54,49 @@ struct Seen {
     whose: Whose,
     story: Story,
     live: Option<RunStatus>,
+    /// Of a run that nobody runs: what is done when it is taken up.
+    left: Vec<Left>,
 }
 
 impl Seen {
+    /// The calls of which nobody knows whether they happened.
+    fn uncertain(&self) -> Vec<Uncertain> {
+        match (&self.live, &self.whose) {
+            (Some(live), _) => live.uncertain.clone(),
+            (None, Whose::Nobody) => self.story.uncertain(),
+            (None, _) => Vec::new(),
+        }
+    }
+
+    /// The signals that are waited for, or kept.
+    fn signals(&self) -> Vec<SignalStatus> {
+        match (&self.live, &self.whose) {
+            (Some(live), _) => live.signals.clone(),
+            (None, Whose::Nobody) => self.story.signals(),
+            (None, _) => Vec::new(),
+        }
+    }
+
     fn to_json(&self, file: &str) -> Value {
         let mut value = ls::to_json(&self.stored, &self.whose);
         value["file"] = json!(file);
         value["steps"] = json!(self.story.nodes());
-        if let Some(RunStatus { facts, processes, uncertain, queries, signals }) = &self.live {
+        if let Some(RunStatus { facts, processes, queries, .. }) = &self.live {
             value["state"] = json!(facts.state);
             value["processes"] = json!(processes);
-            value["uncertain"] = json!(uncertain);
-            value["signals"] = json!(signals);
             value["queries"] = json!(queries);
         } else {
             value["queries"] = self.story.exposed().map(|(name, _)| json!(name)).collect();
+        }
+        if self.live.is_some() || self.whose == Whose::Nobody {
+            value["uncertain"] = json!(self.uncertain());
+            value["signals"] = json!(self.signals());
+        }
+        if self.whose == Whose::Nobody {
+            value["left"] = self.left.iter().map(Left::to_json).collect();
+            if self.story.is_paused() {
+                value["state"] = json!(RunState::Paused);
+            }
         }
         if self.stored.status.is_some()
             && let Some(outcome) = self.story.outcome(&self.stored.id)
@@ -112,6 +145,7 @@ impl Seen {
         if let Some(live) = live {
             text.push_str(&self.living_text(live));
         }
+        text.push_str(&self.waiting_text());
         let names: Vec<&str> = match live {
             Some(live) => live.queries.iter().map(|name| &**name).collect(),
             None => story.exposed().map(|(name, _)| &**name).collect(),
@@ -156,39 +190,51 @@ impl Seen {
         if live.processes.len() > 1 {
             let _ = write!(text, "\n{}", table.text());
         }
-        if !live.signals.is_empty() {
+        text
+    }
+
+    /// What waits for somebody, and what waits for the run.
+    fn waiting_text(&self) -> String {
+        let mut text = String::new();
+        let signals = self.signals();
+        if !signals.is_empty() {
             let mut table = Table::new(&["SIGNAL", "WAITING", "KEPT"]);
-            for signal in &live.signals {
+            for signal in &signals {
                 table.row(vec![signal.name.to_string(), signal.waiting.to_string(), signal.kept.to_string()]);
             }
             let _ = write!(text, "\n{}", table.text());
         }
-        if !live.uncertain.is_empty() {
+        let uncertain = self.uncertain();
+        if !uncertain.is_empty() {
             let mut table = Table::new(&["UNCERTAIN", "HANDLER", "KEY"]);
-            for call in &live.uncertain {
+            for call in &uncertain {
                 table.row(vec![format!("{}/{}", call.pid, call.tag), call.handler.to_string(), call.key.to_string()]);
             }
             let _ = write!(text, "\n{}", table.text());
         }
+        if !self.left.is_empty() {
+            let _ = write!(text, "\n{}", left::text(&self.left));
+        }
         text
     }
 
-    fn hint(&self) -> Option<String> {
+    fn hints(&self) -> Vec<String> {
         let id = &self.stored.id;
-        let waited_for = |live: &RunStatus| live.signals.iter().find(|signal| signal.waiting > 0).cloned();
-        match (&self.whose, &self.live) {
-            (Whose::Nobody, _) => Some(format!("nobody runs it; to take it up: wfhost resume {id}")),
-            (_, Some(live)) if !live.uncertain.is_empty() => {
-                let call = &live.uncertain[0];
-                let call = format!("{}/{}", call.pid, call.tag);
-                Some(format!(
-                    "nobody knows whether {call} happened; say it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
-                ))
-            }
-            (_, Some(live)) => {
-                waited_for(live).map(|signal| format!("it waits for a signal: wfhost signal {id} {} JSON", signal.name))
-            }
-            _ => None,
+        let mut hints = Vec::new();
+        if self.whose == Whose::Nobody {
+            hints.push(format!("nobody runs it; to take it up: wfhost resume {id}"));
         }
+        let is_told = |call: &Uncertain| self.left.iter().any(|left| left.resolves() == Some((call.pid, call.tag)));
+        if let Some(call) = self.uncertain().into_iter().find(|call| !is_told(call)) {
+            let call = format!("{}/{}", call.pid, call.tag);
+            hints.push(format!(
+                "nobody knows whether {call} happened; say it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
+            ));
+        } else if let Some(signal) = self.signals().iter().find(|signal| signal.waiting > 0)
+            && self.live.is_some()
+        {
+            hints.push(format!("it waits for a signal: wfhost signal {id} {} JSON", signal.name));
+        }
+        hints
     }
 }

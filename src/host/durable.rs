@@ -5,6 +5,7 @@
 
 use super::control::Control;
 use super::kept::Kept;
+use super::load::At;
 use super::storage::{StorageWatcher, Told};
 use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::journal::{Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
@@ -246,10 +247,15 @@ impl Host {
         let (data, journal) = self.opened()?;
         let about = journal.about(id)?;
         let others = self.by_source(&about, others)?;
-        let find = |source: &str| match (others.get(source), about.components.get(source)) {
-            (Some(other), _) => other.clone(),
-            (None, Some(hash)) => data.kept.path(hash),
-            (None, None) => PathBuf::from(source),
+        let find = |source: &str| {
+            let other = others.get(source);
+            let path = match (other, about.components.get(source)) {
+                (Some(other), _) => other.clone(),
+                (None, Some(hash)) => data.kept.path(hash),
+                (None, None) => PathBuf::from(source),
+            };
+            let name = other.map_or_else(|| source.to_owned(), |other| other.display().to_string());
+            At { path, name, is_other: other.is_some() }
         };
         self.parse_where(&about.file, &about.source, &find).map_err(TakeUpError::Workflow)
     }

@@ -64,16 +64,15 @@ impl Host {
     /// The text has problems: all of them are told.
     pub fn parse(&self, name: &str, text: &str, folder: impl Into<PathBuf>) -> Result<Workflow, LoadError> {
         let folder = folder.into();
-        self.parse_where(name, text, &|source| folder.join(source))
+        self.parse_where(name, text, &|source| At {
+            path: folder.join(source),
+            name: source.to_owned(),
+            is_other: false,
+        })
     }
 
     /// Checks the text of a workflow whose components are where `find` says.
-    pub(super) fn parse_where(
-        &self,
-        name: &str,
-        text: &str,
-        find: &dyn Fn(&str) -> PathBuf,
-    ) -> Result<Workflow, LoadError> {
+    pub(super) fn parse_where(&self, name: &str, text: &str, find: &dyn Fn(&str) -> At) -> Result<Workflow, LoadError> {
         let source = Source::new(name, text);
         let callable = Callable(self.shared.dispatcher.registry());
         let loader =
@@ -91,12 +90,21 @@ impl Host {
     }
 }
 
+/// Where a component is.
+pub(super) struct At {
+    pub(super) path: PathBuf,
+    /// What it is called for people.
+    pub(super) name: String,
+    /// It is in the place of the one that the workflow names.
+    pub(super) is_other: bool,
+}
+
 /// Finds programs by the source that the file gives, and keeps what it found.
 struct Loader<'a> {
     host: &'a Shared,
     callable: Callable<'a>,
     /// Where a component is, from its source.
-    find: &'a dyn Fn(&str) -> PathBuf,
+    find: &'a dyn Fn(&str) -> At,
     found: RefCell<BTreeMap<String, Arc<dyn Program>>>,
     files: RefCell<BTreeMap<String, ComponentFile>>,
 }
@@ -113,19 +121,22 @@ impl Loader<'_> {
             return Err((format!("there is no native process `{name}`"), Some(hint)));
         };
         self.found.borrow_mut().insert(format!("native:{name}"), Arc::clone(program));
-        Ok(Found { digest: Some(program.digest().to_string()), entries: None })
+        Ok(Found { digest: Some(program.digest().to_string()), ..Found::default() })
     }
 
     fn file(&self, source: &str) -> Result<Found, (String, Option<String>)> {
-        let path = (self.find)(source);
+        let At { path, name, is_other } = (self.find)(source);
+        // Who has named another file hears of that one, and in whose place it stands.
+        let about =
+            |message: String| if is_other { format!("{message} (in the place of `{source}`)") } else { message };
         let bytes = component_file::read(&path).map_err(|error| {
-            let hint = (error.kind() == std::io::ErrorKind::NotFound)
+            let hint = (error.kind() == std::io::ErrorKind::NotFound && !is_other)
                 .then(|| format!("the path is taken from the workflow's folder: {}", path.display()));
-            (format!("cannot read the component `{source}`: {error}"), hint)
+            (about(format!("cannot read the component `{name}`: {error}")), hint)
         })?;
         let (component, hash) = self.host.component(&bytes).map_err(|error| {
-            let (message, hint) = component_file::explain(source, &bytes, &error);
-            (message, Some(hint))
+            let (message, hint) = component_file::explain(&name, &bytes, &error);
+            (about(message), Some(hint))
         })?;
         let digest = component.digest().to_string();
         // What a description does not tell is found out when the entry is asked for.
@@ -133,7 +144,7 @@ impl Loader<'_> {
         self.found.borrow_mut().insert(source.to_owned(), Arc::new(component));
         let file = ComponentFile { hash: hash.to_hex().as_str().into(), bytes: self.host.keeps().then_some(bytes) };
         self.files.borrow_mut().insert(source.to_owned(), file);
-        Ok(Found { digest: Some(digest), entries })
+        Ok(Found { digest: Some(digest), entries, name: is_other.then_some(name) })
     }
 }
 

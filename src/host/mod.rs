@@ -25,6 +25,7 @@ mod snapshots;
 mod start;
 mod storage;
 mod story;
+mod waits;
 mod workflow_file;
 
 pub use about::About;

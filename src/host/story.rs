@@ -2,8 +2,12 @@
 //! executed.
 
 use super::Outcome;
+use super::waits::Waits;
 use crate::process::{Action, Answer, Ending, Json, Level, LogLine, Micros, Payload, Pid, Status, Tag};
-use crate::run::{Abandoned, Counts, Decided, Decision, News, Outcome as RunOutcome, Record, RunEvent, answer_of};
+use crate::run::{
+    Abandoned, Counts, Decided, Decision, News, Outcome as RunOutcome, Record, RunEvent, SignalStatus, Uncertain,
+    answer_of,
+};
 use crate::workflow::interpreter::progress::{NodeProgress, Progress};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -43,7 +47,10 @@ pub struct Story {
     nodes: Vec<NodeProgress>,
     exposed: BTreeMap<Arc<str>, Payload>,
     /// Calls without an answer.
-    calls: BTreeMap<(Pid, Tag), (Arc<str>, Arc<str>)>,
+    calls: BTreeMap<(Pid, Tag), Open>,
+    waits: Waits,
+    /// The numbers of records behind which it was cut from another run.
+    held: Vec<u64>,
     abandoned: Vec<Abandoned>,
     counts: Counts,
     began: Micros,
@@ -55,6 +62,15 @@ pub struct Story {
     /// Somebody has asked it to end.
     is_cancelled: bool,
     end: Option<(Ending, Answer)>,
+}
+
+/// A call without an answer.
+#[derive(Clone, Debug)]
+struct Open {
+    handler: Arc<str>,
+    key: Arc<str>,
+    /// It may have happened, and must not be repeated without being asked.
+    is_leaving: bool,
 }
 
 impl Story {
@@ -72,6 +88,7 @@ impl Story {
             Record::Started(started) => {
                 (self.began, self.at) = (started.at, started.at);
                 self.input = Some(started.input.clone());
+                self.held = started.origin.as_ref().map_or(Vec::new(), |origin| origin.held.clone());
                 self.counts.processes = 1;
                 self.names.insert(Pid::ROOT, String::new());
             }
@@ -102,7 +119,12 @@ impl Story {
             Record::Arrived(arrived) => {
                 self.at = self.at.max(arrived.at);
                 match &arrived.news {
-                    News::Answered { pid, tag, .. } => drop(self.calls.remove(&(*pid, *tag))),
+                    News::Answered { pid, tag, .. } => {
+                        self.calls.remove(&(*pid, *tag));
+                        self.waits.end(*pid, *tag);
+                    }
+                    News::Again { pid, tag } => self.leave(*pid, *tag, false),
+                    News::Signal { name, .. } => self.waits.hear(name),
                     News::Message { .. } => self.counts.messages += 1,
                     News::Paused(paused) => self.paused = *paused,
                     News::Cancel { pid: Pid::ROOT, .. } => self.is_cancelled = true,
@@ -110,7 +132,17 @@ impl Story {
                     _ => {}
                 }
             }
-            Record::Leaving { .. } => {}
+            Record::Leaving { pid, tag } => self.leave(*pid, *tag, true),
+        }
+        if self.held.contains(&self.counts.records) {
+            // What is in flight is in flight in the other run.
+            self.calls.values_mut().for_each(|call| call.is_leaving = true);
+        }
+    }
+
+    fn leave(&mut self, pid: Pid, tag: Tag, is_leaving: bool) {
+        if let Some(call) = self.calls.get_mut(&(pid, tag)) {
+            call.is_leaving = is_leaving;
         }
     }
 
@@ -152,6 +184,28 @@ impl Story {
     /// The calls without an answer, in the order of their processes and tags.
     pub fn calls(&self) -> impl Iterator<Item = (Pid, Tag)> {
         self.calls.keys().copied()
+    }
+
+    /// The calls of which nobody knows whether they happened, if no host has the run any more, in the order of their processes and tags.
+    pub fn uncertain(&self) -> Vec<Uncertain> {
+        let open = self.calls.iter().filter(|(_, call)| call.is_leaving);
+        open.map(|(&(pid, tag), Open { handler, key, .. })| Uncertain {
+            pid,
+            tag,
+            handler: Arc::clone(handler),
+            key: Arc::clone(key),
+        })
+        .collect()
+    }
+
+    /// The signals that calls wait for, or that are kept.
+    pub fn signals(&self) -> Vec<SignalStatus> {
+        self.waits.status()
+    }
+
+    /// Whether somebody would take a signal of this name: a call, or the mailbox of whoever has registered it.
+    pub fn takes_signal(&self, name: &str) -> bool {
+        self.waits.takes(name)
     }
 
     /// What the run was started with.
@@ -225,7 +279,8 @@ impl Story {
             }
             (Action::Call(call), Decision::Called(key)) => {
                 self.counts.calls += 1;
-                self.calls.insert((pid, decided.command.tag), (Arc::clone(&call.handler), Arc::clone(key)));
+                let open = Open { handler: Arc::clone(&call.handler), key: Arc::clone(key), is_leaving: false };
+                self.calls.insert((pid, decided.command.tag), open);
                 if &*call.handler == LOG
                     && let Some(line) = line_of(&call.args)
                 {
@@ -236,7 +291,13 @@ impl Story {
                     tell(Line { at, pid, process, line });
                 }
             }
-            (Action::Cancel(tag), _) => drop(self.calls.remove(&(pid, *tag))),
+            (Action::Call(call), Decision::Waits) => self.waits.begin(pid, decided.command.tag, &call.args),
+            (Action::Call(call), Decision::Took(_)) => self.waits.took(&call.args),
+            (Action::Register(name), Decision::Answered(Ok(_))) => self.waits.register(pid, name),
+            (Action::Cancel(tag), _) => {
+                self.calls.remove(&(pid, *tag));
+                self.waits.end(pid, *tag);
+            }
             (Action::Expose { query, value }, Decision::Done) => {
                 self.exposed.insert(Arc::clone(query), value.clone());
             }
@@ -247,9 +308,10 @@ impl Story {
 
     fn ended(&mut self, pid: Pid, ending: Ending, answer: Answer) {
         self.names.remove(&pid);
+        self.waits.forget(pid);
         let own: Vec<Tag> = self.calls.range((pid, Tag(0))..=(pid, Tag(u64::MAX))).map(|((_, tag), _)| *tag).collect();
         for tag in own {
-            if let Some((handler, key)) = self.calls.remove(&(pid, tag))
+            if let Some(Open { handler, key, .. }) = self.calls.remove(&(pid, tag))
                 && ending == Ending::Completed
             {
                 self.abandoned.push(Abandoned { pid, tag, handler, key });

@@ -27,6 +27,22 @@ pub trait Durables: Send + Sync {
     fn failed(&self, error: &StoreError);
 }
 
+impl StoreError {
+    /// Whether it is what stands in the file, and not the disk or who may use it: the file is damaged, or is no database.
+    #[must_use]
+    pub fn is_of_the_file(&self) -> bool {
+        match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite { error, .. } => matches!(
+                error.sqlite_error_code(),
+                Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt)
+            ),
+            Self::Foreign { .. } | Self::Format { .. } | Self::Damaged { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 /// Why a store does not do what it should.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]

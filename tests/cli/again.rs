@@ -91,6 +91,14 @@ fn a_replay_tells_the_first_difference() {
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(told["answer"], "diverged");
     assert_ne!(told["expected"], told["got"]);
+    // What is wrong with the other file is said of that one.
+    for (file, why) in
+        [("absent.wasm", "cannot read the component `absent.wasm`"), ("Cargo.toml", "`Cargo.toml` is text")]
+    {
+        let refused = world.refuses(&["replay", "it", "--with", &format!("hello={file}")]);
+        assert!(refused.contains(why) && refused.contains("(in the place of `./guests/hello.wasm`)"), "{refused}");
+        assert!(!refused.contains("workflow's folder"), "{refused}");
+    }
     let refused = world.refuses(&["replay", "it", "--with", "helo=guests/built/hello.wasm"]);
     assert!(refused.contains("no component `helo`") && refused.contains("fib, hello"), "{refused}");
 }

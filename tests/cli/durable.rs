@@ -192,6 +192,22 @@ fn a_folder_that_cannot_be_used_is_told_before_anything_runs() {
     assert!(said.contains("a-file") && said.contains("--data DIR") && said.contains("--durability none"), "{said}");
 }
 
+/// What is no journal is not taken for a full disk.
+#[test]
+fn a_file_that_is_no_journal_is_told_as_that() {
+    let world = World::new("steps: [{ id: a, set: 1 }]\n");
+    std::fs::create_dir_all(&world.data).unwrap();
+    std::fs::write(world.data.join("journal.db"), vec![7; 5_000]).unwrap();
+    for arguments in [&["ls"][..], &["run", &world.file], &["resume", "--all"]] {
+        let refused = world.refuses(arguments);
+        assert!(
+            refused.contains("journal.db") && refused.contains("the file is damaged, or is no journal"),
+            "{refused}"
+        );
+        assert!(!refused.contains("full"), "{refused}");
+    }
+}
+
 /// A store of a release that is not known is left alone.
 #[test]
 fn a_store_of_a_newer_release_is_refused() {

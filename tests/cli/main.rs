@@ -9,6 +9,7 @@ mod readme;
 mod running;
 mod steering;
 mod support;
+mod suspended;
 mod terminal;
 mod timeouts;
 mod uncertain;

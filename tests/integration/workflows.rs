@@ -92,6 +92,7 @@ fn the_environment_is_asked_for_components_and_handlers() {
                 "./good.wasm" => Ok(Found {
                     digest: Some("blake3:00".to_owned()),
                     entries: Some(vec!["run".to_owned(), "resize".to_owned()]),
+                    ..Found::default()
                 }),
                 other => Err((format!("cannot read {other}"), Some("build it first".to_owned()))),
             }
@@ -150,7 +151,7 @@ fn the_examples_are_good() {
     impl Environment for Files {
         fn component(&self, source: &str) -> Result<Found, (String, Option<String>)> {
             let bytes = std::fs::read(self.0.join(source)).map_err(|error| (format!("{source}: {error}"), None))?;
-            Ok(Found { digest: Some(blake3::hash(&bytes).to_hex().to_string()), entries: None })
+            Ok(Found { digest: Some(blake3::hash(&bytes).to_hex().to_string()), ..Found::default() })
         }
 
         fn handlers(&self) -> Option<&dyn Handlers> {

@@ -29,7 +29,7 @@ Examples:
   wfhost validate workflows/*.yaml
   wfhost inspect guests/built/hello.wasm
 
-Exit codes: 0 success, 1 the run failed, 2 usage or definition error, 3 cancelled or timed out.")]
+Exit codes: 0 success, 1 the run failed, 2 usage or definition error, 3 cancelled, timed out or suspended.")]
 pub(in crate::cli) struct Arguments {
     /// When to use colours.
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]

@@ -84,11 +84,13 @@ Examples:
 A run is named by its id, or by the beginning of it.
 With --json it is one object:
   run, workflow, file, status, started, ended, records, host     as `wfhost ls --json` has them
-  state              of a running one: running, waiting, paused
+  state              of a running one: running, waiting, paused; of a suspended one only paused
   steps              node, status, total, done, failed, flying, attempts, and error where it failed
   processes          of a running one: pid, parent, component, entry, names, doing, steps, fuel, mail, outstanding
-  signals            of a running one: name, waiting (calls that wait for one), kept (that nobody has taken)
-  uncertain          of a running one: pid, tag, handler, key
+  signals            of one that has not ended: name, waiting (calls that wait for one), kept (that nobody has taken)
+  uncertain          of one that has not ended: pid, tag, handler, key
+  left               of a suspended one: what is done when it is taken up: act (signal, cancel, pause, resolve), id, and
+                     name and bytes, reason and now, or pid, tag and outcome
   queries            names for `wfhost query`
   outputs, problem   of one that has ended
   counts             what has happened, in numbers")]
@@ -113,7 +115,10 @@ A run is named by its id, or by the beginning of it.
 With --json there is an object in each line:
   at        as in RFC 3339
   process   the step that the line is of; empty: the workflow itself
-  pid, level, text, fields")]
+  pid, level, text, fields
+
+Exit codes with -f: 0 the run is over, however it ended; 3 it is unfinished and nobody tells of it any more, since its host died or
+let go of it.")]
 pub(in crate::cli) struct Logs {
     /// The run.
     pub(in crate::cli) run: String,
@@ -191,7 +196,8 @@ Examples:
   wfhost signal order-4711 document @document.json
 
 A run is named by its id, or by the beginning of it. A signal is kept until somebody in the run takes it, whether or not a host
-runs it now. It is durable when the command ends.")]
+runs it now. It is durable when the command ends. Where nothing waits for it now, and no step of the workflow ever does, you are
+warned: that may be a slip in the name.")]
 pub(in crate::cli) struct Signal {
     /// The run.
     pub(in crate::cli) run: String,

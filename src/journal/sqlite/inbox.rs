@@ -39,6 +39,17 @@ pub(super) fn mail(db: &Connection, run: i64) -> rusqlite::Result<Vec<Mail>> {
 }
 
 impl Sqlite {
+    /// What is left for a run and in none of its records, in the order in which it came.
+    ///
+    /// # Errors
+    /// [`StoreError::Unknown`]; where it cannot be read.
+    pub fn left_for(&self, run: &str) -> Result<Vec<Mail>, StoreError> {
+        let fails = sqlite(self.0.path());
+        let db = self.0.reader();
+        let place = place(&db, run).map_err(&fails)?.ok_or_else(|| StoreError::Unknown(run.into()))?;
+        mail(&db, place.run).map_err(&fails)
+    }
+
     pub(super) fn post(&self, run: &str, mail: &Mail) -> Result<Posted, StoreError> {
         let fails = sqlite(self.0.path());
         let mut db = self.0.reader();

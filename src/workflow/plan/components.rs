@@ -43,9 +43,10 @@ pub(super) fn find(workflow: &Workflow, environment: &dyn Environment, problems:
             let found = look_up(name, component, problems);
             known.insert(name, found);
         }
-        if let Some(entries) = known.get(name).and_then(|found| found.entries.as_ref())
+        if let Some(Found { entries: Some(entries), name: called, .. }) = known.get(name)
             && !entries.contains(&entry.value)
         {
+            let name = called.as_deref().unwrap_or(name);
             problems.push(unknown_entry(name, entry, entries, entry.span == component.span));
         }
     }

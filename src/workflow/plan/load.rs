@@ -14,6 +14,8 @@ pub struct Found {
     pub digest: Option<String>,
     /// Its entry points, where it tells them.
     pub entries: Option<Vec<String>>,
+    /// What it is called for people, where that is not what the file calls it.
+    pub name: Option<String>,
 }
 
 /// What the host knows beyond the file, so that its problems get their places in the file too.

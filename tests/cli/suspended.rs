@@ -1,0 +1,151 @@
+//! Runs that nobody runs: what is told of them, and of what is left for them.
+
+use super::support::{World, eventually};
+use super::transcript;
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::{Output, Stdio};
+
+const ASKS: &str = "
+steps:
+  - { id: asks, wait: { signal: answer } }
+  - { id: later, wait: { signal: other }, needs: asks }
+outputs: { got: \"${ .steps.asks.output }\" }
+";
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_is_left_for_a_run_is_shown() {
+    let world = World::new(ASKS);
+    world.begin("it", "asks", &[]).kill();
+    let status = world.tells(&["status", "--json", "it"]);
+    assert_eq!((&status["left"], &status["uncertain"]), (&json!([]), &json!([])));
+    assert_eq!(status["signals"], json!([{ "name": "answer", "waiting": 1, "kept": 0 }]));
+    world.says(&["signal", "it", "answer", "{\"by\": \"Ann\"}", "--id", "s-1"]);
+    world.says(&["pause", "it", "--id", "p-1"]);
+    world.says(&["cancel", "it", "--now", "--reason", "no more", "--id", "c-1"]);
+    let status = world.tells(&["status", "--json", "it"]);
+    assert_eq!(
+        status["left"],
+        json!([
+            { "act": "signal", "id": "s-1", "name": "answer", "bytes": 12 },
+            { "act": "pause", "id": "p-1" },
+            { "act": "cancel", "id": "c-1", "reason": "no more", "now": true },
+        ])
+    );
+    let text = world.says(&["status", "it"]);
+    let table = "\nLEFT    WHAT\nsignal  answer {\"by\":\"Ann\"}\npause\ncancel  at once: no more\n";
+    assert!(text.contains(table), "{text}");
+    // When it is taken up it is done, and left no more.
+    assert_eq!(world.does(&["resume", "it"]).status.code(), Some(3));
+    assert!(world.tells(&["status", "--json", "it"])["left"].is_null());
+}
+
+/// A call that was in flight when its host died is known to be uncertain before anybody takes the run up, and can be resolved then.
+#[test]
+fn a_call_that_may_have_happened_is_shown_and_resolved_before_its_run_goes_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let world = World::new(&format!(
+        "steps:
+  - id: pay
+    call: http
+    with: {{ method: POST, url: \"http://127.0.0.1:{port}/pay\" }}
+    allow: {{ http: [ \"POST http://127.0.0.1:{port}\" ] }}
+outputs: {{ pay: \"${{ .steps.pay.output }}\" }}
+"
+    ));
+    let allow = ["--allow-address", "127.0.0.1"];
+    let run = world.begin("it", "pay", &allow);
+    let _connection = listener.accept().unwrap();
+    run.kill();
+    let uncertain = world.tells(&["status", "--json", "it"])["uncertain"].clone();
+    assert_eq!((uncertain.as_array().unwrap().len(), &uncertain[0]["handler"]), (1, &json!("http")), "{uncertain}");
+    let call = format!("{}/{}", uncertain[0]["pid"], uncertain[0]["tag"]);
+    let shown = world.does(&["status", "it"]);
+    assert!(said(&shown).contains(&format!("wfhost resolve it {call} ")), "{}", transcript(&shown));
+    // It is what whoever takes the run up finds.
+    let resumed = world.spawn(&[&["resume", "--json", "it"], &allow[..]].concat());
+    let living = eventually(|| {
+        let status: Value = serde_json::from_slice(&world.does(&["status", "--json", "it"]).stdout).ok()?;
+        (status["status"] == "running").then(|| status["uncertain"].clone())
+    });
+    assert_eq!(living, uncertain);
+    resumed.kill();
+
+    world.says(&["resolve", "it", &call, "--completed", "5", "--id", "r-1"]);
+    let left = world.tells(&["status", "--json", "it"])["left"].clone();
+    assert_eq!(left[0]["outcome"], "completed", "{left}");
+    let shown = world.does(&["status", "it"]);
+    assert!(!said(&shown).contains("wfhost resolve"), "{}", transcript(&shown));
+    assert_eq!(world.tells(&["resume", "--json", "it"])["outputs"], json!({ "pay": 5 }));
+}
+
+#[test]
+fn a_log_that_is_followed_tells_whether_the_run_is_over() {
+    let world = World::new(ASKS);
+    let follow = |id: &str| {
+        let mut command = super::command_in(&world.data, &["logs", "-f", id]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.next().unwrap().unwrap().contains("asks"), "it follows from here on");
+        (child, lines)
+    };
+    let ends = |(child, lines): (std::process::Child, _)| {
+        drop::<std::io::Lines<BufReader<std::process::ChildStdout>>>(lines);
+        let output = child.wait_with_output().unwrap();
+        (said(&output), output.status.code())
+    };
+    let unfinished = |why: &str, id: &str| (format!("{why}; the run is unfinished: wfhost resume {id}\n"), Some(3));
+
+    let run = world.begin("died", "asks", &[]);
+    let followed = follow("died");
+    run.kill();
+    assert_eq!(ends(followed), unfinished("the host died", "died"));
+    let run = world.begin("left", "asks", &[]);
+    let followed = follow("left");
+    run.send("-TERM");
+    assert_eq!(ends(followed), unfinished("the host let go of it", "left"));
+    let nobody = world.does(&["logs", "-f", "left"]);
+    assert_eq!((said(&nobody), nobody.status.code()), unfinished("nobody runs it", "left"));
+
+    let run = world.begin("over", "asks", &[]);
+    let followed = follow("over");
+    world.says(&["cancel", "over"]);
+    assert_eq!(ends(followed), ("the run cancelled\n".to_owned(), Some(0)));
+    assert_eq!(run.told().1, Some(3));
+    let over = world.does(&["logs", "-f", "over"]);
+    assert_eq!((said(&over), over.status.code()), ("the run cancelled\n".to_owned(), Some(0)));
+    assert_eq!(said(&world.does(&["logs", "over"])), "");
+}
+
+#[test]
+fn a_signal_that_nothing_waits_for_is_kept_and_told() {
+    let world = World::new(ASKS);
+    let run = world.begin("it", "asks", &[]);
+    let warning = "warning: nothing waits for anser now; the run waits for: answer\n";
+    let sent = |name: &str| {
+        let output = world.does(&["signal", "it", name, "1"]);
+        assert!(output.status.success(), "{}", transcript(&output));
+        said(&output)
+    };
+    assert!(sent("anser").contains(warning));
+    // A step that comes later takes it.
+    assert!(!sent("other").contains("warning"));
+    run.kill();
+    assert!(sent("anser").contains(warning));
+    assert!(!sent("answer").contains("warning"));
+    let outputs = world.tells(&["resume", "--json", "it"])["outputs"].clone();
+    assert_eq!(outputs, json!({ "got": 1 }));
+
+    // Which names these are only the run knows.
+    let computed = World::new("steps: [{ id: asks, for-each: [a], wait: { signal: \"for-${ .item }\" } }]\n");
+    let run = computed.begin("it", "asks", &[]);
+    let output = computed.does(&["signal", "it", "for-b"]);
+    assert!(!said(&output).contains("warning"), "{}", transcript(&output));
+    run.kill();
+}
