@@ -4,6 +4,7 @@ use super::Exit;
 use super::arguments::Logs;
 use super::data::{Runs, Whose};
 use super::refused::Stop;
+use super::status::living;
 use super::table::{clock, rfc3339};
 use super::terminal::{Terminal, printable, say};
 use crate::host::control::{Answer, Answers};
@@ -38,7 +39,7 @@ pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn show(runs: &Runs, stored: &Stored, command: &Logs, writer: &Writer) -> Result<Exit, Stop> {
     let mut story = Story::default();
     // Watching begins first: what is told is what was not yet written by then.
-    let mut watched = if command.follow { watch(runs, stored)? } else { None };
+    let mut watched = if command.follow { watch(runs, &stored.id)? } else { None };
     let past = watched.as_ref().map(Answers::records);
     for record in runs.records(&stored.id, past)? {
         let mut failed = Ok(());
@@ -50,7 +51,11 @@ fn show(runs: &Runs, stored: &Stored, command: &Logs, writer: &Writer) -> Result
         failed?;
     }
     let Some(watched) = &mut watched else {
-        return if command.follow { unwatched(runs, stored) } else { Ok(Exit::Success) };
+        if !command.follow {
+            return Ok(Exit::Success);
+        }
+        let (now, whose) = settled(runs, &stored.id)?;
+        return Ok(unwatched(&now, &whose));
     };
     for answer in watched {
         match answer? {
@@ -71,17 +76,31 @@ fn show(runs: &Runs, stored: &Stored, command: &Logs, writer: &Writer) -> Result
         }
     }
     // The host has ended; how the run stands, the store knows.
-    let now = runs.find(&stored.id)?;
-    if now.status.is_none() && runs.whose(&now)? == Whose::Nobody {
-        return Ok(unfinished("the host died", &now.id));
+    match settled(runs, &stored.id)? {
+        (now, Whose::Nobody) => Ok(unfinished("the host died", &now.id)),
+        (now, whose) => Ok(unwatched(&now, &whose)),
     }
-    unwatched(runs, &now)
+}
+
+/// A run and who has it, when its host has ended or answers: one that ends closes its socket before it lets go of its runs, and one that begins
+/// has a run before it listens.
+fn settled(runs: &Runs, id: &str) -> Result<(Stored, Whose), Stop> {
+    let mut looks = 0;
+    loop {
+        let stored = runs.find(id)?;
+        let whose = runs.whose(&stored)?;
+        looks += 1;
+        if !matches!(whose, Whose::Living(_)) || looks == LOOKS_MAX || living(runs, &stored, &whose)?.is_some() {
+            return Ok((stored, whose));
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// Tells of a run that nobody tells of, and that is to be followed.
-fn unwatched(runs: &Runs, stored: &Stored) -> Result<Exit, Stop> {
+fn unwatched(stored: &Stored, whose: &Whose) -> Exit {
     let id = &stored.id;
-    Ok(match (stored.status, runs.whose(stored)?) {
+    match (stored.status, whose) {
         (Some(status), _) => {
             say(&format!("the run {}", status.name()));
             Exit::Success
@@ -91,7 +110,7 @@ fn unwatched(runs: &Runs, stored: &Stored) -> Result<Exit, Stop> {
             Exit::Cancelled
         }
         (None, _) => unfinished("nobody runs it", id),
-    })
+    }
 }
 
 /// Says that nobody goes on with a run.
@@ -101,9 +120,9 @@ fn unfinished(why: &str, id: &str) -> Exit {
 }
 
 /// Watches a run that a host has.
-fn watch(runs: &Runs, stored: &Stored) -> Result<Option<Answers>, Stop> {
-    let Whose::Living(owner) = runs.whose(stored)? else { return Ok(None) };
-    Ok(runs.ask(&owner, |host| host.watch(&stored.id))?)
+fn watch(runs: &Runs, id: &str) -> Result<Option<Answers>, Stop> {
+    let (_, Whose::Living(owner)) = settled(runs, id)? else { return Ok(None) };
+    Ok(runs.ask(&owner, |host| host.watch(id))?)
 }
 
 impl Runs {
