@@ -10,6 +10,7 @@ mod embedding;
 mod fan_out;
 mod hostile;
 mod journals;
+mod moving;
 mod neighbour;
 mod parking;
 mod rebuild;

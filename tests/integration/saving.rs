@@ -1,187 +1,14 @@
-//! Guests that are written down between steps, in every language at hand: taken up in a fresh store and in another process of the operating
-//! system, they go on as the uninterrupted one does, to the unit of fuel and the byte.
+//! Guests that are written down between steps: what they take with them, to what they can be taken up, and those that no image fits.
+//! That they go on as the uninterrupted one does, in every language and elsewhere too, is shown by `tests/guests/moving.rs`.
 
 use crate::support::{ENGINE, End, Stepper, birth, built, message};
 use crate::wat_guest;
 use bytes::Bytes;
-use std::path::{Path, PathBuf};
-use wfhost::guest::Component;
-use wfhost::process::{
-    Birth, Death, Event, Form, Home, Limits, Payload, Pid, Program, Random, Saved, SavedError, Saving, Status, Tag,
-};
-
-const STEPS: usize = 1_000;
-
-/// What a guest hears in a step, of some random bytes.
-type Hears = fn(usize, &[u8]) -> Vec<Event>;
-
-/// A guest, and what it hears.
-struct Case {
-    component: Component,
-    birth: Birth,
-    events: Hears,
-}
-
-/// A state machine that hears messages.
-fn hears_messages(_: usize, bytes: &[u8]) -> Vec<Event> {
-    vec![message("x", bytes)]
-}
-
-/// A guest of the conformance tests that has asked for as many calls as there are steps, and hears their answers out of order.
-fn hears_answers(step: usize, bytes: &[u8]) -> Vec<Event> {
-    if step == 0 {
-        return Vec::new();
-    }
-    // Neighbours change places.
-    let tag = if step % 2 == 1 { step + 1 } else { step - 1 };
-    let text = format!("{bytes:?}");
-    vec![Event::Completed { tag: Tag(tag as u64), answer: Ok(Payload::json(&text)) }]
-}
-
-fn case(name: &str) -> Option<Case> {
-    let (folder, events): (_, Hears) = match name {
-        "counter" | "counter-c" => {
-            let birth = birth("run", "{}");
-            return Some(Case { component: built(name), birth, events: hears_messages });
-        }
-        "conformance-js" | "conformance-py" => ("built-on-demand", hears_answers),
-        _ => ("built", hears_answers),
-    };
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("guests").join(folder).join(format!("{name}.wasm"));
-    let must = std::env::var_os("WFHOST_GUESTS_MUST_BE_BUILT").is_some();
-    let Ok(bytes) = std::fs::read(&path) else {
-        assert!(!must && folder == "built-on-demand", "{} is not built", path.display());
-        eprintln!("SKIPPED: {name} is not built; `guests/build.sh {name}` builds it");
-        return None;
-    };
-    let component = Component::load(&ENGINE, &bytes).expect("a component that fits");
-    let mut birth = birth("concurrent", &format!("{{\"n\":{STEPS}}}"));
-    let limits = Limits { memory_bytes: 256 << 20, ..Limits::default() };
-    birth.limits = limits.into();
-    Some(Case { component, birth, events })
-}
-
-/// The same random bytes for each step, in every process.
-fn inputs() -> Vec<Vec<u8>> {
-    let mut random = Random::new(&[5; 32], Pid(1));
-    let mut bytes = [0; 16];
-    let next = |_| {
-        random.fill(&mut bytes);
-        bytes[..=usize::from(bytes[0] % 16)].to_vec()
-    };
-    (0..STEPS).map(next).collect()
-}
-
-/// The first step, the last but one, and random ones between.
-fn points(count: usize) -> Vec<usize> {
-    let mut random = Random::new(&[6; 32], Pid(1));
-    let mut points = vec![1, STEPS - 1];
-    for _ in 0..count {
-        let mut number = [0; 8];
-        random.fill(&mut number);
-        points.push(1 + (u64::from_le_bytes(number) % (STEPS as u64 - 1)) as usize);
-    }
-    points.sort_unstable();
-    points.dedup();
-    points
-}
+use wfhost::guest::{Component, LoadError};
+use wfhost::process::{Death, Form, Home, Limits, Program, Saved, SavedError, Saving, Status, Tag};
 
 fn save(guest: &mut Stepper) -> Saved {
     guest.body.save().expect("it can be saved").pack().expect("it packs")
-}
-
-fn restore(case: &Case, bytes: Bytes, steps: usize) -> Stepper {
-    let saved = Saved::decode(&bytes).expect("a snapshot");
-    let body = case.component.restore(case.birth.clone(), &saved).expect("it fits");
-    Stepper::with(body, steps)
-}
-
-/// What a step gave, as text.
-fn step(case: &Case, guest: &mut Stepper, at: usize, bytes: &[u8]) -> String {
-    let status = guest.step((case.events)(at, bytes)).status();
-    format!("{status:?} {:?} {}", guest.output.commands, guest.output.fuel)
-}
-
-fn languages(name: &str, snapshots: usize) {
-    let Some(case) = case(name) else { return };
-    let (inputs, points) = (inputs(), points(snapshots));
-    let mut whole = Stepper::new(&case.component, case.birth.clone());
-    let (mut kept, mut expected) = (Vec::new(), Vec::new());
-    for (at, bytes) in inputs.iter().enumerate() {
-        if points.contains(&at) {
-            let saved = save(&mut whole);
-            assert_eq!(saved.form, Form::Image);
-            kept.push((at, Bytes::from(saved.encode().unwrap())));
-        }
-        expected.push(step(&case, &mut whole, at, bytes));
-    }
-    let end = save(&mut whole).digest;
-    for (from, bytes) in &kept {
-        let mut restored = restore(&case, bytes.clone(), *from);
-        assert_eq!(save(&mut restored).encode().unwrap(), bytes[..], "{name}: saved before it has stepped");
-        for at in *from..STEPS {
-            assert_eq!(step(&case, &mut restored, at, &inputs[at]), expected[at], "{name}, saved before {from}: {at}");
-            // One that is moved on in the middle is no other.
-            if at == from + 3 {
-                let moved = save(&mut restored);
-                restored = restore(&case, moved.encode().unwrap().into(), at + 1);
-            }
-        }
-        assert_eq!(save(&mut restored).digest, end, "{name}, saved before {from}");
-    }
-    // A few in another process each.
-    for (from, bytes) in kept.iter().step_by(kept.len() / 3) {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("snapshot"), bytes).unwrap();
-        let program = std::env::current_exe().unwrap();
-        let mut child = std::process::Command::new(program);
-        child.args(["--exact", "saving::the_other_process", "--test-threads=1", "--quiet"]);
-        child.env("WFHOST_TEST_SAVED", folder.path()).env("WFHOST_TEST_CASE", format!("{name} {from}"));
-        let output = child.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-        let mut told = expected[*from..].join("\n");
-        told.push_str(&format!("\n{end:?}"));
-        let found = std::fs::read_to_string(folder.path().join("told")).expect("the other process has told");
-        assert!(found == told, "{name}, saved before {from}, goes another way in another process");
-    }
-}
-
-/// Goes on with a guest of another process; on its own, this test does nothing.
-#[test]
-fn the_other_process() {
-    let Some(folder) = std::env::var_os("WFHOST_TEST_SAVED").map(PathBuf::from) else { return };
-    let named = std::env::var("WFHOST_TEST_CASE").unwrap();
-    let (name, from) = named.split_once(' ').unwrap();
-    let case = case(name).unwrap();
-    let from: usize = from.parse().unwrap();
-    let bytes = std::fs::read(folder.join("snapshot")).unwrap();
-    let mut guest = restore(&case, bytes.into(), from);
-    let mut told: Vec<_> =
-        inputs().iter().enumerate().skip(from).map(|(at, bytes)| step(&case, &mut guest, at, bytes)).collect();
-    told.push(format!("{:?}", save(&mut guest).digest));
-    std::fs::write(folder.join("told"), told.join("\n")).unwrap();
-}
-
-#[test]
-fn rust() {
-    languages("counter", 20);
-    languages("conformance-rust", 5);
-}
-
-#[test]
-fn c() {
-    languages("counter-c", 20);
-    languages("conformance-c", 5);
-}
-
-#[test]
-fn javascript() {
-    languages("conformance-js", 10);
-}
-
-#[test]
-fn python() {
-    languages("conformance-py", 10);
 }
 
 #[test]
@@ -206,6 +33,91 @@ fn what_was_saved_is_of_one_component_and_no_more_than_its_bytes() {
     narrow.limits = Limits { memory_bytes: 64 << 10, ..Limits::default() }.into();
     assert!(matches!(counter.restore(narrow, &saved).err().unwrap(), SavedError::Misfit(_)));
     assert!(counter.restore(birth("run", "{}"), &saved).is_ok());
+}
+
+/// A guest that is idle, with something more in its core module.
+fn with_core(item: &str) -> Vec<u8> {
+    let step = "(func $step (param i32 i32) (result i32)
+        (i32.store8 (i32.const 1024) (i32.const 2)) (i32.const 1024))";
+    wat_guest::component("process", &wat_guest::module(&format!("{item} {step}")))
+}
+
+/// The same with a function that has this instruction, and a table and segments for it.
+fn with_instruction(instruction: &str) -> Vec<u8> {
+    with_core(&format!("(table $t 1 9 funcref) (elem $e func $step) (data $d \"x\") (func {instruction})"))
+}
+
+/// The same with something more in the component around it.
+fn with_item(item: &str) -> Vec<u8> {
+    // A component goes on with the sections of another, whose header is left out.
+    let more = wat::parse_str(format!("(component {item})")).unwrap();
+    [&with_core("")[..], &more[8..]].concat()
+}
+
+/// A guest with state that no image holds runs, but is neither saved nor evicted, nor made of a snapshot that somebody forged.
+#[test]
+fn guests_with_each_kind_of_state_that_no_image_holds_are_refused() {
+    let resource = "(component (type $r (resource (rep i32))) (core func (canon resource.new $r)))";
+    let cases = [
+        (with_instruction("(table.set $t (i32.const 0) (ref.null func))"), "the instruction table.set"),
+        (with_instruction("(drop (table.grow $t (ref.null func) (i32.const 1)))"), "the instruction table.grow"),
+        (with_instruction("(table.fill $t (i32.const 0) (ref.null func) (i32.const 1))"), "the instruction table.fill"),
+        (
+            with_instruction("(table.copy $t $t (i32.const 0) (i32.const 0) (i32.const 0))"),
+            "the instruction table.copy",
+        ),
+        (
+            with_instruction("(table.init $t $e (i32.const 0) (i32.const 0) (i32.const 0))"),
+            "the instruction table.init",
+        ),
+        (with_instruction("(elem.drop $e)"), "the instruction elem.drop"),
+        (with_instruction("(data.drop $d)"), "the instruction data.drop"),
+        (with_core("(global (mut funcref) (ref.null func))"), "a mutable global that holds a reference"),
+        (with_item("(type (resource (rep i32)))"), "the resource type of its own"),
+        (with_item(resource), "the canonical function ResourceNew"),
+    ];
+    let mut counter = Stepper::new(&built("counter"), birth("run", "{}"));
+    counter.step(vec![]).status();
+    let image = save(&mut counter);
+    for (bytes, reason) in &cases {
+        let component = Component::load(&ENGINE, bytes).unwrap_or_else(|error| panic!("{reason}: {error}"));
+        let refusals: Vec<_> = component.snapshots().refusals.iter().map(ToString::to_string).collect();
+        assert!(refusals.iter().any(|refusal| refusal.starts_with(reason)), "{reason}: {refusals:?}");
+        component.learn_saving();
+        assert_eq!(component.saving(), Saving::Never, "{reason}");
+        let mut guest = Stepper::new(&component, birth("run", "{}"));
+        assert_eq!(guest.step(vec![]).status(), Status::Idle, "{reason}");
+        assert!(guest.body.save().is_none() && !guest.body.evict(), "{reason}");
+        let forged = Saved { program: component.digest(), ..image.clone() };
+        let refused = component.restore(birth("run", "{}"), &forged).err();
+        assert!(matches!(refused, Some(SavedError::Misfit(_))), "{reason}: {refused:?}");
+        assert_eq!(guest.step(vec![]).status(), Status::Idle, "{reason}");
+    }
+    // The same guest without any of it is saved.
+    let mut guest = Stepper::new(&Component::load(&ENGINE, &with_core("")).unwrap(), birth("run", "{}"));
+    assert_eq!(guest.step(vec![]).status(), Status::Idle);
+    save(&mut guest);
+}
+
+/// State of proposals that the engine does not take does not even get that far. (The check of snapshots refuses it too.)
+#[test]
+fn components_with_state_of_other_proposals_are_no_guests() {
+    let cases = [
+        (with_core("(table 1 externref)"), "gc"),
+        (with_core("(type (struct (field (mut i32))))"), "gc"),
+        (with_core("(type $f (func)) (type (cont $f))"), "stack switching"),
+        (with_core("(tag)"), "exceptions"),
+        (with_core("(memory $shared 1 1 shared)"), "threads"),
+        (with_core("(memory $small 1 (pagesize 1))"), "custom page sizes"),
+        (with_item("(core func (canon waitable-set.new))"), "async"),
+        (with_item("(core func (canon context.get i32 0))"), "async"),
+        (with_item("(type (stream u8))"), "async"),
+        (with_item("(type (future u8))"), "async"),
+    ];
+    for (bytes, proposal) in &cases {
+        let error = Component::load(&ENGINE, bytes).err();
+        assert!(matches!(&error, Some(LoadError::Compile(why)) if why.contains(proposal)), "{proposal}: {error:?}");
+    }
 }
 
 #[test]

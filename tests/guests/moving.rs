@@ -1,0 +1,413 @@
+//! Guests that are written to files between steps, in every language at hand: taken up in fresh stores, here and in another process of the
+//! operating system, they go on as the uninterrupted one does, to the unit of fuel and the byte.
+//!
+//! The other process is this test binary again. It is given a folder with the snapshots and what the uninterrupted guest gave, loads the
+//! component anew, compares by itself, and answers with a verdict for each snapshot.
+
+use crate::support::{guests, is_built, options};
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use wfhost::guest::{Component, GuestEngine};
+use wfhost::process::{
+    Birth, Body, Event, Form, Grants, Json, Limits, Message, Micros, Output, Payload, Pid, Program, Progress, Random,
+    Saved, Sender, Tag,
+};
+
+const STEPS: usize = 1_000;
+/// Random ones; the first and the last that can be are added.
+const SNAPSHOTS: usize = 20;
+/// More than the guests that are live at one time.
+const SLOTS: u32 = 4;
+
+/// The variable that names the folder of [`elsewhere`].
+const FOLDER: &str = "WFHOST_MOVING_FOLDER";
+const ORDERS: &str = "orders.json";
+const TOLD: &str = "told.json";
+const VERDICTS: &str = "verdicts.json";
+
+/// A stream of test data of a seed, the same in every process.
+struct Draw(Random);
+
+impl Draw {
+    fn new(seed: u8) -> Self {
+        Self(Random::new(&[seed; 32], Pid(1)))
+    }
+
+    /// A number below this one.
+    fn below(&mut self, end: usize) -> usize {
+        let mut number = [0; 8];
+        self.0.fill(&mut number);
+        (u64::from_le_bytes(number) % end as u64) as usize
+    }
+
+    /// Up to so many bytes.
+    fn bytes(&mut self, most: usize) -> Vec<u8> {
+        let mut bytes = vec![0; self.below(most + 1)];
+        self.0.fill(&mut bytes);
+        bytes
+    }
+}
+
+fn message(topic: &str, bytes: Vec<u8>) -> Event {
+    let body = Payload::Bytes(bytes.into());
+    Event::Message(Box::new(Message { sender: Sender::Process(Pid(2)), topic: topic.into(), body }))
+}
+
+/// What `counter` hears in each step: messages, all of which it mixes into what it gives. The last one ends it.
+fn messages(mut draw: Draw) -> Vec<Vec<Event>> {
+    let mut heard = Vec::new();
+    for _ in 1..STEPS {
+        let count = draw.below(4);
+        heard.push((0..count).map(|_| message("x", draw.bytes(64))).collect());
+    }
+    heard.push(vec![message("end", Vec::new())]);
+    heard
+}
+
+/// What the entry `spawn` of the conformance guest hears, which asks for one child less than there are steps: nothing in the first step, then
+/// their answers in random order, among messages that it ignores. It keeps all answers, and completes with them in the last step.
+fn answers(mut draw: Draw) -> Vec<Vec<Event>> {
+    let mut tags: Vec<_> = (1..STEPS as u64).map(Tag).collect();
+    for end in (2..=tags.len()).rev() {
+        tags.swap(end - 1, draw.below(end));
+    }
+    let mut heard = vec![Vec::new()];
+    for tag in tags {
+        let mut events = vec![Event::Completed { tag, answer: Ok(Payload::json(&draw.bytes(32))) }];
+        if draw.below(4) == 0 {
+            events.insert(0, message("noise", draw.bytes(500)));
+        }
+        heard.push(events);
+    }
+    heard
+}
+
+/// What a step gave. Texts, since they are only compared and shown.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Step {
+    status: String,
+    commands: String,
+    log: String,
+    fuel: u64,
+}
+
+impl Step {
+    /// What is not the same, if anything.
+    fn differs_from(&self, other: &Self) -> Option<&'static str> {
+        let equal = [
+            ("status", self.status == other.status),
+            ("commands", self.commands == other.commands),
+            ("log", self.log == other.log),
+            ("fuel", self.fuel == other.fuel),
+        ];
+        equal.iter().find_map(|(what, equal)| (!equal).then_some(*what))
+    }
+}
+
+/// What a guest is after its last step.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct End {
+    /// Of its memories and globals, its next tag and its random stream.
+    digest: [u8; 32],
+    /// Of all its steps, those before it was moved too.
+    fuel: u64,
+}
+
+/// What the uninterrupted guest gave.
+#[derive(Clone, Serialize, Deserialize)]
+struct Told {
+    steps: Vec<Step>,
+    end: End,
+}
+
+/// A guest of a component, and what it hears in each step.
+struct Case {
+    component: Component,
+    birth: Birth,
+    heard: Vec<Vec<Event>>,
+}
+
+impl Case {
+    /// A guest of that component, on an engine of its own.
+    fn of(name: &str) -> Self {
+        let on_demand = name.ends_with("-js") || name.ends_with("-py");
+        let folder = if on_demand { "built-on-demand" } else { "built" };
+        let path = guests(folder).join(name).with_extension("wasm");
+        let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let engine = Arc::new(GuestEngine::new(options(SLOTS)).expect("an engine"));
+        let component = Component::load(&engine, &bytes).expect("a component that fits");
+        component.learn_saving();
+        let (entry, input, heard) = if name.starts_with("counter") {
+            ("run", "{}".to_owned(), messages(Draw::new(1)))
+        } else {
+            ("spawn", format!("{{\"n\":{}}}", STEPS - 1), answers(Draw::new(2)))
+        };
+        let birth = Birth {
+            run: "run-1".into(),
+            pid: Pid(7),
+            seed: [3; 32],
+            entry: entry.into(),
+            input: Payload::Json(Json::parse(input).expect("JSON")),
+            limits: Arc::new(Limits { memory_bytes: 256 << 20, ..Limits::default() }),
+            grants: Grants::default(),
+            next_tag: Tag(1),
+        };
+        assert_eq!(heard.len(), STEPS);
+        Self { component, birth, heard }
+    }
+
+    fn step(&self, body: &mut dyn Body, at: usize) -> Step {
+        let mut output = Output::default();
+        body.begin(Micros(1_000_000 + at as u64 * 1_000), &mut self.heard[at].clone());
+        let status = loop {
+            match body.poll(&mut output) {
+                Progress::Preempted => {}
+                Progress::Stepped(status) => break format!("{status:?}"),
+                Progress::Died(death) => break format!("{death:?}"),
+            }
+        };
+        let Output { commands, log, fuel, .. } = output;
+        Step { status, commands: format!("{commands:?}"), log: format!("{log:?}"), fuel }
+    }
+
+    /// The uninterrupted guest: what it gave, and the bytes of its snapshots before these steps.
+    fn whole(&self, points: &BTreeSet<usize>) -> (Told, Vec<(usize, Bytes)>) {
+        let mut body = self.component.body(self.birth.clone()).expect("a body");
+        let (mut steps, mut snapshots) = (Vec::new(), Vec::new());
+        for at in 0..STEPS {
+            if points.contains(&at) {
+                snapshots.push((at, packed(&mut *body)));
+            }
+            steps.push(self.step(&mut *body, at));
+        }
+        let last = &steps[STEPS - 1].status;
+        assert!(last.starts_with("Complete"), "its last output was meant to tell of all that it has heard: {last}");
+        (Told { steps, end: end(&mut *body) }, snapshots)
+    }
+
+    fn restore(&self, bytes: &Bytes) -> Result<Box<dyn Body>, String> {
+        let saved = Saved::decode(bytes).map_err(|error| error.to_string())?;
+        self.component.restore(self.birth.clone(), &saved).map_err(|error| error.to_string())
+    }
+
+    /// Takes a guest up that was saved before a step, and goes on to the end.
+    ///
+    /// # Errors
+    /// The first thing that differs from what the uninterrupted one gave.
+    fn go_on(&self, bytes: &Bytes, before: usize, told: &Told) -> Result<(), String> {
+        let mut body = self.restore(bytes)?;
+        if packed(&mut *body) != *bytes {
+            return Err("saved again before it has stepped, it is another".into());
+        }
+        for at in before..STEPS {
+            let (found, wanted) = (self.step(&mut *body, at), &told.steps[at]);
+            if let Some(what) = found.differs_from(wanted) {
+                return Err(format!("step {at}, {what}: {found:?} for {wanted:?}"));
+            }
+            // Half of them are moved on soon after, and are no others.
+            if at == before + 3 && before.is_multiple_of(2) {
+                body = self.restore(&packed(&mut *body))?;
+            }
+        }
+        let end = end(&mut *body);
+        if end == told.end { Ok(()) } else { Err(format!("the end: {end:?} for {:?}", told.end)) }
+    }
+}
+
+fn save(body: &mut dyn Body) -> Saved {
+    let saved = body.save().expect("it can be saved").pack().expect("it packs");
+    assert_eq!(saved.form, Form::Image);
+    saved
+}
+
+/// What goes to a disk.
+fn packed(body: &mut dyn Body) -> Bytes {
+    save(body).encode().expect("it can be written").into()
+}
+
+fn end(body: &mut dyn Body) -> End {
+    let Saved { digest, fuel, .. } = save(body);
+    End { digest, fuel }
+}
+
+/// What the other process is to do.
+#[derive(Serialize, Deserialize)]
+struct Orders {
+    /// The component.
+    name: String,
+    moves: Vec<Move>,
+}
+
+/// A guest that is to go on.
+#[derive(Serialize, Deserialize)]
+struct Move {
+    /// The step that it was saved before.
+    before: usize,
+    /// The name of the file of its snapshot.
+    snapshot: String,
+    /// The name of the file of a [`Told`].
+    told: String,
+}
+
+/// What the other process found: for each move the first difference, if there is one.
+#[derive(Serialize, Deserialize)]
+struct Verdicts {
+    process: u32,
+    differences: Vec<Option<String>>,
+}
+
+fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> T {
+    serde_json::from_slice(&std::fs::read(folder.join(name)).expect("the file is there")).expect("it can be read")
+}
+
+fn write(folder: &Path, name: &str, value: &impl Serialize) {
+    std::fs::write(folder.join(name), serde_json::to_vec(value).expect("it can be written")).expect("there is room");
+}
+
+/// The other process. No test: others start it.
+#[test]
+#[ignore = "is the process to which other tests move guests"]
+fn elsewhere() {
+    let folder = PathBuf::from(std::env::var_os(FOLDER).expect("other tests start it"));
+    let Orders { name, moves } = read(&folder, ORDERS);
+    let case = Case::of(&name);
+    let differences = moves.iter().map(|Move { before, snapshot, told }| {
+        let bytes = Bytes::from(std::fs::read(folder.join(snapshot)).expect("the snapshot is there"));
+        case.go_on(&bytes, *before, &read(&folder, told)).err()
+    });
+    write(&folder, VERDICTS, &Verdicts { process: std::process::id(), differences: differences.collect() });
+}
+
+/// Moves guests of a folder to another process.
+fn move_elsewhere(folder: &Path, name: &str, moves: Vec<Move>) -> Vec<Option<String>> {
+    let count = moves.len();
+    write(folder, ORDERS, &Orders { name: name.to_owned(), moves });
+    let mut child = Command::new(std::env::current_exe().expect("this binary has a path"));
+    child.args(["--exact", "moving::elsewhere", "--ignored", "--test-threads=1"]).env(FOLDER, folder);
+    let output = child.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{name}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    let Verdicts { process, differences } = read(folder, VERDICTS);
+    assert_ne!(process, std::process::id());
+    assert_eq!(differences.len(), count);
+    differences
+}
+
+/// The first step that a guest can be saved before, the last, and random ones between.
+fn points() -> BTreeSet<usize> {
+    let mut draw = Draw::new(4);
+    let mut points = BTreeSet::from([1, STEPS - 1]);
+    while points.len() < SNAPSHOTS + 2 {
+        points.insert(1 + draw.below(STEPS - 1));
+    }
+    points
+}
+
+fn goes_on_anywhere(name: &str) {
+    let case = Case::of(name);
+    let (told, snapshots) = case.whole(&points());
+    for (before, bytes) in &snapshots {
+        assert_eq!(case.go_on(bytes, *before, &told), Ok(()), "{name}, saved before step {before}");
+    }
+    // It can fail: one that has missed what it was to hear in a single step is another.
+    let (before, bytes) = &snapshots[SNAPSHOTS / 2];
+    assert!(case.go_on(bytes, before + 1, &told).is_err(), "{name}: what it hears leaves no trace");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), TOLD, &told);
+    let mut moves = Vec::new();
+    for (before, bytes) in &snapshots {
+        let snapshot = format!("before-{before}");
+        std::fs::write(folder.path().join(&snapshot), bytes).expect("there is room");
+        moves.push(Move { before: *before, snapshot, told: TOLD.into() });
+    }
+    let differences = move_elsewhere(folder.path(), name, moves);
+    for ((before, _), difference) in snapshots.iter().zip(differences) {
+        assert_eq!(difference, None, "{name}, saved before step {before}, in another process");
+    }
+}
+
+#[test]
+fn rust() {
+    goes_on_anywhere("counter");
+    goes_on_anywhere("conformance-rust");
+}
+
+#[test]
+fn c() {
+    goes_on_anywhere("counter-c");
+    goes_on_anywhere("conformance-c");
+}
+
+#[test]
+fn javascript() {
+    if is_built("conformance-js") {
+        goes_on_anywhere("conformance-js");
+    }
+}
+
+#[test]
+fn python() {
+    if is_built("conformance-py") {
+        goes_on_anywhere("conformance-py");
+    }
+}
+
+/// The other process sees every kind of difference, also in the last step alone, and refuses what is no snapshot of this component.
+#[test]
+fn the_other_process_tells_what_differs() {
+    const BEFORE: usize = 600;
+    let folder = tempfile::tempdir().expect("a folder");
+    let case = Case::of("counter-c");
+    let (told, snapshots) = case.whole(&BTreeSet::from([BEFORE, BEFORE + 1]));
+    let (_, other) = Case::of("counter").whole(&BTreeSet::from([BEFORE]));
+    let mut damaged = snapshots[0].1.to_vec();
+    *damaged.last_mut().expect("it is not empty") ^= 1;
+    let files = [
+        ("right", snapshots[0].1.clone()),
+        ("later", snapshots[1].1.clone()),
+        ("damaged", damaged.into()),
+        ("other", other[0].1.clone()),
+    ];
+    for (name, bytes) in files {
+        std::fs::write(folder.path().join(name), bytes).expect("there is room");
+    }
+    write(folder.path(), TOLD, &told);
+    let tell = |name: &str, change: fn(&mut Told)| {
+        let mut told = told.clone();
+        change(&mut told);
+        write(folder.path(), name, &told);
+    };
+    tell("status", |told| told.steps[STEPS - 1].status.push(' '));
+    tell("commands", |told| told.steps[STEPS - 2].commands.push(' '));
+    tell("log", |told| told.steps[STEPS - 1].log.push(' '));
+    tell("fuel", |told| told.steps[STEPS - 1].fuel += 1);
+    tell("digest", |told| told.end.digest[31] ^= 1);
+    tell("all-fuel", |told| told.end.fuel += 1);
+
+    let cases = [
+        ("right", TOLD, ""),
+        ("later", TOLD, "step 600, commands"),
+        ("damaged", TOLD, "the snapshot is damaged"),
+        ("other", TOLD, "the snapshot is of another component"),
+        ("right", "status", "step 999, status"),
+        ("right", "commands", "step 998, commands"),
+        ("right", "log", "step 999, log"),
+        ("right", "fuel", "step 999, fuel"),
+        ("right", "digest", "the end"),
+        ("right", "all-fuel", "the end"),
+    ];
+    let moves =
+        cases.map(|(snapshot, told, _)| Move { before: BEFORE, snapshot: snapshot.to_owned(), told: told.to_owned() });
+    let found = move_elsewhere(folder.path(), "counter-c", moves.into());
+    for ((snapshot, told, wanted), found) in cases.iter().zip(found) {
+        let found = found.unwrap_or_default();
+        let is_so = found.starts_with(wanted) && found.is_empty() == wanted.is_empty();
+        assert!(is_so, "{snapshot} with {told}: {found:?}");
+    }
+}
