@@ -151,10 +151,18 @@ impl Runs {
 
     /// The records of a run, as far as they are on disk.
     pub(super) fn all_records(&self, id: &str) -> Result<Vec<Record>, Refused> {
-        Record::decode_all(self.store.records(id)?).map_err(|DamagedRecord { number, why }| {
-            let title = format!("record {number} of the run {id} is damaged: {why}");
-            Refused::new(kind::JOURNAL, title).hint("others are not touched by it; `wfhost ls` lists them")
-        })
+        let damaged = |why: String| StoreError::Damaged { run: id.into(), why };
+        self.readable(id)?.map_err(|why| damaged(why).into())
+    }
+
+    /// The same, or what is wrong with them.
+    pub(super) fn readable(&self, id: &str) -> Result<Result<Vec<Record>, String>, Refused> {
+        let records = match self.store.records(id) {
+            Err(StoreError::Damaged { why, .. }) => return Ok(Err(why)),
+            records => records?,
+        };
+        let told = |DamagedRecord { number, why }| format!("record {number}: {why}");
+        Ok(Record::decode_all(records).map_err(told))
     }
 
     /// What the records of a run say.
@@ -169,6 +177,11 @@ impl Runs {
             Refused::new(kind::JOURNAL, format!("what the run {id} was started with cannot be read: {error}"))
         })
     }
+}
+
+/// What is said of a run whose records are damaged.
+pub(super) fn left_alone(id: &str) -> String {
+    format!("other runs are not touched by it; `wfhost rm --unfinished {id}` removes it for good")
 }
 
 /// What is said where the host that has a run never answers.
@@ -190,7 +203,7 @@ impl From<StoreError> for Refused {
             }
             StoreError::Format { .. } => Some(format!("use a wfhost of that release; {ANOTHER_FOLDER}")),
             StoreError::Owned(run) => Some(format!("`wfhost status {run}` tells whose it is")),
-            StoreError::Damaged { .. } => Some("other runs are not touched by it; `wfhost ls` lists them".to_owned()),
+            StoreError::Damaged { run, .. } => Some(left_alone(run)),
             _ => None,
         };
         Self::new(kind::JOURNAL, error.to_string()).hint_maybe(hint)

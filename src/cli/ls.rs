@@ -48,7 +48,11 @@ pub(super) fn ls(command: &Ls, terminal: Terminal) -> Result<Exit, Stop> {
     if more > 0 {
         say(&format!("and {more} more: --limit {count} shows them"));
     }
-    let suspended = rows.iter().filter(|row| row.whose == Whose::Nobody).count();
+    if let Some(Row { stored, .. }) = rows.iter().find(|row| row.whose == Whose::Nobody && row.stored.damage.is_some())
+    {
+        terminal.hint(&format!("`wfhost status {}` tells what is damaged", stored.id));
+    }
+    let suspended = rows.iter().filter(|row| row.whose == Whose::Nobody && row.stored.damage.is_none()).count();
     if suspended > 0 {
         let whom = if suspended == 1 { "the suspended run" } else { "suspended runs" };
         terminal.hint(&format!("`wfhost resume RUN` takes up {whom}, `wfhost resume --all` all that nobody runs"));
@@ -85,6 +89,9 @@ pub(super) fn to_json(stored: &Stored, whose: &Whose) -> Value {
     if let Whose::Living(owner) = whose {
         value["host"] = json!(owner.pid);
     }
+    if let Some(damage) = stored.damage.as_ref().filter(|_| *whose == Whose::Nobody) {
+        value["damage"] = json!(damage);
+    }
     value
 }
 
@@ -93,6 +100,7 @@ pub(super) fn status(stored: &Stored, whose: &Whose) -> &'static str {
     match (stored.status, whose) {
         (Some(status), _) => status.name(),
         (None, Whose::Living(_)) => "running",
+        (None, _) if stored.damage.is_some() => "damaged",
         (None, _) => "suspended",
     }
 }
@@ -103,16 +111,17 @@ fn rows(runs: &Runs, command: &Ls, limit: Option<u32>) -> Result<(Vec<Row>, u64)
     filter.created_min = command.since.map(|since| since.0);
     match command.status {
         None => {}
-        Some(State::Running | State::Suspended) => filter.ended = Some(false),
+        Some(State::Running | State::Suspended | State::Damaged) => filter.ended = Some(false),
         Some(State::Succeeded) => filter.status = Some(EndStatus::Succeeded),
         Some(State::Failed) => filter.status = Some(EndStatus::Failed),
         Some(State::Cancelled) => filter.status = Some(EndStatus::Cancelled),
         Some(State::TimedOut) => filter.status = Some(EndStatus::TimedOut),
     }
     // Whether somebody runs an unfinished one is not known to the store.
-    let is_wanted = |whose: &Whose| match command.status {
+    let is_wanted = |stored: &Stored, whose: &Whose| match command.status {
         Some(State::Running) => matches!(whose, Whose::Living(_)),
-        Some(State::Suspended) => *whose == Whose::Nobody,
+        Some(State::Suspended) => *whose == Whose::Nobody && stored.damage.is_none(),
+        Some(State::Damaged) => *whose == Whose::Nobody && stored.damage.is_some(),
         _ => true,
     };
     let is_exact = filter.ended.is_none();
@@ -121,7 +130,7 @@ fn rows(runs: &Runs, command: &Ls, limit: Option<u32>) -> Result<(Vec<Row>, u64)
     let mut rows = Vec::new();
     for stored in runs.store.list(&filter)? {
         let whose = owners.whose(runs, &stored)?;
-        if is_wanted(&whose) {
+        if is_wanted(&stored, &whose) {
             rows.push(Row { stored, whose });
         }
     }

@@ -172,7 +172,12 @@ impl From<TakeUpError> for Refused {
                 .suspended()
                 .hint(format!("to let it go on: wfhost resume {run}")),
             TakeUpError::NoComponent { .. } => Self::new(kind::USAGE, error.to_string()),
-            error => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error))),
+            error => {
+                let hint = error
+                    .damage()
+                    .map(|_| "other runs are not touched by it; `wfhost ls --status damaged` lists it".to_owned());
+                Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error))).hint_maybe(hint)
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Exit;
 use super::arguments::Show;
-use super::data::{Runs, Whose};
+use super::data::{Runs, Whose, left_alone};
 use super::left::{self, Left};
 use super::ls;
 use super::refused::Stop;
@@ -17,12 +17,21 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 pub(super) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
-    let (runs, stored) = command.data.find(&command.run)?;
+    let (runs, mut stored) = command.data.find(&command.run)?;
     let whose = runs.whose(&stored)?;
     let left = if whose == Whose::Nobody { runs.store.left_for(&stored.id)? } else { Vec::new() };
     let left = left.iter().map(Left::from).collect();
     let live = living(&runs, &stored, &whose)?;
-    let seen = Seen { live, story: runs.story(&stored.id)?, stored, whose, left };
+    let (story, damage) = match runs.readable(&stored.id)? {
+        Ok(records) => (Story::of(&records), None),
+        Err(why) => (Story::default(), Some(why)),
+    };
+    if let Some(why) = damage.as_ref().filter(|_| whose == Whose::Nobody) {
+        // So that lists say it too; where it cannot be written they do not.
+        let _ = runs.store.note_damage(&stored.id, why);
+        stored.damage = Some(why.as_str().into());
+    }
+    let seen = Seen { live, story, stored, whose, left, damage };
     let file = runs.about(&seen.stored.id)?.file;
     if command.json {
         print(&serde_json::to_string_pretty(&seen.to_json(&file))?)?;
@@ -56,6 +65,8 @@ struct Seen {
     live: Option<RunStatus>,
     /// Of a run that nobody runs: what is done when it is taken up.
     left: Vec<Left>,
+    /// Why its records cannot be read: the story is empty then.
+    damage: Option<String>,
 }
 
 impl Seen {
@@ -108,6 +119,9 @@ impl Seen {
                 }
             }
         }
+        if let Some(damage) = &self.damage {
+            value["damage"] = json!(damage);
+        }
         value["counts"] = json!(self.live.as_ref().map_or_else(|| self.story.counts(), |live| live.facts.counts));
         value
     }
@@ -124,6 +138,9 @@ impl Seen {
         line("started", &moment(stored.created));
         if let Some(ended) = stored.ended {
             line("ended", &format!("{}, after {}", moment(ended), took(stored.created, ended)));
+        }
+        if let Some(damage) = self.damage.as_deref().or(stored.damage.as_deref()) {
+            line("damage", damage);
         }
         let counts = live.as_ref().map_or_else(|| story.counts(), |live| live.facts.counts);
         line(
@@ -221,6 +238,9 @@ impl Seen {
     fn hints(&self) -> Vec<String> {
         let id = &self.stored.id;
         let mut hints = Vec::new();
+        if self.whose == Whose::Nobody && self.stored.damage.is_some() {
+            return vec![format!("it cannot be taken up; {}", left_alone(id))];
+        }
         if self.whose == Whose::Nobody {
             hints.push(format!("nobody runs it; to take it up: wfhost resume {id}"));
         }

@@ -10,7 +10,9 @@ use super::storage::{StorageWatcher, Told};
 use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::journal::{Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
 use crate::process::{Problem, problem::kind};
-use crate::run::{Act, DamagedRecord, Kernel, Log, Mail, News, Record, ResumeError, ResumeSpec, system_time};
+use crate::run::{
+    Act, DamagedRecord, Kernel, Log, Mail, News, RebuildError, Record, ResumeError, ResumeSpec, system_time,
+};
 use crate::workflow::plan::{self, Unchecked};
 use crate::workflow::syntax::Source;
 use parking_lot::Mutex;
@@ -73,6 +75,20 @@ pub enum TakeUpError {
     /// The host was built without a folder for durable runs.
     #[error("the host has no folder for durable runs")]
     NoJournal,
+}
+
+impl TakeUpError {
+    /// What is wrong with the run's records, where it is that: nothing but another copy of them helps.
+    pub fn damage(&self) -> Option<String> {
+        match self {
+            Self::Journal(StoreError::Damaged { why, .. }) => Some(why.clone()),
+            Self::Damaged(DamagedRecord { number, why }) => Some(format!("record {number}: {why}")),
+            Self::Run(error @ (ResumeError::Empty | ResumeError::Records(RebuildError::Incoherent { .. }))) => {
+                Some(error.to_string())
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Data {
@@ -291,6 +307,21 @@ impl Host {
     /// to be left alone then.
     pub fn resume(&self, workflow: &Workflow, id: &str, options: RunOptions) -> Result<RunHandle, TakeUpError> {
         let (_, Journal(store)) = self.opened()?;
+        self.take_up(store, workflow, id, options).inspect_err(|error| {
+            if let Some(why) = error.damage() {
+                // Where it cannot be noted it is found again.
+                let _ = store.note_damage(id, &why);
+            }
+        })
+    }
+
+    fn take_up(
+        &self,
+        store: &Sqlite,
+        workflow: &Workflow,
+        id: &str,
+        options: RunOptions,
+    ) -> Result<RunHandle, TakeUpError> {
         let taken = store.take_up(id)?;
         let records = Record::decode_all(taken.records)?;
         if options.unless_paused && is_paused(&records, &taken.inbox) {

@@ -59,6 +59,7 @@ impl Entry {
             ended: self.end.map(|end| end.at),
             records: self.records,
             owner: (self.owner > 0).then_some(1),
+            damage: None,
         }
     }
 }
@@ -275,5 +276,10 @@ impl Journal for InMemory {
 
     fn snapshots(&self, run: &str) -> Result<Vec<StoredSnapshot>, StoreError> {
         self.with(run, |entry| Ok(entry.snapshots.clone()))
+    }
+
+    fn snapshot(&self, run: &str, pid: u64, step: u64) -> Result<Option<StoredSnapshot>, StoreError> {
+        let is_meant = |snapshot: &&StoredSnapshot| (snapshot.pid, snapshot.step) == (pid, step);
+        self.with(run, |entry| Ok(entry.snapshots.iter().find(is_meant).cloned()))
     }
 }

@@ -118,6 +118,12 @@ pub trait Journal: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::Unknown`].
     fn snapshots(&self, run: &str) -> Result<Vec<StoredSnapshot>, StoreError>;
+
+    /// The snapshot of a process after a step; none where it is not kept.
+    ///
+    /// # Errors
+    /// [`StoreError::Unknown`].
+    fn snapshot(&self, run: &str, pid: u64, step: u64) -> Result<Option<StoredSnapshot>, StoreError>;
 }
 
 #[cfg(test)]

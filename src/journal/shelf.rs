@@ -53,10 +53,8 @@ impl<J: Journal, F: Fn() -> Option<J> + Send + Sync> Shelf for RunShelf<F> {
         if let Some(data) = self.read.lock().remove(&(pid, step)) {
             return Ok(Some(data));
         }
-        let stored = self.journal()?.snapshots(&self.run).map_err(|error| error.to_string())?;
-        let Some(found) = stored.into_iter().find(|snapshot| (snapshot.pid, snapshot.step) == (pid.0, step)) else {
-            return Ok(None);
-        };
+        let stored = self.journal()?.snapshot(&self.run, pid.0, step).map_err(|error| error.to_string())?;
+        let Some(found) = stored else { return Ok(None) };
         found.data.map(Some).ok_or_else(|| "the snapshot is damaged: its checksum is wrong".to_owned())
     }
 }

@@ -38,6 +38,8 @@ pub struct Stored {
     pub records: u64,
     /// The host that has it, living or not; none where it waits for one or has ended.
     pub owner: Option<u64>,
+    /// Why it could not be taken up, where its records were found damaged. It is forgotten when it can.
+    pub damage: Option<Arc<str>>,
 }
 
 /// Which runs are asked for: those that fit everything that is said. The newest come first.

@@ -146,6 +146,10 @@ fn the_newest_snapshots_of_each_process_are_kept() {
         };
         assert!(steps().ends_with(&[(1, 5), (7, 3)]), "{:?}", steps());
         assert!(steps().len() <= 3);
+        let one = |pid, step| journal.snapshot("run", pid, step).unwrap().map(|snapshot| snapshot.data);
+        assert_eq!(one(1, 5), Some(Some(vec![5; 100].into())));
+        assert_eq!((one(1, 4).is_some(), one(1, 6), one(2, 3)), (steps().contains(&(1, 4)), None, None));
+        assert!(matches!(journal.snapshot("other", 1, 5), Err(StoreError::Unknown(_))));
         // They are there for who takes the run up, and go with it.
         drop(log);
         journal.flush().unwrap();

@@ -149,3 +149,61 @@ fn a_signal_that_nothing_waits_for_is_kept_and_told() {
     assert!(!said(&output).contains("warning"), "{}", transcript(&output));
     run.kill();
 }
+
+/// It is left alone, is told as what it is, and others go on.
+#[test]
+fn a_run_whose_records_are_damaged_is_passed_by() {
+    let world = World::new(ASKS);
+    for id in ["bad", "good"] {
+        world.begin(id, "asks", &[]).kill();
+        world.says(&["signal", id, "answer", "1"]);
+    }
+    let db = rusqlite::Connection::open(world.data.join("journal.db")).unwrap();
+    let last = "SELECT max(id) FROM log WHERE run = (SELECT run FROM run WHERE id = 'bad')";
+    let (row, mut bytes): (i64, Vec<u8>) = db
+        .query_row(&format!("SELECT id, data FROM log WHERE id = ({last})"), [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    db.execute("UPDATE log SET data = ?2 WHERE id = ?1", (row, bytes)).unwrap();
+    drop(db);
+    let all = world.spawn(&["resume", "--all"]);
+    world.says(&["signal", "good", "other"]);
+    let all = all.output();
+    assert_eq!(all.status.code(), Some(1), "{}", transcript(&all));
+    assert!(String::from_utf8_lossy(&all.stdout).starts_with("good "), "{}", transcript(&all));
+    assert!(said(&all).contains("bad is not taken up") && said(&all).contains("checksum"), "{}", transcript(&all));
+    let statuses: Vec<Value> = world
+        .tells(&["ls", "--json"])
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| json!([run["run"], run["status"]]))
+        .collect();
+    assert_eq!(json!(statuses), json!([["good", "succeeded"], ["bad", "damaged"]]));
+    let listed = |status: &str| world.tells(&["ls", "--json", "--status", status]);
+    assert_eq!(listed("suspended"), json!([]));
+    assert!(listed("damaged")[0]["damage"].as_str().unwrap().contains("checksum"));
+    let status = world.tells(&["status", "--json", "bad"]);
+    assert_eq!((&status["status"], &status["left"][0]["act"]), (&json!("damaged"), &json!("signal")));
+    let shown = world.does(&["status", "bad"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("\nstatus     damaged\n"), "{}", transcript(&shown));
+    assert!(said(&shown).contains("hint: it cannot be taken up; "), "{}", transcript(&shown));
+    assert!(world.refuses(&["resume", "bad"]).contains("wfhost rm --unfinished bad"));
+    let refused = world.refuses(&["rm", "bad"]);
+    assert!(refused.contains("it cannot be taken up") && refused.contains("--unfinished"), "{refused}");
+    assert_eq!(world.tells(&["rm", "--json", "--unfinished", "bad"]), json!({ "removed": 1 }));
+    assert_eq!(world.tells(&["ls", "--json"]).as_array().unwrap().len(), 1);
+}
+
+/// Whoever looks at a run finds the damage, and lists know of it from then on.
+#[test]
+fn damage_that_is_seen_is_noted() {
+    let world = World::new(ASKS);
+    world.begin("bad", "asks", &[]).kill();
+    let db = rusqlite::Connection::open(world.data.join("journal.db")).unwrap();
+    db.execute("UPDATE log SET data = x'00'", []).unwrap();
+    assert_eq!(world.tells(&["ls", "--json"])[0]["status"], "suspended");
+    assert_eq!(world.tells(&["status", "--json", "bad"])["status"], "damaged");
+    assert_eq!(world.tells(&["ls", "--json"])[0]["status"], "damaged");
+}

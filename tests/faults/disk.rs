@@ -130,6 +130,22 @@ fn an_fsync_that_fails_is_final_for_the_host_and_not_for_its_runs() {
     }
 }
 
+/// A host that cannot make itself known begins nothing, and tries no second time.
+#[test]
+fn an_fsync_that_fails_while_a_host_registers_is_final_too() {
+    let mut rig = Rig::new(3);
+    let (status, _) = rig.begin().end(PATIENCE);
+    assert_eq!(status, Some(0));
+    (rig.orders.first, rig.orders.end) = (3, 9);
+    rig.shim.set("sync-fails", "");
+    let (_, said) = rig.begin().end(PATIENCE);
+    assert_eq!(rig.shim.count("failed-syncs"), 1, "{said:?}");
+    assert_eq!(said.iter().filter(|said| matches!(said, Said::Broken(_))).count(), 1, "{said:?}");
+    assert_eq!(bad(&said).iter().filter(|said| said.starts_with("refused ")).count(), 6, "{said:?}");
+    rig.shim.unset("sync-fails");
+    rig.finish();
+}
+
 #[test]
 fn a_folder_that_cannot_be_written_is_refused_and_named() {
     let mut rig = Rig::new(10);

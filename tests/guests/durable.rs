@@ -5,6 +5,8 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::Duration;
 use wfhost::host::{Host, RunOptions, Status, TakeUpError};
+use wfhost::journal::{Journal as _, NewRun, StoreError};
+use wfhost::process::Micros;
 use wfhost::run::EndStatus;
 
 /// Guests that spawn, sleep and give; the sleep is the middle.
@@ -35,6 +37,27 @@ pub(crate) fn image(of: &Path) -> tempfile::TempDir {
     let store = rusqlite::Connection::open(of.join("journal.db")).unwrap();
     store.execute("VACUUM INTO ?1", [copy.path().join("journal.db").to_str().unwrap()]).unwrap();
     copy
+}
+
+/// Records that are whole on disk, and are none.
+#[test]
+fn a_run_whose_records_are_damaged_is_noted_as_that_until_it_can_be_taken_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(folder.path());
+    let workflow = parse(&host, WORK);
+    host.start(&workflow, inputs(1), options("whole")).unwrap().wait();
+    let store = host.journal().unwrap().unwrap().store();
+    for (id, first) in [("rubbish", &b"rubbish"[..]), ("headless", &[1, 4, 1, 1])] {
+        let (name, about) = ("".into(), store.about("whole").unwrap().unwrap());
+        let new = NewRun { id: id.into(), name, created: Micros(1), about, components: Vec::new() };
+        store.fork("whole", &new, 1, first).unwrap();
+        assert!(store.run(id).unwrap().unwrap().damage.is_none());
+        let error = host.resume(&workflow, id, options(id)).err().unwrap();
+        let damage = store.run(id).unwrap().unwrap().damage;
+        assert!(damage.is_some() && damage.as_deref() == error.damage().as_deref(), "{error}: {damage:?}");
+    }
+    let cut = TakeUpError::Journal(StoreError::Ended("whole".into()));
+    assert_eq!(cut.damage(), None);
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub(in crate::cli) enum State {
     Running,
     /// It has not ended, and nobody runs it.
     Suspended,
+    /// It has not ended, and cannot be taken up: its records are damaged.
+    Damaged,
     /// It gave its outputs.
     Succeeded,
     /// It ended with a problem.
@@ -30,10 +32,12 @@ Examples:
 
 With --json it is a list with an object for each run:
   run, workflow     its id, and the name of its workflow
-  status            running, suspended (nobody runs it), succeeded, failed, cancelled, timed-out
+  status            running, suspended (nobody runs it), damaged (nobody can, as far as that was seen), succeeded, failed,
+                    cancelled, timed-out
   started, ended    as in RFC 3339; ended is null where it has not
   records           how many there are; of a run that goes on how many there were some time ago
-  host              of a running one: the id of the process")]
+  host              of a running one: the id of the process
+  damage            of a damaged one: what is wrong")]
 pub(in crate::cli) struct Ls {
     /// Only those that are so.
     #[arg(long, value_enum)]
@@ -83,7 +87,7 @@ Examples:
 
 A run is named by its id, or by the beginning of it.
 With --json it is one object:
-  run, workflow, file, status, started, ended, records, host     as `wfhost ls --json` has them
+  run, workflow, file, status, started, ended, records, host, damage     as `wfhost ls --json` has them
   state              of a running one: running, waiting, paused; of a suspended one only paused
   steps              node, status, total, done, failed, flying, attempts, and error where it failed
   processes          of a running one: pid, parent, component, entry, names, doing, steps, fuel, mail, outstanding

@@ -93,14 +93,19 @@ pub(super) fn take(change: &Connection, place: &Place) -> rusqlite::Result<usize
     Ok(bytes)
 }
 
-/// Removes all rows of a run, wherever they are. Damage does not keep it: what can be followed goes.
+/// Removes all rows of a run, wherever they are, also where they are damaged.
 pub(super) fn remove(change: &Connection, place: &Place) -> rusqlite::Result<()> {
     let mut delete = change.prepare_cached("DELETE FROM log WHERE id = ?1 AND run = ?2 RETURNING prev")?;
     let mut next = place.head;
     while next != 0 {
         let prev = delete.query_row(params![next, place.run], |row| row.get::<_, i64>(0));
         let prev = rusqlite::OptionalExtension::optional(prev)?;
-        next = prev.filter(|prev| *prev < next).unwrap_or(0);
+        if prev.is_none_or(|prev| prev >= next) {
+            // What comes before is found by a look at all that there is.
+            change.prepare_cached("DELETE FROM log WHERE run = ?1")?.execute([place.run])?;
+            break;
+        }
+        next = prev.unwrap_or(0);
     }
     change
         .prepare_cached("DELETE FROM done WHERE part >= ?1 AND part < ?2")?

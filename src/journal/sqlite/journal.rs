@@ -1,5 +1,7 @@
 //! The journal as its trait says it.
 
+use super::queue::Owned;
+use super::writer::Writer;
 use super::{RunLog, Sqlite, StoreError, schema};
 use crate::journal::{Filter, Journal, NewRun, Owner, Posted, Retention, Stored, StoredSnapshot, TakenUp};
 use crate::run::{Log, Mail};
@@ -50,27 +52,29 @@ impl Journal for Sqlite {
 
     fn listens(&self, socket: &Path) -> Result<(), StoreError> {
         let host = self.0.host()?;
-        let db = self.0.reader();
-        let _pen = self.0.pen();
-        db.execute("UPDATE host SET socket = ?2 WHERE host = ?1", (host, socket.to_string_lossy()))
-            .map_err(schema::sqlite(self.0.path()))?;
-        Ok(())
+        self.0.beside(|| {
+            let db = self.0.reader();
+            let _pen = self.0.pen();
+            db.execute("UPDATE host SET socket = ?2 WHERE host = ?1", (host, socket.to_string_lossy()))
+                .map_err(schema::sqlite(self.0.path()))?;
+            Ok(())
+        })
     }
 
     fn post(&self, run: &str, mail: &Mail) -> Result<Posted, StoreError> {
-        Sqlite::post(self, run, mail)
+        self.0.beside(|| Sqlite::post(self, run, mail))
     }
 
     fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError> {
-        Sqlite::fork(self, from, run, records, first)
+        self.0.beside(|| Sqlite::fork(self, from, run, records, first))
     }
 
     fn remove(&self, id: &str) -> Result<(), StoreError> {
-        Sqlite::remove(self, id)
+        self.0.beside(|| Sqlite::remove(self, id))
     }
 
     fn sweep(&self, retention: &Retention) -> Result<u64, StoreError> {
-        Sqlite::sweep(self, retention)
+        self.0.beside(|| Sqlite::sweep(self, retention))
     }
 
     fn put_snapshot(&self, run: &str, pid: u64, step: u64, key: &[u8], data: Vec<u8>) {
@@ -78,11 +82,24 @@ impl Journal for Sqlite {
     }
 
     fn snapshots(&self, run: &str) -> Result<Vec<StoredSnapshot>, StoreError> {
-        let owned = self.0.shared.queue.lock().has(run);
-        match self.0.place(run) {
+        let (row, owned) = self.0.seat(run)?;
+        self.0.snapshots().of(row, owned)
+    }
+
+    fn snapshot(&self, run: &str, pid: u64, step: u64) -> Result<Option<StoredSnapshot>, StoreError> {
+        let (row, owned) = self.0.seat(run)?;
+        self.0.snapshots().one(row, owned, (pid, step))
+    }
+}
+
+impl Writer {
+    /// A run's row, and its number here where this process has it.
+    fn seat(&self, run: &str) -> Result<(i64, Option<Owned>), StoreError> {
+        let owned = self.shared.queue.lock().has(run);
+        match self.place(run) {
             // It has begun, and is not durable yet.
-            Err(StoreError::Unknown(_)) if owned.is_some() => self.0.snapshots().of(0, owned),
-            place => self.0.snapshots().of(place?.run, owned),
+            Err(StoreError::Unknown(_)) if owned.is_some() => Ok((0, owned)),
+            place => Ok((place?.run, owned)),
         }
     }
 }

@@ -9,7 +9,7 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, params_from_iter};
 use std::sync::Arc;
 
-const COLUMNS: &str = "id, name, created, status, ended, records, owner";
+const COLUMNS: &str = "id, name, created, status, ended, records, owner, damage";
 
 impl Sqlite {
     pub(super) fn run(&self, id: &str) -> Result<Option<Stored>, StoreError> {
@@ -95,5 +95,6 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
         ended: row.get::<_, Option<i64>>(4)?.map(micros),
         records: row.get::<_, i64>(5)?.cast_unsigned(),
         owner: row.get::<_, Option<i64>>(6)?.map(i64::cast_unsigned),
+        damage: row.get::<_, Option<String>>(7)?.map(Arc::from),
     })
 }

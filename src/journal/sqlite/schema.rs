@@ -20,7 +20,10 @@ const SQLITE_MIN: i32 = 3_051_003;
 
 /// What changes a store of each format into one of the next; the first makes one out of nothing. A released one never changes: a change of
 /// the tables is a new one. A store keeps which release has brought it to each of its formats, so that older releases can tell.
-pub(super) const MIGRATIONS: &[&str] = &[SCHEMA];
+pub(super) const MIGRATIONS: &[&str] = &[SCHEMA, DAMAGE];
+
+/// Why a run could not be taken up, where its records were found damaged.
+const DAMAGE: &str = "ALTER TABLE run ADD COLUMN damage TEXT;";
 
 const SCHEMA: &str = "
 CREATE TABLE format (

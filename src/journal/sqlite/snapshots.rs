@@ -14,7 +14,7 @@ use crate::journal::StoredSnapshot;
 use crate::journal::stored::SNAPSHOTS_MAX;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
-use rusqlite::{Connection, ErrorCode, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -148,20 +148,37 @@ impl Snapshots {
         let written = inner.with(|db| {
             let mut select =
                 db.prepare_cached("SELECT pid, step, key, data, sum FROM snapshot WHERE run = ?1 ORDER BY pid, step")?;
-            let rows = select.query_map([run], |row| {
-                let (pid, step): (i64, i64) = (row.get(0)?, row.get(1)?);
-                let (key, data): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
-                let (pid, step) = (pid.cast_unsigned(), step.cast_unsigned());
-                let is_whole = row.get::<_, Vec<u8>>(4)? == sum(run, pid, step, &key, &data);
-                let (key, data) = (Bytes::from(key), is_whole.then(|| data.into()));
-                Ok(StoredSnapshot { pid, step, key, data })
-            })?;
+            let rows = select.query_map([run], |row| stored(run, row))?;
             rows.collect::<Result<Vec<_>, _>>()
         })?;
         let mut all: BTreeMap<_, _> =
             written.unwrap_or_default().into_iter().map(|snapshot| ((snapshot.pid, snapshot.step), snapshot)).collect();
         all.extend(waiting.into_iter().map(|snapshot| ((snapshot.pid, snapshot.step), snapshot)));
         Ok(all.into_values().collect())
+    }
+
+    /// The snapshot of a process after a step, also where it waits to be written. No other one is read.
+    pub(super) fn one(
+        &self,
+        run: i64,
+        owned: Option<Owned>,
+        (pid, step): (u64, u64),
+    ) -> Result<Option<StoredSnapshot>, StoreError> {
+        let inner = &self.inner;
+        let waiting = owned.and_then(|run| {
+            let desk = inner.desk.lock();
+            desk.of(run).find(|snapshot| (snapshot.pid, snapshot.step) == (pid, step))
+        });
+        if waiting.is_some() {
+            return Ok(waiting);
+        }
+        let written = inner.with(|db| {
+            let mut select = db.prepare_cached(
+                "SELECT pid, step, key, data, sum FROM snapshot WHERE run = ?1 AND pid = ?2 AND step = ?3",
+            )?;
+            select.query_row(params![run, pid.cast_signed(), step.cast_signed()], |row| stored(run, row)).optional()
+        });
+        written.map(Option::flatten)
     }
 
     /// The runs that have snapshots.
@@ -355,6 +372,16 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     }
     change.commit()?;
     Ok(db)
+}
+
+/// A snapshot of a run, as its row has it.
+fn stored(run: i64, row: &Row<'_>) -> rusqlite::Result<StoredSnapshot> {
+    let (pid, step): (i64, i64) = (row.get(0)?, row.get(1)?);
+    let (key, data): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
+    let (pid, step) = (pid.cast_unsigned(), step.cast_unsigned());
+    let is_whole = row.get::<_, Vec<u8>>(4)? == sum(run, pid, step, &key, &data);
+    let (key, data) = (Bytes::from(key), is_whole.then(|| data.into()));
+    Ok(StoredSnapshot { pid, step, key, data })
 }
 
 fn sum(run: i64, pid: u64, step: u64, key: &[u8], data: &[u8]) -> [u8; 16] {

@@ -45,9 +45,12 @@ impl Sqlite {
                 Ok(records) => records,
                 Err(trouble) => {
                     // It is nobody's then, and its last row is known.
+                    let error = trouble.of(id, self.0.path());
+                    let damage = if let StoreError::Damaged { why, .. } = &error { Some(why) } else { None };
                     let _pen = self.0.pen();
-                    db.execute("UPDATE run SET owner = NULL WHERE run = ?1", [place.run]).map_err(&fails)?;
-                    return Err(trouble.of(id, self.0.path()));
+                    db.execute("UPDATE run SET owner = NULL, damage = ?2 WHERE run = ?1", params![place.run, damage])
+                        .map_err(&fails)?;
+                    return Err(error);
                 }
             };
             let inbox = mail(&db, place.run).map_err(&fails)?;
@@ -71,6 +74,23 @@ impl Sqlite {
         }
     }
 
+    /// Notes that the records of an unfinished run were found damaged: lists say so until it can be taken up.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn note_damage(&self, id: &str, why: &str) -> Result<(), StoreError> {
+        self.0.beside(|| {
+            let db = self.0.reader();
+            let _pen = self.0.pen();
+            db.execute(
+                "UPDATE run SET damage = ?2 WHERE id = ?1 AND status IS NULL AND damage IS NOT ?2",
+                params![id, why],
+            )
+            .map_err(sqlite(self.0.path()))?;
+            Ok(())
+        })
+    }
+
     /// Makes this host the owner of a run that no living one has. Gives where it was found, and its epoch now.
     fn own(&self, db: &mut Connection, id: &str, host: i64) -> Result<(Place, i64), StoreError> {
         let fails = sqlite(self.0.path());
@@ -82,7 +102,7 @@ impl Sqlite {
         }
         let epoch = found.epoch + 1;
         change
-            .prepare_cached("UPDATE run SET owner = ?2, epoch = ?3 WHERE run = ?1")
+            .prepare_cached("UPDATE run SET owner = ?2, epoch = ?3, damage = NULL WHERE run = ?1")
             .and_then(|mut update| update.execute(params![found.run, host, epoch]))
             .map_err(&fails)?;
         change.commit().map_err(&fails)?;

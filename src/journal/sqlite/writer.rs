@@ -11,7 +11,7 @@ use crate::journal::{Durables, NewRun};
 use crate::run::RunEnd;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use rusqlite::Connection;
+use rusqlite::{Connection, ffi};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -68,15 +68,35 @@ impl Writer {
 
     /// This process's number in the store, which it is given when it first needs one.
     pub(super) fn host(&self) -> Result<i64, StoreError> {
-        let mut host = self.host.lock();
-        if let Some(host) = &*host {
+        if let Some(host) = &*self.host.lock() {
             return Ok(host.number);
         }
-        let mut db = self.reader();
-        let _pen = self.pen();
-        let registered = host.insert(self.locks.register(&mut db, self.path())?);
-        self.shared.host.store(registered.number, Relaxed);
-        Ok(registered.number)
+        self.beside(|| {
+            let mut host = self.host.lock();
+            if let Some(host) = &*host {
+                return Ok(host.number);
+            }
+            let mut db = self.reader();
+            let _pen = self.pen();
+            let registered = host.insert(self.locks.register(&mut db, self.path())?);
+            self.shared.host.store(registered.number, Relaxed);
+            Ok(registered.number)
+        })
+    }
+
+    /// Writes to the file beside the thread that writes runs. An fsync that fails is as final here as it is there: nothing is written by this
+    /// process any more, by nobody, and everybody is told. `write` holds no lock when it returns.
+    pub(super) fn beside<T>(&self, write: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Some(failed) = &self.shared.queue.lock().failed {
+            return Err(failed.clone());
+        }
+        let written = write();
+        if let Err(error) = &written
+            && is_of_sync(error)
+        {
+            self.shared.fail(error.clone());
+        }
+        written
     }
 
     pub(super) fn begin(&self, run: &NewRun) -> Result<Owned, StoreError> {
@@ -175,6 +195,13 @@ impl Writer {
         }
         Err(self.shared.queue.lock().failed.clone().expect("invariant: it was just seen"))
     }
+}
+
+/// Whether an fsync has failed: nobody knows what of the file is on the disk.
+fn is_of_sync(error: &StoreError) -> bool {
+    let StoreError::Sqlite { error, .. } = error else { return false };
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    matches!(code, Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC))
 }
 
 impl Drop for Writer {

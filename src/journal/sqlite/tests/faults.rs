@@ -2,6 +2,7 @@
 
 use super::super::schema::{connect, migrate, migrate_by};
 use super::*;
+use crate::process::Pid;
 
 #[test]
 fn damage_is_found_and_named() {
@@ -33,7 +34,13 @@ fn damage_is_found_and_named() {
     for (run, why) in [("flipped", "checksum"), ("cut", "too short"), ("gone", "missing")] {
         let told = store.take_up(run).err().unwrap().to_string();
         assert!(told.contains(why) && told.contains(run), "{told}");
+        let damage = store.run(run).unwrap().unwrap().damage;
+        assert!(damage.is_some_and(|damage| damage.contains(why)), "lists say so too");
+        store.remove(run).unwrap();
     }
+    let db = rusqlite::Connection::open(folder.path().join("journal.db")).unwrap();
+    let left: i64 = db.query_row("SELECT count(*) FROM log", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 3, "what stands behind the damage goes too");
 }
 
 #[test]
@@ -253,4 +260,29 @@ fn a_damaged_snapshot_is_seen_and_a_damaged_file_of_them_is_thrown_away() {
     drop(taken);
     store.flush().unwrap();
     assert_eq!(store.snapshots("run").unwrap().len(), 1);
+}
+
+/// Reading one snapshot reads no other: one that is damaged in the file does no harm to those beside it.
+#[test]
+fn one_snapshot_is_read_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshots.db");
+    let (store, _) = open(folder.path());
+    let mut log = store.begin(&new("run")).unwrap();
+    let _ = log.append(b"one");
+    for (pid, bytes) in [(1, 500), (2, 40_000)] {
+        store.put_snapshot("run", pid, 1, b"key", vec![7; bytes]);
+    }
+    store.flush().unwrap();
+    drop((log, store));
+    let mut file = std::fs::read(&path).unwrap();
+    // A page of the large one: the number of the next such page, and data.
+    let page = file.chunks_mut(4_096).find(|page| page[4..].iter().all(|byte| *byte == 7)).unwrap();
+    page[..4].fill(0xff);
+    std::fs::write(&path, file).unwrap();
+    let (store, told) = open(folder.path());
+    assert_eq!(store.shelf("run").get(Pid(1), 1).unwrap().unwrap().len(), 500);
+    assert!(told.snapshots.lock().is_empty());
+    assert_eq!(store.snapshots("run").unwrap(), []);
+    assert_eq!(told.snapshots.lock().len(), 1, "and reading all of them finds the damage");
 }
