@@ -31,7 +31,7 @@ pub(super) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
         let _ = runs.store.note_damage(&stored.id, why);
         stored.damage = Some(why.as_str().into());
     }
-    let seen = Seen { live, story, stored, whose, left, damage };
+    let seen = Seen { stored, whose, story, live, left, damage };
     let file = runs.about(&seen.stored.id)?.file;
     if command.json {
         print(&serde_json::to_string_pretty(&seen.to_json(&file))?)?;
