@@ -1,16 +1,14 @@
 //! Guests that are written to files between steps, in every language at hand: taken up in fresh stores, here and in another process of the
 //! operating system, they go on as the uninterrupted one does, to the unit of fuel and the byte.
-//!
-//! The other process is this test binary again. It is given a folder with the snapshots and what the uninterrupted guest gave, loads the
-//! component anew, compares by itself, and answers with a verdict for each snapshot.
+
+mod elsewhere;
+mod everything;
 
 use crate::support::{guests, is_built, options};
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
+use elsewhere::{Move, TOLD, move_elsewhere, write};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use wfhost::guest::{Component, GuestEngine};
 use wfhost::process::{
@@ -24,11 +22,8 @@ const SNAPSHOTS: usize = 20;
 /// More than the guests that are live at one time.
 const SLOTS: u32 = 4;
 
-/// The variable that names the folder of [`elsewhere`].
-const FOLDER: &str = "WFHOST_MOVING_FOLDER";
-const ORDERS: &str = "orders.json";
-const TOLD: &str = "told.json";
-const VERDICTS: &str = "verdicts.json";
+/// The name of the guest of [`everything`].
+const EVERYTHING: &str = "everything";
 
 /// A stream of test data of a seed, the same in every process.
 struct Draw(Random);
@@ -135,17 +130,14 @@ struct Case {
 impl Case {
     /// A guest of that component, on an engine of its own.
     fn of(name: &str) -> Self {
-        let on_demand = name.ends_with("-js") || name.ends_with("-py");
-        let folder = if on_demand { "built-on-demand" } else { "built" };
-        let path = guests(folder).join(name).with_extension("wasm");
-        let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let bytes = if name == EVERYTHING { everything::guest() } else { component(name) };
         let engine = Arc::new(GuestEngine::new(options(SLOTS)).expect("an engine"));
         let component = Component::load(&engine, &bytes).expect("a component that fits");
         component.learn_saving();
-        let (entry, input, heard) = if name.starts_with("counter") {
-            ("run", "{}".to_owned(), messages(Draw::new(1)))
-        } else {
+        let (entry, input, heard) = if name.starts_with("conformance") {
             ("spawn", format!("{{\"n\":{}}}", STEPS - 1), answers(Draw::new(2)))
+        } else {
+            ("run", "{}".to_owned(), messages(Draw::new(1)))
         };
         let birth = Birth {
             run: "run-1".into(),
@@ -219,6 +211,13 @@ impl Case {
     }
 }
 
+/// The bytes of a component that was built.
+fn component(name: &str) -> Vec<u8> {
+    let on_demand = name.ends_with("-js") || name.ends_with("-py");
+    let path = guests(if on_demand { "built-on-demand" } else { "built" }).join(name).with_extension("wasm");
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
 fn save(body: &mut dyn Body) -> Saved {
     let saved = body.save().expect("it can be saved").pack().expect("it packs");
     assert_eq!(saved.form, Form::Image);
@@ -233,69 +232,6 @@ fn packed(body: &mut dyn Body) -> Bytes {
 fn end(body: &mut dyn Body) -> End {
     let Saved { digest, fuel, .. } = save(body);
     End { digest, fuel }
-}
-
-/// What the other process is to do.
-#[derive(Serialize, Deserialize)]
-struct Orders {
-    /// The component.
-    name: String,
-    moves: Vec<Move>,
-}
-
-/// A guest that is to go on.
-#[derive(Serialize, Deserialize)]
-struct Move {
-    /// The step that it was saved before.
-    before: usize,
-    /// The name of the file of its snapshot.
-    snapshot: String,
-    /// The name of the file of a [`Told`].
-    told: String,
-}
-
-/// What the other process found: for each move the first difference, if there is one.
-#[derive(Serialize, Deserialize)]
-struct Verdicts {
-    process: u32,
-    differences: Vec<Option<String>>,
-}
-
-fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> T {
-    serde_json::from_slice(&std::fs::read(folder.join(name)).expect("the file is there")).expect("it can be read")
-}
-
-fn write(folder: &Path, name: &str, value: &impl Serialize) {
-    std::fs::write(folder.join(name), serde_json::to_vec(value).expect("it can be written")).expect("there is room");
-}
-
-/// The other process. No test: others start it.
-#[test]
-#[ignore = "is the process to which other tests move guests"]
-fn elsewhere() {
-    let folder = PathBuf::from(std::env::var_os(FOLDER).expect("other tests start it"));
-    let Orders { name, moves } = read(&folder, ORDERS);
-    let case = Case::of(&name);
-    let differences = moves.iter().map(|Move { before, snapshot, told }| {
-        let bytes = Bytes::from(std::fs::read(folder.join(snapshot)).expect("the snapshot is there"));
-        case.go_on(&bytes, *before, &read(&folder, told)).err()
-    });
-    write(&folder, VERDICTS, &Verdicts { process: std::process::id(), differences: differences.collect() });
-}
-
-/// Moves guests of a folder to another process.
-fn move_elsewhere(folder: &Path, name: &str, moves: Vec<Move>) -> Vec<Option<String>> {
-    let count = moves.len();
-    write(folder, ORDERS, &Orders { name: name.to_owned(), moves });
-    let mut child = Command::new(std::env::current_exe().expect("this binary has a path"));
-    child.args(["--exact", "moving::elsewhere", "--ignored", "--test-threads=1"]).env(FOLDER, folder);
-    let output = child.output().expect("it starts");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{name}: {said}{}", String::from_utf8_lossy(&output.stderr));
-    let Verdicts { process, differences } = read(folder, VERDICTS);
-    assert_ne!(process, std::process::id());
-    assert_eq!(differences.len(), count);
-    differences
 }
 
 /// The first step that a guest can be saved before, the last, and random ones between.
@@ -356,6 +292,11 @@ fn python() {
     if is_built("conformance-py") {
         goes_on_anywhere("conformance-py");
     }
+}
+
+#[test]
+fn every_kind_of_state() {
+    goes_on_anywhere(EVERYTHING);
 }
 
 /// The other process sees every kind of difference, also in the last step alone, and refuses what is no snapshot of this component.
