@@ -8,6 +8,7 @@ mod wat_guest;
 
 mod crowd;
 mod fuel;
+mod increments;
 mod raw;
 mod snapshots;
 

@@ -1,10 +1,13 @@
 //! What it costs to evict a guest and take it up again, against making a new one (instantiate, `init`, one step) and against doing again
-//! what it did: 10, 100 and 1,000 steps. In Rust and C, and in JavaScript and Python where those guests are built.
+//! what it did: 10, 100 and 1,000 steps. And the bytes of whole snapshots against those of increments. In Rust and C, and in JavaScript and
+//! Python where those guests are built.
 
 use super::compare;
+use super::increments::Pages;
 use super::raw::exports::wfhost::process::guest::{Event, Payload};
 use super::raw::wfhost::process::{host, types};
 use super::raw::{Process, ProcessPre, finish};
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::path::PathBuf;
 use wasmtime::component::{Component, HasSelf, Linker};
@@ -28,11 +31,20 @@ struct Case {
 /// Steps of the longest past.
 const STEPS_MAX: u32 = 1_000;
 
-const CASES: [Case; 4] = [
+/// Increments are measured after so many steps, and after all of them,
+const LESS: u32 = 401;
+/// and each to snapshots of so many steps before.
+const APART: [u32; 4] = [1, 10, 100, 400];
+
+const CASES: [Case; 6] = [
     Case { name: "counter", folder: "built", entry: "run", hears_answers: false },
     Case { name: "counter-c", folder: "built", entry: "run", hears_answers: false },
+    // The first step asks for 1,000 sleeps, and each of the others hears that one is over and keeps its tag.
     Case { name: "conformance-js", folder: "built-on-demand", entry: "concurrent", hears_answers: true },
     Case { name: "conformance-py", folder: "built-on-demand", entry: "concurrent", hears_answers: true },
+    // These hear messages and keep nothing: the least that the languages' own heaps come to.
+    Case { name: "conformance-js", folder: "built-on-demand", entry: "ponger", hears_answers: false },
+    Case { name: "conformance-py", folder: "built-on-demand", entry: "ponger", hears_answers: false },
 ];
 
 /// Prints the figures of guests, by how many steps they have made and how large a heap they keep.
@@ -44,15 +56,13 @@ pub(crate) fn snapshots() {
             continue;
         };
         let rig = Rig::new(&bytes, case);
-        if case.hears_answers {
-            // Beyond 1,000 there are no more answers.
-            rig.figures(100, 1);
-        } else {
-            for (steps, words) in [(1, 1), (100, 1), (100, 8_192)] {
-                rig.figures(steps, words);
-            }
+        // The others' input does not say how large a heap they keep.
+        let all = if case.entry == "run" { &[(1, 1), (100, 1), (100, 8_192)][..] } else { &[(100, 1)] };
+        for (steps, words) in all {
+            rig.figures(*steps, *words);
         }
         rig.replays();
+        rig.increments();
     }
 }
 
@@ -136,7 +146,7 @@ impl Rig {
             (1..steps).for_each(|_| live.step());
             let handles = self.template.bind(&mut live.store).expect("the same component");
             let packed = self.template.pack(&self.take(&mut live, &handles)).expect("it packs");
-            println!("{}, {steps} steps: {} bytes", self.case.name, packed.len());
+            println!("{} {}, {steps} steps: {} bytes", self.case.name, self.case.entry, packed.len());
             compare(
                 "  unpack, restore: against replaying",
                 1,
@@ -150,14 +160,40 @@ impl Rig {
         }
     }
 
+    /// Bytes of a whole snapshot, and what an increment to one of so many steps before would have.
+    fn increments(&self) {
+        let last = STEPS_MAX - 1;
+        let mut live = self.begun(1);
+        let handles = self.template.bind(&mut live.store).expect("the same component");
+        let mut packed = BTreeMap::new();
+        for step in 1..=last {
+            if APART.iter().any(|apart| [last - apart, LESS - apart].contains(&step)) || [LESS, last].contains(&step) {
+                packed.insert(step, self.template.pack(&self.take(&mut live, &handles)).expect("it packs"));
+            }
+            live.step();
+        }
+        for step in [LESS, last] {
+            let whole = &packed[&step];
+            let now = Pages::of(whole);
+            let Case { name, entry, .. } = self.case;
+            print!("{name} {entry}, {step} steps: whole {} bytes, {} pages;", whole.len(), now.count());
+            for apart in APART {
+                let (bytes, changed) = now.increment(&Pages::of(&packed[&(step - apart)]));
+                let ratio = bytes as f64 / whole.len() as f64;
+                print!(" since {apart} before: {bytes} bytes, {changed} pages, {ratio:.2} x;");
+            }
+            println!();
+        }
+    }
+
     fn figures(&self, steps: u32, words: u32) {
-        let name = self.case.name;
+        let Case { name, entry, .. } = self.case;
         let mut live = self.begun(words);
         (1..steps).for_each(|_| live.step());
         let handles = self.template.bind(&mut live.store).expect("the same component");
         let snapshot = self.take(&mut live, &handles);
         let packed = self.template.pack(&snapshot).expect("it packs");
-        let case = format!("{name}, {steps} steps, {words} words");
+        let case = format!("{name} {entry}, {steps} steps, {words} words");
         println!("{case}: {} pages, {} bytes kept of {}", snapshot.pages(), packed.len(), snapshot.memory_bytes());
         let new = || drop(black_box(self.begun(words)));
         compare("  take", PER_ROUND, || drop(black_box(self.take(&mut live, &handles))), new);

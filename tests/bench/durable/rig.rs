@@ -48,8 +48,12 @@ pub(crate) fn host(data: &Path) -> Host {
 }
 
 pub(crate) fn load(host: &Host, text: &str) -> Workflow {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("guests/built");
-    host.parse("bench.yaml", text, built).unwrap_or_else(|error| panic!("{error}"))
+    load_from(host, text, &Path::new(env!("CARGO_MANIFEST_DIR")).join("guests/built"))
+}
+
+/// A workflow whose components are in this folder.
+pub(crate) fn load_from(host: &Host, text: &str, folder: &Path) -> Workflow {
+    host.parse("bench.yaml", text, folder).unwrap_or_else(|error| panic!("{error}"))
 }
 
 pub(crate) fn start(host: &Host, workflow: &Workflow, durable: bool) -> RunHandle {
