@@ -89,7 +89,9 @@ impl Case<'_> {
     /// Of a step, or of the whole run.
     fn timeout(&self) -> Option<String> {
         let Some(node) = self.node else {
-            let longer = duration(self.again.timeout()?.saturating_mul(2));
+            // Who runs the rest of it again has no timeout.
+            let Some(timeout) = self.again.timeout() else { return self.by_class("retryable") };
+            let longer = duration(timeout.saturating_mul(2));
             let command = self.again.with("--timeout", &longer, false);
             return command.map(|command| format!("to give it longer: {command}"));
         };
@@ -251,6 +253,9 @@ mod tests {
     fn a_timeout_is_that_of_the_step_or_that_of_the_run() {
         let problem = json!({ "kind": "timed-out", "class": "retryable" });
         assert_eq!(hint(&problem).as_deref(), Some("to give it longer: wfhost run f.yaml --timeout 10s"));
+        let again = Again::of(["retry", "it"].map(Into::into), None);
+        let rest = Case { problem: &problem, node: None, again: &again, slots: 64 }.hint();
+        assert_eq!(rest.as_deref(), Some("this may pass; run it again: wfhost retry it"));
         assert_eq!(
             hint_of(&problem, Some(&node())).as_deref(),
             Some("write under the step `s`: timeout: 1m, or retry: { max: 3 }")

@@ -4,7 +4,7 @@ use super::desk::Desk;
 use super::support::*;
 use crate::journal::Memory;
 use crate::process::{Action, Micros, Payload, Pid, Tag};
-use crate::run::{ACTS_MAX, Act, Durability, Log, NotDurable, Record, Refused, Resolution, RunHandle};
+use crate::run::{ACTS_MAX, Act, Durability, EndStatus, Log, NotDurable, Record, Refused, Resolution, RunHandle};
 use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;
@@ -74,6 +74,28 @@ fn an_act_that_is_refused_leaves_its_id_free() {
     assert_eq!(bench.run.act(unknown, Some("x")).err(), Some(Refused::Ended));
     let _ = bench.run.act(signal(1), Some("x")).unwrap();
     assert_eq!(output(&bench.finish()), r#"["1 1"]"#);
+}
+
+/// Whoever ends it, and whoever comes to it later. One that was asked to end before ends for that.
+#[test]
+fn a_run_that_takes_too_long_ends_as_that() {
+    let root = program(|_| collect(|| vec![waits()], 9));
+    for (is_cancelled, expected) in [(false, EndStatus::TimedOut), (true, EndStatus::Cancelled)] {
+        let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root);
+        bench.desk.clone().drain();
+        if is_cancelled {
+            bench.run.cancel("enough", None).unwrap();
+        }
+        bench.run.time_out(Duration::from_secs(7)).unwrap();
+        let mut desk = Desk::new(2);
+        let resumed = resume(&desk, &root, &Arc::default(), &bench.run.records().unwrap());
+        desk.settle();
+        for outcome in [bench.finish(), resumed.outcome().unwrap()] {
+            assert_eq!(outcome.late, (!is_cancelled).then_some(Micros(7_000_000)));
+            assert_eq!(EndStatus::of(&outcome.ending, &outcome.result, outcome.late), expected);
+        }
+        assert_eq!(resumed.time_out(Duration::from_secs(7)), Err(Refused::Ended));
+    }
 }
 
 #[derive(Default)]
