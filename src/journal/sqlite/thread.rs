@@ -82,12 +82,12 @@ impl Shared {
                     break;
                 }
             }
-            if queue.is_empty() {
-                return;
-            }
             if queue.failed.is_some() {
                 drop(queue);
                 leave_as_it_is(&db);
+                return;
+            }
+            if queue.is_empty() {
                 return;
             }
             let group = queue.take();
