@@ -59,7 +59,8 @@ fn guests_go_on_from_their_snapshots_in_another_host() {
 
     let second = host(folder.path(), 1_000);
     let verified = second.verify("r").unwrap();
-    assert!((3..=4).contains(&verified.snapshots.len()), "at most the last two of each guest: {verified:?}");
+    // One that waits to be written gives way to the next.
+    assert!((2..=4).contains(&verified.snapshots.len()), "at most the last two of each guest: {verified:?}");
     assert!(verified.snapshots.iter().all(|one| one.verdict == Verdict::Equal), "{verified:?}");
     let run = second.resume(&second.workflow_of("r").unwrap(), "r", options()).unwrap();
     send(&run, 25..30);
@@ -73,7 +74,7 @@ fn guests_go_on_from_their_snapshots_in_another_host() {
     // One that is damaged is not used, nor is one that is of another component; both are said.
     let store = rusqlite::Connection::open(folder.path().join("snapshots.db")).unwrap();
     let changed = store.execute("UPDATE snapshot SET data = zeroblob(100)", []).unwrap() as u64;
-    assert!((3..=4).contains(&changed));
+    assert!((2..=4).contains(&changed));
     drop(store);
     let third = host(folder.path(), 1_000);
     let verified = third.verify("r").unwrap();
