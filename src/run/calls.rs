@@ -79,6 +79,7 @@ impl State {
                 timer,
                 bytes,
                 leaving: false,
+                repeatable: true,
                 sent_before: false,
             })),
         );

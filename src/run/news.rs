@@ -104,7 +104,7 @@ impl State {
     /// takes the run up lets it leave.)
     fn again(&mut self, moment: Moment, pid: Pid, tag: Tag) {
         if let Some(Pending::Call(call)) = self.table.get_mut(pid).and_then(|entry| entry.outstanding.get_mut(tag)) {
-            call.leaving = false;
+            (call.leaving, call.sent_before) = (false, true);
             if let Some(timer) = call.timer.take() {
                 self.timers.unset(timer);
             }
@@ -133,7 +133,7 @@ impl State {
     /// A `leaving` record stands: the call may have happened from now on.
     pub(super) fn leave(&mut self, pid: Pid, tag: Tag) {
         if let Some(Pending::Call(call)) = self.table.get_mut(pid).and_then(|entry| entry.outstanding.get_mut(tag)) {
-            call.leaving = true;
+            (call.leaving, call.repeatable) = (true, false);
         }
     }
 
@@ -168,8 +168,11 @@ impl State {
     /// An answer as the process may get it: one that is too large becomes a problem. That the call happened nobody can tell it then.
     pub(super) fn bounded(&self, pid: Pid, tag: Tag, mut answer: Answer) -> Answer {
         let Some(entry) = self.living(pid) else { return answer };
-        if let (Err(problem), Some(Pending::Call(call))) = (&mut answer, entry.outstanding.get(tag)) {
-            problem.may_have_happened |= call.sent_before && problem.class == ProblemClass::Retryable;
+        if let (Err(problem), Some(Pending::Call(call))) = (&mut answer, entry.outstanding.get(tag))
+            // Who says what became of an uncertain call says it of all its sendings.
+            && !self.uncertain.contains_key(&(pid, tag))
+        {
+            call.doubt(problem);
         }
         match &answer {
             Ok(payload) if payload.size() as u64 > entry.limits.payload_bytes => {

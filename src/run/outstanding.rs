@@ -2,7 +2,7 @@
 
 use super::signals::PendingSignal;
 use super::timers::TimerKey;
-use crate::process::{Micros, Pid, Tag};
+use crate::process::{Micros, Pid, Problem, ProblemClass, Tag};
 use std::sync::Arc;
 
 /// What an unanswered command waits for.
@@ -37,8 +37,29 @@ pub(super) struct PendingCall {
     pub(super) bytes: u64,
     /// A `leaving` record says that it may have happened and is not safe to repeat.
     pub(super) leaving: bool,
-    /// It was sent before by a host that is gone: a failure of this time says nothing of that one.
+    /// No `leaving` record has ever stood: a repeat of it does no harm, as far as it was sent at all.
+    pub(super) repeatable: bool,
+    /// An earlier sending may have happened: a failure of this one says nothing of that one.
     pub(super) sent_before: bool,
+}
+
+impl PendingCall {
+    /// Says in a problem that an earlier sending may have happened, where one may have, so that whoever tries again keeps the key. What a
+    /// server said (it has a status) is told as it was said; of what did not come that far, it is told that it does not tell all.
+    pub(super) fn doubt(&self, problem: &mut Problem) {
+        if !self.sent_before || problem.may_have_happened {
+            return;
+        }
+        problem.may_have_happened = true;
+        if problem.status != 0 {
+            return;
+        }
+        if !self.repeatable {
+            problem.class = ProblemClass::Uncertain;
+        }
+        let said = problem.detail.take().map_or_else(String::new, |detail| format!("{detail}; "));
+        problem.detail = Some(format!("{said}an earlier sending may have happened"));
+    }
 }
 
 /// Pending commands by tag. Tags only grow, so they are added at the end and found by bisection; what is answered leaves a hole, and

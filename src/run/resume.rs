@@ -158,7 +158,7 @@ impl Run {
         for (pid, events) in queues {
             inner.state.posts.extend(events.into_iter().map(|event| Post { pid, slot: None, event }));
         }
-        inner.state.depart_again(departures);
+        inner.state.depart_again(departures, &*self.fixed.effects);
         self.flush(&mut inner, port, moment, &mut after);
         self.begin_looks(&inner, port);
         drop(inner);
@@ -202,7 +202,7 @@ impl Run {
 
 impl State {
     /// Lets calls leave that have no answer; the uncertain ones stay, without their timeouts.
-    fn depart_again(&mut self, departures: BTreeMap<(Pid, Tag), Box<Departure>>) {
+    fn depart_again(&mut self, departures: BTreeMap<(Pid, Tag), Box<Departure>>, effects: &dyn Effects) {
         for ((pid, tag), departure) in departures {
             let Some(Pending::Call(call)) =
                 self.table.get_mut(pid).filter(|entry| entry.lives()).and_then(|entry| entry.outstanding.get_mut(tag))
@@ -215,7 +215,8 @@ impl State {
                 }
                 self.uncertain.insert((pid, tag), departure);
             } else {
-                call.sent_before = true;
+                // One that is not safe to repeat would have left a record of its leaving.
+                call.sent_before |= effects.is_repeatable(&departure.call.handler, &departure.call.args);
                 self.consequences.push(Consequence::Call(departure));
             }
         }

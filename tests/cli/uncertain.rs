@@ -72,6 +72,60 @@ outputs: {{ pay: \"${{ .steps.pay.output.body }}\" }}
     assert_eq!((&told["outputs"], code), (&json!({ "pay": 1 }), Some(0)), "{told}");
 }
 
+/// A sending that does not reach the server says nothing of the one before, in that run and in those that repeat it.
+#[test]
+fn a_call_keeps_its_key_while_one_of_its_sendings_may_have_happened() {
+    for repeatable in [true, false] {
+        let (port, requests) = silent_server();
+        let world = World::new(&format!(
+            "steps:
+  - id: create
+    call: http
+    with: {{ method: POST, url: \"http://127.0.0.1:{port}/create\", repeatable: {repeatable} }}
+    allow: {{ http: [ \"POST http://127.0.0.1:{port}\" ] }}
+outputs: {{ create: \"${{ .steps.create.output.body }}\" }}
+"
+        ));
+        let allow = ["--allow-address", "127.0.0.1"];
+        let run = world.begin("it", "create", &allow);
+        let (head, _stream) = requests.recv().unwrap();
+        let key = key_of(&head);
+        run.kill();
+        if !repeatable {
+            let tag = world.tells(&["status", "--json", "it"])["uncertain"][0]["tag"].to_string();
+            world.says(&["resolve", "it", &tag, "--again"]);
+        }
+        // Twice it is refused here: when it is sent again, and in a run that repeats this one.
+        for refused in [&["resume", "--json", "it"][..], &["retry", "--json", "it", "--run-id", "second"]] {
+            let output = world.does(refused);
+            assert_eq!(output.status.code(), Some(1), "{}", transcript(&output));
+            let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let cause = &told["problem"]["data"]["cause"];
+            assert_eq!(cause["kind"], "address-refused", "{told}");
+            let is_first = refused[0] == "resume";
+            let class = if is_first && !repeatable { "uncertain" } else { "definite" };
+            assert_eq!(cause["class"], class, "{told}");
+            let said = cause["detail"].as_str().unwrap().contains("an earlier sending may have happened");
+            assert_eq!(said, is_first, "{told}");
+        }
+        for (of, id) in [("it", "third"), ("second", "fourth")] {
+            let retry = world.spawn(&[&["retry", of, "--json", "--run-id", id], &allow[..]].concat());
+            let (head, mut stream) = requests.recv().unwrap();
+            assert_eq!(key_of(&head), key, "{of}: an earlier sending may have happened");
+            answer(&mut stream, "1");
+            let (told, code) = retry.told();
+            assert_eq!((&told["outputs"], code), (&json!({ "create": 1 }), Some(0)), "{told}");
+        }
+        // What succeeded happened: run again and refused it keeps its key.
+        assert_eq!(world.does(&["retry", "third", "--from", "create", "--run-id", "fifth"]).status.code(), Some(1));
+        let retry = world.spawn(&[&["retry", "fifth", "--json"], &allow[..]].concat());
+        let (head, mut stream) = requests.recv().unwrap();
+        assert_eq!(key_of(&head), key);
+        answer(&mut stream, "2");
+        assert_eq!(retry.told().1, Some(0));
+    }
+}
+
 #[test]
 fn a_call_that_may_have_happened_waits_for_a_person() {
     let (port, requests) = silent_server();

@@ -2,7 +2,9 @@
 
 use super::desk::Desk;
 use super::support::*;
-use crate::process::{Action, Answer, Event, Micros, Payload, Problem, ProblemClass, Program, Status, Tag, Target};
+use crate::process::{
+    Action, Answer, Event, Micros, Payload, Pid, Problem, ProblemClass, Program, Status, Tag, Target,
+};
 use crate::run::{News, Outcome, Record, Resolution, ResumeError, RunHandle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -157,20 +159,11 @@ fn calls_without_an_answer_leave_again_under_their_keys_unless_they_may_have_hap
     let (_, reply) = handlers.waiting.lock().pop().unwrap();
     reply.answer(Err(Box::new(refused())));
     desk.settle();
-    let answers = |run: &RunHandle| -> Vec<Problem> {
-        let arrived = |record| match record {
-            Record::Arrived(arrived) => match arrived.news {
-                News::Answered { answer, .. } => answer.err().map(|problem| *problem),
-                _ => None,
-            },
-            _ => None,
-        };
-        run.records().unwrap().into_iter().filter_map(arrived).collect()
-    };
-    assert_eq!(answers(&resumed), [refused().with_unknown_outcome(true)]);
+    let doubted = |detail: &str| refused().with_unknown_outcome(true).with_detail(detail);
+    assert_eq!(problems(&resumed), [doubted("an earlier sending may have happened")]);
     let (_, reply) = bench.handlers.waiting.lock().remove(0);
     reply.answer(Err(Box::new(refused())));
-    assert_eq!(answers(&bench.run), [refused()]);
+    assert_eq!(problems(&bench.run), [refused()]);
 
     // Before the record that it leaves, it has not left.
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
@@ -178,6 +171,78 @@ fn calls_without_an_answer_leave_again_under_their_keys_unless_they_may_have_hap
     desk.settle();
     assert_eq!(keys(&handlers).len(), 2);
     assert!(resumed.uncertain().is_empty());
+}
+
+/// What a run was answered with, by the records.
+fn problems(run: &RunHandle) -> Vec<Problem> {
+    let arrived = |record| match record {
+        Record::Arrived(arrived) => match arrived.news {
+            News::Answered { answer, .. } => answer.err().map(|problem| *problem),
+            _ => None,
+        },
+        _ => None,
+    };
+    run.records().unwrap().into_iter().filter_map(arrived).collect()
+}
+
+#[test]
+fn a_sending_that_fails_before_the_server_says_nothing_of_an_earlier_one() {
+    let root = caller();
+    let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root);
+    bench.desk.clone().drain();
+    let mut records = bench.run.records().unwrap();
+    let refused = Problem::new("address-refused", "No").with_detail("127.0.0.1");
+    let answered =
+        |class| Problem { status: 400, ..Problem::new("http-status", "The server answered").with_class(class) };
+    let doubted = |class| {
+        let problem = refused.clone().with_class(class).with_detail("127.0.0.1; an earlier sending may have happened");
+        Problem { may_have_happened: true, ..problem }
+    };
+    let told = |class| Problem { may_have_happened: true, ..answered(class) };
+    // (sent again, because it is safe or because somebody said so; its answer; what the process hears)
+    let cases = [
+        (Tag(1), refused.clone(), doubted(ProblemClass::Definite)),
+        (Tag(2), refused.clone(), doubted(ProblemClass::Uncertain)),
+        (Tag(2), refused.clone().with_class(ProblemClass::Retryable), doubted(ProblemClass::Uncertain)),
+        // The server's own word stands.
+        (Tag(1), answered(ProblemClass::Definite), told(ProblemClass::Definite)),
+        (Tag(2), answered(ProblemClass::Definite), told(ProblemClass::Definite)),
+        (Tag(2), answered(ProblemClass::Retryable), told(ProblemClass::Retryable)),
+    ];
+    for (tag, answer, heard) in cases {
+        let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+        let run = resume(&desk, &root, &handlers, &records);
+        desk.drain();
+        run.resolve(Pid::ROOT, Tag(2), Resolution::Again).unwrap();
+        let place = handlers.waiting.lock().iter().position(|(call, _)| call.tag == tag).unwrap();
+        let (_, reply) = handlers.waiting.lock().remove(place);
+        reply.answer(Err(Box::new(answer)));
+        desk.drain();
+        assert_eq!(problems(&run), [heard]);
+    }
+
+    // Who says that it did not happen says it of every sending, also where it was sent again and nobody knows what became of that.
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let run = resume(&desk, &root, &handlers, &records);
+    desk.drain();
+    run.resolve(Pid::ROOT, Tag(2), Resolution::Again).unwrap();
+    records = run.records().unwrap();
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let run = resume(&desk, &root, &handlers, &records);
+    desk.drain();
+    run.resolve(Pid::ROOT, Tag(2), Resolution::Answered(Err(Box::new(refused.clone())))).unwrap();
+    assert_eq!(problems(&run), [refused.clone()]);
+
+    // One that had no record of its leaving was never sent.
+    let left = records.iter().position(|record| matches!(record, Record::Leaving { .. })).unwrap();
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let run = resume(&desk, &root, &handlers, &records[..left]);
+    desk.drain();
+    let place = handlers.waiting.lock().iter().position(|(call, _)| call.tag == Tag(2)).unwrap();
+    let (_, reply) = handlers.waiting.lock().remove(place);
+    reply.answer(Err(Box::new(refused.clone())));
+    desk.drain();
+    assert_eq!(problems(&run), [refused]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! failed it is given the items that succeeded. What is run again has the idempotency keys that it had, with the number that the next attempt
 //! would have had: it goes on where an attempt is known not to have happened, and stays where one may have.
 
-use super::state::{NodeState, Running, Status};
+use super::state::{Item, NodeState, Running, Status};
 use super::{Interpreter, ItemKey, WorkflowProgram, kind};
 use crate::process::{Birth, Body, Context, Event, Home, Native, Payload, Pid, Problem, Process, Program};
 use crate::run::{Programs, Rebuild, RebuildError, Record};
@@ -52,6 +52,12 @@ pub struct Given {
     /// The numbers in idempotency keys of items that are run again, where they are not 0.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub numbers: BTreeMap<usize, u32>,
+    /// Items of which a call under the key with that number may have happened: the number stays whatever becomes of another one.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty", default)]
+    pub doubtful: BTreeSet<usize>,
+    /// That is so of every item.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub all_doubtful: bool,
 }
 
 /// A value as its JSON text: as deep as a payload may be it could not stand within another.
@@ -203,7 +209,9 @@ impl Interpreter {
         }
         let known = |(index, state): (usize, &NodeState)| {
             let is_again = again.contains(&index);
-            let numbers = state.numbers();
+            let (numbers, mut doubtful) = (state.numbers(), state.doubtful());
+            // What succeeded happened.
+            let all_doubtful = state.left.all_doubtful || state.status == Status::Succeeded;
             let given = match state.status {
                 Status::Succeeded if !is_again => Given {
                     succeeded: true,
@@ -212,12 +220,18 @@ impl Interpreter {
                     numbers,
                     ..Given::default()
                 },
+                Status::Succeeded => Given { numbers, all_doubtful, ..Given::default() },
                 _ => {
-                    let items = if is_again { BTreeMap::new() } else { state.results() };
+                    let mut items = state.results();
+                    if is_again {
+                        doubtful.extend(std::mem::take(&mut items).into_keys());
+                    }
                     Given {
                         total: (!items.is_empty()).then_some(state.total_known()),
                         items,
                         numbers,
+                        doubtful,
+                        all_doubtful,
                         ..Given::default()
                     }
                 }
@@ -233,6 +247,8 @@ impl Interpreter {
             let Some(given) = steps.get(&*self.plan.nodes[index].id) else { continue };
             let state = &mut self.nodes[index];
             state.left.numbers.clone_from(&given.numbers);
+            state.left.doubtful.clone_from(&given.doubtful);
+            state.left.all_doubtful = given.all_doubtful;
             if given.succeeded {
                 let items = self.plan.nodes[index].for_each.is_some();
                 state.total = given.output.as_array().filter(|_| items).map_or(1, Vec::len);
@@ -260,6 +276,12 @@ impl Interpreter {
     pub(super) fn given_number(&self, (index, item): ItemKey) -> u32 {
         self.nodes[index].left.numbers.get(&item).copied().unwrap_or(0)
     }
+
+    /// Whether a call under that key may have happened in a run that this one repeats.
+    pub(super) fn given_doubt(&self, (index, item): ItemKey) -> bool {
+        let left = &self.nodes[index].left;
+        left.all_doubtful || left.doubtful.contains(&item)
+    }
 }
 
 /// What is worth keeping of a node's items when they are gone.
@@ -268,7 +290,23 @@ pub(super) struct Left {
     /// What items gave that succeeded, of a node that did not.
     results: BTreeMap<usize, Value>,
     /// The numbers in idempotency keys that further attempts would have, where they are not 0.
-    pub(super) numbers: BTreeMap<usize, u32>,
+    numbers: BTreeMap<usize, u32>,
+    /// Items of which a call under the key with that number may have happened.
+    doubtful: BTreeSet<usize>,
+    /// That is so of every item.
+    all_doubtful: bool,
+}
+
+impl Left {
+    /// Keeps what a further attempt of an item needs.
+    pub(super) fn take(&mut self, number: usize, item: &Item) {
+        if item.known_failures > 0 {
+            self.numbers.insert(number, item.known_failures);
+        }
+        if item.may_have_happened {
+            self.doubtful.insert(number);
+        }
+    }
 }
 
 impl NodeState {
@@ -306,5 +344,11 @@ impl NodeState {
             live.filter(|(_, item)| item.known_failures > 0).map(|(number, item)| (*number, item.known_failures)),
         );
         all
+    }
+
+    fn doubtful(&self) -> BTreeSet<usize> {
+        let live = self.running.iter().flat_map(|running| &running.live);
+        let live = live.filter(|(_, item)| item.is_doubtful()).map(|(number, _)| *number);
+        self.left.doubtful.iter().copied().chain(live).collect()
     }
 }

@@ -248,9 +248,7 @@ impl Interpreter {
                 Some(running) => {
                     running.stopped = true;
                     for (item, idle) in running.take_idle() {
-                        if idle.known_failures > 0 {
-                            state.left.numbers.insert(item, idle.known_failures);
-                        }
+                        state.left.take(item, &idle);
                     }
                     if running.live.is_empty() {
                         self.end(index, Status::Cancelled);

@@ -171,7 +171,7 @@ impl Interpreter {
             input,
             attempt: 0,
             known_failures: self.given_number((index, item)),
-            may_have_happened: false,
+            may_have_happened: self.given_doubt((index, item)),
             stage,
             timed_out: false,
             deadline: None,

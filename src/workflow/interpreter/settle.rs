@@ -44,7 +44,7 @@ impl Interpreter {
             Err(problem) => {
                 // What a guest has done before it failed, nobody says.
                 let is_call = matches!(self.plan.nodes[key.0].action, Action::Call { .. });
-                let known = is_call && !problem.may_have_happened;
+                let known = is_call && !problem.may_have_happened && problem.class != ProblemClass::Uncertain;
                 self.attempt_failed(context, key, *problem, known);
             }
         }
@@ -152,10 +152,10 @@ impl Interpreter {
         self.changed.insert(index);
     }
 
-    /// Keeps the number in keys that a further attempt of an item would have.
+    /// Keeps the number in keys that a further attempt of an item would have, and whether one under it may have happened.
     pub(super) fn leave_number(&mut self, (index, number): ItemKey, item: Option<&Item>) {
-        if let Some(item) = item.filter(|item| item.known_failures > 0) {
-            self.nodes[index].left.numbers.insert(number, item.known_failures);
+        if let Some(item) = item {
+            self.nodes[index].left.take(number, item);
         }
     }
 

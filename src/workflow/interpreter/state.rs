@@ -157,6 +157,13 @@ pub(super) struct Item {
     pub(super) deadline: Option<TimerKey>,
 }
 
+impl Item {
+    /// Whether an attempt under the present key may have happened, or may be happening.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.may_have_happened || matches!(self.stage, Stage::Flying(_))
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
     /// The next attempt may begin.

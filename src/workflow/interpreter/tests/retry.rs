@@ -39,6 +39,18 @@ fn numbers_in_keys_go_on_where_they_were() {
 }
 
 #[test]
+fn a_number_stays_where_a_call_under_it_may_have_happened_in_the_other_run() {
+    let doubtful = Given { numbers: [(0, 3)].into(), doubtful: [0].into(), ..Given::default() };
+    let all = Given { numbers: [(0, 3)].into(), all_doubtful: true, ..Given::default() };
+    for known in [doubtful, all] {
+        let mut world = World::again(CHAIN, &given(json!({"n": 4}), [("a", succeeded(json!(1))), ("b", known)]));
+        world.answer_scope("b/0/3", fails("busy", ProblemClass::Retryable));
+        world.sleep_over();
+        assert_eq!(world.scopes(), ["b/0/3"], "of this time it is known, of the other it is not");
+    }
+}
+
+#[test]
 fn a_run_whose_steps_are_all_given_only_makes_its_outputs() {
     let all = [
         ("a", succeeded(json!(1))),
