@@ -3,17 +3,25 @@
 use super::Exit;
 use super::again::Again;
 use super::outcome::Over;
+use super::past::Past;
 use super::progress::{EVENTS_MAX, Follower};
 use super::refused::Stop;
 use super::signals::{Running, Signals, Stage};
 use super::terminal::{Terminal, print, say};
 use crate::host::{Host, Outcome, RunHandle, Status, StorageNews, Workflow};
 use crate::process::Payload;
+use crate::run::{Events, Watcher};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// What was found out about a host that works, but not as well as it could: a sentence, and the way out.
 pub(super) type Warnings = Vec<(String, String)>;
+
+/// What is seen of a run, from before it begins or is taken up, so that nothing in between is missed.
+pub(super) struct Watching {
+    events: Events,
+    past: Past,
+}
 
 /// How a command talks of a run.
 pub(super) struct Talk {
@@ -93,17 +101,38 @@ impl Talk {
         stop.tell(self.json, self.terminal)
     }
 
+    /// Who is to watch a run from its first step on, and what is shown of it then.
+    pub(super) fn watcher(&self) -> (Watching, Option<Watcher>) {
+        let (events, watcher) = Events::of_new_run(EVENTS_MAX);
+        (Watching { events, past: Past::default() }, self.follower.is_some().then_some(watcher))
+    }
+
+    /// As [`Self::watcher`], of a run that is taken up: its steps that run are shown too.
+    pub(super) fn watcher_of(&self, host: &Host, run: &str) -> (Watching, Option<Watcher>) {
+        let (mut watching, watcher) = self.watcher();
+        if watcher.is_some() {
+            watching.past = Past::of_taken_up(host, run);
+        }
+        (watching, watcher)
+    }
+
     /// Shows a run of this host to its end, and tells what it came to.
-    pub(super) fn follow(&self, host: &Host, workflow: &Workflow, run: &RunHandle) -> anyhow::Result<Exit> {
-        self.show(workflow, run);
+    pub(super) fn follow(
+        &self,
+        host: &Host,
+        workflow: &Workflow,
+        run: &RunHandle,
+        watching: Watching,
+    ) -> anyhow::Result<Exit> {
+        self.show(workflow, watching);
         let outcome = self.to_the_end(host, run, true);
         self.tell(&outcome, workflow, host.guests().slots())
     }
 
-    /// Shows what happens in a run of this host from now on.
-    pub(super) fn show(&self, workflow: &Workflow, run: &RunHandle) {
+    /// Shows what its watcher sees of a run.
+    pub(super) fn show(&self, workflow: &Workflow, Watching { events, past }: Watching) {
         if let Some(follower) = &self.follower {
-            follower.follow(run.observe(EVENTS_MAX), workflow);
+            follower.follow(events, workflow, past);
         }
     }
 
@@ -113,12 +142,12 @@ impl Talk {
         self.signals.enter(Stage::Running(running));
         let outcome = wait(run, self.again.timeout());
         self.signals.enter(Stage::Over);
-        self.close();
         outcome
     }
 
     /// Tells what a run came to.
     pub(super) fn tell(&self, outcome: &Outcome, workflow: &Workflow, slots: u32) -> anyhow::Result<Exit> {
+        self.close();
         // What succeeded is kept; and with an id the same command once more only tells the end again. A timeout is the command's own.
         let is_retried = self.durable && (outcome.status != Status::TimedOut || self.again.has("--run-id"));
         let again = if is_retried { self.again.about("retry", &outcome.run) } else { self.again.clone() };

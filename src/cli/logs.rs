@@ -127,7 +127,7 @@ fn watch(runs: &Runs, id: &str) -> Result<Option<Answers>, Stop> {
 
 impl Runs {
     /// The records of a run, the first so many of them where that is said: a host that has written more than is on disk is waited for.
-    fn records(&self, id: &str, count: Option<u64>) -> Result<Vec<crate::run::Record>, Stop> {
+    pub(super) fn records(&self, id: &str, count: Option<u64>) -> Result<Vec<crate::run::Record>, Stop> {
         let mut records = self.all_records(id)?;
         let Some(count) = count else { return Ok(records) };
         for _ in 0..LOOKS_MAX {

@@ -22,6 +22,7 @@ mod live;
 mod logs;
 mod ls;
 mod outcome;
+mod past;
 mod place;
 mod plan;
 mod progress;

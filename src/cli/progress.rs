@@ -5,11 +5,12 @@
 //! else.
 
 use super::live::{Live, Size, fit};
+use super::past::Past;
 use super::remote::{Remote, Source};
 use super::terminal::{Terminal, printable};
-use crate::host::Workflow;
+use crate::host::{Line, Workflow};
 use crate::process::{Level, LogLine, Pid};
-use crate::run::{Events, RunEvent};
+use crate::run::{Events, RunEvent, system_time};
 use crate::workflow::interpreter::progress::{NodeProgress, Progress as Told, RetryProgress};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,10 +44,19 @@ const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '�
 enum Notice {
     /// A line, or several.
     Line(String),
-    /// The run has begun. The names are those of steps that run for each item.
-    Follow(Source, BTreeSet<String>),
+    /// The run has begun, or been found.
+    Follow(Box<Followed>),
     /// Nothing more will come.
     Close,
+}
+
+/// A run that is shown.
+struct Followed {
+    source: Source,
+    /// The names of steps that run for each item.
+    lists: BTreeSet<String>,
+    /// What was told before.
+    past: Past,
 }
 
 /// The thread that writes, as others see it.
@@ -73,18 +83,19 @@ impl Follower {
     }
 
     /// Shows a run until it is over.
-    pub(super) fn follow(&self, events: Events, workflow: &Workflow) {
-        self.follow_source(Source::Here(events), workflow);
+    pub(super) fn follow(&self, events: Events, workflow: &Workflow, past: Past) {
+        self.follow_source(Source::Here(events), workflow, past);
     }
 
     /// Shows a run of another process until it is over.
-    pub(super) fn follow_remote(&self, remote: Remote, workflow: &Workflow) {
-        self.follow_source(Source::There(remote), workflow);
+    pub(super) fn follow_remote(&self, remote: Remote, workflow: &Workflow, past: Past) {
+        self.follow_source(Source::There(remote), workflow, past);
     }
 
-    fn follow_source(&self, source: Source, workflow: &Workflow) {
+    fn follow_source(&self, source: Source, workflow: &Workflow, past: Past) {
         let lists = workflow.plan().nodes.iter().filter(|node| node.for_each.is_some());
-        let _ = self.0.notices.send(Notice::Follow(source, lists.map(|node| node.id.to_string()).collect()));
+        let lists = lists.map(|node| node.id.to_string()).collect();
+        let _ = self.0.notices.send(Notice::Follow(Box::new(Followed { source, lists, past })));
     }
 
     /// Waits until everything is written and what changes is gone from the screen.
@@ -112,6 +123,8 @@ struct Progress {
     lists: BTreeSet<String>,
     /// What processes are called: the step that they belong to, or the entry that they run.
     names: BTreeMap<Pid, String>,
+    /// When that happened which is heard; none: now.
+    moment: Option<Instant>,
 }
 
 struct Running {
@@ -134,6 +147,7 @@ impl Progress {
             is_loading: true,
             lists: BTreeSet::new(),
             names: BTreeMap::new(),
+            moment: None,
         }
     }
 
@@ -144,11 +158,7 @@ impl Progress {
                     self.line(&lines);
                     true
                 }
-                Ok(Notice::Follow(events, lists)) => {
-                    self.is_loading = false;
-                    self.lists = lists;
-                    self.follow(&events, notices)
-                }
+                Ok(Notice::Follow(followed)) => self.follow(*followed, notices),
                 Ok(Notice::Close) | Err(RecvTimeoutError::Disconnected) => false,
                 Err(RecvTimeoutError::Timeout) => true,
             };
@@ -162,8 +172,12 @@ impl Progress {
     }
 
     /// Follows a run until it is over. False: nothing more will come.
-    fn follow(&mut self, events: &Source, notices: &Receiver<Notice>) -> bool {
-        let mut goes_on = true;
+    fn follow(&mut self, followed: Followed, notices: &Receiver<Notice>) -> bool {
+        let Followed { source: events, lists, past } = followed;
+        self.is_loading = false;
+        self.lists = lists;
+        self.hear_past(past);
+        let (mut goes_on, mut next) = (true, None);
         while !events.is_over() {
             let first = events.wait_for(TICK);
             for notice in notices.try_iter() {
@@ -171,7 +185,8 @@ impl Progress {
                     Notice::Line(lines) => self.line(&lines),
                     // What has happened is shown to its end all the same.
                     Notice::Close => goes_on = false,
-                    Notice::Follow(..) => unreachable!("invariant: a command follows one run at a time"),
+                    // The end of this one is to be shown before.
+                    Notice::Follow(followed) => next = Some(followed),
                 }
             }
             if let Some(event) = first {
@@ -187,7 +202,35 @@ impl Progress {
         if dropped > 0 {
             self.line(&format!("({dropped} events were dropped: the terminal was slower than the run)"));
         }
-        goes_on
+        match next {
+            Some(next) => self.follow(*next, notices) && goes_on,
+            None => goes_on,
+        }
+    }
+
+    /// What was told before, each line at its time.
+    fn hear_past(&mut self, past: Past) {
+        let (now, at) = (Instant::now(), system_time());
+        if past.left_out > 0 {
+            self.line(&format!("({} lines from before are left out: `wfhost logs` has them)", past.left_out));
+        }
+        for line in past.lines {
+            self.moment = now.checked_sub(Duration::from_micros(at.0.saturating_sub(line.at.0)));
+            match line.progress() {
+                Some(Told::Node(node)) => self.node(&node),
+                Some(Told::Retry(retry)) => self.retry(&retry),
+                None => {
+                    let Line { process, line, .. } = line;
+                    self.logged(&process, &line);
+                }
+            }
+        }
+        self.moment = None;
+    }
+
+    /// When that happened which is heard.
+    fn now(&self) -> Instant {
+        self.moment.unwrap_or_else(Instant::now)
     }
 
     /// Writes what stays, and draws what changes anew where it is time for that.
@@ -262,7 +305,11 @@ impl Progress {
                 // Only the root tells of nodes: a guest that writes such lines is just a guest that writes lines.
                 Some(Told::Node(node)) if pid == Pid::ROOT && scope.is_none() => self.node(&node),
                 Some(Told::Retry(retry)) if pid == Pid::ROOT && scope.is_none() => self.retry(&retry),
-                _ => self.logged(pid, scope.as_deref(), &line),
+                _ => {
+                    let known = || self.names.get(&pid).cloned().unwrap_or_default();
+                    let name = scope.map_or_else(known, |scope| self.step(&scope));
+                    self.logged(&name, &line);
+                }
             },
             _ => {}
         }
@@ -294,7 +341,7 @@ impl Progress {
             running.items = items;
             return;
         }
-        self.running.push(Running { name: node.node.clone(), since: Instant::now(), items });
+        self.running.push(Running { name: node.node.clone(), since: self.now(), items });
         if !self.terminal.live {
             let plural = if node.total == 1 { "" } else { "s" };
             let items = if is_list { format!(" ({} item{plural})", node.total) } else { String::new() };
@@ -304,7 +351,8 @@ impl Progress {
 
     fn ended(&mut self, node: &NodeProgress) {
         let running = self.running.iter().position(|running| running.name == node.node);
-        let took = running.map(|index| self.running.remove(index).since.elapsed());
+        let now = self.now();
+        let took = running.map(|index| now.saturating_duration_since(self.running.remove(index).since));
         let (sign, colour) = match node.status.as_str() {
             "succeeded" => ("✓", "32"),
             "failed" => ("✗", "31"),
@@ -341,19 +389,18 @@ impl Progress {
         self.line(&line);
     }
 
-    fn logged(&mut self, pid: Pid, scope: Option<&str>, line: &LogLine) {
+    fn logged(&mut self, name: &str, line: &LogLine) {
         let (level, colour) = match line.level {
             Level::Trace | Level::Debug => return,
             Level::Info => ("info", "34"),
             Level::Warn => ("warn", "33"),
             Level::Error => ("error", "31"),
         };
-        let name = scope.map_or_else(|| self.names.get(&pid).cloned().unwrap_or_default(), |scope| self.step(scope));
         let fields = line.fields.as_ref().map_or(String::new(), |fields| format!(" {}", fields.as_str()));
         let text = format!("{}{fields}", line.text);
         let text = printable(&text).replace('\n', "\n    ");
         let level = self.terminal.paint(colour, level);
-        self.line(&format!("  {} {level}: {text}", printable(&name)));
+        self.line(&format!("  {} {level}: {text}", printable(name)));
     }
 
     /// A line that stays. What comes from a guest has been made harmless.

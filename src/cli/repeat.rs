@@ -2,7 +2,7 @@
 
 use super::Exit;
 use super::arguments::{Fork, NewArguments, Other, Retry};
-use super::follow::{Talk, Warnings};
+use super::follow::{Talk, Warnings, Watching};
 use super::refused::{Refused, Stop, kind};
 use super::terminal::Terminal;
 use crate::base::processors;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 pub(super) fn retry(command: &Retry, terminal: Terminal) -> anyhow::Result<Exit> {
     let again = command.from.clone().map_or(Again::Failed, Again::From);
-    let begin = |host: &Host, id: &str, workflow: &Workflow, options: RunOptions| {
+    let begin = |talk: &Talk, host: &Host, id: &str, workflow: &Workflow, options: RunOptions| {
         let loaded;
         let original = if command.others.is_empty() {
             workflow
@@ -23,22 +23,26 @@ pub(super) fn retry(command: &Retry, terminal: Terminal) -> anyhow::Result<Exit>
             &loaded
         };
         let records = super::run::opened(host)?.all_records(id)?;
-        Ok(host.retry(original, &records, &again, workflow, options).map_err(|error| refused(error, id))?)
+        let (watching, watcher) = talk.watcher();
+        let options = RunOptions { watcher, ..options };
+        let run = host.retry(original, &records, &again, workflow, options).map_err(|error| refused(error, id))?;
+        Ok((run, watching))
     };
     new_run(&command.run, &command.others, &command.new, terminal, &begin)
 }
 
 pub(super) fn fork(command: &Fork, terminal: Terminal) -> anyhow::Result<Exit> {
-    let begin = |host: &Host, id: &str, workflow: &Workflow, options: RunOptions| {
+    let begin = |talk: &Talk, host: &Host, id: &str, workflow: &Workflow, options: RunOptions| {
         let fork = ForkOptions { at: command.at, id: options.id.clone(), resend: command.resend };
         let new = host.fork(workflow, id, fork).map_err(|error| refused(error, id))?;
-        Ok(host.resume(workflow, &new, options)?)
+        let (watching, watcher) = talk.watcher_of(host, &new);
+        Ok((host.resume(workflow, &new, RunOptions { watcher, ..options })?, watching))
     };
     new_run(&command.run, &command.others, &command.new, terminal, &begin)
 }
 
 /// How a new run begins: by the host, the id of the other one, and the workflow.
-type Begin<'a> = &'a dyn Fn(&Host, &str, &Workflow, RunOptions) -> Result<RunHandle, Stop>;
+type Begin<'a> = &'a dyn Fn(&Talk, &Host, &str, &Workflow, RunOptions) -> Result<(RunHandle, Watching), Stop>;
 
 /// Begins a new run, and follows it to its end.
 fn new_run(
@@ -77,9 +81,9 @@ fn follow(
     talk.warn(warnings);
     let workflow = host.workflow_with(&stored.id, &by_name(others))?;
     let options = RunOptions { id: new.id.clone(), durable: Some(true), ..RunOptions::default() };
-    let run = talk.signals.guard(|| begin(host, &stored.id, &workflow, options))?;
+    let (run, watching) = talk.signals.guard(|| begin(talk, host, &stored.id, &workflow, options))?;
     talk.note(format!("run {}", run.id()));
-    Ok(talk.follow(host, &workflow, &run)?)
+    Ok(talk.follow(host, &workflow, &run, watching)?)
 }
 
 pub(super) fn by_name(others: &[Other]) -> BTreeMap<String, PathBuf> {

@@ -16,6 +16,7 @@ use crate::host::control::Request;
 use crate::host::{Host, Outcome, RunHandle, RunOptions, Status, TakeUpError, Workflow};
 use crate::journal::{Filter, Journal as _, StoreError, Stored};
 use crate::process::Payload;
+use crate::run::Watcher;
 use serde_json::Value;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -59,7 +60,8 @@ fn one(command: &Resume, given: &str, talk: &mut Talk, place: &mut Option<Host>)
     drop(runs);
     let host = host(command, talk, place)?;
     let workflow = host.workflow_of(&id)?;
-    let run = talk.signals.guard(|| take_up(host, &workflow, &id))?;
+    let (watching, watcher) = talk.watcher_of(host, &id);
+    let run = talk.signals.guard(|| take_up(host, &workflow, &id, watcher))?;
     talk.note(format!("run {id}"));
     let uncertain = run.inner().uncertain().len();
     if uncertain > 0 {
@@ -69,7 +71,7 @@ fn one(command: &Resume, given: &str, talk: &mut Talk, place: &mut Option<Host>)
             talk.terminal.warning_text(&warning, Some(&format!("wfhost status {id} tells more; wfhost resolve"))),
         );
     }
-    Ok(talk.follow(host, &workflow, &run)?)
+    Ok(talk.follow(host, &workflow, &run, watching)?)
 }
 
 /// Lets a paused run of a living host go on.
@@ -88,8 +90,8 @@ fn go_on(runs: &Runs, stored: Stored, process: u32, talk: &Talk) -> Result<Exit,
 }
 
 /// Takes up a run, and lets it go on where it was paused.
-fn take_up(host: &Host, workflow: &Workflow, id: &str) -> Result<RunHandle, TakeUpError> {
-    let run = host.resume(workflow, id, RunOptions::default())?;
+fn take_up(host: &Host, workflow: &Workflow, id: &str, watcher: Option<Watcher>) -> Result<RunHandle, TakeUpError> {
+    let run = host.resume(workflow, id, RunOptions { watcher, ..RunOptions::default() })?;
     // It may have ended at once.
     let _ = run.inner().resume();
     Ok(run)

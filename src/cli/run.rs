@@ -5,7 +5,6 @@ use super::arguments::{DurabilityChoice, Run, RunningArguments};
 use super::data::Runs;
 use super::follow::{Talk, Warnings};
 use super::inputs;
-use super::progress::EVENTS_MAX;
 use super::refused::{Refused, Stop, kind};
 use super::same::Start;
 use super::terminal::Terminal;
@@ -14,7 +13,7 @@ use crate::dispatch::http::HttpConfig;
 use crate::host::{Host, HostBuilder, LoadError, Outcome, RunHandle, RunOptions, Status, Workflow};
 use crate::journal::{Filter, Journal as _};
 use crate::process::problem;
-use crate::run::{Events, Watcher};
+use crate::run::Watcher;
 use crate::workflow::model::Durability;
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -82,8 +81,7 @@ fn begin(command: &Run, talk: &Talk, host: &Host, workflow: &Workflow) -> Result
         return Err(refused.hint("leave --run-id out, or give --durability journal").into());
     }
     // From here on a signal cancels the run, or leaves it for another.
-    let (events, watcher) = Events::of_new_run(EVENTS_MAX);
-    let watcher = talk.follower.is_some().then_some(watcher);
+    let (watching, watcher) = talk.watcher();
     let started = talk.signals.guard(|| start(command, host, workflow, is_durable, watcher));
     let (run, inputs) = match started {
         Ok((Some(run), inputs)) => (run, inputs),
@@ -92,12 +90,16 @@ fn begin(command: &Run, talk: &Talk, host: &Host, workflow: &Workflow) -> Result
     };
     if is_durable && talk.follower.is_some() {
         // Who is told of it can count on it. A disk that is full is told of otherwise.
-        run.started(ANNOUNCED_WITHIN);
+        let is_known = run.started(ANNOUNCED_WITHIN);
+        // Where it never will be, its outcome comes at once, and says why.
+        let ended = if is_known { run.outcome() } else { run.inner().wait_for(ANNOUNCED_WITHIN).map(|_| run.wait()) };
+        if command.id.is_some() && ended.is_some_and(|outcome| is_taken(&outcome)) {
+            // What this one did until then counts for nothing.
+            return same(command, host, workflow, &inputs)?.again(&opened(host)?, talk);
+        }
         talk.note(format!("run {}", run.id()));
     }
-    if let Some(follower) = &talk.follower {
-        follower.follow(events, workflow);
-    }
+    talk.show(workflow, watching);
     if is_durable {
         others(host, talk)?;
     }

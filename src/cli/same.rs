@@ -4,6 +4,7 @@
 use super::Exit;
 use super::data::{Runs, Whose, not_listening};
 use super::follow::Talk;
+use super::past::Past;
 use super::refused::{Refused, Stop, kind};
 use super::remote::Remote;
 use super::signals::Stage;
@@ -44,19 +45,22 @@ impl Start<'_> {
                     talk.note(format!("the run {} is over", self.id));
                     return self.end(talk, &outcome);
                 }
-                Whose::Nobody => match self.host.resume(self.workflow, self.id, RunOptions::default()) {
-                    Ok(run) => {
-                        talk.note(if run.inner().is_paused() {
-                            format!("the run {0} is paused; to let it go on: wfhost resume {0}", self.id)
-                        } else {
-                            format!("the run {} goes on", self.id)
-                        });
-                        return Ok(talk.follow(self.host, self.workflow, &run)?);
+                Whose::Nobody => {
+                    let (watching, watcher) = talk.watcher_of(self.host, self.id);
+                    match self.host.resume(self.workflow, self.id, RunOptions { watcher, ..RunOptions::default() }) {
+                        Ok(run) => {
+                            talk.note(if run.inner().is_paused() {
+                                format!("the run {0} is paused; to let it go on: wfhost resume {0}", self.id)
+                            } else {
+                                format!("the run {} goes on", self.id)
+                            });
+                            return Ok(talk.follow(self.host, self.workflow, &run, watching)?);
+                        }
+                        // Somebody else was quicker, or it has just ended.
+                        Err(TakeUpError::Journal(StoreError::Owned(_) | StoreError::Ended(_))) => {}
+                        Err(error) => return Err(error.into()),
                     }
-                    // Somebody else was quicker, or it has just ended.
-                    Err(TakeUpError::Journal(StoreError::Owned(_) | StoreError::Ended(_))) => {}
-                    Err(error) => return Err(error.into()),
-                },
+                }
                 Whose::Living(owner) => {
                     let watch = |host: &Client| Ok((host.clone(), host.watch(self.id)?));
                     if let Some((host, answers)) = runs.ask(&owner, watch)? {
@@ -112,8 +116,18 @@ impl Start<'_> {
         talk.note(format!("the run {} goes on in process {process}", self.id));
         talk.signals.enter(Stage::Attached { run: self.id.to_owned(), process });
         let (remote, events) = Remote::new();
-        if let Some(follower) = &talk.follower {
-            follower.follow_remote(remote, self.workflow);
+        let show = |remote, records| {
+            if let Some(follower) = &talk.follower {
+                // Where what was cannot be told, what is can.
+                let past = runs.records(self.id, records).map_or_else(|_| Past::default(), |all| Past::of(&all));
+                follower.follow_remote(remote, self.workflow, past);
+            }
+        };
+        // Of a run that was over by then nothing is told: all of it has records when its outcome comes.
+        let before = answers.records();
+        let mut unseen = Some(remote);
+        if before > 0 {
+            unseen.take().into_iter().for_each(|remote| show(remote, Some(before)));
         }
         let mut outcome = None;
         for answer in answers {
@@ -125,6 +139,7 @@ impl Start<'_> {
             }
         }
         drop(events);
+        unseen.into_iter().for_each(|remote| show(remote, None));
         talk.signals.enter(Stage::Over);
         talk.close();
         if outcome.is_none() {

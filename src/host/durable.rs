@@ -333,6 +333,7 @@ impl Host {
             log: taken.log,
             effects: Arc::clone(&self.shared.dispatcher) as _,
             sink: options.sink,
+            watcher: options.watcher,
         };
         let run = self.shared.kernel.resume(spec, &records)?;
         for mail in &taken.inbox {

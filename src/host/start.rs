@@ -25,7 +25,7 @@ pub struct RunOptions {
     pub seed: Option<[u8; 32]>,
     /// What takes its log lines. It is called on a worker and must neither block nor make a system call.
     pub sink: Option<Arc<dyn LogSink>>,
-    /// Who watches it from its first step on ([`Events::of_new_run`]). A run that is taken up is watched by [`RunHandle::observe`].
+    /// Who watches it from its first step on ([`Events::of_new_run`]), or from where its records end where it is taken up.
     pub watcher: Option<Watcher>,
     /// Whether its records are kept in memory, to be read by [`RunHandle::records`]. They grow with the run.
     pub records: bool,

@@ -202,10 +202,7 @@ impl Kernel {
             return Err(StartError::Exists(id));
         }
         inner.append(&Record::Started(Box::new(started)));
-        if let Some(Watcher(watcher)) = watcher {
-            inner.tell_of_processes(&watcher);
-            inner.watch(watcher);
-        }
+        inner.watched_by(watcher);
         let task = Task::new(Arc::clone(&run), Pid::ROOT, program, body, permit.is_none());
         let native = task.step.native;
         let Ok(slot) = port.spawn(task, permit) else {
@@ -225,6 +222,14 @@ impl Kernel {
 }
 
 impl Inner {
+    /// Tells a watcher of the processes that there are, and what happens from now on.
+    pub(super) fn watched_by(&mut self, watcher: Option<Watcher>) {
+        if let Some(Watcher(watcher)) = watcher {
+            self.tell_of_processes(&watcher);
+            self.watch(watcher);
+        }
+    }
+
     /// Tells a watcher of the processes that there are.
     fn tell_of_processes(&self, watcher: &Shared) {
         for (pid, entry) in self.state.table.iter() {

@@ -14,7 +14,7 @@ use super::handle::{Refused, RunHandle};
 use super::kernel::Kernel;
 use super::leaving::After;
 use super::log::{EndStatus, Log, LogSink, RunEnd};
-use super::observe::Once;
+use super::observe::{Once, Watcher};
 use super::outstanding::Pending;
 use super::past::{Later, Past, Replayed};
 use super::place::Outcomes;
@@ -42,6 +42,8 @@ pub struct ResumeSpec {
     pub effects: Arc<dyn Effects>,
     /// What takes its log lines.
     pub sink: Option<Arc<dyn LogSink>>,
+    /// Who watches it from the moment on that its records end: nothing that they do not say is missed.
+    pub watcher: Option<Watcher>,
 }
 
 /// Why a run is not taken up.
@@ -100,7 +102,7 @@ impl Kernel {
         records: &[Record],
         outcome: Option<Arc<Outcomes>>,
     ) -> Result<Arc<Run>, ResumeError> {
-        let ResumeSpec { root, programs, mut log, effects, sink } = spec;
+        let ResumeSpec { root, programs, mut log, effects, sink, watcher } = spec;
         let rebuild = Rebuild::new(Arc::clone(&root), programs.clone()).keeping().apply_all(records)?;
         let ended = rebuild.is_finished();
         let (started, state, taken_up) = rebuild.into_run().ok_or(ResumeError::Empty)?;
@@ -116,15 +118,16 @@ impl Kernel {
         let mut later = Snapshots::of(&*log, &state, &taken_up.pasts);
         let is_woken = outcome.is_some();
         let outcome = outcome.unwrap_or_else(|| Arc::new(Once::new()));
-        let mut rest = Some((fixed, state, taken_up, log));
+        let mut rest = Some((fixed, state, taken_up, log, watcher));
         let mut resumed = Err(ResumeError::Exists(Arc::clone(&started.run)));
         self.with_port(|port| {
-            let Some((fixed, state, taken_up, log)) = rest.take() else { return };
+            let Some((fixed, state, taken_up, log, watcher)) = rest.take() else { return };
             let times = (taken_up.at, port.monotonic());
             let run = Arc::new(Run::taken_up(fixed, self.clone(), times, state, log, Arc::clone(&outcome)));
             // Whoever finds it in the list waits until its processes are there.
-            let inner = run.inner.lock();
+            let mut inner = run.inner.lock();
             if self.remember(&run, is_woken) {
+                inner.watched_by(watcher);
                 later.tell(&run);
                 run.go_on(port, inner, taken_up, &mut later);
                 self.entered(&run);

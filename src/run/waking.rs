@@ -268,6 +268,7 @@ impl Waking<'_> {
             log,
             effects: Arc::clone(&parts.effects),
             sink: parts.sink.clone(),
+            watcher: None,
         };
         self.kernel.resume_as(spec, &records, Some(Arc::clone(outcome))).map_err(|error| error.to_string())
     }

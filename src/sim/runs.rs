@@ -239,6 +239,7 @@ impl Runs {
             log: Box::new(SlowLog(Arc::clone(disk))),
             effects: Arc::clone(&self.effects) as _,
             sink: None,
+            watcher: None,
         };
         run.handle = match self.kernel.resume(spec, &records) {
             Ok(handle) if run.told.is_none() => Some(handle),

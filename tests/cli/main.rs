@@ -5,6 +5,7 @@ mod commands;
 mod durable;
 mod endings;
 mod failing;
+mod following;
 mod readme;
 mod running;
 mod steering;

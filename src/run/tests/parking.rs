@@ -241,6 +241,7 @@ fn a_call_of_which_nobody_knows_whether_it_happened_does_not_keep_a_run() {
         log: Box::new(log.clone()),
         effects: started.effects,
         sink: None,
+        watcher: None,
     };
     let run = desk.kernel.resume(resumed, &records).unwrap();
     wait_long(&mut desk);
