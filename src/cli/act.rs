@@ -5,6 +5,7 @@
 use super::Exit;
 use super::arguments::{ActArguments, Cancel, DataArguments, Pause, Resolve, Signal};
 use super::data::{Runs, Whose, not_listening};
+use super::left::Left;
 use super::ls;
 use super::refused::{Refused, Stop, kind};
 use super::terminal::{Terminal, say};
@@ -12,6 +13,7 @@ use super::unheard::unheard;
 use crate::host::control::{self, Answer, ControlError, Refusal, Request};
 use crate::journal::{Journal as _, Posted, Stored};
 use crate::process::Payload;
+use crate::run::Act;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -157,6 +159,15 @@ fn leave(runs: &Runs, id: &str, mut request: Request) -> Result<bool, Stop> {
         };
     }
     let (Some(act), Some(act_id)) = (request.act(), request.id()) else { return Err(nobody(id).into()) };
+    if let Some(earlier) = resolved(runs, id, &act)? {
+        if earlier.is_act(&act) {
+            return Ok(true);
+        }
+        let title = format!("it is resolved already: `{}`, kept for the run", earlier.outcome().unwrap_or_default());
+        let hint =
+            format!("`wfhost status {id}` shows what is kept; it is done when the run is taken up: wfhost resume {id}");
+        return Err(Refused::new(kind::CONFLICT, title).hint(hint).into());
+    }
     match runs.store.post(id, &act.to_mail(act_id))? {
         Posted::Left | Posted::Duplicate => Ok(true),
         // The next look tells which.
@@ -167,6 +178,13 @@ fn leave(runs: &Runs, id: &str, mut request: Request) -> Result<bool, Stop> {
             Err(refused.hint(format!("to take it up: wfhost resume {id}")).into())
         }
     }
+}
+
+/// What is left for a run and says already what became of the call that an act is about.
+fn resolved(runs: &Runs, id: &str, act: &Act) -> Result<Option<Left>, Stop> {
+    let Act::Resolve { pid, tag, .. } = act else { return Ok(None) };
+    let left = runs.store.left_for(id)?;
+    Ok(left.iter().map(Left::from).find(|left| left.resolves() == Some((*pid, *tag))))
 }
 
 impl ActArguments {
@@ -186,6 +204,11 @@ pub(super) fn over(stored: &Stored) -> Refused {
     let status = ls::status(stored, &Whose::Over);
     Refused::new(kind::WRONG_STATE, format!("the run {} is over: {status}", stored.id))
         .hint(format!("`wfhost status {}` shows how it ended", stored.id))
+}
+
+/// How to go on with a run that did not succeed.
+pub(super) fn to_retry(id: &str) -> String {
+    format!("to run again what did not succeed: wfhost retry {id}")
 }
 
 /// What is said where nobody runs a run.

@@ -31,6 +31,19 @@ impl Left {
         }
     }
 
+    /// Whether it is this act.
+    pub(super) fn is_act(&self, act: &Act) -> bool {
+        self.act.as_ref() == Some(act)
+    }
+
+    /// What it says of a call.
+    pub(super) fn outcome(&self) -> Option<&'static str> {
+        match &self.act {
+            Some(Act::Resolve { resolution, .. }) => Some(outcome(resolution)),
+            _ => None,
+        }
+    }
+
     /// `act` is the command; what it was given stands beside.
     pub(super) fn to_json(&self) -> Value {
         let (act, told) = self.told();

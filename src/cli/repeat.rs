@@ -83,6 +83,7 @@ fn follow(
     let options = RunOptions { id: new.id.clone(), durable: Some(true), ..RunOptions::default() };
     let (run, watching) = talk.signals.guard(|| begin(talk, host, &stored.id, &workflow, options))?;
     talk.note(format!("run {}", run.id()));
+    super::resume::warn_of_uncertain(&run, talk);
     Ok(talk.follow(host, &workflow, &run, watching)?)
 }
 

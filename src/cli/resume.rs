@@ -16,7 +16,7 @@ use crate::host::control::Request;
 use crate::host::{Host, Outcome, RunHandle, RunOptions, Status, TakeUpError, Workflow};
 use crate::journal::{Filter, Journal as _, StoreError, Stored};
 use crate::process::Payload;
-use crate::run::Watcher;
+use crate::run::{EndStatus, Watcher};
 use serde_json::Value;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -52,7 +52,13 @@ fn one(command: &Resume, given: &str, talk: &mut Talk, place: &mut Option<Host>)
     let (runs, stored) = command.data.find(given)?;
     let id = stored.id.to_string();
     match runs.whose(&stored)? {
-        Whose::Over => return Err(act::over(&stored).into()),
+        Whose::Over => {
+            let over = act::over(&stored);
+            return Err(match stored.status {
+                Some(EndStatus::Succeeded) | None => over.into(),
+                _ => over.hint(act::to_retry(&id)).into(),
+            });
+        }
         Whose::Living(owner) => return go_on(&runs, stored, owner.pid, talk),
         Whose::Nobody => {}
     }
@@ -63,15 +69,23 @@ fn one(command: &Resume, given: &str, talk: &mut Talk, place: &mut Option<Host>)
     let (watching, watcher) = talk.watcher_of(host, &id);
     let run = talk.signals.guard(|| take_up(host, &workflow, &id, watcher))?;
     talk.note(format!("run {id}"));
-    let uncertain = run.inner().uncertain().len();
-    if uncertain > 0 {
-        let calls = if uncertain == 1 { "a call waits".to_owned() } else { format!("{uncertain} calls wait") };
-        let warning = format!("{calls} for somebody to say whether it happened");
-        talk.note(
-            talk.terminal.warning_text(&warning, Some(&format!("wfhost status {id} tells more; wfhost resolve"))),
-        );
-    }
+    warn_of_uncertain(&run, talk);
     Ok(talk.follow(host, &workflow, &run, watching)?)
+}
+
+/// Says that calls of a run that was taken up wait for somebody.
+pub(super) fn warn_of_uncertain(run: &RunHandle, talk: &Talk) {
+    let uncertain = run.inner().uncertain();
+    let Some(first) = uncertain.first() else { return };
+    let warning = match uncertain.len() {
+        1 => "a call waits for somebody to say whether it happened".to_owned(),
+        count => format!("{count} calls wait for somebody to say whether they happened"),
+    };
+    let (id, call) = (run.id(), format!("{}/{}", first.pid, first.tag));
+    let hint = format!(
+        "`wfhost status {id}` tells more; to say it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
+    );
+    talk.note(talk.terminal.warning_text(&warning, Some(&hint)));
 }
 
 /// Lets a paused run of a living host go on.

@@ -1,6 +1,7 @@
 //! `wfhost status`.
 
 use super::Exit;
+use super::act;
 use super::arguments::Show;
 use super::data::{Runs, Whose, left_alone};
 use super::left::{self, Left};
@@ -12,7 +13,7 @@ use crate::host::Story;
 use crate::host::control::{Answer, Client, ControlError, Request, RunState, RunStatus};
 use crate::journal::Stored;
 use crate::process::{Payload, Pid};
-use crate::run::{SignalStatus, Uncertain};
+use crate::run::{EndStatus, SignalStatus, Uncertain};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -241,14 +242,23 @@ impl Seen {
         if self.whose == Whose::Nobody && self.stored.damage.is_some() {
             return vec![format!("it cannot be taken up; {}", left_alone(id))];
         }
+        if matches!(self.stored.status, Some(EndStatus::Failed | EndStatus::TimedOut)) {
+            hints.push(act::to_retry(id));
+        }
         if self.whose == Whose::Nobody {
             hints.push(format!("nobody runs it; to take it up: wfhost resume {id}"));
         }
         let is_told = |call: &Uncertain| self.left.iter().any(|left| left.resolves() == Some((call.pid, call.tag)));
-        if let Some(call) = self.uncertain().into_iter().find(|call| !is_told(call)) {
+        let untold: Vec<Uncertain> = self.uncertain().into_iter().filter(|call| !is_told(call)).collect();
+        if let Some(call) = untold.first() {
             let call = format!("{}/{}", call.pid, call.tag);
+            let more = match untold.len() - 1 {
+                0 => String::new(),
+                1 => ", and 1 more call".to_owned(),
+                more => format!(", and {more} more calls"),
+            };
             hints.push(format!(
-                "nobody knows whether {call} happened; say it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
+                "nobody knows whether {call}{more} happened; say it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
             ));
         } else if let Some(signal) = self.signals().iter().find(|signal| signal.waiting > 0)
             && self.live.is_some()

@@ -27,7 +27,7 @@ pub struct ForkOptions {
     pub at: u64,
     /// The new run's id; none: a fresh one.
     pub id: Option<String>,
-    /// Whether calls that were in flight at the cut are sent again. Those that are not safe to repeat are not, whatever this says.
+    /// Whether calls that were in flight at the cut are sent again, under their keys; also those that are not safe to repeat.
     pub resend: bool,
 }
 

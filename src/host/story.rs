@@ -5,8 +5,8 @@ use super::Outcome;
 use super::waits::Waits;
 use crate::process::{Action, Answer, Ending, Json, Level, LogLine, Micros, Payload, Pid, Status, Tag};
 use crate::run::{
-    Abandoned, Counts, Decided, Decision, News, Outcome as RunOutcome, Record, RunEvent, SignalStatus, Uncertain,
-    answer_of,
+    Abandoned, Counts, Decided, Decision, News, Origin, Outcome as RunOutcome, Record, RunEvent, SignalStatus,
+    Uncertain, answer_of,
 };
 use crate::workflow::interpreter::progress::{NodeProgress, Progress};
 use serde::Serialize;
@@ -49,8 +49,8 @@ pub struct Story {
     /// Calls without an answer.
     calls: BTreeMap<(Pid, Tag), Open>,
     waits: Waits,
-    /// The numbers of records behind which it was cut from another run.
-    held: Vec<u64>,
+    /// The run that it was cut from.
+    origin: Option<Origin>,
     abandoned: Vec<Abandoned>,
     counts: Counts,
     began: Micros,
@@ -88,7 +88,7 @@ impl Story {
             Record::Started(started) => {
                 (self.began, self.at) = (started.at, started.at);
                 self.input = Some(started.input.clone());
-                self.held = started.origin.as_ref().map_or(Vec::new(), |origin| origin.held.clone());
+                self.origin.clone_from(&started.origin);
                 self.counts.processes = 1;
                 self.names.insert(Pid::ROOT, String::new());
             }
@@ -134,9 +134,9 @@ impl Story {
             }
             Record::Leaving { pid, tag } => self.leave(*pid, *tag, true),
         }
-        if self.held.contains(&self.counts.records) {
+        if let Some(held) = self.origin.as_ref().and_then(|origin| origin.cut(self.counts.records)) {
             // What is in flight is in flight in the other run.
-            self.calls.values_mut().for_each(|call| call.is_leaving = true);
+            self.calls.values_mut().for_each(|call| call.is_leaving = held);
         }
     }
 

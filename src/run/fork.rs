@@ -21,7 +21,7 @@ pub struct ForkSpec {
     pub root: Arc<dyn Program>,
     /// The programs that its processes may spawn.
     pub programs: Programs,
-    /// Whether calls that were in flight at the cut are sent again. Those that are not safe to repeat are not, whatever this says.
+    /// Whether calls that were in flight at the cut are sent again, under their keys; also those that are not safe to repeat.
     pub resend: bool,
     /// What instances are taken from while other programs are compared; none: slots that nobody counts.
     pub budget: Option<Arc<Budget>>,

@@ -117,14 +117,18 @@ impl State {
         }
     }
 
-    /// The run is forked here: what is in flight is in flight in the other run.
-    pub(super) fn fork(&mut self) {
+    /// The run is forked here: what is in flight is in flight in the other run, and may happen there. It is held, or it is as one that is to
+    /// be sent again: its time begins when it is.
+    pub(super) fn fork(&mut self, held: bool) {
         let pids: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
         for pid in pids {
             let Some(entry) = self.table.get_mut(pid) else { continue };
             for (_, pending) in entry.outstanding.iter_mut() {
                 if let Pending::Call(call) = pending {
-                    call.leaving = true;
+                    (call.leaving, call.sent_before) = (held, true);
+                    if let Some(timer) = call.timer.take() {
+                        self.timers.unset(timer);
+                    }
                 }
             }
         }

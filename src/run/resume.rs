@@ -22,8 +22,9 @@ use super::rebuild::{Rebuild, RebuildError, TakenUp};
 use super::record::Record;
 use super::replay::check_programs;
 use super::snapshots::Snapshots;
-use super::state::{Consequence, Departure, Post, State};
+use super::state::{Consequence, Departure, Moment, Post, State};
 use super::task::Task;
+use super::timers::Alarm;
 use crate::process::{Answer, Ending, Pid, Program, Tag};
 use crate::scheduler::Port;
 use parking_lot::MutexGuard;
@@ -161,7 +162,7 @@ impl Run {
         for (pid, events) in queues {
             inner.state.posts.extend(events.into_iter().map(|event| Post { pid, slot: None, event }));
         }
-        inner.state.depart_again(departures, &*self.fixed.effects);
+        inner.state.depart_again(moment, departures, &*self.fixed.effects);
         self.flush(&mut inner, port, moment, &mut after);
         self.begin_looks(&inner, port);
         drop(inner);
@@ -205,7 +206,12 @@ impl Run {
 
 impl State {
     /// Lets calls leave that have no answer; the uncertain ones stay, without their timeouts.
-    fn depart_again(&mut self, departures: BTreeMap<(Pid, Tag), Box<Departure>>, effects: &dyn Effects) {
+    fn depart_again(
+        &mut self,
+        moment: Moment,
+        departures: BTreeMap<(Pid, Tag), Box<Departure>>,
+        effects: &dyn Effects,
+    ) {
         for ((pid, tag), departure) in departures {
             let Some(Pending::Call(call)) =
                 self.table.get_mut(pid).filter(|entry| entry.lives()).and_then(|entry| entry.outstanding.get_mut(tag))
@@ -218,6 +224,9 @@ impl State {
                 }
                 self.uncertain.insert((pid, tag), departure);
             } else {
+                if let (None, Some(timeout)) = (call.timer, call.timeout) {
+                    call.timer = Some(self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag)));
+                }
                 // One that is not safe to repeat would have left a record of its leaving.
                 call.sent_before |= effects.is_repeatable(&departure.call.handler, &departure.call.args);
                 self.consequences.push(Consequence::Call(departure));

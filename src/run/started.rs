@@ -47,6 +47,15 @@ pub struct Origin {
     pub held: Vec<u64>,
 }
 
+impl Origin {
+    /// Whether a run was cut behind the record of this number, and its calls in flight are held there; else they are sent again.
+    #[must_use]
+    pub fn cut(&self, record: u64) -> Option<bool> {
+        let held = self.held.contains(&record);
+        (held || self.record == record).then_some(held)
+    }
+}
+
 impl Started {
     /// Where idempotency keys begin.
     #[must_use]

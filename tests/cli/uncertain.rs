@@ -126,6 +126,99 @@ outputs: {{ create: \"${{ .steps.create.output.body }}\" }}
     }
 }
 
+/// Two calls that may have happened, of a run that nobody runs.
+fn two_in_flight() -> (World, Receiver<(String, TcpStream)>, Vec<String>) {
+    let (port, requests) = silent_server();
+    let step = |id: &str| {
+        format!(
+            "  - id: {id}
+    call: http
+    with: {{ method: POST, url: \"http://127.0.0.1:{port}/{id}\" }}
+    allow: {{ http: [ \"POST http://127.0.0.1:{port}\" ] }}
+"
+        )
+    };
+    let world = World::new(&format!("steps:\n{}{}", step("one"), step("two")));
+    let run = world.begin("it", "two", &["--allow-address", "127.0.0.1"]);
+    let seen: Vec<_> = (0..2).map(|_| requests.recv().unwrap()).collect();
+    run.kill();
+    let mut keys: Vec<String> = seen.iter().map(|(head, _)| key_of(head)).collect();
+    keys.sort_unstable();
+    (world, requests, keys)
+}
+
+#[test]
+fn a_fork_says_that_calls_wait_or_sends_them_again() {
+    let (world, requests, keys) = two_in_flight();
+    let records = world.says(&["history", "--json", "it"]).lines().count().to_string();
+    let last = world.says(&["history", "--json", "it"]);
+    assert!(last.lines().last().unwrap().contains("\"leaving\""), "{last}");
+    let fork = ["fork", "it", "--at", &records, "--allow-address", "127.0.0.1"];
+
+    let waits = world.spawn(&[&fork[..], &["--run-id", "waits"]].concat());
+    let status = eventually(|| {
+        let shown = world.does(&["status", "waits"]);
+        String::from_utf8_lossy(&shown.stderr).contains("resolve waits 1/").then_some(shown)
+    });
+    let said = String::from_utf8_lossy(&status.stderr).into_owned();
+    assert!(said.contains(", and 1 more call happened; say it: wfhost resolve waits "), "{said}");
+    // It has been taken up when it says so itself.
+    eventually(|| world.says(&["ps"]).contains("waits").then_some(()));
+    world.says(&["cancel", "waits", "--now"]);
+    let output = waits.output();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("2 calls wait for somebody to say whether they happened"), "{said}");
+    assert!(said.contains("wfhost resolve waits 1/"), "{said}");
+    assert!(requests.try_recv().is_err(), "nothing is sent by itself");
+
+    let sends = world.spawn(&[&fork[..], &["--run-id", "sends", "--resend", "--json"]].concat());
+    let mut again = Vec::new();
+    for _ in 0..2 {
+        let (head, mut stream) = requests.recv().unwrap();
+        again.push(key_of(&head));
+        answer(&mut stream, "1");
+    }
+    again.sort_unstable();
+    assert_eq!(again, keys, "they are those calls");
+    assert_eq!(sends.told().1, Some(0));
+}
+
+#[test]
+fn a_call_is_resolved_once_also_before_its_run_goes_on() {
+    let (world, _requests, _) = two_in_flight();
+    let call = |at: usize| {
+        let uncertain = world.tells(&["status", "--json", "it"])["uncertain"].clone();
+        format!("{}/{}", uncertain[at]["pid"], uncertain[at]["tag"])
+    };
+    world.says(&["resolve", "it", &call(0), "--failed", "--id", "first"]);
+    for other in [&["--again"][..], &["--completed", "{}"]] {
+        let refused = world.refuses(&[&["resolve", "it", &call(0)], other].concat());
+        assert!(refused.contains("it is resolved already: `failed`, kept for the run"), "{refused}");
+    }
+    // The same again is the same, and another call another one.
+    world.says(&["resolve", "it", &call(0), "--failed"]);
+    world.says(&["resolve", "it", &call(0), "--failed", "--id", "first"]);
+    world.says(&["resolve", "it", &call(1), "--completed", "{\"paid\": 1}"]);
+    let refused = world.refuses(&["resolve", "it", &call(1), "--completed", "{\"paid\": 2}"]);
+    assert!(refused.contains("it is resolved already: `completed`"), "{refused}");
+    assert_eq!(world.tells(&["status", "--json", "it"])["left"].as_array().unwrap().len(), 2);
+
+    // It ends as what was said, and how it goes on is told.
+    assert_eq!(world.does(&["resume", "it"]).status.code(), Some(1));
+    let shown = world.does(&["status", "it"]);
+    assert!(String::from_utf8_lossy(&shown.stderr).contains("wfhost retry it"), "{}", transcript(&shown));
+    let refused = world.refuses(&["resume", "it"]);
+    assert!(refused.contains("the run it is over: failed") && refused.contains("wfhost retry it"), "{refused}");
+}
+
+#[test]
+fn help_says_which_calls_are_sent_again() {
+    let world = World::new("steps: []");
+    let help = world.says(&["resume", "--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("repeated under its key where that is safe") && help.contains("waits for `wfhost resolve`"));
+    assert!(!help.contains("nobody knows whether it happened is repeated"), "{help}");
+}
+
 #[test]
 fn a_call_that_may_have_happened_waits_for_a_person() {
     let (port, requests) = silent_server();

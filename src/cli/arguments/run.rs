@@ -91,7 +91,8 @@ Examples:
   wfhost resume --all
 
 A run is named by its id, or by the beginning of it. One whose host is gone is taken up here, from what was written down:
-nothing that was done is done again, but a call of which nobody knows whether it happened is repeated under its key.
+nothing that was done is done again. A call without an answer is repeated under its key where that is safe; one that is not, and may
+have happened, waits for `wfhost resolve`.
 One that is paused goes on. It ends as `wfhost run` ends: the same outputs, the same exit codes. With --all they are those of
 several: a line for each, and the highest exit code. Runs that somebody has paused are left alone then, and told.")]
 pub(in crate::cli) struct Resume {

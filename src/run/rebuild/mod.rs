@@ -221,8 +221,8 @@ impl Rebuild {
         if let Some(run) = &mut self.run {
             run.state.counts.records = self.records;
             run.deliver();
-            if run.started.origin.as_ref().is_some_and(|origin| origin.held.contains(&self.records)) {
-                run.state.fork();
+            if let Some(held) = run.started.origin.as_ref().and_then(|origin| origin.cut(self.records)) {
+                run.state.fork(held);
             }
         }
         Ok(())

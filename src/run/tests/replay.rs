@@ -3,11 +3,11 @@
 use super::desk::Desk;
 use super::support::*;
 use crate::process::{
-    Action, Birth, Body, Death, Home, Micros, NativeProgram, Output, Payload, Pid, Problem, Program, Progress, Status,
-    Tag,
+    Action, Birth, Body, Death, Home, Micros, NativeProgram, Output, Payload, Pid, Problem, ProblemClass, Program,
+    Progress, Status, Tag,
 };
 use crate::run::{
-    ForkError, ForkSpec, Programs, RebuildError, Record, Replay, ReplaySpec, Resolution, ResumeSpec, RunHandle,
+    ForkError, ForkSpec, News, Programs, RebuildError, Record, Replay, ReplaySpec, Resolution, ResumeSpec, RunHandle,
     Started, fork, replay,
 };
 use std::sync::Arc;
@@ -227,14 +227,64 @@ fn calls_in_flight_at_the_cut_wait_until_somebody_says_what_became_of_them() {
 }
 
 #[test]
-fn calls_in_flight_are_sent_again_where_that_is_asked_for_and_safe() {
+fn calls_in_flight_are_sent_again_where_that_is_asked_for() {
     let records = in_flight();
+    // The last record says that the call left which is not safe to repeat; before it that may be, too.
+    assert!(matches!(records.last(), Some(Record::Leaving { .. })));
+    for cut in [records.len() as u64, records.len() as u64 - 1] {
+        let prefix = forked(&records, fork_spec(cut, true, child(1, 42)));
+        let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+        let run = resume(&desk, &handlers, &prefix, child(1, 42));
+        desk.drain();
+        assert_eq!(keys(&handlers), ["fork run/2", "fork run/3"], "cut at {cut}");
+        assert_eq!(run.uncertain().len(), 0);
+        // That it is refused now says nothing of the other run.
+        let (_, reply) = handlers.waiting.lock().remove(1);
+        reply.answer(Err(Box::new(Problem::new("address-refused", "No"))));
+        desk.drain();
+        let all = run.records().unwrap();
+        let problem = all.iter().find_map(|record| match record {
+            Record::Arrived(arrived) => match &arrived.news {
+                News::Answered { answer: Err(problem), .. } => Some(problem.clone()),
+                _ => None,
+            },
+            _ => None,
+        });
+        assert_eq!(problem.unwrap().class, ProblemClass::Uncertain);
+    }
+    // It is asked for once: where the host of the fork dies, nobody knows as before.
     let prefix = forked(&records, fork_spec(records.len() as u64, true, child(1, 42)));
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     let run = resume(&desk, &handlers, &prefix, child(1, 42));
     desk.drain();
-    assert_eq!(keys(&handlers), ["fork run/2"]);
-    assert_eq!(run.uncertain().len(), 1);
+    let prefix = run.records().unwrap();
+    let (mut desk, handlers) = (Desk::new(2), Arc::<Handlers>::default());
+    let run = resume(&desk, &handlers, &prefix, child(1, 42));
+    desk.drain();
+    assert_eq!((keys(&handlers), run.uncertain().len()), (vec!["fork run/2".to_owned()], 1));
+}
+
+#[test]
+fn the_time_of_a_call_that_is_sent_again_begins_anew() {
+    fn timed() -> Action {
+        Action::Call(Box::new(crate::process::Call { timeout: Some(Micros(5_000)), ..call("unsafe", number(1)) }))
+    }
+    let root = || program(|_| collect(|| vec![timed()], 1));
+    let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root());
+    bench.desk.clone().drain();
+    let records = bench.run.records().unwrap();
+    let spec =
+        ForkSpec { root: root(), programs: Programs::new(), ..fork_spec(records.len() as u64, true, child(1, 1)) };
+    let started = fork(&records, ForkSpec { programs: bench.programs(), ..spec }).unwrap();
+    let prefix = [&[Record::Started(Box::new(started))], &records[1..]].concat();
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    desk.advance(Micros(60_000_000));
+    let run = super::support::resume(&desk, &root(), &handlers, &prefix);
+    desk.drain();
+    let (_, reply) = handlers.waiting.lock().pop().unwrap();
+    reply.answer(Ok(number(2)));
+    desk.settle();
+    assert_eq!(output(&run.outcome().unwrap()), r#"["1 2"]"#);
 }
 
 #[test]

@@ -231,7 +231,7 @@ fn a_sending_that_fails_before_the_server_says_nothing_of_an_earlier_one() {
     let run = resume(&desk, &root, &handlers, &records);
     desk.drain();
     run.resolve(Pid::ROOT, Tag(2), Resolution::Answered(Err(Box::new(refused.clone())))).unwrap();
-    assert_eq!(problems(&run), [refused.clone()]);
+    assert_eq!(problems(&run), std::slice::from_ref(&refused));
 
     // One that had no record of its leaving was never sent.
     let left = records.iter().position(|record| matches!(record, Record::Leaving { .. })).unwrap();

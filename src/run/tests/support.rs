@@ -139,6 +139,10 @@ pub(super) fn resume(desk: &Desk, root: &Arc<dyn Program>, handlers: &Arc<Handle
 }
 
 impl Bench {
+    pub(super) fn programs(&self) -> Programs {
+        self.programs.clone()
+    }
+
     pub(super) fn with(setup: &Setup, choose: impl Fn(&str) -> Act + std::marker::Send + Sync + 'static) -> Self {
         let desk = Desk::new(setup.seed);
         desk.limit_places(setup.places);
