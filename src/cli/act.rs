@@ -11,7 +11,7 @@ use super::refused::{Refused, Stop, kind};
 use super::terminal::{Terminal, say};
 use super::unheard::unheard;
 use crate::host::control::{self, Answer, ControlError, Refusal, Request};
-use crate::journal::{Journal as _, Posted, Stored};
+use crate::journal::{Journal as _, MAIL_BYTES_MAX, Posted, Stored};
 use crate::process::Payload;
 use crate::run::Act;
 use serde_json::Value;
@@ -39,7 +39,9 @@ pub(super) fn pause(command: &Pause, _: Terminal) -> Result<Exit, Stop> {
     let Pause { run, act } = command;
     let id = act.id();
     let request = |run: &Stored| Request::Pause { run: run.id.to_string(), id: Some(id.clone()) };
-    done(&act.data, run, &request, |id| format!("{id} is paused; `wfhost resume {id}` lets it go on"))
+    let go_on = |id: &str| format!("`wfhost resume {id}` lets it go on");
+    let left = |id: &str| format!("nobody runs {id}, and now `wfhost resume --all` leaves it alone; {}", go_on(id));
+    done_or_left(&act.data, run, &request, |id| format!("{id} is paused; {}", go_on(id)), left)
 }
 
 pub(super) fn signal(command: &Signal, terminal: Terminal) -> Result<Exit, Stop> {
@@ -89,6 +91,18 @@ fn done(
     request: &dyn Fn(&Stored) -> Request,
     says: impl FnOnce(&str) -> String,
 ) -> Result<Exit, Stop> {
+    let left = |id: &str| format!("nobody runs {id}: it is kept until somebody does (wfhost resume {id})");
+    done_or_left(data, given, request, says, left)
+}
+
+/// Has something done, and says that it is, or what becomes of it where nobody runs the run.
+fn done_or_left(
+    data: &DataArguments,
+    given: &str,
+    request: &dyn Fn(&Stored) -> Request,
+    says: impl FnOnce(&str) -> String,
+    left: impl FnOnce(&str) -> String,
+) -> Result<Exit, Stop> {
     let (runs, stored) = data.find(given)?;
     let id = stored.id.to_string();
     match ask(&runs, stored, request)? {
@@ -96,7 +110,7 @@ fn done(
         Asked::Answered(other) => {
             return Err(Refused::new(kind::HOST_FAULT, format!("the host gave another answer: {other:?}")).into());
         }
-        Asked::Left => say(&format!("nobody runs {id}: it is kept until somebody does (wfhost resume {id})")),
+        Asked::Left => say(&left(&id)),
     }
     Ok(Exit::Success)
 }
@@ -168,7 +182,14 @@ fn leave(runs: &Runs, id: &str, mut request: Request) -> Result<bool, Stop> {
             format!("`wfhost status {id}` shows what is kept; it is done when the run is taken up: wfhost resume {id}");
         return Err(Refused::new(kind::CONFLICT, title).hint(hint).into());
     }
-    match runs.store.post(id, &act.to_mail(act_id))? {
+    let mail = act.to_mail(act_id);
+    if mail.body.len() > MAIL_BYTES_MAX as usize {
+        let most = MAIL_BYTES_MAX >> 20;
+        let refused =
+            Refused::new(kind::USAGE, format!("it is too large: {} bytes, and {most} MiB may be", mail.body.len()));
+        return Err(refused.hint("put what is large where a step can get it, and send its address").into());
+    }
+    match runs.store.post(id, &mail)? {
         Posted::Left | Posted::Duplicate => Ok(true),
         // The next look tells which.
         Posted::Owned(_) | Posted::Ended | Posted::Unknown => Ok(false),

@@ -2,8 +2,9 @@
 
 use super::arguments::DataArguments;
 use super::refused::{Refused, kind};
+use super::terminal::quoted;
 use crate::host::control::{Client, ControlError, Refusal};
-use crate::host::{About, Story};
+use crate::host::{About, Story, TakeUpError};
 use crate::journal::{Durables, Filter, Journal as _, Owner, Sqlite, StoreError, Stored};
 use crate::run::{DamagedRecord, Record};
 use crate::workflow::diagnostics::closest;
@@ -57,7 +58,7 @@ impl DataArguments {
     /// A run of the folder, by its id or the beginning of it.
     pub(super) fn find(&self, given: &str) -> Result<(Runs, Stored), Refused> {
         let Some(runs) = self.open()? else {
-            let title = format!("there is no run `{given}`: {} has no runs", self.required()?.display());
+            let title = format!("there is no run `{}`: {} has no runs", quoted(given), self.required()?.display());
             return Err(Refused::new(kind::UNKNOWN_RUN, title).hint(ANOTHER_FOLDER));
         };
         let run = runs.find(given)?;
@@ -107,7 +108,7 @@ impl Runs {
         if ids.len() > 1 {
             let more = if ids.len() > LISTED_MAX { ", and more" } else { "" };
             let listed = ids.iter().take(LISTED_MAX).map(|id| &**id).collect::<Vec<_>>().join(", ");
-            let refused = Refused::new(kind::UNKNOWN_RUN, format!("several runs begin with `{given}`"));
+            let refused = Refused::new(kind::UNKNOWN_RUN, format!("several runs begin with `{}`", quoted(given)));
             return Err(refused.hint(format!("they are {listed}{more}")));
         }
         let recent = self.store.list(&Filter { limit: Some(CANDIDATES_MAX), ..Filter::default() })?;
@@ -115,7 +116,7 @@ impl Runs {
             Some(meant) => format!("did you mean {meant}?"),
             None => format!("`wfhost ls` lists the runs of {}; {ANOTHER_FOLDER}", self.folder.display()),
         };
-        Err(Refused::new(kind::UNKNOWN_RUN, format!("there is no run `{given}`")).hint(hint))
+        Err(Refused::new(kind::UNKNOWN_RUN, format!("there is no run `{}`", quoted(given))).hint(hint))
     }
 
     /// Who has a run now.
@@ -159,7 +160,7 @@ impl Runs {
     pub(super) fn readable(&self, id: &str) -> Result<Result<Vec<Record>, String>, Refused> {
         let records = match self.store.records(id) {
             Err(StoreError::Damaged { why, .. }) => return Ok(Err(why)),
-            records => records?,
+            records => records.map_err(|error| refused_of(id, error.into()))?,
         };
         let told = |DamagedRecord { number, why }| format!("record {number}: {why}");
         Ok(Record::decode_all(records).map_err(told))
@@ -181,7 +182,21 @@ impl Runs {
 
 /// What is said of a run whose records are damaged.
 pub(super) fn left_alone(id: &str) -> String {
-    format!("other runs are not touched by it; `wfhost rm --unfinished {id}` removes it for good")
+    format!("other runs are not touched by it; `wfhost rm {id} --unfinished` removes it for good")
+}
+
+/// Why a run cannot be read or taken up. Where the file is damaged, it may be this run alone.
+pub(super) fn refused_of(id: &str, error: TakeUpError) -> Refused {
+    let hint = match &error {
+        TakeUpError::Journal(store @ StoreError::Sqlite { .. }) if store.is_of_the_file() => Some(format!(
+            "the file is damaged: put a copy in its place; where it is this run alone, `wfhost rm {id} --unfinished` removes it for good"
+        )),
+        error => error.damage().map(|_| left_alone(id)),
+    };
+    match (Refused::from(error), hint) {
+        (refused, Some(hint)) => refused.hint(hint),
+        (refused, None) => refused,
+    }
 }
 
 /// What is said where the host that has a run never answers.

@@ -2,7 +2,7 @@
 
 use super::Exit;
 use super::arguments::{DataArguments, Doctor};
-use super::data::Runs;
+use super::data::{Runs, left_alone};
 use super::refused::{Refused, kind};
 use super::run::SLOTS_DEFAULT;
 use super::terminal::{print, printable};
@@ -12,6 +12,15 @@ use crate::host::{Host, HostError, LoadError, RunOptions};
 use crate::journal::{Filter, Journal as _};
 use serde_json::{Map, Value, json};
 use std::path::Path;
+
+/// Damages that are told of a kind. Arbitrary: some lines.
+const DAMAGES_MAX: u32 = 10;
+
+/// The newest runs that are read to see whether they are damaged. Arbitrary.
+const RUNS_READ_MAX: u32 = 1_000;
+
+/// Records of them that are read at most. Arbitrary: a second or so.
+const RECORDS_READ_MAX: u64 = 100_000;
 
 /// A workflow that needs nothing but the host itself: an expression in its sandbox, and a worker.
 const SELF_TEST: &str =
@@ -149,8 +158,15 @@ fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
         }
     };
     let mut report = json!({ "folder": folder });
-    match arguments.open().and_then(|runs| runs.map(|runs| contents(&runs)).transpose()) {
-        Ok(Some(contents)) => report["store"] = contents,
+    let looked = |runs: Runs| {
+        let contents = contents(&runs)?;
+        Ok((contents, damage(&runs)?))
+    };
+    match arguments.open().and_then(|runs| runs.map(looked).transpose()) {
+        Ok(Some((contents, damage))) => {
+            report["store"] = contents;
+            problems.extend(damage);
+        }
         Ok(None) => report["store"] = json!("nothing was run yet"),
         Err(error) => problems.push(refused(error)),
     }
@@ -177,6 +193,44 @@ fn contents(runs: &Runs) -> Result<Value, Refused> {
         "components": components.len(),
         "component-bytes": components.iter().sum::<u64>(),
     }))
+}
+
+/// What is damaged: the file, or runs in it.
+fn damage(runs: &Runs) -> Result<Vec<Problem>, Refused> {
+    let mut problems = Vec::new();
+    let found = runs.store.check(DAMAGES_MAX)?;
+    if let Some(first) = found.first() {
+        let more = if found.len() > 1 { format!(", and {} more", found.len() - 1) } else { String::new() };
+        let first = first.split_whitespace().collect::<Vec<_>>().join(" ");
+        let journal = runs.folder.join("journal.db");
+        let hint = "end the hosts of the folder and put a copy of the file in its place; --data DIR or WFHOST_DATA names another folder";
+        problems.push(Problem {
+            message: format!("{} is damaged: {first}{more}", journal.display()),
+            hint: hint.to_owned(),
+        });
+    }
+    let (mut damaged, mut records) = (Vec::new(), 0);
+    for run in runs.store.list(&Filter { limit: Some(RUNS_READ_MAX), ..Filter::default() })? {
+        records += run.records;
+        let is_read = records <= RECORDS_READ_MAX;
+        // One that cannot be read may have been removed meanwhile.
+        let is_unreadable = |id: &str| match runs.readable(id) {
+            Ok(records) => Ok(records.is_err()),
+            Err(_) => runs.store.run(id).map(|run| run.is_some()),
+        };
+        if run.damage.is_some() || is_read && is_unreadable(&run.id)? {
+            damaged.push(run.id);
+        }
+    }
+    if let Some(first) = damaged.first() {
+        let listed: Vec<&str> = damaged.iter().take(DAMAGES_MAX as usize).map(|id| &**id).collect();
+        let more = if damaged.len() > listed.len() { ", and more" } else { "" };
+        let verb = if damaged.len() == 1 { "run is" } else { "runs are" };
+        let message = format!("{} {verb} damaged: {}{more}", damaged.len(), listed.join(", "));
+        let hint = format!("`wfhost status {first}` tells what is wrong; {}", left_alone(first));
+        problems.push(Problem { message, hint });
+    }
+    Ok(problems)
 }
 
 /// Makes a file and removes it.

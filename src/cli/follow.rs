@@ -153,11 +153,16 @@ impl Talk {
         let again = if is_retried { self.again.about("retry", &outcome.run) } else { self.again.clone() };
         let over = Over { outcome, workflow, again: &again, slots };
         if self.json {
-            print(&serde_json::to_string_pretty(&self.to_json(&over))?)?;
-            return Ok(over.exit());
+            let told = print(&serde_json::to_string_pretty(&self.to_json(&over))?);
+            return Ok(self.written(told, outcome, over.exit()));
         }
         match &outcome.result {
-            Ok(Payload::Json(json)) => print(&serde_json::to_string_pretty(&json.to_value())?)?,
+            Ok(Payload::Json(json)) => {
+                let told = print(&serde_json::to_string_pretty(&json.to_value())?);
+                if told.is_err() {
+                    return Ok(self.written(told, outcome, over.exit()));
+                }
+            }
             Ok(_) => {}
             Err(_) if outcome.status == Status::Suspended => self.say_suspended(&outcome.run),
             Err(_) => over.say(self.terminal),
@@ -168,6 +173,16 @@ impl Talk {
             say(&format!("{abandoned} call{plural} abandoned: nobody waited for the answer"));
         }
         Ok(over.exit())
+    }
+
+    /// How the command ends, by whether the outcome could be written. Where it could not, the run came to something all the same.
+    fn written(&self, told: std::io::Result<()>, outcome: &Outcome, exit: Exit) -> Exit {
+        let Err(error) = told else { return exit };
+        let (id, status) = (&outcome.run, json!(outcome.status));
+        let status = status.as_str().unwrap_or_default();
+        let shown = if self.durable { format!("; `wfhost status {id}` shows how it ended") } else { String::new() };
+        self.terminal.error(&error.to_string(), Some(&format!("the run {id} itself {status}{shown}")));
+        Exit::Failed
     }
 
     /// The object that programs get.

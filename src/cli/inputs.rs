@@ -1,11 +1,29 @@
 //! `--input`: from words of the command line to a workflow's inputs.
 
+use super::terminal::quoted;
 use serde_json::{Map, Value};
 use std::io::Read as _;
 use std::path::Path;
 
 /// Larger than any payload may be; what fits is decided when the run starts.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// What else there is for data that is too large.
+const ELSEWHERE: &str =
+    "what a run is given has at most 16 MiB: put it where a step can get it, and hand on its address";
+
+/// Why something cannot be read, and the way out where it is another than writing it otherwise.
+#[derive(Debug)]
+pub(super) struct Unread {
+    pub(super) message: String,
+    pub(super) hint: Option<&'static str>,
+}
+
+impl From<String> for Unread {
+    fn from(message: String) -> Self {
+        Self { message, hint: None }
+    }
+}
 
 /// Reads the specifications in order; later ones win. `parse` makes a value of an input's name and text, as its declaration wants it.
 ///
@@ -14,20 +32,21 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 pub(super) fn read(
     specifications: &[String],
     parse: impl Fn(&str, &str) -> Result<Value, String>,
-) -> Result<Map<String, Value>, String> {
+) -> Result<Map<String, Value>, Unread> {
     let mut inputs = Map::new();
     for specification in specifications {
         if let Some(path) = specification.strip_prefix('@') {
             let text = read_file(path)?;
             match serde_json::from_str(&text) {
                 Ok(Value::Object(object)) => inputs.extend(object),
-                Ok(_) => return Err(format!("{path}: expected a JSON object of inputs")),
-                Err(error) => return Err(format!("{path}:{}:{}: {error}", error.line(), error.column())),
+                Ok(_) => return Err(format!("{path}: expected a JSON object of inputs").into()),
+                Err(error) => return Err(format!("{path}:{}:{}: {error}", error.line(), error.column()).into()),
             }
             continue;
         }
         let Some((key, value)) = specification.split_once('=') else {
-            return Err(format!("--input {specification}: expected key=value, key=@file or @file.json"));
+            let given = quoted(specification);
+            return Err(format!("--input {given}: expected key=value, key=@file or @file.json").into());
         };
         let value = match value.strip_prefix('@') {
             Some(path) => read_file(path)?,
@@ -40,7 +59,7 @@ pub(super) fn read(
 }
 
 /// The text of a file, or of standard input for `-`.
-pub(super) fn read_file(path: &str) -> Result<String, String> {
+pub(super) fn read_file(path: &str) -> Result<String, Unread> {
     let reader: Box<dyn std::io::Read> = if path == "-" {
         Box::new(std::io::stdin())
     } else {
@@ -49,7 +68,8 @@ pub(super) fn read_file(path: &str) -> Result<String, String> {
     let mut text = String::new();
     reader.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| format!("{path}: {error}"))?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("{path}: larger than {} MiB", FILE_BYTES_MAX >> 20));
+        let message = format!("{path}: larger than {} MiB", FILE_BYTES_MAX >> 20);
+        return Err(Unread { message, hint: Some(ELSEWHERE) });
     }
     Ok(text)
 }
@@ -88,8 +108,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_said() {
-        assert!(read(&words(&["novalue"]), parse).unwrap_err().contains("key=value"));
-        assert!(read(&words(&["@/does/not/exist"]), parse).unwrap_err().contains("/does/not/exist"));
-        assert!(read(&words(&["n=x"]), parse).unwrap_err().starts_with("--input n: "));
+        assert!(read(&words(&["novalue"]), parse).unwrap_err().message.contains("key=value"));
+        assert!(read(&words(&["@/does/not/exist"]), parse).unwrap_err().message.contains("/does/not/exist"));
+        assert!(read(&words(&["n=x"]), parse).unwrap_err().message.starts_with("--input n: "));
+    }
+
+    #[test]
+    fn what_is_too_large_has_another_way() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(super::FILE_BYTES_MAX + 1).unwrap();
+        let unread = read(&words(&[&format!("n=@{}", file.path().display())]), parse).unwrap_err();
+        assert!(unread.message.ends_with("larger than 64 MiB") && unread.hint.unwrap().contains("16 MiB"));
     }
 }

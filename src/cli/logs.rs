@@ -6,7 +6,7 @@ use super::data::{Runs, Whose};
 use super::refused::Stop;
 use super::status::living;
 use super::table::{clock, rfc3339};
-use super::terminal::{Terminal, printable, say};
+use super::terminal::{Terminal, printable, say, unwritable};
 use crate::host::control::{Answer, Answers};
 use crate::host::{Line, Status, Story};
 use crate::journal::Stored;
@@ -155,8 +155,7 @@ impl Writer {
         }
         let text = if self.json { to_json(line).to_string() } else { self.text(line) };
         let mut out = io::stdout().lock();
-        writeln!(out, "{text}")?;
-        out.flush()
+        writeln!(out, "{text}").and_then(|()| out.flush()).map_err(unwritable)
     }
 
     fn text(&self, line: &Line) -> String {

@@ -55,7 +55,9 @@ pub(super) fn ls(command: &Ls, terminal: Terminal) -> Result<Exit, Stop> {
     let suspended = rows.iter().filter(|row| row.whose == Whose::Nobody && row.stored.damage.is_none()).count();
     if suspended > 0 {
         let whom = if suspended == 1 { "the suspended run" } else { "suspended runs" };
-        terminal.hint(&format!("`wfhost resume RUN` takes up {whom}, `wfhost resume --all` all that nobody runs"));
+        terminal.hint(&format!(
+            "`wfhost resume RUN` takes up {whom}, `wfhost resume --all` all of them but what is paused"
+        ));
     }
     Ok(Exit::Success)
 }

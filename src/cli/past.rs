@@ -36,7 +36,9 @@ impl Past {
 
 fn read(records: &[Record]) -> (Vec<Line>, Story) {
     let (mut lines, mut story) = (Vec::new(), Story::default());
-    records.iter().for_each(|record| story.hear(record, &mut |line| lines.push(line)));
+    for record in records {
+        story.hear(record, &mut |line| lines.push(line));
+    }
     (lines, story)
 }
 

@@ -3,7 +3,7 @@
 use super::Exit;
 use super::act;
 use super::arguments::Resume;
-use super::data::{Runs, Whose};
+use super::data::{Runs, Whose, refused_of};
 use super::follow::{Talk, Warnings};
 use super::ls::Owners;
 use super::outcome::Over;
@@ -65,9 +65,9 @@ fn one(command: &Resume, given: &str, talk: &mut Talk, place: &mut Option<Host>)
     // The host has its own.
     drop(runs);
     let host = host(command, talk, place)?;
-    let workflow = host.workflow_of(&id)?;
+    let workflow = host.workflow_of(&id).map_err(|error| refused_of(&id, error))?;
     let (watching, watcher) = talk.watcher_of(host, &id);
-    let run = talk.signals.guard(|| take_up(host, &workflow, &id, watcher))?;
+    let run = talk.signals.guard(|| take_up(host, &workflow, &id, watcher)).map_err(|error| refused_of(&id, error))?;
     talk.note(format!("run {id}"));
     warn_of_uncertain(&run, talk);
     Ok(talk.follow(host, &workflow, &run, watching)?)
@@ -139,7 +139,10 @@ fn all(command: &Resume, talk: &mut Talk, place: &mut Option<Host>) -> Result<Ex
                 Ok(run) => taken.push((run, workflow)),
                 // Somebody else was quicker.
                 Err(TakeUpError::Journal(StoreError::Owned(_) | StoreError::Ended(_) | StoreError::Unknown(_))) => {}
-                Err(error) => refused.push((stored.id, Refused::from(error))),
+                Err(error) => {
+                    let why = refused_of(&stored.id, error);
+                    refused.push((stored.id, why));
+                }
             }
         }
     });

@@ -4,40 +4,77 @@ use super::Exit;
 use super::arguments::Remove;
 use super::data::{Runs, Whose};
 use super::refused::{Refused, Stop, kind};
-use super::terminal::{Terminal, print, say};
-use crate::journal::{Journal as _, Retention, StoreError, Stored};
+use super::terminal::{Terminal, print, quoted, say};
+use crate::journal::{Filter, Journal as _, Retention, StoreError, Stored};
 use crate::process::Micros;
 use crate::run::system_time;
 use serde_json::json;
+use std::sync::Arc;
 
 pub(super) fn rm(command: &Remove, _: Terminal) -> Result<Exit, Stop> {
     let removed = match (command.data.open()?, command.runs.first()) {
         (Some(runs), _) => remove(&runs, command)?,
-        (None, None) => 0,
+        (None, None) => Removed::default(),
         // It says that there is no such run.
-        (None, Some(given)) => command.data.find(given).map(|_| 0)?,
+        (None, Some(given)) => command.data.find(given).map(|_| Removed::default())?,
     };
-    let plural = if removed == 1 { "" } else { "s" };
     if command.json {
-        print(&json!({ "removed": removed }).to_string())?;
+        print(&json!({ "removed": removed.count }).to_string())?;
     } else {
-        say(&format!("removed {removed} run{plural}"));
+        say(&removed.text());
     }
     Ok(Exit::Success)
 }
 
-fn remove(runs: &Runs, command: &Remove) -> Result<u64, Stop> {
+/// Ids that are told of those that were removed. Arbitrary: some lines.
+const LISTED_MAX: usize = 20;
+
+/// What was removed.
+#[derive(Default)]
+struct Removed {
+    count: u64,
+    /// The first of them.
+    listed: Vec<Arc<str>>,
+}
+
+impl Removed {
+    fn add(&mut self, id: Arc<str>) {
+        self.count += 1;
+        self.list(id);
+    }
+
+    fn list(&mut self, id: Arc<str>) {
+        if self.listed.len() < LISTED_MAX {
+            self.listed.push(id);
+        }
+    }
+
+    fn text(&self) -> String {
+        let plural = if self.count == 1 { "" } else { "s" };
+        let more = if self.count > self.listed.len() as u64 { ", and more" } else { "" };
+        let listed = if self.listed.is_empty() { String::new() } else { format!(": {}{more}", self.listed.join(", ")) };
+        format!("removed {} run{plural}{listed}", self.count)
+    }
+}
+
+fn remove(runs: &Runs, command: &Remove) -> Result<Removed, Stop> {
     let mut meant = Vec::new();
     // What cannot be removed is told before anything is.
     for given in &command.runs {
         let stored = runs.find(given)?;
+        if *stored.id != **given {
+            // What cannot be taken back is not done to a run that may be another one.
+            let title = format!("there is no run `{}`, and what is removed is named by its whole id", quoted(given));
+            let refused = Refused::new(kind::UNKNOWN_RUN, title);
+            return Err(refused.hint(format!("one begins so: wfhost rm {}", stored.id)).into());
+        }
         check(runs, &stored, command.unfinished)?;
         meant.push(stored.id);
     }
-    let mut removed = 0;
+    let mut removed = Removed::default();
     for id in meant {
         match runs.store.remove(&id) {
-            Ok(()) => removed += 1,
+            Ok(()) => removed.add(id),
             // Somebody else was quicker, or it was named twice.
             Err(StoreError::Unknown(_)) => {}
             Err(error) => return Err(error.into()),
@@ -46,7 +83,19 @@ fn remove(runs: &Runs, command: &Remove) -> Result<u64, Stop> {
     let before = |age| Micros(system_time().0.saturating_sub(Micros::from(age).0));
     // Where nothing is too old and nothing too many, it is what only the removed ones needed that goes.
     let retention = Retention { ended_before: command.older_than.map(before), runs_max: command.keep.map(u64::from) };
-    Ok(removed + runs.store.sweep(&retention)?)
+    let is_sweeping = command.older_than.is_some() || command.keep.is_some();
+    let over = Filter { ended: Some(true), ..Filter::default() };
+    let mut candidates = if is_sweeping { runs.store.list(&over)? } else { Vec::new() };
+    removed.count += runs.store.sweep(&retention)?;
+    // The oldest go first.
+    while let Some(run) =
+        candidates.pop().filter(|_| removed.listed.len() < removed.count.min(LISTED_MAX as u64) as usize)
+    {
+        if runs.store.run(&run.id)?.is_none() {
+            removed.list(run.id);
+        }
+    }
+    Ok(removed)
 }
 
 fn check(runs: &Runs, stored: &Stored, unfinished: bool) -> Result<(), Stop> {

@@ -122,7 +122,7 @@ fn start(
     let declared = &workflow.plan().inputs;
     let hint = "--input key=value, --input key=@file, or --input @file.json";
     let inputs = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text))
-        .map_err(|text| Refused::new(kind::BAD_INPUT, text).hint(hint))?;
+        .map_err(|why| Refused::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(hint)))?;
     let options = RunOptions { id: command.id.clone(), durable: Some(is_durable), watcher, ..RunOptions::default() };
     match host.start(workflow, inputs.clone(), options) {
         Ok(run) => Ok((Some(run), inputs)),

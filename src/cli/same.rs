@@ -2,7 +2,7 @@
 //! is about that run: it follows it, takes it up, or tells its end again. Where it is of others, that is a conflict.
 
 use super::Exit;
-use super::data::{Runs, Whose, not_listening};
+use super::data::{Runs, Whose, not_listening, refused_of};
 use super::follow::Talk;
 use super::past::Past;
 use super::refused::{Refused, Stop, kind};
@@ -58,7 +58,7 @@ impl Start<'_> {
                         }
                         // Somebody else was quicker, or it has just ended.
                         Err(TakeUpError::Journal(StoreError::Owned(_) | StoreError::Ended(_))) => {}
-                        Err(error) => return Err(error.into()),
+                        Err(error) => return Err(refused_of(self.id, error).into()),
                     }
                 }
                 Whose::Living(owner) => {
@@ -125,10 +125,12 @@ impl Start<'_> {
         };
         // Of a run that was over by then nothing is told: all of it has records when its outcome comes.
         let before = answers.records();
-        let mut unseen = Some(remote);
-        if before > 0 {
-            unseen.take().into_iter().for_each(|remote| show(remote, Some(before)));
-        }
+        let unseen = if before > 0 {
+            show(remote, Some(before));
+            None
+        } else {
+            Some(remote)
+        };
         let mut outcome = None;
         for answer in answers {
             match answer? {
@@ -139,7 +141,9 @@ impl Start<'_> {
             }
         }
         drop(events);
-        unseen.into_iter().for_each(|remote| show(remote, None));
+        if let Some(remote) = unseen {
+            show(remote, None);
+        }
         talk.signals.enter(Stage::Over);
         talk.close();
         if outcome.is_none() {

@@ -82,7 +82,23 @@ pub(super) fn print(text: &str) -> std::io::Result<()> {
     });
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
+        other => other.map_err(unwritable),
+    }
+}
+
+/// That standard output takes nothing, with its name.
+pub(super) fn unwritable(error: std::io::Error) -> std::io::Error {
+    std::io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
+}
+
+/// Characters of what a person gave that are told again. Arbitrary: most of a line.
+const QUOTED_MAX: usize = 60;
+
+/// What a person gave, so much of it that it is known again.
+pub(super) fn quoted(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((end, _)) => Cow::Owned(format!("{}… ({} bytes)", &text[..end], text.len())),
+        None => Cow::Borrowed(text),
     }
 }
 
@@ -114,7 +130,13 @@ fn steers(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::printable;
+    use super::{printable, quoted};
+
+    #[test]
+    fn what_is_long_is_quoted_by_its_beginning() {
+        assert_eq!(quoted(&"ä".repeat(60)), "ä".repeat(60));
+        assert_eq!(quoted(&"ä".repeat(61)), format!("{}… (122 bytes)", "ä".repeat(60)));
+    }
 
     #[test]
     fn escapes_what_steers_a_terminal() {

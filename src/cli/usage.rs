@@ -1,8 +1,11 @@
 //! A command line that cannot be understood: what is said of it, for people and for programs.
 
+use super::arguments::Arguments;
 use super::refused::{Refused, kind};
-use super::terminal::{Terminal, say};
+use super::terminal::{Terminal, quoted, say};
 use super::values::Refusal;
+use clap::CommandFactory as _;
+use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -14,6 +17,8 @@ pub(super) fn tell(error: &clap::Error) -> super::Exit {
         let _ = error.print();
         return super::Exit::Success;
     }
+    let plain = plain(error);
+    let error = plain.as_ref().unwrap_or(error);
     let refused = refused(error);
     if wants_json(std::env::args_os().skip(1)) && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return match refused.print() {
@@ -31,6 +36,13 @@ pub(super) fn tell(error: &clap::Error) -> super::Exit {
     super::Exit::Usage
 }
 
+/// The same error as it is where the environment says nothing: clap shows in the usage what is set there as if it were required.
+fn plain(error: &clap::Error) -> Option<clap::Error> {
+    let forget = |argument: clap::Arg| argument.env(Resettable::Reset);
+    let command = Arguments::command().mut_args(forget).mut_subcommands(|command| command.mut_args(forget));
+    command.try_get_matches().err().filter(|plain| plain.kind() == error.kind())
+}
+
 fn refused(error: &clap::Error) -> Refused {
     if let Some(refusal) = error.source().and_then(<dyn std::error::Error>::downcast_ref::<Refusal>) {
         let context = |kind| match error.get(kind) {
@@ -39,7 +51,7 @@ fn refused(error: &clap::Error) -> Refused {
         };
         // `--slots <N>` as it is written in the usage.
         let flag = context(ContextKind::InvalidArg).split(' ').next().unwrap_or_default();
-        let message = format!("{flag} {}: {}", context(ContextKind::InvalidValue), refusal.message);
+        let message = format!("{flag} {}: {}", quoted(context(ContextKind::InvalidValue)), refusal.message);
         return Refused::new(kind::USAGE, message).hint(refusal.hint.clone());
     }
     // What clap renders is `error: …`, perhaps a list, perhaps `tip: …`, and the usage.
@@ -60,7 +72,6 @@ fn wants_json(words: impl Iterator<Item = OsString>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::arguments::Arguments;
     use clap::Parser;
 
     fn refusal_of(words: &[&str]) -> (String, Option<String>) {
@@ -74,6 +85,17 @@ mod tests {
         let (title, hint) = refusal_of(&["run", "x.yaml", "--timeout", "5"]);
         assert_eq!(title, "--timeout 5: `5` is not a duration");
         assert_eq!(hint.as_deref(), Some("say in which unit: 5s, 5m"));
+    }
+
+    #[test]
+    fn what_is_long_is_not_told_whole() {
+        let long = "long ".repeat(20_000);
+        for words in [&["signal", "it", "go", long.as_str()][..], &["run", "x.yaml", "--timeout", &long]] {
+            let (title, hint) = refusal_of(words);
+            assert!(title.len() + hint.unwrap().len() < 500, "{title}");
+        }
+        let (title, _) = refusal_of(&["ls", "--since", &long]);
+        assert!(title.len() < 500 && title.contains("long long") && title.contains("100000 bytes"), "{title}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Values of the command line that have rules of their own. What cannot be is refused together with the way out.
 
+use super::terminal::quoted;
 use crate::dispatch::http::Permission;
 use crate::process::{Micros, Pid, Tag};
 use crate::run::system_time;
@@ -73,9 +74,9 @@ pub(super) fn timeout(text: &str) -> Result<Duration, Refusal> {
         }
         Ok(micros) => Ok(micros.into()),
         Err(why) => Err(Refusal::new(
-            why,
+            why.replace(text, &quoted(text)),
             match text.parse::<f64>() {
-                Ok(number) if number >= 0.0 => format!("say in which unit: {text}s, {text}m"),
+                Ok(number) if number >= 0.0 && text.len() < 20 => format!("say in which unit: {text}s, {text}m"),
                 _ => "write 500ms, 30s, 5m, 24h, or ISO 8601: PT5M".to_owned(),
             },
         )),
@@ -84,7 +85,10 @@ pub(super) fn timeout(text: &str) -> Result<Duration, Refusal> {
 
 /// A duration that is no timeout.
 pub(super) fn duration(text: &str) -> Result<Duration, Refusal> {
-    parse_duration(text).map(Into::into).map_err(|why| Refusal::new(why, "write 30s, 5m, 24h, 30d, or ISO 8601: P30D"))
+    let short = |why: String| why.replace(text, &quoted(text));
+    parse_duration(text)
+        .map(Into::into)
+        .map_err(|why| Refusal::new(short(why), "write 30s, 5m, 24h, 30d, or ISO 8601: P30D"))
 }
 
 /// A moment: so long ago, or at a time.
@@ -105,7 +109,7 @@ pub(super) fn since(text: &str) -> Result<Since, Refusal> {
     micros.map(|micros| Since(Micros(micros))).ok_or_else(|| {
         let hint =
             "write how long ago (30m, 24h, 7d), a day (2026-01-31) or a time (2026-01-31T12:00:00Z); both are in UTC";
-        Refusal::new(format!("`{text}` is no time"), hint)
+        Refusal::new(format!("`{}` is no time", quoted(text)), hint)
     })
 }
 
@@ -153,14 +157,17 @@ pub(super) fn call(text: &str) -> Result<Call, Refusal> {
 pub(super) fn json(text: &str) -> Result<serde_json::Value, Refusal> {
     let read = |path: &str| {
         let hint = "write JSON, or @ and the path of a file with JSON";
-        super::inputs::read_file(path).map_err(|why| Refusal::new(why, hint))
+        super::inputs::read_file(path).map_err(|why| Refusal::new(why.message, why.hint.unwrap_or(hint)))
     };
     let text = text.strip_prefix('@').map_or_else(|| Ok(text.to_owned()), read)?;
     let hint = || match text.parse::<f64>() {
         _ if text.trim().is_empty() => "leave it out where nothing is to be said; JSON for nothing is null".to_owned(),
         Ok(_) => "write numbers as JSON has them: 1, -1.5, 1e3".to_owned(),
         Err(_) if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" -_.".contains(&byte)) => {
-            format!("a text is in quotes: '\"{text}\"'")
+            match quoted(text.trim_end()) {
+                std::borrow::Cow::Borrowed(text) => format!("a text is in quotes: '\"{text}\"'"),
+                std::borrow::Cow::Owned(_) => "a text is in quotes: '\"…\"'".to_owned(),
+            }
         }
         Err(_) => "write JSON, in single quotes for the shell: '{\"a\": 1}'".to_owned(),
     };

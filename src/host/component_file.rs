@@ -9,8 +9,8 @@ use std::path::Path;
 const HEAD_BYTES: usize = 512;
 
 /// How a component comes about.
-const HOW: &str = "a component is built for the target wasm32-wasip2 (Rust), or made of a core module: wasm-tools component new \
-    module.wasm -o component.wasm; guests/README.md tells more";
+const HOW: &str = "guests/README.md tells how a component is built: in Rust for the target wasm32-unknown-unknown, otherwise of a core \
+    module by wasm-tools component new module.wasm -o component.wasm";
 
 /// The bytes of a component's file, up to one more than may be compiled.
 ///

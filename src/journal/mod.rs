@@ -25,7 +25,7 @@ pub use in_memory::InMemory;
 pub use memory::{Memory, Nothing};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
-pub use stored::{Filter, NewRun, Owner, Posted, Retention, Stored, StoredSnapshot, TakenUp};
+pub use stored::{Filter, MAIL_BYTES_MAX, NewRun, Owner, Posted, Retention, Stored, StoredSnapshot, TakenUp};
 
 use crate::run::{Log, Mail};
 use bytes::Bytes;

@@ -127,7 +127,7 @@ pub enum Posted {
 /// Mail that may be left for a run at one time. Arbitrary.
 pub(super) const MAIL_MAX: u32 = 1_000;
 /// Bytes of that. Arbitrary.
-pub(super) const MAIL_BYTES_MAX: u32 = 16 << 20;
+pub const MAIL_BYTES_MAX: u32 = 16 << 20;
 /// Ids of mail that are known for each run after it was taken. Arbitrary.
 #[cfg(feature = "sqlite")]
 pub(super) const MAIL_KNOWN_MAX: u32 = 1_000;

@@ -46,6 +46,9 @@ outputs: { after: \"${ .steps.after.output }\" }
     assert!(world.refuses(&["retry", "second"]).contains("--from STEP"));
     let refused = world.refuses(&["retry", "first", "--from", "aftr"]);
     assert!(refused.contains("did you mean `after`?"), "{refused}");
+    assert!(
+        world.refuses(&["retry", "first", "--from", "nope"]).contains("no step `nope`; it has before, asks, after")
+    );
     assert!(world.refuses(&["retry", "first", "--from", "x", "--failed"]).contains("cannot be used with"));
 }
 

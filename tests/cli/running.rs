@@ -99,7 +99,17 @@ fn outputs_that_cannot_be_written_are_a_failure() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = command(&["run", "-q", "workflows/hello.yaml"]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("error: cannot write to standard output: No space left"), "{said}");
+    assert!(said.contains(" itself succeeded; `wfhost status "), "{said}");
+}
+
+/// What the environment says is not written into the usage as if it had to be given.
+#[test]
+fn the_usage_has_what_is_required() {
+    let output = command(&["status"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("Usage: wfhost status <RUN>\n"), "{said}");
 }
 
 #[test]

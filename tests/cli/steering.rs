@@ -149,6 +149,17 @@ fn lists_are_filtered_and_runs_removed() {
     assert_eq!(ids(&[]), ["d", "c", "b"]);
     assert_eq!(rm(&["b", "d", "b"]), 2);
     assert_eq!(ids(&[]), ["c"]);
+    for id in ["order-10", "order-11"] {
+        world.says(&["run", "--run-id", id, &world.file]);
+    }
+    let refused = world.refuses(&["rm", "order-1"]);
+    assert!(refused.contains("several runs begin with"), "{refused}");
+    let told = |arguments: &[&str]| String::from_utf8(world.does(arguments).stderr).unwrap();
+    assert_eq!(told(&["rm", "order-11"]), "removed 1 run: order-11\n");
+    let refused = world.refuses(&["rm", "order-1"]);
+    assert!(refused.contains("whole id") && refused.contains("wfhost rm order-10"), "{refused}");
+    assert_eq!(ids(&[]), ["order-10", "c"]);
+    assert_eq!(told(&["rm", "--keep", "0"]), "removed 2 runs: c, order-10\n");
     let waits = World::new(ASKS);
     waits.begin("w", "asks", &[]).kill();
     assert!(waits.refuses(&["rm", "w"]).contains("--unfinished"));

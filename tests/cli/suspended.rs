@@ -189,11 +189,72 @@ fn a_run_whose_records_are_damaged_is_passed_by() {
     let shown = world.does(&["status", "bad"]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("\nstatus     damaged\n"), "{}", transcript(&shown));
     assert!(said(&shown).contains("hint: it cannot be taken up; "), "{}", transcript(&shown));
-    assert!(world.refuses(&["resume", "bad"]).contains("wfhost rm --unfinished bad"));
+    assert!(world.refuses(&["resume", "bad"]).contains("wfhost rm bad --unfinished"));
+    assert!(said(&shown).contains("wfhost rm bad --unfinished"), "{}", transcript(&shown));
     let refused = world.refuses(&["rm", "bad"]);
     assert!(refused.contains("it cannot be taken up") && refused.contains("--unfinished"), "{refused}");
     assert_eq!(world.tells(&["rm", "--json", "--unfinished", "bad"]), json!({ "removed": 1 }));
     assert_eq!(world.tells(&["ls", "--json"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_signal_that_is_too_large_is_told_as_that() {
+    let world = World::new(ASKS);
+    world.begin("it", "asks", &[]).kill();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("\"{}\"", "x".repeat(17 << 20))).unwrap();
+    let refused = world.refuses(&["signal", "it", "answer", &format!("@{}", file.path().display())]);
+    assert!(refused.contains("too large: 178") && refused.contains("16 MiB"), "{refused}");
+}
+
+#[test]
+fn what_is_paused_while_nobody_runs_it_is_not_told_to_be_resumed() {
+    let world = World::new(ASKS);
+    world.begin("it", "asks", &[]).kill();
+    let paused = world.does(&["pause", "it"]);
+    assert!(said(&paused).contains("`wfhost resume --all` leaves it alone; `wfhost resume it` lets it go on"));
+}
+
+/// `doctor` reads what others would only stumble upon.
+#[test]
+fn a_damaged_journal_is_found_by_doctor() {
+    let world = World::new("steps: [{ id: a, set: 1 }]\n");
+    for id in ["good", "bad"] {
+        world.says(&["run", "--run-id", id, &world.file]);
+    }
+    let problems = || -> Vec<String> {
+        let told: Value = serde_json::from_slice(&world.does(&["doctor", "--json"]).stdout).unwrap();
+        let all = told["problems"].as_array().unwrap().iter().map(ToString::to_string);
+        all.filter(|problem| problem.contains("damaged")).collect()
+    };
+    assert_eq!(problems(), [""; 0]);
+    let journal = world.data.join("journal.db");
+    let db = rusqlite::Connection::open(&journal).unwrap();
+    let changed = db
+        .execute("UPDATE log SET data = x'00' WHERE run = (SELECT run FROM run WHERE id = 'bad')", [])
+        .and_then(|rows| {
+            let done = "UPDATE done SET data = x'00' WHERE part >> 20 = (SELECT run FROM run WHERE id = 'bad')";
+            Ok(rows + db.execute(done, [])?)
+        });
+    assert!(changed.unwrap() > 0);
+    let found = problems();
+    assert!(found.len() == 1 && found[0].contains("1 run is damaged: bad"), "{found:?}");
+    assert!(found[0].contains("wfhost rm bad --unfinished"), "{found:?}");
+
+    // A page of a table that none of this reads.
+    let (page, size): (u64, u64) = (
+        db.query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'inbox'", [], |row| row.get::<_, i64>(0)).unwrap()
+            as u64,
+        db.query_row("PRAGMA page_size", [], |row| row.get::<_, i64>(0)).unwrap() as u64,
+    );
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(db);
+    let file = std::fs::File::options().write(true).open(&journal).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &vec![0xff; size as usize], (page - 1) * size).unwrap();
+    let output = world.does(&["doctor"]);
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("journal.db is damaged: ") && told.contains("put a copy"), "{told}");
+    assert_eq!(output.status.code(), Some(1));
 }
 
 /// Whoever looks at a run finds the damage, and lists know of it from then on.

@@ -260,7 +260,7 @@ outputs: {{ pay: \"${{ .steps.pay.output }}\", other: \"${{ .steps.other.output 
         assert!(requests.try_recv().is_err(), "it is not sent again by itself");
         let tag = uncertain[0]["tag"].to_string();
         let missing = world.refuses(&["resolve", id, "4711", "--again"]);
-        assert!(missing.contains("0 uncertain calls have the tag 4711"), "{missing}");
+        assert!(missing.contains("no uncertain call has the tag 4711"), "{missing}");
         match id {
             "completed" => {
                 world.says(&["resolve", id, &tag, "--completed", "{\"paid\": true}"]);

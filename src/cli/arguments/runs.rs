@@ -65,7 +65,8 @@ Examples:
   wfhost ps --json | jq '.[] | select(.uncertain > 0) | .run'
 
 With --json it is a list with an object for each run:
-  run, workflow     its id, and the name of its workflow; null where it is not durable
+  run, workflow     its id, and the name of its workflow; null where it is not durable: such a run is seen only beside durable
+                    ones of the same process, so never one of `wfhost run --durability none`
   state             running, waiting (all its processes wait), paused
   host              the id of the process that runs it
   processes         that live
@@ -272,12 +273,13 @@ pub(in crate::cli) struct Resolve {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost rm 0198
+  wfhost rm order-4711
   wfhost rm --older-than 30d
   wfhost rm --keep 1000
 
-A run is named by its id, or by the beginning of it. Of several only those that are over are removed; what nobody needs any more goes
-with them: components that no run names. An unfinished one that nobody runs is removed where it is named, with --unfinished.")]
+A run is named by its whole id here. Of several only those that are over are removed. Components that no run names go too, those that
+are older than an hour: somebody may be about to run a younger one. An unfinished run that nobody runs is removed where it is named,
+with --unfinished. The journal's file does not shrink: the room in it is used again for what is run next.")]
 pub(in crate::cli) struct Remove {
     /// Runs.
     #[arg(required_unless_present_any = ["older_than", "keep"])]

@@ -282,7 +282,7 @@ pub enum Refusal {
         names: Vec<Arc<str>>,
     },
     /// No uncertain call has the tag, or several have.
-    #[error("{count} uncertain calls have the tag {tag}")]
+    #[error("{} the tag {tag}", if *count == 0 { "no uncertain call has".to_owned() } else { format!("{count} uncertain calls have") })]
     NoSuchCall {
         /// The tag.
         tag: Tag,

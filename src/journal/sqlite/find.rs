@@ -2,9 +2,31 @@
 
 use super::schema::sqlite;
 use super::{Sqlite, StoreError};
+use rusqlite::ErrorCode;
 use std::sync::Arc;
 
 impl Sqlite {
+    /// What SQLite finds wrong with the file itself, at most so many things. It reads the whole file, and finds no record whose bytes are
+    /// others but well kept.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn check(&self, most: u32) -> Result<Vec<String>, StoreError> {
+        let db = self.0.reader();
+        let found = db.prepare(&format!("PRAGMA quick_check({most})")).and_then(|mut check| {
+            let rows = check.query_map([], |row| row.get::<_, String>(0))?;
+            rows.collect::<Result<Vec<_>, _>>()
+        });
+        match found.map_err(sqlite(self.0.path())) {
+            Ok(found) => Ok(found.into_iter().filter(|line| line != "ok").collect()),
+            // Some damage ends the check itself.
+            Err(StoreError::Sqlite { error, .. }) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
+                Ok(vec![error.to_string()])
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// The format of the store's tables.
     ///
     /// # Errors

@@ -119,12 +119,14 @@ pub enum RepeatError {
     #[error("every step of the run succeeded: there is nothing to run again")]
     NothingFailed,
     /// There is no such step.
-    #[error("the workflow has no step `{step}`{}", meant.as_ref().map_or(String::new(), |meant| format!("; did you mean `{meant}`?")))]
+    #[error("the workflow has no step `{step}`{}", meant.as_ref().map_or_else(|| format!("; it has {known}"), |meant| format!("; did you mean `{meant}`?")))]
     NoStep {
         /// Its id.
         step: String,
         /// The id that is like it.
         meant: Option<String>,
+        /// The steps that there are, as far as a line holds them.
+        known: String,
     },
     /// The run had no inputs that this workflow takes.
     #[error("the run never began: {0}")]
@@ -133,6 +135,9 @@ pub enum RepeatError {
     #[error(transparent)]
     Records(#[from] RebuildError),
 }
+
+/// Steps that are named where another was meant. Arbitrary: what a person reads.
+const STEPS_LISTED_MAX: usize = 20;
 
 /// What a new run is given that repeats another. `plan` is that of the other run. No guest is run for it.
 ///
@@ -167,6 +172,11 @@ fn index_of(plan: &Plan, step: &str) -> Result<usize, RepeatError> {
     plan.nodes.iter().position(|node| &*node.id == step).ok_or_else(|| RepeatError::NoStep {
         step: step.to_owned(),
         meant: closest(step, plan.nodes.iter().map(|node| &*node.id)).map(str::to_owned),
+        known: {
+            let known: Vec<&str> = plan.nodes.iter().take(STEPS_LISTED_MAX).map(|node| &*node.id).collect();
+            let more = if plan.nodes.len() > STEPS_LISTED_MAX { ", and more" } else { "" };
+            format!("{}{more}", known.join(", "))
+        },
     })
 }
 
