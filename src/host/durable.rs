@@ -292,7 +292,9 @@ impl Host {
             let known = plan.components.iter().find(|component| *component.name == **name);
             let component = known.ok_or_else(|| {
                 let names = plan.components.iter().map(|component| &*component.name);
-                TakeUpError::NoComponent { name: name.clone(), known: names.collect::<Vec<_>>().join(", ") }
+                let known: Vec<&str> = names.collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                TakeUpError::NoComponent { name: name.clone(), known }
             })?;
             Ok((component.source.clone(), path.clone()))
         };

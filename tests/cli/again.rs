@@ -49,6 +49,8 @@ outputs: { after: \"${ .steps.after.output }\" }
     assert!(
         world.refuses(&["retry", "first", "--from", "nope"]).contains("no step `nope`; it has before, asks, after")
     );
+    let refused = world.refuses(&["replay", "first", "--with", "x=guests/built/hello.wasm"]);
+    assert!(refused.contains("no component `x`; it has none"), "{refused}");
     assert!(world.refuses(&["retry", "first", "--from", "x", "--failed"]).contains("cannot be used with"));
 }
 
