@@ -5,7 +5,7 @@ use super::arguments::Remove;
 use super::data::{Runs, Whose};
 use super::refused::{Refused, Stop, kind};
 use super::terminal::{Terminal, print, quoted, say};
-use crate::journal::{Filter, Journal as _, Retention, StoreError, Stored};
+use crate::journal::{Journal as _, Retention, StoreError, Stored};
 use crate::process::Micros;
 use crate::run::system_time;
 use serde_json::json;
@@ -33,17 +33,13 @@ const LISTED_MAX: usize = 20;
 #[derive(Default)]
 struct Removed {
     count: u64,
-    /// The first of them.
+    /// The first of those that were named.
     listed: Vec<Arc<str>>,
 }
 
 impl Removed {
     fn add(&mut self, id: Arc<str>) {
         self.count += 1;
-        self.list(id);
-    }
-
-    fn list(&mut self, id: Arc<str>) {
         if self.listed.len() < LISTED_MAX {
             self.listed.push(id);
         }
@@ -83,18 +79,7 @@ fn remove(runs: &Runs, command: &Remove) -> Result<Removed, Stop> {
     let before = |age| Micros(system_time().0.saturating_sub(Micros::from(age).0));
     // Where nothing is too old and nothing too many, it is what only the removed ones needed that goes.
     let retention = Retention { ended_before: command.older_than.map(before), runs_max: command.keep.map(u64::from) };
-    let is_sweeping = command.older_than.is_some() || command.keep.is_some();
-    let over = Filter { ended: Some(true), ..Filter::default() };
-    let mut candidates = if is_sweeping { runs.store.list(&over)? } else { Vec::new() };
     removed.count += runs.store.sweep(&retention)?;
-    // The oldest go first.
-    while let Some(run) =
-        candidates.pop().filter(|_| removed.listed.len() < removed.count.min(LISTED_MAX as u64) as usize)
-    {
-        if runs.store.run(&run.id)?.is_none() {
-            removed.list(run.id);
-        }
-    }
     Ok(removed)
 }
 
