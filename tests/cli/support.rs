@@ -52,8 +52,10 @@ impl World {
     pub(crate) fn begin(&self, id: &str, step: &str, arguments: &[&str]) -> Going {
         let mut going = self.spawn(&[&["run", "--json", "--run-id", id, &self.file], arguments].concat());
         eventually(|| {
-            let child = going.0.as_mut().unwrap();
-            assert!(child.try_wait().unwrap().is_none(), "it ended before: wfhost run {}", self.file);
+            if going.0.as_mut().unwrap().try_wait().unwrap().is_some() {
+                let output = going.0.take().unwrap().wait_with_output().unwrap();
+                panic!("it ended before: wfhost run {}\n{}", self.file, super::transcript(&output));
+            }
             self.is_at(id, step).then_some(())
         });
         going

@@ -1,7 +1,7 @@
 //! The tables of a store, their format, and connections to the file.
 
 use super::StoreError;
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -135,18 +135,27 @@ pub(super) fn make_file(path: &Path) {
     let _ = std::fs::File::options().write(true).create_new(true).mode(0o600).open(path);
 }
 
+/// Waits before another process's transaction is asked about again. False: it has been long enough.
+fn waits(tries: i32) -> bool {
+    std::thread::sleep(if tries < BUSY_TRIES.0 { BUSY.0 } else { BUSY.1 });
+    tries < BUSY_TRIES.1
+}
+
 /// A connection to the file, set up as every one must be.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     assert!(rusqlite::version_number() >= SQLITE_MIN, "SQLite {} is too old", rusqlite::version());
     let fails = sqlite(path);
     make_file(path);
     let mut db = Connection::open(path).map_err(&fails)?;
-    db.busy_handler(Some(|tries| {
-        std::thread::sleep(if tries < BUSY_TRIES.0 { BUSY.0 } else { BUSY.1 });
-        tries < BUSY_TRIES.1
-    }))
-    .map_err(&fails)?;
-    db.pragma_update(None, "journal_mode", "WAL").map_err(&fails)?;
+    db.busy_handler(Some(waits)).map_err(&fails)?;
+    // Where two connections set up a new file at one time SQLite asks nobody whether to wait.
+    let mut tries = 0;
+    while let Err(error) = db.pragma_update(None, "journal_mode", "WAL") {
+        if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) || !waits(tries) {
+            return Err(fails(error));
+        }
+        tries += 1;
+    }
     db.pragma_update(None, "synchronous", "FULL").map_err(&fails)?;
     // A thread of its own does that.
     db.pragma_update(None, "wal_autocheckpoint", 0).map_err(&fails)?;

@@ -173,3 +173,22 @@ fn two_hosts_write_at_the_same_time() {
         assert!(told.failed.lock().is_empty());
     }
 }
+
+#[test]
+fn a_new_folder_is_opened_by_many_at_one_time() {
+    for _ in 0..40 {
+        let folder = tempfile::tempdir().unwrap();
+        let begin = std::sync::Barrier::new(6);
+        std::thread::scope(|scope| {
+            for number in 0..6 {
+                let (folder, begin) = (&folder, &begin);
+                scope.spawn(move || {
+                    begin.wait();
+                    let (store, _) = open(folder.path());
+                    let _ = store.begin(&new(&format!("run {number}"))).unwrap().append(b"one");
+                    store.flush().unwrap();
+                });
+            }
+        });
+    }
+}
