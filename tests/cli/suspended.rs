@@ -95,8 +95,9 @@ fn a_log_that_is_followed_tells_whether_the_run_is_over() {
         assert!(lines.next().unwrap().unwrap().contains("asks"), "it follows from here on");
         (child, lines)
     };
-    let ends = |(child, lines): (std::process::Child, _)| {
-        drop::<std::io::Lines<BufReader<std::process::ChildStdout>>>(lines);
+    let ends = |(child, lines): (std::process::Child, std::io::Lines<BufReader<std::process::ChildStdout>>)| {
+        // Who writes into a closed pipe says nothing more.
+        lines.for_each(drop);
         let output = child.wait_with_output().unwrap();
         (said(&output), output.status.code())
     };
