@@ -1,0 +1,86 @@
+//! Mutants: faults that are put into a copy of the source one at a time, to see that a test fails for each.
+//!
+//! The files of `list/` name them: for each an id, the text that it replaces, and the tiers of tests that should see it. What is
+//! equivalent carries its proof instead. The first test here runs with all others, and fails where a text of the list is no longer
+//! in the source. The second one is run on demand: it weaves all mutants into a copy as switches, so that each tier is built once,
+//! runs the tiers of each mutant, and writes the table of `README.md`.
+//!
+//! ```text
+//! cargo test --test mutants -- --ignored --nocapture
+//! WFHOST_MUTANTS=sleep,park-without-fence cargo test --test mutants -- --ignored --nocapture
+//! ```
+//!
+//! `WFHOST_MUTANTS` takes parts of ids and of files; the table is then only printed. `WFHOST_MUTANTS_JOBS` says how many tests run at
+//! one time (1).
+
+mod list;
+mod project;
+mod table;
+mod tiers;
+mod weave;
+
+use list::Fate;
+use project::Project;
+use std::path::Path;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn every_mutant_still_fits_the_source() {
+    let mutants = list::read(root()).unwrap();
+    let mut misfits = Vec::new();
+    for (file, of_file) in list::by_file(&mutants) {
+        let source = std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        if let Err(why) = weave::weave(&source, &of_file) {
+            misfits.extend(why.into_iter().map(|why| format!("{file}: {why}")));
+        }
+    }
+    assert!(misfits.is_empty(), "the list of mutants has to follow the source:\n{}", misfits.join("\n"));
+    assert!(mutants.len() >= 120, "{} mutants", mutants.len());
+}
+
+#[test]
+#[ignore = "takes an hour or more: see README.md"]
+fn every_mutant_is_caught() {
+    let mut mutants = list::read(root()).unwrap();
+    let chosen = std::env::var("WFHOST_MUTANTS").ok();
+    if let Some(chosen) = &chosen {
+        let parts: Vec<&str> = chosen.split(',').collect();
+        mutants.retain(|mutant| parts.iter().any(|part| mutant.id.contains(part) || mutant.file.contains(part)));
+    }
+    let jobs = std::env::var("WFHOST_MUTANTS_JOBS").map_or(1, |text| text.parse().expect("a number"));
+    let project = Project::copy(root(), &list::read(root()).unwrap()).unwrap();
+    let table = tiers::run(&project, mutants, jobs).unwrap();
+    if chosen.is_none() {
+        std::fs::write(root().join("tests/mutants/README.md"), table.render()).unwrap();
+    } else {
+        println!("{}", table.render());
+    }
+    let survivors: Vec<&str> = table.survivors().map(|mutant| mutant.id.as_str()).collect();
+    assert!(survivors.is_empty(), "nothing caught {survivors:?}");
+}
+
+#[test]
+fn a_list_is_woven_into_its_source() {
+    let text = "file a.rs\n\n= one\n  Of a call.\nby unit:a loom\n- «push(1);» fence();\n+ push(2);\n\n= two\n  Of a value.\n\
+                equivalent Nobody looks.\n- x = «1 + y»;\n+ 0\n\n= three\n  Of a part of it.\nby sim\n- x = 1 + «y»;\n+ z\n";
+    let mutants = list::parse(text).unwrap();
+    assert!(matches!(&mutants[0].fate, Fate::Caught(by) if by.len() == 2 && by[0].filters == ["a"]));
+    assert!(matches!(&mutants[1].fate, Fate::Equivalent(proof) if proof == "Nobody looks."));
+    let woven = weave::weave(
+        "{\n    push(1);\n    fence();\n    let x =\n        1 + y;\n}\n",
+        &mutants.iter().collect::<Vec<_>>(),
+    );
+    let switch = |id: &str| format!("crate::base::mutant({id:?})");
+    let expected = format!(
+        "{{\n    if {} {{ push(2); }} else {{ push(1); }}\n    fence();\n    let x =\n        (if {} {{ 0 }} else {{ 1 + (if {} {{ z }} else {{ y }}) }});\n}}\n",
+        switch("one"),
+        switch("two"),
+        switch("three")
+    );
+    assert_eq!(woven.unwrap(), expected);
+    let misfits = weave::weave("fence(); y", &mutants.iter().collect::<Vec<_>>()).unwrap_err();
+    assert_eq!(misfits.len(), 3, "{misfits:?}");
+}
