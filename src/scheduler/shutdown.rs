@@ -99,6 +99,7 @@ impl<C: Commit> VirtualScheduler<C> {
     /// begins, that one is found by another call.
     pub fn close(&mut self) {
         self.shared.advance(Phase::Closing);
+        self.shared.sleep.wake_all();
         self.shared.cancel_all(&mut HashSet::new());
     }
 

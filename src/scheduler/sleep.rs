@@ -146,23 +146,39 @@ impl Sleep {
         timeout: Option<Duration>,
         is_needed: impl FnOnce() -> bool,
     ) -> Awake {
+        if self.lie_down(worker, was_searching, timeout.is_some(), is_needed) {
+            self.signals[worker].wait(timeout);
+        }
+        self.rise(worker)
+    }
+
+    /// The first part of [`Self::park`], up to the wait. False: the worker is needed. [`Self::rise`] follows in any case.
+    pub(crate) fn lie_down(
+        &self,
+        worker: usize,
+        was_searching: bool,
+        is_keeper: bool,
+        is_needed: impl FnOnce() -> bool,
+    ) -> bool {
         {
             let mut sleepers = self.sleepers.lock();
-            let place = if timeout.is_some() { 0 } else { sleepers.len() };
+            let place = if is_keeper { 0 } else { sleepers.len() };
             sleepers.insert(place, worker);
             let searching = if was_searching { SEARCHING } else { 0 };
             self.counts.fetch_add(SLEEPING.wrapping_sub(searching), Ordering::AcqRel);
         }
         // Partner: the fences in `notify` and `wake_all`.
         fence(Ordering::SeqCst);
-        if !is_needed() {
-            self.signals[worker].wait(timeout);
-        }
-        self.rise(worker)
+        !is_needed()
+    }
+
+    /// Whether a worker that has no thread, and so cannot wait, was woken.
+    pub(crate) fn is_called(&self, worker: usize) -> bool {
+        self.signals[worker].wait(Some(Duration::ZERO))
     }
 
     /// Takes the worker out of the list, unless somebody did.
-    fn rise(&self, worker: usize) -> Awake {
+    pub(crate) fn rise(&self, worker: usize) -> Awake {
         let mut sleepers = self.sleepers.lock();
         match sleepers.iter().position(|sleeper| *sleeper == worker) {
             None => Awake::Notified,

@@ -3,7 +3,7 @@
 use super::handle::Handle;
 use super::local::Local;
 use super::shared::{Job, Phase, Shared};
-use super::worker::{Turned, Worker};
+use super::worker::{Bed, Turned, Worker};
 use super::{Commit, Stats};
 use crate::base::Clock;
 use crate::base::sync::thread;
@@ -114,7 +114,7 @@ impl<C: Commit> std::fmt::Debug for Scheduler<C> {
 /// A scheduler without threads: its caller says whose turn it is. For simulation.
 pub struct VirtualScheduler<C: Commit> {
     pub(crate) shared: Arc<Shared<C>>,
-    workers: Vec<Worker<C>>,
+    workers: Vec<(Worker<C>, Option<Bed>)>,
 }
 
 impl<C: Commit> VirtualScheduler<C> {
@@ -122,7 +122,7 @@ impl<C: Commit> VirtualScheduler<C> {
     #[must_use]
     pub fn new(commit: Arc<C>, config: &Config) -> Self {
         let (shared, workers) = build(commit, config);
-        Self { shared, workers }
+        Self { shared, workers: workers.into_iter().map(|worker| (worker, None)).collect() }
     }
 
     /// How many workers there are.
@@ -131,12 +131,46 @@ impl<C: Commit> VirtualScheduler<C> {
         self.workers.len()
     }
 
-    /// Gives a worker one turn.
+    /// Gives a worker one turn. One that sleeps wakes for it.
     ///
     /// # Panics
     /// Where there is no such worker.
     pub fn turn(&mut self, worker: usize) -> Turned {
-        self.workers[worker].turn()
+        let (worker, bed) = &mut self.workers[worker];
+        if let Some(bed) = bed.take() {
+            worker.rise(&bed);
+        }
+        worker.turn()
+    }
+
+    /// Lets a worker sleep whose turn came to nothing, as its thread would. False: it is needed.
+    ///
+    /// # Panics
+    /// Where there is no such worker.
+    pub fn sleep(&mut self, worker: usize) -> bool {
+        let (worker, bed) = &mut self.workers[worker];
+        if bed.is_none() {
+            *bed = worker.lie_down();
+        }
+        bed.is_some()
+    }
+
+    /// Whether a worker sleeps. One that was woken, or whose time has come, does not any more.
+    ///
+    /// # Panics
+    /// Where there is no such worker.
+    pub fn is_asleep(&mut self, worker: usize) -> bool {
+        let (worker, bed) = &mut self.workers[worker];
+        if let Some(lies) = bed.take_if(|bed| worker.wakes(bed)) {
+            worker.rise(&lies);
+        }
+        bed.is_some()
+    }
+
+    /// When the first of the workers that sleep wakes by itself. None: none does.
+    #[must_use]
+    pub fn next_waking(&self) -> Option<Micros> {
+        self.workers.iter().filter_map(|(_, bed)| bed.as_ref()?.deadline).min()
     }
 
     /// When the first timer is due.

@@ -160,26 +160,72 @@ impl<C: Commit> Worker<C> {
     }
 
     fn park(&mut self) -> u32 {
-        let (shared, core) = (&*self.shared, &mut self.core);
+        let bed = self.bed();
+        let (shared, core) = (&*self.shared, &self.core);
+        let timeout = bed.deadline.map(|deadline| Micros(deadline.0.saturating_sub(shared.clock.now().0)).into());
+        let awake = shared.sleep.park(core.index, core.searching, timeout, || core.is_needed(shared, &bed));
+        self.rises(&bed, awake);
+        0
+    }
+
+    /// The first part of `park` for a worker that has no thread. None: it is needed, and goes on.
+    pub(crate) fn lie_down(&mut self) -> Option<Bed> {
+        let bed = self.bed();
+        let (shared, core) = (&*self.shared, &self.core);
+        let is_keeper = bed.deadline.is_some();
+        if shared.sleep.lie_down(core.index, core.searching, is_keeper, || core.is_needed(shared, &bed)) {
+            return Some(bed);
+        }
+        self.rise(&bed);
+        None
+    }
+
+    /// Whether a worker that lies down goes on: it was woken, or its time has come.
+    pub(crate) fn wakes(&self, bed: &Bed) -> bool {
+        let shared = &*self.shared;
+        shared.sleep.is_called(self.core.index) || bed.deadline.is_some_and(|deadline| deadline <= shared.clock.now())
+    }
+
+    /// The last part of `park` for a worker that has no thread.
+    pub(crate) fn rise(&mut self, bed: &Bed) {
+        let awake = self.shared.sleep.rise(self.core.index);
+        self.rises(bed, awake);
+    }
+
+    fn bed(&self) -> Bed {
+        let shared = &*self.shared;
         let next = shared.timers.next();
-        let deadline = shared.timers.keep();
-        let timeout = deadline.map(|deadline| Micros(deadline.0.saturating_sub(shared.clock.now().0)).into());
-        core.counters(shared).parks.add(1);
-        let awake = shared.sleep.park(core.index, core.searching, timeout, || {
-            shared.is_worker_needed(next) || !core.closing && shared.phase() != Phase::Open
-        });
-        if let Some(deadline) = deadline {
+        self.core.counters(shared).parks.add(1);
+        Bed { next, deadline: shared.timers.keep() }
+    }
+
+    fn rises(&mut self, bed: &Bed, awake: Awake) {
+        let (shared, core) = (&*self.shared, &mut self.core);
+        if let Some(deadline) = bed.deadline {
             shared.timers.release(deadline);
         }
         core.searching = awake == Awake::Notified;
         core.pace.restart(shared.clock.now());
-        0
     }
+}
+
+/// What a worker knows that goes to sleep.
+#[derive(Debug)]
+pub(crate) struct Bed {
+    /// When the first timer was due, as it saw it.
+    next: Option<Micros>,
+    /// Up to when it sleeps, where it keeps the timers.
+    pub(crate) deadline: Option<Micros>,
 }
 
 impl<C: Commit> Core<C> {
     fn counters<'a>(&self, shared: &'a Shared<C>) -> &'a Counters {
         &shared.counters[self.index]
+    }
+
+    /// Whether a worker that goes to sleep is needed after all.
+    fn is_needed(&self, shared: &Shared<C>, bed: &Bed) -> bool {
+        shared.is_worker_needed(bed.next) || !self.closing && shared.phase() != Phase::Open
     }
 
     #[inline]

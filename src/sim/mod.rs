@@ -6,8 +6,14 @@
 //!
 //! 1. *Storm*: turns, acts of the outside and time, at random; workers get turns at different rates.
 //!    In a world that knows how, the host dies now and then and another one comes up in its place.
-//! 2. *Calm*: faults stop, and every worker is turned until nothing is left to do; time moves to the next timer. Then the world must be over:
-//!    if it is not, somebody was forgotten.
+//! 2. *Calm*: faults stop, and every worker is turned until nothing is left to do; time moves to when the first worker wakes. Then the
+//!    world must be over: if it is not, somebody was forgotten.
+//!
+//! A worker that finds nothing to do goes to sleep, and gets no turn before somebody wakes it or its time has come. So it is a breach
+//!
+//! - that all workers sleep while a job is in a queue, or while a timer is set and none of them wakes for it;
+//! - that one sleeps on while jobs lie about for others to take ([`IDLE_MAX`]);
+//! - that a timer is late by more turns of one worker than [`LATE_MAX`], or by more long ones than [`LATE_LONG_MAX`].
 //!
 //! What it does not do: real time, real threads, or wasm.
 
@@ -17,15 +23,17 @@ mod outside;
 mod player;
 mod runs;
 mod scripted;
+mod watch;
 
 pub use ledger::Heard;
 pub use runs::Runs;
 pub use scripted::{Actor, INJECTED, Script, Scripted};
 
 use crate::base::{Clock, VirtualClock};
-use crate::process::{Micros, Permit};
+use crate::process::{Budget, Micros, Permit};
 use crate::scheduler::{Commit, Config, Handle, Stats, Turned, VirtualScheduler};
 use std::sync::Arc;
+use watch::Watch;
 
 /// Random numbers of a seed (xorshift64 behind splitmix64). They must never change: a failing seed is to fail tomorrow.
 #[derive(Clone, Debug)]
@@ -73,6 +81,21 @@ pub trait World {
 
     /// The commit point, and what there is of the pool.
     fn commit(&self) -> (Arc<Self::Commit>, Permit);
+
+    /// What there is outside the pool.
+    fn outside(&self) -> Option<Arc<Budget>> {
+        None
+    }
+
+    /// The clock of the world, for those whose steps take time.
+    fn keep_time(&mut self, time: &VirtualClock) {
+        let _ = time;
+    }
+
+    /// Between two draws: what threads of the host's own would do now, which the world does in their place.
+    fn aside(&mut self, dice: &mut Dice) {
+        let _ = dice;
+    }
 
     /// Something happens outside: a start, an answer, a cancel.
     fn act(&mut self, handle: &mut Handle<Self::Commit>, dice: &mut Dice);
@@ -147,13 +170,15 @@ impl Simulation {
     pub fn run<W: World>(&self, world: &mut W) -> Result<Stats, String> {
         let mut dice = Dice::new(self.seed ^ 0x5eed);
         let time = VirtualClock::default();
+        world.keep_time(&time);
         let mut scheduler = self.host(world, &time);
-        self.storm(world, &mut scheduler, &time, &mut dice);
+        let mut watch = Watch::new(self.workers, &time);
+        self.storm(world, &mut scheduler, &mut watch, &mut dice)?;
         world.calm(&mut scheduler.handle(), &mut dice);
         if self.shuts_down {
             scheduler.close();
         }
-        self.settle(world, &mut scheduler, &time)?;
+        self.settle(world, &mut scheduler, &mut watch, &mut dice)?;
         let stats = scheduler.stats();
         let alive = scheduler.alive();
         let forgotten = if alive.is_empty() {
@@ -166,9 +191,9 @@ impl Simulation {
 
     fn host<W: World>(&self, world: &W, time: &VirtualClock) -> VirtualScheduler<W::Commit> {
         let (commit, capacity) = world.commit();
-        let clock = Clock::Virtual(time.clone());
+        let (clock, outside) = (Clock::Virtual(time.clone()), world.outside());
         let config =
-            Config { workers: self.workers, capacity, seed: self.seed, clock, processes_max: 1 << 16, outside: None };
+            Config { workers: self.workers, capacity, seed: self.seed, clock, processes_max: 1 << 16, outside };
         VirtualScheduler::new(commit, &config)
     }
 
@@ -176,9 +201,9 @@ impl Simulation {
         &self,
         world: &mut W,
         scheduler: &mut VirtualScheduler<W::Commit>,
-        time: &VirtualClock,
+        watch: &mut Watch,
         dice: &mut Dice,
-    ) {
+    ) -> Result<(), String> {
         let mut handle = scheduler.handle();
         // Some workers get many turns and some few, as on a machine that has other things to do.
         let rates: Vec<u64> = (0..self.workers).map(|_| 1 + dice.below(10)).collect();
@@ -186,13 +211,14 @@ impl Simulation {
         let mut fate = Dice::new(self.seed ^ 0xdead);
         for _ in 0..self.draws {
             if self.crashes > 0 && fate.below(1_000) < self.crashes && world.crash(&mut fate) {
-                *scheduler = self.host(world, time);
+                *scheduler = self.host(world, watch.time());
+                watch.begin_anew();
                 handle = scheduler.handle();
                 world.restart(&mut handle);
             }
             match dice.below(100) {
                 0..10 => world.act(&mut handle, dice),
-                10..15 => time.advance_to(Micros(time.now().0 + dice.below(2000))),
+                10..15 => watch.pass(Micros(dice.below(2000))),
                 _ => {
                     let mut drawn = dice.below(rates.iter().sum());
                     let worker = rates.iter().position(|rate| {
@@ -200,33 +226,37 @@ impl Simulation {
                         drawn = drawn.saturating_sub(*rate);
                         is_it
                     });
-                    let _ = scheduler.turn(worker.unwrap_or(0));
+                    let _: Turned = watch.work(scheduler, worker.unwrap_or(0), dice)?;
                 }
             }
+            world.aside(dice);
         }
+        Ok(())
     }
 
     fn settle<W: World>(
         &self,
         world: &mut W,
         scheduler: &mut VirtualScheduler<W::Commit>,
-        time: &VirtualClock,
+        watch: &mut Watch,
+        dice: &mut Dice,
     ) -> Result<(), String> {
-        let mut turns = 0;
+        let mut rounds = 0;
         loop {
             let mut is_quiet = true;
             for worker in 0..self.workers {
-                turns += 1;
-                is_quiet &= scheduler.turn(worker) == Turned::Nothing;
+                is_quiet &= watch.work(scheduler, worker, dice)? == Turned::Nothing;
+                world.aside(dice);
             }
-            if turns > self.turns_max {
-                return Err(format!("not over after {turns} turns of calm"));
+            rounds += 1;
+            if rounds * self.workers as u64 > self.turns_max {
+                return Err(format!("not over after {rounds} rounds of calm"));
             }
-            if !is_quiet {
+            if !is_quiet || (0..self.workers).any(|worker| !scheduler.is_asleep(worker)) {
                 continue;
             }
-            match scheduler.next_timer() {
-                Some(due) => time.advance_to(due),
+            match watch.waking(scheduler)? {
+                Some(time) => watch.pass_to(time),
                 None if world.settle(&mut scheduler.handle()) => {}
                 None => return Ok(()),
             }

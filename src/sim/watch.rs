@@ -1,0 +1,134 @@
+//! Watches the workers of a simulation: who sleeps over work, and which timer is late.
+
+use super::Dice;
+use crate::base::VirtualClock;
+use crate::process::Micros;
+use crate::scheduler::{Commit, Turned, VirtualScheduler};
+
+/// How many turns one worker may have while a timer is due. It looks at the clock every 64th turn at least.
+const LATE_MAX: u32 = 66;
+/// How many of those may be long ones. A worker that has just had a long one looks at the clock.
+const LATE_LONG_MAX: u32 = 1;
+/// From here on a turn is a long one: far beyond what turns take between two looks at the clock.
+const LONG: Micros = Micros(1_000);
+/// How many turns of others a worker may sleep while there are jobs at each of their ends, beyond one in each deque: of the only job in its
+/// own deque a worker tells nobody. Arbitrary: each turn that leaves a job to others wakes somebody, unless one searches.
+const IDLE_MAX: u32 = 200;
+/// How much later than its timer a keeper may wake: see `timers.rs`.
+const REST: u64 = 250;
+
+/// What is known of the workers.
+pub(super) struct Watch {
+    time: VirtualClock,
+    /// Its last turn came to nothing: it may go to sleep.
+    idle: Vec<bool>,
+    /// Turns of each worker since a timer is due, and how many of those were long.
+    late: Vec<(u32, u32)>,
+    /// Timers that had fired when that was last seen.
+    fired: u64,
+    /// Turns in a row after which somebody slept although there were jobs.
+    slept: u32,
+}
+
+impl Watch {
+    pub(super) fn new(workers: usize, time: &VirtualClock) -> Self {
+        Self { time: time.clone(), idle: vec![false; workers], late: vec![(0, 0); workers], fired: 0, slept: 0 }
+    }
+
+    pub(super) fn time(&self) -> &VirtualClock {
+        &self.time
+    }
+
+    /// There are other workers, in the place of those that were there.
+    pub(super) fn begin_anew(&mut self) {
+        *self = Self::new(self.idle.len(), &self.time);
+    }
+
+    pub(super) fn pass(&self, time: Micros) {
+        self.time.advance_to(Micros(self.time.now().0 + time.0));
+    }
+
+    pub(super) fn pass_to(&self, time: Micros) {
+        self.time.advance_to(time);
+    }
+
+    /// Lets a worker do what it does next: sleep on, go to sleep, or have a turn.
+    pub(super) fn work<C: Commit>(
+        &mut self,
+        scheduler: &mut VirtualScheduler<C>,
+        worker: usize,
+        dice: &mut Dice,
+    ) -> Result<Turned, String> {
+        if scheduler.is_asleep(worker) {
+            return Ok(Turned::Nothing);
+        }
+        // Not at once: others have their turns between its last look at the queues and this.
+        if self.idle[worker] && dice.chance(60) {
+            self.idle[worker] = false;
+            let _ = scheduler.sleep(worker);
+            return Ok(Turned::Nothing);
+        }
+        let begun = self.time.now();
+        let was_due = scheduler.next_timer().is_some_and(|due| due <= begun);
+        let turned = scheduler.turn(worker);
+        self.idle[worker] = turned == Turned::Nothing;
+        self.count_late(scheduler, worker, was_due, begun)?;
+        self.count_sleep(scheduler)?;
+        Ok(turned)
+    }
+
+    fn count_late<C: Commit>(
+        &mut self,
+        scheduler: &VirtualScheduler<C>,
+        worker: usize,
+        was_due: bool,
+        begun: Micros,
+    ) -> Result<(), String> {
+        let fired = scheduler.stats().timers_fired;
+        if !was_due || fired != self.fired {
+            self.fired = fired;
+            self.late.fill((0, 0));
+            return Ok(());
+        }
+        let (turns, long) = &mut self.late[worker];
+        *turns += 1;
+        *long += u32::from(self.time.now().0 - begun.0 >= LONG.0);
+        if *turns > LATE_MAX || *long > LATE_LONG_MAX {
+            let due = scheduler.next_timer();
+            return Err(format!(
+                "worker {worker} had {turns} turns, {long} of them long, while a timer was due: {due:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn count_sleep<C: Commit>(&mut self, scheduler: &mut VirtualScheduler<C>) -> Result<(), String> {
+        let sleeps = (0..self.idle.len()).filter(|worker| scheduler.is_asleep(*worker)).count();
+        let jobs = jobs(scheduler);
+        self.slept = if sleeps > 0 && jobs > (self.idle.len() - sleeps) as u64 { self.slept + 1 } else { 0 };
+        if self.slept > IDLE_MAX {
+            return Err(format!("{sleeps} workers sleep on while {jobs} jobs lie about"));
+        }
+        Ok(())
+    }
+
+    /// Where all workers sleep: when the first of them wakes by itself.
+    pub(super) fn waking<C: Commit>(&self, scheduler: &VirtualScheduler<C>) -> Result<Option<Micros>, String> {
+        let jobs = jobs(scheduler);
+        if jobs > 0 {
+            return Err(format!("all workers sleep over {jobs} jobs"));
+        }
+        match (scheduler.next_timer(), scheduler.next_waking()) {
+            (Some(due), Some(waking)) if waking.0 > due.max(self.time.now()).0 + REST => {
+                Err(format!("a timer is due at {due:?}, and the first worker wakes at {waking:?}"))
+            }
+            (Some(due), None) => Err(format!("a timer is due at {due:?}, and no worker wakes for it")),
+            (_, waking) => Ok(waking),
+        }
+    }
+}
+
+fn jobs<C: Commit>(scheduler: &VirtualScheduler<C>) -> u64 {
+    let stats = scheduler.stats();
+    stats.global_queue + stats.local_deques
+}
