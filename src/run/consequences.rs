@@ -9,7 +9,7 @@ use super::spawn::Newborn;
 use super::state::{Moment, Post};
 use super::task::{Scratch, Task};
 use crate::process::{Ending, Event, Problem, problem::kind};
-use crate::scheduler::{Port, Wake};
+use crate::scheduler::{Interrupt, Pause, Port, Wake};
 use std::sync::Arc;
 
 impl Run {
@@ -65,7 +65,7 @@ impl Run {
             Err(_) => inner.state.doomed.push((pid, Ending::Failed(Box::new(no_capacity())))),
             Ok(slot) => {
                 if inner.state.paused.is_some() {
-                    port.pause(slot, true);
+                    port.pause(slot, Pause::On);
                 }
                 if let Some(entry) = inner.state.table.get_mut(pid) {
                     entry.slot = Some(slot);
@@ -81,8 +81,8 @@ impl Run {
             self.end(inner, moment, pid, ending, &mut Scratch::default());
             if let Some(slot) = slot {
                 // Nobody will resume what the run no longer knows.
-                port.pause(slot, false);
-                port.interrupt(slot);
+                port.pause(slot, Pause::Off);
+                port.interrupt(slot, Interrupt::End);
             }
         }
     }

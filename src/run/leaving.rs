@@ -14,7 +14,7 @@ use super::reply::CallReply;
 use super::state::{Consequence, Departure};
 use crate::process::{Pid, Problem, Tag};
 use crate::run::{Dispatched, Outgoing};
-use crate::scheduler::Port;
+use crate::scheduler::{Pause, Port};
 use std::sync::Arc;
 
 /// What leaves the host when its record is durable.
@@ -82,7 +82,7 @@ impl Inner {
                 Consequence::Abandon { pid, tag } => after.abandoned.push((pid, tag)),
                 Consequence::Pause(pids, paused) => {
                     for slot in pids.into_iter().filter_map(|pid| self.slot_of(pid)) {
-                        port.pause(slot, paused);
+                        port.pause(slot, if paused { Pause::On } else { Pause::Off });
                     }
                 }
                 Consequence::Tell(event) => self.watchers.retain(|watcher| watcher.push((*event).clone())),

@@ -40,7 +40,7 @@ use super::state::{Counts, State};
 use super::table::{Phase, Waits};
 use super::waking::Parked;
 use crate::process::Micros;
-use crate::scheduler::{Port, Slot};
+use crate::scheduler::{Interrupt, Pause, Port, Slot};
 use bytes::Bytes;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
@@ -181,7 +181,7 @@ impl Run {
                     inner.looked.saving = true;
                     self.asked.fetch_add(1, Relaxed);
                     for slot in unsaved {
-                        port.interrupt(slot);
+                        port.interrupt(slot, Interrupt::Visit);
                     }
                     next = SAVE_TIME.min(after);
                 }
@@ -207,7 +207,7 @@ impl Run {
             } else {
                 self.asked.fetch_add(1, Relaxed);
                 for slot in unsaved {
-                    port.interrupt(slot);
+                    port.interrupt(slot, Interrupt::Visit);
                 }
             }
         }
@@ -240,8 +240,8 @@ impl Run {
         Place::leave(&place, self);
         drop((state, gone));
         for slot in slots {
-            port.pause(slot, false);
-            port.interrupt(slot);
+            port.pause(slot, Pause::Off);
+            port.interrupt(slot, Interrupt::End);
         }
         true
     }

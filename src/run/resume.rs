@@ -26,7 +26,7 @@ use super::state::{Consequence, Departure, Moment, Post, State};
 use super::task::Task;
 use super::timers::Alarm;
 use crate::process::{Answer, Ending, Pid, Program, Tag};
-use crate::scheduler::Port;
+use crate::scheduler::{Pause, Port};
 use parking_lot::MutexGuard;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -196,7 +196,7 @@ impl Run {
             Ok(slot) => {
                 entry.slot = Some(slot);
                 if paused {
-                    port.pause(slot, true);
+                    port.pause(slot, Pause::On);
                 }
             }
             Err(_) => inner.state.doomed.push((pid, Ending::Failed(Box::new(super::consequences::no_capacity())))),

@@ -11,6 +11,7 @@ use super::shelf::{Ignored, Shelf};
 use super::state::State;
 use super::task::{Step, Task};
 use crate::process::{Pid, Saving};
+use crate::scheduler::Interrupt;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -103,12 +104,12 @@ impl RunHandle {
     /// [`Kernel::flush_snapshots`](super::Kernel::flush_snapshots) waits until what was taken is written.
     pub fn snapshot(&self) {
         let visited = self.with(|run, inner| {
-            let living = inner.state.table.iter().filter(|(_, entry)| entry.lives());
-            (Arc::clone(run), living.filter_map(|(_, entry)| entry.slot).collect::<Vec<_>>())
+            let begun = inner.state.table.iter().filter(|(_, entry)| entry.lives() && entry.begun);
+            (Arc::clone(run), begun.filter_map(|(_, entry)| entry.slot).collect::<Vec<_>>())
         });
         let Some((run, slots)) = visited.filter(|(run, _)| run.shelf.is_some()) else { return };
         run.asked.fetch_add(1, Relaxed);
-        run.kernel.with_port(|port| slots.iter().for_each(|slot| port.interrupt(*slot)));
+        run.kernel.with_port(|port| slots.iter().for_each(|slot| port.interrupt(*slot, Interrupt::Visit)));
     }
 
     /// The snapshots that were not used when processes of this run were taken up, the first of them, and how many there were in all.

@@ -13,7 +13,7 @@ use super::task::{Scratch, Task};
 use crate::process::{
     Death, Ending, Event, Home, Level, LogLine, Micros, Pid, Problem, ProblemClass, Progress, problem::kind,
 };
-use crate::scheduler::{Commit, Next, Port, Slot, Turn};
+use crate::scheduler::{Commit, Interrupt, Next, Permitted, Port, Slot, Turn};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -28,20 +28,24 @@ impl Commit for Kernel {
     type Timer = Timer;
 
     fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, task: &mut Task, events: &mut Vec<Event>) -> Next {
-        if turn.refused {
+        if turn.permitted == Permitted::Never {
             task.step.mono = turn.now;
             return task.died(port, no_instance());
         }
-        if turn.interrupted {
-            if !task.lives() {
+        if let Some(why) = turn.interrupted {
+            if why == Interrupt::End || !task.lives() {
+                debug_assert!(!task.lives(), "one that lives was interrupted to end");
                 return Next::Complete;
             }
-            if self.shared().closing.load(Relaxed) && !task.warned(port) {
+            if why == Interrupt::Cancel && !task.warned(port) {
                 return Next::Complete;
             }
             if !turn.resumed {
                 task.visit();
             }
+        }
+        if turn.permitted == Permitted::NotNow {
+            return task.puts_off(events);
         }
         if !turn.resumed {
             self.shared().stall.wait();
@@ -94,7 +98,7 @@ impl Commit for Kernel {
     /// Each run is cancelled as if somebody had asked for it: the root hears it first, and its end reaches the others.
     fn cancel<P: Port<Self>>(&self, port: &mut P, slot: Slot) {
         self.shared().closing.store(true, Relaxed);
-        port.interrupt(slot);
+        port.interrupt(slot, Interrupt::Cancel);
     }
 
     fn evict(&self, task: &mut Task) -> bool {
@@ -163,6 +167,16 @@ impl Task {
         step.retries = 0;
         step.body.begin(step.at, events);
         true
+    }
+
+    /// Without an instance no step begins: what has come is for the step that begins with one.
+    fn puts_off(&mut self, events: &mut Vec<Event>) -> Next {
+        let step = &mut self.step;
+        if step.hears(events) {
+            std::mem::swap(&mut step.held, events);
+            return Next::Ready;
+        }
+        step.next()
     }
 
     /// Whether the run still knows it: what was killed ends when its worker next has it in hand.

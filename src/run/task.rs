@@ -35,7 +35,7 @@ pub(super) struct Step {
     pub(super) mono: Micros,
     /// What the step took from the queue.
     pub(super) took: Took,
-    /// Messages that came alone while it was blocked.
+    /// What came and was not stepped for: messages alone while it was blocked, and anything while it had no permit.
     pub(super) held: Vec<Event>,
     /// Where the step's output is, while there is a step.
     pub(super) scratch: Option<Box<Scratch>>,
@@ -83,10 +83,11 @@ impl Step {
 
     /// Whether there is a step to be taken: a process that waits is not stepped for nothing, and one that is blocked not for messages.
     pub(super) fn hears(&mut self, events: &mut Vec<Event>) -> bool {
+        let mut came = self.held.iter().chain(&*events);
         let hears = match self.waits {
             Waits::Not => true,
-            Waits::Idle => !events.is_empty() || !self.held.is_empty(),
-            Waits::Blocked => events.iter().any(|event| !matches!(event, Event::Message(_))),
+            Waits::Idle => came.next().is_some(),
+            Waits::Blocked => came.any(|event| !matches!(event, Event::Message(_))),
         };
         if !hears {
             self.held.append(events);

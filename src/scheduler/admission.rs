@@ -20,10 +20,10 @@
 //! A process without a permit never comes here.
 
 use super::Slot;
-use super::place::Place;
+use super::place::{Place, Standing};
 use super::seats::{Seat, Seats, Way, place};
 use super::slots::Table;
-use super::state::State;
+use super::state::{Eviction, State};
 use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
 use crate::process::{Budget, Home, Micros, Permit};
 use std::collections::VecDeque;
@@ -44,7 +44,7 @@ pub(crate) enum Duty {
 /// Who joins the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Joins {
-    /// One that has not run yet.
+    /// One that never had its permit.
     Newcomer,
     /// One that was evicted.
     Evicted,
@@ -124,6 +124,11 @@ impl Admission {
         self.call_attention();
     }
 
+    /// A process has left the queue by itself: who was behind it may be the first now.
+    pub(crate) fn left(&self) {
+        self.call_attention();
+    }
+
     /// A permit comes back.
     pub(crate) fn release(&self, permit: Permit, seat: Seat) {
         let mut inner = self.inner.lock();
@@ -137,10 +142,10 @@ impl Admission {
     }
 
     /// An eviction that [`Self::next`] asked for is over, and the word says so.
-    pub(crate) fn eviction_ended(&self, permit: Permit, seat: Seat, evicted: bool) {
+    pub(crate) fn eviction_ended(&self, permit: Permit, seat: Seat, eviction: Eviction) {
         let mut inner = self.inner.lock();
-        inner.seats(seat.home).eviction_ended(seat, evicted);
-        if evicted {
+        inner.seats(seat.home).eviction_ended(seat, eviction);
+        if eviction == Eviction::Done {
             self.put_back(&mut inner, permit, seat);
             self.evictions.fetch_add(1, Ordering::Relaxed);
         }
@@ -280,12 +285,12 @@ impl Inner {
 
 fn sit<P, E>(place: &Place<P, E>, seat: Seat) {
     let mut body = place.body.open().expect("invariant: one that is admitted is in no queue yet");
-    body.as_mut().expect("invariant: an occupied place has a body").seat = Some(seat);
+    body.as_mut().expect("invariant: an occupied place has a body").standing = Standing::Seated(seat);
 }
 
 fn refuse<P, E>(place: &Place<P, E>) {
     let mut body = place.body.open().expect("invariant: one that is refused is in no queue yet");
-    body.as_mut().expect("invariant: an occupied place has a body").refused = true;
+    body.as_mut().expect("invariant: an occupied place has a body").standing = Standing::Refused;
 }
 
 fn is_admitting<P, E>(place: &Place<P, E>, slot: Slot) -> bool {

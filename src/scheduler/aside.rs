@@ -78,7 +78,11 @@ impl<C: Commit> Shared<C> {
         let handle = Handle(Arc::clone(self));
         while let Some(chore) = self.aside.pop() {
             match chore {
-                Chore::Evict(slot) => handle.follow(slot, self.evict(slot)),
+                Chore::Evict(slot) => {
+                    if let Some(placed) = self.evict(slot) {
+                        handle.follow(slot, placed);
+                    }
+                }
                 Chore::Admit(slot) => {
                     self.tell_admitted(slot);
                     handle.enqueue(slot, None);
@@ -97,9 +101,9 @@ impl<C: Commit> Shared<C> {
     /// Drops what is left of a process, and then gives its permit back: while its instance is there, nobody else can have it. False: its
     /// own drop panicked.
     pub(super) fn drop_body(&self, body: Body<C::Process>) -> bool {
-        let Body { process, permit, seat, .. } = body;
+        let Body { process, permit, standing } = body;
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(process)));
-        if let Some(seat) = seat {
+        if let Some(seat) = standing.seat() {
             self.admission.release(permit, seat);
         }
         dropped.is_ok()

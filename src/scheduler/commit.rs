@@ -20,6 +20,38 @@ pub enum Wake {
     Message,
 }
 
+/// Why a process is interrupted, the weakest reason first. A process that is interrupted for several is told the strongest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Interrupt {
+    /// Somebody wants to see it between two steps. One that waits for a permit is seen when it has it.
+    Visit,
+    /// It is asked to end. One that waits for its first permit does not wait any longer to hear of it.
+    Cancel,
+    /// It has ended in everybody else's eyes: what is left of it is to go. The answer is [`Next::Complete`].
+    End,
+}
+
+/// What an operator does with a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pause {
+    /// It is not stepped any more.
+    On,
+    /// It goes on.
+    Off,
+}
+
+/// Whether a process may do in a slice what its permit is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Permitted {
+    /// It has its permit, or needs none.
+    Yes,
+    /// It has none now, and is stepped to hear that it was interrupted. What has come for it is for it to keep: where it wants to be stepped
+    /// with that, it says [`Next::Ready`]. It gets its permit before it is stepped again.
+    NotNow,
+    /// None can come: it is to end. The answer is [`Next::Complete`].
+    Never,
+}
+
 /// How a process goes on after a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
@@ -42,13 +74,27 @@ pub struct Turn {
     pub slot: Slot,
     /// The slice before ended in [`Next::Preempted`]: the batch is empty and the step goes on.
     pub resumed: bool,
-    /// The CANCEL bit is set: somebody called [`Port::interrupt`] since the step began. Where the step has more slices, each one from
-    /// then on is told; and when it is over, another step follows with `interrupted` set, unless it was complete.
-    pub interrupted: bool,
-    /// There is no permit for it and none can come: it is to end, without doing what a permit is for. The answer is [`Next::Complete`].
-    pub refused: bool,
+    /// Somebody called [`Port::interrupt`] since the step began, for this reason. Where the step has more slices, each one from
+    /// then on is told; and when it is over, another step follows that is told, unless it was complete.
+    pub interrupted: Option<Interrupt>,
+    /// Whether it has its permit.
+    pub permitted: Permitted,
     /// The monotonic time at the slice's start, as of [`Port::monotonic`]; zero where [`Commit::TIMED`] is false.
     pub now: Micros,
+}
+
+impl Turn {
+    /// Whether the process may go on so after this slice.
+    #[inline]
+    #[must_use]
+    pub fn allows(&self, next: Next) -> bool {
+        match next {
+            Next::Complete => true,
+            _ if self.permitted == Permitted::Never || self.interrupted == Some(Interrupt::End) => false,
+            Next::Preempted => self.permitted == Permitted::Yes,
+            Next::Ready | Next::Blocked | Next::Idle => true,
+        }
+    }
 }
 
 /// Steps processes and makes the outcome visible. The order at the end of a step is: commit, then commands are dispatched, and only
@@ -86,7 +132,7 @@ pub trait Commit: Send + Sync + Sized + 'static {
 
     /// The scheduler shuts down and this process is alive: asks it to end, once.
     fn cancel<P: Port<Self>>(&self, port: &mut P, slot: Slot) {
-        port.interrupt(slot);
+        port.interrupt(slot, Interrupt::Cancel);
     }
 
     /// Gives the process's pool resources back and keeps what it needs to go on. False: it cannot, and nothing has changed.
@@ -136,12 +182,13 @@ pub trait Port<C: Commit> {
     /// ended; the event is dropped and counted.
     fn post(&mut self, slot: Slot, event: C::Event, wake: Wake) -> bool;
 
-    /// Sets the CANCEL bit and wakes the process: a step in the middle sees it at its slice's end, one that waits for admission or
-    /// for an event is stepped with an empty batch, and one that never started is stepped without a permit.
-    fn interrupt(&mut self, slot: Slot);
+    /// Interrupts the process: a step in the middle is told when its slice is over, and one that waits for an event is stepped
+    /// with an empty batch. Nobody gives up a permit for it: one that was evicted is stepped without its permit ([`Permitted::NotNow`]),
+    /// and so is one that waits for its permit, where it is to end or has never been stepped and is asked to end.
+    fn interrupt(&mut self, slot: Slot, why: Interrupt);
 
-    /// Sets or takes back the PAUSED bit: takes effect at the next slice's or step's end.
-    fn pause(&mut self, slot: Slot, paused: bool);
+    /// Pauses the process, or lets it go on: takes effect at the next slice's or step's end.
+    fn pause(&mut self, slot: Slot, pause: Pause);
 
     /// Calls [`Commit::fired`] with `timer` when the monotonic clock reaches `due`. There is no way to take it back: whoever set it
     /// knows when it no longer matters.

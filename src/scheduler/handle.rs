@@ -2,7 +2,7 @@
 
 use super::place::Posted;
 use super::shared::{Job, Placed, Shared};
-use super::{Commit, Port, Slot, Stats, Wake};
+use super::{Commit, Interrupt, Pause, Port, Slot, Stats, Wake};
 use crate::process::{Micros, Permit};
 use std::sync::Arc;
 
@@ -71,14 +71,14 @@ impl<C: Commit> Port<C> for Handle<C> {
         true
     }
 
-    fn interrupt(&mut self, slot: Slot) {
-        if let Some(placed) = self.0.interrupt(slot) {
+    fn interrupt(&mut self, slot: Slot, why: Interrupt) {
+        if let Some(placed) = self.0.interrupt(slot, why) {
             self.follow(slot, placed);
         }
     }
 
-    fn pause(&mut self, slot: Slot, paused: bool) {
-        if let Some(placed) = self.0.pause(slot, paused) {
+    fn pause(&mut self, slot: Slot, pause: Pause) {
+        if let Some(placed) = self.0.pause(slot, pause) {
             self.follow(slot, placed);
         }
     }

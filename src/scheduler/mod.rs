@@ -70,7 +70,7 @@ mod timers;
 mod victim;
 mod worker;
 
-pub use commit::{Commit, Next, Port, Slot, Turn, Wake};
+pub use commit::{Commit, Interrupt, Next, Pause, Permitted, Port, Slot, Turn, Wake};
 pub use handle::Handle;
 pub use shutdown::Shutdown;
 pub use start::{Config, Scheduler, VirtualScheduler};

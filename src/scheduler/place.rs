@@ -12,10 +12,11 @@
 //! what it saves is one uncontended lock (12 ns, two atomic operations, against one) on the slow way only. *Rejected*: a
 //! spinning lock, whose unlock would be a plain store (6 ns): a producer that loses its core inside would have the others spin.
 
+use super::admission::Joins;
 use super::buffers::Buffers;
 use super::seats::Seat;
-use super::state::{Claim, Heard, Started, Word};
-use super::{Slot, Wake};
+use super::state::{Claim, Enters, Heard, Started, Word};
+use super::{Permitted, Slot, Wake};
 use crate::base::sync::{AtomicU64, Exclusive, Mutex, Ordering};
 use crate::process::Permit;
 
@@ -26,10 +27,37 @@ pub(crate) struct Body<P> {
     pub(crate) process: P,
     /// What it takes of the pool.
     pub(crate) permit: Permit,
-    /// Where it stands among the holders of permits, while it has its own.
-    pub(crate) seat: Option<Seat>,
-    /// It can have no permit: it is stepped without one, to end.
-    pub(crate) refused: bool,
+    /// What it has of that.
+    pub(crate) standing: Standing,
+}
+
+/// What a process has of the permit that it needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// It needs none.
+    Free,
+    /// It has it, and stands there among the holders.
+    Seated(Seat),
+    /// It has none, and joins the admission queue as such a one.
+    Waits(Joins),
+    /// It can have none.
+    Refused,
+}
+
+impl Standing {
+    pub(crate) fn seat(self) -> Option<Seat> {
+        if let Self::Seated(seat) = self { Some(seat) } else { None }
+    }
+
+    /// Whether it may do what a permit is for.
+    #[inline]
+    pub(crate) fn permitted(self) -> Permitted {
+        match self {
+            Self::Free | Self::Seated(_) => Permitted::Yes,
+            Self::Waits(_) => Permitted::NotNow,
+            Self::Refused => Permitted::Never,
+        }
+    }
 }
 
 /// What became of a post.
@@ -72,10 +100,11 @@ impl<P, E> Place<P, E> {
     }
 
     /// Puts a process into a free place, which [`Self::next_slot`] names.
-    pub(crate) fn occupy(&self, body: Body<P>, admitting: bool) {
+    pub(crate) fn occupy(&self, body: Body<P>) {
+        let enters = if body.standing.permitted() == Permitted::Yes { Enters::Ready } else { Enters::Admitting };
         *self.body.open().expect("invariant: a free place is open to its new owner") = Some(body);
         self.since.store(u64::MAX, Ordering::Relaxed);
-        self.word.occupy(admitting);
+        self.word.occupy(enters);
     }
 
     /// Puts an event where the process will find it.
@@ -101,7 +130,7 @@ impl<P, E> Place<P, E> {
         match heard {
             Heard::Woken => Posted::Woken(None),
             Heard::Admit => Posted::Admit,
-            Heard::Gone | Heard::Pending => Posted::Pending,
+            Heard::Gone | Heard::Pending | Heard::Left => Posted::Pending,
         }
     }
 

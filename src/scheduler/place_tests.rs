@@ -1,9 +1,10 @@
 //! The place against a model that is written from the table of `state.rs`, in plain collections.
 
+use super::admission::Joins;
 use super::buffers::Buffers;
-use super::place::{Body, Place, Posted};
-use super::state::{Evicted, Finished, Heard};
-use super::{Next, Wake};
+use super::place::{Body, Place, Posted, Standing};
+use super::state::{Eviction, Finished, Heard};
+use super::{Interrupt, Next, Pause, Wake};
 use crate::process::Permit;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -13,10 +14,10 @@ enum Act {
     Post(Wake),
     /// Where a worker could do so: takes the process, or ends its slice.
     Work(Next),
-    Interrupt,
-    Pause(bool),
-    /// Takes the permit of a process that waits; the second says whether that succeeds.
-    Evict(bool),
+    Interrupt(Interrupt),
+    Pause(Pause),
+    /// Takes the permit of a process that waits.
+    Evict(Eviction),
     /// Gives one that is admitting its permit.
     Admit,
 }
@@ -29,12 +30,15 @@ fn act() -> impl Strategy<Value = Act> {
         2 => Just(Next::Blocked),
         2 => Just(Next::Idle),
     ];
+    let why = prop_oneof![Just(Interrupt::Visit), Just(Interrupt::Cancel), Just(Interrupt::End)];
+    let pause = prop_oneof![Just(Pause::On), Just(Pause::Off)];
+    let eviction = prop_oneof![Just(Eviction::Done), Just(Eviction::Refused)];
     prop_oneof![
         4 => wake.prop_map(Act::Post),
         6 => next.prop_map(Act::Work),
-        1 => Just(Act::Interrupt),
-        2 => any::<bool>().prop_map(Act::Pause),
-        2 => any::<bool>().prop_map(Act::Evict),
+        2 => why.prop_map(Act::Interrupt),
+        2 => pause.prop_map(Act::Pause),
+        2 => eviction.prop_map(Act::Evict),
         2 => Just(Act::Admit),
     ]
 }
@@ -42,46 +46,49 @@ fn act() -> impl Strategy<Value = Act> {
 /// Where the process is, as its own words would be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum At {
-    Queue { half_done: bool },
-    Worker,
+    Queue { half_done: bool, permit: bool },
+    Worker { permit: bool },
     Waits { any: bool, permit: bool },
     Held { half_done: bool },
     Admission { fresh: bool },
 }
 
+/// In a run queue, to begin a step.
+const READY: At = At::Queue { half_done: false, permit: true };
+const READY_WITHOUT_PERMIT: At = At::Queue { half_done: false, permit: false };
+
 struct Model {
     at: At,
     /// Not heard, in order.
     events: VecDeque<(u32, Wake)>,
-    interrupted: bool,
+    /// The strongest reason.
+    interrupted: Option<Interrupt>,
     paused: bool,
 }
 
 impl Model {
-    fn is_woken(&self) -> bool {
-        let At::Waits { any, .. } = self.at else { return false };
-        let has_event = self.events.iter().any(|(_, wake)| any || *wake == Wake::Event);
-        !self.paused && (self.interrupted || has_event)
-    }
-
     /// After something came: whether somebody must enqueue it or join it to the admission queue.
     fn wake(&mut self) -> Heard {
-        match self.at {
-            At::Waits { permit: true, .. } if self.is_woken() => {
-                self.at = At::Queue { half_done: false };
-                Heard::Woken
-            }
-            At::Waits { permit: false, .. } if self.is_woken() => {
-                self.at = At::Admission { fresh: false };
-                Heard::Admit
-            }
-            _ => Heard::Pending,
-        }
+        let At::Waits { any, permit } = self.at else { return Heard::Pending };
+        let has_event = self.events.iter().any(|(_, wake)| any || *wake == Wake::Event);
+        let heard;
+        (self.at, heard) = match self.interrupted {
+            _ if self.paused => return Heard::Pending,
+            Some(Interrupt::End) if !permit => (READY_WITHOUT_PERMIT, Heard::Woken),
+            _ if has_event && !permit => (At::Admission { fresh: false }, Heard::Admit),
+            None if !has_event => return Heard::Pending,
+            _ => (At::Queue { half_done: false, permit }, Heard::Woken),
+        };
+        heard
     }
 
     fn finish(&mut self, next: Next) -> Finished {
         let requeue = |half_done, paused| {
-            if paused { (At::Held { half_done }, Finished::Held) } else { (At::Queue { half_done }, Finished::Requeue) }
+            if paused {
+                (At::Held { half_done }, Finished::Held)
+            } else {
+                (At::Queue { half_done, permit: true }, Finished::Requeue)
+            }
         };
         let finished;
         (self.at, finished) = match next {
@@ -90,6 +97,23 @@ impl Model {
             next => (At::Waits { any: next == Next::Idle, permit: true }, Finished::Waits),
         };
         if self.wake() == Heard::Woken { Finished::Woken } else { finished }
+    }
+
+    fn finish_without_permit(&mut self, next: Next) -> Heard {
+        match next {
+            Next::Ready if self.interrupted == Some(Interrupt::End) => {
+                self.at = READY_WITHOUT_PERMIT;
+                Heard::Woken
+            }
+            Next::Ready => {
+                self.at = At::Admission { fresh: false };
+                Heard::Admit
+            }
+            next => {
+                self.at = At::Waits { any: next == Next::Idle, permit: false };
+                self.wake()
+            }
+        }
     }
 }
 
@@ -101,11 +125,19 @@ struct Rig {
 }
 
 impl Rig {
+    /// Whoever is told to join it to the admission queue does so.
+    fn follow(&self, heard: Heard) -> Heard {
+        if heard == Heard::Admit {
+            assert_eq!(self.place.word.queue(), Heard::Admit);
+        }
+        heard
+    }
+
     fn heard(&mut self, posted: Posted<u32>) -> Heard {
         match posted {
             Posted::Gone(_) => Heard::Gone,
             Posted::Pending => Heard::Pending,
-            Posted::Admit => Heard::Admit,
+            Posted::Admit => self.follow(Heard::Admit),
             Posted::Woken(first) => {
                 self.first = first;
                 Heard::Woken
@@ -124,55 +156,57 @@ fn play(rig: &mut Rig, model: &mut Model, number: u32, act: Act) -> Result<(), T
             model.events.push_back((number, wake));
             prop_assert_eq!(heard, model.wake());
         }
-        (Act::Interrupt, at) => {
-            let heard = rig.place.word.interrupt(GENERATION);
-            model.interrupted = true;
-            if at == (At::Admission { fresh: true }) {
-                model.at = At::Queue { half_done: false };
+        (Act::Interrupt(why), at) => {
+            let heard = rig.follow(rig.place.word.interrupt(GENERATION, why));
+            model.interrupted = model.interrupted.max(Some(why));
+            match (at, why) {
+                (At::Admission { .. }, Interrupt::End) | (At::Admission { fresh: true }, Interrupt::Cancel) => {
+                    model.at = READY_WITHOUT_PERMIT;
+                    prop_assert_eq!(heard, Heard::Left);
+                }
+                _ => prop_assert_eq!(heard, model.wake()),
+            }
+        }
+        (Act::Pause(pause), at) => {
+            let heard = rig.follow(rig.place.word.pause(GENERATION, pause));
+            model.paused = pause == Pause::On;
+            if let (At::Held { half_done }, Pause::Off) = (at, pause) {
+                model.at = At::Queue { half_done, permit: true };
                 prop_assert_eq!(heard, Heard::Woken);
             } else {
                 prop_assert_eq!(heard, model.wake());
             }
         }
-        (Act::Pause(paused), at) => {
-            let heard = rig.place.word.pause(GENERATION, paused);
-            model.paused = paused;
-            if let (At::Held { half_done }, false) = (at, paused) {
-                model.at = At::Queue { half_done };
-                prop_assert_eq!(heard, Heard::Woken);
-            } else if paused {
-                prop_assert_eq!(heard, Heard::Pending);
-            } else {
-                prop_assert_eq!(heard, model.wake());
-            }
-        }
-        (Act::Work(_), At::Queue { half_done }) => {
+        (Act::Work(_), At::Queue { half_done, permit }) => {
             let mut batch = Vec::new();
             let started = rig.place.start(rig.first.take(), &mut batch, &mut rig.buffers);
             prop_assert_eq!((started.resumed, started.interrupted), (half_done, model.interrupted));
             if !half_done {
-                model.interrupted = false;
+                model.interrupted = None;
                 let expected: Vec<u32> = model.events.drain(..).map(|(event, _)| event).collect();
                 prop_assert_eq!(&batch, &expected);
             }
             rig.buffers.give(batch);
-            model.at = At::Worker;
+            model.at = At::Worker { permit };
         }
-        (Act::Work(next), At::Worker) => prop_assert_eq!(rig.place.word.finish(next), model.finish(next)),
-        (Act::Evict(succeeds), At::Waits { any, permit: true }) => {
+        (Act::Work(next), At::Worker { permit: true }) => {
+            prop_assert_eq!(rig.place.word.finish(next), model.finish(next));
+        }
+        (Act::Work(Next::Preempted), At::Worker { permit: false }) => {}
+        (Act::Work(next), At::Worker { permit: false }) => {
+            let heard = rig.follow(rig.place.word.finish_without_permit(next));
+            prop_assert_eq!(heard, model.finish_without_permit(next));
+        }
+        (Act::Evict(eviction), At::Waits { any, permit: true }) => {
             prop_assert!(rig.place.word.evict(GENERATION));
-            model.at = At::Waits { any, permit: !succeeds };
-            let expected = match model.wake() {
-                Heard::Admit => Evicted::Admit,
-                Heard::Woken => Evicted::Woken,
-                _ => Evicted::Waits,
-            };
-            prop_assert_eq!(rig.place.word.evicted(succeeds), expected);
+            model.at = At::Waits { any, permit: eviction == Eviction::Refused };
+            let heard = rig.follow(rig.place.word.evicted(eviction));
+            prop_assert_eq!(heard, model.wake());
         }
         (Act::Evict(_), _) => prop_assert!(!rig.place.word.evict(GENERATION)),
         (Act::Admit, At::Admission { .. }) => {
             prop_assert!(rig.place.word.admit(GENERATION));
-            model.at = At::Queue { half_done: false };
+            model.at = READY;
         }
         (Act::Admit, _) => prop_assert!(!rig.place.word.admit(GENERATION)),
         (Act::Work(_), _) => {}
@@ -186,10 +220,14 @@ proptest! {
     #[test]
     fn a_place_does_what_the_table_says(admitting: bool, acts in prop::collection::vec(act(), 0..120)) {
         let place = Place::new();
-        place.occupy(Body { process: (), permit: Permit::NONE, seat: None, refused: false }, admitting);
+        let (standing, at) = if admitting {
+            (Standing::Waits(Joins::Newcomer), At::Admission { fresh: true })
+        } else {
+            (Standing::Free, READY)
+        };
+        place.occupy(Body { process: (), permit: Permit::NONE, standing });
         let mut rig = Rig { place, buffers: Buffers::new(), first: None };
-        let at = if admitting { At::Admission { fresh: true } } else { At::Queue { half_done: false } };
-        let mut model = Model { at, events: VecDeque::new(), interrupted: false, paused: false };
+        let mut model = Model { at, events: VecDeque::new(), interrupted: None, paused: false };
         for (number, act) in (0..).zip(acts) {
             play(&mut rig, &mut model, number, act)?;
         }

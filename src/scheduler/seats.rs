@@ -3,7 +3,7 @@
 use super::Slot;
 use super::place::Place;
 use super::slots::Table;
-use super::state::State;
+use super::state::{Eviction, State};
 use crate::base::sync::{Ordering, fence};
 use crate::process::Home;
 use std::collections::VecDeque;
@@ -102,12 +102,11 @@ impl Seats {
     }
 
     /// An eviction that [`Self::give_way`] asked for is over.
-    pub(super) fn eviction_ended(&mut self, seat: Seat, evicted: bool) {
+    pub(super) fn eviction_ended(&mut self, seat: Seat, eviction: Eviction) {
         self.evicting -= 1;
-        if evicted {
-            self.give(seat);
-        } else {
-            self.mark(seat.index, true);
+        match eviction {
+            Eviction::Done => self.give(seat),
+            Eviction::Refused => self.mark(seat.index, true),
         }
     }
 

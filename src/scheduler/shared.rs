@@ -5,13 +5,13 @@ use super::aside::{Aside, Chore};
 use super::buffers::Buffers;
 use super::global::GlobalQueue;
 use super::local::Thief;
-use super::place::{Body, Place, Posted};
+use super::place::{Body, Place, Posted, Standing};
 use super::sleep::Sleep;
 use super::slots::{FreeSlots, Table};
-use super::state::{Evicted, Heard};
+use super::state::{Eviction, Heard};
 use super::stats::{Counters, Stats};
 use super::timers::Timers;
-use super::{Commit, Config, Slot, Wake};
+use super::{Commit, Config, Interrupt, Pause, Slot, Wake};
 use crate::base::Clock;
 use crate::base::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, Signal};
 use crate::process::{Micros, Permit};
@@ -140,14 +140,14 @@ impl<C: Commit> Shared<C> {
         let slot = place.next_slot(index);
         counters.spawned.add(1);
         if permit.is_none() {
-            place.occupy(Body { process, permit, seat: None, refused: false }, false);
+            place.occupy(Body { process, permit, standing: Standing::Free });
             return Ok((slot, Placed::Enqueue));
         }
-        let seat = self.admission.take(slot, permit);
-        place.occupy(Body { process, permit, seat, refused: false }, seat.is_none());
-        if seat.is_some() {
+        if let Some(seat) = self.admission.take(slot, permit) {
+            place.occupy(Body { process, permit, standing: Standing::Seated(seat) });
             return Ok((slot, Placed::Enqueue));
         }
+        place.occupy(Body { process, permit, standing: Standing::Waits(Joins::Newcomer) });
         self.admission.join(slot, permit, Joins::Newcomer);
         Ok((slot, Placed::Waits))
     }
@@ -193,30 +193,41 @@ impl<C: Commit> Shared<C> {
         &self.counters[self.workers()]
     }
 
-    pub(crate) fn interrupt(&self, slot: Slot) -> Option<Placed> {
-        self.follow(slot, self.table.get(slot.index)?.word.interrupt(slot.generation))
+    pub(crate) fn interrupt(&self, slot: Slot, why: Interrupt) -> Option<Placed> {
+        self.follow(slot, self.table.get(slot.index)?.word.interrupt(slot.generation, why))
     }
 
-    pub(crate) fn pause(&self, slot: Slot, paused: bool) -> Option<Placed> {
-        self.follow(slot, self.table.get(slot.index)?.word.pause(slot.generation, paused))
+    pub(crate) fn pause(&self, slot: Slot, pause: Pause) -> Option<Placed> {
+        self.follow(slot, self.table.get(slot.index)?.word.pause(slot.generation, pause))
     }
 
-    fn follow(&self, slot: Slot, heard: Heard) -> Option<Placed> {
+    pub(crate) fn follow(&self, slot: Slot, heard: Heard) -> Option<Placed> {
         match heard {
             Heard::Gone | Heard::Pending => None,
             Heard::Woken => Some(Placed::Enqueue),
             Heard::Admit => Some(self.readmit(slot)),
+            Heard::Left => {
+                self.admission.left();
+                Some(Placed::Enqueue)
+            }
         }
     }
 
-    /// A process that was evicted was woken: it joins the admission queue.
+    /// A process that has no permit was woken: it joins the admission queue.
     pub(crate) fn readmit(&self, slot: Slot) -> Placed {
-        let permit = {
-            let body =
-                self.place(slot).body.open().expect("invariant: one that is admitting belongs to whoever woke it");
-            body.as_ref().expect("invariant: an occupied place has a body").permit
+        let place = self.place(slot);
+        let (permit, joins) = {
+            let body = place.body.open().expect("invariant: one that is admitting belongs to whoever woke it");
+            let body = body.as_ref().expect("invariant: an occupied place has a body");
+            let Standing::Waits(joins) = body.standing else {
+                unreachable!("invariant: one that is admitting waits for a permit")
+            };
+            (body.permit, joins)
         };
-        self.admission.join(slot, permit, Joins::Evicted);
+        if place.word.queue() == Heard::Woken {
+            return Placed::Enqueue;
+        }
+        self.admission.join(slot, permit, joins);
         Placed::Waits
     }
 
@@ -232,7 +243,7 @@ impl<C: Commit> Shared<C> {
                 }
                 Duty::Evict(slot) if self.evicts_slowly(slot) => self.put_aside(Chore::Evict(slot)),
                 Duty::Evict(slot) => {
-                    if self.evict(slot) == Placed::Enqueue {
+                    if self.evict(slot) == Some(Placed::Enqueue) {
                         enqueue(slot);
                     }
                 }
@@ -243,14 +254,14 @@ impl<C: Commit> Shared<C> {
     fn admits_slowly(&self, slot: Slot) -> bool {
         let body = self.place(slot).body.open().expect("invariant: one that is admitted is in no queue yet");
         let body = body.as_ref().expect("invariant: an occupied place has a body");
-        body.seat.is_some_and(|seat| self.commit.admits_slowly(&body.process, seat.home))
+        body.standing.seat().is_some_and(|seat| self.commit.admits_slowly(&body.process, seat.home))
     }
 
     /// Tells a process that it has its permit. A panic is not its end: what it is worth after it shows in its next step.
     pub(super) fn tell_admitted(&self, slot: Slot) {
         let mut body = self.place(slot).body.open().expect("invariant: one that is admitted is in no queue yet");
         let body = body.as_mut().expect("invariant: an occupied place has a body");
-        if let Some(seat) = body.seat {
+        if let Some(seat) = body.standing.seat() {
             let _ = catch_unwind(AssertUnwindSafe(|| self.commit.admitted(&mut body.process, seat.home)));
         }
     }
@@ -261,31 +272,28 @@ impl<C: Commit> Shared<C> {
     }
 
     /// Takes the permit of a process away that is Evicting.
-    pub(super) fn evict(&self, slot: Slot) -> Placed {
+    pub(super) fn evict(&self, slot: Slot) -> Option<Placed> {
         let place = self.place(slot);
-        let (permit, seat, evicted) = {
+        let (permit, seat, eviction) = {
             let mut body = place.body.open().expect("invariant: one that is evicting belongs to its evictor");
             let body = body.as_mut().expect("invariant: an occupied place has a body");
-            let seat = body.seat.expect("invariant: who is evicted has a seat");
+            let seat = body.standing.seat().expect("invariant: who is evicted has a seat");
             // A panic is as good as a refusal; what the process is worth after it shows in its next step.
             let evict = AssertUnwindSafe(|| self.commit.evict(&mut body.process));
-            let evicted = catch_unwind(evict).unwrap_or(false);
-            if evicted {
-                body.seat = None;
+            let eviction = if catch_unwind(evict).unwrap_or(false) {
+                body.standing = Standing::Waits(Joins::Evicted);
+                Eviction::Done
             } else {
                 // Not to be asked again before it has run.
                 place.since.store(u64::MAX, Ordering::Relaxed);
-            }
-            (body.permit, seat, evicted)
+                Eviction::Refused
+            };
+            (body.permit, seat, eviction)
         };
-        let follows = place.word.evicted(evicted);
+        let heard = place.word.evicted(eviction);
         // After the word, so that one who has refused is seen to wait.
-        self.admission.eviction_ended(permit, seat, evicted);
-        match follows {
-            Evicted::Waits => Placed::Waits,
-            Evicted::Admit => self.readmit(slot),
-            Evicted::Woken => Placed::Enqueue,
-        }
+        self.admission.eviction_ended(permit, seat, eviction);
+        self.follow(slot, heard)
     }
 
     /// Whether a job lies in any queue.

@@ -12,7 +12,7 @@
 use super::shared::{Phase, Shared};
 use super::start::{Scheduler, VirtualScheduler};
 use super::state::State;
-use super::{Commit, Handle, Port, Slot, Stats};
+use super::{Commit, Handle, Pause, Port, Slot, Stats};
 use crate::base::sync::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl<C: Commit> Shared<C> {
         let mut handle = Handle(Arc::clone(self));
         for slot in self.alive() {
             if told.insert(slot) {
-                handle.pause(slot, false);
+                handle.pause(slot, Pause::Off);
                 self.commit.cancel(&mut handle, slot);
             }
         }

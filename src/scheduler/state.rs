@@ -12,26 +12,32 @@
 //! | — | spawn, no permit needed or one is free | Ready | enqueue |
 //! | — | spawn, no permit is free | Admitting | join the admission queue |
 //! | Admitting | permit | Ready | enqueue in the global queue |
-//! | Admitting, never started | interrupt | Ready + CANCEL | enqueue: it is stepped without a permit, to end |
-//! | Ready | a worker takes it | Running − WAKE − MAIL − CANCEL | take the event queue |
+//! | Admitting, never started | cancel | Ready + CANCEL | enqueue without a permit, look after those behind it |
+//! | Admitting | end | Ready + END | the same |
+//! | Ready | a worker takes it | Running − WAKE − MAIL − VISIT − CANCEL − END | take the event queue |
 //! | Running | slice used up | Preempted | to the back of the global queue |
 //! | Preempted | a worker takes it | Running, nothing cleared | go on with the step |
 //! | Running | `ready` | Ready | to the back of the global queue |
-//! | Running | `blocked` | Blocked, or Ready if WAKE or CANCEL was set meanwhile | enqueue if Ready |
-//! | Running | `idle` | Idle, or Ready if any of WAKE, MAIL, CANCEL was set meanwhile | enqueue if Ready |
+//! | Running | `blocked` | Blocked, or Ready if WAKE or an interrupt was set meanwhile | enqueue if Ready |
+//! | Running | `idle` | Idle, or Ready if WAKE, MAIL or an interrupt was set meanwhile | enqueue if Ready |
+//! | Running without a permit | `ready` | Admitting | join the admission queue |
+//! | Running without a permit | `blocked`, `idle` | Evicted, or further as from there | as from there |
 //! | Running | `complete` | Complete | empty the event queue, free the place |
 //! | Blocked | event, interrupt | Ready | who woke it enqueues it |
 //! | Blocked | message | Blocked + MAIL | none |
 //! | Idle | anything | Ready | who woke it enqueues it |
 //! | Blocked, Idle | eviction | Evicting | take a snapshot, give the permit on |
-//! | Evicting | anything | + WAKE, MAIL or CANCEL | none |
-//! | Evicting | evicted | Evicted, or Admitting if a bit that wakes it was set | join the admission queue if Admitting |
+//! | Evicting | anything | + its bit | none |
+//! | Evicting | evicted | Evicted, or further as from there | as from there |
 //! | Evicting | it cannot be | Blocked or Idle as before, or Ready if a bit that wakes it was set | enqueue if Ready |
-//! | Evicted | what would wake it | Admitting | who woke it joins it to the admission queue |
-//! | Running, Preempted, Ready, Admitting | anything | + WAKE, MAIL or CANCEL | none |
+//! | Evicted | event, or message if it was Idle | Admitting | who woke it joins it to the admission queue |
+//! | Evicted | interrupt | Ready | who woke it enqueues it, without a permit |
+//! | Running, Preempted, Ready, Admitting | anything | + its bit | none |
 //! | any but Complete | pause | + PAUSED | none: it holds at the end of the slice or step |
 //! | any but Complete | resume | − PAUSED | enqueue, or join the admission queue, if there is anything to hear |
 //! | Complete | anything | unchanged | drop it and count |
+//!
+//! An interrupt sets the bit of its reason: VISIT, CANCEL or END.
 //!
 //! While PAUSED is set nothing wakes: Blocked, Idle and Evicted keep their state and collect bits, and a slice or step that ends in
 //! Preempted or Ready gets HELD instead of being enqueued.
@@ -40,7 +46,7 @@
 //! [`Place`](super::place::Place)), so outside of it a word without them proves an empty queue at that moment. Every other
 //! transition may happen without the lock.
 
-use super::{Next, Wake};
+use super::{Interrupt, Next, Pause, Wake};
 use crate::base::sync::{AtomicU64, Ordering};
 
 /// Who has the process.
@@ -78,20 +84,67 @@ const STATES: [State; 9] = [
     State::Evicted,
 ];
 
-/// The queue holds an answer, an exit or cancel.
-pub(crate) const WAKE: u64 = 1 << 8;
-/// The queue holds a message.
-pub(crate) const MAIL: u64 = 1 << 9;
-/// Somebody interrupted the process since its step began.
-pub(crate) const CANCEL: u64 = 1 << 10;
-/// An operator holds the process.
-pub(crate) const PAUSED: u64 = 1 << 11;
-/// It is Ready or Preempted but in no queue, because it is paused.
-pub(crate) const HELD: u64 = 1 << 12;
-/// Evicting or Evicted from Idle and not from Blocked.
-pub(crate) const ANY: u64 = 1 << 13;
-/// It was never stepped.
-pub(crate) const FRESH: u64 = 1 << 14;
+/// The state has so many bits of the word, the lowest.
+const STATE_BITS: u32 = 8;
+const STATE: u64 = (1 << STATE_BITS) - 1;
+/// The generation begins at this bit.
+const GENERATION_BITS: u32 = 32;
+
+/// Declares the bits between the state and the generation, from the lowest on.
+macro_rules! bits {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        #[allow(clippy::upper_case_acronyms, reason = "only its order counts")]
+        #[derive(Clone, Copy)]
+        enum Bit { $($name,)* }
+
+        $($(#[$doc])* pub(crate) const $name: u64 = 1 << (STATE_BITS + Bit::$name as u32);)*
+
+        /// All of them, with their names.
+        const BITS: &[(u64, &str)] = &[$(($name, stringify!($name)),)*];
+    };
+}
+
+bits! {
+    /// The queue holds an answer, an exit or cancel.
+    WAKE,
+    /// The queue holds a message.
+    MAIL,
+    /// Somebody interrupted the process since its step began: [`Interrupt::Visit`].
+    VISIT,
+    /// The same: [`Interrupt::Cancel`].
+    CANCEL,
+    /// The same: [`Interrupt::End`].
+    END,
+    /// An operator holds the process.
+    PAUSED,
+    /// It is Ready or Preempted but in no queue, because it is paused.
+    HELD,
+    /// Evicting or Evicted from Idle and not from Blocked.
+    ANY,
+    /// It was never stepped.
+    FRESH,
+    /// It is Admitting, and whoever made it so has done with its body.
+    QUEUED,
+}
+
+const _: () = assert!(STATE_BITS as usize + BITS.len() <= GENERATION_BITS as usize && STATES.len() <= 1 << STATE_BITS);
+
+const INTERRUPTED: u64 = VISIT | CANCEL | END;
+
+fn bit_of(why: Interrupt) -> u64 {
+    match why {
+        Interrupt::Visit => VISIT,
+        Interrupt::Cancel => CANCEL,
+        Interrupt::End => END,
+    }
+}
+
+/// What ends the waiting of a process, beside an interrupt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WaitsFor {
+    Event,
+    Anything,
+}
 
 /// One value of the word.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -99,15 +152,15 @@ pub(crate) struct Value(u64);
 
 impl Value {
     fn new(generation: u32, state: State, bits: u64) -> Self {
-        Self(u64::from(generation) << 32 | bits | state as u64)
+        Self(u64::from(generation) << GENERATION_BITS | bits | state as u64)
     }
 
     pub(crate) fn state(self) -> State {
-        STATES[(self.0 & 0xf) as usize]
+        STATES[(self.0 & STATE) as usize]
     }
 
     pub(crate) fn generation(self) -> u32 {
-        (self.0 >> 32) as u32
+        (self.0 >> GENERATION_BITS) as u32
     }
 
     pub(crate) fn has(self, bits: u64) -> bool {
@@ -123,20 +176,45 @@ impl Value {
     }
 
     fn to(self, state: State) -> Self {
-        Self(self.0 & !0xff | state as u64)
+        Self(self.0 & !STATE | state as u64)
     }
 
-    /// Whether what the process has not heard ends its waiting, given what it waits for.
-    fn is_woken(self, waits_for_any: bool) -> bool {
-        !self.has(PAUSED) && (self.has(WAKE | CANCEL) || waits_for_any && self.has(MAIL))
+    /// The end of this tenant: of the word only the generation stays.
+    fn ended(self) -> Self {
+        Self::new(self.generation(), State::Complete, 0)
     }
 
-    /// The state after bits were set, for a process that may be waiting; and what follows for whoever set them.
+    /// Whether the place has this tenant, and it has not ended.
+    fn is_of(self, generation: u32) -> bool {
+        self.generation() == generation && self.state() != State::Complete
+    }
+
+    fn interrupt(self) -> Option<Interrupt> {
+        [Interrupt::End, Interrupt::Cancel, Interrupt::Visit].into_iter().find(|why| self.has(bit_of(*why)))
+    }
+
+    /// Whether what came ends a waiting for this.
+    fn is_ended(self, waits_for: WaitsFor) -> bool {
+        self.has(WAKE) || waits_for == WaitsFor::Anything && self.has(MAIL)
+    }
+
+    /// The state after bits changed, for a process that may be waiting; and what follows for whoever changed them.
     fn heard(self) -> (Self, Heard) {
-        match self.state() {
-            State::Blocked if self.is_woken(false) => (self.to(State::Ready), Heard::Woken),
-            State::Idle if self.is_woken(true) => (self.to(State::Ready), Heard::Woken),
-            State::Evicted if self.is_woken(self.has(ANY)) => (self.to(State::Admitting), Heard::Admit),
+        let state = self.state();
+        let waits_for = match state {
+            State::Blocked => WaitsFor::Event,
+            State::Idle => WaitsFor::Anything,
+            State::Evicted if self.has(ANY) => WaitsFor::Anything,
+            State::Evicted => WaitsFor::Event,
+            _ => return (self, Heard::Pending),
+        };
+        if self.has(PAUSED) {
+            return (self, Heard::Pending);
+        }
+        match state {
+            // One that is to be stepped for an event hears with it that it was interrupted, and one that is to end needs no permit.
+            State::Evicted if self.is_ended(waits_for) && !self.has(END) => (self.to(State::Admitting), Heard::Admit),
+            _ if self.is_ended(waits_for) || self.has(INTERRUPTED) => (self.to(State::Ready), Heard::Woken),
             _ => (self, Heard::Pending),
         }
     }
@@ -144,22 +222,46 @@ impl Value {
 
 impl std::fmt::Debug for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} {:#x} of {}", self.state(), self.0 & 0xff00, self.generation())
+        write!(f, "{:?}", self.state())?;
+        for (_, name) in BITS.iter().filter(|(bit, _)| self.has(*bit)) {
+            write!(f, " + {name}")?;
+        }
+        write!(f, " of {}", self.generation())
     }
 }
 
-/// What follows from an event, an interrupt or a resume.
+/// How a process enters its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Enters {
+    /// With its permit, or it needs none.
+    Ready,
+    /// To wait for its permit.
+    Admitting,
+}
+
+/// What an eviction came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Eviction {
+    /// The permit was taken away.
+    Done,
+    /// It could not be.
+    Refused,
+}
+
+/// What follows from an event, an interrupt, a resume or an eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Heard {
     /// The process has ended: drop the event and count it.
     Gone,
-    /// It will hear of it in time.
+    /// Nothing: where there is something to hear, it will hear of it in time.
     Pending,
     /// The caller woke it and enqueues it.
     Woken,
     /// The caller woke it and joins it to the admission queue.
     Admit,
+    /// The caller took it out of the admission queue and enqueues it: those behind it are to be looked after.
+    Left,
 }
 
 /// What [`Word::claim`] came to.
@@ -180,8 +282,8 @@ pub(crate) enum Claim {
 pub(crate) struct Started {
     /// The step goes on: there is nothing to take.
     pub(crate) resumed: bool,
-    /// CANCEL was set.
-    pub(crate) interrupted: bool,
+    /// It was interrupted, for this reason.
+    pub(crate) interrupted: Option<Interrupt>,
 }
 
 /// What follows the end of a slice.
@@ -196,18 +298,6 @@ pub(crate) enum Finished {
     Waits,
     /// It is paused; whoever resumes it enqueues it.
     Held,
-}
-
-/// What follows the end of an eviction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub(crate) enum Evicted {
-    /// It waits, without or still with its permit.
-    Waits,
-    /// Something came meanwhile: join the admission queue.
-    Admit,
-    /// It kept its permit and something came meanwhile: enqueue it.
-    Woken,
 }
 
 /// The state word.
@@ -244,21 +334,23 @@ impl Word {
 
     /// A free place gets a tenant, Ready or Admitting. A store is enough: nobody changes the word of a free place, since every other
     /// transition leaves Complete alone. Release: its partner is whoever hears of the slot.
-    pub(crate) fn occupy(&self, admitting: bool) {
+    pub(crate) fn occupy(&self, enters: Enters) {
         let old = Value(self.0.load(Ordering::Relaxed));
         debug_assert_eq!(old.state(), State::Complete, "an occupied place was given away");
         let generation = old.generation().wrapping_add(1);
-        let state = if admitting { State::Admitting } else { State::Ready };
-        self.0.store(Value::new(generation, state, FRESH).0, Ordering::Release);
+        let (state, bits) = match enters {
+            Enters::Ready => (State::Ready, FRESH),
+            Enters::Admitting => (State::Admitting, FRESH | QUEUED),
+        };
+        self.0.store(Value::new(generation, state, bits).0, Ordering::Release);
     }
 
     /// The quick way to post: wakes a process that waits and has nothing in its event queue. Needs no lock, since it leaves WAKE
     /// and MAIL alone.
     pub(crate) fn claim(&self, generation: u32, wake: Wake) -> Claim {
         self.update(|old| match old.state() {
-            _ if old.generation() != generation => (old, Claim::Gone),
-            State::Complete => (old, Claim::Gone),
-            _ if old.has(WAKE | MAIL | CANCEL | PAUSED) => (old, Claim::Queue),
+            _ if !old.is_of(generation) => (old, Claim::Gone),
+            _ if old.has(WAKE | MAIL | INTERRUPTED | PAUSED) => (old, Claim::Queue),
             State::Idle => (old.to(State::Ready), Claim::Woken),
             State::Blocked if wake == Wake::Event => (old.to(State::Ready), Claim::Woken),
             _ => (old, Claim::Queue),
@@ -271,36 +363,42 @@ impl Word {
             Wake::Event => WAKE,
             Wake::Message => MAIL,
         };
-        self.set(generation, bit)
+        self.update(|old| if old.is_of(generation) { old.with(bit).heard() } else { (old, Heard::Gone) })
     }
 
-    fn set(&self, generation: u32, bit: u64) -> Heard {
-        self.update(|old| {
-            if old.generation() != generation || old.state() == State::Complete {
-                return (old, Heard::Gone);
-            }
-            old.with(bit).heard()
-        })
-    }
-
-    /// Sets CANCEL. One that waits for its first admission does not wait any longer.
-    pub(crate) fn interrupt(&self, generation: u32) -> Heard {
+    /// Sets the bit of the reason. One that is to end does not wait for its permit any longer, and one that is asked to end not for
+    /// its first.
+    pub(crate) fn interrupt(&self, generation: u32, why: Interrupt) -> Heard {
+        let leaves_if = match why {
+            Interrupt::Visit => 0,
+            Interrupt::Cancel => FRESH,
+            Interrupt::End => QUEUED,
+        };
         self.update(|old| match old.state() {
-            _ if old.generation() != generation => (old, Heard::Gone),
-            State::Complete => (old, Heard::Gone),
-            State::Admitting if old.has(FRESH) => (old.to(State::Ready).with(CANCEL), Heard::Woken),
-            _ => old.with(CANCEL).heard(),
+            _ if !old.is_of(generation) => (old, Heard::Gone),
+            State::Admitting if old.has(leaves_if) => {
+                (old.to(State::Ready).without(QUEUED).with(bit_of(why)), Heard::Left)
+            }
+            _ => old.with(bit_of(why)).heard(),
         })
     }
 
     /// Sets PAUSED, or takes it back.
-    pub(crate) fn pause(&self, generation: u32, paused: bool) -> Heard {
-        self.update(|old| match old.state() {
-            _ if old.generation() != generation => (old, Heard::Gone),
-            State::Complete => (old, Heard::Gone),
-            _ if paused => (old.with(PAUSED), Heard::Pending),
-            _ if old.has(HELD) => (old.without(PAUSED | HELD), Heard::Woken),
-            _ => old.without(PAUSED).heard(),
+    pub(crate) fn pause(&self, generation: u32, pause: Pause) -> Heard {
+        self.update(|old| match pause {
+            _ if !old.is_of(generation) => (old, Heard::Gone),
+            Pause::On => (old.with(PAUSED), Heard::Pending),
+            Pause::Off if old.has(HELD) => (old.without(PAUSED | HELD), Heard::Woken),
+            Pause::Off => old.without(PAUSED).heard(),
+        })
+    }
+
+    /// Whoever woke one that was evicted has done with its body, and joins it to the admission queue. Otherwise it is to end, and is
+    /// enqueued.
+    pub(crate) fn queue(&self) -> Heard {
+        self.update(|old| {
+            debug_assert!(old.state() == State::Admitting && !old.has(QUEUED), "queued twice: {old:?}");
+            if old.has(END) { (old.to(State::Ready), Heard::Woken) } else { (old.with(QUEUED), Heard::Admit) }
         })
     }
 
@@ -321,12 +419,12 @@ impl Word {
     }
 
     fn started(old: Value) -> (Value, Started) {
-        let interrupted = old.has(CANCEL);
+        let interrupted = old.interrupt();
         match old.state() {
             State::Preempted => (old.to(State::Running), Started { resumed: true, interrupted }),
             state => {
                 debug_assert_eq!(state, State::Ready, "taken from a queue where it should not be");
-                let new = old.to(State::Running).without(WAKE | MAIL | CANCEL | FRESH | ANY);
+                let new = old.to(State::Running).without(WAKE | MAIL | INTERRUPTED | FRESH | ANY);
                 (new, Started { resumed: false, interrupted })
             }
         }
@@ -343,18 +441,30 @@ impl Word {
                     (old.to(state), Finished::Requeue)
                 }
             };
-            let wait = |state, any| {
-                if old.is_woken(any) {
-                    (old.to(State::Ready), Finished::Woken)
-                } else {
-                    (old.to(state), Finished::Waits)
-                }
+            let wait = |state| match old.to(state).heard() {
+                (new, Heard::Woken) => (new, Finished::Woken),
+                (new, _) => (new, Finished::Waits),
             };
             match next {
                 Next::Preempted => requeue(State::Preempted),
                 Next::Ready => requeue(State::Ready),
-                Next::Blocked => wait(State::Blocked, false),
-                Next::Idle => wait(State::Idle, true),
+                Next::Blocked => wait(State::Blocked),
+                Next::Idle => wait(State::Idle),
+                Next::Complete => unreachable!("an end is told by `complete`"),
+            }
+        })
+    }
+
+    /// The same for a process that was stepped without its permit.
+    pub(crate) fn finish_without_permit(&self, next: Next) -> Heard {
+        self.update(|old| {
+            debug_assert_eq!(old.state(), State::Running, "a process that nobody runs was put back");
+            match next {
+                Next::Blocked => old.to(State::Evicted).heard(),
+                Next::Idle => old.to(State::Evicted).with(ANY).heard(),
+                Next::Ready if old.has(END) => (old.to(State::Ready), Heard::Woken),
+                Next::Ready => (old.to(State::Admitting), Heard::Admit),
+                Next::Preempted => unreachable!("a step begins with a permit"),
                 Next::Complete => unreachable!("an end is told by `complete`"),
             }
         })
@@ -363,23 +473,19 @@ impl Word {
     /// The process has ended, and its event queue is empty. False: it is not; take the lock.
     #[must_use]
     pub(crate) fn complete_quiet(&self) -> bool {
-        self.update(
-            |old| {
-                if old.has(WAKE | MAIL) { (old, false) } else { (old.to(State::Complete).without(0xff00), true) }
-            },
-        )
+        self.update(|old| if old.has(WAKE | MAIL) { (old, false) } else { (old.ended(), true) })
     }
 
     /// The process has ended, and the caller holds the lock of its event queue, which it empties.
     pub(crate) fn complete(&self) {
-        self.update(|old| (old.to(State::Complete).without(0xff00), ()));
+        self.update(|old| (old.ended(), ()));
     }
 
     /// The process has got its permit. False: it does not wait for one any more.
     #[must_use]
     pub(crate) fn admit(&self, generation: u32) -> bool {
         self.update(|old| match old.state() {
-            State::Admitting if old.generation() == generation => (old.to(State::Ready), true),
+            State::Admitting if old.is_of(generation) => (old.to(State::Ready).without(QUEUED), true),
             _ => (old, false),
         })
     }
@@ -388,7 +494,7 @@ impl Word {
     #[must_use]
     pub(crate) fn evict(&self, generation: u32) -> bool {
         self.update(|old| match old.state() {
-            _ if old.generation() != generation => (old, false),
+            _ if !old.is_of(generation) => (old, false),
             State::Blocked => (old.to(State::Evicting), true),
             State::Idle => (old.to(State::Evicting).with(ANY), true),
             _ => (old, false),
@@ -396,17 +502,15 @@ impl Word {
     }
 
     /// Its permit was taken away, or could not be.
-    pub(crate) fn evicted(&self, evicted: bool) -> Evicted {
+    pub(crate) fn evicted(&self, eviction: Eviction) -> Heard {
         self.update(|old| {
             debug_assert_eq!(old.state(), State::Evicting, "an eviction ended that had not begun");
-            let any = old.has(ANY);
-            match (evicted, old.is_woken(any)) {
-                (true, true) => (old.to(State::Admitting), Evicted::Admit),
-                (true, false) => (old.to(State::Evicted), Evicted::Waits),
-                (false, true) => (old.to(State::Ready), Evicted::Woken),
-                (false, false) if any => (old.to(State::Idle).without(ANY), Evicted::Waits),
-                (false, false) => (old.to(State::Blocked), Evicted::Waits),
+            match eviction {
+                Eviction::Done => old.to(State::Evicted),
+                Eviction::Refused if old.has(ANY) => old.to(State::Idle).without(ANY),
+                Eviction::Refused => old.to(State::Blocked),
             }
+            .heard()
         })
     }
 }

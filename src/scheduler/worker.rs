@@ -19,15 +19,14 @@ use super::buffers::Buffers;
 use super::fairness::{Fairness, Look};
 use super::local::{Local, Loot};
 use super::pace::Pace;
-use super::place::{Body, Posted};
-use super::seats::Seat;
+use super::place::{Body, Posted, Standing};
 use super::shared::{Job, Phase, Placed, Shared};
 use super::sleep::Awake;
 use super::slots::FreeSlots;
 use super::state::{Finished, Started};
 use super::stats::Counters;
 use super::victim::{Random, victims};
-use super::{Commit, Next, Port, Slot, Turn, Wake};
+use super::{Commit, Interrupt, Next, Pause, Permitted, Port, Slot, Turn, Wake};
 use crate::base::sync::{Ordering, spin_loop, thread};
 use crate::process::{Micros, Permit};
 use std::collections::VecDeque;
@@ -398,7 +397,7 @@ impl<C: Commit> Core<C> {
         let body = opened.as_mut().expect("invariant: an occupied place has a body");
         let now = if C::TIMED { self.now.unwrap_or_else(|| shared.clock.now()) } else { Micros(0) };
         let Started { resumed, interrupted } = started;
-        let turn = Turn { slot, resumed, interrupted, refused: body.refused, now };
+        let turn = Turn { slot, resumed, interrupted, permitted: body.standing.permitted(), now };
 
         let next = self.step(shared, turn, &mut body.process, &mut events);
 
@@ -420,10 +419,13 @@ impl<C: Commit> Core<C> {
             drop(opened);
             self.complete(shared, slot, body);
         } else {
-            debug_assert!(!turn.refused, "one that was refused went on");
-            let seat = body.seat;
+            let standing = body.standing;
             drop(opened);
-            self.put_back(shared, slot, next, seat);
+            if turn.permitted == Permitted::Yes {
+                self.put_back(shared, slot, next, standing);
+            } else {
+                self.put_back_without_permit(shared, slot, next);
+            }
         }
         self.tell(shared);
     }
@@ -433,7 +435,12 @@ impl<C: Commit> Core<C> {
         // After a panic the process is told about and dropped, and never stepped again; the scheduler's own state is not in the middle
         // of anything while a step runs.
         let mut context = Context { shared, core: self };
-        let stepped = catch_unwind(AssertUnwindSafe(|| shared.commit.step(&mut context, turn, process, events)));
+        let stepped = catch_unwind(AssertUnwindSafe(|| {
+            let next = shared.commit.step(&mut context, turn, process, events);
+            // It may have an instance now without a permit for it: that cannot be let be.
+            assert!(turn.allows(next), "it went on ({next:?}) where that was not allowed: {turn:?}");
+            next
+        }));
         stepped.unwrap_or_else(|cause| {
             let message = cause
                 .downcast_ref::<&str>()
@@ -450,9 +457,9 @@ impl<C: Commit> Core<C> {
 
     /// The process goes where it belongs after a slice.
     #[inline]
-    fn put_back(&mut self, shared: &Shared<C>, slot: Slot, next: Next, seat: Option<Seat>) {
+    fn put_back(&mut self, shared: &Shared<C>, slot: Slot, next: Next, standing: Standing) {
         let place = shared.place(slot);
-        let holder = seat.map(|seat| (seat, self.now.unwrap_or_else(|| shared.clock.now())));
+        let holder = standing.seat().map(|seat| (seat, self.now.unwrap_or_else(|| shared.clock.now())));
         if let Some((_, now)) = holder {
             place.since.store(now.0, Ordering::Relaxed);
         }
@@ -471,6 +478,15 @@ impl<C: Commit> Core<C> {
                     shared.admission.begins_to_wait(slot, seat, now);
                 }
             }
+        }
+    }
+
+    /// The same for one that was stepped without its permit.
+    #[cold]
+    fn put_back_without_permit(&mut self, shared: &Shared<C>, slot: Slot, next: Next) {
+        let heard = shared.place(slot).word.finish_without_permit(next);
+        if shared.follow(slot, heard) == Some(Placed::Enqueue) {
+            self.enqueue(shared, Job { slot, event: None, woken_here: true });
         }
     }
 
@@ -536,7 +552,9 @@ impl<C: Commit> Port<C> for Context<'_, C> {
             Posted::Pending => {}
             Posted::Woken(event) => self.enqueue(slot, event, true),
             Posted::Admit => {
-                let _ = self.shared.readmit(slot);
+                if self.shared.readmit(slot) == Placed::Enqueue {
+                    self.enqueue(slot, None, true);
+                }
             }
             Posted::Gone(event) => {
                 self.core.counters(self.shared).dropped_events.add(1);
@@ -547,14 +565,14 @@ impl<C: Commit> Port<C> for Context<'_, C> {
         true
     }
 
-    fn interrupt(&mut self, slot: Slot) {
-        if self.shared.interrupt(slot) == Some(Placed::Enqueue) {
+    fn interrupt(&mut self, slot: Slot, why: Interrupt) {
+        if self.shared.interrupt(slot, why) == Some(Placed::Enqueue) {
             self.enqueue(slot, None, true);
         }
     }
 
-    fn pause(&mut self, slot: Slot, paused: bool) {
-        if self.shared.pause(slot, paused) == Some(Placed::Enqueue) {
+    fn pause(&mut self, slot: Slot, pause: Pause) {
+        if self.shared.pause(slot, pause) == Some(Placed::Enqueue) {
             self.enqueue(slot, None, true);
         }
     }

@@ -1,6 +1,6 @@
 //! The oracle: keeps books of what was posted, heard, begun and ended, and notes every breach.
 
-use crate::scheduler::{Next, Slot, Turn, Wake};
+use crate::scheduler::{Next, Permitted, Slot, Turn, Wake};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What a process of a [`Scripted`](super::Scripted) world hears.
@@ -178,7 +178,9 @@ impl Ledger {
         check(account.slot == turn.slot, "stepped under another slot");
         check(!account.held, "stepped while it is paused");
         check(turn.resumed == (account.next == Some(Next::Preempted)), "resumed and preempted do not fit");
-        check(turn.interrupted == account.interrupted, "interrupts do not fit");
+        check(turn.interrupted.is_some() == account.interrupted, "interrupts do not fit");
+        let lacks_permit = account.needs_permit && !account.has_instance && account.interrupted;
+        check(turn.permitted == Permitted::Yes || lacks_permit, "stepped without its permit");
         let waited = account.ready_since.map_or(0, |since| slices - since);
         check(waited <= STARVED_AFTER * (living + 4), "starved");
         if turn.resumed {
@@ -194,9 +196,7 @@ impl Ledger {
             account.unheard.clear();
             account.interrupted = false;
         }
-        // One that never ran and is interrupted runs without an instance, to end.
-        let is_to_end = account.next.is_none() && turn.interrupted;
-        if account.needs_permit && !account.has_instance && !is_to_end {
+        if account.needs_permit && !account.has_instance && turn.permitted == Permitted::Yes {
             account.has_instance = true;
             self.instances += 1;
         }
@@ -233,7 +233,10 @@ impl Ledger {
         account.next = Some(next);
         account.held = account.paused && next != Next::Complete;
         let goes_on = matches!(next, Next::Ready | Next::Preempted) || account.wakes();
-        account.ready_since = (goes_on && !account.held).then_some(slices);
+        // Who has no permit waits for it as long as others have it.
+        let has_permit = !account.needs_permit || account.has_instance;
+        account.held &= has_permit;
+        account.ready_since = (goes_on && has_permit && !account.held).then_some(slices);
         if next != Next::Complete {
             return;
         }

@@ -3,7 +3,7 @@
 use super::ledger::{Heard, Ledger};
 use super::{Dice, World};
 use crate::process::{Micros, Permit};
-use crate::scheduler::{Commit, Handle, Next, Port, Slot, Stats, Turn, Wake};
+use crate::scheduler::{Commit, Handle, Interrupt, Next, Pause, Permitted, Port, Slot, Stats, Turn, Wake};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
@@ -97,16 +97,19 @@ impl World for Scripted {
         match (dice.below(12), one) {
             (0..4, _) | (_, None) => self.commit.start(handle, dice),
             (4..7, _) => self.commit.answer_one(handle, dice),
-            (7, Some((id, slot))) => self.commit.interrupt(handle, id, slot),
-            (8, Some((id, slot))) => self.commit.pause(handle, id, slot, true),
-            (9, Some((id, slot))) => self.commit.pause(handle, id, slot, false),
+            (7, Some((id, slot))) => {
+                let why = if dice.chance(30) { Interrupt::Visit } else { Interrupt::Cancel };
+                self.commit.interrupt(handle, id, slot, why);
+            }
+            (8, Some((id, slot))) => self.commit.pause(handle, id, slot, Pause::On),
+            (9, Some((id, slot))) => self.commit.pause(handle, id, slot, Pause::Off),
             (10, Some(who)) => self.commit.send(handle, 0, who),
             (_, Some(_)) => {
                 // To one that has ended: nobody else may hear it.
                 if let Some(who) = dice.pick(&ended).copied() {
                     self.commit.send(handle, 0, who);
-                    handle.interrupt(who.1);
-                    handle.pause(who.1, true);
+                    handle.interrupt(who.1, Interrupt::End);
+                    handle.pause(who.1, Pause::On);
                 }
             }
         }
@@ -119,7 +122,7 @@ impl World for Scripted {
             books.ledger.living()
         };
         for (id, slot) in living {
-            self.commit.pause(handle, id, slot, false);
+            self.commit.pause(handle, id, slot, Pause::Off);
         }
     }
 
@@ -220,14 +223,14 @@ impl Script {
         }
     }
 
-    fn interrupt<P: Port<Self>>(&self, port: &mut P, id: u32, slot: Slot) {
-        port.interrupt(slot);
+    fn interrupt<P: Port<Self>>(&self, port: &mut P, id: u32, slot: Slot, why: Interrupt) {
+        port.interrupt(slot, why);
         self.books().ledger.interrupted(id);
     }
 
-    fn pause<P: Port<Self>>(&self, port: &mut P, id: u32, slot: Slot, paused: bool) {
-        port.pause(slot, paused);
-        self.books().ledger.paused(id, paused);
+    fn pause<P: Port<Self>>(&self, port: &mut P, id: u32, slot: Slot, pause: Pause) {
+        port.pause(slot, pause);
+        self.books().ledger.paused(id, pause == Pause::On);
     }
 
     fn end<P: Port<Self>>(&self, port: &mut P, actor: &Actor) {
@@ -332,9 +335,12 @@ impl Commit for Script {
     fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, actor: &mut Actor, events: &mut Vec<Heard>) -> Next {
         self.books().ledger.begin(actor.id, turn, events);
         let never_ran = !std::mem::replace(&mut actor.started, true);
-        actor.cancelled |= turn.interrupted;
-        let next = if never_ran && turn.interrupted && actor.role == Role::Worker {
+        actor.cancelled |= turn.interrupted == Some(Interrupt::Cancel);
+        let next = if never_ran && actor.cancelled && actor.role == Role::Worker {
             Next::Complete
+        } else if turn.permitted == Permitted::NotNow {
+            actor.hear(events);
+            self.status(actor)
         } else if turn.resumed {
             actor.slices -= 1;
             if actor.slices > 0 { Next::Preempted } else { self.status(actor) }
@@ -364,7 +370,7 @@ impl Commit for Script {
     fn cancel<P: Port<Self>>(&self, port: &mut P, slot: Slot) {
         let who = self.books().ledger.living().into_iter().find(|(_, living)| *living == slot);
         match who {
-            Some((id, slot)) => self.interrupt(port, id, slot),
+            Some((id, slot)) => self.interrupt(port, id, slot, Interrupt::Cancel),
             None => self.books().ledger.breach(format!("{slot:?} is cancelled, but nobody lives there")),
         }
     }

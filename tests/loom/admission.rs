@@ -2,10 +2,10 @@
 
 use super::super::admission::{Admission, Duty, Joins};
 use super::super::buffers::Buffers;
-use super::super::place::Body;
+use super::super::place::{Body, Standing};
 use super::super::seats::Seat;
 use super::super::slots::{FreeSlots, Table};
-use super::super::state::{Evicted, Finished, State};
+use super::super::state::{Eviction, Finished, Heard, State};
 use super::super::{Next, Slot};
 use crate::process::{Budget, Micros, Permit};
 use loom::sync::Arc;
@@ -36,14 +36,16 @@ impl Model {
                 Duty::Enqueue(_) => {}
                 Duty::Evict(slot) => {
                     let place = self.place(slot);
-                    let seat = place.body.open().unwrap().as_ref().unwrap().seat.unwrap();
-                    if self.gives_way {
-                        place.body.open().unwrap().as_mut().unwrap().seat = None;
+                    let seat = place.body.open().unwrap().as_ref().unwrap().standing.seat().unwrap();
+                    let eviction = if self.gives_way {
+                        place.body.open().unwrap().as_mut().unwrap().standing = Standing::Waits(Joins::Evicted);
+                        Eviction::Done
                     } else {
                         place.since.store(u64::MAX, loom::sync::atomic::Ordering::Relaxed);
-                    }
-                    assert_eq!(place.word.evicted(self.gives_way), Evicted::Waits);
-                    self.admission.eviction_ended(ONE, seat, self.gives_way);
+                        Eviction::Refused
+                    };
+                    assert_eq!(place.word.evicted(eviction), Heard::Pending);
+                    self.admission.eviction_ended(ONE, seat, eviction);
                 }
             }
         }
@@ -60,7 +62,8 @@ fn check(gives_way: bool, rests: fn(&Model, Slot)) {
             let index = free.take(&model.table).unwrap();
             let slot = model.table.get(index).unwrap().next_slot(index);
             let seat = seat(&model, slot);
-            model.place(slot).occupy(Body { process: (), permit: ONE, seat, refused: false }, seat.is_none());
+            let standing = seat.map_or(Standing::Waits(Joins::Newcomer), Standing::Seated);
+            model.place(slot).occupy(Body { process: (), permit: ONE, standing });
             slot
         };
         let holder = slot(|model, slot| model.admission.take(slot, ONE));
@@ -83,7 +86,7 @@ fn check(gives_way: bool, rests: fn(&Model, Slot)) {
 }
 
 fn begins_to_wait(model: &Model, holder: Slot) {
-    let seat = model.place(holder).body.open().unwrap().as_ref().unwrap().seat.unwrap();
+    let seat = model.place(holder).body.open().unwrap().as_ref().unwrap().standing.seat().unwrap();
     model.place(holder).since.store(5, loom::sync::atomic::Ordering::Relaxed);
     assert_eq!(model.place(holder).word.finish(Next::Blocked), Finished::Waits);
     model.admission.begins_to_wait(holder, seat, Micros(5));
@@ -102,7 +105,7 @@ fn a_newcomer_while_a_holder_that_does_not_give_way_begins_to_wait() {
 #[test]
 fn a_newcomer_while_the_holder_ends() {
     check(true, |model, holder| {
-        let seat = model.place(holder).body.open().unwrap().take().unwrap().seat.unwrap();
+        let seat = model.place(holder).body.open().unwrap().take().unwrap().standing.seat().unwrap();
         assert!(model.place(holder).complete().is_empty());
         model.admission.release(ONE, seat);
     });

@@ -3,10 +3,11 @@
 //! Whoever is told to enqueue a process runs it at once in its own thread: then "exactly one enqueues" and "never stepped twice
 //! at once" are the same check, for a second one finds the body open.
 
+use super::super::admission::Joins;
 use super::super::buffers::Buffers;
-use super::super::place::{Body, Place, Posted};
-use super::super::state::{Evicted, Finished, Heard, State};
-use super::super::{Next, Slot, Wake};
+use super::super::place::{Body, Place, Posted, Standing};
+use super::super::state::{Eviction, Finished, Heard, State};
+use super::super::{Interrupt, Next, Pause, Slot, Wake};
 use crate::process::Permit;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -25,19 +26,20 @@ struct Model {
 }
 
 const GENERATION: u32 = 1;
+const NEWCOMER: Standing = Standing::Waits(Joins::Newcomer);
 
 impl Model {
     /// A process that is Running.
     fn running() -> Arc<Self> {
-        let model = Self::ready(false);
+        let model = Self::ready(Standing::Free);
         let _ = model.place.start(None, &mut Vec::new(), &mut Buffers::new());
         model
     }
 
-    fn ready(admitting: bool) -> Arc<Self> {
+    fn ready(standing: Standing) -> Arc<Self> {
         let place = Place::new();
         assert_eq!(place.next_slot(0), Slot { index: 0, generation: GENERATION });
-        place.occupy(Body { process: (), permit: Permit::NONE, seat: None, refused: false }, admitting);
+        place.occupy(Body { process: (), permit: Permit::NONE, standing });
         Arc::new(Self { place, heard: Mutex::new(Witness::default()) })
     }
 
@@ -67,7 +69,7 @@ impl Model {
                 let mut heard = self.heard.lock().unwrap();
                 heard.events.append(&mut batch);
                 heard.steps += 1;
-                heard.interrupts += usize::from(started.interrupted);
+                heard.interrupts += usize::from(started.interrupted.is_some());
             }
             drop(body);
             match self.place.word.finish(next) {
@@ -119,7 +121,7 @@ fn race(model: fn() -> Arc<Model>, one: fn(&Model), other: fn(&Model), check: fn
 #[test]
 fn ready_taken_while_an_event_comes() {
     race(
-        || Model::ready(false),
+        || Model::ready(Standing::Free),
         |model| model.run(None, Next::Idle),
         |model| {
             let _ = model.post(1, Wake::Message, Next::Idle);
@@ -282,7 +284,7 @@ fn a_late_event_never_reaches_the_next_tenant() {
             drop(model.place.body.open().expect("its worker's").take());
             let unheard = model.place.complete();
             model.heard.lock().unwrap().events.extend(unheard);
-            model.place.occupy(Body { process: (), permit: Permit::NONE, seat: None, refused: false }, false);
+            model.place.occupy(Body { process: (), permit: Permit::NONE, standing: Standing::Free });
         },
         |model| match model.place.post(GENERATION, 1, Wake::Event, None) {
             Posted::Gone(event) => model.heard.lock().unwrap().events.push(event),
@@ -303,22 +305,22 @@ fn complete_stays_complete() {
         Model::running,
         |model| assert!(model.place.complete().is_empty()),
         |model| {
-            let _ = model.place.word.interrupt(GENERATION);
-            let _ = model.place.word.pause(GENERATION, true);
-            let _ = model.place.word.pause(GENERATION, false);
+            let _ = model.place.word.interrupt(GENERATION, Interrupt::Cancel);
+            let _ = model.place.word.pause(GENERATION, Pause::On);
+            let _ = model.place.word.pause(GENERATION, Pause::Off);
         },
         |model| {
             assert_eq!(model.state(), State::Complete);
-            assert_eq!(model.place.word.interrupt(GENERATION), Heard::Gone);
-            assert_eq!(model.place.word.pause(GENERATION, true), Heard::Gone);
+            assert_eq!(model.place.word.interrupt(GENERATION, Interrupt::Cancel), Heard::Gone);
+            assert_eq!(model.place.word.pause(GENERATION, Pause::On), Heard::Gone);
             assert!(!model.place.word.evict(GENERATION) && !model.place.word.admit(GENERATION));
         },
     );
 }
 
 fn interrupt(model: &Model, next: Next) {
-    match model.place.word.interrupt(GENERATION) {
-        Heard::Woken => model.run(None, next),
+    match model.place.word.interrupt(GENERATION, Interrupt::Cancel) {
+        Heard::Woken | Heard::Left => model.run(None, next),
         Heard::Pending => {}
         other => panic!("{other:?}"),
     }
@@ -359,7 +361,7 @@ fn an_interrupt_and_an_answer_for_one_that_waits() {
 #[test]
 fn one_that_waits_for_its_first_permit_gets_it_or_is_interrupted() {
     race(
-        || Model::ready(true),
+        || Model::ready(NEWCOMER),
         |model| {
             if model.place.word.admit(GENERATION) {
                 model.run(None, Next::Idle);
@@ -376,7 +378,7 @@ fn one_that_waits_for_its_first_permit_gets_it_or_is_interrupted() {
 #[test]
 fn events_for_one_that_is_admitting_wait_for_it() {
     race(
-        || Model::ready(true),
+        || Model::ready(NEWCOMER),
         |model| {
             assert!(model.place.word.admit(GENERATION));
             model.run(None, Next::Idle);
@@ -408,10 +410,10 @@ fn evict(model: &Model, next: Next) {
         return;
     }
     drop(model.place.body.open().expect("its evictor's"));
-    match model.place.word.evicted(true) {
-        Evicted::Admit => admitted(model, next),
-        Evicted::Waits => {}
-        Evicted::Woken => unreachable!("it has no permit"),
+    match model.place.word.evicted(Eviction::Done) {
+        Heard::Admit => admitted(model, next),
+        Heard::Pending => {}
+        other => unreachable!("it has no permit: {other:?}"),
     }
 }
 
@@ -442,7 +444,7 @@ fn an_eviction_of_an_idle_one_while_a_message_comes() {
 fn a_message_does_not_bring_back_one_that_was_blocked() {
     race(
         || Model::evicting(Next::Blocked),
-        |model| assert_eq!(model.place.word.evicted(true), Evicted::Waits),
+        |model| assert_eq!(model.place.word.evicted(Eviction::Done), Heard::Pending),
         |model| post_to_evicted(model, 1, Wake::Message, Next::Blocked),
         |model| assert_eq!((model.events(), model.state()), (vec![], State::Evicted)),
     );
@@ -452,10 +454,10 @@ fn a_message_does_not_bring_back_one_that_was_blocked() {
 fn an_eviction_that_fails_while_an_answer_comes() {
     race(
         || Model::evicting(Next::Blocked),
-        |model| match model.place.word.evicted(false) {
-            Evicted::Woken => model.run(None, Next::Blocked),
-            Evicted::Waits => {}
-            Evicted::Admit => unreachable!("it kept its permit"),
+        |model| match model.place.word.evicted(Eviction::Refused) {
+            Heard::Woken => model.run(None, Next::Blocked),
+            Heard::Pending => {}
+            other => unreachable!("it kept its permit: {other:?}"),
         },
         |model| post_to_evicted(model, 1, Wake::Event, Next::Blocked),
         |model| assert_eq!((model.events(), model.state()), (vec![1], State::Blocked)),
@@ -467,7 +469,7 @@ fn two_wake_one_that_is_evicted() {
     race(
         || {
             let model = Model::evicting(Next::Idle);
-            assert_eq!(model.place.word.evicted(true), Evicted::Waits);
+            assert_eq!(model.place.word.evicted(Eviction::Done), Heard::Pending);
             model
         },
         |model| post_to_evicted(model, 1, Wake::Message, Next::Idle),
@@ -477,7 +479,7 @@ fn two_wake_one_that_is_evicted() {
 }
 
 fn resume(model: &Model, next: Next) {
-    match model.place.word.pause(GENERATION, false) {
+    match model.place.word.pause(GENERATION, Pause::Off) {
         Heard::Woken => model.run(None, next),
         Heard::Pending => {}
         other => panic!("{other:?}"),
@@ -489,7 +491,7 @@ fn an_event_while_one_is_resumed() {
     race(
         || {
             let model = Model::waiting(Next::Idle);
-            assert_eq!(model.place.word.pause(GENERATION, true), Heard::Pending);
+            assert_eq!(model.place.word.pause(GENERATION, Pause::On), Heard::Pending);
             model
         },
         |model| resume(model, Next::Idle),
@@ -510,7 +512,7 @@ fn a_pause_and_a_resume_while_a_slice_ends() {
             other => panic!("{other:?}"),
         },
         |model| {
-            assert_eq!(model.place.word.pause(GENERATION, true), Heard::Pending);
+            assert_eq!(model.place.word.pause(GENERATION, Pause::On), Heard::Pending);
             resume(model, Next::Blocked);
         },
         |model| assert_eq!((model.heard.lock().unwrap().steps, model.state()), (1, State::Blocked)),
@@ -522,7 +524,7 @@ fn what_comes_while_one_is_paused_is_heard_after_it() {
     race(
         Model::running,
         |model| {
-            assert_eq!(model.place.word.pause(GENERATION, true), Heard::Pending);
+            assert_eq!(model.place.word.pause(GENERATION, Pause::On), Heard::Pending);
             assert_eq!(model.place.word.finish(Next::Blocked), Finished::Waits);
         },
         |model| {

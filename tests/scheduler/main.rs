@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wfhost::base::{Clock, VirtualClock};
 use wfhost::process::{Budget, Micros, Permit};
-use wfhost::scheduler::{Config, Handle, Port, Scheduler, Slot, Turned, VirtualScheduler, Wake};
+use wfhost::scheduler::{Config, Handle, Interrupt, Pause, Port, Scheduler, Slot, Turned, VirtualScheduler, Wake};
 use world::{Process, World};
 
 const ONE: Permit = Permit { instances: 1, core_instances: 2, memories: 1, tables: 1, bytes: 1 };
@@ -115,7 +115,7 @@ fn who_was_evicted_comes_back_although_there_is_no_room() {
     let holder = spawn(&mut handle, Process::waits(ONE).stays(), ONE);
     spawn(&mut handle, Process::fib(12, ONE), ONE);
     assert_eq!(world.wait(1), [144]);
-    handle.interrupt(holder);
+    handle.interrupt(holder, Interrupt::Cancel);
     let stats = finish(scheduler);
     assert!(stats.evictions > 0, "{stats:?}");
     assert_eq!((stats.admissions_refused, room.used()), (0, 0));
@@ -141,7 +141,7 @@ fn slow_evictions_and_admissions_hold_no_worker_up() {
     spawn(&mut handle, Process::fib(5, ONE).evicts_slowly(), ONE);
     assert_eq!(world.wait(1), [5]);
     assert!(scheduler.stats().evictions > 0);
-    handle.interrupt(neighbour);
+    handle.interrupt(neighbour, Interrupt::Cancel);
     finish(scheduler);
 }
 
@@ -155,7 +155,7 @@ fn a_slow_drop_holds_no_worker_up() {
     spawn(&mut handle, Process::fib(2, ONE), ONE);
     assert_eq!(world.wait(2), [1, 1]);
     assert_eq!(world.dropped.load(Ordering::Acquire), 1, "its permit was given on before it was gone");
-    handle.interrupt(neighbour);
+    handle.interrupt(neighbour, Interrupt::Cancel);
     finish(scheduler);
 }
 
@@ -201,7 +201,7 @@ fn a_shutdown_cancels_ten_thousand_that_wait() {
         })
         .collect();
     for slot in slots.iter().step_by(7) {
-        handle.pause(*slot, true);
+        handle.pause(*slot, Pause::On);
     }
     finish(scheduler);
     assert_eq!(world.cancelled.load(Ordering::Relaxed), 10_000);
@@ -255,14 +255,14 @@ fn a_paused_process_hears_everything_when_it_is_resumed() {
     // Its first step is over when it has heard the first event.
     handle.post(sink, 1, Wake::Message);
     World::wait_until(|| world.heard.load(Ordering::Acquire) == 1);
-    handle.pause(sink, true);
+    handle.pause(sink, Pause::On);
     handle.post(sink, 2, Wake::Message);
     handle.post(sink, 3, Wake::Event);
     // It is paused and both came after that; another process that runs meanwhile shows that the workers had time for it.
     spawn(&mut handle, Process::fib(10, Permit::NONE), Permit::NONE);
     assert_eq!(world.wait(1), [55]);
     assert_eq!(world.heard.load(Ordering::Acquire), 1, "it was stepped while it is paused");
-    handle.pause(sink, false);
+    handle.pause(sink, Pause::Off);
     assert_eq!(world.wait(2), [55, 3]);
     finish(scheduler);
 }

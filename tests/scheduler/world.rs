@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use wfhost::process::{Home, Micros, Permit};
-use wfhost::scheduler::{Commit, Next, Port, Slot, Turn, Wake};
+use wfhost::scheduler::{Commit, Interrupt, Next, Permitted, Port, Slot, Turn, Wake};
 
 /// The commit point, and what it has seen.
 #[derive(Default)]
@@ -65,6 +65,8 @@ pub(crate) struct Process {
     has_instance: bool,
     evicts: Evicts,
     drops_with: Option<Arc<World>>,
+    /// What came while it had no permit.
+    kept: Vec<u64>,
 }
 
 impl Drop for Process {
@@ -102,7 +104,13 @@ enum Role {
 
 impl Process {
     fn new(role: Role, permit: Permit) -> Self {
-        Self { role, permit, home: Home::Pool, has_instance: false, evicts: Evicts::AtOnce, drops_with: None }
+        Self { role, permit, home: Home::Pool, has_instance: false, evicts: Evicts::AtOnce, drops_with: None, kept: Vec::new() }
+    }
+
+    fn hears(&mut self, events: &mut Vec<u64>) -> Vec<u64> {
+        let mut heard = std::mem::take(&mut self.kept);
+        heard.append(events);
+        heard
     }
 
     /// The same, but it and its children cannot be evicted.
@@ -170,7 +178,12 @@ impl Commit for World {
     type Timer = Slot;
 
     fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, process: &mut Process, events: &mut Vec<u64>) -> Next {
-        if turn.refused {
+        let events = &mut process.hears(events);
+        if turn.permitted == Permitted::NotNow && !matches!(process.role, Role::Waits) {
+            process.kept = std::mem::take(events);
+            return Next::Ready;
+        }
+        if turn.permitted == Permitted::Never {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return match process.role {
                 Role::Fib { parent: Some(parent), .. } | Role::Child { parent } => {
@@ -180,7 +193,8 @@ impl Commit for World {
                 _ => self.result(0),
             };
         }
-        if !process.permit.is_none() && !std::mem::replace(&mut process.has_instance, true) {
+        let makes_instance = turn.permitted == Permitted::Yes && !process.permit.is_none();
+        if makes_instance && !std::mem::replace(&mut process.has_instance, true) {
             self.instance(process.home, 1);
         }
         let next = self.play(port, turn, process, events);
@@ -290,7 +304,7 @@ impl World {
                 self.early.fetch_add(u64::from(port.monotonic() < *due), Ordering::Relaxed);
                 self.result(0)
             }
-            Role::Waits if turn.interrupted => {
+            Role::Waits if turn.interrupted == Some(Interrupt::Cancel) => {
                 self.cancelled.fetch_add(1, Ordering::Relaxed);
                 Next::Complete
             }
@@ -306,7 +320,7 @@ impl World {
                 self.ran_inside.fetch_add(1, Ordering::AcqRel);
                 Next::Complete
             }
-            Role::Ticks if turn.interrupted => Next::Complete,
+            Role::Ticks if turn.interrupted.is_some() => Next::Complete,
             Role::Ticks => {
                 self.ticks.fetch_add(1, Ordering::Relaxed);
                 Next::Ready

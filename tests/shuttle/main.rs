@@ -12,7 +12,7 @@ use shuttle::thread;
 use std::time::Duration;
 use wfhost::base::{Clock, VirtualClock};
 use wfhost::process::{Budget, Micros, Permit};
-use wfhost::scheduler::{Config, Port, Scheduler, Wake};
+use wfhost::scheduler::{Config, Interrupt, Pause, Port, Scheduler, Wake};
 use world::{ONE, Process, STAYS, World};
 
 /// Schedules per test. Some seconds in all.
@@ -125,15 +125,15 @@ fn interrupts_pauses_and_answers_from_outside() {
         let sink = scheduler.handle().spawn(Process::sink(2), Permit::NONE).ok().expect("open");
         let mut handle = scheduler.handle();
         let pauser = thread::spawn(move || {
-            handle.pause(sink, true);
-            handle.pause(sink, false);
+            handle.pause(sink, Pause::On);
+            handle.pause(sink, Pause::Off);
         });
         let mut handle = scheduler.handle();
         assert!(handle.post(sink, 100, Wake::Event));
         assert!(handle.post(sink, 101, Wake::Message));
         pauser.join().unwrap();
         done.wait();
-        handle.interrupt(sink);
+        handle.interrupt(sink, Interrupt::Cancel);
     });
 }
 

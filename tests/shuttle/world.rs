@@ -3,7 +3,7 @@
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use shuttle::sync::{Arc, Condvar, Mutex};
 use wfhost::process::{Micros, Permit};
-use wfhost::scheduler::{Commit, Next, Port, Slot, Turn, Wake};
+use wfhost::scheduler::{Commit, Next, Permitted, Port, Slot, Turn, Wake};
 
 /// A permit that takes one of everything.
 pub(crate) const ONE: Permit = Permit { instances: 1, core_instances: 1, memories: 1, tables: 1, bytes: 0 };
@@ -165,9 +165,9 @@ impl World {
                 if *left == 0 {
                     return self.result(0);
                 }
-                if turn.interrupted { Next::Complete } else { Next::Idle }
+                if turn.interrupted.is_some() { Next::Complete } else { Next::Idle }
             }
-            Role::Fib { parent, .. } if turn.refused => match parent {
+            Role::Fib { parent, .. } if turn.permitted == Permitted::Never => match parent {
                 None => self.result(0),
                 Some(parent) => {
                     assert!(port.post(*parent, 0, Wake::Event));
@@ -206,7 +206,7 @@ impl World {
                 assert!(port.monotonic() >= *due, "fired early");
                 self.result(0)
             }
-            Role::WaitsForCancel if turn.interrupted => Next::Complete,
+            Role::WaitsForCancel if turn.interrupted.is_some() => Next::Complete,
             Role::WaitsForCancel => Next::Blocked,
             Role::Panics => panic!("on purpose"),
         }

@@ -3,7 +3,7 @@
 
 use crate::process::{Event, Home, Micros, Permit};
 use crate::run::{Clock, Kernel, Ports, Task, Timer};
-use crate::scheduler::{Commit, Next, Port, Slot, Turn, Wake};
+use crate::scheduler::{Commit, Interrupt, Next, Pause, Permitted, Port, Slot, Turn, Wake};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ struct Place {
     state: Next,
     wake: bool,
     mail: bool,
-    interrupted: bool,
+    interrupted: Option<Interrupt>,
     paused: bool,
 }
 
@@ -125,7 +125,7 @@ impl Desk {
                 events = std::mem::take(&mut place.queue);
             }
             let interrupted = std::mem::take(&mut place.interrupted);
-            let turn = Turn { slot, resumed, interrupted, refused: false, now: self.now() };
+            let turn = Turn { slot, resumed, interrupted, permitted: Permitted::Yes, now: self.now() };
             (place.task.take().unwrap(), events, turn)
         };
         let kernel = self.kernel.clone();
@@ -141,8 +141,8 @@ impl Desk {
         place.task = Some(task);
         place.state = next;
         let ready = match next {
-            Next::Blocked => place.wake || place.interrupted,
-            Next::Idle => place.wake || place.mail || place.interrupted,
+            Next::Blocked => place.wake || place.interrupted.is_some(),
+            Next::Idle => place.wake || place.mail || place.interrupted.is_some(),
             _ => true,
         };
         if ready {
@@ -211,7 +211,7 @@ impl Port<Kernel> for Desk {
             state: Next::Ready,
             wake: false,
             mail: false,
-            interrupted: false,
+            interrupted: None,
             paused: false,
         }));
         world.ready.push_back(index);
@@ -239,19 +239,19 @@ impl Port<Kernel> for Desk {
         true
     }
 
-    fn interrupt(&mut self, slot: Slot) {
+    fn interrupt(&mut self, slot: Slot, why: Interrupt) {
         let mut world = self.world.lock();
         let Some(place) = world.places[slot.index as usize].as_mut() else { return };
-        place.interrupted = true;
+        place.interrupted = place.interrupted.max(Some(why));
         if matches!(place.state, Next::Blocked | Next::Idle) && place.task.is_some() {
             place.state = Next::Ready;
             world.ready.push_back(slot.index);
         }
     }
 
-    fn pause(&mut self, slot: Slot, paused: bool) {
+    fn pause(&mut self, slot: Slot, pause: Pause) {
         if let Some(place) = self.world.lock().places[slot.index as usize].as_mut() {
-            place.paused = paused;
+            place.paused = pause == Pause::On;
         }
     }
 
