@@ -13,7 +13,7 @@
 //! - **A1** permits are given in the order of the queue; who comes while somebody waits goes behind.
 //! - **A2** what is free plus what the holders in the pool hold is the capacity; what is taken of the budget is what the others hold.
 //! - **A3** while somebody waits (`pressed`), every holder that begins to wait is among the victims of its [`Seats`], oldest first, behind those that
-//!   waited when the pressure began. An entry whose holder has run since is stale, and is recognised by its time.
+//!   waited when the pressure began. An entry whose holder has run since is stale: the time in its place is another.
 //! - **A4** whoever changes something that may help one who waits sets `attention`; the next worker that begins a turn looks after it. No
 //!   snapshot is taken within somebody else's step.
 //!
@@ -28,6 +28,9 @@ use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, fen
 use crate::process::{Budget, Home, Micros, Permit};
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// Entries of processes that have left the queue are let be up to so many. Arbitrary.
+const LEFT_MIN: usize = 64;
 
 /// What [`Admission::next`] asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +57,8 @@ pub(crate) enum Joins {
 struct Inner {
     free: Permit,
     waiting: VecDeque<(Slot, Permit, Joins)>,
+    /// Entries of processes that have left the queue by themselves, and are still in it. Below zero while one was found before it said so.
+    left: isize,
     pool: Seats,
     outside: Seats,
     refused: u64,
@@ -72,7 +77,7 @@ pub(crate) struct Admission {
     pressed: AtomicBool,
     waited: AtomicU64,
     evictions: AtomicU64,
-    /// As long as the admission queue was when the lock was last given up.
+    /// How many waited when the lock was last given up.
     len: AtomicUsize,
 }
 
@@ -81,6 +86,7 @@ impl Admission {
         let inner = Inner {
             free: capacity,
             waiting: VecDeque::new(),
+            left: 0,
             pool: Seats::new(Home::Pool),
             outside: Seats::new(Home::OnDemand),
             refused: 0,
@@ -117,7 +123,7 @@ impl Admission {
     pub(crate) fn join(&self, slot: Slot, permit: Permit, joins: Joins) {
         let mut inner = self.inner.lock();
         inner.waiting.push_back((slot, permit, joins));
-        self.len.store(inner.waiting.len(), Ordering::Relaxed);
+        self.len.store(inner.count(), Ordering::Relaxed);
         self.pressed.store(true, Ordering::Release);
         self.waited.fetch_add(1, Ordering::Relaxed);
         drop(inner);
@@ -125,7 +131,16 @@ impl Admission {
     }
 
     /// A process has left the queue by itself: who was behind it may be the first now.
-    pub(crate) fn left(&self) {
+    pub(crate) fn left<P, E>(&self, table: &Table<P, E>) {
+        let mut inner = self.inner.lock();
+        inner.left += 1;
+        if inner.left.unsigned_abs() > LEFT_MIN && inner.left.unsigned_abs() > inner.waiting.len() / 2 {
+            let before = inner.waiting.len();
+            inner.waiting.retain(|(slot, ..)| is_admitting(place(table, *slot), *slot));
+            inner.left -= (before - inner.waiting.len()).cast_signed();
+        }
+        self.len.store(inner.count(), Ordering::Relaxed);
+        drop(inner);
         self.call_attention();
     }
 
@@ -160,12 +175,12 @@ impl Admission {
         }
     }
 
-    /// The holder of a permit is Blocked or Idle since `now`: its word says so already.
-    pub(crate) fn begins_to_wait(&self, slot: Slot, seat: Seat, now: Micros) {
+    /// The holder of a permit is Blocked or Idle since `now`: its word says so already, or has said so.
+    pub(crate) fn begins_to_wait<P, E>(&self, table: &Table<P, E>, slot: Slot, seat: Seat, now: Micros) {
         // Partner: the fence in `Seats::search`. Either we see the pressure, or the search there sees that we wait.
         fence(Ordering::SeqCst);
         if self.pressed.load(Ordering::Acquire) {
-            self.inner.lock().seats(seat.home).begins_to_wait(seat, slot, now.0);
+            self.inner.lock().seats(seat.home).begins_to_wait(table, seat, slot, now.0);
             self.call_attention();
         }
     }
@@ -190,7 +205,7 @@ impl Admission {
     pub(crate) fn next<P, E>(&self, table: &Table<P, E>) -> Duty {
         let mut inner = self.inner.lock();
         let duty = self.look(&mut inner, table);
-        self.len.store(inner.waiting.len(), Ordering::Relaxed);
+        self.len.store(inner.count(), Ordering::Relaxed);
         if inner.waiting.is_empty() {
             self.pressed.store(false, Ordering::Release);
             inner.pool.relax();
@@ -203,12 +218,13 @@ impl Admission {
     fn look<P, E>(&self, inner: &mut Inner, table: &Table<P, E>) -> Duty {
         while let Some((slot, permit, joins)) = inner.waiting.front().copied() {
             let place = place(table, slot);
-            // One that was interrupted before it started does not wait any more.
+            // One that was interrupted does perhaps not wait any more.
             if !is_admitting(place, slot) {
                 inner.waiting.pop_front();
+                inner.left -= 1;
                 continue;
             }
-            let waiting = inner.waiting.len();
+            let waiting = inner.count();
             if let Some(free) = subtract(inner.free, permit) {
                 inner.waiting.pop_front();
                 if place.word.admit(slot.generation) {
@@ -216,6 +232,7 @@ impl Admission {
                     sit(place, inner.pool.take(slot));
                     return Duty::Enqueue(slot);
                 }
+                inner.left -= 1;
                 continue;
             }
             if subtract(self.capacity, permit).is_some() {
@@ -241,6 +258,7 @@ impl Admission {
                 if takes {
                     budget.give(permit.bytes);
                 }
+                inner.left -= 1;
                 continue;
             }
             if takes {
@@ -253,6 +271,12 @@ impl Admission {
             return Duty::Enqueue(slot);
         }
         Duty::None
+    }
+
+    /// How long the queue is, with those that have left it.
+    #[cfg(test)]
+    pub(crate) fn entries(&self) -> usize {
+        self.inner.lock().waiting.len()
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -275,6 +299,11 @@ impl Admission {
 }
 
 impl Inner {
+    /// How many wait.
+    fn count(&self) -> usize {
+        self.waiting.len().saturating_add_signed(-self.left)
+    }
+
     fn seats(&mut self, home: Home) -> &mut Seats {
         match home {
             Home::Pool => &mut self.pool,

@@ -44,6 +44,8 @@
 //! virtual workers. `tests/scheduler`: real threads. `tests/allocations`: a steady exchange allocates nothing. `tests/bench/scheduler`: figures.
 
 mod admission;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod admission_tests;
 mod aside;
 mod buffers;
 mod commit;
@@ -69,6 +71,8 @@ mod stats;
 mod timers;
 mod victim;
 mod worker;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod worker_tests;
 
 pub use commit::{Commit, Interrupt, Next, Pause, Permitted, Port, Slot, Turn, Wake};
 pub use handle::Handle;

@@ -27,11 +27,12 @@ pub(super) enum Way {
     Stuck,
 }
 
+/// A holder that waits: since when, at which seat, and who.
+type Victim = (u64, u32, Slot);
+
 #[derive(Debug)]
 struct Holder {
     slot: Slot,
-    /// Since when it waits, as far as it was told.
-    since: u64,
     /// It has refused to give its permit up, and has perhaps not run since.
     refused: bool,
 }
@@ -43,7 +44,7 @@ pub(super) struct Seats {
     holders: Vec<Option<Holder>>,
     free: Vec<u32>,
     /// Holders that wait, with the time since when: oldest first.
-    victims: VecDeque<(u64, u32, Slot)>,
+    victims: VecDeque<Victim>,
     /// Holders that are marked as having refused.
     refused: usize,
     /// Whether the holders were looked through since the pressure began.
@@ -66,7 +67,7 @@ impl Seats {
     }
 
     pub(super) fn take(&mut self, slot: Slot) -> Seat {
-        let holder = Some(Holder { slot, since: u64::MAX, refused: false });
+        let holder = Some(Holder { slot, refused: false });
         let index = if let Some(index) = self.free.pop() {
             self.holders[index as usize] = holder;
             index
@@ -83,22 +84,29 @@ impl Seats {
         self.free.push(seat.index);
     }
 
-    /// A holder begins to wait while somebody waits for a permit.
-    pub(super) fn begins_to_wait(&mut self, seat: Seat, slot: Slot, since: u64) {
+    /// A holder began to wait while somebody waits for a permit. It may have run since, or have ended: whoever says so is not the
+    /// first to know. So what is kept here is only a hint, and the place says what is so.
+    pub(super) fn begins_to_wait<P, E>(&mut self, table: &Table<P, E>, seat: Seat, slot: Slot, since: u64) {
         if !self.searched {
             // The search will find it.
             return;
         }
+        let victim = (since, seat.index, slot);
+        if !self.is_as_then(table, victim) {
+            return;
+        }
         if self.victims.len() > 2 * self.holders.len() {
-            let holders = &self.holders;
-            self.victims.retain(|(since, index, slot)| {
-                holders[*index as usize].as_ref().is_some_and(|holder| holder.slot == *slot && holder.since == *since)
-            });
+            let mut victims = std::mem::take(&mut self.victims);
+            victims.retain(|victim| self.is_as_then(table, *victim));
+            self.victims = victims;
         }
-        if let Some(holder) = &mut self.holders[seat.index as usize] {
-            holder.since = since;
-        }
-        self.victims.push_back((since, seat.index, slot));
+        self.victims.push_back(victim);
+    }
+
+    /// Whether this holder still stands there, and has not run since.
+    fn is_as_then<P, E>(&self, table: &Table<P, E>, (since, index, slot): Victim) -> bool {
+        let stands = self.holders[index as usize].as_ref().is_some_and(|holder| holder.slot == slot);
+        stands && since != u64::MAX && place(table, slot).since.load(Ordering::Relaxed) == since
     }
 
     /// An eviction that [`Self::give_way`] asked for is over.
@@ -124,10 +132,9 @@ impl Seats {
         if !std::mem::replace(&mut self.searched, true) {
             self.search(table);
         }
-        while let Some((since, index, slot)) = self.victims.pop_front() {
-            let place = place(table, slot);
-            let is_as_then = since != u64::MAX && place.since.load(Ordering::Relaxed) == since;
-            if is_as_then && place.word.evict(slot.generation) {
+        while let Some(victim) = self.victims.pop_front() {
+            let (_, index, slot) = victim;
+            if self.is_as_then(table, victim) && place(table, slot).word.evict(slot.generation) {
                 self.mark(index, false);
                 self.evicting += 1;
                 return Way::Evict(slot);
@@ -139,11 +146,11 @@ impl Seats {
     fn search<P, E>(&mut self, table: &Table<P, E>) {
         // Partner: the fence in `Admission::begins_to_wait`.
         fence(Ordering::SeqCst);
-        for (index, holder) in (0..).zip(&mut self.holders) {
+        for (index, holder) in (0..).zip(&self.holders) {
             let Some(holder) = holder else { continue };
             if waits(table, holder.slot) {
-                holder.since = place(table, holder.slot).since.load(Ordering::Relaxed);
-                self.victims.push_back((holder.since, index, holder.slot));
+                let since = place(table, holder.slot).since.load(Ordering::Relaxed);
+                self.victims.push_back((since, index, holder.slot));
             }
         }
         self.victims.make_contiguous().sort_unstable_by_key(|(since, _, slot)| (*since, slot.index));

@@ -207,7 +207,7 @@ impl<C: Commit> Shared<C> {
             Heard::Woken => Some(Placed::Enqueue),
             Heard::Admit => Some(self.readmit(slot)),
             Heard::Left => {
-                self.admission.left();
+                self.admission.left(&self.table);
                 Some(Placed::Enqueue)
             }
         }

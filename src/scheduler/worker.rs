@@ -475,7 +475,7 @@ impl<C: Commit> Core<C> {
             Finished::Held => {}
             Finished::Waits => {
                 if let Some((seat, now)) = holder {
-                    shared.admission.begins_to_wait(slot, seat, now);
+                    shared.admission.begins_to_wait(&shared.table, slot, seat, now);
                 }
             }
         }

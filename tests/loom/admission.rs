@@ -89,7 +89,7 @@ fn begins_to_wait(model: &Model, holder: Slot) {
     let seat = model.place(holder).body.open().unwrap().as_ref().unwrap().standing.seat().unwrap();
     model.place(holder).since.store(5, loom::sync::atomic::Ordering::Relaxed);
     assert_eq!(model.place(holder).word.finish(Next::Blocked), Finished::Waits);
-    model.admission.begins_to_wait(holder, seat, Micros(5));
+    model.admission.begins_to_wait(&model.table, holder, seat, Micros(5));
 }
 
 #[test]

@@ -104,7 +104,15 @@ enum Role {
 
 impl Process {
     fn new(role: Role, permit: Permit) -> Self {
-        Self { role, permit, home: Home::Pool, has_instance: false, evicts: Evicts::AtOnce, drops_with: None, kept: Vec::new() }
+        Self {
+            role,
+            permit,
+            home: Home::Pool,
+            has_instance: false,
+            evicts: Evicts::AtOnce,
+            drops_with: None,
+            kept: Vec::new(),
+        }
     }
 
     fn hears(&mut self, events: &mut Vec<u64>) -> Vec<u64> {

@@ -2,6 +2,7 @@
 
 mod desk;
 mod parking;
+mod permits;
 mod signals;
 mod snapshots;
 mod support;
