@@ -136,8 +136,8 @@ impl HostBuilder {
         kernel.park_when(self.parking);
         let runs = Arc::downgrade(&kernel);
         let logs = move |call: &CallContext, line: LogLine| {
-            if let Some(run) = runs.upgrade().and_then(|kernel| kernel.run(call.run())) {
-                run.log(call.pid(), call.scope().cloned(), line);
+            if let Some(kernel) = runs.upgrade() {
+                kernel.log(call.run(), call.pid(), call.scope().cloned(), line);
             }
         };
         let http = crate::dispatch::http::Http::new(self.http).map_err(HostError::Http)?;

@@ -368,7 +368,9 @@ impl Host {
         let shared = &self.shared;
         shared.kernel.hold();
         shared.kernel.never_stall();
-        drop(shared.scheduler.lock().take());
+        // Without that lock: a handler may ask for the statistics, which a worker is waited for.
+        let scheduler = shared.scheduler.lock().take();
+        drop(scheduler);
         let begun = Instant::now();
         while shared.dispatcher.in_flight() > 0 && begun.elapsed() < grace {
             std::thread::sleep(LOOK);

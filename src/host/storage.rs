@@ -43,8 +43,9 @@ impl Durables for Told {
     }
 
     fn lost(&self, run: &str, error: &StoreError) {
-        if let Some(run) = self.kernel.upgrade().and_then(|kernel| kernel.run(run)) {
-            run.abandon(
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.abandon_run(
+                run,
                 &Problem::new(kind::RUN_TAKEN, "The run is another host's")
                     .with_detail(error.to_string())
                     .with_class(ProblemClass::Uncertain),

@@ -111,7 +111,7 @@ impl Acts {
 #[error("whether it is durable is not known: the run's journal is written no more")]
 pub struct NotDurable;
 
-type Durable = Arc<Once<Result<(), NotDurable>>>;
+pub(super) type Durable = Arc<Once<Result<(), NotDurable>>>;
 
 /// An act that a run has taken.
 #[must_use = "an act is certain only when it is durable"]
@@ -146,7 +146,7 @@ impl Acknowledged {
     pub async fn durable(self) -> Result<(), NotDurable> {
         match &self.durable {
             None => Ok(()),
-            Some(durable) => std::future::poll_fn(|context| durable.poll(context)).await,
+            Some(durable) => durable.expect().await,
         }
     }
 
@@ -167,22 +167,21 @@ impl Acknowledged {
 pub(super) struct Waiters(Vec<(u64, Durable)>);
 
 impl Waiters {
-    /// Records up to this number are durable.
-    pub(super) fn durable(&mut self, record: u64) {
-        if !self.0.is_empty() {
-            self.0.extract_if(.., |(number, _)| *number <= record).for_each(|(_, durable)| durable.set(Ok(())));
+    /// Records up to this number are durable: those who wait for them are to be told so.
+    pub(super) fn durable(&mut self, record: u64) -> Vec<Durable> {
+        if self.0.is_empty() {
+            return Vec::new();
         }
-    }
-
-    /// No further record will be.
-    pub(super) fn give_up(&mut self) {
-        self.0.drain(..).for_each(|(_, durable)| durable.set(Err(NotDurable)));
+        self.0.extract_if(.., |(number, _)| *number <= record).map(|(_, durable)| durable).collect()
     }
 }
 
 impl Drop for Waiters {
+    /// No further record will be.
     fn drop(&mut self) {
-        self.give_up();
+        for (_, durable) in self.0.drain(..) {
+            durable.set(Err(NotDurable));
+        }
     }
 }
 
@@ -192,13 +191,12 @@ impl Inner {
         if self.is_durable(record) {
             return Acknowledged { record, durable: None };
         }
-        let durable = Arc::new(Once::new());
         if self.is_lost() {
-            durable.set(Err(NotDurable));
-        } else {
-            self.log.hurry();
-            self.waiters.0.push((record, Arc::clone(&durable)));
+            return Acknowledged { record, durable: Some(Arc::new(Once::of(Err(NotDurable)))) };
         }
+        let durable = Arc::new(Once::new());
+        self.log.hurry();
+        self.waiters.0.push((record, Arc::clone(&durable)));
         Acknowledged { record, durable: Some(durable) }
     }
 

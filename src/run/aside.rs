@@ -1,7 +1,9 @@
 //! A thread for what would keep a worker: it starts with the first piece of work, and does one after the other.
 
+use crate::base::brief;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -56,6 +58,7 @@ impl Aside {
 
     /// Waits until everything that was handed over is done.
     pub(super) fn flush(&self) {
+        brief::waits();
         let mut queue = self.shared.queue.lock();
         while queue.busy || !queue.work.is_empty() {
             self.shared.idle.wait(&mut queue);
@@ -75,6 +78,7 @@ impl Drop for Aside {
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
+            brief::waits();
             let _ = thread.join();
         }
     }
@@ -87,7 +91,8 @@ impl Shared {
             if let Some(work) = queue.work.pop_front() {
                 queue.busy = true;
                 drop(queue);
-                work();
+                // What panics is over. Who must know of it is told by the work itself.
+                let _ = catch_unwind(AssertUnwindSafe(work));
                 queue = self.queue.lock();
                 queue.busy = false;
             } else if queue.closing {

@@ -27,7 +27,7 @@ impl Run {
         loop {
             // Processes first, so that what is sent to them finds them.
             while let Some(newborn) = inner.state.newborn.pop_front() {
-                self.start(inner, port, newborn);
+                self.start(inner, port, newborn, after);
             }
             let mut posts = std::mem::take(&mut inner.state.posts);
             for Post { pid, slot, event } in posts.drain(..) {
@@ -57,12 +57,21 @@ impl Run {
     }
 
     /// Hands a process that was decided to start to the scheduler.
-    fn start<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, inner: &mut Inner, port: &mut P, newborn: Newborn) {
+    fn start<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        port: &mut P,
+        newborn: Newborn,
+        after: &mut After,
+    ) {
         let Newborn { pid, body, program, permit, .. } = newborn;
         let native = permit.is_none();
         let task = Task::new(Arc::clone(self), pid, program, body, native);
         match port.spawn(task, permit) {
-            Err(_) => inner.state.doomed.push((pid, Ending::Failed(Box::new(no_capacity())))),
+            Err(task) => {
+                after.refused.push(task);
+                inner.state.doomed.push((pid, Ending::Failed(Box::new(no_capacity()))));
+            }
             Ok(slot) => {
                 if inner.state.paused.is_some() {
                     port.pause(slot, Pause::On);

@@ -4,12 +4,13 @@
 //! timers under the lock, so that queues have the order of the log; calls and notices after it, since they reach foreign code.
 
 use super::acts::Waiters;
+use super::backlog::Backlog;
 use super::decide::{Asker, check};
 use super::exit::answer_of;
 use super::fixed::Fixed;
 use super::kernel::Kernel;
 use super::leaving::{After, Leave};
-use super::log::{Durability, EndStatus, Log, RunEnd};
+use super::log::{Durability, EndStatus, Log, Reading, RunEnd};
 use super::news::Unwanted;
 use super::observe::{Once, Outcome, Shared};
 use super::outstanding::Pending;
@@ -22,7 +23,8 @@ use super::state::{Moment, State};
 use super::table::Waits;
 use super::task::{Scratch, Step};
 use super::wire::Wire;
-use crate::process::{Answer, Ending, Micros, Pid, Problem, Status, Tag, problem::kind};
+use crate::base::brief::Brief;
+use crate::process::{Answer, Body, Ending, Micros, Pid, Problem, Status, Tag, problem::kind};
 use crate::scheduler::{Next, Port, Slot};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -40,10 +42,12 @@ pub(super) struct Run {
     ahead: i64,
     /// Where snapshots of its processes are kept.
     pub(super) shelf: Option<Arc<dyn Shelf>>,
+    /// Of the journal that its records go to.
+    pub(super) backlog: Option<Arc<Backlog>>,
     pub(super) remarks: Arc<Remarks>,
     /// How often its processes were asked to be saved. A process that reads an old number is visited after it.
     pub(super) asked: AtomicU64,
-    pub(super) inner: Mutex<Inner>,
+    pub(super) inner: Brief<Inner>,
     pub(super) outcome: Arc<Outcomes>,
     /// What its handles share, as long as there is one. A leaf among locks.
     pub(super) place: Mutex<Weak<Place>>,
@@ -121,6 +125,14 @@ impl Inner {
         }
     }
 
+    /// What gives the records, without the lock where that waits for a disk.
+    pub(super) fn reading(&self) -> Reading {
+        self.log.reading().unwrap_or_else(|| {
+            let records = self.log.records();
+            Box::new(|| records)
+        })
+    }
+
     pub(super) fn slot_of(&self, pid: Pid) -> Option<Slot> {
         self.state.table.get(pid)?.slot
     }
@@ -181,11 +193,12 @@ impl Inner {
             counts: state.counts,
         };
         for watcher in self.watchers.drain(..) {
-            watcher.close();
+            watcher.close(&mut after.wakers);
         }
         let outcome = Leave::Outcome(Box::new(outcome));
         match durability {
             Durability::Now => self.leave(outcome, after),
+            Durability::Later if self.lost => {}
             Durability::Later => self.outbox.push_back((self.state.counts.records + 1, outcome)),
         }
     }
@@ -218,13 +231,14 @@ impl Run {
             place: Mutex::default(),
             left: AtomicBool::new(false),
             shelf: inner.log.shelf(),
+            backlog: inner.log.backlog(),
             remarks: Arc::new(Remarks::new(Arc::clone(&fixed.id), fixed.sink.clone())),
             asked: AtomicU64::new(0),
             fixed,
             kernel,
             last_at: AtomicU64::new(last_at.0),
             ahead,
-            inner: Mutex::new(inner),
+            inner: Brief::new(inner),
             outcome,
         }
     }
@@ -266,6 +280,7 @@ impl Run {
 
         let mut inner = self.inner.lock();
         let mut after = After::default();
+        let mut former = None;
         let next = if inner.state.living(pid).is_none() {
             // It was killed meanwhile.
             Next::Complete
@@ -273,10 +288,14 @@ impl Run {
             self.end(&mut inner, moment, pid, Ending::Failed(problem), &mut scratch);
             Next::Complete
         } else {
-            self.apply_step(&mut inner, moment, step, status, &mut scratch)
+            self.apply_step(&mut inner, moment, step, (status, &mut former), &mut scratch)
         };
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
+
+        if let Some(mut former) = former {
+            former.close();
+        }
 
         scratch.put();
         step.waits = match next {
@@ -295,7 +314,7 @@ impl Run {
         inner: &mut Inner,
         moment: Moment,
         step: &mut Step,
-        status: Status,
+        (status, former): (Status, &mut Option<Box<dyn Body>>),
         scratch: &mut Scratch,
     ) -> Next {
         let pid = step.pid;
@@ -320,7 +339,7 @@ impl Run {
         let stuck = matches!(status, Status::Blocked) && !inner.state.can_wake(pid);
         let renewed = self.renewed(&inner.state, step, &status);
         let next = inner.state.apply_status(moment, pid, status);
-        let problem = match renewed {
+        let problem = match renewed.map(|body| *former = body) {
             Err(problem) => problem,
             Ok(()) if stuck => Box::new(
                 Problem::new(kind::BLOCKED_ON_NOTHING, "The process waits for something that cannot come")
@@ -332,21 +351,20 @@ impl Run {
         Next::Complete
     }
 
-    /// Makes the fresh body of a renewal.
-    fn renewed(&self, state: &State, step: &mut Step, status: &Status) -> Result<(), Box<Problem>> {
-        let Status::Renew { entry, input } = status else { return Ok(()) };
+    /// Makes the fresh body of a renewal. Gives the former one, which is closed and dropped when the lock is released.
+    fn renewed(&self, state: &State, step: &mut Step, status: &Status) -> Result<Option<Box<dyn Body>>, Box<Problem>> {
+        let Status::Renew { entry, input } = status else { return Ok(None) };
         let known = &state.table[step.pid];
         let next_tag = Tag(known.last_tag.0 + 1);
         let bounds = (&known.limits, &known.grants);
         let mut body = self.fixed.body(&step.program, step.pid, next_tag, entry, input, bounds)?;
         body.house(step.home);
-        let mut old = std::mem::replace(&mut step.body, body);
-        old.close();
+        let former = std::mem::replace(&mut step.body, body);
         if let Some(tail) = &mut step.tail {
             tail.restart();
             tail.fresh = true;
         }
-        Ok(())
+        Ok(Some(former))
     }
 
     /// Ends a process that did not return its end.
@@ -405,10 +423,14 @@ impl Run {
         Some(taken)
     }
 
-    /// Timers of the run are due.
+    /// Timers of the run are due. It may have been parked since somebody found it in memory, and what was armed for it is armed no more.
     pub(super) fn fired<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P) {
         let moment = self.moment(port.monotonic());
         let mut inner = self.inner.lock();
+        if inner.parked {
+            drop(inner);
+            return self.kernel.fired_parked(port, &self.fixed.id);
+        }
         let mut after = After::default();
         inner.state.timers.fired(moment.mono);
         while let Some((pid, alarm)) = inner.state.timers.pop(moment.mono) {

@@ -5,9 +5,10 @@ use super::core::{Inner, Run};
 use super::effects::Effects;
 use super::fixed::{Fixed, Programs};
 use super::kernel::Kernel;
+use super::leaving::After;
 use super::log::{Log, LogSink};
 use super::news::Unwanted;
-use super::observe::{Events, Outcome, RunEvent, Shared, Watcher};
+use super::observe::{Events, Outcome, RunEvent, Shared, Wakers, Watcher};
 use super::place::Place;
 use super::record::{Bounds, News, Origin, Record, Started};
 use super::signals::SignalStatus;
@@ -198,24 +199,29 @@ impl Kernel {
         let permit = program.permit().within(root.0);
         let run = Arc::new(Run::new(fixed, self.clone(), at, state, log));
         let mut inner = run.inner.lock();
-        if !self.remember(&run, false) {
-            return Err(StartError::Exists(id));
-        }
+        let Some(entered) = self.remember(&run, false) else { return Err(StartError::Exists(id)) };
+        let mut after = After::default();
         inner.append(&Record::Started(Box::new(started)));
-        inner.watched_by(watcher);
+        inner.watched_by(watcher, &mut after.wakers);
         let task = Task::new(Arc::clone(&run), Pid::ROOT, program, body, permit.is_none());
         let native = task.step.native;
-        let Ok(slot) = port.spawn(task, permit) else {
-            drop(inner);
-            self.forget(&id);
-            return Err(StartError::Refused);
+        let slot = match port.spawn(task, permit) {
+            Ok(slot) => slot,
+            Err(task) => {
+                drop(inner);
+                drop(task);
+                after.wakers.wake();
+                self.forget(&run);
+                return Err(StartError::Refused);
+            }
         };
         let root = inner.state.living_mut(Pid::ROOT).expect("invariant: the root was just entered");
         root.slot = Some(slot);
         root.begun = native;
         run.begin_looks(&inner, port);
         drop(inner);
-        self.entered(&run);
+        run.after(port, after);
+        self.entered(&run, entered);
         self.sweep(port);
         Ok(RunHandle::new(run))
     }
@@ -223,30 +229,31 @@ impl Kernel {
 
 impl Inner {
     /// Tells a watcher of the processes that there are, and what happens from now on.
-    pub(super) fn watched_by(&mut self, watcher: Option<Watcher>) {
+    pub(super) fn watched_by(&mut self, watcher: Option<Watcher>, wakers: &mut Wakers) {
         if let Some(Watcher(watcher)) = watcher {
-            self.tell_of_processes(&watcher);
-            self.watch(watcher);
+            self.tell_of_processes(&watcher, wakers);
+            self.watch(watcher, wakers);
         }
     }
 
     /// Tells a watcher of the processes that there are.
-    fn tell_of_processes(&self, watcher: &Shared) {
+    fn tell_of_processes(&self, watcher: &Shared, wakers: &mut Wakers) {
         for (pid, entry) in self.state.table.iter() {
-            watcher.push(RunEvent::Spawned {
+            let spawned = RunEvent::Spawned {
                 pid,
                 parent: entry.parent.map(|(parent, _)| parent),
                 component: entry.component.clone(),
                 entry: Arc::clone(&entry.begins_at),
                 scope: entry.place.scope(),
-            });
+            };
+            watcher.push(spawned, wakers);
         }
     }
 
     /// Tells a watcher what happens from now on.
-    fn watch(&mut self, watcher: Arc<Shared>) {
+    fn watch(&mut self, watcher: Arc<Shared>, wakers: &mut Wakers) {
         if self.over {
-            watcher.close();
+            watcher.close(wakers);
         } else {
             self.state.observed = true;
             self.watchers.push(watcher);
@@ -285,7 +292,7 @@ impl RunHandle {
 
     /// Waits until the run is over.
     pub async fn finished(&self) -> Arc<Outcome> {
-        std::future::poll_fn(|context| self.0.outcome.poll(context)).await
+        self.0.outcome.expect().await
     }
 
     /// Asks the run to end: its root hears cancel, and is ended when the grace is over; without one, its own limit counts. A paused
@@ -343,9 +350,7 @@ impl RunHandle {
     /// Takes a line that a handler writes for a call of a process: it goes where the process's own lines go. `scope` is the call's
     /// place in the workflow, where it has one.
     pub fn log(&self, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
-        if let Some(run) = self.run() {
-            run.log(pid, scope, line);
-        }
+        self.0.kernel.log(&self.0.id, pid, scope, line);
     }
 
     /// The names of signals that somebody waits for, or that are kept.
@@ -420,31 +425,32 @@ impl RunHandle {
     #[must_use]
     pub fn watch(&self, capacity: usize) -> (Events, u64) {
         let (events, shared) = Events::new(capacity);
+        // Nobody can wait for them yet.
+        let mut wakers = Wakers::default();
         let watching = Arc::clone(&shared);
         let records = self.with(|_, inner| {
-            inner.tell_of_processes(&watching);
-            inner.watch(watching);
+            inner.tell_of_processes(&watching, &mut wakers);
+            inner.watch(watching, &mut wakers);
             inner.state.counts.records
         });
         if records.is_none() {
-            shared.close();
+            shared.close(&mut wakers);
         }
+        wakers.wake();
         (events, records.unwrap_or_default())
     }
 
     /// All records of the run, where its log has all at hand.
     #[must_use]
     pub fn records(&self) -> Option<Vec<Record>> {
-        let records = self.with(|_, inner| inner.log.records())??;
-        Record::decode_all(records).ok()
+        let read = self.with(|_, inner| inner.reading())?;
+        Record::decode_all(read()?).ok()
     }
 
     /// Nothing that the run writes will be durable any more: nothing leaves the host for it from now on, and whoever waits for its outcome
     /// hears this problem. What it is on disk stays as it is.
     pub fn abandon(&self, problem: &Problem) {
-        if let Some(run) = self.run() {
-            run.abandon(problem);
-        }
+        self.0.kernel.abandon_run(&self.0.id, problem);
     }
 
     /// The log says that its records up to this number, counted from 1, are durable: what waited for them leaves.

@@ -31,8 +31,10 @@
 
 use super::aside::Aside;
 use super::shelf::Shelf;
+use crate::base::message_of;
 use crate::process::{Micros, Pid, Program, Taken};
 use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -223,11 +225,14 @@ impl Shared {
     fn keep(&self, held: Held) {
         let begun = Instant::now();
         let Held { shelf, pid, step, taken, cost, _room } = held;
-        let packed = taken.pack().and_then(|saved| Ok((saved.encode()?, saved.program)));
-        let kept = packed.map_err(|error| error.to_string()).and_then(|(data, program)| {
+        let keep = || {
+            let packed = taken.pack().and_then(|saved| Ok((saved.encode()?, saved.program)));
+            let (data, program) = packed.map_err(|error| error.to_string())?;
             let bytes = data.len() as u64;
             shelf.put(pid, step, program.as_bytes(), data.into()).map(|()| bytes)
-        });
+        };
+        let kept = catch_unwind(AssertUnwindSafe(keep));
+        let kept = kept.unwrap_or_else(|cause| Err(format!("keeping it panicked: {}", message_of(&*cause))));
         cost.store(Micros::from(begun.elapsed()).0, Relaxed);
         let mut counts = self.counts.lock();
         match kept {

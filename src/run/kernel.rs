@@ -8,6 +8,7 @@ use super::keeper::{Keeper, SnapshotCounts, SnapshotPolicy};
 use super::parking::ParkingPolicy;
 use super::stall::Stall;
 use super::waking::{AllParts, Known};
+use crate::base::brief::Brief;
 use crate::process::Problem;
 use crate::scheduler::{Handle, Port};
 use parking_lot::{Mutex, RwLock};
@@ -36,7 +37,7 @@ pub(super) struct Shared {
     /// What parked runs have in common.
     pub(super) parts: Mutex<AllParts>,
     /// Unfinished runs by their ids.
-    pub(super) runs: Mutex<BTreeMap<Arc<str>, Known>>,
+    pub(super) runs: Brief<BTreeMap<Arc<str>, Known>>,
     /// How many of those are in memory. Only a bound: it guards no other data.
     pub(super) resident: AtomicUsize,
     /// Those that can be parked, with their numbers, the one that was looked at last at the end. Some are not in memory any more.
@@ -66,6 +67,13 @@ impl Ports for Handle<Kernel> {
     }
 }
 
+/// That a run was entered into the list.
+#[must_use]
+pub(super) struct Entered {
+    /// It was abandoned before.
+    abandoned: Option<Box<Problem>>,
+}
+
 /// A timer of a run, which is named: it may have been parked meanwhile, or taken up again.
 pub enum Timer {
     /// It has timers of its own behind it, one of which may be due.
@@ -89,7 +97,7 @@ impl Kernel {
             parking: Mutex::default(),
             waking: Aside::new("waking"),
             parts: Mutex::default(),
-            runs: Mutex::default(),
+            runs: Brief::default(),
             resident: AtomicUsize::new(0),
             residents: Mutex::default(),
             serial: AtomicU64::new(0),
@@ -109,7 +117,8 @@ impl Kernel {
     /// The unfinished runs in memory, in the order of their ids; [`Self::parked`] has the others.
     #[must_use]
     pub fn runs(&self) -> Vec<RunHandle> {
-        self.0.runs.lock().values().filter_map(Known::here).map(RunHandle::new).collect()
+        let here: Vec<Arc<Run>> = self.0.runs.lock().values().filter_map(Known::here).collect();
+        here.into_iter().map(RunHandle::new).collect()
     }
 
     /// An unfinished run. One that is parked stays so until something is done with it.
@@ -122,8 +131,12 @@ impl Kernel {
                 return Some(RunHandle(place));
             }
             match known {
-                Known::Here(_) | Known::Ending(_) => return known.here().map(RunHandle::new),
-                Known::Waking(done) => {
+                Known::Here(..) | Known::Ending(_) => {
+                    let here = known.here();
+                    drop(runs);
+                    return here.map(RunHandle::new);
+                }
+                Known::Waking { done, .. } => {
                     let done = Arc::clone(done);
                     drop(runs);
                     let _ = done.wait(None);
@@ -169,11 +182,38 @@ impl Kernel {
     pub fn abandon(&self, problem: &Problem) {
         // Before the list is read: whoever enters a run into it looks here afterwards.
         *self.0.abandoned.lock() = Some(problem.clone());
-        let here: Vec<Arc<Run>> = self.0.runs.lock().values().filter_map(Known::here).collect();
-        for run in here {
-            run.abandon(problem);
+        let ids: Vec<Arc<str>> = self.0.runs.lock().keys().cloned().collect();
+        for id in ids {
+            self.abandon_run(&id, problem);
         }
-        self.abandon_parked(problem);
+    }
+
+    /// As [`Self::abandon`], for one run. It takes no run up, and does not wait for one that is being taken up: that one hears it then.
+    pub fn abandon_run(&self, id: &str, problem: &Problem) {
+        loop {
+            let mut runs = self.0.runs.lock();
+            let here = match runs.get_mut(id) {
+                None => return,
+                Some(Known::Parked(_)) => {
+                    let parked = runs.remove(id);
+                    drop(runs);
+                    if let Some(parked) = parked {
+                        parked.abandon(problem);
+                    }
+                    return;
+                }
+                Some(Known::Waking { abandoned, .. }) => {
+                    *abandoned = Some(Box::new(problem.clone()));
+                    return;
+                }
+                Some(known) => known.here(),
+            };
+            drop(runs);
+            // One that was parked meanwhile is found where it is now.
+            if here.is_none_or(|run| run.abandon(problem)) {
+                return;
+            }
+        }
     }
 
     /// As [`Self::abandon`], for the runs that are parked: their logs let go of them.
@@ -227,42 +267,47 @@ impl Kernel {
         &self.0.clock
     }
 
-    /// Takes a run into the list; it may be the one that is being taken up. False: there is one of its id.
-    pub(super) fn remember(&self, run: &Arc<Run>, is_woken: bool) -> bool {
+    /// Takes a run into the list; it may be the one that is being taken up. None: there is one of its id.
+    pub(super) fn remember(&self, run: &Arc<Run>, is_woken: bool) -> Option<Entered> {
         let mut runs = self.0.runs.lock();
         let free = match runs.get(&run.fixed.id) {
             None => true,
-            Some(Known::Here(known)) => known.strong_count() == 0,
-            Some(Known::Waking(_)) => is_woken,
+            Some(Known::Here(known, _)) => known.strong_count() == 0,
+            Some(Known::Waking { .. }) => is_woken,
             Some(Known::Parked(_) | Known::Ending(_)) => false,
         };
-        if free {
-            let before = runs.insert(Arc::clone(&run.fixed.id), Known::Here(Arc::downgrade(run)));
-            self.0.resident.fetch_add(usize::from(!matches!(before, Some(Known::Here(_)))), Relaxed);
+        if !free {
+            return None;
         }
-        free
+        let before = runs.insert(Arc::clone(&run.fixed.id), Known::Here(Arc::downgrade(run), run.serial));
+        self.0.resident.fetch_add(usize::from(!matches!(before, Some(Known::Here(..)))), Relaxed);
+        let abandoned = if let Some(Known::Waking { abandoned, .. }) = before { abandoned } else { None };
+        Some(Entered { abandoned })
     }
 
-    /// A run was entered into the list, and its lock is free: if the others were abandoned before, it is too.
-    pub(super) fn entered(&self, run: &Run) {
-        let abandoned = self.0.abandoned.lock().clone();
-        if let Some(problem) = abandoned {
-            run.abandon(&problem);
+    /// The lock of a run that was entered into the list is free: if the others were abandoned before, or it was while it was taken up, it
+    /// hears it.
+    pub(super) fn entered(&self, run: &Run, entered: Entered) {
+        let others = || self.0.abandoned.lock().clone();
+        if let Some(problem) = entered.abandoned.map(|problem| *problem).or_else(others) {
+            self.abandon_run(&run.fixed.id, &problem);
         }
     }
 
     /// A run is over, and its outcome waits for a disk.
     pub(super) fn keep_ending(&self, run: &Arc<Run>) {
-        if let Some(known @ Known::Here(_)) = self.0.runs.lock().get_mut(&run.fixed.id) {
+        if let Some(known @ Known::Here(..)) = self.0.runs.lock().get_mut(&run.fixed.id) {
             *known = Known::Ending(Arc::clone(run));
         }
     }
 
-    pub(super) fn forget(&self, id: &str) {
-        let known = self.0.runs.lock().remove(id);
-        if let Some(Known::Here(_) | Known::Ending(_)) = known {
-            self.0.resident.fetch_sub(1, Relaxed);
-        }
+    /// A run is not in memory any more. Another of its id stays in the list.
+    pub(super) fn forget(&self, run: &Run) {
+        let mut runs = self.0.runs.lock();
+        let is_it = runs.get(&run.fixed.id).is_some_and(|known| known.serial() == Some(run.serial));
+        let known = if is_it { runs.remove(&run.fixed.id) } else { None };
+        drop(runs);
+        self.0.resident.fetch_sub(usize::from(known.is_some()), Relaxed);
     }
 
     pub(super) fn with_port(&self, mut act: impl FnMut(&mut dyn Port<Self>)) {

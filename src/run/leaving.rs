@@ -1,17 +1,18 @@
 //! What leaves the host: it waits until the record that caused it is durable.
 //!
 //! Calls, outcomes and snapshots stand in the outbox with the number of their record, in its order. They leave when the log says so, after the
-//! lock is released, since they reach foreign code.
+//! lock is released, since they reach foreign code: as those do who watch, and the processes that the scheduler does not take.
 
 use super::core::{Inner, Run};
 use super::effects::Effects;
 use super::keeper::Held;
 use super::kernel::Kernel;
-use super::observe::Outcome;
+use super::observe::{Outcome, Wakers};
 use super::outstanding::Pending;
 use super::record::Record;
 use super::reply::CallReply;
 use super::state::{Consequence, Departure};
+use super::task::Task;
 use crate::process::{Pid, Problem, Tag};
 use crate::run::{Dispatched, Outgoing};
 use crate::scheduler::{Pause, Port};
@@ -29,22 +30,31 @@ pub(super) enum Leave {
     Snapshot(Box<Held>),
 }
 
-/// What is done when the lock is released.
+/// What is done when the lock is released: all that reaches foreign code.
 #[derive(Default)]
 pub(super) struct After {
     pub(super) leave: Vec<Leave>,
     pub(super) abandoned: Vec<(Pid, Tag)>,
+    /// Those who watch.
+    pub(super) wakers: Wakers,
+    /// Processes that the scheduler did not take. To drop them drops their bodies.
+    pub(super) refused: Vec<Task>,
 }
 
 impl After {
     pub(super) fn is_empty(&self) -> bool {
-        self.leave.is_empty() && self.abandoned.is_empty()
+        let Self { leave, abandoned, wakers, refused } = self;
+        leave.is_empty() && abandoned.is_empty() && wakers.is_empty() && refused.is_empty()
     }
 }
 
 impl Inner {
     /// Lets something out, now or when the last record is durable. Nobody waits for a snapshot.
     pub(super) fn leave(&mut self, what: Leave, after: &mut After) {
+        if self.lost {
+            // Nobody knows whether its record ever is.
+            return;
+        }
         let record = self.state.counts.records;
         if self.durable >= record {
             after.leave.push(what);
@@ -85,7 +95,9 @@ impl Inner {
                         port.pause(slot, if paused { Pause::On } else { Pause::Off });
                     }
                 }
-                Consequence::Tell(event) => self.watchers.retain(|watcher| watcher.push((*event).clone())),
+                Consequence::Tell(event) => {
+                    self.watchers.retain(|watcher| watcher.push((*event).clone(), &mut after.wakers));
+                }
             }
         }
     }
@@ -96,8 +108,11 @@ impl Run {
     pub(super) fn durable<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, record: u64) {
         let mut after = After::default();
         let mut inner = self.inner.lock();
+        if inner.lost {
+            return;
+        }
         inner.durable = inner.durable.max(record);
-        inner.waiters.durable(record);
+        let acknowledged = inner.waiters.durable(record);
         while inner.outbox.front().is_some_and(|(number, _)| *number <= inner.durable) {
             let (_, leave) = inner.outbox.pop_front().expect("invariant: its front was just seen");
             match &leave {
@@ -106,18 +121,24 @@ impl Run {
             }
         }
         drop(inner);
+        for durable in acknowledged {
+            durable.set(Ok(()));
+        }
         self.after(port, after);
     }
 
     /// Does what reaches foreign code.
     pub(super) fn after<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, after: After) {
-        for (pid, tag) in after.abandoned {
+        let After { leave, abandoned, wakers, refused } = after;
+        wakers.wake();
+        drop(refused);
+        for (pid, tag) in abandoned {
             self.fixed.effects.abandon(&self.fixed.id, pid, tag);
         }
-        for leave in after.leave {
+        for leave in leave {
             match leave {
                 Leave::Outcome(outcome) => {
-                    self.kernel.forget(&self.fixed.id);
+                    self.kernel.forget(self);
                     self.outcome.set(Arc::new(*outcome));
                 }
                 // It stays outstanding, and leaves when the run is taken up again. Of one that is not safe to repeat nobody could tell then
@@ -153,17 +174,24 @@ impl Run {
         }
     }
 
-    /// Nothing of the run will be durable any more.
-    pub(super) fn abandon(&self, problem: &Problem) {
-        let counts = {
-            let mut inner = self.inner.lock();
-            inner.lost = true;
-            inner.waiters.give_up();
-            // Whoever watches sees nothing more either.
-            inner.watchers.drain(..).for_each(|watcher| watcher.close());
-            inner.state.counts
-        };
-        self.kernel.forget(&self.fixed.id);
+    /// Nothing of the run will be durable any more. False: it was parked, and whatever is now in its place is to hear it.
+    pub(super) fn abandon(&self, problem: &Problem) -> bool {
+        let mut inner = self.inner.lock();
+        if inner.parked {
+            return false;
+        }
+        inner.lost = true;
+        let (waiters, outbox) = (std::mem::take(&mut inner.waiters), std::mem::take(&mut inner.outbox));
+        // Whoever watches sees nothing more either.
+        let mut wakers = Wakers::default();
+        inner.watchers.drain(..).for_each(|watcher| watcher.close(&mut wakers));
+        let counts = inner.state.counts;
+        drop(inner);
+        // Dropped, the waiters hear it.
+        drop((waiters, outbox));
+        wakers.wake();
+        self.kernel.forget(self);
         self.outcome.set(Arc::new(Outcome::of_problem(problem.clone(), counts)));
+        true
     }
 }

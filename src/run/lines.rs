@@ -1,12 +1,22 @@
 //! Log lines of a run's processes, and of the handlers that they call, for those who watch the run and for the sink.
 
 use super::core::{Inner, Run};
+use super::kernel::Kernel;
 use super::log::LogOrigin;
-use super::observe::RunEvent;
+use super::observe::{RunEvent, Wakers};
 use super::task::Scratch;
 use crate::process::{LogLine, Micros, Pid};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+
+impl Kernel {
+    /// Takes a line that a handler writes for a call of a process. A run that has left the memory has no call at a handler.
+    pub fn log(&self, run: &str, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
+        if let Some(run) = self.here(run) {
+            run.log(pid, scope, line);
+        }
+    }
+}
 
 impl Run {
     /// Hands a step's lines to whoever takes them.
@@ -28,17 +38,20 @@ impl Run {
 
     /// Takes a line that a handler writes for a call of a process. The record of the call has the line already.
     pub(super) fn log(&self, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
+        let mut wakers = Wakers::default();
         let mut inner = self.inner.lock();
         let Some(entry) = inner.state.living(pid) else { return };
         let (component, step) = (entry.component.clone(), entry.steps);
         if inner.state.observed {
             let event = RunEvent::Logged { pid, scope: scope.clone(), line: line.clone() };
-            inner.watchers.retain(|watcher| watcher.push(event.clone()));
+            inner.watchers.retain(|watcher| watcher.push(event.clone(), &mut wakers));
         }
         if let Some(sink) = &self.fixed.sink {
             let at = Micros(self.last_at.load(Relaxed));
             let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, scope, component, step, at };
             sink.lines(&origin, std::slice::from_ref(&line), 0);
         }
+        drop(inner);
+        wakers.wake();
     }
 }

@@ -1,5 +1,6 @@
 //! Where records and log lines go.
 
+use super::backlog::Backlog;
 use super::shelf::Shelf;
 use crate::process::problem::kind;
 use crate::process::{Answer, Ending, LogLine, Micros, Pid};
@@ -96,8 +97,8 @@ impl Mail {
     }
 }
 
-/// The log of one run: its records in their order. It is written under the run's commit lock, so an append does not wait: what it
-/// takes to make a record durable happens elsewhere.
+/// The log of one run: its records in their order. It is written under the run's commit lock, which whoever says that records are durable
+/// takes: so nothing here waits, neither for a disk nor for another thread. A journal that is behind says so ([`Log::backlog`]).
 pub trait Log: Send {
     /// Appends a record. Until somebody waits for it ([`Self::hurry`]) it may be kept back for some milliseconds, to become durable together
     /// with those that follow.
@@ -118,6 +119,11 @@ pub trait Log: Send {
         Durability::Now
     }
 
+    /// What the journal has taken and not begun to write. None: it is never behind.
+    fn backlog(&self) -> Option<Arc<Backlog>> {
+        None
+    }
+
     /// Where snapshots of the run's processes are kept. None: nowhere, since the run is not durable.
     fn shelf(&self) -> Option<Arc<dyn Shelf>> {
         None
@@ -134,9 +140,19 @@ pub trait Log: Send {
         None
     }
 
-    /// The bytes of all records from the first on, where all are at hand. They share the log's memory, as far as that can be.
+    /// The bytes of all records from the first on, where all are at hand. They share the log's memory, as far as that can be. It is not
+    /// called where there is [`Self::reading`].
     fn records(&self) -> Option<Vec<Bytes>>;
+
+    /// What reads the records where that waits for a disk: it is called without the run's lock, and also gives those that were appended
+    /// meanwhile. None: [`Self::records`] does not wait.
+    fn reading(&self) -> Option<Reading> {
+        None
+    }
 }
+
+/// Reads the records of a run, as [`Log::records`] gives them.
+pub type Reading = Box<dyn FnOnce() -> Option<Vec<Bytes>> + Send>;
 
 /// A log that has left the memory. Dropped, it lets go of its run.
 pub trait ParkedLog: Send {

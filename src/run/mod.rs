@@ -23,6 +23,7 @@
 mod acts;
 mod arrived;
 mod aside;
+mod backlog;
 mod bodies;
 mod calls;
 mod clock;
@@ -78,6 +79,7 @@ mod waking;
 mod wire;
 
 pub use acts::{ACTS_MAX, Acknowledged, Act, NotDurable};
+pub use backlog::Backlog;
 pub use clock::{Clock, system_time};
 pub use effects::{Dispatched, Effects, Outgoing, Reply};
 #[cfg(feature = "wasm")]
@@ -89,7 +91,7 @@ pub use keeper::{SnapshotCounts, SnapshotPolicy};
 pub use kernel::{Kernel, Ports, Timer};
 #[cfg(feature = "wasm")]
 pub(crate) use kv::schema as kv_schema;
-pub use log::{Durability, EndStatus, Log, LogOrigin, LogSink, Mail, ParkedLog, RunEnd};
+pub use log::{Durability, EndStatus, Log, LogOrigin, LogSink, Mail, ParkedLog, Reading, RunEnd};
 pub use observe::{Events, Outcome, RunEvent, Watcher};
 pub use parking::{ParkedRun, ParkingPolicy};
 pub use rebuild::{Rebuild, RebuildError, rebuild};

@@ -1,9 +1,11 @@
 //! Watching a run: what happens in it, as a bounded stream that costs nothing when nobody listens, and its outcome.
 
 use super::state::{Abandoned, Counts};
+use crate::base::brief;
 use crate::process::{Answer, Ending, LogLine, Micros, Pid, Problem, Tag};
 use parking_lot::{Condvar, Mutex};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -96,54 +98,131 @@ impl Outcome {
     }
 }
 
-/// A place for one value that many may wait for.
+/// A place for one value that many may wait for. The first that it is set to stays.
 pub(super) struct Once<T> {
-    place: Mutex<(Option<T>, Vec<Waker>)>,
+    place: Mutex<Expected<T>>,
     set: Condvar,
+}
+
+struct Expected<T> {
+    value: Option<T>,
+    /// Those of the futures that wait, by their numbers. A future that is dropped takes its own away.
+    wakers: BTreeMap<u64, Waker>,
+    next: u64,
 }
 
 impl<T: Clone> Once<T> {
     pub(super) fn new() -> Self {
-        Self { place: Mutex::new((None, Vec::new())), set: Condvar::new() }
+        Self { place: Mutex::new(Expected { value: None, wakers: BTreeMap::new(), next: 0 }), set: Condvar::new() }
     }
 
+    /// One that is set already.
+    pub(super) fn of(value: T) -> Self {
+        let once = Self::new();
+        once.place.lock().value = Some(value);
+        once
+    }
+
+    /// Sets it, unless it is set already. It calls wakers, which are foreign code.
     pub(super) fn set(&self, value: T) {
         let wakers = {
             let mut place = self.place.lock();
-            place.0 = Some(value);
-            std::mem::take(&mut place.1)
+            if place.value.is_some() {
+                return;
+            }
+            place.value = Some(value);
+            std::mem::take(&mut place.wakers)
         };
         self.set.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_values().collect::<Wakers>().wake();
     }
 
     pub(super) fn get(&self) -> Option<T> {
-        self.place.lock().0.clone()
+        self.place.lock().value.clone()
     }
 
     /// Waits on this thread; none where the timeout comes first.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> Option<T> {
+        brief::waits();
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut place = self.place.lock();
-        while place.0.is_none() {
+        while place.value.is_none() {
             match until {
                 None => self.set.wait(&mut place),
                 Some(until) if self.set.wait_until(&mut place, until).timed_out() => break,
                 Some(_) => {}
             }
         }
-        place.0.clone()
+        place.value.clone()
     }
 
-    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<T> {
-        let mut place = self.place.lock();
-        if let Some(value) = &place.0 {
+    /// Waits until it is set.
+    pub(super) fn expect(&self) -> Expecting<'_, T> {
+        Expecting { once: self, number: None }
+    }
+
+    /// How many futures wait.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.place.lock().wakers.len()
+    }
+}
+
+/// Waits for a value.
+pub(super) struct Expecting<'a, T> {
+    once: &'a Once<T>,
+    /// Of its waker, once it has one there.
+    number: Option<u64>,
+}
+
+impl<T: Clone> Future for Expecting<'_, T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let once = self.once;
+        let mut place = once.place.lock();
+        if let Some(value) = &place.value {
             return Poll::Ready(value.clone());
         }
-        if !place.1.iter().any(|waker| waker.will_wake(context.waker())) {
-            place.1.push(context.waker().clone());
-        }
+        let number = *self.number.get_or_insert_with(|| {
+            place.next += 1;
+            place.next
+        });
+        let before = place.wakers.insert(number, context.waker().clone());
+        drop(place);
+        drop(before);
         Poll::Pending
+    }
+}
+
+impl<T> Drop for Expecting<'_, T> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            let waker = self.once.place.lock().wakers.remove(&number);
+            drop(waker);
+        }
+    }
+}
+
+/// Who is to be woken when all locks are released: wakers are foreign code.
+#[derive(Default)]
+#[must_use = "whoever waits would wait for ever"]
+pub(super) struct Wakers(Vec<Waker>);
+
+impl Wakers {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn wake(self) {
+        brief::waits();
+        self.0.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl FromIterator<Waker> for Wakers {
+    fn from_iter<I: IntoIterator<Item = Waker>>(wakers: I) -> Self {
+        Self(wakers.into_iter().collect())
     }
 }
 
@@ -188,6 +267,7 @@ impl Events {
     /// The next event; waits for it on this thread. None when the run is over and all was taken.
     #[must_use]
     pub fn wait(&self) -> Option<RunEvent> {
+        brief::waits();
         let mut queue = self.shared.queue.lock();
         loop {
             if let Some(event) = queue.events.pop_front() {
@@ -203,6 +283,7 @@ impl Events {
     /// The next event if it comes in time. None too when the run is over and all was taken: [`Self::is_over`] tells.
     #[must_use]
     pub fn wait_for(&self, timeout: Duration) -> Option<RunEvent> {
+        brief::waits();
         let until = Instant::now().checked_add(timeout)?;
         let mut queue = self.shared.queue.lock();
         while queue.events.is_empty() && !queue.closed {
@@ -258,7 +339,7 @@ impl Shared {
     }
 
     /// Tells of an event. False: nobody listens any more.
-    pub(super) fn push(&self, event: RunEvent) -> bool {
+    pub(super) fn push(&self, event: RunEvent, wakers: &mut Wakers) -> bool {
         let mut queue = self.queue.lock();
         if queue.deaf {
             return false;
@@ -268,23 +349,20 @@ impl Shared {
         } else {
             queue.events.push_back(event);
         }
-        self.wake(queue);
+        self.notify(queue, wakers);
         true
     }
 
     /// The run is over.
-    pub(super) fn close(&self) {
+    pub(super) fn close(&self, wakers: &mut Wakers) {
         let mut queue = self.queue.lock();
         queue.closed = true;
-        self.wake(queue);
+        self.notify(queue, wakers);
     }
 
-    fn wake(&self, mut queue: parking_lot::MutexGuard<'_, Queue>) {
-        let waker = queue.waker.take();
+    fn notify(&self, mut queue: parking_lot::MutexGuard<'_, Queue>, wakers: &mut Wakers) {
+        wakers.0.extend(queue.waker.take());
         drop(queue);
         self.more.notify_one();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
     }
 }

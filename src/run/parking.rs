@@ -39,10 +39,10 @@ use super::place::Place;
 use super::state::{Counts, State};
 use super::table::{Phase, Waits};
 use super::waking::Parked;
+use crate::base::brief::BriefGuard;
 use crate::process::Micros;
 use crate::scheduler::{Interrupt, Pause, Port, Slot};
 use bytes::Bytes;
-use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -214,7 +214,7 @@ impl Run {
     }
 
     /// Steps 2 and 3 of the protocol, of a run that is quiet. False: its log cannot be parked.
-    fn park<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner>, port: &mut P) -> bool {
+    fn park<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, mut inner: BriefGuard<'_, Inner>, port: &mut P) -> bool {
         let Some(log) = inner.log.park() else { return false };
         let gone = std::mem::replace(&mut inner.log, Box::new(Gone));
         let bounds = inner.state.bounds;

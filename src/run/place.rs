@@ -13,7 +13,7 @@ pub(super) type Outcomes = Once<Arc<Outcome>>;
 /// What handles of a run share.
 pub(super) struct Place {
     pub(super) id: Arc<str>,
-    kernel: Kernel,
+    pub(super) kernel: Kernel,
     pub(super) outcome: Arc<Outcomes>,
     /// None: it was parked when somebody last looked. Only an optimisation: what counts is [`Inner::parked`]. A leaf among locks.
     run: Mutex<Option<Arc<Run>>>,
@@ -49,10 +49,8 @@ impl Place {
     }
 
     fn forget(&self, run: &Arc<Run>) {
-        let mut known = self.run.lock();
-        if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, run)) {
-            *known = None;
-        }
+        let former = self.run.lock().take_if(|known| Arc::ptr_eq(known, run));
+        drop(former);
     }
 }
 
@@ -64,7 +62,8 @@ impl RunHandle {
             return Some(Arc::clone(run));
         }
         let run = self.0.kernel.wake(&self.0.id)?;
-        *self.0.run.lock() = Some(Arc::clone(&run));
+        let former = self.0.run.lock().replace(Arc::clone(&run));
+        drop(former);
         Some(run)
     }
 

@@ -25,9 +25,9 @@ use super::snapshots::Snapshots;
 use super::state::{Consequence, Departure, Moment, Post, State};
 use super::task::Task;
 use super::timers::Alarm;
+use crate::base::brief::BriefGuard;
 use crate::process::{Answer, Ending, Pid, Program, Tag};
 use crate::scheduler::{Pause, Port};
-use parking_lot::MutexGuard;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -127,11 +127,12 @@ impl Kernel {
             let run = Arc::new(Run::taken_up(fixed, self.clone(), times, state, log, Arc::clone(&outcome)));
             // Whoever finds it in the list waits until its processes are there.
             let mut inner = run.inner.lock();
-            if self.remember(&run, is_woken) {
-                inner.watched_by(watcher);
+            if let Some(entered) = self.remember(&run, is_woken) {
+                let mut after = After::default();
+                inner.watched_by(watcher, &mut after.wakers);
                 later.tell(&run);
-                run.go_on(port, inner, taken_up, &mut later);
-                self.entered(&run);
+                run.go_on(port, inner, taken_up, &mut later, after);
+                self.entered(&run, entered);
                 self.sweep(port);
                 resumed = Ok(run);
             }
@@ -145,19 +146,19 @@ impl Run {
     fn go_on<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         port: &mut P,
-        mut inner: MutexGuard<'_, Inner>,
+        mut inner: BriefGuard<'_, Inner>,
         taken_up: TakenUp,
         later: &mut Snapshots,
+        mut after: After,
     ) {
         let TakenUp { mut pasts, queues, departures, .. } = taken_up;
         let moment = self.moment(port.monotonic());
-        let mut after = After::default();
         let living: Vec<Pid> =
             inner.state.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
         for pid in living {
             let past = pasts.remove(&pid).expect("invariant: who lives was made");
             let later = later.take(pid, &self.remarks);
-            self.take_up(&mut inner, port, pid, (past, later));
+            self.take_up(&mut inner, port, pid, (past, later), &mut after);
         }
         for (pid, events) in queues {
             inner.state.posts.extend(events.into_iter().map(|event| Post { pid, slot: None, event }));
@@ -175,6 +176,7 @@ impl Run {
         port: &mut P,
         pid: Pid,
         (past, later): (Past, Option<Later>),
+        after: &mut After,
     ) {
         let paused = inner.state.paused.is_some();
         let entry = inner.state.living_mut(pid).expect("invariant: it was just seen");
@@ -199,7 +201,10 @@ impl Run {
                     port.pause(slot, Pause::On);
                 }
             }
-            Err(_) => inner.state.doomed.push((pid, Ending::Failed(Box::new(super::consequences::no_capacity())))),
+            Err(task) => {
+                after.refused.push(task);
+                inner.state.doomed.push((pid, Ending::Failed(Box::new(super::consequences::no_capacity()))));
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Where workers wait while no step may begin. They hold no lock then.
 
+use crate::base::brief;
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -37,6 +38,7 @@ impl Stall {
 
     /// Waits until a step may begin.
     pub(super) fn wait(&self) {
+        brief::waits();
         if self.state.load(Relaxed) == STALLED {
             let mut guard = self.lock.lock();
             while self.state.load(Relaxed) == STALLED {

@@ -49,9 +49,13 @@ impl Commit for Kernel {
         }
         if !turn.resumed {
             self.shared().stall.wait();
-        }
-        if !turn.resumed && !task.begin(turn.now, events) {
-            return task.step.next();
+            if !task.step.hears(events) {
+                return task.step.next();
+            }
+            if task.is_put_off(port, turn.slot, events) {
+                return Next::Ready;
+            }
+            task.begin(turn.now, events);
         }
         let Task { run, step } = task;
         let scratch = step.scratch.get_or_insert_with(Scratch::get);
@@ -147,12 +151,9 @@ impl Commit for Kernel {
 }
 
 impl Task {
-    /// Begins a step with a batch. False: nothing has come that it is stepped for.
-    fn begin(&mut self, mono: Micros, events: &mut Vec<Event>) -> bool {
+    /// Begins a step with a batch.
+    fn begin(&mut self, mono: Micros, events: &mut Vec<Event>) {
         let Self { run, step } = self;
-        if !step.hears(events) {
-            return false;
-        }
         if !step.begun {
             step.begun = true;
             if !step.native
@@ -166,7 +167,6 @@ impl Task {
         step.took = Took::of(events);
         step.retries = 0;
         step.body.begin(step.at, events);
-        true
     }
 
     /// Without an instance no step begins: what has come is for the step that begins with one.
@@ -218,7 +218,8 @@ impl Task {
 
     /// Makes a new body from the records, and begins the step with its batch again.
     fn retry(&mut self) -> Option<()> {
-        let records = self.run.inner.lock().log.records()?;
+        let read = self.run.inner.lock().reading();
+        let records = read()?;
         if records.len() > RETRY_RECORDS_MAX {
             return None;
         }

@@ -35,12 +35,14 @@ pub(super) struct Step {
     pub(super) mono: Micros,
     /// What the step took from the queue.
     pub(super) took: Took,
-    /// What came and was not stepped for: messages alone while it was blocked, and anything while it had no permit.
+    /// What came and was not stepped for: messages alone while it was blocked, and anything while it had no permit or was put off.
     pub(super) held: Vec<Event>,
     /// Where the step's output is, while there is a step.
     pub(super) scratch: Option<Box<Scratch>>,
     /// How often the step in progress was tried again after a fault of the host.
     pub(super) retries: u8,
+    /// Which list of those that are put off it has entered last.
+    pub(super) put_off: Option<u64>,
     /// It was told that the host is shutting down.
     pub(super) warned: bool,
     /// What it did since its last snapshot. None: no snapshots of it are kept.
@@ -65,6 +67,7 @@ impl Task {
             held: Vec::new(),
             scratch: None,
             retries: 0,
+            put_off: None,
             warned: false,
             tail: is_saved.then(Box::default),
         };

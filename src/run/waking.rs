@@ -10,12 +10,16 @@ use super::parking::{ParkedRun, ParkingPolicy};
 use super::place::{Outcomes, Place};
 use super::record::Record;
 use super::resume::ResumeSpec;
+use crate::base::message_of;
 use crate::process::{Micros, Problem, ProblemClass, Program, problem::kind};
 use crate::scheduler::Port;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
+/// How long to wait before a thread is asked for again.
+const WAKE_AGAIN: Micros = Micros(1_000_000);
 /// Runs that each new one looks at where there are too many.
 const SWEEP: usize = 16;
 /// Entries of runs that are not in memory any more are let be up to so many.
@@ -43,23 +47,38 @@ pub(super) struct Parked {
 
 /// A run for an id.
 pub(super) enum Known {
-    /// It is in memory.
-    Here(Weak<Run>),
+    /// It is in memory, and this is its number among the runs of its id and others.
+    Here(Weak<Run>, u64),
     /// It is over, and its outcome waits for a disk. Nobody else may have it any more: no process, and no handle that was there while it was
     /// parked.
     Ending(Arc<Run>),
     /// It is parked.
     Parked(Box<Parked>),
     /// Somebody takes it up.
-    Waking(Arc<Once<()>>),
+    Waking {
+        /// Set when that is over.
+        done: Arc<Once<()>>,
+        /// It was abandoned meanwhile, for this.
+        abandoned: Option<Box<Problem>>,
+    },
 }
 
 impl Known {
+    /// The run in memory. Whoever has the list's lock does not drop it before it has let go of that: it may be the last to have it.
     pub(super) fn here(&self) -> Option<Arc<Run>> {
         match self {
-            Self::Here(run) => run.upgrade(),
+            Self::Here(run, _) => run.upgrade(),
             Self::Ending(run) => Some(Arc::clone(run)),
-            Self::Parked(_) | Self::Waking(_) => None,
+            Self::Parked(_) | Self::Waking { .. } => None,
+        }
+    }
+
+    /// The number of the run that is in memory.
+    pub(super) fn serial(&self) -> Option<u64> {
+        match self {
+            Self::Here(_, serial) => Some(*serial),
+            Self::Ending(run) => Some(run.serial),
+            Self::Parked(_) | Self::Waking { .. } => None,
         }
     }
 
@@ -151,15 +170,16 @@ impl Kernel {
                 return None;
             }
             match known {
-                Known::Here(_) | Known::Ending(_) => return known.here(),
-                Known::Waking(done) => {
+                Known::Here(..) | Known::Ending(_) => return known.here(),
+                Known::Waking { done, .. } => {
                     let done = Arc::clone(done);
                     drop(runs);
                     let _ = done.wait(None);
                 }
                 Known::Parked(_) => {
                     let waking = Waking { kernel: self, id, done: Arc::new(Once::new()) };
-                    let known = std::mem::replace(known, Known::Waking(Arc::clone(&waking.done)));
+                    let done = Arc::clone(&waking.done);
+                    let known = std::mem::replace(known, Known::Waking { done, abandoned: None });
                     drop(runs);
                     let Known::Parked(parked) = known else { unreachable!("invariant: it was just seen") };
                     return waking.take_up(*parked);
@@ -179,12 +199,16 @@ impl Kernel {
             // It was set early.
             return port.timer(due, Timer::Due(Arc::clone(id)));
         }
-        let (kernel, id) = (self.downgrade(), Arc::clone(id));
-        self.shared().waking.push(move || {
+        let (kernel, woken) = (self.downgrade(), Arc::clone(id));
+        let is_pushed = self.shared().waking.push(move || {
             if let Some(kernel) = kernel.upgrade() {
-                kernel.wake(&id);
+                kernel.wake(&woken);
             }
         });
+        if !is_pushed {
+            // There is no thread to be had now.
+            port.timer(port.monotonic().saturating_add(WAKE_AGAIN), Timer::Due(Arc::clone(id)));
+        }
     }
 
     /// Where too many runs are in memory: parks some that are quiet.
@@ -212,8 +236,7 @@ impl Kernel {
         // Those that were parked by themselves or are over are forgotten now and then.
         if queue.len() > 2 * self.shared().resident.load(Relaxed) + RESIDENTS_MIN {
             let runs = self.shared().runs.lock();
-            queue
-                .retain(|(id, serial)| runs.get(id).and_then(Known::here).is_some_and(|known| known.serial == *serial));
+            queue.retain(|(id, serial)| runs.get(id).and_then(Known::serial) == Some(*serial));
         }
     }
 }
@@ -247,7 +270,9 @@ impl Waking<'_> {
     fn take_up(self, parked: Parked) -> Option<Arc<Run>> {
         let Parked { parts, log, outcome, facts, .. } = parked;
         let outcome = outcome.upgrade().unwrap_or_else(|| Arc::new(Once::new()));
-        match self.try_take_up(&parts, log, &outcome) {
+        // What is wrong with one run, or with what takes it up, is that run's alone.
+        let taken = catch_unwind(AssertUnwindSafe(|| self.try_take_up(&parts, log, &outcome)));
+        match taken.unwrap_or_else(|cause| Err(format!("taking it up panicked: {}", message_of(&*cause)))) {
             Ok(run) => Some(run),
             Err(why) => {
                 let problem = Problem::new(kind::JOURNAL_FAILED, "The run was parked and cannot be taken up again")
@@ -277,7 +302,7 @@ impl Waking<'_> {
 impl Drop for Waking<'_> {
     fn drop(&mut self) {
         let mut runs = self.kernel.shared().runs.lock();
-        if matches!(runs.get(self.id), Some(Known::Waking(done)) if Arc::ptr_eq(done, &self.done)) {
+        if matches!(runs.get(self.id), Some(Known::Waking { done, .. }) if Arc::ptr_eq(done, &self.done)) {
             runs.remove(self.id);
         }
         drop(runs);

@@ -53,7 +53,7 @@ mod writer;
 
 use super::shelf::RunShelf;
 use super::{Durables, StoreError};
-use crate::run::{Durability, Log, Mail, ParkedLog, RunEnd, Shelf};
+use crate::run::{Backlog, Durability, Log, Mail, ParkedLog, Reading, RunEnd, Shelf};
 use bytes::Bytes;
 use hosts::Locks;
 use inbox::Consumed;
@@ -99,6 +99,24 @@ impl Sqlite {
 }
 
 impl Writer {
+    /// The records of a run that this process has, whether or not they are on disk.
+    fn all_records(&self, run: queue::Owned, id: &str) -> Option<Vec<Bytes>> {
+        let (durable, batches) = self.undurable(run);
+        let mut records = match self.records(id) {
+            Err(StoreError::Unknown(_)) => Vec::new(),
+            records => records.ok()?,
+        };
+        let mut expected = durable;
+        for batch in batches {
+            expected += batch.len() as u64;
+            // Meanwhile it may have come to the disk.
+            if (records.len() as u64) < expected {
+                records.extend(batch);
+            }
+        }
+        Some(records)
+    }
+
     fn shelf(self: &Arc<Self>, run: Arc<str>) -> Arc<dyn Shelf> {
         let writer = Arc::downgrade(self);
         Arc::new(RunShelf::new(move || writer.upgrade().map(Sqlite), run))
@@ -153,6 +171,10 @@ impl Log for RunLog {
         Durability::Later
     }
 
+    fn backlog(&self) -> Option<Arc<Backlog>> {
+        Some(Arc::clone(&self.writer.shared.backlog))
+    }
+
     fn shelf(&self) -> Option<Arc<dyn Shelf>> {
         Some(self.writer.shelf(Arc::clone(&self.id)))
     }
@@ -167,20 +189,12 @@ impl Log for RunLog {
     }
 
     fn records(&self) -> Option<Vec<Bytes>> {
-        let (durable, batches) = self.writer.undurable(self.run);
-        let mut records = match self.writer.records(&self.id) {
-            Err(StoreError::Unknown(_)) => Vec::new(),
-            records => records.ok()?,
-        };
-        let mut expected = durable;
-        for batch in batches {
-            expected += batch.len() as u64;
-            // Meanwhile it may have come to the disk.
-            if (records.len() as u64) < expected {
-                records.extend(batch);
-            }
-        }
-        Some(records)
+        self.writer.all_records(self.run, &self.id)
+    }
+
+    fn reading(&self) -> Option<Reading> {
+        let (writer, run, id) = (Arc::clone(&self.writer), self.run, Arc::clone(&self.id));
+        Some(Box::new(move || writer.all_records(run, &id)))
     }
 }
 

@@ -10,6 +10,7 @@ use super::StoreError;
 use super::queue::Owned;
 use super::schema::{io, make_file, sqlite};
 use super::thread::Shared;
+use crate::base::brief;
 use crate::journal::StoredSnapshot;
 use crate::journal::stored::SNAPSHOTS_MAX;
 use bytes::Bytes;
@@ -198,6 +199,7 @@ impl Snapshots {
 
     /// Waits until those that were put before are written, or given up.
     pub(super) fn wait(&self) {
+        brief::waits();
         let mut desk = self.inner.desk.lock();
         let put = desk.put;
         let is_old = |snapshot: &Pending| snapshot.number <= put;

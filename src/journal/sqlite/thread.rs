@@ -8,7 +8,9 @@ use super::hosts::is_buried;
 use super::queue::{Group, Owned, Queue};
 use super::schema::sqlite;
 use super::unsaved::Unsaved;
+use crate::base::brief;
 use crate::journal::Durables;
+use crate::run::Backlog;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use std::collections::BTreeMap;
@@ -36,6 +38,8 @@ pub(super) struct Shared {
     /// This process's number in the store; 0 where it has none. Written before the first run is known; the queue's lock orders the two.
     pub(super) host: AtomicI64,
     pub(super) bell: Bell,
+    /// Whether those who append are to wait before their next step. Set under the queue's lock.
+    pub(super) backlog: Arc<Backlog>,
 }
 
 /// Lets a connection write nothing when it is closed. What an fsync that failed left unsynced may be gone from the system's memory too: a
@@ -57,12 +61,13 @@ impl Drop for Alarm<'_> {
 
 impl Shared {
     pub(super) fn new(path: PathBuf, durables: Arc<dyn Durables>) -> Self {
-        let (queue, pen, host, bell) = Default::default();
-        Self { queue, work: Condvar::new(), done: Condvar::new(), durables, path, pen, host, bell }
+        let (queue, pen, host, bell, backlog) = Default::default();
+        Self { queue, work: Condvar::new(), done: Condvar::new(), durables, path, pen, host, bell, backlog }
     }
 
     /// Waits until so many groups are durable. False: that never happens.
     pub(super) fn wait_for(&self, groups: u64) -> bool {
+        brief::waits();
         let mut queue = self.queue.lock();
         while queue.told < groups && queue.failed.is_none() {
             self.done.wait(&mut queue);
@@ -91,7 +96,9 @@ impl Shared {
                 return;
             }
             let group = queue.take();
+            self.backlog.set_full(false);
             drop(queue);
+            self.backlog.go_on();
             if !self.commit(&mut db, &group, &mut unsaved) {
                 leave_as_it_is(&db);
                 return;
@@ -207,7 +214,10 @@ impl Shared {
         if is_first {
             queue.failed = Some(error.clone());
         }
+        // What is appended from now on is dropped.
+        self.backlog.set_full(false);
         drop(queue);
+        self.backlog.go_on();
         self.done.notify_all();
         self.bell.close();
         if is_first {

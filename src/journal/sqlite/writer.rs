@@ -7,6 +7,7 @@ use super::schema::{connect, io};
 use super::snapshots::{Pending, Snapshots};
 use super::thread::{Shared, leave_as_it_is};
 use super::{StoreError, checkpoint};
+use crate::base::brief;
 use crate::journal::{Durables, NewRun};
 use crate::run::RunEnd;
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 
-/// Bytes that may wait for the writer: whoever appends beyond waits. Arbitrary.
+/// Bytes that may wait for the writer: beyond it no process begins a step, and no run begins. Arbitrary.
 const BACKLOG_BYTES_MAX: usize = 64 << 20;
 
 /// The writer, for those who hand it records.
@@ -58,11 +59,13 @@ impl Writer {
 
     /// The connection of those who read, and who write what no run waits for.
     pub(super) fn reader(&self) -> MutexGuard<'_, Connection> {
+        brief::waits();
         self.reader.lock()
     }
 
     /// Whoever writes over the reader's connection holds this meanwhile, and takes it after that connection.
     pub(super) fn pen(&self) -> MutexGuard<'_, ()> {
+        brief::waits();
         self.shared.pen.lock()
     }
 
@@ -101,6 +104,12 @@ impl Writer {
 
     pub(super) fn begin(&self, run: &NewRun) -> Result<Owned, StoreError> {
         self.host()?;
+        brief::waits();
+        let mut queue = self.shared.queue.lock();
+        while queue.bytes > BACKLOG_BYTES_MAX && queue.failed.is_none() {
+            self.shared.done.wait(&mut queue);
+        }
+        drop(queue);
         self.know(Known::begun(run)).ok_or_else(|| StoreError::Exists(Arc::clone(&run.id)))
     }
 
@@ -109,11 +118,13 @@ impl Writer {
     }
 
     pub(super) fn append(&self, run: Owned, record: &[u8], consumed: &mut Vec<Consumed>) {
-        let mut queue = self.shared.queue.lock();
-        while queue.bytes > BACKLOG_BYTES_MAX && queue.failed.is_none() {
-            self.shared.done.wait(&mut queue);
-        }
-        self.hand(queue, false, |queue| queue.append(run, record, consumed));
+        self.hand(self.shared.queue.lock(), false, |queue| {
+            queue.append(run, record, consumed);
+            if queue.bytes > BACKLOG_BYTES_MAX {
+                queue.hurried = true;
+                self.shared.backlog.set_full(true);
+            }
+        });
     }
 
     /// Somebody waits for what a run has appended.
@@ -157,6 +168,7 @@ impl Writer {
 
     /// Whether this process has a run. Waits, where it has let go of it, until that is durable.
     pub(super) fn has(&self, id: &str) -> bool {
+        brief::waits();
         let mut queue = self.shared.queue.lock();
         while let Some(run) = queue.has(id) {
             if queue.failed.is_some() || !queue.is_left(run) {
@@ -206,6 +218,7 @@ fn is_of_sync(error: &StoreError) -> bool {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        brief::waits();
         let thread = self.thread.get_mut().take();
         let is_own = thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id());
         self.shared.queue.lock().closing = true;

@@ -171,6 +171,12 @@ impl Desk {
         true
     }
 
+    /// Takes the earliest timer out, as a worker does for which it is due, and says when that is.
+    pub(super) fn take_timer(&mut self) -> Micros {
+        let ((due, _), _) = self.world.lock().timers.pop_first().expect("a timer is set");
+        due
+    }
+
     /// Goes on until nothing is left to do.
     pub(super) fn settle(&mut self) {
         loop {

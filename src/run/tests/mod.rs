@@ -1,7 +1,10 @@
 //! Tests of the commit point.
 
+mod backlog;
 mod desk;
+mod notices;
 mod parking;
+mod parking_races;
 mod permits;
 mod signals;
 mod snapshots;

@@ -17,13 +17,13 @@ use std::time::Duration;
 
 /// Records that outlive their log.
 #[derive(Clone, Default)]
-struct Parkable {
-    memory: Arc<Mutex<Memory>>,
+pub(super) struct Parkable {
+    pub(super) memory: Arc<Mutex<Memory>>,
     shelf: Option<MemoryShelf>,
     /// It cannot be read any more.
     broken: Arc<AtomicBool>,
     /// How often the run was taken up.
-    taken_up: Arc<AtomicU64>,
+    pub(super) taken_up: Arc<AtomicU64>,
     later: bool,
 }
 
@@ -63,13 +63,13 @@ impl ParkedLog for Parkable {
 
 const AFTER: u64 = 5_000_000;
 
-fn start(kernel: &Kernel, id: &str, root: &Arc<dyn Program>, log: &Parkable) -> RunHandle {
+pub(super) fn start(kernel: &Kernel, id: &str, root: &Arc<dyn Program>, log: &Parkable) -> RunHandle {
     let mut spec = spec(Arc::clone(root), Arc::default(), &Setup::default());
     (spec.id, spec.log) = (id.into(), Box::new(log.clone()));
     kernel.start(spec).unwrap()
 }
 
-fn waits(name: &str) -> Action {
+pub(super) fn waits(name: &str) -> Action {
     calls("signal", Payload::json(&serde_json::json!({ "name": name })))
 }
 

@@ -1,5 +1,6 @@
 //! What SQLite does beside what every journal does.
 
+mod backlog;
 mod faults;
 mod killed;
 mod layout;

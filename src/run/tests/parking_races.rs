@@ -1,0 +1,157 @@
+//! What meets a run in the moment in which it is parked: a timer, an act, its end.
+
+use super::desk::Desk;
+use super::parking::{Parkable, start, waits};
+use super::support::*;
+use crate::process::{Action, Micros, Payload, Problem, Program, Status};
+use crate::run::{Clock, Kernel, ParkingPolicy, RunHandle};
+use crate::scheduler::{Config, Scheduler};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+const FAR: Duration = Duration::from_hours(1);
+
+/// A desk at which a run is parked by whoever asks for it only, and a run that is in memory.
+fn before(root: &Arc<dyn Program>) -> (Desk, RunHandle) {
+    let desk = Desk::new(1);
+    desk.kernel.park_when(ParkingPolicy { after: FAR, resident_max: usize::MAX });
+    let run = start(&desk.kernel, "run", root, &Parkable::default());
+    desk.clone().drain();
+    (desk, run)
+}
+
+/// Goes on until nothing is left to do, with those that are taken up on another thread.
+fn settle(desk: &mut Desk) {
+    loop {
+        desk.drain();
+        desk.kernel.flush_waking();
+        desk.drain();
+        if !desk.fire() {
+            return;
+        }
+    }
+}
+
+/// A worker finds the run in memory for a timer that is due, another one parks it before, by a clock that was read a moment ago.
+#[test]
+fn a_timer_that_fires_while_its_run_is_parked_wakes_it() {
+    for early in [false, true] {
+        // One that is far away is armed early, and armed again when it fires.
+        let sleep = Micros(if early { 3_000_000 } else { 1_000 });
+        let root = program(move |_| collect(move || vec![Action::Sleep(sleep)], 1));
+        let (mut desk, run) = before(&root);
+        let here = desk.kernel.here("run").unwrap();
+        let armed = desk.take_timer();
+        here.park_now(&mut desk);
+        assert_eq!(desk.kernel.parked().len(), 1, "it was quiet");
+        desk.advance(armed);
+        here.fired(&mut desk);
+        drop(here);
+        settle(&mut desk);
+        assert_eq!(output(&run.outcome().expect("it has slept")), r#"["1 null"]"#);
+        assert!(desk.now() >= sleep);
+    }
+}
+
+/// What was found in memory and is parked then takes nothing in: whoever comes with something asks anew.
+#[test]
+fn what_comes_for_a_run_that_is_parked_meanwhile_reaches_it() {
+    let root = program(|_| collect(|| vec![waits("a")], 9));
+    let (mut desk, run) = before(&root);
+    let here = desk.kernel.here("run").unwrap();
+    here.park_now(&mut desk);
+    let mut news = Some(crate::run::News::Signal { name: "a".into(), body: number(7) });
+    assert!(here.take_in(&mut desk, &mut news).is_none() && news.is_some(), "it is still there");
+    // The handle still knows the run that was there.
+    run.kill("enough");
+    desk.settle();
+    assert_eq!(run.outcome().unwrap().result.as_ref().unwrap_err().detail.as_deref(), Some("enough"));
+}
+
+#[test]
+fn a_run_that_is_lost_while_it_is_parked_or_taken_up_hears_it() {
+    let root = program(|_| collect(|| vec![waits("a")], 1));
+    let lost = Problem::new("run-taken", "It is another host's");
+    let is_lost =
+        |run: &RunHandle| run.outcome().is_some_and(|outcome| outcome.result.as_ref().unwrap_err().kind == lost.kind);
+
+    // Found in memory, and parked then.
+    let (mut desk, run) = before(&root);
+    let here = desk.kernel.here("run").unwrap();
+    here.park_now(&mut desk);
+    assert!(!here.abandon(&lost), "it is not there any more");
+    assert!(run.outcome().is_none() && desk.kernel.parked().len() == 1);
+    desk.kernel.abandon_run("run", &lost);
+    assert!(is_lost(&run) && desk.kernel.run("run").is_none());
+
+    // Taken up anew meanwhile: the one that was there before does not speak for it.
+    let (mut desk, run) = before(&root);
+    let here = desk.kernel.here("run").unwrap();
+    here.park_now(&mut desk);
+    run.signal("b", number(1)).unwrap();
+    here.abandon(&lost);
+    assert_eq!((desk.kernel.runs().len(), desk.kernel.resident()), (1, 1));
+    desk.kernel.abandon_run("run", &lost);
+    assert!(is_lost(&run));
+    assert_eq!((desk.kernel.runs().len(), desk.kernel.resident()), (0, 0));
+}
+
+/// How many runs sleep while they are parked. `WFHOST_PARKED_RUNS=1000000 cargo test --release --lib a_million_sleeps -- --nocapture`
+/// takes some minutes.
+fn runs_max() -> usize {
+    std::env::var("WFHOST_PARKED_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(8_000)
+}
+
+/// Sleeps for a time that its id tells, so that a replay sleeps as long.
+fn sleeper(least: u64) -> Arc<dyn Program> {
+    program(move |_| {
+        let mut begun = false;
+        act(move |context, events| {
+            if !std::mem::replace(&mut begun, true) {
+                let number: u64 = context.birth.run[4..].parse().unwrap();
+                context.command(Action::Sleep(Micros(least + number * 37 % 20_011)));
+            }
+            if events.drain(..).count() > 0 { Status::Complete(Payload::NULL) } else { Status::Idle }
+        })
+    })
+}
+
+/// Runs sleep for 10 to 30 ms, and are parked at the time at which they wake: newcomers let the workers sweep all the while.
+#[test]
+fn of_a_million_sleeps_none_is_lost() {
+    const ROUND: usize = 4_000;
+    let kernel = Kernel::new(Clock::system());
+    kernel.park_when(ParkingPolicy { after: FAR, resident_max: 0 });
+    let scheduler = Scheduler::start(Arc::new(kernel.clone()), &Config { workers: 2, ..Config::default() }).unwrap();
+    kernel.attach(scheduler.handle());
+    let (root, newcomer) = (sleeper(10_000), program(|_| act(|_, _| Status::Complete(Payload::NULL))));
+    let (mut begun, mut parked) = (0, 0);
+    while begun < runs_max() {
+        let count = ROUND.min(runs_max() - begun);
+        let logs: Vec<Parkable> = (0..count).map(|_| Parkable::default()).collect();
+        let run = |(n, log)| start(&kernel, &format!("run-{}", begun + n), &root, log);
+        let runs: Vec<RunHandle> = logs.iter().enumerate().map(run).collect();
+        let done = AtomicBool::new(false);
+        let lost = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0.. {
+                    if done.load(Relaxed) {
+                        return;
+                    }
+                    start(&kernel, &format!("new-{begun}-{n}"), &newcomer, &Parkable::default());
+                }
+            });
+            let lost = runs.iter().filter(|run| run.wait_for(Duration::from_mins(1)).is_none()).count();
+            done.store(true, Relaxed);
+            lost
+        });
+        assert_eq!(lost, 0, "of {count} runs from {begun} on");
+        begun += count;
+        parked += logs.iter().filter(|log| log.taken_up.load(Relaxed) > 0).count();
+    }
+    println!("of {begun} runs that slept, {parked} were parked meanwhile, and none was lost");
+    assert!(parked > begun / 10, "{parked} of {begun}");
+    let _ = scheduler.shutdown(Duration::from_secs(10));
+    kernel.detach();
+}
