@@ -129,6 +129,7 @@ impl HostBuilder {
                 return Err(HostError::DuplicateNative { name });
             }
         }
+        let slice_fuel = self.guests.slice_fuel;
         let guests = Arc::new(GuestEngine::new(self.guests).map_err(HostError::Guests)?);
         let jq = Arc::new(Jq::with_code(self.expressions, Cached(Arc::clone(&guests))));
         let kernel = Arc::new(Kernel::new(Clock::system()));
@@ -148,7 +149,7 @@ impl HostBuilder {
         });
         let workers = self.workers.unwrap_or_else(|| processors().div_ceil(2));
         let outside = Some(Arc::clone(guests.on_demand_memory()));
-        let config = Config { workers, capacity: guests.capacity(), outside, ..Config::default() };
+        let config = Config { workers, capacity: guests.capacity(), outside, slice_fuel, ..Config::default() };
         let scheduler = Scheduler::start(Arc::clone(&kernel), &config).map_err(HostError::Workers)?;
         let door = Door::default();
         door.open(scheduler.handle());

@@ -66,6 +66,9 @@ impl Commit for Kernel {
         match progress {
             Progress::Preempted => Next::Preempted,
             Progress::Stepped(status) => {
+                if scratch.output.fuel > 0 {
+                    port.used(scratch.output.fuel);
+                }
                 let next = run.commit(port, step, status);
                 if next == Next::Complete {
                     step.body.close();

@@ -3,15 +3,16 @@
 //! Three things can: to take the instance of a process away, to make room for one, and to drop what is left of one that has ended. In
 //! each the process belongs to whoever moved it there (it is Evicting; or Ready and in no run queue yet; or out of the table), wherever
 //! that happens, and what comes meanwhile is in the word's bits. So no worker is needed. There are at most as many such threads as
-//! workers, and none when there is nothing to do.
+//! workers. Each is started when there is more to do than the others can, and then waits for the next chore until the scheduler stops,
+//! which waits for it: whatever was put aside is done by then.
 
+use super::foreign;
 use super::handle::Handle;
 use super::place::Body;
 use super::shared::Shared;
 use super::{Commit, Slot};
-use crate::base::sync::{Mutex, thread};
+use crate::base::sync::{Mutex, Signal, thread};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// What is done aside.
@@ -25,87 +26,161 @@ pub(super) enum Chore<P> {
     Drop(Body<P>),
 }
 
-/// Chores that wait for a thread, and how many threads there are.
+/// What follows from a push.
+#[must_use]
+enum Pushed {
+    /// A thread will do it.
+    Taken,
+    /// The thread of this number is to be started.
+    Start(usize),
+    /// No thread will: the caller does what waits.
+    DoHere,
+}
+
+/// Chores that wait for a thread, and the threads.
 #[derive(Debug)]
 pub(crate) struct Aside<P> {
     inner: Mutex<Inner<P>>,
+    /// One for each thread that there can be.
+    signals: Box<[Signal]>,
 }
 
 #[derive(Debug)]
 struct Inner<P> {
     waiting: VecDeque<Chore<P>>,
-    threads: usize,
+    /// Threads that wait for their signal. Whoever takes one out sets it.
+    idle: Vec<usize>,
+    /// How many threads were started.
+    started: usize,
+    threads: Vec<thread::JoinHandle<()>>,
+    stopped: bool,
 }
 
 impl<P> Aside<P> {
-    pub(super) fn new() -> Self {
-        Self { inner: Mutex::new(Inner { waiting: VecDeque::new(), threads: 0 }) }
+    pub(super) fn new(threads_max: usize) -> Self {
+        let inner = Inner {
+            waiting: VecDeque::new(),
+            idle: Vec::with_capacity(threads_max),
+            started: 0,
+            threads: Vec::with_capacity(threads_max),
+            stopped: false,
+        };
+        Self { inner: Mutex::new(inner), signals: (0..threads_max).map(|_| Signal::default()).collect() }
     }
 
-    /// Puts one into the queue. True: there is to be one more thread.
-    fn push(&self, chore: Chore<P>, threads_max: usize) -> bool {
+    /// Puts one into the queue.
+    fn push(&self, chore: Chore<P>) -> Pushed {
         let mut inner = self.inner.lock();
         inner.waiting.push_back(chore);
-        let more = inner.threads < threads_max;
-        inner.threads += usize::from(more);
-        more
+        if inner.stopped {
+            return Pushed::DoHere;
+        }
+        if let Some(idle) = inner.idle.pop() {
+            drop(inner);
+            self.signals[idle].set();
+            return Pushed::Taken;
+        }
+        if inner.started == self.signals.len() {
+            return Pushed::Taken;
+        }
+        inner.started += 1;
+        Pushed::Start(inner.started - 1)
     }
 
-    /// The next one. None: the thread is to end.
     fn pop(&self) -> Option<Chore<P>> {
-        let mut inner = self.inner.lock();
-        let chore = inner.waiting.pop_front();
-        inner.threads -= usize::from(chore.is_none());
-        chore
+        self.inner.lock().waiting.pop_front()
+    }
+
+    /// The next one for a thread, which waits for it. None: the thread is to end.
+    fn next(&self, number: usize) -> Option<Chore<P>> {
+        loop {
+            let mut inner = self.inner.lock();
+            if let Some(chore) = inner.waiting.pop_front() {
+                return Some(chore);
+            }
+            if inner.stopped {
+                return None;
+            }
+            inner.idle.push(number);
+            drop(inner);
+            self.signals[number].wait(None);
+        }
+    }
+
+    /// Has the threads end when nothing waits any more, and waits for them.
+    pub(super) fn stop(&self) {
+        let (idle, threads) = {
+            let mut inner = self.inner.lock();
+            inner.stopped = true;
+            (std::mem::take(&mut inner.idle), std::mem::take(&mut inner.threads))
+        };
+        for number in idle {
+            self.signals[number].set();
+        }
+        let own = thread::current().id();
+        for thread in threads {
+            // What is dropped aside may be what held the scheduler: that cannot wait for itself.
+            if thread.thread().id() != own {
+                let _ = thread.join();
+            }
+        }
     }
 }
 
 impl<C: Commit> Shared<C> {
     /// Does it on another thread, where the machine gives one.
     pub(super) fn put_aside(&self, chore: Chore<C::Process>) {
-        if !self.aside.push(chore, self.workers()) {
-            return;
-        }
+        let pushed = self.aside.push(chore);
         let shared = self.me.upgrade().expect("invariant: whoever calls keeps it");
-        let theirs = Arc::clone(&shared);
-        let spawned = thread::Builder::new().name("aside".to_owned()).spawn(move || theirs.do_chores());
-        if spawned.is_err() {
-            shared.do_chores();
+        if let Pushed::Start(number) = pushed {
+            let theirs = Arc::clone(&shared);
+            let work = move || {
+                while let Some(chore) = theirs.aside.next(number) {
+                    theirs.do_chore(chore);
+                }
+            };
+            if let Ok(thread) = thread::Builder::new().name("aside".to_owned()).spawn(work) {
+                return self.aside.inner.lock().threads.push(thread);
+            }
+            // The number is not given again: there is one thread less.
         }
-    }
-
-    fn do_chores(self: &Arc<Self>) {
-        let handle = Handle(Arc::clone(self));
-        while let Some(chore) = self.aside.pop() {
-            match chore {
-                Chore::Evict(slot) => {
-                    if let Some(placed) = self.evict(slot) {
-                        handle.follow(slot, placed);
-                    }
-                }
-                Chore::Admit(slot) => {
-                    self.tell_admitted(slot);
-                    handle.enqueue(slot, None);
-                }
-                Chore::Drop(body) => {
-                    if !self.drop_body(body) {
-                        self.panicked_outside();
-                    }
-                    // A permit has come back.
-                    self.sleep.notify();
-                }
+        if !matches!(pushed, Pushed::Taken) {
+            while let Some(chore) = self.aside.pop() {
+                shared.do_chore(chore);
             }
         }
     }
 
-    /// Drops what is left of a process, and then gives its permit back: while its instance is there, nobody else can have it. False: its
-    /// own drop panicked.
-    pub(super) fn drop_body(&self, body: Body<C::Process>) -> bool {
+    fn do_chore(self: &Arc<Self>, chore: Chore<C::Process>) {
+        let handle = Handle(Arc::clone(self));
+        match chore {
+            Chore::Evict(slot) => {
+                if let Some(placed) = self.evict(slot) {
+                    handle.follow(slot, placed);
+                }
+            }
+            Chore::Admit(slot) => {
+                self.tell_admitted(slot);
+                handle.enqueue(slot, None);
+            }
+            Chore::Drop(body) => {
+                if self.drop_body(body).is_err() {
+                    self.panicked_outside();
+                }
+            }
+        }
+        // A permit has perhaps come back, or somebody has said no.
+        self.sleep.notify();
+    }
+
+    /// Drops what is left of a process, and then gives its permit back: while its instance is there, nobody else can have it. An error:
+    /// its own drop panicked.
+    pub(super) fn drop_body(&self, body: Body<C::Process>) -> Result<(), String> {
         let Body { process, permit, standing } = body;
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(process)));
+        let dropped = foreign::call(|| drop(process));
         if let Some(seat) = standing.seat() {
             self.admission.release(permit, seat);
         }
-        dropped.is_ok()
+        dropped
     }
 }

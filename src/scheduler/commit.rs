@@ -194,6 +194,11 @@ pub trait Port<C: Commit> {
     /// knows when it no longer matters.
     fn timer(&mut self, due: Micros, timer: C::Timer);
 
+    /// The step has used so much fuel in all, of which a slice has [`Config::slice_fuel`](super::Config::slice_fuel).
+    fn used(&mut self, fuel: u64) {
+        let _ = fuel;
+    }
+
     /// The monotonic time that `timer` is measured by: microseconds since the scheduler started.
     fn monotonic(&self) -> Micros;
 }

@@ -5,7 +5,8 @@
 //!
 //! - **S1** after 3 processes in a row that this worker woke since it last looked elsewhere, it takes from the top of its deque;
 //! - **S2** so it does at every 31st turn;
-//! - **S3** it looks at the global queue first at every 61st turn, and after a slice that was used up;
+//! - **S3** it looks at the global queue first at every 61st turn, and when a whole slice of fuel was used since it last did: by one turn
+//!   or by several;
 //! - **S4** but after a used-up slice that such a look led to, it takes from the top of its deque: two processes that use up their
 //!   slices go to and fro through the global queue, and the deque would never have its turn.
 //!
@@ -34,11 +35,15 @@ pub(crate) struct Fairness {
     until_global: u32,
     streak: u32,
     last: Look,
+    /// The fuel of a slice, and what was used since the last look at the global queue.
+    slice_fuel: u64,
+    used: u64,
 }
 
 impl Fairness {
-    pub(crate) fn new() -> Self {
-        Self { until_top: TOP_EVERY, until_global: GLOBAL_EVERY, streak: 0, last: Look::Bottom }
+    pub(crate) fn new(slice_fuel: u64) -> Self {
+        let (until_top, until_global) = (TOP_EVERY, GLOBAL_EVERY);
+        Self { until_top, until_global, streak: 0, last: Look::Bottom, slice_fuel: slice_fuel.max(1), used: 0 }
     }
 
     /// Where to look first in this turn.
@@ -54,6 +59,7 @@ impl Fairness {
         self.until_global = self.until_global.wrapping_sub(1);
         if self.until_global >= GLOBAL_EVERY {
             self.until_global = GLOBAL_EVERY - 1;
+            self.used = 0;
             return Look::Global;
         }
         if self.until_top >= TOP_EVERY || self.streak >= STREAK_MAX {
@@ -72,8 +78,17 @@ impl Fairness {
         self.streak = if woken_here { self.streak + 1 } else { 0 };
     }
 
+    /// A step used so much fuel. Slices that it used up were counted when they were.
+    pub(crate) fn used(&mut self, fuel: u64) {
+        self.used = self.used.saturating_add(fuel % self.slice_fuel);
+        if self.used >= self.slice_fuel {
+            self.used_slice();
+        }
+    }
+
     /// A whole slice was used up: a long time since the last look.
-    pub(crate) fn spent_slice(&mut self) {
+    pub(crate) fn used_slice(&mut self) {
+        self.used = 0;
         if self.last == Look::Global {
             self.until_top = 0;
         } else {
@@ -98,13 +113,13 @@ mod tests {
 
     #[test]
     fn after_three_woken_ones_comes_the_top() {
-        assert_eq!(first(&mut Fairness::new(), Look::Top, true), Some(4));
+        assert_eq!(first(&mut Fairness::new(1_000), Look::Top, true), Some(4));
     }
 
     #[test]
     fn every_31st_turn_takes_the_top_and_every_61st_the_global_queue() {
-        assert_eq!(first(&mut Fairness::new(), Look::Top, false), Some(32));
-        let mut fairness = Fairness::new();
+        assert_eq!(first(&mut Fairness::new(1_000), Look::Top, false), Some(32));
+        let mut fairness = Fairness::new(1_000);
         assert_eq!(first(&mut fairness, Look::Global, false), Some(62));
         assert_eq!(first(&mut fairness, Look::Global, false), Some(61));
     }
@@ -113,7 +128,7 @@ mod tests {
         /// Whatever is popped: no four woken ones in a row, and each look within its number of turns.
         #[test]
         fn the_rules_hold_for_any_sequence(pops in proptest::collection::vec(proptest::bool::weighted(0.8), 0..500)) {
-            let mut fairness = Fairness::new();
+            let mut fairness = Fairness::new(1_000);
             let (mut streak, mut since_top, mut since_global) = (0, 0, 0);
             for woken in pops {
                 since_top += 1;
@@ -135,17 +150,30 @@ mod tests {
 
     #[test]
     fn a_spent_slice_turns_to_the_global_queue() {
-        let mut fairness = Fairness::new();
-        fairness.spent_slice();
+        let mut fairness = Fairness::new(1_000);
+        fairness.used_slice();
         assert_eq!(fairness.look(), Look::Global);
     }
 
     #[test]
+    fn turns_that_together_use_a_slice_turn_to_the_global_queue() {
+        let mut fairness = Fairness::new(1_000);
+        let looks: Vec<Look> = (0..50)
+            .map(|_| {
+                fairness.used(400);
+                fairness.look()
+            })
+            .collect();
+        let global = |looks: &[Look]| looks.iter().filter(|look| **look == Look::Global).count();
+        assert!(looks.windows(6).all(|looks| global(looks) >= 1), "{looks:?}");
+    }
+
+    #[test]
     fn slices_that_are_all_used_up_alternate_between_the_global_queue_and_the_top() {
-        let mut fairness = Fairness::new();
+        let mut fairness = Fairness::new(1_000);
         let looks: Vec<Look> = (0..200)
             .map(|_| {
-                fairness.spent_slice();
+                fairness.used_slice();
                 fairness.look()
             })
             .collect();

@@ -31,8 +31,8 @@
 //!   ended.
 //! - **I4** A process that waits is not stepped before something came that ends its waiting: a Blocked one not for a message.
 //! - **I5** While a job is in a run queue, a worker is awake that will find it.
-//! - **I6** A worker that is in a slice holds back from thieves at most the job in hand and the 16 that said `ready`, and only while no worker is idle
-//!   and turns are short (`worker.rs`).
+//! - **I6** A worker that is in a slice holds back from thieves at most the job that it woke last and 16 that said `ready`, and these only where
+//!   turns were short and no worker was idle when it could last look: before the slice, or when the job was woken (`worker.rs`).
 //! - **I7** What the holders of permits hold and what is free is the pool's capacity.
 //! - **I8** Lookups write no shared memory. A generation that is not the place's own is refused in the transition itself. (Generations
 //!   wrap after 2^32 tenants of one place.)
@@ -50,6 +50,7 @@ mod aside;
 mod buffers;
 mod commit;
 mod fairness;
+mod foreign;
 mod global;
 mod handle;
 mod local;

@@ -1,11 +1,12 @@
 //! How long turns are, from as few looks at the clock as will do.
 //!
 //! A look costs about 25 ns, as much as a whole turn of a ping-pong. So the clock is read every so many turns, and the number is
-//! doubled or halved until the looks are some microseconds apart.
+//! doubled or halved until the looks are some microseconds apart. Where the ends of turns are known anyway, because the commit point is
+//! [timed](super::Commit::TIMED), the looks are never further apart than that and one turn; otherwise by up to 64 turns.
 
 use crate::process::Micros;
 
-/// Looks at the clock are to be this far apart. Arbitrary: timers are late by no more, and the looks cost less than 1 %.
+/// Looks at the clock are to be this far apart. Arbitrary: they cost less than 1 %.
 const APART_MAX: Micros = Micros(8);
 const APART_MIN: Micros = Micros(4);
 const INTERVAL_MAX: u32 = 64;
@@ -43,6 +44,17 @@ impl Pace {
         self.restart(now);
     }
 
+    /// A turn has ended. One that was long is the first of many, as far as one can tell.
+    #[inline]
+    pub(crate) fn ended(&mut self, start: Micros, end: Micros) {
+        if end.0.saturating_sub(self.last.0) > APART_MAX.0 {
+            self.left = 1;
+            if end.0.saturating_sub(start.0) > APART_MAX.0 {
+                self.interval = 1;
+            }
+        }
+    }
+
     /// The clock was read after a rest, which says nothing about turns.
     pub(crate) fn restart(&mut self, now: Micros) {
         self.last = now;
@@ -74,6 +86,35 @@ mod tests {
                 due && *turn >= 1000
             })
             .count()
+    }
+
+    #[test]
+    fn one_long_turn_after_many_short_ones_is_seen_at_once() {
+        let mut pace = Pace::new();
+        for turn in 0..1000 {
+            if pace.is_due() {
+                pace.read(Micros(turn / 30));
+            }
+        }
+        assert!(pace.is_fine());
+        pace.ended(Micros(40), Micros(60));
+        assert!(pace.is_due() && !pace.is_fine());
+    }
+
+    #[test]
+    fn looks_are_never_further_apart_than_their_bound_and_a_turn() {
+        let (mut pace, mut now, mut last) = (Pace::new(), 0, 0);
+        // Turns become slower and slower, but none of them is long.
+        for turn in 0..5000 {
+            if pace.is_due() {
+                pace.read(Micros(now));
+                last = now;
+            }
+            let took = turn / 1000;
+            pace.ended(Micros(now), Micros(now + took));
+            now += took;
+            assert!(now - last <= APART_MAX.0 + took, "{} after {took}", now - last);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::admission::{Admission, Duty, Joins};
 use super::aside::{Aside, Chore};
 use super::buffers::Buffers;
+use super::foreign;
 use super::global::GlobalQueue;
 use super::local::Thief;
 use super::place::{Body, Place, Posted, Standing};
@@ -15,7 +16,6 @@ use super::{Commit, Config, Interrupt, Pause, Slot, Wake};
 use crate::base::Clock;
 use crate::base::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, Signal};
 use crate::process::{Micros, Permit};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 /// What lies in a run queue: a process that is ready, and perhaps the event that woke it.
@@ -90,7 +90,7 @@ impl<C: Commit> Shared<C> {
             sleep: Sleep::new(workers),
             timers: Timers::new(),
             admission: Admission::new(config.capacity, config.outside.clone()),
-            aside: Aside::new(),
+            aside: Aside::new(workers),
             me,
             counters: (0..=workers).map(|_| Counters::new()).collect(),
             outside: Mutex::new(Outside::default()),
@@ -254,7 +254,8 @@ impl<C: Commit> Shared<C> {
     fn admits_slowly(&self, slot: Slot) -> bool {
         let body = self.place(slot).body.open().expect("invariant: one that is admitted is in no queue yet");
         let body = body.as_ref().expect("invariant: an occupied place has a body");
-        body.standing.seat().is_some_and(|seat| self.commit.admits_slowly(&body.process, seat.home))
+        let Some(seat) = body.standing.seat() else { return false };
+        self.ask(|| self.commit.admits_slowly(&body.process, seat.home))
     }
 
     /// Tells a process that it has its permit. A panic is not its end: what it is worth after it shows in its next step.
@@ -262,13 +263,25 @@ impl<C: Commit> Shared<C> {
         let mut body = self.place(slot).body.open().expect("invariant: one that is admitted is in no queue yet");
         let body = body.as_mut().expect("invariant: an occupied place has a body");
         if let Some(seat) = body.standing.seat() {
-            let _ = catch_unwind(AssertUnwindSafe(|| self.commit.admitted(&mut body.process, seat.home)));
+            self.ask(|| {
+                self.commit.admitted(&mut body.process, seat.home);
+                true
+            });
         }
+    }
+
+    /// Asks the commit point something on whatever thread; a panic is a no.
+    fn ask(&self, what: impl FnOnce() -> bool) -> bool {
+        foreign::call(what).unwrap_or_else(|_| {
+            self.panicked_outside();
+            false
+        })
     }
 
     fn evicts_slowly(&self, slot: Slot) -> bool {
         let body = self.place(slot).body.open().expect("invariant: one that is evicting belongs to its evictor");
-        self.commit.evicts_slowly(&body.as_ref().expect("invariant: an occupied place has a body").process)
+        let body = body.as_ref().expect("invariant: an occupied place has a body");
+        self.ask(|| self.commit.evicts_slowly(&body.process))
     }
 
     /// Takes the permit of a process away that is Evicting.
@@ -279,8 +292,7 @@ impl<C: Commit> Shared<C> {
             let body = body.as_mut().expect("invariant: an occupied place has a body");
             let seat = body.standing.seat().expect("invariant: who is evicted has a seat");
             // A panic is as good as a refusal; what the process is worth after it shows in its next step.
-            let evict = AssertUnwindSafe(|| self.commit.evict(&mut body.process));
-            let eviction = if catch_unwind(evict).unwrap_or(false) {
+            let eviction = if self.ask(|| self.commit.evict(&mut body.process)) {
                 body.standing = Standing::Waits(Joins::Evicted);
                 Eviction::Done
             } else {

@@ -9,6 +9,7 @@
 //! 4. *Stopped*: the workers leave at the end of their slice, and are waited for.
 //! 5. Report who has not ended.
 
+use super::foreign;
 use super::shared::{Phase, Shared};
 use super::start::{Scheduler, VirtualScheduler};
 use super::state::State;
@@ -53,7 +54,9 @@ impl<C: Commit> Shared<C> {
         for slot in self.alive() {
             if told.insert(slot) {
                 handle.pause(slot, Pause::Off);
-                self.commit.cancel(&mut handle, slot);
+                if foreign::call(|| self.commit.cancel(&mut handle, slot)).is_err() {
+                    self.panicked_outside();
+                }
             }
         }
     }

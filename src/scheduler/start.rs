@@ -21,6 +21,8 @@ pub struct Config {
     pub outside: Option<Arc<Budget>>,
     /// Where thieves begin to look is drawn from it.
     pub seed: u64,
+    /// Fuel of a slice: a worker whose turns have used so much since it last looked at the global queue looks there first.
+    pub slice_fuel: u64,
     /// What timers are measured by.
     pub clock: Clock,
     /// How many processes may live at once.
@@ -34,6 +36,7 @@ impl Default for Config {
             capacity: Permit::NONE,
             outside: None,
             seed: 0,
+            slice_fuel: u64::MAX,
             clock: Clock::wall(),
             // Arbitrary: 16 million places are some gigabytes.
             processes_max: 1 << 24,
@@ -47,7 +50,7 @@ pub(crate) fn build<C: Commit>(commit: Arc<C>, config: &Config) -> (Arc<Shared<C
     let thieves = locals.iter().map(Local::thief).collect();
     let shared = Arc::new_cyclic(|me| Shared::new(commit, config, thieves, Weak::clone(me)));
     let workers = locals.into_iter().enumerate();
-    let workers = workers.map(|(index, local)| Worker::new(Arc::clone(&shared), index, local, config.seed)).collect();
+    let workers = workers.map(|(index, local)| Worker::new(Arc::clone(&shared), index, local, config)).collect();
     (shared, workers)
 }
 
@@ -96,6 +99,7 @@ impl<C: Commit> Scheduler<C> {
                 let _ = thread.join();
             }
         }
+        self.shared.aside.stop();
     }
 }
 
@@ -189,6 +193,12 @@ impl<C: Commit> VirtualScheduler<C> {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared.stats()
+    }
+}
+
+impl<C: Commit> Drop for VirtualScheduler<C> {
+    fn drop(&mut self) {
+        self.shared.aside.stop();
     }
 }
 

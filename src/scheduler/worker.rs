@@ -8,7 +8,7 @@
 //! one pushes the first one to the bottom. With it a hop of a ping-pong takes 32 ns of one worker's time, without it 47 ns.
 //! A process in hand is out of a thief's reach until the slice that woke it is over; so there is no hand once anybody is idle or turns are longer, and each
 //! process goes to the deque at once. The same holds for the processes that said `ready`: up to 16 are put into the global queue
-//! together.
+//! together. Before each slice, which may be the first long one, a worker looks at what it holds back, and says what it has not said.
 //!
 //! *Rejected*: to put every woken process into the global queue, as some schedulers do. CPU time of the whole bench, own deque against
 //! global queue: ping-pong of two 71 against 147 ms (one worker), 98 against 150 (two); 1,000 pairs 92 against 158; ring 51 against 75;
@@ -17,6 +17,7 @@
 use super::aside::Chore;
 use super::buffers::Buffers;
 use super::fairness::{Fairness, Look};
+use super::foreign;
 use super::local::{Local, Loot};
 use super::pace::Pace;
 use super::place::{Body, Posted, Standing};
@@ -26,11 +27,10 @@ use super::slots::FreeSlots;
 use super::state::{Finished, Started};
 use super::stats::Counters;
 use super::victim::{Random, victims};
-use super::{Commit, Interrupt, Next, Pause, Permitted, Port, Slot, Turn, Wake};
+use super::{Commit, Config, Interrupt, Next, Pause, Permitted, Port, Slot, Turn, Wake};
 use crate::base::sync::{Ordering, spin_loop, thread};
 use crate::process::{Micros, Permit};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A slice that takes longer is counted and named.
@@ -69,6 +69,8 @@ pub(crate) struct Core<C: Commit> {
     yielded: VecDeque<Job<C::Event>>,
     /// A job was put where others may take it, and nobody was told with a fence.
     untold: bool,
+    /// The same, but this worker was to take it next.
+    reserved: bool,
     fairness: Fairness,
     pace: Pace,
     random: Random,
@@ -89,14 +91,16 @@ pub(crate) struct Context<'a, C: Commit> {
 }
 
 impl<C: Commit> Worker<C> {
-    pub(crate) fn new(shared: Arc<Shared<C>>, index: usize, local: Local<Job<C::Event>>, seed: u64) -> Self {
+    pub(crate) fn new(shared: Arc<Shared<C>>, index: usize, local: Local<Job<C::Event>>, config: &Config) -> Self {
+        let Config { seed, slice_fuel, .. } = *config;
         let core = Core {
             index,
             local,
             hand: None,
             yielded: VecDeque::with_capacity(YIELDED_MAX),
             untold: false,
-            fairness: Fairness::new(),
+            reserved: false,
+            fairness: Fairness::new(slice_fuel),
             pace: Pace::new(),
             random: Random::new(seed.wrapping_add(index as u64)),
             free: FreeSlots::default(),
@@ -233,6 +237,7 @@ impl<C: Commit> Core<C> {
             self.searching = false;
             shared.sleep.found(|| shared.has_jobs() || shared.admission.needs_attention());
         }
+        self.lay_open(shared);
         let slot = job.slot;
         self.slice(shared, job);
         Turned::Stepped(slot)
@@ -263,10 +268,9 @@ impl<C: Commit> Core<C> {
             counters.timers_fired.add(due.len() as u64);
             let mut context = Context { shared, core: self };
             // A panic here is the commit point's own and not a process's. The worker must live all the same: others depend on it.
-            if catch_unwind(AssertUnwindSafe(|| shared.commit.fired(&mut context, &mut due))).is_err() {
-                self.counters(shared).panics.add(1);
-            }
-            due.clear();
+            let fired = foreign::call(|| shared.commit.fired(&mut context, &mut due));
+            self.note(shared, fired);
+            self.note(shared, foreign::call(|| due.clear()));
             self.tell(shared);
         }
         self.due = due;
@@ -309,12 +313,18 @@ impl<C: Commit> Core<C> {
             return None;
         }
         self.put_down();
-        shared.global.take(&mut self.yielded, shared.workers(), &self.local)
+        self.take_global(shared)
     }
 
     #[inline(never)]
     fn find_elsewhere(&mut self, shared: &Shared<C>) -> Option<Job<C::Event>> {
-        shared.global.take(&mut self.yielded, shared.workers(), &self.local).or_else(|| self.steal(shared))
+        self.take_global(shared).or_else(|| self.steal(shared))
+    }
+
+    /// Takes from the global queue, into which goes what said `ready`.
+    fn take_global(&mut self, shared: &Shared<C>) -> Option<Job<C::Event>> {
+        self.untold |= !self.yielded.is_empty();
+        shared.global.take(&mut self.yielded, shared.workers(), &self.local)
     }
 
     /// What is in hand goes to the bottom of the deque.
@@ -351,18 +361,20 @@ impl<C: Commit> Core<C> {
     /// A process was woken or spawned here: to the tail of the own deque.
     #[inline]
     fn enqueue(&mut self, shared: &Shared<C>, job: Job<C::Event>) {
-        if self.pace.is_fine() && shared.sleep.all_are_active() {
+        if self.may_hold_back(shared) {
             if let Some(older) = self.hand.replace(job) {
                 self.local.push(older);
                 self.untold = true;
             }
             return;
         }
-        // Nobody is told of a job in the own deque that was empty: this worker will take it next.
+        // Nobody is told at once of a job in the own deque that was empty: this worker will take it next.
         let is_alone = self.hand.is_none() && self.local.is_empty();
         self.put_down();
         self.local.push(job);
-        if !is_alone {
+        if is_alone {
+            self.reserved = true;
+        } else {
             self.untold = true;
             shared.sleep.hint();
         }
@@ -375,7 +387,31 @@ impl<C: Commit> Core<C> {
         // Where there is nothing else, this worker will take it next.
         if len > 1 || self.hand.is_some() || !self.local.is_empty() {
             shared.sleep.notify();
+        } else {
+            self.reserved = true;
         }
+    }
+
+    /// Before a slice, which may take long: whatever others could run meanwhile is where they find it, and they are told.
+    #[inline]
+    fn lay_open(&mut self, shared: &Shared<C>) {
+        debug_assert!(self.hand.is_none(), "what is in hand is run first, or put down");
+        if !self.yielded.is_empty() && !self.may_hold_back(shared) {
+            shared.global.append(&mut self.yielded);
+            self.untold = true;
+        }
+        if std::mem::take(&mut self.reserved) && shared.has_jobs() {
+            // It took another one first, or there are more.
+            self.untold = true;
+        }
+        self.tell(shared);
+        debug_assert!(!self.untold && (self.yielded.is_empty() || self.pace.is_fine()));
+    }
+
+    /// Whether nobody could take more at once than this worker will.
+    #[inline]
+    fn may_hold_back(&self, shared: &Shared<C>) -> bool {
+        self.pace.is_fine() && shared.sleep.all_are_active()
     }
 
     /// Says with a fence what was pushed since it was said last.
@@ -401,17 +437,19 @@ impl<C: Commit> Core<C> {
 
         let next = self.step(shared, turn, &mut body.process, &mut events);
 
-        events.clear();
+        if !events.is_empty() {
+            self.note(shared, foreign::call(|| events.clear()));
+        }
         self.batch = events;
-        let counters = self.counters(shared);
-        counters.steps.add(1);
+        self.counters(shared).steps.add(1);
         if C::TIMED {
             let end = shared.clock.now();
             self.now = Some(end);
+            self.pace.ended(now, end);
             let took = Micros(end.0.saturating_sub(now.0));
             if took > SLOW {
-                counters.slow_steps.add(1);
-                shared.commit.slow(slot, &body.process, took);
+                self.counters(shared).slow_steps.add(1);
+                self.note(shared, foreign::call(|| shared.commit.slow(slot, &body.process, took)));
             }
         }
         if next == Next::Complete {
@@ -435,24 +473,27 @@ impl<C: Commit> Core<C> {
         // After a panic the process is told about and dropped, and never stepped again; the scheduler's own state is not in the middle
         // of anything while a step runs.
         let mut context = Context { shared, core: self };
-        let stepped = catch_unwind(AssertUnwindSafe(|| {
+        let stepped = foreign::call(|| {
             let next = shared.commit.step(&mut context, turn, process, events);
             // It may have an instance now without a permit for it: that cannot be let be.
             assert!(turn.allows(next), "it went on ({next:?}) where that was not allowed: {turn:?}");
             next
-        }));
-        stepped.unwrap_or_else(|cause| {
-            let message = cause
-                .downcast_ref::<&str>()
-                .map(ToString::to_string)
-                .or_else(|| cause.downcast_ref::<String>().cloned())
-                .unwrap_or_else(|| "a panic without a text".to_owned());
+        });
+        stepped.unwrap_or_else(|message| {
             let mut context = Context { shared, core: self };
-            let told = AssertUnwindSafe(|| shared.commit.panicked(&mut context, turn.slot, process, &message));
-            let panics = 1 + u64::from(catch_unwind(told).is_err());
-            self.counters(shared).panics.add(panics);
+            let told = foreign::call(|| shared.commit.panicked(&mut context, turn.slot, process, &message));
+            self.counters(shared).panics.add(1);
+            self.note(shared, told);
             Next::Complete
         })
+    }
+
+    /// Counts a panic of foreign code that ends no process.
+    #[inline]
+    fn note(&self, shared: &Shared<C>, called: Result<(), String>) {
+        if called.is_err() {
+            self.counters(shared).panics.add(1);
+        }
     }
 
     /// The process goes where it belongs after a slice.
@@ -468,7 +509,7 @@ impl<C: Commit> Core<C> {
             Finished::Woken => self.enqueue(shared, job),
             Finished::Requeue if next == Next::Preempted => {
                 self.counters(shared).preemptions.add(1);
-                self.fairness.spent_slice();
+                self.fairness.used_slice();
                 self.send_global(shared, Job { woken_here: false, ..job });
             }
             Finished::Requeue => self.requeue(shared, Job { woken_here: false, ..job }),
@@ -492,7 +533,7 @@ impl<C: Commit> Core<C> {
 
     /// A process that said `ready`: to the back of the global queue, up to 16 at once.
     fn requeue(&mut self, shared: &Shared<C>, job: Job<C::Event>) {
-        if self.pace.is_fine() && shared.sleep.all_are_active() && self.yielded.len() + 1 < YIELDED_MAX {
+        if self.may_hold_back(shared) && self.yielded.len() + 1 < YIELDED_MAX {
             self.yielded.push_back(job);
         } else {
             self.send_global(shared, job);
@@ -502,24 +543,23 @@ impl<C: Commit> Core<C> {
     /// The process has ended.
     fn complete(&mut self, shared: &Shared<C>, slot: Slot, body: Option<Body<C::Process>>) {
         let mut unheard = shared.place(slot).complete();
-        let counters = self.counters(shared);
         if !unheard.is_empty() {
-            counters.dropped_events.add(unheard.len() as u64);
+            self.counters(shared).dropped_events.add(unheard.len() as u64);
         }
         // The drop of the process may panic, too, and that of an event.
         if let Some(body) = body {
-            if shared.commit.drops_slowly(&body.process) {
+            let is_slow = foreign::call(|| shared.commit.drops_slowly(&body.process));
+            if is_slow == Ok(true) {
                 shared.put_aside(Chore::Drop(body));
-            } else if !shared.drop_body(body) {
-                counters.panics.add(1);
+            } else {
+                self.note(shared, is_slow.map(drop));
+                self.note(shared, shared.drop_body(body));
             }
         }
-        if catch_unwind(AssertUnwindSafe(|| unheard.clear())).is_err() {
-            counters.panics.add(1);
-        }
+        self.note(shared, foreign::call(|| unheard.clear()));
         self.buffers.give(unheard);
         self.free.give(&shared.table, slot.index);
-        counters.completed.add(1);
+        self.counters(shared).completed.add(1);
         if self.closing {
             shared.drained.set();
         }
@@ -580,6 +620,10 @@ impl<C: Commit> Port<C> for Context<'_, C> {
     fn timer(&mut self, due: Micros, timer: C::Timer) {
         // This worker looks at the timers before it parks: nobody else has to know.
         let _ = self.shared.timers.set(due, timer);
+    }
+
+    fn used(&mut self, fuel: u64) {
+        self.core.fairness.used(fuel);
     }
 
     fn monotonic(&self) -> Micros {

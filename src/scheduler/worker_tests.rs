@@ -1,8 +1,9 @@
 //! Workers that are turned by hand, with processes that are closures.
 
 use super::*;
-use crate::process::Permit;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use crate::base::{Clock, VirtualClock};
+use crate::process::{Micros, Permit};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 type Step = Box<dyn FnMut(&mut dyn Port<World>, Turn, &mut Vec<u64>) -> Next + Send>;
@@ -58,16 +59,23 @@ fn permits(count: u32) -> Permit {
 }
 
 struct Rig {
+    time: VirtualClock,
     scheduler: VirtualScheduler<World>,
     handle: Handle<World>,
 }
 
 impl Rig {
     fn new(capacity: u32) -> Self {
-        let config = Config { workers: 1, capacity: permits(capacity), ..Config::default() };
+        Self::with_workers(1, capacity)
+    }
+
+    fn with_workers(workers: usize, capacity: u32) -> Self {
+        let time = VirtualClock::default();
+        let clock = Clock::Virtual(time.clone());
+        let config = Config { workers, capacity: permits(capacity), clock, slice_fuel: 1_000, ..Config::default() };
         let scheduler = VirtualScheduler::new(Arc::default(), &config);
         let handle = scheduler.handle();
-        Self { scheduler, handle }
+        Self { time, scheduler, handle }
     }
 
     fn spawn(&mut self, actor: Actor, permit: Permit) -> Slot {
@@ -192,4 +200,162 @@ fn who_goes_on_where_it_may_not_is_ended() {
     rig.settle();
     let stats = rig.scheduler.stats();
     assert_eq!((stats.completed, stats.panics, rig.panics()), (2, 2, 2));
+}
+
+/// Whether the other worker, which sleeps, was woken since this was asked last.
+fn wakes_the_other(handle: &Handle<World>) -> bool {
+    handle.0.sleep.is_called(1)
+}
+
+#[test]
+fn a_timer_is_late_by_one_turn_at_most_although_turns_were_short_before() {
+    const LONG: u64 = 10_000;
+    let mut rig = Rig::new(0);
+    let is_long = Arc::new(AtomicBool::new(false));
+    for _ in 0..2 {
+        let (is_long, time) = (Arc::clone(&is_long), rig.time.clone());
+        let step = move |port: &mut dyn Port<World>, _, _: &mut Vec<u64>| {
+            if is_long.load(SeqCst) {
+                time.advance_to(Micros(port.monotonic().0 + LONG));
+            }
+            Next::Ready
+        };
+        rig.spawn(actor(step), Permit::NONE);
+    }
+    let sleeper = rig.spawn(says(Next::Blocked), Permit::NONE);
+    for phase in 0..64 {
+        is_long.store(false, SeqCst);
+        for _ in 0..1_000 + phase {
+            let _ = rig.scheduler.turn(0);
+        }
+        let due = rig.handle.monotonic().0 + 1;
+        rig.handle.timer(Micros(due), sleeper);
+        rig.handle.commit().fired.store(0, SeqCst);
+        is_long.store(true, SeqCst);
+        while rig.handle.commit().fired.load(SeqCst) == 0 {
+            let _ = rig.scheduler.turn(0);
+        }
+        let late = rig.handle.commit().fired.load(SeqCst) - due;
+        assert!(late <= LONG, "late by {late} in phase {phase}");
+    }
+}
+
+/// What said `ready` while all workers were busy and turns were short is not kept from one that is idle now.
+#[test]
+fn what_said_ready_is_laid_open_before_a_slice_and_the_idle_are_told() {
+    let told: Vec<bool> = (1_000..1_061).filter_map(is_told_of_what_said_ready).collect();
+    assert!(!told.is_empty() && told.iter().all(|told| *told), "the other slept while nine were ready: {told:?}");
+}
+
+/// After so many short turns. None: the global queue was looked at meanwhile, and all lay open.
+fn is_told_of_what_said_ready(turns: u32) -> Option<bool> {
+    let mut rig = Rig::with_workers(2, 0);
+    let steps = Arc::new(AtomicU64::new(0));
+    let told = Arc::new(AtomicBool::new(false));
+    let (count, tells, handle) = (Arc::clone(&steps), Arc::clone(&told), rig.handle.clone());
+    let mut left = turns;
+    rig.spawn(
+        actor(move |port, _, _| {
+            left -= 1;
+            if left > 0 {
+                return Next::Ready;
+            }
+            for _ in 0..10 {
+                let (count, tells, handle) = (Arc::clone(&count), Arc::clone(&tells), handle.clone());
+                let step = move |_: &mut dyn Port<World>, _, _: &mut Vec<u64>| {
+                    // The eleventh step is the first that may be long.
+                    if count.fetch_add(1, SeqCst) == 10 {
+                        tells.store(wakes_the_other(&handle), SeqCst);
+                    }
+                    Next::Ready
+                };
+                assert!(port.spawn(actor(step), Permit::NONE).is_ok());
+            }
+            Next::Complete
+        }),
+        Permit::NONE,
+    );
+    while steps.load(SeqCst) < 10 {
+        let _ = rig.scheduler.turn(0);
+    }
+    if rig.scheduler.turn(1) != Turned::Nothing || !rig.scheduler.sleep(1) {
+        return None;
+    }
+    let _ = rig.scheduler.turn(0);
+    Some(told.load(SeqCst))
+}
+
+/// A worker does not tell of the one job in its deque, since it takes that next. Where a rule has it take another first, it does.
+#[test]
+fn a_job_that_another_goes_before_is_told_of() {
+    let mut rig = Rig::with_workers(2, 0);
+    let (told, steps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (time, handle, hears, count) = (rig.time.clone(), rig.handle.clone(), Arc::clone(&told), Arc::clone(&steps));
+    // Its second step starts one that uses up its slices, so that the global queue is looked at first.
+    let sleeper = rig.spawn(
+        actor(move |port, _, _| {
+            if count.fetch_add(1, SeqCst) == 1 {
+                let (time, handle, hears) = (time.clone(), handle.clone(), Arc::clone(&hears));
+                let step = move |port: &mut dyn Port<World>, _, _: &mut Vec<u64>| {
+                    hears.fetch_or(wakes_the_other(&handle), SeqCst);
+                    time.advance_to(Micros(port.monotonic().0 + 20));
+                    Next::Preempted
+                };
+                assert!(port.spawn(actor(step), Permit::NONE).is_ok());
+            }
+            Next::Blocked
+        }),
+        Permit::NONE,
+    );
+    let _ = rig.scheduler.turn(0);
+    assert!(rig.scheduler.turn(1) == Turned::Nothing && rig.scheduler.sleep(1), "there is something for the other");
+    // Nobody is woken for timers that are set so.
+    let timers = &rig.handle.0.timers;
+    let _ = timers.set(Micros(0), sleeper);
+    let _ = timers.set(Micros(50), sleeper);
+    while !told.load(SeqCst) {
+        let _ = rig.scheduler.turn(0);
+        assert!(steps.load(SeqCst) < 3, "it waited for a slice while the other worker slept");
+    }
+    assert_eq!(steps.load(SeqCst), 2);
+}
+
+#[test]
+fn turns_that_use_a_slice_together_have_the_global_queue_looked_at() {
+    let mut rig = Rig::new(0);
+    let steps = Arc::new(AtomicU64::new(0));
+    // Two that wake each other, and use most of a slice each time.
+    let players: Arc<Mutex<Vec<Slot>>> = Arc::default();
+    for me in 0..2 {
+        let (all, steps) = (Arc::clone(&players), Arc::clone(&steps));
+        let step = move |port: &mut dyn Port<World>, _, _: &mut Vec<u64>| {
+            steps.fetch_add(1, SeqCst);
+            port.used(900);
+            let other = all.lock().unwrap().get(1 - me).copied();
+            if let Some(other) = other {
+                port.post(other, 0, Wake::Event);
+            }
+            Next::Blocked
+        };
+        let slot = rig.spawn(actor(step), Permit::NONE);
+        players.lock().unwrap().push(slot);
+    }
+    for _ in 0..100 {
+        let _ = rig.scheduler.turn(0);
+    }
+    let seen = Arc::new(AtomicU64::new(0));
+    let (sees, now) = (Arc::clone(&seen), Arc::clone(&steps));
+    let before = steps.load(SeqCst);
+    rig.spawn(
+        actor(move |_, _, _| {
+            sees.store(now.load(SeqCst), SeqCst);
+            Next::Complete
+        }),
+        Permit::NONE,
+    );
+    while seen.load(SeqCst) == 0 {
+        let _ = rig.scheduler.turn(0);
+    }
+    let waited = seen.load(SeqCst) - before;
+    assert!(waited <= 4, "it waited for {waited} turns of most of a slice");
 }

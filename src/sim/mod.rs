@@ -192,8 +192,15 @@ impl Simulation {
     fn host<W: World>(&self, world: &W, time: &VirtualClock) -> VirtualScheduler<W::Commit> {
         let (commit, capacity) = world.commit();
         let (clock, outside) = (Clock::Virtual(time.clone()), world.outside());
-        let config =
-            Config { workers: self.workers, capacity, seed: self.seed, clock, processes_max: 1 << 16, outside };
+        let config = Config {
+            workers: self.workers,
+            capacity,
+            seed: self.seed,
+            clock,
+            processes_max: 1 << 16,
+            outside,
+            ..Config::default()
+        };
         VirtualScheduler::new(commit, &config)
     }
 

@@ -1,9 +1,10 @@
 //! The scheduler on real threads, through its public interface.
 
+mod foreign;
 mod world;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wfhost::base::{Clock, VirtualClock};
 use wfhost::process::{Budget, Micros, Permit};
@@ -157,6 +158,24 @@ fn a_slow_drop_holds_no_worker_up() {
     assert_eq!(world.dropped.load(Ordering::Acquire), 1, "its permit was given on before it was gone");
     handle.interrupt(neighbour, Interrupt::Cancel);
     finish(scheduler);
+}
+
+/// It is counted as ended when it begins to be dropped; but whoever has waited for the shutdown may take its memory away.
+#[test]
+fn a_shutdown_waits_for_what_is_dropped_aside() {
+    struct Held(Arc<AtomicBool>);
+    impl Drop for Held {
+        fn drop(&mut self) {
+            std::thread::sleep(Duration::from_millis(50));
+            self.0.store(true, Ordering::Release);
+        }
+    }
+    let dropped = Arc::new(AtomicBool::new(false));
+    let (world, scheduler) = start(1, 1);
+    spawn(&mut scheduler.handle(), Process::fib(1, ONE).holds(Box::new(Held(Arc::clone(&dropped)))), ONE);
+    assert_eq!(world.wait(1), [1]);
+    finish(scheduler);
+    assert!(dropped.load(Ordering::Acquire));
 }
 
 #[test]

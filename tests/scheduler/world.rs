@@ -67,6 +67,7 @@ pub(crate) struct Process {
     drops_with: Option<Arc<World>>,
     /// What came while it had no permit.
     kept: Vec<u64>,
+    holds: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
 
 impl Drop for Process {
@@ -112,6 +113,7 @@ impl Process {
             evicts: Evicts::AtOnce,
             drops_with: None,
             kept: Vec::new(),
+            holds: None,
         }
     }
 
@@ -136,6 +138,12 @@ impl Process {
     /// The same, but to drop it takes until the others have taken a hundred steps.
     pub(crate) fn drops_slowly(mut self, world: &Arc<World>) -> Self {
         self.drops_with = Some(Arc::clone(world));
+        self
+    }
+
+    /// The same with something that takes long to drop.
+    pub(crate) fn holds(mut self, what: Box<dyn std::any::Any + Send + Sync>) -> Self {
+        self.holds = Some(what);
         self
     }
 
@@ -250,7 +258,7 @@ impl Commit for World {
     }
 
     fn drops_slowly(&self, process: &Process) -> bool {
-        process.drops_with.is_some()
+        process.drops_with.is_some() || process.holds.is_some()
     }
 
     fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Slot>) {

@@ -42,6 +42,7 @@ fn check_outside(workers: usize, permits: u32, room: Option<u64>, test: fn(&Sche
             clock: Clock::Virtual(time.clone()),
             processes_max: 1 << 10,
             outside: outside.clone(),
+            ..Config::default()
         };
         let world = World::new();
         let scheduler = Scheduler::start(world.clone(), &config).expect("threads can be had");

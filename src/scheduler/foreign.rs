@@ -1,0 +1,42 @@
+//! Calls of foreign code: of the commit point, and drops of what it gave us. A panic there ends the process that it is about, at most.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Calls it, and gives the message of a panic. What the panic left in its middle is not used again, or is the commit point's own.
+#[inline]
+pub(super) fn call<R>(what: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(what)).map_err(message)
+}
+
+#[cold]
+fn message(cause: Box<dyn Any + Send>) -> String {
+    let text = cause.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text.or_else(|| cause.downcast_ref::<String>().cloned());
+    // What was thrown is foreign too, and its drop may throw again; what that throws is not dropped.
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(cause))) {
+        std::mem::forget(again);
+    }
+    text.unwrap_or_else(|| "a panic without a text".to_owned())
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::panic_any(Self);
+        }
+    }
+
+    #[test]
+    fn a_panic_is_its_message_whatever_was_thrown() {
+        assert_eq!(call(|| 1), Ok(1));
+        assert_eq!(call(|| panic!("a text")), Err::<(), _>("a text".to_owned()));
+        assert_eq!(call(|| panic!("{} of {}", 1, 2)), Err::<(), _>("1 of 2".to_owned()));
+        assert_eq!(call(|| std::panic::panic_any(Bomb)), Err::<(), _>("a panic without a text".to_owned()));
+    }
+}
