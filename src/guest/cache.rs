@@ -11,6 +11,7 @@ mod folder;
 #[allow(unsafe_code)]
 mod load;
 
+use super::engine;
 use super::problem::LoadError;
 use blake3::Hash;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 /// The last bytes of a file: a change of the layout is another name.
-const MAGIC: &[u8; 8] = b"wfcode02";
+const MAGIC: &[u8; 8] = b"wfcode03";
 
 /// Keeps compiled code, or nothing where it has no folder that is safe to use.
 pub struct CodeCache {
@@ -92,43 +93,76 @@ impl CodeCache {
         }
     }
 
-    /// The component of these bytes, compiled for that engine, and a note that is kept beside it. `note` is made only when there
-    /// is nothing kept, and before the compiler runs: so it is the place for checks that are to guard the compiler.
+    /// The component of these bytes, compiled for that engine, and a note that is kept beside it. `prepare` is called only when there
+    /// is nothing kept, and before the compiler of this process runs: so it is the place for checks that are to guard the compiler.
     ///
     /// # Errors
-    /// What `note` says, or what the compiler says. A cache that cannot be read or written is no error.
+    /// What `prepare` says, or what the compiler says. A cache that cannot be read or written is no error.
     pub fn load_or_compile(
         &self,
         engine: &Engine,
         bytes: &[u8],
         digest: &Hash,
-        note: impl FnOnce() -> Result<Vec<u8>, LoadError>,
+        prepare: impl FnOnce() -> Result<Prepared, LoadError>,
     ) -> Result<(Component, Vec<u8>), LoadError> {
-        let name = self.folder.is_ok().then(|| file_name(engine, digest));
-        if let (Ok(folder), Some(name)) = (&self.folder, &name) {
-            match folder.open_file(name).map(|file| load::component(engine, &file)) {
-                Some(Ok(loaded)) => {
-                    self.hits.fetch_add(1, Relaxed);
-                    return Ok(loaded);
-                }
-                Some(Err(_)) => {
-                    self.damaged.fetch_add(1, Relaxed);
-                }
-                None => {}
+        let folder = self.folder.as_ref().ok().map(|folder| (folder, file_name(engine, digest)));
+        let kept = || {
+            let (folder, name) = folder.as_ref()?;
+            Some(load::component(engine, &folder.open_file(name)?))
+        };
+        match kept() {
+            Some(Ok(loaded)) => {
+                self.hits.fetch_add(1, Relaxed);
+                return Ok(loaded);
             }
+            Some(Err(_)) => {
+                self.damaged.fetch_add(1, Relaxed);
+            }
+            None => {}
         }
         self.misses.fetch_add(1, Relaxed);
-        let note = note()?;
+        let Prepared { note, code } = prepare()?;
         let compile_error = |error: wasmtime::Error| LoadError::Compile(format!("{error:#}"));
-        let (Ok(folder), Some(name)) = (&self.folder, name) else {
-            return Ok((Component::from_binary(engine, bytes).map_err(compile_error)?, note));
-        };
-        let component = Component::from_binary(engine, bytes).map_err(compile_error)?;
         // What cannot be written is compiled again next time.
-        if let Ok(code) = component.serialize() {
-            folder.write(&name, &load::file(&note, &code));
-        }
+        let keep = |code: &[u8]| {
+            if let Some((folder, name)) = &folder {
+                folder.write(name, &load::file(&note, code));
+            }
+        };
+        let component = if let Some(code) = code {
+            keep(&code);
+            // From its file it is mapped, and takes no memory twice.
+            match kept() {
+                Some(Ok((component, _))) => component,
+                // Of the right version it is: what is refused now is more than an instance may have.
+                _ => load::compiled(engine, code).map_err(LoadError::Compile)?,
+            }
+        } else {
+            let component = Component::from_binary(engine, bytes).map_err(compile_error)?;
+            if folder.is_some()
+                && let Ok(code) = component.serialize()
+            {
+                keep(&code);
+            }
+            component
+        };
         Ok((component, note))
+    }
+}
+
+/// What is known of a component before it is loaded.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    /// What is kept beside its code.
+    pub note: Vec<u8>,
+    /// Its code; none where it is to be compiled in this process.
+    pub(crate) code: Option<Vec<u8>>,
+}
+
+impl From<Vec<u8>> for Prepared {
+    /// A note of a component that is compiled in this process.
+    fn from(note: Vec<u8>) -> Self {
+        Self { note, code: None }
     }
 }
 
@@ -142,18 +176,8 @@ pub(crate) fn transfer(component: &Component, engine: &Engine) -> Result<Compone
 
 /// The name of a component's file.
 fn file_name(engine: &Engine, digest: &Hash) -> String {
-    struct Fingerprint(blake3::Hasher);
-    impl std::hash::Hasher for Fingerprint {
-        fn write(&mut self, bytes: &[u8]) {
-            self.0.update(bytes);
-        }
-        fn finish(&self) -> u64 {
-            0
-        }
-    }
-    let mut fingerprint = Fingerprint(blake3::Hasher::new());
-    std::hash::Hash::hash(&engine.precompile_compatibility_hash(), &mut fingerprint);
-    let mut name = fingerprint.0;
+    let mut name = blake3::Hasher::new();
+    name.update(engine::fingerprint(engine).as_bytes());
     name.update(MAGIC);
     name.update(digest.as_bytes());
     format!("{}.wfcode", name.finalize().to_hex())

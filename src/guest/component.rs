@@ -2,7 +2,8 @@
 
 use super::binding::{self, Binding, Exports};
 use super::body::Guest;
-use super::cache;
+use super::cache::{self, Prepared};
+use super::compiler::{self, Cancellation};
 use super::context::Context;
 use super::engine::{EngineOptions, GuestEngine};
 use super::inspect::Misfit;
@@ -75,19 +76,37 @@ impl Component {
     /// # Errors
     /// Where it is too large, not valid, or does not fit the contract: every misfit is named.
     pub fn load(engine: &Arc<GuestEngine>, bytes: &[u8]) -> Result<Self, LoadError> {
-        Self::load_hashed(engine, bytes, blake3::hash(bytes))
+        Self::load_until(engine, bytes, &Cancellation::new())
     }
 
-    /// As [`Self::load`], of bytes whose hash is known.
-    pub(crate) fn load_hashed(engine: &Arc<GuestEngine>, bytes: &[u8], hash: blake3::Hash) -> Result<Self, LoadError> {
+    /// As [`Self::load`], until it is cancelled.
+    ///
+    /// # Errors
+    /// As [`Self::load`], and where it was cancelled. A compiler in this process is not interrupted.
+    pub fn load_until(engine: &Arc<GuestEngine>, bytes: &[u8], cancellation: &Cancellation) -> Result<Self, LoadError> {
+        Self::load_hashed(engine, bytes, blake3::hash(bytes), cancellation)
+    }
+
+    /// As [`Self::load_until`], of bytes whose hash is known.
+    pub(crate) fn load_hashed(
+        engine: &Arc<GuestEngine>,
+        bytes: &[u8],
+        hash: blake3::Hash,
+        cancellation: &Cancellation,
+    ) -> Result<Self, LoadError> {
         if bytes.len() > BYTES_MAX {
             return Err(LoadError::TooLarge { bytes: bytes.len(), bytes_max: BYTES_MAX });
         }
-        let note = || {
+        if cancellation.is_cancelled() {
+            return Err(LoadError::Cancelled);
+        }
+        let prepare = || {
             let note = Note::of(bytes)?;
-            Ok(serde_json::to_vec(&note).expect("invariant: a note can be written as JSON"))
+            let note = serde_json::to_vec(&note).expect("invariant: a note can be written as JSON");
+            let code = compiler::compile(engine.options(), engine.engine(), bytes, cancellation)?;
+            Ok(Prepared { note, code })
         };
-        let (component, kept) = engine.cache().load_or_compile(engine.engine(), bytes, &hash, note)?;
+        let (component, kept) = engine.cache().load_or_compile(engine.engine(), bytes, &hash, prepare)?;
         let note: Note = serde_json::from_slice(&kept).or_else(|_| Note::of(bytes))?;
         let pool = Linked::new(engine.linker(&note.survey.imports)?, &component, &note.survey)?;
         // What the first instance would do otherwise, on a worker. Where it fails, instances are made the slow way.

@@ -3,12 +3,12 @@
 
 use super::binding;
 use super::cache::CodeCache;
+use super::compiler::{CompileLimits, Compiler};
 use super::context::Context;
 use super::metering::TABLE_ELEMENTS_MAX;
 use super::problem::EngineError;
 use super::{sizing, wasi};
 use crate::process::{Budget, Permit};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use wasmtime::component::Linker;
@@ -52,6 +52,10 @@ pub struct EngineOptions {
     pub cache_dir: Option<PathBuf>,
     /// Bytes that the kept code may take before the oldest goes.
     pub cache_bytes_max: u64,
+    /// Where components are compiled that are not kept.
+    pub compiler: Compiler,
+    /// What compiling one may take, where it is done in a process of its own.
+    pub compile_limits: CompileLimits,
     /// Whether guests may be written out of the pool; off, [`Body::evict`](crate::process::Body::evict) refuses.
     pub snapshots: bool,
 }
@@ -65,6 +69,8 @@ impl Default for EngineOptions {
             slice_fuel: SLICE_FUEL,
             cache_dir: CodeCache::default_dir(),
             cache_bytes_max: CACHE_BYTES_MAX,
+            compiler: Compiler::default(),
+            compile_limits: CompileLimits::default(),
             snapshots: true,
         }
     }
@@ -89,7 +95,7 @@ const FIBER_STACK_BYTES: usize = 640 << 10;
 /// What one guest may take of the pool. A Python guest has 39 core instances and 38 tables.
 const TABLES_PER_GUEST_MAX: u32 = 128;
 const MEMORIES_PER_GUEST_MAX: u32 = 8;
-const CORE_INSTANCES_PER_GUEST_MAX: u32 = 128;
+pub(super) const CORE_INSTANCES_PER_GUEST_MAX: u32 = 128;
 
 /// Bytes of a slot that are wiped rather than given back when its guest has ended, so that the next one takes no page faults there:
 /// what a small guest touches in its first step. Measured (`spawn` of `tests/bench/guests.rs`).
@@ -129,7 +135,7 @@ impl GuestEngine {
     pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
         let mut slots = options.slots.unwrap_or_else(|| sizing::slots(sizing::map_count_max())).max(1);
         let engine = loop {
-            match Engine::new(config(&options).allocation_strategy(pool(&options, slots))) {
+            match Engine::new(code_config(options.profile).allocation_strategy(pool(&options, slots))) {
                 Ok(engine) => break engine,
                 Err(_) if slots > 1 => slots /= 2,
                 Err(e) => return Err(EngineError::Wasmtime(e)),
@@ -196,8 +202,9 @@ impl GuestEngine {
         if let Some(on_demand) = self.on_demand.get() {
             return Ok(on_demand);
         }
-        let engine = Engine::new(config(&self.options).coredump_on_trap(true)).map_err(EngineError::Wasmtime)?;
-        if code_fingerprint(&engine) != code_fingerprint(&self.engine) {
+        let engine =
+            Engine::new(code_config(self.options.profile).coredump_on_trap(true)).map_err(EngineError::Wasmtime)?;
+        if fingerprint(&engine) != fingerprint(&self.engine) {
             return Err(EngineError::OtherCode);
         }
         let linker = linker(&engine, true)?;
@@ -206,15 +213,24 @@ impl GuestEngine {
     }
 }
 
-/// Equal for engines that run each other's compiled code.
-fn code_fingerprint(engine: &Engine) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    engine.precompile_compatibility_hash().hash(&mut hasher);
-    hasher.finish()
+/// Equal for engines that run each other's compiled code: of one version, target and settings.
+pub(crate) fn fingerprint(engine: &Engine) -> blake3::Hash {
+    struct Fingerprint(blake3::Hasher);
+    impl std::hash::Hasher for Fingerprint {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+        fn finish(&self) -> u64 {
+            0
+        }
+    }
+    let mut fingerprint = Fingerprint(blake3::Hasher::new());
+    std::hash::Hash::hash(&engine.precompile_compatibility_hash(), &mut fingerprint);
+    fingerprint.0.finalize()
 }
 
 /// What shapes compiled code, the same for every engine of a profile: so one compiled file serves them all.
-fn config(options: &EngineOptions) -> Config {
+pub(super) fn code_config(profile: Profile) -> Config {
     let mut config = Config::new();
     let mut cost = OperatorCost::new();
     cost.variable.memory_grow_per_page = MEMORY_GROW_FUEL_PER_PAGE;
@@ -230,10 +246,10 @@ fn config(options: &EngineOptions) -> Config {
         // Names of functions are enough for a guest's backtrace; offsets would cost half the size again of compiled code.
         .generate_address_map(false)
         .native_unwind_info(false);
-    match options.profile {
+    match profile {
         Profile::Fast => {}
         Profile::Dense => {
-            config.memory_reservation(options.profile.memory_bytes_max()).memory_guard_size(64 << 10);
+            config.memory_reservation(profile.memory_bytes_max()).memory_guard_size(64 << 10);
         }
     }
     config

@@ -19,6 +19,7 @@
 mod binding;
 mod body;
 mod cache;
+mod compiler;
 mod component;
 mod context;
 mod death;
@@ -36,10 +37,11 @@ mod wasi;
 mod wit;
 mod work;
 
-pub use cache::{CacheUse, CodeCache};
+pub use cache::{CacheUse, CodeCache, Prepared};
+pub use compiler::{CancelOnDrop, Cancellation, CompileLimits, Compiler, serve_compiler};
 pub use component::Component;
 pub use engine::{EngineOptions, GuestEngine, Profile};
 pub use inspect::Misfit;
-pub use problem::{EngineError, LoadError};
+pub use problem::{CompileBound, EngineError, LoadError, Place};
 pub use sizing::slots_max;
 pub use survey::{BYTES_MAX as COMPONENT_BYTES_MAX, Survey};

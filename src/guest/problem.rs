@@ -2,6 +2,8 @@
 
 use super::inspect::Misfit;
 use crate::process::{Problem, problem::kind};
+use std::fmt;
+use std::time::Duration;
 
 /// Why there is no engine.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +30,7 @@ pub enum LoadError {
         bytes_max: usize,
     },
     /// More of something than a component may have.
-    #[error("the component has {count} {what}; at most {count_max} are taken")]
+    #[error("{} has {count} {what}; at most {count_max} are taken", owner(*.place))]
     TooMany {
         /// Of what.
         what: &'static str,
@@ -36,7 +38,14 @@ pub enum LoadError {
         count: u64,
         /// What is taken.
         count_max: u64,
+        /// Where they are; none where they are counted through all of the component.
+        place: Option<Place>,
     },
+    /// What it makes is not known before it is made.
+    #[error(
+        "the component instantiates a component that is not one of those within it, so how much it makes is not known"
+    )]
+    Unweighed,
     /// The bytes are a core module.
     #[error("this is a core WebAssembly module, not a component")]
     CoreModule,
@@ -49,16 +58,75 @@ pub enum LoadError {
     /// The engine refuses it.
     #[error("cannot compile the component: {0}")]
     Compile(String),
+    /// Compiling it takes more than it may.
+    #[error("compiling the component takes more than {0}")]
+    CompileBound(CompileBound),
+    /// The process that compiles is at fault, or died of this component.
+    #[error("the compiler failed: {0}")]
+    Compiler(String),
+    /// Whoever asked for it does not want it any more.
+    #[error("loading the component was cancelled")]
+    Cancelled,
     /// The engine itself is at fault.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
+/// What compiling a component may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum CompileBound {
+    /// Time of processors.
+    Cpu(Duration),
+    /// Time by the clock.
+    Wall(Duration),
+    /// Bytes of memory.
+    Memory(u64),
+}
+
+impl fmt::Display for CompileBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu(time) => {
+                write!(f, "{} s of a processor, which is what a component of its size is given", time.as_secs())
+            }
+            Self::Wall(time) => write!(f, "{} s, which is what a component of its size is given", time.as_secs()),
+            Self::Memory(bytes) => {
+                write!(f, "{} MiB of memory, which is what a component of its size is given", bytes >> 20)
+            }
+        }
+    }
+}
+
+/// A function within a component.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Its core module, counted from 0 in the order of the bytes.
+    pub module: u64,
+    /// Its index there, imported functions first.
+    pub function: u64,
+}
+
 impl LoadError {
+    /// The same, of a function.
+    pub(crate) fn at(mut self, function: Place) -> Self {
+        if let Self::TooMany { place, .. } = &mut self {
+            *place = Some(function);
+        }
+        self
+    }
+
     /// The same as a problem, for whoever asked for the component.
     pub fn to_problem(&self) -> Problem {
         Problem::new(kind::BAD_COMPONENT, "The component cannot be run as a guest").with_detail(self.to_string())
     }
+}
+
+fn owner(place: Option<Place>) -> String {
+    place.map_or_else(
+        || "the component".to_owned(),
+        |Place { module, function }| format!("function {function} of the component's core module {module}"),
+    )
 }
 
 fn list(misfits: &[Misfit]) -> String {

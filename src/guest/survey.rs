@@ -1,18 +1,23 @@
-//! What is read off a component's bytes before anything is compiled: its size in every respect, and its names.
+//! What is read off a component's bytes before anything is validated or compiled: its size in every respect, and its names.
+//!
+//! Validating and compiling take more than linear time and memory in some respects: instances within instances are all made one by one,
+//! and a function costs by its locals and branches together. So each of these is bounded first, in one pass over the bytes. The bounds
+//! are some tenfold of what the largest known guests have (JavaScript and Python), and say nothing of what a guest does when it runs.
+
+mod body;
+mod tree;
 
 use super::problem::LoadError;
+use body::{Module, Totals};
+use tree::Tree;
 use wasmparser::{Encoding, Parser, Payload};
 
 /// Bytes of a component. The largest known guests have 18 MiB.
 pub const BYTES_MAX: usize = 64 << 20;
 
-/// Bounds on what the compiler is given. Estimated from Python guests, which have 38 modules; the rest is room.
-const FUNCTIONS_MAX: u64 = 200_000;
+/// Bounds on what the compiler is given. Python guests have 38 modules and 13,500 functions; 200,000 empty functions take a gigabyte.
+const FUNCTIONS_MAX: u64 = 100_000;
 const MODULES_MAX: u64 = 256;
-const ITEMS_MAX: u64 = 100_000;
-
-/// Bytes of one function's body: compiling takes more than linear time in it. Arbitrary: an interpreter's main loop is large.
-const FUNCTION_BYTES_MAX: u64 = 1 << 20;
 
 /// What a component consists of.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -21,7 +26,7 @@ pub struct Survey {
     pub bytes: u64,
     /// Core modules, at any depth.
     pub modules: u64,
-    /// Core instances that it makes, at any depth, each nested component counted once.
+    /// Core instances that an instance of it makes, those of a nested component as often as that is instantiated.
     pub core_instances: u64,
     /// Functions with a body.
     pub functions: u64,
@@ -40,66 +45,57 @@ impl Survey {
     /// Where it is malformed, no component, or larger than allowed in any respect.
     pub(crate) fn of(bytes: &[u8]) -> Result<Self, LoadError> {
         let mut survey = Self { bytes: bytes.len() as u64, ..Self::default() };
-        let mut depth = 0_u32;
-        let mut items = 0_u64;
+        let (mut tree, mut totals) = (Tree::default(), Totals::default());
+        // The core module that is being read: none is within another.
+        let mut module = None;
         for payload in Parser::new(0).parse_all(bytes) {
             let payload = payload.map_err(malformed)?;
-            match &payload {
-                Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => return Err(LoadError::CoreModule),
-                Payload::ModuleSection { .. } => {
-                    depth += 1;
+            match (&mut module, &payload) {
+                (None, Payload::Version { encoding: Encoding::Module, .. }) => return Err(LoadError::CoreModule),
+                (None, Payload::ModuleSection { .. }) => {
+                    module = Some(Module::new(survey.modules));
                     survey.modules += 1;
                     at_most("core modules", survey.modules, MODULES_MAX)?;
                 }
-                Payload::ComponentSection { .. } => depth += 1,
-                Payload::End(_) => depth = depth.saturating_sub(1),
-                Payload::CodeSectionEntry(body) => {
+                (None, payload) => {
+                    survey.names(payload, &tree)?;
+                    tree.payload(payload)?;
+                }
+                (Some(_), Payload::End(_)) => module = None,
+                (Some(module), Payload::CodeSectionEntry(body)) => {
                     survey.functions += 1;
-                    let bytes = body.range().len() as u64;
-                    survey.function_bytes_max = survey.function_bytes_max.max(bytes);
                     at_most("functions", survey.functions, FUNCTIONS_MAX)?;
-                    at_most("bytes in one function", bytes, FUNCTION_BYTES_MAX)?;
+                    survey.function_bytes_max = survey.function_bytes_max.max(body.range().len() as u64);
+                    module.body(body, &mut totals)?;
                 }
-                Payload::InstanceSection(section) => {
-                    for instance in section.clone() {
-                        if let wasmparser::Instance::Instantiate { .. } = instance.map_err(malformed)? {
-                            survey.core_instances += 1;
-                        }
-                    }
-                    items += u64::from(section.count());
-                }
-                Payload::ComponentInstanceSection(section) => items += u64::from(section.count()),
-                Payload::ComponentTypeSection(section) => items += u64::from(section.count()),
-                Payload::ComponentAliasSection(section) => items += u64::from(section.count()),
-                Payload::ComponentCanonicalSection(section) => items += u64::from(section.count()),
-                Payload::ComponentImportSection(section) => {
-                    items += u64::from(section.count());
-                    for import in section.clone() {
-                        let import = import.map_err(malformed)?;
-                        if depth == 0 {
-                            survey.imports.push(import.name.name.to_owned());
-                        }
-                    }
-                }
-                Payload::ComponentExportSection(section) => {
-                    items += u64::from(section.count());
-                    for export in section.clone() {
-                        let export = export.map_err(malformed)?;
-                        if depth == 0 {
-                            survey.exports.push(export.name.name.to_owned());
-                        }
-                    }
-                }
-                _ => {}
+                (Some(module), payload) => module.payload(payload)?,
             }
-            at_most("types, imports, exports and instances", items, ITEMS_MAX)?;
         }
+        survey.core_instances = tree.core_instances();
         Ok(survey)
+    }
+
+    /// Notes the names of the component itself, and not those of one within it.
+    fn names(&mut self, payload: &Payload<'_>, tree: &Tree) -> Result<(), LoadError> {
+        match payload {
+            Payload::ComponentImportSection(section) if tree.is_at_root() => {
+                for import in section.clone() {
+                    self.imports.push(import.map_err(malformed)?.name.name.to_owned());
+                }
+            }
+            Payload::ComponentExportSection(section) if tree.is_at_root() => {
+                for export in section.clone() {
+                    self.exports.push(export.map_err(malformed)?.name.name.to_owned());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
     }
 }
 
 fn at_most(what: &'static str, count: u64, count_max: u64) -> Result<(), LoadError> {
-    if count <= count_max { Ok(()) } else { Err(LoadError::TooMany { what, count, count_max }) }
+    if count <= count_max { Ok(()) } else { Err(LoadError::TooMany { what, count, count_max, place: None }) }
 }
 
 fn malformed(error: wasmparser::BinaryReaderError) -> LoadError {

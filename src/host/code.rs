@@ -1,6 +1,6 @@
 //! The compiled code of expressions, kept where that of guests is kept.
 
-use crate::guest::{CodeCache, GuestEngine};
+use crate::guest::{CodeCache, GuestEngine, Prepared};
 use crate::workflow::expression::CompiledCode;
 use std::sync::Arc;
 use wasmtime::Engine;
@@ -12,7 +12,8 @@ pub(super) struct Cached(pub(super) Arc<GuestEngine>);
 impl CompiledCode for Cached {
     fn load_or_compile(&self, engine: &Engine, wasm: &[u8]) -> Result<Component, String> {
         let cache: &CodeCache = self.0.cache();
-        let loaded = cache.load_or_compile(engine, wasm, &blake3::hash(wasm), || Ok(Vec::new()));
+        // It is a part of this program: there is no need to bound what compiling it takes.
+        let loaded = cache.load_or_compile(engine, wasm, &blake3::hash(wasm), || Ok(Prepared::default()));
         loaded.map(|(component, _)| component).map_err(|error| error.to_string())
     }
 }

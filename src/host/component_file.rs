@@ -46,6 +46,16 @@ pub(crate) fn explain(source: &str, bytes: &[u8], error: &LoadError) -> (String,
             format!("`{source}` cannot be a step: {}", chain(error)),
             format!("wfhost inspect {source} tells more; wit/process.wit is what a component exports and may import"),
         ),
+        LoadError::TooMany { .. } | LoadError::Unweighed | LoadError::CompileBound(_) => (
+            format!("`{source}` is refused: {}", chain(error)),
+            "no known tool chain makes such a component: ask whoever built it, and do not run it in another way".to_owned(),
+        ),
+        LoadError::Compiler(_) => (
+            format!("`{source}` cannot be compiled: {}", chain(error)),
+            "compilers run in processes of their own, started from /proc/self/exe: look whether the machine allows that; a component that \
+             kills the compiler is not to be trusted"
+                .to_owned(),
+        ),
         other => (format!("`{source}`: {}", chain(other)), HOW.to_owned()),
     }
 }

@@ -43,6 +43,9 @@ pub enum LoadError {
     /// The file has problems: all of them, each with its place.
     #[error("{0}")]
     Definition(Diagnostics),
+    /// Whoever asked for it does not want it any more.
+    #[error("loading was cancelled")]
+    Cancelled,
     /// The inputs are not what the workflow declares: a JSON Pointer and a sentence for each.
     #[error("the inputs do not fit: {}", .0.iter().map(|(at, what)| format!("{at} {what}")).collect::<Vec<_>>().join("; "))]
     Inputs(Vec<(String, String)>),

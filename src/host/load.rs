@@ -1,7 +1,7 @@
 //! From a workflow file to something that can be started.
 
 use super::{Callable, Host, LoadError, Shared, component_file, workflow_file};
-use crate::guest::Component;
+use crate::guest::{Cancellation, Component};
 use crate::process::Program;
 use crate::workflow::diagnostics::{all_of, closest};
 use crate::workflow::interpreter::WorkflowProgram;
@@ -47,15 +47,35 @@ impl Workflow {
 impl Host {
     /// Reads a workflow file, checks it, and loads the components that it names, relative to its folder.
     ///
-    /// It compiles what is not in the cache: seconds for a large component. Not for an async task.
+    /// It compiles what is not in the cache: seconds for a large component. Not for an async task: [`Self::load_until`] says how to end it.
     ///
     /// # Errors
     /// The file cannot be read, or has problems: all of them are told.
     pub fn load(&self, path: impl AsRef<Path>) -> Result<Workflow, LoadError> {
+        self.load_until(path, &Cancellation::new())
+    }
+
+    /// As [`Self::load`], until it is cancelled: what is compiled in a process of its own ([`Compiler`](crate::guest::Compiler)) ends at
+    /// once, what is compiled in this process with the component that is in work.
+    ///
+    /// ```no_run
+    /// # async fn load(host: wfhost::host::Host) -> Result<(), Box<dyn std::error::Error>> {
+    /// let cancellation = wfhost::guest::Cancellation::new();
+    /// // Where this future is dropped, nobody waits for the workflow any more.
+    /// let _guard = cancellation.on_drop();
+    /// let workflow = tokio::task::spawn_blocking(move || host.load_until("greet.yaml", &cancellation)).await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::load`], and where it was cancelled.
+    pub fn load_until(&self, path: impl AsRef<Path>, cancellation: &Cancellation) -> Result<Workflow, LoadError> {
         let path = path.as_ref();
         let text = workflow_file::read(path)?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        self.parse(&path.to_string_lossy(), &text, folder)
+        let find = |source: &str| At { path: folder.join(source), name: source.to_owned(), is_other: false };
+        self.parse_until(&path.to_string_lossy(), &text, &find, cancellation)
     }
 
     /// Checks the text of a workflow. `name` is what diagnostics call it; components are found relative to `folder`.
@@ -73,11 +93,32 @@ impl Host {
 
     /// Checks the text of a workflow whose components are where `find` says.
     pub(super) fn parse_where(&self, name: &str, text: &str, find: &dyn Fn(&str) -> At) -> Result<Workflow, LoadError> {
+        self.parse_until(name, text, find, &Cancellation::new())
+    }
+
+    fn parse_until(
+        &self,
+        name: &str,
+        text: &str,
+        find: &dyn Fn(&str) -> At,
+        cancellation: &Cancellation,
+    ) -> Result<Workflow, LoadError> {
         let source = Source::new(name, text);
         let callable = Callable(self.shared.dispatcher.registry());
-        let loader =
-            Loader { host: &self.shared, callable, find, found: RefCell::default(), files: RefCell::default() };
-        let plan = plan::load(&source, &self.shared.jq, &loader).map_err(LoadError::Definition)?;
+        let loader = Loader {
+            host: &self.shared,
+            callable,
+            find,
+            cancellation,
+            found: RefCell::default(),
+            files: RefCell::default(),
+        };
+        let plan = plan::load(&source, &self.shared.jq, &loader);
+        // What it says of a component that was not wanted any more is no problem of the file's.
+        if cancellation.is_cancelled() {
+            return Err(LoadError::Cancelled);
+        }
+        let plan = plan.map_err(LoadError::Definition)?;
         let (found, files) = (loader.found.into_inner(), Arc::new(loader.files.into_inner()));
         let programs = plan
             .components
@@ -105,6 +146,7 @@ struct Loader<'a> {
     callable: Callable<'a>,
     /// Where a component is, from its source.
     find: &'a dyn Fn(&str) -> At,
+    cancellation: &'a Cancellation,
     found: RefCell<BTreeMap<String, Arc<dyn Program>>>,
     files: RefCell<BTreeMap<String, ComponentFile>>,
 }
@@ -134,7 +176,7 @@ impl Loader<'_> {
                 .then(|| format!("the path is taken from the workflow's folder: {}", path.display()));
             (about(format!("cannot read the component `{name}`: {error}")), hint)
         })?;
-        let (component, hash) = self.host.component(&bytes).map_err(|error| {
+        let (component, hash) = self.host.component(&bytes, self.cancellation).map_err(|error| {
             let (message, hint) = component_file::explain(&name, &bytes, &error);
             (about(message), Some(hint))
         })?;
@@ -163,12 +205,16 @@ impl Environment for Loader<'_> {
 
 impl Shared {
     /// The component of these bytes, compiled once in the life of the host, and their hash.
-    fn component(&self, bytes: &[u8]) -> Result<(Component, blake3::Hash), crate::guest::LoadError> {
+    fn component(
+        &self,
+        bytes: &[u8],
+        cancellation: &Cancellation,
+    ) -> Result<(Component, blake3::Hash), crate::guest::LoadError> {
         let hash = blake3::hash(bytes);
         if let Some(component) = self.components.lock().get(hash.as_bytes()) {
             return Ok((component.clone(), hash));
         }
-        let component = Component::load_hashed(&self.guests, bytes, hash)?;
+        let component = Component::load_hashed(&self.guests, bytes, hash, cancellation)?;
         self.components.lock().insert(*hash.as_bytes(), component.clone());
         Ok((component, hash))
     }

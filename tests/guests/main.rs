@@ -3,7 +3,9 @@
 mod admission;
 mod again;
 mod capacity;
+mod compiling;
 mod conformance;
+mod corpus;
 mod describe;
 mod durable;
 mod embedding;
@@ -16,6 +18,7 @@ mod parking;
 mod rebuild;
 mod recursion;
 mod signals;
+mod slow;
 mod snapshots;
 mod support;
 #[path = "../integration/wat_guest.rs"]

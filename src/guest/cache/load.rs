@@ -65,6 +65,18 @@ fn copied(engine: &Engine, mut file: &File) -> Result<Component, String> {
     unsafe { Component::deserialize(engine, code) }.map_err(|error| format!("{error:#}"))
 }
 
+/// Loads code that a process of ours has just compiled.
+///
+/// # Errors
+/// Where it was made by another engine.
+pub(super) fn compiled(engine: &Engine, code: Vec<u8>) -> Result<Component, String> {
+    // SAFETY: `deserialize` runs whatever native code it is given. These bytes are what `Engine::precompile_component` gave in a child
+    // that this process started, out of this very program or out of the one that its embedder has named for that, whose code would be
+    // run here as well. They came through a pipe that nobody else has, whole: an answer is taken only of a child that has
+    // ended well. wasmtime itself refuses code of another version, target or setting.
+    unsafe { Component::deserialize(engine, code) }.map_err(|error| format!("{error:#}"))
+}
+
 /// Loads the code of a component that is loaded already into another engine.
 ///
 /// # Errors

@@ -8,7 +8,8 @@ const COMPONENT: &str = r#"(component (core module $m (func (export "f"))) (core
 fn load(cache: &CodeCache) -> Vec<u8> {
     let bytes = wat::parse_str(COMPONENT).unwrap();
     let engine = Engine::default();
-    let (_, note) = cache.load_or_compile(&engine, &bytes, &blake3::hash(&bytes), || Ok(b"a note".to_vec())).unwrap();
+    let (_, note) =
+        cache.load_or_compile(&engine, &bytes, &blake3::hash(&bytes), || Ok(b"a note".to_vec().into())).unwrap();
     note
 }
 

@@ -1,0 +1,120 @@
+//! The process that compiles.
+
+use super::Allowance;
+use crate::guest::engine::{self, Profile};
+use std::io::{self, Read as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use wasmtime::Engine;
+
+/// The first argument of a process that is to compile. No command is called so.
+pub(super) const ARGUMENT: &str = "--wfhost-compile";
+
+/// The last byte of an answer: what the rest is.
+pub(super) const CODE: u8 = 0;
+pub(super) const REFUSED: u8 = 1;
+pub(super) const NO_MEMORY: u8 = 2;
+
+/// Bytes of memory for each thread that compiles, beside what the component may take: its stack, and what its allocator holds back.
+const MEMORY_BYTES_PER_THREAD: u64 = 16 << 20;
+
+/// How much less the child is preferred than others. Compiling is not worth delaying what runs already.
+const NICE: i32 = 5;
+
+/// Descriptors that a child may have: its pipes, and what a library opens for a moment.
+const DESCRIPTORS_MAX: u64 = 32;
+
+/// Whether this program has said that it can be the child. Set before other threads are, and read by whoever compiles.
+static SERVES: AtomicBool = AtomicBool::new(false);
+
+/// What is to be done, beside the bytes: these come through standard input.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub(super) struct Order {
+    pub(super) profile: Profile,
+    /// What the code is to be for: an engine of another version gives other code.
+    pub(super) fingerprint: String,
+    pub(super) bytes: usize,
+    pub(super) allowance: Allowance,
+}
+
+/// Compiles a component and ends the process, where it was started for that; otherwise does nothing.
+///
+/// To be called first in `main`, before there are threads: then components are compiled in a process of their own, with bounds on its
+/// time and memory ([`Compiler::Auto`](super::Compiler::Auto)).
+///
+/// ```
+/// fn main() {
+///     wfhost::guest::serve_compiler();
+///     // …
+/// }
+/// ```
+pub fn serve_compiler() {
+    SERVES.store(true, Relaxed);
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_none_or(|first| first != ARGUMENT) {
+        return;
+    }
+    let order = arguments.next().and_then(|order| serde_json::from_str(order.to_str()?).ok());
+    let done = order.ok_or_else(|| io::Error::other("no order")).and_then(|order| serve(&order));
+    if let Err(error) = &done {
+        // Nobody is left to hear it where this fails.
+        let _ = writeln!(io::stderr(), "{error}");
+    }
+    std::process::exit(i32::from(done.is_err()));
+}
+
+/// Whether this program can be the child.
+pub(super) fn is_served() -> bool {
+    SERVES.load(Relaxed)
+}
+
+fn serve(order: &Order) -> io::Result<()> {
+    give_up_what_is_not_needed(order.allowance)?;
+    let mut bytes = vec![0; order.bytes];
+    // A parent that is gone gives fewer.
+    io::stdin().read_exact(&mut bytes)?;
+    let engine =
+        Engine::new(&engine::code_config(order.profile)).map_err(|error| io::Error::other(format!("{error:#}")))?;
+    if engine::fingerprint(&engine).to_hex().as_str() != order.fingerprint {
+        return Err(io::Error::other("this is another version of wfhost: its code would be another"));
+    }
+    let (kind, answer) = match engine.precompile_component(&bytes) {
+        Ok(code) => (CODE, code),
+        Err(error) if is_for_memory(&error) => (NO_MEMORY, Vec::new()),
+        Err(error) => (REFUSED, format!("{error:#}").into_bytes()),
+    };
+    let mut out = io::stdout().lock();
+    out.write_all(&answer)?;
+    out.write_all(&[kind])?;
+    out.flush()
+}
+
+fn is_for_memory(error: &wasmtime::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::OutOfMemory)
+}
+
+/// From here on the process has at most what it is allowed, and nothing that it does can raise that again.
+#[cfg(target_os = "linux")]
+fn give_up_what_is_not_needed(Allowance { cpu_seconds, memory_bytes }: Allowance) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, Signal, nice, set_parent_process_death_signal, setrlimit};
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let most = |limit: u64| Rlimit { current: Some(limit), maximum: Some(limit) };
+    let threads = crate::base::processors() as u64;
+    // What is mapped to be written, and not all addresses: allocators reserve more of these than they use.
+    setrlimit(Resource::Data, most(memory_bytes.saturating_add(threads * MEMORY_BYTES_PER_THREAD)))?;
+    // The first is told by a signal of its own, the second ends what would not hear it.
+    setrlimit(Resource::Cpu, Rlimit { current: Some(cpu_seconds), maximum: Some(cpu_seconds.saturating_add(1)) })?;
+    setrlimit(Resource::Core, most(0))?;
+    setrlimit(Resource::Fsize, most(0))?;
+    setrlimit(Resource::Nofile, most(DESCRIPTORS_MAX))?;
+    // Where it may not be changed it stays as it is.
+    let _ = nice(NICE);
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_up_what_is_not_needed(_: Allowance) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Whoever has a component compiled.
+
+use super::child::{self, ARGUMENT, Order};
+use super::{Allowance, Cancellation};
+use crate::guest::engine::Profile;
+use crate::guest::problem::{CompileBound, LoadError};
+use std::io::{self, Read, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether the load is still wanted. Arbitrary: few wake-ups in what takes seconds.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Bytes that are kept of what a child says of its end.
+const WORDS_BYTES_MAX: u64 = 4 << 10;
+
+/// By what an allocation that fails is known: the process ends with it.
+const NO_MEMORY_WORDS: &str = "memory allocation of";
+
+/// What a child is to do.
+pub(super) struct Work<'a> {
+    pub(super) program: &'a Path,
+    pub(super) profile: Profile,
+    pub(super) fingerprint: String,
+    pub(super) bytes: &'a [u8],
+    pub(super) allowance: Allowance,
+}
+
+/// A child that does not outlive this.
+struct Ours(Child);
+
+impl Ours {
+    fn kill(&mut self) {
+        // One that has ended needs no killing.
+        let _ = self.0.kill();
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The code of a component, compiled by a child.
+pub(super) fn compile(work: &Work<'_>, cancellation: &Cancellation) -> Result<Vec<u8>, LoadError> {
+    let Work { program, profile, ref fingerprint, bytes, allowance } = *work;
+    let order = Order { profile, fingerprint: fingerprint.clone(), bytes: bytes.len(), allowance };
+    let order = serde_json::to_string(&order).expect("invariant: an order can be written as JSON");
+    let mut command = Command::new(program);
+    command.arg(ARGUMENT).arg(order).env_clear();
+    // In a group of its own: Ctrl-C on a terminal is for this process, which ends the child.
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let failed = |error: io::Error| LoadError::Compiler(format!("{} cannot be started: {error}", program.display()));
+    let mut child = Ours(command.spawn().map_err(failed)?);
+    let missing = || LoadError::Compiler("it has no pipes".to_owned());
+    let mut input = child.0.stdin.take().ok_or_else(missing)?;
+    let output = child.0.stdout.take().ok_or_else(missing)?;
+    let words = child.0.stderr.take().ok_or_else(missing)?;
+    std::thread::scope(|threads| {
+        // A child that ends early leaves the rest unread.
+        threads.spawn(move || input.write_all(bytes));
+        let words = threads.spawn(move || said(words));
+        let (send, answers) = channel();
+        threads.spawn(move || {
+            let mut answer = Vec::new();
+            let read = output.take(allowance.memory_bytes).read_to_end(&mut answer);
+            // Whoever waited for it may have given up.
+            let _ = send.send(read.map(|_| answer));
+        });
+        let until = Instant::now() + allowance.wall();
+        let ended_by = loop {
+            match answers.recv_timeout(LOOK_EVERY) {
+                Ok(answer) => break Ok(answer),
+                Err(RecvTimeoutError::Disconnected) => break Ok(Err(io::Error::other("it gave nothing"))),
+                Err(RecvTimeoutError::Timeout) if cancellation.is_cancelled() => break Err(LoadError::Cancelled),
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= until => {
+                    break Err(LoadError::CompileBound(CompileBound::Wall(allowance.wall())));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        };
+        if ended_by.is_err() {
+            child.kill();
+        }
+        let status = child.0.wait();
+        let words = words.join().unwrap_or_default();
+        let failed = |error: io::Error| LoadError::Compiler(error.to_string());
+        let answer = ended_by?.map_err(failed)?;
+        read(answer, status.map_err(failed)?, &words, allowance)
+    })
+}
+
+/// What a child says of its end.
+fn said(mut words: impl Read) -> String {
+    let mut bytes = Vec::new();
+    let _ = words.by_ref().take(WORDS_BYTES_MAX).read_to_end(&mut bytes);
+    // It is not to wait for a reader.
+    let _ = io::copy(&mut words, &mut io::sink());
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn read(mut answer: Vec<u8>, status: ExitStatus, words: &str, allowance: Allowance) -> Result<Vec<u8>, LoadError> {
+    const CPU: i32 = rustix::process::Signal::XCPU.as_raw();
+    let no_memory = || LoadError::CompileBound(CompileBound::Memory(allowance.memory_bytes));
+    if !status.success() {
+        return Err(match status.signal() {
+            Some(CPU) => LoadError::CompileBound(CompileBound::Cpu(Duration::from_secs(allowance.cpu_seconds))),
+            _ if words.contains(NO_MEMORY_WORDS) => no_memory(),
+            _ => LoadError::Compiler(format!("{status}: {}", words.trim())),
+        });
+    }
+    if answer.is_empty() {
+        return Err(LoadError::Compiler("it gave no answer".to_owned()));
+    }
+    // The code of a large guest is not copied once more for a byte at its end.
+    match answer.pop() {
+        Some(child::CODE) => Ok(answer),
+        Some(child::NO_MEMORY) => Err(no_memory()),
+        _ => Err(LoadError::Compile(String::from_utf8_lossy(&answer).into_owned())),
+    }
+}

@@ -1,0 +1,136 @@
+//! Components are compiled in a process of its own, with bounds, where the host is told which program that is.
+
+use crate::slow;
+use crate::support::{guests, wait_until};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use wfhost::guest::{
+    CacheUse, Cancellation, CompileBound, CompileLimits, Compiler, Component, EngineOptions, GuestEngine, LoadError,
+};
+use wfhost::host::{Host, LoadError as WorkflowError};
+
+/// A program that is able to be the child. None where the binary was not built.
+fn wfhost() -> Option<PathBuf> {
+    let program = option_env!("CARGO_BIN_EXE_wfhost").map(PathBuf::from);
+    if program.is_none() {
+        eprintln!("SKIPPED: there is no wfhost without the feature `cli`");
+    }
+    program
+}
+
+fn options(program: &Path, cache: Option<&Path>) -> EngineOptions {
+    EngineOptions {
+        slots: Some(2),
+        cache_dir: cache.map(Path::to_owned),
+        compiler: Compiler::Program(program.to_owned()),
+        ..EngineOptions::default()
+    }
+}
+
+fn engine(options: EngineOptions) -> Arc<GuestEngine> {
+    Arc::new(GuestEngine::new(options).unwrap())
+}
+
+fn hello() -> Vec<u8> {
+    std::fs::read(guests("built").join("hello.wasm")).unwrap()
+}
+
+/// The processes that this one has started to compile a component of so many bytes.
+fn children(bytes: usize) -> Vec<PathBuf> {
+    let parent = format!("PPid:\t{}\n", std::process::id());
+    let order = format!("\"bytes\":{bytes},");
+    let is_ours = |process: &PathBuf| {
+        let read = |name: &str| std::fs::read(process.join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&read("status")).contains(&parent)
+            && String::from_utf8_lossy(&read("cmdline")).contains(&order)
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    processes.filter(is_ours).collect()
+}
+
+#[test]
+fn a_child_compiles_and_what_is_kept_needs_none() {
+    let Some(program) = wfhost() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let first = engine(options(&program, Some(folder.path())));
+    let compiled = Component::load(&first, &hello()).unwrap();
+    assert_eq!(first.cache().usage(), CacheUse { hits: 0, misses: 1, damaged: 0 });
+    // Where no compiler is to be had, what is kept is loaded all the same.
+    let second = engine(options(Path::new("/nowhere"), Some(folder.path())));
+    let kept = Component::load(&second, &hello()).unwrap();
+    assert_eq!(second.cache().usage(), CacheUse { hits: 1, misses: 0, damaged: 0 });
+    assert_eq!(compiled.survey(), kept.survey());
+    let failed = Component::load(&engine(options(Path::new("/nowhere"), None)), &hello()).map(|_| ());
+    assert!(failed.unwrap_err().to_string().contains("/nowhere cannot be started"));
+}
+
+#[test]
+fn what_a_child_compiles_runs_where_nothing_is_kept() {
+    let Some(program) = wfhost() else { return };
+    let host = Host::builder().workers(1).guests(options(&program, None)).build().unwrap();
+    let text =
+        "{ steps: [{ id: x, uses: ./hello.wasm, with: { name: Ann } }], outputs: { x: \"${ .steps.x.output }\" } }";
+    assert_eq!(crate::support::outputs(&crate::support::run(&host, text))["x"]["greeting"], "Hello, Ann!");
+}
+
+#[test]
+fn a_component_that_takes_too_much_to_compile_is_refused() {
+    let Some(program) = wfhost() else { return };
+    let refused = |limits: CompileLimits, bytes: &[u8]| {
+        let options = EngineOptions { compile_limits: limits, ..options(&program, None) };
+        match Component::load(&engine(options), bytes).map(|_| ()).unwrap_err() {
+            LoadError::CompileBound(bound) => bound,
+            other => panic!("{other}"),
+        }
+    };
+    let limits =
+        CompileLimits { cpu_base: Duration::from_secs(1), cpu_per_mib: Duration::ZERO, ..CompileLimits::default() };
+    assert_eq!(refused(limits, &slow::component()), CompileBound::Cpu(Duration::from_secs(1)));
+    // A MiB of additions takes 500 MiB.
+    let limits = CompileLimits { memory_base_bytes: 64 << 20, memory_per_mib_bytes: 0, ..CompileLimits::default() };
+    let large = slow::of_bodies(&[slow::additions(1_000_000)]);
+    assert_eq!(refused(limits, &large), CompileBound::Memory(64 << 20));
+}
+
+/// The child has nothing of this process but its pipes, and goes with the load that it is for.
+#[test]
+fn a_load_that_is_cancelled_ends_its_child_which_has_nothing_but_its_pipes() {
+    let Some(program) = wfhost() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("slow.wasm"), slow::component()).unwrap();
+    let file = folder.path().join("flow.yaml");
+    std::fs::write(&file, "steps: [{ id: x, uses: ./slow.wasm }]").unwrap();
+    let bytes = slow::component().len();
+    let host =
+        Host::builder().workers(1).guests(options(&program, Some(&folder.path().join("cache")))).build().unwrap();
+    let cancellation = Cancellation::new();
+    let guard = cancellation.on_drop();
+    let loading = std::thread::spawn(move || host.load_until(file, &cancellation).map(|_| ()));
+    // Its program is this one until it has become the other.
+    let is_it = |child: &PathBuf| std::fs::read_link(child.join("exe")).is_ok_and(|exe| exe == program);
+    wait_until(|| {
+        assert!(!loading.is_finished(), "it was loaded before it could be cancelled");
+        children(bytes).iter().any(is_it)
+    });
+    let child = children(bytes).pop().unwrap();
+    assert_eq!(std::fs::read(child.join("environ")).unwrap(), b"");
+    for descriptor in std::fs::read_dir(child.join("fd")).unwrap() {
+        let Ok(target) = std::fs::read_link(descriptor.unwrap().path()) else { continue };
+        let target = target.to_string_lossy().into_owned();
+        // What whoever runs the tests has handed on is not ours.
+        let is_its_own = ["pipe:", "/proc/", "/sys/", "/dev/null"].iter().any(|kind| target.starts_with(kind));
+        assert!(is_its_own, "{target}");
+    }
+    drop(guard);
+    assert!(matches!(loading.join().unwrap(), Err(WorkflowError::Cancelled)));
+    assert_eq!(children(bytes), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_program_that_is_no_compiler_is_named() {
+    for (program, expected) in [("/bin/true", "it gave no answer"), ("/bin/false", "exit status: 1")] {
+        let refused = Component::load(&engine(options(Path::new(program), None)), &hello()).map(|_| ()).unwrap_err();
+        assert!(refused.to_string().contains(expected), "{refused}");
+    }
+}

@@ -1,0 +1,170 @@
+//! Components that mean harm, each with the problem that it ends with and with bounds on what it costs others.
+//!
+//! Every case runs in a process of which it has the whole attention: what it makes that process grow by, and the time of processors that
+//! it takes, are its own. Time is never taken by the clock: it is compared with that of a loop that does nothing, in turns, of which each
+//! is a slice of fuel at most. Beside a neighbour that is always ready, on one worker, each of its turns has to be followed by one of the
+//! neighbour's.
+
+mod cases;
+mod measure;
+mod refused;
+mod wat;
+
+use crate::neighbour::Neighbour;
+use crate::support::{cause, host, options};
+use cases::{Case, End};
+use measure::{Used, alone, used_by};
+use refused::REFUSED;
+use serde_json::Map;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use wat::Guest;
+use wfhost::guest::{Component, GuestEngine};
+use wfhost::host::{Host, Outcome, RunHandle, RunOptions, Status, Workflow};
+
+/// How much longer than a plain turn a turn may be on the average.
+const TURN_MAX: f64 = 4.0;
+
+/// Plain turns that a run may take beside its own: its beginning, its end, and what the host does for itself meanwhile.
+const RUN_TURNS: f64 = 100.0;
+
+/// Plain turns that it may take to refuse a component, or to compile it.
+const LOAD_TURNS: f64 = 3_000.0;
+
+/// Bytes that a case may make the process grow by: a guest's memory, what its step returns, and once more as much.
+const GROWTH_MAX: u64 = 200 << 20;
+
+/// Bytes that a component may take that is refused: that many bytes of it, a few times.
+const REFUSED_GROWTH_MAX: u64 = 64 << 20;
+
+/// The time of a turn of a loop that does nothing.
+fn plain_turn(host: &Host) -> f64 {
+    let workflow = load(host, &Guest::new().forever("").build(), ", limits: { fuel-per-step: 400M }");
+    let (used, turns) = run(host, &workflow, |outcome| assert_eq!(cause(&outcome)["kind"], "fuel-exhausted"));
+    used.cpu_ns / turns
+}
+
+fn load(host: &Host, component: &[u8], step: &str) -> Workflow {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("case.wasm"), component).unwrap();
+    let text = format!("steps: [{{ id: x, uses: ./case.wasm{step} }}]");
+    host.parse("case.yaml", &text, folder.path()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs it to its end: what that took, and its turns.
+fn run(host: &Host, workflow: &Workflow, check: impl FnOnce(Outcome)) -> (Used, f64) {
+    let before = host.stats().preemptions;
+    let mut steps = 0;
+    let (used, ()) = used_by(|| {
+        let run = begin(host, workflow);
+        check(run.wait());
+        // The step that was its last may not have been committed.
+        steps = run.inner().counts().steps + 1;
+    });
+    (used, (host.stats().preemptions - before + steps) as f64)
+}
+
+fn begin(host: &Host, workflow: &Workflow) -> RunHandle {
+    host.start(workflow, Map::new(), RunOptions::default()).unwrap()
+}
+
+fn check(case: &Case, outcome: &Outcome) {
+    match case.end {
+        End::Fails(kind) => {
+            let cause = cause(outcome);
+            assert_eq!(cause["kind"], kind, "{}: {cause}", case.name);
+        }
+        End::Succeeds => assert_eq!(outcome.status, Status::Succeeded, "{}: {:?}", case.name, outcome.result),
+    }
+}
+
+/// Runs a case by itself, and then beside a neighbour.
+fn meet(host: &Host, case: &Case, plain: f64) {
+    let (loaded, workflow) = used_by(|| load(host, &(case.guest)(), case.step));
+    let (used, turns) = run(host, &workflow, |outcome| check(case, &outcome));
+    let (name, turn) = (case.name, used.cpu_ns / plain);
+    println!(
+        "{name}: {turn:.0} plain turns in {turns}, {} KiB; loaded in {:.0}",
+        used.grown >> 10,
+        loaded.cpu_ns / plain
+    );
+    assert!(loaded.cpu_ns < plain * LOAD_TURNS, "{name}: loading it takes {:.0} turns", loaded.cpu_ns / plain);
+    assert!(turn < turns * TURN_MAX + RUN_TURNS, "{name}: {turn:.0} plain turns in {turns}");
+    assert!(used.grown < case.growth_max, "{name}: the process grew by {} bytes", used.grown);
+
+    let neighbour = Neighbour::move_in(host);
+    let (steps, before) = (neighbour.steps(), host.stats().preemptions);
+    let run = begin(host, &workflow);
+    check(case, &run.wait());
+    let preempted = host.stats().preemptions - before;
+    let (meanwhile, processes) = (neighbour.steps() - steps, run.inner().counts().processes.max(1));
+    // All that are ready take their turns in a circle.
+    if preempted > 2 {
+        assert!(meanwhile * processes >= preempted, "{name}: {meanwhile} steps of the neighbour in {preempted} slices");
+    }
+    neighbour.goes_on(10);
+    neighbour.move_out();
+}
+
+fn all_of(test: &str, cases: &[Case]) {
+    alone(&format!("corpus::{test}"), || {
+        let host = host(1, 64);
+        let plain = plain_turn(&host);
+        let met = |case: &Case| catch_unwind(AssertUnwindSafe(|| meet(&host, case, plain)));
+        let wrong: Vec<&str> = cases.iter().filter(|case| met(case).is_err()).map(|case| case.name).collect();
+        assert!(wrong.is_empty(), "{}", wrong.join(", "));
+    });
+}
+
+#[test]
+fn what_does_harm_when_it_begins() {
+    all_of("what_does_harm_when_it_begins", cases::BEGINNING);
+}
+
+#[test]
+fn what_returns_harm() {
+    all_of("what_returns_harm", cases::RETURNING);
+}
+
+#[test]
+fn what_computes_for_ever() {
+    all_of("what_computes_for_ever", cases::COMPUTING);
+}
+
+#[test]
+fn what_comes_in_crowds() {
+    all_of("what_comes_in_crowds", cases::CROWDS);
+}
+
+#[test]
+fn what_is_refused_before_it_costs_anything() {
+    alone("corpus::what_is_refused_before_it_costs_anything", || {
+        let plain = plain_turn(&host(1, 2));
+        let engine = Arc::new(GuestEngine::new(options(2)).unwrap());
+        let mut wrong = Vec::new();
+        for (name, component, expected) in REFUSED {
+            let Ok(bytes) = catch_unwind(component) else {
+                wrong.push(format!("{name}: cannot be made"));
+                continue;
+            };
+            let (used, refused) = used_by(|| Component::load(&engine, &bytes).map(|_| ()));
+            let refused = refused.err().map_or_else(|| "it is taken".to_owned(), |error| error.to_string());
+            let (turns, grown) = (used.cpu_ns / plain, used.grown);
+            println!("{name}: {turns:.0} plain turns, {} KiB: {refused:.200}", grown >> 10);
+            if !refused.contains(expected) || turns > LOAD_TURNS || grown > REFUSED_GROWTH_MAX {
+                wrong.push(format!("{name}: {turns:.0} turns, {grown} bytes, and not `{expected}`: {refused:.500}"));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    });
+}
+
+#[test]
+fn there_are_many_and_each_has_a_name_of_its_own() {
+    let cases = [cases::BEGINNING, cases::RETURNING, cases::COMPUTING, cases::CROWDS].concat();
+    let names: BTreeSet<&str> =
+        cases.iter().map(|case| case.name).chain(REFUSED.iter().map(|(name, ..)| *name)).collect();
+    assert_eq!(names.len(), cases.len() + REFUSED.len());
+    assert!(names.len() >= 60, "{}", names.len());
+}
