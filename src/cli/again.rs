@@ -1,7 +1,7 @@
 //! The command that was given, to be given again.
 
 use std::ffi::OsString;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A longer command is not repeated to the person who wrote it. Arbitrary: some lines of a terminal.
 const COMMAND_BYTES_MAX: usize = 400;
@@ -11,6 +11,8 @@ const COMMAND_BYTES_MAX: usize = 400;
 pub(super) struct Again {
     words: Vec<String>,
     timeout: Option<Duration>,
+    /// Since when that counts.
+    begun: Instant,
     /// A word is no text.
     odd: bool,
 }
@@ -27,7 +29,7 @@ impl Again {
     pub(super) fn of(words: impl IntoIterator<Item = OsString>, timeout: Option<Duration>) -> Self {
         let words: Vec<Result<String, OsString>> = words.into_iter().map(OsString::into_string).collect();
         let odd = words.iter().any(Result::is_err);
-        Self { words: words.into_iter().filter_map(Result::ok).collect(), timeout, odd }
+        Self { words: words.into_iter().filter_map(Result::ok).collect(), timeout, begun: Instant::now(), odd }
     }
 
     /// Whether the command has a flag.
@@ -49,12 +51,23 @@ impl Again {
                 }
             }
         }
-        Self { words, timeout: None, odd: self.odd }
+        Self { words, timeout: None, begun: self.begun, odd: self.odd }
     }
 
     /// `--timeout` of the command.
     pub(super) fn timeout(&self) -> Option<Duration> {
         self.timeout
+    }
+
+    /// What is left of it: the command itself began it, with whatever it had to do before the run.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        Some(self.timeout?.saturating_sub(self.begun.elapsed()))
+    }
+
+    /// The way out for whoever gave the command too little time.
+    pub(super) fn longer(&self) -> Option<String> {
+        let longer = super::hints::duration(self.timeout?.saturating_mul(2));
+        Some(format!("to give it longer: {}", self.with("--timeout", &longer, false)?))
     }
 
     /// The command as it was. None where it is too long to be of use.

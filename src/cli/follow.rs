@@ -41,17 +41,9 @@ pub(super) struct Talk {
 impl Talk {
     pub(super) fn new(json: bool, quiet: bool, timeout: Option<Duration>, terminal: Terminal) -> Self {
         let follower = (!quiet && !json).then(|| Follower::start(terminal));
-        let signals = Signals::listen(json, terminal, follower.clone());
-        Self {
-            json,
-            quiet,
-            terminal,
-            follower,
-            signals,
-            warnings: Vec::new(),
-            again: Again::new(timeout),
-            durable: true,
-        }
+        let again = Again::new(timeout);
+        let signals = Signals::listen(json, terminal, follower.clone(), &again);
+        Self { json, quiet, terminal, follower, signals, warnings: Vec::new(), again, durable: true }
     }
 
     /// A line for people, where they want to be talked to.
@@ -140,7 +132,7 @@ impl Talk {
     pub(super) fn to_the_end(&self, host: &Host, run: &RunHandle, is_durable: bool) -> Outcome {
         let running = Running { runs: vec![run.clone()], host: is_durable.then(|| host.clone()) };
         self.signals.enter(Stage::Running(running));
-        let outcome = wait(run, self.again.timeout());
+        let outcome = wait(run, &self.again);
         self.signals.enter(Stage::Over);
         outcome
     }
@@ -208,10 +200,10 @@ impl Talk {
     }
 }
 
-/// Waits until the run is over, and asks it to end where it takes too long.
-fn wait(run: &RunHandle, timeout: Option<Duration>) -> Outcome {
-    let Some(timeout) = timeout else { return run.wait() };
-    if run.inner().wait_for(timeout).is_some() {
+/// Waits until the run is over, and asks it to end where the command takes too long.
+fn wait(run: &RunHandle, command: &Again) -> Outcome {
+    let (Some(timeout), Some(left)) = (command.timeout(), command.time_left()) else { return run.wait() };
+    if run.inner().wait_for(left).is_some() {
         return run.wait();
     }
     // It may have ended at this very moment.

@@ -162,7 +162,7 @@ fn with_unit(number: u64, units: &[(u64, &str)]) -> String {
 }
 
 /// A duration as `--timeout` and workflow files have it.
-fn duration(duration: Duration) -> String {
+pub(super) fn duration(duration: Duration) -> String {
     let micros = Micros::from(duration).0;
     let units =
         [(86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"), (1_000, "ms"), (1, "us")];

@@ -84,6 +84,7 @@ impl From<Exit> for ExitCode {
 
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
+    crate::guest::serve_compiler();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return usage::tell(&error).into(),

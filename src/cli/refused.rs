@@ -54,6 +54,12 @@ impl Refused {
         self
     }
 
+    /// The same, where nothing was wrong but that it took too long.
+    pub(super) fn timed_out(mut self) -> Self {
+        self.status = "timed-out";
+        self
+    }
+
     /// The same of a run that somebody may take up.
     pub(super) fn suspended(mut self) -> Self {
         self.status = "suspended";

@@ -64,8 +64,8 @@ impl Start<'_> {
                 Whose::Living(owner) => {
                     let watch = |host: &Client| Ok((host.clone(), host.watch(self.id)?));
                     if let Some((host, answers)) = runs.ask(&owner, watch)? {
-                        if let Some(timeout) = talk.again.timeout() {
-                            self.time_out(host, timeout, talk)?;
+                        if let (Some(timeout), Some(left)) = (talk.again.timeout(), talk.again.time_left()) {
+                            self.time_out(host, timeout, left, talk)?;
                         }
                         return self.attach(runs, talk, answers, owner.pid);
                     }
@@ -97,13 +97,13 @@ impl Start<'_> {
         Err(refused.hint(format!("another --run-id starts another run; `wfhost status {}` tells of that one", self.id)))
     }
 
-    /// Asks another process to end the run when this one has followed it for so long.
-    fn time_out(&self, host: Client, timeout: Duration, talk: &Talk) -> std::io::Result<()> {
+    /// Asks another process to end the run when what is left of this command's time is over.
+    fn time_out(&self, host: Client, timeout: Duration, left: Duration, talk: &Talk) -> std::io::Result<()> {
         let request = Request::TimeOut { run: self.id.to_owned(), after: timeout.into() };
         let follower = talk.follower.clone();
         // It ends with this process, which ends with the run.
         let wait = move || {
-            std::thread::sleep(timeout);
+            std::thread::sleep(left);
             if let (Err(error), Some(follower)) = (host.ask(request), follower) {
                 follower.note(format!("the run has timed out, and cannot be asked to end: {error}"));
             }

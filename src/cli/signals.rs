@@ -1,12 +1,13 @@
-//! Ctrl-C and SIGTERM. A thread of its own waits for them, so that nobody else has to: neither the compiler, which may take seconds,
+//! Ctrl-C, SIGTERM, and the end of the command's time. A thread of its own waits for them, so that nobody else has to: neither the compiler, which may take seconds,
 //! nor whoever waits for the run.
 //!
-//! Before the run there is nothing to cancel: the process ends. The first Ctrl-C of a run cancels it, the second ends it at once, and
+//! Before the run there is nothing to cancel: the process ends, and the compilers with it that it started. The first Ctrl-C of a run cancels it, the second ends it at once, and
 //! the third ends the process, whatever state it is in. A durable run need not be cancelled: on a terminal the first Ctrl-C asks, and the
 //! others count from there; SIGTERM leaves it for whoever takes it up, and a second one ends the process. A run that is not durable takes
 //! SIGTERM as Ctrl-C.
 
 use super::Exit;
+use super::again::Again;
 use super::progress::Follower;
 use super::refused::Refused;
 use super::terminal::{Terminal, say};
@@ -54,6 +55,8 @@ struct Shared {
     json: bool,
     terminal: Terminal,
     follower: Option<Follower>,
+    /// What is left of the command's time, and what to say when it is over.
+    time: Option<(Duration, Option<String>)>,
 }
 
 struct State {
@@ -99,9 +102,10 @@ impl Heard {
 
 impl Signals {
     /// Begins to listen.
-    pub(super) fn listen(json: bool, terminal: Terminal, follower: Option<Follower>) -> Self {
+    pub(super) fn listen(json: bool, terminal: Terminal, follower: Option<Follower>, command: &Again) -> Self {
         let state = State { stage: Stage::Loading, ready: false, heard: Heard::default() };
-        let shared = Shared { state: Mutex::new(state), changed: Condvar::new(), json, terminal, follower };
+        let time = command.time_left().map(|left| (left, command.longer()));
+        let shared = Shared { state: Mutex::new(state), changed: Condvar::new(), json, terminal, follower, time };
         let signals = Self(Arc::new(shared));
         let listener = signals.clone();
         let spawned = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -143,15 +147,24 @@ impl Signals {
     }
 
     fn wait(&self) -> std::io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         runtime.block_on(async {
             let mut interrupt = signal(SignalKind::interrupt())?;
             let mut terminate = signal(SignalKind::terminate())?;
             self.is_ready();
+            // One that never comes is as good as none.
+            let left = self.0.time.as_ref().map_or(Duration::MAX, |(left, _)| *left);
+            let mut time = std::pin::pin!(tokio::time::sleep(left));
+            let mut is_late = false;
             loop {
                 let is_termination = tokio::select! {
                     _ = interrupt.recv() => false,
                     _ = terminate.recv() => true,
+                    () = &mut time, if !is_late => {
+                        is_late = true;
+                        self.time_out();
+                        continue;
+                    }
                 };
                 let heard = {
                     let mut state = self.0.state.lock();
@@ -162,6 +175,19 @@ impl Signals {
                 self.act(heard, is_termination);
             }
         })
+    }
+
+    /// Ends the process where the command's time is over before there is a run. Whoever waits for a run sees to its time.
+    fn time_out(&self) {
+        if !matches!(self.0.state.lock().stage, Stage::Loading) {
+            return;
+        }
+        if let Some(follower) = &self.0.follower {
+            follower.close();
+        }
+        let hint = self.0.time.as_ref().and_then(|(_, hint)| hint.clone());
+        let refused = Refused::new(problem::kind::TIMED_OUT, "the time was over before the run began").timed_out();
+        self.end(&refused.hint_maybe(hint));
     }
 
     /// Does what the signals so far ask for.

@@ -2,12 +2,15 @@
 
 mod again;
 mod commands;
+mod compiling;
 mod durable;
 mod endings;
 mod failing;
 mod following;
 mod readme;
 mod running;
+#[path = "../guests/slow.rs"]
+mod slow;
 mod steering;
 mod support;
 mod suspended;

@@ -8,17 +8,17 @@ const WAITS: &str = "steps: [{ id: asks, wait: { signal: answer } }]\noutputs: {
 #[test]
 fn a_run_that_took_too_long_is_that_wherever_it_is_told_of() {
     let world = World::new(WAITS);
-    let output = world.does(&["run", "--json", "--run-id", "it", &world.file, "--timeout", "50ms"]);
+    let output = world.does(&["run", "--json", "--run-id", "it", &world.file, "--timeout", "5s"]);
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&told["status"], output.status.code()), (&json!("timed-out"), Some(3)));
     let status = world.tells(&["status", "--json", "it"]);
     assert_eq!((&status["status"], &status["problem"]["kind"]), (&json!("timed-out"), &json!("timed-out")));
-    assert_eq!(status["problem"]["detail"], "it had not ended after 50ms");
+    assert_eq!(status["problem"]["detail"], "it had not ended after 5s");
     assert!(world.says(&["status", "it"]).contains("timed-out"));
     let ids = |status: &str| world.tells(&["ls", "--json", "--status", status]).as_array().unwrap().len();
     assert_eq!((ids("timed-out"), ids("cancelled")), (1, 0));
     let history = world.says(&["history", "it"]);
-    assert!(history.contains("the run is asked to end: it took longer than 50ms"), "{history}");
+    assert!(history.contains("the run is asked to end: it took longer than 5s"), "{history}");
     // Its end is told again, and steps that did not come to theirs can be run again.
     let again = world.does(&["run", "--json", "--run-id", "it", &world.file]);
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
@@ -36,7 +36,7 @@ fn a_timeout_is_that_of_the_command() {
     world.begin("it", "asks", &["--timeout", "10m"]).kill();
     let resumed = world.spawn(&["resume", "--json", "it"]);
     eventually(|| world.tells(&["ps", "--json"])[0]["run"].as_str().map(str::to_owned));
-    let follows = world.does(&["run", "--json", "--run-id", "it", &world.file, "--timeout", "50ms"]);
+    let follows = world.does(&["run", "--json", "--run-id", "it", &world.file, "--timeout", "5s"]);
     let told: Value = serde_json::from_slice(&follows.stdout).unwrap();
     assert_eq!((&told["status"], follows.status.code()), (&json!("timed-out"), Some(3)), "{told}");
     assert_eq!(resumed.told().0["status"], "timed-out");

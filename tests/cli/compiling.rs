@@ -1,0 +1,83 @@
+//! A compiler that takes long ends with the command that needs it, whatever ends that.
+
+use super::slow;
+use super::{command, scratch};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+/// A workflow whose component takes minutes to compile.
+fn world() -> (tempfile::TempDir, String) {
+    let (folder, file) = scratch("steps: [{ id: a, uses: ./slow.wasm }]\n");
+    std::fs::write(folder.path().join("slow.wasm"), slow::component()).unwrap();
+    (folder, file)
+}
+
+fn begin(arguments: &[&str], cache: &Path) -> Child {
+    command(arguments).env("WFHOST_CACHE", cache).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// The compiler that a process has started, once it is there.
+fn compiler_of(parent: &Child) -> PathBuf {
+    let parent = format!("PPid:\t{}\n", parent.id());
+    let is_it = |process: &PathBuf| {
+        let read = |name: &str| std::fs::read_to_string(process.join(name)).unwrap_or_default();
+        read("status").contains(&parent) && read("cmdline").contains("--wfhost-compile")
+    };
+    for _ in 0..6_000 {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        if let Some(found) = processes.into_iter().find(is_it) {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("it starts no compiler");
+}
+
+/// Waits until a process is no more, or only its entry is left.
+fn await_end(process: &Path) {
+    for _ in 0..6_000 {
+        let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();
+        if status.is_empty() || status.contains("State:\tZ") {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("it goes on");
+}
+
+fn told(child: Child) -> (Value, Option<i32>) {
+    let output = child.wait_with_output().unwrap();
+    (serde_json::from_slice(&output.stdout).unwrap(), output.status.code())
+}
+
+#[test]
+fn a_timeout_counts_from_the_start_of_the_command() {
+    let (folder, file) = world();
+    let child = begin(&["run", "--json", &file, "--timeout", "2s"], folder.path());
+    let compiler = compiler_of(&child);
+    let (told, code) = told(child);
+    assert_eq!((&told["status"], &told["problem"]["kind"], code), (&json!("timed-out"), &json!("timed-out"), Some(3)));
+    let hint = told["problem"]["hint"].as_str().unwrap();
+    assert!(hint.starts_with("to give it longer: wfhost run ") && hint.ends_with("--timeout 4s"), "{hint}");
+    await_end(&compiler);
+}
+
+#[test]
+fn a_signal_ends_the_compiler_too() {
+    for signal in ["-TERM", "-INT", "-KILL"] {
+        let (folder, file) = world();
+        let mut child = begin(&["run", "--json", &file], folder.path());
+        let compiler = compiler_of(&child);
+        super::endings::await_signals(child.id());
+        assert!(std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        if signal == "-KILL" {
+            child.wait().unwrap();
+        } else {
+            let (told, code) = told(child);
+            assert_eq!((&told["status"], code), (&json!("cancelled"), Some(3)));
+        }
+        await_end(&compiler);
+    }
+}
