@@ -42,10 +42,9 @@ pub(super) struct Order {
 /// time and memory ([`Compiler::Auto`](super::Compiler::Auto)).
 ///
 /// ```
-/// fn main() {
-///     wfhost::guest::serve_compiler();
-///     // …
-/// }
+/// // fn main() {
+/// wfhost::guest::serve_compiler();
+/// // …
 /// ```
 pub fn serve_compiler() {
     SERVES.store(true, Relaxed);

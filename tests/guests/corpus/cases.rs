@@ -443,7 +443,7 @@ pub(super) const COMPUTING: &[Case] = &[
     }),
     endless("many values at one time", || {
         // All of them live at once: they do not fit the registers.
-        let loads: String = (0..2_000).map(|at| format!("(i32.load offset={} (i32.const 4096))", at * 4)).collect();
+        let loads = repeated(2_000, |at| format!("(i32.load offset={} (i32.const 4096))", at * 4));
         computes("", &format!("{loads} {} (local.set $i)", "i32.add ".repeat(1_999)))
     }),
 ];

@@ -1,5 +1,6 @@
 //! Components that are refused before anything is compiled, by what they would cost or what they would have.
 
+use super::wat::repeated;
 use crate::slow;
 use crate::wat_guest;
 
@@ -39,7 +40,7 @@ fn loops_by_locals(loops: usize, locals: usize) -> Vec<u8> {
 }
 
 fn branch_tables(tables: usize, blocks: usize, locals: usize) -> Vec<u8> {
-    let targets: String = (1..=blocks).map(|block| format!("{block} ")).collect();
+    let targets = repeated(blocks, |block| format!("{} ", block + 1));
     let table = format!("(block (br_table 0 {targets} (local.get 0)))");
     let locals = "i32 ".repeat(locals);
     let (open, close) = ("(block ".repeat(blocks), ")".repeat(blocks));
@@ -48,7 +49,7 @@ fn branch_tables(tables: usize, blocks: usize, locals: usize) -> Vec<u8> {
 
 fn calls(values: usize, calls: usize) -> Vec<u8> {
     let types = "i32 ".repeat(values);
-    let arguments: String = (0..values).map(|value| format!("local.get {value} ")).collect();
+    let arguments = repeated(values, |value| format!("local.get {value} "));
     module(format!(
         "(type $t (func (param {types}) (result {types}))) (import \"a\" \"b\" (func $f (type $t)))
         (func (type $t) {arguments} {})",
@@ -134,8 +135,7 @@ pub(super) const REFUSED: &[Refused] = &[
     (
         "types that double",
         || {
-            let doubled: String =
-                (1..60).map(|at| format!("(type $t{at} (tuple $t{} $t{}))", at - 1, at - 1)).collect();
+            let doubled = repeated(60, |at| format!("(type $t{} (tuple $t{at} $t{at}))", at + 1));
             wat(format!("(component (type $t0 (tuple u8 u8)) {doubled})"))
         },
         "type size",

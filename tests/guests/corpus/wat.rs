@@ -167,6 +167,11 @@ impl Guest {
     }
 }
 
+/// What this gives for each number below `count`, in a row.
+pub(super) fn repeated(count: usize, text: impl Fn(usize) -> String) -> String {
+    (0..count).map(text).collect::<Vec<_>>().concat()
+}
+
 /// `body` so many times, with the number in `$i`.
 pub(super) fn times(count: u32, body: &str) -> String {
     format!(
@@ -201,7 +206,7 @@ pub(super) fn json(at: &str, offset: u32, text: (u32, u32)) -> String {
 
 /// A command with the next tag.
 pub(super) fn command(at: &str, action: u32) -> String {
-    format!("(global.set $tag (i64.add (global.get $tag) (i64.const 1)))")
+    "(global.set $tag (i64.add (global.get $tag) (i64.const 1)))".to_owned()
         + &store("i64.store", at, 0, "(global.get $tag)")
         + &byte(at, 8, action)
 }
