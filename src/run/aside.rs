@@ -1,4 +1,6 @@
 //! A thread for what would keep a worker: it starts with the first piece of work, and does one after the other.
+//!
+//! In a simulation there is no such thread: whoever flushes does the work.
 
 use crate::base::brief;
 use parking_lot::{Condvar, Mutex};
@@ -14,6 +16,8 @@ struct Queue {
     work: VecDeque<Work>,
     busy: bool,
     closing: bool,
+    /// There is to be no thread.
+    by_hand: bool,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -37,13 +41,18 @@ impl Aside {
         Self { name, shared: Arc::default() }
     }
 
+    /// Has work wait until somebody flushes, who does it then. For simulation.
+    pub(super) fn do_by_hand(&self) {
+        self.shared.queue.lock().by_hand = true;
+    }
+
     /// Hands it work. False: there is no thread to be had, or it ends.
     pub(super) fn push(&self, work: impl FnOnce() + Send + 'static) -> bool {
         let mut queue = self.shared.queue.lock();
         if queue.closing {
             return false;
         }
-        if queue.thread.is_none() {
+        if queue.thread.is_none() && !queue.by_hand {
             let shared = Arc::clone(&self.shared);
             queue.thread = std::thread::Builder::new().name(self.name.to_owned()).spawn(move || shared.run()).ok();
             if queue.thread.is_none() {
@@ -61,7 +70,13 @@ impl Aside {
         brief::waits();
         let mut queue = self.shared.queue.lock();
         while queue.busy || !queue.work.is_empty() {
-            self.shared.idle.wait(&mut queue);
+            if !queue.by_hand {
+                self.shared.idle.wait(&mut queue);
+            } else if let Some(work) = queue.work.pop_front() {
+                drop(queue);
+                work();
+                queue = self.shared.queue.lock();
+            }
         }
     }
 }

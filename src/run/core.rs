@@ -39,7 +39,7 @@ pub(super) struct Run {
     pub(super) last_at: AtomicU64,
     /// What the run's own monotonic clock is ahead of the host's. The clock of a run that was taken up goes on from the wall clock, which may
     /// not have been set.
-    ahead: i64,
+    pub(super) ahead: i64,
     /// Where snapshots of its processes are kept.
     pub(super) shelf: Option<Arc<dyn Shelf>>,
     /// Of the journal that its records go to.
@@ -209,16 +209,18 @@ impl Run {
         Self::of(fixed, kernel, (started, 0), Inner::new(state, log), Arc::new(Once::new()))
     }
 
-    /// A run that goes on: its state is that of records whose last time is `last_at`, and its timers are due by the wall clock.
+    /// A run that goes on: its state is that of records whose last time is `last_at`, and its timers are due by the wall clock. One that
+    /// was parked goes on by its own clock too: where the wall clock is behind, its time would stand still.
     pub(super) fn taken_up(
         fixed: Fixed,
         kernel: Kernel,
-        (last_at, mono): (Micros, Micros),
+        (last_at, mono, ahead): (Micros, Micros, Option<i64>),
         state: State,
         log: Box<dyn Log>,
         outcome: Arc<Outcomes>,
     ) -> Self {
-        let now = kernel.clock().at(mono).max(last_at);
+        let own = ahead.map_or(Micros(0), |ahead| Micros(mono.0.saturating_add_signed(ahead)));
+        let now = kernel.clock().at(mono).max(last_at).max(own);
         let mut inner = Inner::new(state, log);
         inner.durable = inner.state.counts.records;
         let signed = |time: Micros| i64::try_from(time.0).unwrap_or(i64::MAX);

@@ -222,7 +222,7 @@ impl Kernel {
         drop(inner);
         run.after(port, after);
         self.entered(&run, entered);
-        self.sweep(port);
+        self.sweep(port, Some(&run));
         Ok(RunHandle::new(run))
     }
 }

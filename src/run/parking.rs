@@ -227,6 +227,7 @@ impl Run {
             log,
             outcome: Arc::downgrade(&self.outcome),
             due: state.timers.next_due().map(|due| self.host_time(due)),
+            ahead: self.ahead,
             facts: ParkedRun {
                 processes: state.living,
                 uncertain: state.uncertain.len() as u32,

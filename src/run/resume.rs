@@ -17,7 +17,6 @@ use super::log::{EndStatus, Log, LogSink, RunEnd};
 use super::observe::{Once, Watcher};
 use super::outstanding::Pending;
 use super::past::{Later, Past, Replayed};
-use super::place::Outcomes;
 use super::rebuild::{Rebuild, RebuildError, TakenUp};
 use super::record::Record;
 use super::replay::check_programs;
@@ -25,6 +24,7 @@ use super::snapshots::Snapshots;
 use super::state::{Consequence, Departure, Moment, Post, State};
 use super::task::Task;
 use super::timers::Alarm;
+use super::waking::Rests;
 use crate::base::brief::BriefGuard;
 use crate::process::{Answer, Ending, Pid, Program, Tag};
 use crate::scheduler::{Pause, Port};
@@ -96,12 +96,12 @@ impl Kernel {
         self.resume_as(spec, records, None).map(RunHandle::new)
     }
 
-    /// As [`Self::resume`]; the outcome is that of a run that was parked, where it is given.
+    /// As [`Self::resume`], for a run that was parked where something of it is given.
     pub(super) fn resume_as(
         &self,
         spec: ResumeSpec,
         records: &[Record],
-        outcome: Option<Arc<Outcomes>>,
+        rests: Option<Rests>,
     ) -> Result<Arc<Run>, ResumeError> {
         let ResumeSpec { root, programs, mut log, effects, sink, watcher } = spec;
         let rebuild = Rebuild::new(Arc::clone(&root), programs.clone()).keeping().apply_all(records)?;
@@ -117,13 +117,14 @@ impl Kernel {
         check_programs(&started.programs, &programs)?;
         let fixed = Fixed::new(&started, root, programs, effects, sink);
         let mut later = Snapshots::of(&*log, &state, &taken_up.pasts);
-        let is_woken = outcome.is_some();
+        let is_woken = rests.is_some();
+        let (outcome, ahead) = rests.map(|rests| (rests.outcome, rests.ahead)).unzip();
         let outcome = outcome.unwrap_or_else(|| Arc::new(Once::new()));
         let mut rest = Some((fixed, state, taken_up, log, watcher));
         let mut resumed = Err(ResumeError::Exists(Arc::clone(&started.run)));
         self.with_port(|port| {
             let Some((fixed, state, taken_up, log, watcher)) = rest.take() else { return };
-            let times = (taken_up.at, port.monotonic());
+            let times = (taken_up.at, port.monotonic(), ahead);
             let run = Arc::new(Run::taken_up(fixed, self.clone(), times, state, log, Arc::clone(&outcome)));
             // Whoever finds it in the list waits until its processes are there.
             let mut inner = run.inner.lock();
@@ -133,7 +134,7 @@ impl Kernel {
                 later.tell(&run);
                 run.go_on(port, inner, taken_up, &mut later, after);
                 self.entered(&run, entered);
-                self.sweep(port);
+                self.sweep(port, Some(&run));
                 resumed = Ok(run);
             }
         });

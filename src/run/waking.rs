@@ -42,6 +42,8 @@ pub(super) struct Parked {
     pub(super) outcome: Weak<Outcomes>,
     /// When its first timer is due, by the host's monotonic clock.
     pub(super) due: Option<Micros>,
+    /// What its clock was ahead of the host's: it goes on, however long the run is parked.
+    pub(super) ahead: i64,
     pub(super) facts: ParkedRun,
 }
 
@@ -129,6 +131,28 @@ impl Kernel {
         runs.iter().filter_map(|(id, known)| Some((Arc::clone(id), known.facts()?))).collect()
     }
 
+    /// Has runs whose timers are due taken up by whoever calls [`Self::flush_waking`], and by no thread of the kernel's. For simulation.
+    pub fn wake_by_hand(&self) {
+        self.shared().waking.do_by_hand();
+    }
+
+    /// Parks some of the runs that are quiet, where more are in memory than there are to be, as each run does that begins.
+    pub fn park_some(&self) {
+        self.with_port(|port| self.sweep(port, None));
+    }
+
+    /// When the first timer of an unfinished run is due, by the host's monotonic clock. It looks at all of them: for simulation.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Micros> {
+        let (mut here, mut dues) = (Vec::new(), Vec::new());
+        for known in self.shared().runs.lock().values() {
+            here.extend(known.here());
+            dues.extend(if let Known::Parked(parked) = known { parked.due } else { None });
+        }
+        let due = |run: &Arc<Run>| Some(run.host_time(run.inner.lock().state.timers.next_due()?));
+        dues.into_iter().chain(here.iter().filter_map(due)).min()
+    }
+
     /// Waits on this thread until runs whose timers were due are taken up.
     pub fn flush_waking(&self) {
         self.shared().waking.flush();
@@ -211,8 +235,8 @@ impl Kernel {
         }
     }
 
-    /// Where too many runs are in memory: parks some that are quiet.
-    pub(super) fn sweep<P: Port<Self> + ?Sized>(&self, port: &mut P) {
+    /// Where too many runs are in memory: parks some that are quiet, but not the one that has just come, for which somebody has a use.
+    pub(super) fn sweep<P: Port<Self> + ?Sized>(&self, port: &mut P, newcomer: Option<&Run>) {
         if self.shared().resident.load(Relaxed) <= self.parking().resident_max {
             return;
         }
@@ -225,7 +249,9 @@ impl Kernel {
         for run in some.into_iter().filter_map(here) {
             // It stays in the queue, at the end, until it is parked or over.
             self.shared().residents.lock().push_back((Arc::clone(&run.fixed.id), run.serial));
-            run.park_now(port);
+            if newcomer.is_none_or(|newcomer| newcomer.serial != run.serial) {
+                run.park_now(port);
+            }
         }
     }
 
@@ -259,6 +285,13 @@ impl Parts {
     }
 }
 
+/// What a run that was parked is taken up with, beside its records.
+pub(super) struct Rests {
+    pub(super) outcome: Arc<Outcomes>,
+    /// As [`Parked::ahead`].
+    pub(super) ahead: i64,
+}
+
 /// Who takes up a run. However that ends, those who wait for it go on.
 struct Waking<'a> {
     kernel: &'a Kernel,
@@ -268,10 +301,11 @@ struct Waking<'a> {
 
 impl Waking<'_> {
     fn take_up(self, parked: Parked) -> Option<Arc<Run>> {
-        let Parked { parts, log, outcome, facts, .. } = parked;
+        let Parked { parts, log, outcome, facts, ahead, .. } = parked;
         let outcome = outcome.upgrade().unwrap_or_else(|| Arc::new(Once::new()));
+        let rests = Rests { outcome: Arc::clone(&outcome), ahead };
         // What is wrong with one run, or with what takes it up, is that run's alone.
-        let taken = catch_unwind(AssertUnwindSafe(|| self.try_take_up(&parts, log, &outcome)));
+        let taken = catch_unwind(AssertUnwindSafe(|| self.try_take_up(&parts, log, rests)));
         match taken.unwrap_or_else(|cause| Err(format!("taking it up panicked: {}", message_of(&*cause)))) {
             Ok(run) => Some(run),
             Err(why) => {
@@ -284,7 +318,7 @@ impl Waking<'_> {
         }
     }
 
-    fn try_take_up(&self, parts: &Parts, log: Box<dyn ParkedLog>, outcome: &Arc<Outcomes>) -> Result<Arc<Run>, String> {
+    fn try_take_up(&self, parts: &Parts, log: Box<dyn ParkedLog>, rests: Rests) -> Result<Arc<Run>, String> {
         let (log, records) = log.take_up()?;
         let records = Record::decode_all(records).map_err(|damaged| format!("{damaged}: {}", damaged.why))?;
         let spec = ResumeSpec {
@@ -295,7 +329,7 @@ impl Waking<'_> {
             sink: parts.sink.clone(),
             watcher: None,
         };
-        self.kernel.resume_as(spec, &records, Some(Arc::clone(outcome))).map_err(|error| error.to_string())
+        self.kernel.resume_as(spec, &records, Some(rests)).map_err(|error| error.to_string())
     }
 }
 

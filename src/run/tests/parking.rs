@@ -332,6 +332,48 @@ fn where_too_many_are_in_memory_those_that_wait_leave_at_once() {
     }
 }
 
+#[test]
+fn where_none_is_to_be_in_memory_who_is_asked_for_something_answers() {
+    let mut desk = Desk::new(1);
+    desk.kernel.park_when(ParkingPolicy { resident_max: 0, ..ParkingPolicy::default() });
+    let root = collects(|| vec![waits("a")], 1);
+    let runs: Vec<_> = (0..3).map(|n| start(&desk.kernel, &format!("run-{n}"), &root, &Parkable::default())).collect();
+    desk.drain();
+    desk.kernel.park_some();
+    assert_eq!(desk.kernel.parked().len(), 3);
+    for run in &runs {
+        run.signal("a", number(1)).unwrap();
+        desk.drain();
+        assert_eq!(output(&run.outcome().unwrap()), r#"["1 1"]"#);
+    }
+}
+
+#[test]
+fn a_sleep_goes_on_while_its_run_is_parked_though_the_wall_clock_is_behind() {
+    let minute = 60_000_000;
+    let root = collects(|| vec![Action::Sleep(Micros(60_000_000))], 1);
+    let log = Parkable::default();
+    let mut desk = Desk::new(1);
+    start(&desk.kernel, "run", &root, &log);
+    desk.drain();
+    // The next host has its clock an hour behind.
+    let mut desk = Desk::new(1);
+    desk.set_wall(-3_600_000_000);
+    let records = log.memory.lock().records().unwrap();
+    let records = crate::run::Record::decode_all(records).unwrap();
+    let mut spec = resume_spec(&root, &Arc::default(), &records);
+    spec.log = Box::new(log.clone());
+    let run = desk.kernel.resume(spec, &records).unwrap();
+    desk.drain();
+    while run.outcome().is_none() {
+        assert!(desk.now().0 <= minute && desk.fire(), "it sleeps too long");
+        desk.kernel.flush_waking();
+        desk.drain();
+    }
+    assert!(log.taken_up.load(Relaxed) > 0, "it was parked");
+    assert_eq!(desk.now(), Micros(minute));
+}
+
 /// Threads that send, ask and look while runs are parked all the time: nothing is lost, nothing is done twice, and everything is in order.
 #[test]
 fn nothing_is_lost_between_parking_and_acts() {
