@@ -1,5 +1,6 @@
 //! The oracle: keeps books of what was posted, heard, begun and ended, and notes every breach.
 
+use crate::process::Home;
 use crate::scheduler::{Next, Permitted, Slot, Turn, Wake};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -40,8 +41,13 @@ struct Account {
     /// Paused when its last slice ended: it holds.
     held: bool,
     needs_permit: bool,
+    /// How many instances it takes.
+    size: u32,
+    /// Where its next instance is made.
+    home: Home,
     /// Has an instance: stepped, and not evicted since.
     has_instance: bool,
+    had_instance: bool,
     /// The turn in which it last became ready.
     ready_since: Option<u64>,
 }
@@ -53,8 +59,9 @@ pub(crate) struct Ledger {
     breaches: Vec<String>,
     /// Slices so far: the clock of the starvation check.
     slices: u64,
-    instances: u32,
-    instances_max: u32,
+    /// Instances in the pool and outside it, and how many there may be.
+    instances: [u32; 2],
+    instances_max: [u32; 2],
     last_message: BTreeMap<(u32, u32), u64>,
     answered: BTreeSet<(u32, u64)>,
     exits: BTreeSet<u32>,
@@ -67,7 +74,7 @@ pub(crate) struct Ledger {
 const STARVED_AFTER: u64 = 400;
 
 impl Ledger {
-    pub(crate) fn new(instances_max: u32) -> Self {
+    pub(crate) fn new(instances_max: [u32; 2]) -> Self {
         Self { instances_max, ..Self::default() }
     }
 
@@ -91,7 +98,9 @@ impl Ledger {
         if alive.is_empty() { Ok(()) } else { Err(format!("without an exit: {}", alive.join(", "))) }
     }
 
-    pub(crate) fn born(&mut self, id: u32, slot: Slot, needs_permit: bool) {
+    /// A process is there that takes so many instances.
+    pub(crate) fn born(&mut self, id: u32, slot: Slot, size: u32) {
+        let needs_permit = size > 0;
         let account = Account {
             slot,
             unheard: VecDeque::new(),
@@ -102,7 +111,10 @@ impl Ledger {
             paused: false,
             held: false,
             needs_permit,
+            size,
+            home: Home::Pool,
             has_instance: false,
+            had_instance: false,
             ready_since: (!needs_permit).then_some(self.slices),
         };
         if self.accounts.insert(id, account).is_some() {
@@ -159,6 +171,16 @@ impl Ledger {
         }
     }
 
+    /// A process that waited for its permit has got it there.
+    pub(crate) fn admitted(&mut self, id: u32, home: Home) {
+        if let Some(account) = self.accounts.get_mut(&id) {
+            account.home = home;
+            if account.has_instance {
+                self.breach(format!("{id} was admitted although it has an instance"));
+            }
+        }
+    }
+
     /// A slice begins.
     pub(crate) fn begin(&mut self, id: u32, turn: Turn, batch: &[Heard]) {
         self.slices += 1;
@@ -180,7 +202,9 @@ impl Ledger {
         check(turn.resumed == (account.next == Some(Next::Preempted)), "resumed and preempted do not fit");
         check(turn.interrupted.is_some() == account.interrupted, "interrupts do not fit");
         let lacks_permit = account.needs_permit && !account.has_instance && account.interrupted;
-        check(turn.permitted == Permitted::Yes || lacks_permit, "stepped without its permit");
+        // Who had a permit once comes back, whatever room there is.
+        let is_refused = turn.permitted == Permitted::Never && account.needs_permit && !account.had_instance;
+        check(turn.permitted == Permitted::Yes || lacks_permit || is_refused, "stepped without its permit");
         let waited = account.ready_since.map_or(0, |since| slices - since);
         check(waited <= STARVED_AFTER * (living + 4), "starved");
         if turn.resumed {
@@ -197,11 +221,11 @@ impl Ledger {
             account.interrupted = false;
         }
         if account.needs_permit && !account.has_instance && turn.permitted == Permitted::Yes {
-            account.has_instance = true;
-            self.instances += 1;
+            (account.has_instance, account.had_instance) = (true, true);
+            self.instances[account.home as usize] += account.size;
         }
-        if self.instances > self.instances_max {
-            breaches.push(format!("{} instances, {} permits", self.instances, self.instances_max));
+        if self.instances.iter().zip(&self.instances_max).any(|(there, max)| there > max) {
+            breaches.push(format!("{:?} instances, {:?} permits", self.instances, self.instances_max));
         }
         for event in batch {
             self.hear(id, *event);
@@ -243,7 +267,7 @@ impl Ledger {
         self.dropped += account.unheard.len() as u64;
         account.unheard.clear();
         if std::mem::take(&mut account.has_instance) {
-            self.instances -= 1;
+            self.instances[account.home as usize] -= account.size;
         }
         if std::mem::replace(&mut account.ended, true) {
             self.breach(format!("{id} ended twice"));
@@ -258,7 +282,9 @@ impl Ledger {
             && matches!(account.next, Some(Next::Blocked | Next::Idle))
             && !account.wakes();
         account.has_instance = false;
-        self.instances = self.instances.saturating_sub(1);
+        let there = &mut self.instances[account.home as usize];
+        *there = there.saturating_sub(account.size);
+        account.home = Home::Pool;
         if !is_right {
             let text = format!("{id} was evicted while it should not be: {account:?}");
             self.breach(text);

@@ -18,6 +18,7 @@
 //! What it does not do: real time, real threads, or wasm.
 
 mod disk;
+mod hosted;
 mod ledger;
 mod outside;
 mod player;
@@ -25,6 +26,7 @@ mod runs;
 mod scripted;
 mod watch;
 
+pub use hosted::Hosted;
 pub use ledger::Heard;
 pub use runs::Runs;
 pub use scripted::{Actor, INJECTED, Script, Scripted};
@@ -34,6 +36,9 @@ use crate::process::{Budget, Micros, Permit};
 use crate::scheduler::{Commit, Config, Handle, Stats, Turned, VirtualScheduler};
 use std::sync::Arc;
 use watch::Watch;
+
+/// How often time may pass in the calm, with no step, before the outside does what it owes.
+const IDLE_WAKINGS_MAX: u32 = 500;
 
 /// Random numbers of a seed (xorshift64 behind splitmix64). They must never change: a failing seed is to fail tomorrow.
 #[derive(Clone, Debug)]
@@ -92,10 +97,8 @@ pub trait World {
         let _ = time;
     }
 
-    /// Between two draws: what threads of the host's own would do now, which the world does in their place.
-    fn aside(&mut self, dice: &mut Dice) {
-        let _ = dice;
-    }
+    /// Does what threads of the host's own have to do, in their place.
+    fn aside(&mut self) {}
 
     /// Something happens outside: a start, an answer, a cancel.
     fn act(&mut self, handle: &mut Handle<Self::Commit>, dice: &mut Dice);
@@ -236,7 +239,9 @@ impl Simulation {
                     let _: Turned = watch.work(scheduler, worker.unwrap_or(0), dice)?;
                 }
             }
-            world.aside(dice);
+            if dice.chance(30) {
+                world.aside();
+            }
         }
         Ok(())
     }
@@ -248,13 +253,13 @@ impl Simulation {
         watch: &mut Watch,
         dice: &mut Dice,
     ) -> Result<(), String> {
-        let mut rounds = 0;
+        let (mut rounds, mut stepped, mut idle) = (0, 0, 0);
         loop {
             let mut is_quiet = true;
             for worker in 0..self.workers {
                 is_quiet &= watch.work(scheduler, worker, dice)? == Turned::Nothing;
-                world.aside(dice);
             }
+            world.aside();
             rounds += 1;
             if rounds * self.workers as u64 > self.turns_max {
                 return Err(format!("not over after {rounds} rounds of calm"));
@@ -262,10 +267,14 @@ impl Simulation {
             if !is_quiet || (0..self.workers).any(|worker| !scheduler.is_asleep(worker)) {
                 continue;
             }
+            let steps = scheduler.stats().steps;
+            idle = if steps == stepped { idle + 1 } else { 0 };
+            stepped = steps;
             match watch.waking(scheduler)? {
-                Some(time) => watch.pass_to(time),
-                None if world.settle(&mut scheduler.handle()) => {}
-                None => return Ok(()),
+                // Somebody may look again and again whether there is something to do: then the outside does what it owes.
+                Some(time) if idle < IDLE_WAKINGS_MAX => watch.pass_to(time),
+                _ if world.settle(&mut scheduler.handle()) => idle = 0,
+                _ => return Ok(()),
             }
         }
     }

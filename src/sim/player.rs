@@ -3,8 +3,8 @@
 //! What it does is a function of its birth and its events, so that it can be rebuilt; only faults of the host come from outside.
 
 use crate::process::{
-    Action, Birth, Body, Call, Command, Death, Ending, Event, Json, Micros, Output, Payload, Permit, Pid, Problem,
-    Program, Progress, Random, Send, Sender, Spawn, Status, Tag, Target, problem::kind,
+    Action, Birth, Body, Call, Command, Death, Ending, Event, Home, Json, Micros, Output, Payload, Permit, Pid,
+    Problem, Program, Progress, Random, Send, Sender, Spawn, Status, Tag, Target, problem::kind,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,12 +22,58 @@ pub(super) struct Table {
     pub(super) draws: AtomicU64,
     /// Faults of the host that happened.
     pub(super) faulted: AtomicU64,
+    /// Instances in the pool and outside it, and how many there may be.
+    pub(super) pool: Room,
+    pub(super) outside: Room,
+    /// Whether anybody looks at that: when a run is rebuilt, its instances take nothing.
+    pub(super) counts: AtomicBool,
+    /// The host shuts down: what is parked stays parked.
+    pub(super) closing: AtomicBool,
+}
+
+/// What instances take of one home.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    max: u64,
+    taken: AtomicU64,
+}
+
+impl Room {
+    pub(super) fn new(max: u64) -> Self {
+        Self { max, taken: AtomicU64::new(0) }
+    }
+}
+
+impl Table {
+    /// An instance is made.
+    fn enter(&self, home: Home, permit: Permit) {
+        let (room, size) = self.room(home, permit);
+        let taken = room.taken.fetch_add(size, Relaxed) + size;
+        if self.counts.load(Relaxed) && taken > room.max {
+            self.breaches.lock().push(format!("instances take {taken} of {} ({home:?})", room.max));
+        }
+    }
+
+    /// An instance is gone.
+    fn leave(&self, home: Home, permit: Permit) {
+        let (room, size) = self.room(home, permit);
+        room.taken.fetch_sub(size, Relaxed);
+    }
+
+    fn room(&self, home: Home, permit: Permit) -> (&Room, u64) {
+        match home {
+            Home::Pool => (&self.pool, permit.instances.into()),
+            Home::OnDemand => (&self.outside, 1),
+        }
+    }
 }
 
 /// A program of players: guests take a permit, natives none.
 pub(super) struct Players {
     pub(super) table: Arc<Table>,
     pub(super) permit: Permit,
+    /// Some of its sleeps take seconds: their timers are armed early.
+    pub(super) far: bool,
 }
 
 impl Program for Players {
@@ -36,20 +82,29 @@ impl Program for Players {
     }
 
     fn digest(&self) -> Arc<str> {
-        if self.permit.is_none() { "sim:native".into() } else { "sim:guest".into() }
+        match self.permit.instances {
+            0 => "sim:native".into(),
+            1 => "sim:guest".into(),
+            _ => "sim:large".into(),
+        }
     }
 
     fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
         if &*birth.entry == "nowhere" {
             return Err(Problem::new(kind::UNKNOWN_ENTRY, "There is no such entry point"));
         }
-        Ok(Box::new(Player::new(birth, Arc::clone(&self.table), self.permit.is_none())))
+        Ok(Box::new(Player::new(birth, Arc::clone(&self.table), self.permit, self.far)))
     }
 }
 
 struct Player {
     table: Arc<Table>,
-    native: bool,
+    permit: Permit,
+    /// Where its next instance is made.
+    home: Home,
+    /// Where its instance is, while it has one.
+    lives: Option<Home>,
+    far: bool,
     birth: Birth,
     random: Random,
     next_tag: Tag,
@@ -72,13 +127,16 @@ struct Player {
 }
 
 impl Player {
-    fn new(birth: Birth, table: Arc<Table>, native: bool) -> Self {
+    fn new(birth: Birth, table: Arc<Table>, permit: Permit, far: bool) -> Self {
         let mut random = Random::new(&birth.seed, birth.pid);
         // A renewed one goes on elsewhere in its stream.
         random.resume(u128::from(birth.next_tag.0) * 1_000);
         let mut player = Self {
             table,
-            native,
+            permit,
+            home: Home::Pool,
+            lives: None,
+            far,
             next_tag: birth.next_tag,
             left: 0,
             slices: 0,
@@ -180,9 +238,9 @@ impl Player {
     }
 
     fn spawn(&mut self) -> Spawn {
-        let native = self.below(2) == 0;
+        let component = ["native", "native", "guest", "guest", "large"][self.below(5) as usize];
         Spawn {
-            component: Some(if native { "native".into() } else { "guest".into() }),
+            component: Some(component.into()),
             entry: if self.below(30) == 0 { "nowhere".into() } else { "somewhere".into() },
             input: Payload::json(&self.below(1_000)),
             name: (self.below(8) == 0).then(|| self.name()),
@@ -224,6 +282,7 @@ impl Player {
     /// Something at random, and whether its tag is answered for certain.
     fn action(&mut self) -> (Action, Option<bool>) {
         match self.below(14) {
+            0 if self.far => (Action::Sleep(Micros(1_000_000 + self.below(3_000_000))), Some(true)),
             0 | 1 => (Action::Sleep(Micros(self.below(2_000))), Some(true)),
             2..5 => {
                 self.children.push(self.next_tag);
@@ -296,14 +355,19 @@ impl Body for Player {
 
     fn poll(&mut self, output: &mut Output) -> Progress {
         output.fuel += 10;
+        if self.lives.is_none() && !self.permit.is_none() {
+            self.lives = Some(self.home);
+            self.table.enter(self.home, self.permit);
+        }
         if self.table.faults.load(Relaxed) {
             let draw = self.table.draws.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
             match (draw ^ draw >> 29) % 150 {
                 0 => {
                     self.table.faulted.fetch_add(1, Relaxed);
+                    self.gone();
                     return Progress::Died(Death::Host(Problem::new(kind::HOST_FAULT, "No memory")));
                 }
-                1 if self.native => std::panic::panic_any(super::INJECTED),
+                1 if self.permit.is_none() => std::panic::panic_any(super::INJECTED),
                 _ => {}
             }
         }
@@ -322,6 +386,29 @@ impl Body for Player {
 
     fn evict(&mut self) -> bool {
         // What is next in its stream is not drawn for it: whether it is evicted is no matter of its own.
-        !self.birth.pid.0.is_multiple_of(7)
+        let gives = !self.birth.pid.0.is_multiple_of(7);
+        if gives {
+            self.gone();
+        }
+        gives
+    }
+
+    fn house(&mut self, home: Home) {
+        self.home = home;
+    }
+}
+
+impl Player {
+    /// Its instance is gone.
+    fn gone(&mut self) {
+        if let Some(home) = self.lives.take() {
+            self.table.leave(home, self.permit);
+        }
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        self.gone();
     }
 }

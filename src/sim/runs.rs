@@ -6,26 +6,32 @@
 //! again what nobody acknowledged.
 
 use super::disk::{Disk, SlowLog};
+use super::hosted::{Door, Hosted};
 use super::outside::Outside;
-use super::player::{Players, Table};
+use super::player::{Players, Room, Table};
 use super::{Dice, World};
 use crate::journal::Memory;
 use crate::process::{
-    Answer, Grants, Limits, Message, Micros, Payload, Permit, Pid, Problem, ProblemClass, Program, Sender, Status,
+    Action, Answer, Budget, Grants, Limits, Message, Micros, Payload, Permit, Pid, Problem, ProblemClass, Program,
+    Sender, Status,
 };
 use crate::run::{
-    Act, Bounds, Clock, Kernel, Log, Programs, Record, Resolution, ResumeError, ResumeSpec, RunHandle, RunSpec, rebuild,
+    Act, Arrived, Bounds, Clock, Decided, Kernel, Log, News, ParkingPolicy, Programs, Record, Resolution, ResumeError,
+    ResumeSpec, RunHandle, RunSpec, rebuild,
 };
 use crate::scheduler::{Handle, Stats};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// When the wall clock of the worlds starts.
 const EPOCH: Micros = Micros(1_700_000_000_000_000);
 
 /// Runs of players that ask for anything.
+///
+/// In some worlds runs leave the memory while they wait; in some there is room for guests outside the pool.
 pub struct Runs {
     kernel: Kernel,
     table: Arc<Table>,
@@ -40,7 +46,16 @@ pub struct Runs {
     acts: u64,
     uncertain: u64,
     instances: u32,
+    outside: Option<Arc<Budget>>,
     limits: Limits,
+    /// When runs leave the memory, where they do.
+    parking: Option<ParkingPolicy>,
+    /// How many of 100 records are durable as soon as they are written.
+    prompt: u64,
+    /// Runs that were parked when somebody looked.
+    parked: u64,
+    /// Decides what comes between the two steps of a timer.
+    fate: Arc<Mutex<Dice>>,
 }
 
 /// A run, as those outside know it.
@@ -61,12 +76,6 @@ impl Runs {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed ^ 0xa11);
-        let table = Arc::new(Table::default());
-        table.faults.store(true, Relaxed);
-        table.draws.store(dice.roll(), Relaxed);
-        let players = |permit| Arc::new(Players { table: Arc::clone(&table), permit }) as Arc<dyn Program>;
-        let guest = Permit { instances: 1, ..Permit::NONE };
-        let programs: Programs = [("native".into(), players(Permit::NONE)), ("guest".into(), players(guest))].into();
         let limits = Limits {
             outstanding: 2 + dice.below(20) as u32,
             mailbox: dice.below(20) as u32,
@@ -78,7 +87,31 @@ impl Runs {
             grace: Micros(dice.below(3_000)),
             ..Limits::default()
         };
-        Self {
+        let guest = |instances| Permit { instances, ..Permit::NONE };
+        let instances = 1 + dice.below(6) as u32;
+        let outside = dice.chance(50).then(|| dice.below(4));
+        let table = Arc::new(Table {
+            faults: true.into(),
+            counts: true.into(),
+            draws: dice.roll().into(),
+            pool: Room::new(instances.into()),
+            // One that comes back may go beyond the budget.
+            outside: Room::new(outside.unwrap_or(0) + 1),
+            ..Table::default()
+        });
+        let parks = dice.chance(60);
+        let policy = ParkingPolicy {
+            after: Duration::from_micros(200 + dice.below(3_000)),
+            resident_max: dice.below(4) as usize,
+        };
+        let players = |permit| Arc::new(Players { table: Arc::clone(&table), permit, far: parks }) as Arc<dyn Program>;
+        let programs: Programs = [
+            ("native".into(), players(Permit::NONE)),
+            ("guest".into(), players(guest(1))),
+            ("large".into(), players(guest(2 + dice.below(3) as u32))),
+        ]
+        .into();
+        let mut runs = Self {
             kernel: Kernel::new(Clock::starting_at(EPOCH)),
             root: players(Permit::NONE),
             effects: Arc::default(),
@@ -90,9 +123,23 @@ impl Runs {
             crashes: None,
             acts: 0,
             uncertain: 0,
-            instances: 1 + dice.below(6) as u32,
+            instances,
+            outside: outside.map(|count| Arc::new(Budget::new(count * guest(1).within(&limits).bytes))),
             limits,
-        }
+            parking: parks.then_some(policy),
+            prompt: [0, 50, 95, 100][dice.below(4) as usize],
+            parked: 0,
+            fate: Arc::new(Mutex::new(Dice::new(dice.roll()))),
+        };
+        runs.renew_kernel(EPOCH);
+        runs
+    }
+
+    /// A host comes up, at this time of its wall clock.
+    fn renew_kernel(&mut self, wall: Micros) {
+        self.kernel = Kernel::new(Clock::starting_at(wall));
+        self.kernel.wake_by_hand();
+        self.kernel.park_when(self.parking.unwrap_or(ParkingPolicy::NEVER));
     }
 
     /// The same with a host that may die.
@@ -107,9 +154,10 @@ impl Runs {
         seed[..8].copy_from_slice(&dice.roll().to_le_bytes());
         let granted: BTreeMap<_, _> = [("kv".to_owned(), Vec::new())].into_iter().filter(|_| dice.chance(80)).collect();
         let id: Arc<str> = format!("run-{}", self.begun).into();
-        let disk = self.crashes.map(|_| Arc::<Mutex<Disk>>::default());
+        let is_kept = self.crashes.is_some() || self.parking.is_some();
+        let disk = is_kept.then(|| Arc::new(Mutex::new(Disk::new(self.prompt, Dice::new(dice.roll())))));
         let log: Box<dyn Log> = match &disk {
-            Some(disk) => Box::new(SlowLog(Arc::clone(disk))),
+            Some(disk) => Box::new(self.log(disk)),
             None => Box::new(Memory::default()),
         };
         if let Some(disk) = &disk {
@@ -136,6 +184,10 @@ impl Runs {
             self.begun += 1;
             self.started.push(Played { id, handle: Some(run), disk, told: None, acts: BTreeMap::new() });
         }
+    }
+
+    fn log(&self, disk: &Arc<Mutex<Disk>>) -> SlowLog {
+        SlowLog { disk: Arc::clone(disk), parks: self.parking.is_some() }
     }
 
     fn answer(&self, dice: &mut Dice) {
@@ -178,7 +230,8 @@ impl Runs {
             0 => Act::Cancel { reason: "somebody asked".into(), grace: Some(Micros(dice.below(5_000))) },
             1 if dice.chance(30) => return handle.kill("somebody insisted"),
             2..6 => Act::Pause,
-            6..12 => Act::Resume,
+            6..11 => Act::Resume,
+            11 => return handle.snapshot(),
             _ => {
                 let name = format!("name-{}", dice.below(5)).into();
                 Act::Signal { name, body: Payload::json(&dice.roll()) }
@@ -194,10 +247,11 @@ impl Runs {
     fn sync(&mut self, mut to: impl FnMut(u64) -> u64) {
         for run in &mut self.started {
             let Some(disk) = &run.disk else { continue };
-            let (durable, written) = disk.lock().progress();
-            if durable < written {
+            if disk.lock().owes() {
+                let (durable, written) = disk.lock().progress();
                 let durable = disk.lock().sync(durable + to((written - durable) as u64) as usize);
-                run.handle.iter().for_each(|handle| handle.durable(durable));
+                // As a journal says it, which knows runs by their ids.
+                self.kernel.durable(&run.id, durable);
             }
             let Some(handle) = &run.handle else { continue };
             run.told = run.told.take().or_else(|| handle.outcome().map(|outcome| outcome.result.clone()));
@@ -230,18 +284,19 @@ impl Runs {
     }
 
     fn take_up(&mut self, which: usize) -> Result<(), String> {
-        let run = &mut self.started[which];
-        let disk = run.disk.as_ref().expect("invariant: in a world with crashes logs are on disk");
-        let records = disk.lock().records();
+        let disk = self.started[which].disk.as_ref().expect("invariant: in a world with crashes logs are on disk");
+        let (log, records) = (self.log(disk), disk.lock().records());
         let spec = ResumeSpec {
             root: Arc::clone(&self.root),
             programs: self.programs.clone(),
-            log: Box::new(SlowLog(Arc::clone(disk))),
+            log: Box::new(log),
             effects: Arc::clone(&self.effects) as _,
             sink: None,
             watcher: None,
         };
-        run.handle = match self.kernel.resume(spec, &records) {
+        let resumed = self.kernel.resume(spec, &records);
+        let run = &mut self.started[which];
+        run.handle = match resumed {
             Ok(handle) if run.told.is_none() => Some(handle),
             Ok(_) => return Err("its outcome was told, and it goes on".to_owned()),
             Err(ResumeError::Ended(_)) => None,
@@ -261,15 +316,32 @@ impl Runs {
 }
 
 impl World for Runs {
-    type Commit = Kernel;
+    type Commit = Hosted;
 
-    fn commit(&self) -> (Arc<Kernel>, Permit) {
-        (Arc::new(self.kernel.clone()), Permit { instances: self.instances, ..Permit::NONE })
+    fn commit(&self) -> (Arc<Hosted>, Permit) {
+        let (kernel, fate, table) = (self.kernel.clone(), Arc::clone(&self.fate), Arc::clone(&self.table));
+        let between = move || {
+            if fate.lock().chance(30) {
+                kernel.park_some();
+            }
+        };
+        let closes = move || table.closing.store(true, Relaxed);
+        let hosted = Hosted { kernel: self.kernel.clone(), between: Arc::new(between), closes: Arc::new(closes) };
+        (Arc::new(hosted), Permit { instances: self.instances, ..Permit::NONE })
     }
 
-    fn act(&mut self, handle: &mut Handle<Kernel>, dice: &mut Dice) {
-        self.kernel.attach(handle.clone());
-        if self.crashes.is_some() {
+    fn outside(&self) -> Option<Arc<Budget>> {
+        self.outside.clone()
+    }
+
+    fn aside(&mut self) {
+        self.parked += self.kernel.parked().len() as u64;
+        self.kernel.flush_waking();
+    }
+
+    fn act(&mut self, handle: &mut Handle<Hosted>, dice: &mut Dice) {
+        self.kernel.attach(Door(handle.clone()));
+        if self.crashes.is_some() || self.parking.is_some() {
             self.sync(|unsaved| if dice.chance(60) { dice.below(unsaved + 1) } else { 0 });
             if dice.chance(20) {
                 self.resolve(dice);
@@ -282,8 +354,8 @@ impl World for Runs {
         }
     }
 
-    fn calm(&mut self, handle: &mut Handle<Kernel>, dice: &mut Dice) {
-        self.kernel.attach(handle.clone());
+    fn calm(&mut self, handle: &mut Handle<Hosted>, dice: &mut Dice) {
+        self.kernel.attach(Door(handle.clone()));
         self.table.faults.store(false, Relaxed);
         if self.started.is_empty() {
             self.start(dice);
@@ -309,12 +381,12 @@ impl World for Runs {
         self.effects.waiting.lock().clear();
         // The clock of the next host may be behind or ahead.
         let wall = if dice.chance(50) { EPOCH.0 - dice.below(1 << 40) } else { EPOCH.0 + dice.below(1 << 40) };
-        self.kernel = Kernel::new(Clock::starting_at(Micros(wall)));
+        self.renew_kernel(Micros(wall));
         true
     }
 
-    fn restart(&mut self, handle: &mut Handle<Kernel>) {
-        self.kernel.attach(handle.clone());
+    fn restart(&mut self, handle: &mut Handle<Hosted>) {
+        self.kernel.attach(Door(handle.clone()));
         // One whose start was not durable was never acknowledged: there is no such run.
         self.started.retain(|run| run.disk.as_ref().is_none_or(|disk| disk.lock().progress().1 > 0));
         for which in 0..self.started.len() {
@@ -325,8 +397,19 @@ impl World for Runs {
         }
     }
 
-    fn settle(&mut self, _: &mut Handle<Kernel>) -> bool {
-        let unsaved = |run: &Played| run.disk.as_ref().is_some_and(|disk| disk.lock().is_behind());
+    fn settle(&mut self, handle: &mut Handle<Hosted>) -> bool {
+        let parked = self.kernel.parked().len();
+        self.kernel.flush_waking();
+        if self.kernel.parked().len() < parked {
+            return true;
+        }
+        if let Some(due) = self.kernel.next_due()
+            && handle.stats().timers == 0
+            && !self.table.closing.load(Relaxed)
+        {
+            self.table.breaches.lock().push(format!("a timer is due at {due:?}, and none is set: it is lost"));
+        }
+        let unsaved = |run: &Played| run.disk.as_ref().is_some_and(|disk| disk.lock().owes());
         if self.started.iter().any(unsaved) {
             self.sync(|unsaved| unsaved);
             return true;
@@ -349,12 +432,17 @@ impl World for Runs {
     }
 
     fn verify(&self, _: &Stats) -> Result<(), String> {
+        let parked: BTreeSet<_> = self.kernel.parked().into_iter().map(|(id, _)| id).collect();
         self.kernel.detach();
+        self.table.counts.store(false, Relaxed);
         let breaches = [&self.table.breaches, &self.effects.breaches];
         if let Some(breach) = breaches.iter().find_map(|breaches| breaches.lock().first().cloned()) {
             return Err(breach);
         }
-        self.started.iter().try_for_each(|run| self.verify_run(run).map_err(|why| format!("{}: {why}", run.id)))
+        // A host that shuts down takes nothing up any more.
+        let stays = |run: &Played| self.table.closing.load(Relaxed) && parked.contains(&run.id);
+        let mut runs = self.started.iter().filter(|run| !stays(run));
+        runs.try_for_each(|run| self.verify_run(run).map_err(|why| format!("{}: {why}", run.id)))
     }
 }
 
@@ -380,6 +468,9 @@ impl Runs {
         }
         verify_exits(&records)?;
         verify_acts(&records, run)?;
+        if self.crashes.is_none() {
+            verify_sleeps(&records)?;
+        }
         let rebuilt = rebuild(&records, &self.root, &self.programs).map_err(|error| format!("{error}: {error:?}"))?;
         let outcome = run
             .handle
@@ -400,6 +491,12 @@ impl Runs {
         }
         // The players that were rebuilt have watched too.
         self.table.breaches.lock().first().map_or(Ok(()), |breach| Err(breach.clone()))
+    }
+
+    /// How often a run was parked when somebody looked.
+    #[must_use]
+    pub fn parked(&self) -> u64 {
+        self.parked
     }
 
     /// Crashes, keys under which something left twice, and calls of which nobody knew.
@@ -436,6 +533,35 @@ fn verify_acts(records: &[Record], run: &Played) -> Result<(), String> {
             Some(1) => {}
             None if !acknowledged => {}
             times => return Err(format!("the act {number} is {times:?} times in the records: {act:?}")),
+        }
+    }
+    Ok(())
+}
+
+/// How far from its due time a sleep may end. Workers may have no turn for some milliseconds of the storm, whoever takes up a parked run may
+/// rest as long, and a batch may have the time of a worker that is ahead of the one that measures the sleep.
+const SLEEP_OFF_MAX: Micros = Micros(100_000);
+
+/// Sleeps end when they are due, where the host lives all the time.
+fn verify_sleeps(records: &[Record]) -> Result<(), String> {
+    let mut dues = BTreeMap::new();
+    for record in records {
+        match record {
+            Record::Stepped(stepped) => {
+                for Decided { command, .. } in &stepped.decided {
+                    if let Action::Sleep(duration) = command.action {
+                        dues.insert((stepped.pid, command.tag), stepped.at.saturating_add(duration));
+                    }
+                }
+            }
+            Record::Arrived(arrived) => {
+                let Arrived { at, news: News::Due { pid, tag }, .. } = &**arrived else { continue };
+                let due = dues.get(&(*pid, *tag)).ok_or("a sleep ends that nobody asked for")?;
+                if at.0.abs_diff(due.0) > SLEEP_OFF_MAX.0 {
+                    return Err(format!("the sleep {tag} of process {pid} was due at {due:?} and ended at {at:?}"));
+                }
+            }
+            _ => {}
         }
     }
     Ok(())

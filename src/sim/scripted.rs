@@ -2,7 +2,8 @@
 
 use super::ledger::{Heard, Ledger};
 use super::{Dice, World};
-use crate::process::{Micros, Permit};
+use crate::base::VirtualClock;
+use crate::process::{Budget, Home, Micros, Permit};
 use crate::scheduler::{Commit, Handle, Interrupt, Next, Pause, Permitted, Port, Slot, Stats, Turn, Wake};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -19,6 +20,9 @@ pub const INJECTED: &str = "injected";
 pub struct Scripted {
     commit: Arc<Script>,
     permits: u32,
+    outside: Option<Arc<Budget>>,
+    /// Some steps take time.
+    is_heavy: bool,
 }
 
 /// The commit point of a [`Scripted`] world.
@@ -30,6 +34,8 @@ pub struct Script {
 #[derive(Debug)]
 struct Books {
     ledger: Ledger,
+    /// The clock that steps move which take time.
+    time: Option<VirtualClock>,
     dice: Dice,
     calm: bool,
     next_id: u32,
@@ -55,6 +61,8 @@ pub struct Actor {
     slices: u32,
     cancelled: bool,
     started: bool,
+    /// It was evicted.
+    gave: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,14 +79,27 @@ impl Scripted {
     pub fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed ^ 0x00c0_ffee);
         let permits = 1 + dice.below(6) as u32;
-        let ledger = Ledger::new(permits);
-        let books = Books { ledger, dice, calm: false, next_id: 1, next_number: 1, calls: Vec::new() };
-        Self { commit: Arc::new(Script { books: Mutex::new(books) }), permits }
+        let outside = dice.chance(50).then(|| dice.below(8) as u32);
+        let is_heavy = dice.chance(30);
+        // One that comes back may go beyond the budget.
+        let ledger = Ledger::new([permits, outside.map_or(0, |instances| instances + SIZE_MAX)]);
+        let books = Books { ledger, time: None, dice, calm: false, next_id: 1, next_number: 1, calls: Vec::new() };
+        let outside = outside.map(|instances| Arc::new(Budget::new(permit(instances).bytes)));
+        Self { commit: Arc::new(Script { books: Mutex::new(books) }), permits, outside, is_heavy }
     }
 }
 
+/// The most instances that one process takes.
+const SIZE_MAX: u32 = 3;
+
+/// How many a process is to take: half of them none.
+fn instances(dice: &mut Dice) -> u32 {
+    if dice.chance(50) { 0 } else { 1 + dice.below(SIZE_MAX.into()) as u32 }
+}
+
 fn permit(instances: u32) -> Permit {
-    Permit { instances, core_instances: 2 * instances, memories: instances, tables: instances, bytes: 0 }
+    let bytes = 100 * u64::from(instances);
+    Permit { instances, core_instances: 2 * instances, memories: instances, tables: instances, bytes }
 }
 
 impl World for Scripted {
@@ -86,6 +107,14 @@ impl World for Scripted {
 
     fn commit(&self) -> (Arc<Script>, Permit) {
         (Arc::clone(&self.commit), permit(self.permits))
+    }
+
+    fn outside(&self) -> Option<Arc<Budget>> {
+        self.outside.clone()
+    }
+
+    fn keep_time(&mut self, time: &VirtualClock) {
+        self.commit.books().time = self.is_heavy.then(|| time.clone());
     }
 
     fn act(&mut self, handle: &mut Handle<Script>, dice: &mut Dice) {
@@ -172,6 +201,7 @@ impl Script {
             slices: 0,
             cancelled: false,
             started: false,
+            gave: false,
         }
     }
 
@@ -179,22 +209,22 @@ impl Script {
     fn start(&self, handle: &mut Handle<Script>, dice: &mut Dice) {
         if dice.chance(80) {
             let actor = self.actor(Role::Worker, None, 2 + dice.below(20) as u32);
-            let _ = self.spawn(handle, actor, dice.chance(50));
+            let _ = self.spawn(handle, actor, instances(dice));
             return;
         }
-        let Some(one) = self.spawn(handle, self.actor(Role::Player, None, 0), false) else { return };
+        let Some(one) = self.spawn(handle, self.actor(Role::Player, None, 0), 0) else { return };
         let mut other = self.actor(Role::Player, None, 0);
         other.peers.push(one);
-        let Some(other) = self.spawn(handle, other, false) else { return };
+        let Some(other) = self.spawn(handle, other, 0) else { return };
         // The first message comes in the name of the one, so that the other knows whom to answer.
         self.send(handle, other.0, one);
     }
 
-    fn spawn<P: Port<Self>>(&self, port: &mut P, actor: Actor, needs_permit: bool) -> Option<Who> {
+    fn spawn<P: Port<Self>>(&self, port: &mut P, actor: Actor, instances: u32) -> Option<Who> {
         let id = actor.id;
-        let permit = if needs_permit { permit(1) } else { Permit::NONE };
+        let permit = if instances > 0 { permit(instances) } else { Permit::NONE };
         let slot = port.spawn(actor, permit).ok()?;
-        self.books().ledger.born(id, slot, needs_permit);
+        self.books().ledger.born(id, slot, instances);
         Some((id, slot))
     }
 
@@ -270,7 +300,7 @@ impl Script {
                     let budget = actor.budget / 2;
                     actor.budget -= budget;
                     let child = self.actor(Role::Worker, Some((actor.id, me)), budget);
-                    if let Some(who) = self.spawn(port, child, actor.dice.chance(50)) {
+                    if let Some(who) = self.spawn(port, child, instances(&mut actor.dice)) {
                         actor.children += 1;
                         actor.peers.push(who);
                     }
@@ -333,7 +363,19 @@ impl Commit for Script {
     type Timer = (Who, u64);
 
     fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, actor: &mut Actor, events: &mut Vec<Heard>) -> Next {
-        self.books().ledger.begin(actor.id, turn, events);
+        {
+            let mut books = self.books();
+            books.ledger.begin(actor.id, turn, events);
+            if let Some(time) = &books.time
+                && actor.dice.chance(20)
+            {
+                time.advance_to(Micros(time.now().0 + actor.dice.below(20_000)));
+            }
+        }
+        if turn.permitted == Permitted::Never {
+            self.end(port, actor);
+            return Next::Complete;
+        }
         let never_ran = !std::mem::replace(&mut actor.started, true);
         actor.cancelled |= turn.interrupted == Some(Interrupt::Cancel);
         let next = if never_ran && actor.cancelled && actor.role == Role::Worker {
@@ -375,9 +417,15 @@ impl Commit for Script {
         }
     }
 
+    fn admitted(&self, actor: &mut Actor, home: Home) {
+        self.books().ledger.admitted(actor.id, home);
+    }
+
     fn evict(&self, actor: &mut Actor) -> bool {
-        // One that waits for children must give: they may need its permit to end.
-        let gives = actor.children > 0 || actor.dice.chance(90);
+        // One that waits for children must give: they may need its permit to end. So must one that gave before, which may be there beyond
+        // what there is.
+        let gives = actor.gave || actor.children > 0 || actor.dice.chance(90);
+        actor.gave |= gives;
         if gives {
             self.books().ledger.evicted(actor.id);
         }

@@ -12,7 +12,7 @@ mod starvation;
 use wfhost::sim::{Scripted, Simulation};
 
 /// What the test runs by default: seconds. CI runs ten thousand and more.
-const SEEDS: u64 = 2_000;
+const SEEDS: u64 = 1_000;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
@@ -25,7 +25,7 @@ fn every_seed_holds_what_the_scheduler_promises() {
         None => 0..number("WFHOST_SIM_SEEDS").unwrap_or(SEEDS),
     };
     silence_injected_panics();
-    let mut sums = [0; 8];
+    let mut sums = [0; 10];
     for seed in seeds.clone() {
         let stats = Simulation::new(seed).run(&mut Scripted::new(seed)).unwrap_or_else(|breach| {
             panic!("seed {seed}: {breach}\nrerun: WFHOST_SIM_SEED={seed} cargo test --no-default-features --test sim")
@@ -39,10 +39,14 @@ fn every_seed_holds_what_the_scheduler_promises() {
             stats.admissions_waited,
             stats.dropped_events,
             stats.timers_fired,
+            stats.admitted_outside,
+            stats.admissions_refused,
         ];
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
-    println!("steps, steals, preemptions, panics, evictions, waits for a permit, drops, timers: {sums:?}");
+    println!(
+        "steps, steals, preemptions, panics, evictions, waits for a permit, drops, timers, outside, refused: {sums:?}"
+    );
     if seeds.end - seeds.start >= 100 {
         assert!(sums.iter().all(|sum| *sum > 0), "a kind of fault never happened: {sums:?}");
     }

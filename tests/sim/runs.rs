@@ -12,7 +12,7 @@ fn every_seed_holds_what_the_commit_point_promises() {
         None => 0..super::number("WFHOST_SIM_SEEDS").unwrap_or(SEEDS),
     };
     super::silence_injected_panics();
-    let mut sums = [0; 8];
+    let mut sums = [0; 9];
     for seed in seeds.clone() {
         let mut world = Runs::new(seed);
         let stats = Simulation::new(seed).run(&mut world).unwrap_or_else(|breach| {
@@ -21,10 +21,12 @@ fn every_seed_holds_what_the_commit_point_promises() {
             )
         });
         let [steps, messages, calls, retried, dropped] = world.sums();
-        let counts = [steps, messages, calls, retried, dropped, stats.preemptions, stats.panics, stats.evictions];
+        let parked = world.parked();
+        let counts =
+            [steps, messages, calls, retried, dropped, parked, stats.preemptions, stats.panics, stats.evictions];
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
-    println!("steps, messages, calls, retries, drops, preemptions, panics, evictions: {sums:?}");
+    println!("steps, messages, calls, retries, drops, parked, preemptions, panics, evictions: {sums:?}");
     if seeds.end - seeds.start >= 100 {
         assert!(sums.iter().all(|sum| *sum > 0), "a kind of fault never happened: {sums:?}");
     }
