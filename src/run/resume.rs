@@ -114,6 +114,10 @@ impl Kernel {
             }
             return Err(ResumeError::Ended(started.run));
         }
+        if state.table.iter().any(|(pid, entry)| entry.lives() && !taken_up.pasts.contains_key(&pid)) {
+            let record = state.counts.records;
+            return Err(RebuildError::Incoherent { record, why: "a process lives that was never made" }.into());
+        }
         check_programs(&started.programs, &programs)?;
         let fixed = Fixed::new(&started, root, programs, effects, sink);
         let mut later = Snapshots::of(&*log, &state, &taken_up.pasts);

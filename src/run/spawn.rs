@@ -83,6 +83,12 @@ impl State {
         Ok(())
     }
 
+    /// Whether a child of a process can have the limits and grants that a spawn asks for. (That the grants cover what is wanted was decided
+    /// once.)
+    pub(super) fn may_inherit(&self, pid: Pid, spawn: &Spawn) -> bool {
+        spawn.narrow.is_none() || inherit(&self.table[pid], spawn, |_, _, _| true).is_ok()
+    }
+
     pub(super) fn apply_spawn(&mut self, pid: Pid, tag: Tag, spawn: Spawn, child: Pid) {
         let bytes = spawn.input.size() as u64;
         // A rebuild has no newborn; that the grants cover what is wanted was decided once.

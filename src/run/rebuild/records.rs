@@ -85,6 +85,13 @@ impl Rebuild {
         if stays || queue.len() < took as usize {
             return Err(incoherent("the process took events that it was not sent"));
         }
+        let mut last = known.last_tag;
+        for Decided { command, .. } in &stepped.decided {
+            if command.tag <= last {
+                return Err(incoherent("a tag is not greater than the one before"));
+            }
+            last = command.tag;
+        }
         let mut events: Vec<Event> = queue.drain(..took as usize).collect();
         let taken = Took::of(&events);
         self.execute(stepped, &mut events)?;
@@ -95,8 +102,13 @@ impl Rebuild {
         run.state.take(pid, taken, stepped.fuel, last);
         for Decided { command, decision } in &stepped.decided {
             let state = &mut self.running("the run has not started")?.state;
-            if matches!(decision, Decision::Spawned(child) if *child != state.next_pid()) {
-                return Err(incoherent("a child's pid is not the next of the run"));
+            if let (Action::Spawn(spawn), Decision::Spawned(child)) = (&command.action, decision) {
+                if *child != state.next_pid() {
+                    return Err(incoherent("a child's pid is not the next of the run"));
+                }
+                if !state.may_inherit(pid, spawn) {
+                    return Err(incoherent("a child has more than its parent"));
+                }
             }
             state.apply(pid, moment, command.clone(), decision.clone());
             if let (Action::Spawn(spawn), Decision::Spawned(child)) = (&command.action, decision) {
