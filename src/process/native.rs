@@ -25,7 +25,7 @@ pub trait Process: Send {
 
 /// What a native process sees of its host within one step.
 pub struct Context<'a> {
-    /// What the process is.
+    /// What the process is. Its input was given to [`Process::init`], and is null here.
     pub birth: &'a Birth,
     /// The time of this batch; never goes back within a run.
     pub now: Micros,
@@ -72,14 +72,14 @@ impl<P: Process> Body for Native<P> {
     }
 
     fn poll(&mut self, output: &mut Output) -> Progress {
+        let is_first = !std::mem::replace(&mut self.begun, true);
+        // The input is needed once: a process that waits long does not keep it.
+        let input = is_first.then(|| std::mem::replace(&mut self.birth.input, Payload::NULL));
         let mut context = Context { birth: &self.birth, now: self.now, next_tag: &mut self.next_tag, output };
-        if !self.begun {
-            self.begun = true;
-            // The input is needed once: taking it frees it early.
-            let input = self.birth.input.clone();
-            if let Err(problem) = self.process.init(&mut context, &self.birth.entry, input) {
-                return Progress::Stepped(Status::Failed(Box::new(problem)));
-            }
+        if let Some(input) = input
+            && let Err(problem) = self.process.init(&mut context, &self.birth.entry, input)
+        {
+            return Progress::Stepped(Status::Failed(Box::new(problem)));
         }
         let status = self.process.step(&mut context, &mut self.events);
         self.events.clear();

@@ -118,6 +118,22 @@ mod tests {
     }
 
     #[test]
+    fn an_earlier_timer_is_armed_beside_a_later_one_and_a_later_one_is_not() {
+        let mut timers = Timers::default();
+        for (due, armed) in [(100, Some(100)), (50, Some(50)), (70, None), (50, None), (49, Some(49))] {
+            timers.set(Micros(due), Pid(1), Alarm::Sleep(Tag(due)));
+            assert_eq!(timers.arm(Micros(0)), armed.map(Micros), "{due}");
+        }
+        let mut fired = Vec::new();
+        for now in [49, 50, 60, 100] {
+            timers.fired(Micros(now));
+            fired.extend(std::iter::from_fn(|| timers.pop(Micros(now))).map(|_| now));
+            timers.arm(Micros(now));
+        }
+        assert_eq!(fired, [49, 50, 50, 100, 100]);
+    }
+
+    #[test]
     fn ever_earlier_timers_that_are_taken_back_arm_few() {
         let mut timers = Timers::default();
         let mut armed = 0;

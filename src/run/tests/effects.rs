@@ -389,3 +389,46 @@ fn an_answer_stands_in_the_records_once() {
     assert_eq!(bench.run.records().unwrap().iter().filter(answered).count(), 1);
     assert_eq!(bench.run.counts().dropped, 3);
 }
+
+/// A log that is durable at once for as many records, and says later so of the others.
+struct Mixed(Memory, u64);
+
+impl Log for Mixed {
+    fn append(&mut self, record: &[u8]) -> Durability {
+        let _ = self.0.append(record);
+        if self.1 == 0 {
+            return Durability::Later;
+        }
+        self.1 -= 1;
+        Durability::Now
+    }
+
+    fn records(&self) -> Option<Vec<Bytes>> {
+        self.0.records()
+    }
+}
+
+#[test]
+fn that_a_record_is_durable_says_nothing_of_the_next_one() {
+    for at_once in 1..4 {
+        let mut desk = Desk::new(1);
+        let handlers = Arc::new(Handlers::default());
+        let root = program(|_| {
+            let mut steps = 0;
+            act(move |context: &mut Context<'_>, _| {
+                steps += 1;
+                context.command(calls("safe", number(steps)));
+                if steps < 5 { Status::Ready } else { Status::Blocked }
+            })
+        });
+        let mut spec = spec(root, Arc::clone(&handlers), &Setup::default());
+        spec.log = Box::new(Mixed(Memory::default(), at_once));
+        let run = desk.kernel.start(spec).unwrap();
+        desk.drain();
+        // The first record is that the run began.
+        for durable in at_once..=6 {
+            assert_eq!(handlers.waiting.lock().len() as u64, durable - 1);
+            run.durable(durable + 1);
+        }
+    }
+}

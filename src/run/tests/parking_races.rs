@@ -69,6 +69,21 @@ fn what_comes_for_a_run_that_is_parked_meanwhile_reaches_it() {
     assert_eq!(run.outcome().unwrap().result.as_ref().unwrap_err().detail.as_deref(), Some("enough"));
 }
 
+/// What a process has not taken yet is no rest: a run that is parked over it would sleep.
+#[test]
+fn a_run_is_not_parked_while_an_event_or_a_message_waits_for_a_process() {
+    let root = program(|_| collect(|| vec![waits("a"), Action::Register("hub".into())], 3));
+    let (mut desk, run) = before(&root);
+    let here = desk.kernel.here("run").unwrap();
+    for name in ["a", "hub"] {
+        run.signal(name, number(1)).unwrap();
+        here.park_now(&mut desk);
+        assert!(desk.kernel.parked().is_empty(), "{name} waits to be heard");
+        desk.drain();
+    }
+    assert!(run.outcome().is_some());
+}
+
 #[test]
 fn a_run_that_is_lost_while_it_is_parked_or_taken_up_hears_it() {
     let root = program(|_| collect(|| vec![waits("a")], 1));
