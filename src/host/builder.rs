@@ -30,6 +30,7 @@ pub struct HostBuilder {
     snapshots: crate::run::SnapshotPolicy,
     watcher: Option<Arc<dyn StorageWatcher>>,
     parking: crate::run::ParkingPolicy,
+    journal_bytes_max: Option<u64>,
 }
 
 impl HostBuilder {
@@ -111,6 +112,14 @@ impl HostBuilder {
         self
     }
 
+    /// How many bytes the journal of one durable run may have; 1 GiB where it is not called. A process whose step would exceed that fails
+    /// with [`JOURNAL_EXHAUSTED`](crate::process::problem::kind::JOURNAL_EXHAUSTED).
+    #[must_use]
+    pub fn run_journal_bytes_max(mut self, bytes_max: u64) -> Self {
+        self.journal_bytes_max = Some(bytes_max);
+        self
+    }
+
     /// The runtime that handlers wait on. Where it is not called the host starts one of its own when a handler first waits.
     #[must_use]
     pub fn runtime(mut self, runtime: tokio::runtime::Handle) -> Self {
@@ -135,6 +144,9 @@ impl HostBuilder {
         let kernel = Arc::new(Kernel::new(Clock::system()));
         kernel.snapshot_when(self.snapshots);
         kernel.park_when(self.parking);
+        if let Some(bytes_max) = self.journal_bytes_max {
+            kernel.bound_journals(bytes_max);
+        }
         let runs = Arc::downgrade(&kernel);
         let logs = move |call: &CallContext, line: LogLine| {
             if let Some(kernel) = runs.upgrade() {

@@ -25,6 +25,7 @@ struct Entry {
     new: NewRun,
     log: Memory,
     records: u64,
+    bytes: u64,
     end: Option<RunEnd>,
     /// When its owner came to have it; 0 where it has none.
     owner: u64,
@@ -38,12 +39,13 @@ impl Entry {
     fn new(new: &NewRun) -> Self {
         let log = Memory::new(usize::MAX);
         let (inbox, taken, snapshots) = Default::default();
-        Self { new: new.clone(), log, records: 0, end: None, owner: 0, inbox, taken, snapshots }
+        Self { new: new.clone(), log, records: 0, bytes: 0, end: None, owner: 0, inbox, taken, snapshots }
     }
 
     fn append(&mut self, record: &[u8]) {
         let _ = self.log.append(record);
         self.records += 1;
+        self.bytes += record.len() as u64;
     }
 
     fn all(&self) -> Vec<Bytes> {
@@ -90,6 +92,10 @@ impl Log for EntryLog {
             entry.append(record);
         });
         Durability::Now
+    }
+
+    fn bytes(&self) -> u64 {
+        self.with(|entry| entry.bytes).unwrap_or_default()
     }
 
     fn consume(&mut self, mail: &Mail) {

@@ -33,6 +33,14 @@ pub struct LogLine {
     pub fields: Option<Json>,
 }
 
+impl LogLine {
+    /// Bytes of what the process gave.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.text.len() + self.fields.as_ref().map_or(0, |fields| fields.as_bytes().len())
+    }
+}
+
 /// What a step gives beside its status. The run recycles it: a body only appends.
 #[derive(Default, Debug)]
 pub struct Output {

@@ -162,6 +162,8 @@ pub mod kind {
     pub const BLOCKED_ON_NOTHING: &str = "blocked-on-nothing";
     /// No such process, or it has ended.
     pub const NO_PROCESS: &str = "no-process";
+    /// The process is none of those that the asker may end: it is no descendant, and has not accepted it.
+    pub const NOT_ACCEPTED: &str = "not-accepted";
     /// The receiver's mailbox is full.
     pub const MAILBOX_FULL: &str = "mailbox-full";
     /// Another process has that name.
@@ -182,6 +184,8 @@ pub mod kind {
     pub const TOO_LARGE: &str = "too-large";
     /// More links, monitors or names than allowed.
     pub const TOO_MANY_LINKS: &str = "too-many-links";
+    /// The run has written more than its journal may hold.
+    pub const JOURNAL_EXHAUSTED: &str = "journal-exhausted";
     /// The host is shutting down.
     pub const SHUTTING_DOWN: &str = "shutting-down";
     /// What was asked for comes in a later version.

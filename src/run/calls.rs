@@ -1,6 +1,6 @@
 //! Commands that are answered later: calls and sleeps, and taking them back.
 
-use super::decide::too_large;
+use super::decide::{Asker, too_large};
 use super::fixed::Fixed;
 use super::kv;
 use super::observe::RunEvent;
@@ -14,11 +14,20 @@ use crate::process::{Answer, Call, Micros, Payload, Pid, Placement, Problem, Pro
 use std::sync::Arc;
 
 impl State {
-    pub(super) fn decide_call(&self, fixed: &Fixed, pid: Pid, tag: Tag, call: &Call) -> Result<Decision, Box<Problem>> {
-        self.may_carry(pid, &call.args)?;
+    pub(super) fn decide_call(
+        &mut self,
+        fixed: &Fixed,
+        asker: &mut Asker<'_>,
+        tag: Tag,
+        call: &Call,
+    ) -> Result<Decision, Box<Problem>> {
+        let pid = asker.pid;
         if &*call.handler == kv::NAME {
-            return self.decide_kv(pid, call).map(|answer| Decision::Answered(Ok(answer)));
+            let arguments = asker.kv.pop_front().expect("invariant: the arguments of each call were read");
+            self.may_carry(pid, &call.args)?;
+            return self.decide_kv(pid, call, arguments).map(|answer| Decision::Answered(Ok(answer)));
         }
+        self.may_carry(pid, &call.args)?;
         if &*call.handler == signals::NAME {
             return self.decide_signal(pid, call);
         }
@@ -33,7 +42,12 @@ impl State {
         Ok(Decision::Called(key))
     }
 
-    fn decide_kv(&self, pid: Pid, call: &Call) -> Result<Payload, Box<Problem>> {
+    fn decide_kv(
+        &mut self,
+        pid: Pid,
+        call: &Call,
+        arguments: Result<kv::Arguments, Problem>,
+    ) -> Result<Payload, Box<Problem>> {
         let entry = &self.table[pid];
         let placed = call.placement.as_deref();
         let grants = placed.and_then(|placement| placement.grants.as_ref()).unwrap_or(&entry.grants);
@@ -44,19 +58,18 @@ impl State {
                     .with_data(&serde_json::json!({ "capability": kv::NAME })),
             ));
         }
-        let (answer, _) = self.kv.decide(&call.args, &self.bounds)?;
+        let (answer, change) = self.kv.decide(arguments?, &self.bounds)?;
         let bytes = answer.size() as u64;
         if bytes > entry.limits.payload_bytes {
             return Err(Box::new(too_large("The answer", bytes, entry.limits.payload_bytes)));
         }
+        self.kv.note(change);
         Ok(answer)
     }
 
     pub(super) fn apply_kv(&mut self, pid: Pid, tag: Tag, call: &Call, answer: Answer) {
-        if answer.is_ok()
-            && let Ok((_, change)) = self.kv.decide(&call.args, &self.bounds)
-        {
-            self.kv.make(change);
+        if let Ok(answer) = &answer {
+            self.kv.apply(&call.args, answer);
         }
         self.post_answer(pid, tag, answer);
     }

@@ -5,7 +5,7 @@
 
 use super::acts::Waiters;
 use super::backlog::Backlog;
-use super::decide::{Asker, check};
+use super::decide::{Asker, KvCalls, check, kv_calls};
 use super::exit::answer_of;
 use super::fixed::Fixed;
 use super::kernel::Kernel;
@@ -24,7 +24,7 @@ use super::table::Waits;
 use super::task::{Scratch, Step};
 use super::wire::Wire;
 use crate::base::brief::Brief;
-use crate::process::{Answer, Body, Ending, Micros, Pid, Problem, Status, Tag, problem::kind};
+use crate::process::{Answer, Body, Ending, LogLine, Micros, Output, Pid, Problem, Status, Tag, problem::kind};
 use crate::scheduler::{Next, Port, Slot};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -123,6 +123,21 @@ impl Inner {
             Durability::Now => self.durable = self.state.counts.records,
             Durability::Later => {}
         }
+    }
+
+    /// Whether the run's journal has room for what a step gave: an act of so many bytes, and its log, which goes where it has none.
+    fn has_room(&self, output: &mut Output, act_bytes: usize, bound: u64) -> Result<(), Box<Problem>> {
+        let log_bytes = output.log.iter().map(LogLine::bytes).sum::<usize>();
+        let bytes = self.log.bytes().saturating_add((act_bytes + log_bytes) as u64);
+        if bytes <= bound {
+            return Ok(());
+        }
+        output.log_dropped += output.log.len() as u64;
+        output.log.clear();
+        Err(Box::new(
+            Problem::new(kind::JOURNAL_EXHAUSTED, "The run has written more than its journal may hold")
+                .with_detail(format!("With this step it would be {bytes} bytes; the limit is {bound}.")),
+        ))
     }
 
     /// What gives the records, without the lock where that waits for a disk.
@@ -279,6 +294,7 @@ impl Run {
         let act_bytes = head.put_with_act(&mut scratch.record, &status, &scratch.output.commands);
         let moment = Moment { at: step.at, mono: step.mono };
         let pid = step.pid;
+        let kv = kv_calls(&scratch.output.commands);
 
         let mut inner = self.inner.lock();
         let mut after = After::default();
@@ -286,11 +302,14 @@ impl Run {
         let next = if inner.state.living(pid).is_none() {
             // It was killed meanwhile.
             Next::Complete
+        } else if let Err(problem) = inner.has_room(&mut scratch.output, act_bytes, self.kernel.journal_bytes_max()) {
+            self.end(&mut inner, moment, pid, Ending::Failed(problem), &mut scratch);
+            Next::Complete
         } else if let Err(problem) = check(&inner.state, pid, &status, &scratch.output, act_bytes) {
             self.end(&mut inner, moment, pid, Ending::Failed(problem), &mut scratch);
             Next::Complete
         } else {
-            self.apply_step(&mut inner, moment, step, (status, &mut former), &mut scratch)
+            self.apply_step(&mut inner, moment, step, kv, (status, &mut former), &mut scratch)
         };
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
@@ -316,6 +335,7 @@ impl Run {
         inner: &mut Inner,
         moment: Moment,
         step: &mut Step,
+        kv: KvCalls,
         (status, former): (Status, &mut Option<Box<dyn Body>>),
         scratch: &mut Scratch,
     ) -> Next {
@@ -324,13 +344,11 @@ impl Run {
         let output = &mut scratch.output;
         step.steps += 1;
         state.take(pid, step.took, output.fuel, output.commands.last().map(|command| command.tag));
-        if !output.commands.is_empty() {
-            let asker = Asker { pid, program: &step.program };
-            for command in output.commands.drain(..) {
-                let decision = state.decide(&self.fixed, &asker, moment, &command);
-                decision.put(&mut scratch.record);
-                state.apply(pid, moment, command, decision);
-            }
+        let mut asker = Asker { pid, program: &step.program, kv };
+        for command in output.commands.drain(..) {
+            let decision = state.decide(&self.fixed, &mut asker, moment, &command);
+            decision.put(&mut scratch.record);
+            state.apply(pid, moment, command, decision);
         }
         put_log(&mut scratch.record, &output.log, output.log_dropped);
         if !output.log.is_empty() || output.log_dropped > 0 {

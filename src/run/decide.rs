@@ -8,13 +8,16 @@
 //! commands happens: [`check`].
 
 use super::fixed::Fixed;
+use super::kv;
 use super::links::Tie;
 use super::record::Decision;
 use super::state::{Moment, State};
 use super::table::Entry;
 use crate::process::{
-    Action, Command, Limits, NUMBER_MAX, Output, Payload, Pid, Problem, Program, Status, Tag, Target, problem::kind,
+    Action, Command, Ending, Limits, NUMBER_MAX, Output, Payload, Pid, Problem, Program, Status, Tag, Target,
+    problem::kind,
 };
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The longest name of anything. Arbitrary.
@@ -24,6 +27,19 @@ pub(super) const NAME_BYTES_MAX: usize = 1_024;
 pub(super) struct Asker<'a> {
     pub(super) pid: Pid,
     pub(super) program: &'a Arc<dyn Program>,
+    pub(super) kv: KvCalls,
+}
+
+/// The arguments of those commands that call `kv`, in order.
+pub(super) type KvCalls = VecDeque<Result<kv::Arguments, Problem>>;
+
+/// Reads them: they may be long, and this needs no lock.
+pub(super) fn kv_calls(commands: &[Command]) -> KvCalls {
+    let calls = commands.iter().filter_map(|command| match &command.action {
+        Action::Call(call) if &*call.handler == kv::NAME => Some(kv::Arguments::parse(&call.args)),
+        _ => None,
+    });
+    calls.collect()
 }
 
 pub(super) fn too_large(what: &str, bytes: u64, limit: u64) -> Problem {
@@ -199,19 +215,29 @@ fn check_ties(state: &State, entry: &Entry, new: u64) -> Result<(), Box<Problem>
 
 impl State {
     /// Decides one command.
-    pub(super) fn decide(&mut self, fixed: &Fixed, asker: &Asker<'_>, moment: Moment, command: &Command) -> Decision {
+    pub(super) fn decide(
+        &mut self,
+        fixed: &Fixed,
+        asker: &mut Asker<'_>,
+        moment: Moment,
+        command: &Command,
+    ) -> Decision {
         let tag = command.tag;
         let decided = match &command.action {
             Action::Send(send) => self.decide_send(asker.pid, send),
             Action::Spawn(spawn) => self.decide_spawn(fixed, asker, spawn),
-            Action::Call(call) => self.decide_call(fixed, asker.pid, tag, call),
+            Action::Call(call) => self.decide_call(fixed, asker, tag, call),
             Action::Sleep(duration) => {
                 self.may_wait(asker.pid, 0).map(|()| Decision::Due(moment.at.saturating_add(*duration)))
             }
             Action::Register(name) => self.decide_register(asker.pid, name),
-            Action::Stop(target) | Action::Monitor(target) | Action::Link(target) | Action::Unlink(target) => {
-                Ok(self.look_up(asker.pid, target))
-            }
+            Action::Stop(target) => self.look_up_accepting(asker.pid, target),
+            // It has no answer but the end of the other: it is told at once that there is no link.
+            Action::Link(target) => Ok(self.look_up_accepting(asker.pid, target).unwrap_or_else(|problem| {
+                let pid = self.resolve(asker.pid, target).unwrap_or(Pid(0));
+                Decision::Gone { pid, ending: Ending::Failed(problem) }
+            })),
+            Action::Monitor(target) | Action::Unlink(target) => Ok(self.look_up(asker.pid, target)),
             Action::Cancel(_) | Action::Expose { .. } => Ok(Decision::Done),
         };
         decided.unwrap_or_else(|problem| Decision::Answered(Err(problem)))
@@ -246,11 +272,10 @@ impl State {
                     self.apply_register(pid, tag, name, answer);
                 }
             }
-            Action::Stop(_) => {
-                if let Decision::Meant(target) = decision {
-                    self.cancel(moment, target, "it was asked to stop", None);
-                }
-            }
+            Action::Stop(_) => match decision {
+                Decision::Meant(target) => self.cancel(moment, target, "it was asked to stop", None),
+                decision => self.apply_answer(pid, tag, decision),
+            },
             Action::Monitor(_) => self.apply_tie(pid, tag, Tie::Monitor, decision),
             Action::Link(_) => self.apply_tie(pid, tag, Tie::Link, decision),
             Action::Unlink(_) => {

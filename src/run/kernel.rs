@@ -42,9 +42,14 @@ pub(super) struct Shared {
     pub(super) resident: AtomicUsize,
     /// Those that can be parked, with their numbers, the one that was looked at last at the end. Some are not in memory any more.
     pub(super) residents: Mutex<VecDeque<(Arc<str>, u64)>>,
+    /// Bytes of the records of one run.
+    journal_bytes_max: AtomicU64,
     /// Numbers that were given to runs.
     serial: AtomicU64,
 }
+
+/// Bytes of the records of one run. Arbitrary: as much as a host reads in some seconds when it takes the run up.
+const JOURNAL_BYTES_MAX: u64 = 1 << 30;
 
 /// A kernel that may be gone.
 pub(super) struct WeakKernel(Weak<Shared>);
@@ -100,6 +105,7 @@ impl Kernel {
             runs: Brief::default(),
             resident: AtomicUsize::new(0),
             residents: Mutex::default(),
+            journal_bytes_max: AtomicU64::new(JOURNAL_BYTES_MAX),
             serial: AtomicU64::new(0),
         }))
     }
@@ -222,6 +228,15 @@ impl Kernel {
         for (_, known) in parked {
             known.abandon(problem);
         }
+    }
+
+    /// Says how many bytes the journal of one run may have: a process whose step would exceed that fails. It is 1 GiB otherwise.
+    pub fn bound_journals(&self, bytes_max: u64) {
+        self.0.journal_bytes_max.store(bytes_max, Relaxed);
+    }
+
+    pub(super) fn journal_bytes_max(&self) -> u64 {
+        self.0.journal_bytes_max.load(Relaxed)
     }
 
     /// Lets no further call leave: they leave when their runs are taken up again.

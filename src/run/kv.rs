@@ -23,12 +23,14 @@ const LIST_MAX: usize = 1_000;
 pub(super) struct Kv {
     values: BTreeMap<String, Value>,
     bytes: u64,
+    /// What the call that was just decided changes, until it is applied.
+    decided: Option<Change>,
 }
 
-/// What a call of `kv` says.
+/// What a call of `kv` says. It is read before the commit lock is taken.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Arguments {
+pub(super) struct Arguments {
     op: Operation,
     key: Option<String>,
     #[serde(default, deserialize_with = "present")]
@@ -111,7 +113,9 @@ fn size(key: &str, value: &Value) -> u64 {
 }
 
 impl Arguments {
-    fn parse(args: &Payload) -> Result<Self, Problem> {
+    /// # Errors
+    /// They do not fit.
+    pub(super) fn parse(args: &Payload) -> Result<Self, Problem> {
         let Payload::Json(json) = args else { return Err(bad("They are not JSON.")) };
         let arguments: Self = serde_json::from_slice(json.as_bytes()).map_err(|error| bad(error.to_string()))?;
         let list = arguments.op == Operation::List;
@@ -137,19 +141,42 @@ impl Arguments {
 }
 
 /// What an operation does to the store.
+#[derive(PartialEq, Debug)]
 pub(super) enum Change {
     None,
     Set(String, Value),
     Delete(String),
 }
 
+impl Change {
+    /// What a call has changed that has this answer. It follows from these two alone, and neither from what the store holds nor from its
+    /// bounds: a rebuild makes the changes that were made, however this release would decide.
+    pub(super) fn of(args: &Payload, answer: &Payload) -> Self {
+        let (Payload::Json(args), Payload::Json(answer)) = (args, answer) else { return Self::None };
+        let mut args = args.to_value();
+        let is_made = match args["op"].as_str() {
+            Some("set" | "delete") => true,
+            Some("compare-and-set") => answer.to_value()["done"] == true,
+            _ => false,
+        };
+        let takes_value = args["op"] != "delete";
+        let Some(args) = args.as_object_mut().filter(|_| is_made) else { return Self::None };
+        let (key, value) = (args.remove("key"), args.remove("value").filter(|_| takes_value));
+        match (key, value) {
+            (Some(Value::String(key)), Some(value)) => Self::Set(key, value),
+            (Some(Value::String(key)), None) => Self::Delete(key),
+            _ => Self::None,
+        }
+    }
+}
+
 impl Kv {
     /// What one operation answers, and what it changes. It changes nothing yet.
     ///
     /// # Errors
-    /// Where the arguments do not fit, or the store would become larger than its bounds.
-    pub(super) fn decide(&self, args: &Payload, bounds: &Bounds) -> Result<(Payload, Change), Problem> {
-        let Arguments { op, key, value, expected, prefix, after, limit } = Arguments::parse(args)?;
+    /// The store would become larger than its bounds.
+    pub(super) fn decide(&self, arguments: Arguments, bounds: &Bounds) -> Result<(Payload, Change), Problem> {
+        let Arguments { op, key, value, expected, prefix, after, limit } = arguments;
         let key = key.unwrap_or_default();
         let there = self.values.get(&key);
         match op {
@@ -185,8 +212,18 @@ impl Kv {
         Ok(())
     }
 
-    /// Makes a change that was decided.
-    pub(super) fn make(&mut self, change: Change) {
+    /// Notes what the call that is decided changes.
+    pub(super) fn note(&mut self, change: Change) {
+        self.decided = Some(change);
+    }
+
+    /// Makes the change of a call that has this answer.
+    pub(super) fn apply(&mut self, args: &Payload, answer: &Payload) {
+        let change = self.decided.take().unwrap_or_else(|| Change::of(args, answer));
+        self.make(change);
+    }
+
+    fn make(&mut self, change: Change) {
         let removed = match change {
             Change::None => return,
             Change::Set(key, value) => {
@@ -224,8 +261,11 @@ mod tests {
 
     fn call(kv: &mut Kv, args: &str) -> String {
         let bounds = Bounds { kv_keys: 3, kv_bytes: 100, ..Bounds::default() };
-        match kv.decide(&Payload::Json(Json::parse(args.to_owned()).unwrap()), &bounds) {
+        let args = Payload::Json(Json::parse(args.to_owned()).unwrap());
+        match Arguments::parse(&args).and_then(|arguments| kv.decide(arguments, &bounds)) {
             Ok((Payload::Json(json), change)) => {
+                // What a rebuild makes of it, which knows no more than this.
+                assert_eq!(Change::of(&args, &Payload::Json(json.clone())), change, "{args:?}");
                 kv.make(change);
                 json.as_str().to_owned()
             }

@@ -1,5 +1,9 @@
 //! Links and monitors.
 //!
+//! **Whom a process may end.** `stop` asks another process to end, and a link may come to that. So both reach only the process itself, its
+//! descendants, and those that have accepted it: by a name, which is for being reached, or by a link to the asker. A detached process whose
+//! parent is gone is nobody's descendant. A monitor changes nothing for the other, and reaches everybody.
+//!
 //! Whoever asks for one hears the end of the other process as `exited`, by the tag of its own command. A link also cancels: an ending
 //! other than `completed` on either side cancels the other. The side that did not ask hears no `exited`, for it has no command that
 //! the event could name.
@@ -7,7 +11,8 @@
 use super::endings::Endings;
 use super::record::Decision;
 use super::state::State;
-use crate::process::{Event, Exit, Pid, Tag, Target};
+use super::table::Entry;
+use crate::process::{Event, Exit, Pid, Problem, Tag, Target, problem::kind};
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,6 +29,46 @@ impl State {
             Some(target) => Decision::Gone { pid: target, ending: self.ending_of(target) },
             None => Decision::Gone { pid: Pid(0), ending: Endings::unknown("Nothing goes by that name or tag.") },
         }
+    }
+
+    /// As [`Self::look_up`], for what may end the target.
+    ///
+    /// # Errors
+    /// The target lives, and the process may not end it.
+    pub(super) fn look_up_accepting(&self, pid: Pid, target: &Target) -> Result<Decision, Box<Problem>> {
+        let decision = self.look_up(pid, target);
+        match decision {
+            Decision::Meant(target) if !self.accepts(target, pid) => Err(Box::new(
+                Problem::new(kind::NOT_ACCEPTED, "The process has not accepted to be ended by this one").with_detail(
+                    format!(
+                        "Process {target} is no descendant of process {pid}, has no name, and is not linked to it."
+                    ),
+                ),
+            )),
+            decision => Ok(decision),
+        }
+    }
+
+    /// Whether a process that lives may be ended by another.
+    fn accepts(&self, pid: Pid, by: Pid) -> bool {
+        let Some(entry) = self.table.get(pid) else { return false };
+        let is_linked = |entry: &Entry| {
+            let to = (by, Tag(0))..=(by, Tag(u64::MAX));
+            entry.ties.as_ref().is_some_and(|ties| ties.watches.range(to).any(|(_, link)| *link))
+        };
+        pid == by || !entry.names().is_empty() || is_linked(entry) || self.descends(entry, by)
+    }
+
+    /// Whether a process is below another one.
+    fn descends(&self, entry: &Entry, from: Pid) -> bool {
+        let mut parent = entry.parent;
+        while let Some((pid, _)) = parent {
+            if pid == from {
+                return true;
+            }
+            parent = self.table.get(pid).and_then(|entry| entry.parent);
+        }
+        false
     }
 
     fn ending_of(&self, pid: Pid) -> crate::process::Ending {

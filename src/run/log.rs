@@ -104,6 +104,11 @@ pub trait Log: Send {
     /// with those that follow.
     fn append(&mut self, record: &[u8]) -> Durability;
 
+    /// Bytes of all records so far, where they take room for longer than the run is in memory.
+    fn bytes(&self) -> u64 {
+        0
+    }
+
     /// Somebody waits for all that was appended so far to be durable.
     fn hurry(&mut self) {}
 

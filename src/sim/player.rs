@@ -301,7 +301,7 @@ impl Player {
                 let ties = [Action::Monitor, Action::Link, Action::Unlink];
                 (ties[self.below(3) as usize](target), None)
             }
-            11 if self.below(4) == 0 => (Action::Stop(self.target()), None),
+            11 if self.below(4) == 0 => (Action::Stop(self.target()), Some(false)),
             11 | 12 => (Action::Register(self.name()), Some(true)),
             _ => (Action::Expose { query: self.name(), value: Payload::json(&self.now) }, None),
         }

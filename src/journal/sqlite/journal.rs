@@ -15,7 +15,7 @@ impl Journal for Sqlite {
             return Err(StoreError::Exists(Arc::clone(&run.id)));
         }
         let owned = self.0.begin(run)?;
-        Ok(Box::new(RunLog::new(&self.0, owned, Arc::clone(&run.id))))
+        Ok(Box::new(RunLog::new(&self.0, owned, Arc::clone(&run.id), 0)))
     }
 
     fn take_up(&self, id: &str) -> Result<TakenUp, StoreError> {

@@ -130,8 +130,15 @@ struct RunLog {
     id: Arc<str>,
     /// What the next record is of.
     consumed: Vec<Consumed>,
+    /// Of all its records.
+    bytes: u64,
     /// Somebody else writes the run from now on.
     handed_on: bool,
+}
+
+/// Bytes of these records.
+fn bytes_of(records: &[Bytes]) -> u64 {
+    records.iter().map(|record| record.len() as u64).sum()
 }
 
 /// The log of a run that is parked.
@@ -141,20 +148,28 @@ impl ParkedLog for ParkedRunLog {
     fn take_up(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String> {
         let RunLog { writer, id, .. } = &self.0;
         let records = writer.records(id).map_err(|error| error.to_string())?;
-        Ok((Box::new(self.0), records))
+        let mut log = self.0;
+        log.bytes = bytes_of(&records);
+        Ok((Box::new(log), records))
     }
 }
 
 impl RunLog {
-    fn new(writer: &Arc<Writer>, run: queue::Owned, id: Arc<str>) -> Self {
-        Self { writer: Arc::clone(writer), run, id, consumed: Vec::new(), handed_on: false }
+    /// The log of a run that has so many bytes of records.
+    fn new(writer: &Arc<Writer>, run: queue::Owned, id: Arc<str>, bytes: u64) -> Self {
+        Self { writer: Arc::clone(writer), run, id, consumed: Vec::new(), bytes, handed_on: false }
     }
 }
 
 impl Log for RunLog {
     fn append(&mut self, record: &[u8]) -> Durability {
         self.writer.append(self.run, record, &mut self.consumed);
+        self.bytes += record.len() as u64;
         Durability::Later
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     fn hurry(&mut self) {
@@ -185,7 +200,7 @@ impl Log for RunLog {
 
     fn park(&mut self) -> Option<Box<dyn ParkedLog>> {
         self.handed_on = true;
-        Some(Box::new(ParkedRunLog(Self::new(&self.writer, self.run, Arc::clone(&self.id)))))
+        Some(Box::new(ParkedRunLog(Self::new(&self.writer, self.run, Arc::clone(&self.id), self.bytes))))
     }
 
     fn records(&self) -> Option<Vec<Bytes>> {

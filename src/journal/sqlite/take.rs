@@ -5,7 +5,7 @@ use super::inbox::mail;
 use super::queue::Known;
 use super::read::{Place, head, place, read, saved};
 use super::schema::sqlite;
-use super::{RunLog, Sqlite, StoreError, blob, done};
+use super::{RunLog, Sqlite, StoreError, blob, bytes_of, done};
 use crate::journal::{NewRun, TakenUp};
 use bytes::Bytes;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
@@ -69,7 +69,7 @@ impl Sqlite {
                 .0
                 .know(known)
                 .expect("invariant: whoever makes a run known of which there is a row has the connection");
-            let log = Box::new(RunLog::new(&self.0, run, id.into()));
+            let log = Box::new(RunLog::new(&self.0, run, id.into(), bytes_of(&records)));
             return Ok(TakenUp { log, records, inbox, about: about.map_err(&fails)? });
         }
     }

@@ -1,6 +1,7 @@
 //! Tests of the commit point.
 
 mod backlog;
+mod damage;
 mod desk;
 mod notices;
 mod parking;
@@ -16,6 +17,7 @@ mod effects;
 mod limits;
 mod lives;
 mod prefixes;
+mod reach;
 mod records;
 mod replay;
 mod resume;
