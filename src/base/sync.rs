@@ -88,6 +88,7 @@ impl Signal {
 
     /// Waits for the flag, or for the time to pass, and clears it. False: the time has passed.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> bool {
+        super::brief::waits();
         let (flag, condition) = &self.inner;
         let mut flag = flag.lock();
         match timeout {

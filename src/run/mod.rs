@@ -15,6 +15,35 @@
 //! - **I6** A run ends when its root has ended and every process is gone.
 //! - **I7** Everything that a process can make the host hold is bounded, and each bound has its own problem.
 //!
+//! # Who waits for what
+//!
+//! Whoever says that records are durable takes the list of runs and a run's commit lock. So nobody waits with one of these, for anything:
+//! both are `Brief`, and each wait below asserts in a debug build that its thread has none. All other locks are
+//! leaves among these, taken for a computation, but for the reader's connection and the pen of the journal.
+//!
+//! | thread | waits for | has meanwhile | ends, since |
+//! |---|---|---|---|
+//! | worker | work, in `park` | nothing | whoever makes work notifies |
+//! | worker | room on a full disk, before a step (`Stall`) | the process | the journal's thread needs no worker to try again; whoever ends the host ends the stall |
+//! | — | room in the journal's backlog, before a step (`Backlog`) | — | nobody waits: the process is paused until the journal's thread lets it go on |
+//! | worker, or `aside` of the scheduler | the disk, where an instance is made of a snapshot | the process | it reads another file than the journal's thread writes |
+//! | worker | the disk, where a step is tried again from the records | the process | it reads; what the reader's connection waits for is in the line of the pen |
+//! | `waking`, and whoever does something with a parked run | the disk, to take the run up | that the run is being taken up | as before; others who want the run wait for this one, and none of these is the journal's thread |
+//! | `snapshots` of the run room | work | nothing | it hands snapshots to the journal, which takes or drops them at once |
+//! | `journal` | work, the time until a full disk is tried again | nothing | its own time, or whoever appends |
+//! | `journal` | the pen, SQLite's lock | the group | whoever has the pen reads and writes the file, and waits for no thread of this process; another process's transaction ends, or is said to last |
+//! | `journal` | the list of runs, a commit lock, to tell | nothing | both are brief |
+//! | `checkpoint` | work, the pen | nothing | as above |
+//! | `snapshots` of the journal | work; its group's records, to be durable | nothing | the journal's thread never waits for it |
+//! | who begins a run | room in the backlog (`Journal::begin`) | nothing | the journal's thread takes what gathered; nobody knows of the run yet |
+//! | who takes a run up | that this process has let go of it (`Journal::take_up`) | nothing, not even the reader's connection | the journal's thread makes it durable |
+//! | who reads or writes runs that are not in memory | the reader's connection, then the pen | the one while it waits for the other | as in the line of the pen |
+//! | who drops the last handle of a journal | its threads | nothing; the journal's own thread does not wait for itself | they end when what was handed over is durable, or never will be |
+//! | who asks for an outcome, an event, an acknowledgement, or flushes | that it comes | nothing | it is an embedder's own thread, or a task of a runtime |
+//! | who ends a host | its workers, its calls for a time, the journal | nothing | a worker's slice ends; steps are let begin before |
+//! | `wfhost-control` | connections, requests, events; and as who does something with a run | nothing | a run and a journal never wait for it: what it does not take is dropped and counted |
+//! | a handler, on a runtime | what it asks for | the way back of its call | no run waits for it on a thread: its answer is an event |
+//!
 //! This room knows the scheduler's seam, not what is behind it; programs, not what makes them; handlers' seam, not handlers.
 //!
 //! *Rejected.* A lock per process instead of one per run: sends, links and names would need ordered multi-locks, and the log would
