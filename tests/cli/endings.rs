@@ -1,8 +1,10 @@
 //! Every way in which `wfhost run --json` can end gives one JSON object on standard output, and its exit code.
 
-use super::{command, scratch, wfhost};
+use super::support::{World, eventually};
+use super::{command, scratch, wat_guest, wfhost};
 use serde_json::Value;
 use std::io::Read as _;
+use std::path::Path;
 use std::process::{Output, Stdio};
 
 /// What `run --json` of that text gives, and its exit code.
@@ -78,6 +80,35 @@ fn signals_cancel() {
         let value: Value = serde_json::from_str(&stdout).unwrap();
         assert_eq!((value["status"].as_str(), kind(&value)), (Some("cancelled"), "cancelled"));
         assert_eq!(child.wait().unwrap().code(), Some(3));
+    }
+}
+
+/// A guest that logs as much as it may in each step, and never waits.
+fn chatty() -> Vec<u8> {
+    let step = r#"
+        (import "wfhost:process/host@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32 i32)))
+        (func $step (param i32 i32) (result i32)
+            (call $log (i32.const 2) (i32.const 2048) (i32.const 60000) (i32.const 0) (i32.const 0) (i32.const 0))
+            (i32.const 1024))"#;
+    wat_guest::component("process", &wat_guest::module(step))
+}
+
+/// It writes more than the disk takes: it is slowed down, and what comes from outside reaches it all the same.
+#[test]
+fn signals_end_a_run_that_outruns_its_journal() {
+    let world = World::new("steps: [{ id: a, uses: ./chatty.wasm }]\n");
+    std::fs::write(Path::new(&world.file).with_file_name("chatty.wasm"), chatty()).unwrap();
+    for (signal, id, status) in [("-INT", "cancelled", "cancelled"), ("-TERM", "suspended", "suspended")] {
+        let going = world.begin(id, "a", &[]);
+        let written = || {
+            let files = std::fs::read_dir(&world.data).unwrap().flatten();
+            files.filter_map(|file| Some(file.metadata().ok()?.len())).sum::<u64>()
+        };
+        let before = written();
+        eventually(|| (written() > before + (100 << 20)).then_some(()));
+        going.send(signal);
+        let (value, code) = going.told();
+        assert_eq!((value["status"].as_str(), code), (Some(status), Some(3)), "{value}");
     }
 }
 

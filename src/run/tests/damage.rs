@@ -77,7 +77,7 @@ fn damage(records: &mut Vec<Record>, pick: &mut impl FnMut(usize) -> usize) {
                 1 => stepped.step = pick(4) as u64,
                 2 => stepped.took = pick(4) as u32,
                 3 => {
-                    stepped.status = [Status::Ready, Status::Complete(Payload::NULL), Status::Blocked][pick(3)].clone()
+                    stepped.status = [Status::Ready, Status::Complete(Payload::NULL), Status::Blocked][pick(3)].clone();
                 }
                 _ => {
                     let from = records[other].clone();

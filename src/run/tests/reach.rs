@@ -76,8 +76,12 @@ fn who_has_accepted_it_and_who_is_below_can_be_ended() {
                 act(move |context, _| {
                     steps += 1;
                     match steps {
-                        1 => drop(context.command(Action::Sleep(Micros(5)))),
-                        2 => commands().into_iter().for_each(|action| drop(context.command(action))),
+                        1 => {
+                            context.command(Action::Sleep(Micros(5)));
+                        }
+                        2 => commands().into_iter().for_each(|action| {
+                            context.command(action);
+                        }),
                         _ => return Status::Failed(Box::new(Problem::new("mine", "It failed"))),
                     }
                     if steps == 1 { Status::Blocked } else { Status::Ready }
@@ -97,8 +101,12 @@ fn who_has_accepted_it_and_who_is_below_can_be_ended() {
     assert!(!ends(|_| {}, || vec![stop(2)]));
     assert!(!ends(|_| {}, || vec![link(2)]));
     for commands in [|| vec![stop(2)], || vec![link(2)]] {
-        let registers: fn(&mut Context<'_>) = |context| drop(context.command(Action::Register("hub".into())));
-        let monitors: fn(&mut Context<'_>) = |context| drop(context.command(Action::Monitor(Target::Process(Pid(3)))));
+        let registers: fn(&mut Context<'_>) = |context| {
+            context.command(Action::Register("hub".into()));
+        };
+        let monitors: fn(&mut Context<'_>) = |context| {
+            context.command(Action::Monitor(Target::Process(Pid(3))));
+        };
         assert!(ends(registers, commands), "it has a name");
         assert!(!ends(monitors, commands), "a monitor is no link");
     }
@@ -254,7 +262,7 @@ fn a_run_that_has_written_more_than_its_journal_may_hold_ends_as_that() {
         assert_eq!(problem.kind, "journal-exhausted", "{problem}");
         assert!(problem.detail.as_ref().unwrap().contains("the limit is 50000"), "{problem}");
         let written = journal.records("run").unwrap();
-        let bytes: usize = written.iter().map(|record| record.len()).sum();
+        let bytes: usize = written.iter().map(bytes::Bytes::len).sum();
         assert!((BOUND - 3_000..BOUND + 3_000).contains(&(bytes as u64)), "{bytes}");
         // It is replayed as it was, by whatever bound.
         let records = Record::decode_all(written).unwrap();
@@ -286,7 +294,9 @@ fn what_was_written_to_the_store_is_there_in_a_rebuild_whatever_its_bounds_are()
                         serde_json::json!({ "op": "compare-and-set", "key": "b", "expected": 1, "value": 6 }),
                     ));
                 }
-                4 => drop(context.command(waits())),
+                4 => {
+                    context.command(waits());
+                }
                 5 => {
                     context.command(kv(serde_json::json!({ "op": "get", "key": "a" })));
                     context.command(kv(serde_json::json!({ "op": "get", "key": "b" })));
