@@ -1,17 +1,21 @@
-//! Where components are compiled: in a process of its own, with bounds on its time and memory, or in this one.
+//! Where components are compiled: in a process of its own, with bounds on its time and memory, or
+//! in this one.
 //!
-//! What the [survey](super::survey) bounds keeps known causes of long compiling out. A compiler has more than are known: so the bytes go to
-//! a child, which first takes away from itself what it does not need (time, memory, priority), then compiles, and gives the code back
-//! through a pipe. It can be ended at any moment, and takes nothing with it.
+//! What the [survey](super::survey) bounds keeps known causes of long compiling out. A compiler has
+//! more than are known: so the bytes go to a child, which first takes away from itself what it does
+//! not need (time, memory, priority), then compiles, and gives the code back through a pipe. It can
+//! be ended at any moment, and takes nothing with it.
 //!
-//! - **I1** The child has no more than the bytes: no environment, no path, and of this program's descriptors none but its three pipes.
-//! - **I2** What comes back is trusted as far as this program is, and not further: the child is this very program, or the one that the
-//!   embedder names. So its code is taken as if it had been compiled here, and kept like that.
-//! - **I3** A child never outlives who waits for it: it is killed where its load ends in another way, and the kernel kills it where its
-//!   parent is gone.
+//! - **I1** The child has no more than the bytes: no environment, no path, and of this program's
+//!   descriptors none but its three pipes.
+//! - **I2** What comes back is trusted as far as this program is, and not further: the child is
+//!   this very program, or the one that the embedder names. So its code is taken as if it had been
+//!   compiled here, and kept like that.
+//! - **I3** A child never outlives who waits for it: it is killed where its load ends in another
+//!   way, and the kernel kills it where its parent is gone.
 //!
-//! A program is able to be the child where its `main` begins with [`serve_compiler`]. Where it does not, components are compiled in the
-//! process itself, guarded by the survey alone.
+//! A program is able to be the child where its `main` begins with [`serve_compiler`]. Where it does
+//! not, components are compiled in the process itself, guarded by the survey alone.
 
 mod child;
 mod parent;
@@ -29,13 +33,15 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Compiler {
-    /// In a process of its own where this program calls [`serve_compiler`], and in this process where it does not.
+    /// In a process of its own where this program calls [`serve_compiler`], and in this process
+    /// where it does not.
     #[default]
     Auto,
     /// In this process, where nothing bounds the time and memory that it takes and nothing ends it.
     InProcess,
-    /// In a process of that program, whose `main` begins with [`serve_compiler`]: the binary `wfhost` of this very version is one. What it
-    /// gives is run as native code, so it must be as trustworthy as this program.
+    /// In a process of that program, whose `main` begins with [`serve_compiler`]: the binary
+    /// `wfhost` of this very version is one. What it gives is run as native code, so it must be as
+    /// trustworthy as this program.
     Program(PathBuf),
 }
 
@@ -62,7 +68,8 @@ impl Cancellation {
         Self::default()
     }
 
-    /// Ends the loads that were given it, now and later. A compiler that runs in a process of its own is killed.
+    /// Ends the loads that were given it, now and later. A compiler that runs in a process of its
+    /// own is killed.
     pub fn cancel(&self) {
         // It carries no data: whoever reads it only stops.
         self.0.store(true, Relaxed);
@@ -105,8 +112,9 @@ pub struct CompileLimits {
 }
 
 impl Default for CompileLimits {
-    // Measured on two busy processors: 12 MiB of JavaScript take 21 s and 410 MiB, 18 MiB of Python 16 s and 400 MiB. The rest is room for
-    // slower machines, and for those with more processors, each of which compiles a function at a time.
+    // Measured on two busy processors: 12 MiB of JavaScript take 21 s and 410 MiB, 18 MiB of Python
+    // 16 s and 400 MiB. The rest is room for slower machines, and for those with more processors,
+    // each of which compiles a function at a time.
     fn default() -> Self {
         Self {
             cpu_base: Duration::from_secs(20),
@@ -124,7 +132,8 @@ struct Allowance {
     memory_bytes: u64,
 }
 
-/// How many times the time of processors may pass by the clock before the child is taken to be stuck. Arbitrary: others use the machine.
+/// How many times the time of processors may pass by the clock before the child is taken to be
+/// stuck. Arbitrary: others use the machine.
 const WALL_PER_CPU: u64 = 20;
 
 impl CompileLimits {
@@ -142,7 +151,8 @@ impl Allowance {
     }
 }
 
-/// The code of a component for engines of these options, compiled in a process of its own. None where there is none.
+/// The code of a component for engines of these options, compiled in a process of its own. None
+/// where there is none.
 ///
 /// # Errors
 /// It cannot be compiled, or not within its bounds, or is not wanted any more.

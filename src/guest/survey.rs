@@ -1,8 +1,11 @@
-//! What is read off a component's bytes before anything is validated or compiled: its size in every respect, and its names.
+//! What is read off a component's bytes before anything is validated or compiled: its size in every
+//! respect, and its names.
 //!
-//! Validating and compiling take more than linear time and memory in some respects: instances within instances are all made one by one,
-//! and a function costs by its locals and branches together. So each of these is bounded first, in one pass over the bytes. The bounds
-//! are some tenfold of what the largest known guests have (JavaScript and Python), and say nothing of what a guest does when it runs.
+//! Validating and compiling take more than linear time and memory in some respects: instances
+//! within instances are all made one by one, and a function costs by its locals and branches
+//! together. So each of these is bounded first, in one pass over the bytes. The bounds are some
+//! tenfold of what the largest known guests have (JavaScript and Python), and say nothing of what a
+//! guest does when it runs.
 
 mod body;
 mod tree;
@@ -15,7 +18,8 @@ use wasmparser::{Encoding, Parser, Payload};
 /// Bytes of a component. The largest known guests have 18 MiB.
 pub const BYTES_MAX: usize = 64 << 20;
 
-/// Bounds on what the compiler is given. Python guests have 38 modules and 13,500 functions; 200,000 empty functions take a gigabyte.
+/// Bounds on what the compiler is given. Python guests have 38 modules and 13,500 functions;
+/// 200,000 empty functions take a gigabyte.
 const FUNCTIONS_MAX: u64 = 100_000;
 const MODULES_MAX: u64 = 256;
 
@@ -26,7 +30,8 @@ pub struct Survey {
     pub bytes: u64,
     /// Core modules, at any depth.
     pub modules: u64,
-    /// Core instances that an instance of it makes, those of a nested component as often as that is instantiated.
+    /// Core instances that an instance of it makes, those of a nested component as often as that is
+    /// instantiated.
     pub core_instances: u64,
     /// Functions with a body.
     pub functions: u64,

@@ -1,4 +1,5 @@
-//! Components are compiled in a process of its own, with bounds, where the host is told which program that is.
+//! Components are compiled in a process of its own, with bounds, where the host is told which
+//! program that is.
 
 use crate::slow;
 use crate::support::{guests, wait_until};

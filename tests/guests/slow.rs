@@ -21,7 +21,8 @@ pub(crate) fn section(id: u8, content: &[u8]) -> Vec<u8> {
     [&[id][..], &leb(content.len()), content].concat()
 }
 
-/// A component of one core module, whose functions of type `(param i32)` have these bodies, without their locals and ends.
+/// A component of one core module, whose functions of type `(param i32)` have these bodies, without
+/// their locals and ends.
 pub(crate) fn of_bodies(bodies: &[Vec<u8>]) -> Vec<u8> {
     let mut types = leb(bodies.len());
     types.resize(types.len() + bodies.len(), 0);

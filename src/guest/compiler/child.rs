@@ -14,16 +14,19 @@ pub(super) const CODE: u8 = 0;
 pub(super) const REFUSED: u8 = 1;
 pub(super) const NO_MEMORY: u8 = 2;
 
-/// Bytes of memory for each thread that compiles, beside what the component may take: its stack, and what its allocator holds back.
+/// Bytes of memory for each thread that compiles, beside what the component may take: its stack,
+/// and what its allocator holds back.
 const MEMORY_BYTES_PER_THREAD: u64 = 16 << 20;
 
-/// How much less the child is preferred than others. Compiling is not worth delaying what runs already.
+/// How much less the child is preferred than others. Compiling is not worth delaying what runs
+/// already.
 const NICE: i32 = 5;
 
 /// Descriptors that a child may have: its pipes, and what a library opens for a moment.
 const DESCRIPTORS_MAX: u64 = 32;
 
-/// Whether this program has said that it can be the child. Set before other threads are, and read by whoever compiles.
+/// Whether this program has said that it can be the child. Set before other threads are, and read
+/// by whoever compiles.
 static SERVES: AtomicBool = AtomicBool::new(false);
 
 /// What is to be done, beside the bytes: these come through standard input.
@@ -36,10 +39,12 @@ pub(super) struct Order {
     pub(super) allowance: Allowance,
 }
 
-/// Compiles a component and ends the process, where it was started for that; otherwise does nothing.
+/// Compiles a component and ends the process, where it was started for that; otherwise does
+/// nothing.
 ///
-/// To be called first in `main`, before there are threads: then components are compiled in a process of their own, with bounds on its
-/// time and memory ([`Compiler::Auto`](super::Compiler::Auto)).
+/// To be called first in `main`, before there are threads: then components are compiled in a
+/// process of their own, with bounds on its time and memory
+/// ([`Compiler::Auto`](super::Compiler::Auto)).
 ///
 /// ```
 /// // fn main() {
@@ -94,14 +99,16 @@ fn is_for_memory(error: &wasmtime::Error) -> bool {
         .any(|cause| cause.kind() == io::ErrorKind::OutOfMemory)
 }
 
-/// From here on the process has at most what it is allowed, and nothing that it does can raise that again.
+/// From here on the process has at most what it is allowed, and nothing that it does can raise that
+/// again.
 #[cfg(target_os = "linux")]
 fn give_up_what_is_not_needed(Allowance { cpu_seconds, memory_bytes }: Allowance) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, Signal, nice, set_parent_process_death_signal, setrlimit};
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let most = |limit: u64| Rlimit { current: Some(limit), maximum: Some(limit) };
     let threads = crate::base::processors() as u64;
-    // What is mapped to be written, and not all addresses: allocators reserve more of these than they use.
+    // What is mapped to be written, and not all addresses: allocators reserve more of these than
+    // they use.
     setrlimit(Resource::Data, most(memory_bytes.saturating_add(threads * MEMORY_BYTES_PER_THREAD)))?;
     // The first is told by a signal of its own, the second ends what would not hear it.
     setrlimit(Resource::Cpu, Rlimit { current: Some(cpu_seconds), maximum: Some(cpu_seconds.saturating_add(1)) })?;

@@ -11,7 +11,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether the load is still wanted. Arbitrary: few wake-ups in what takes seconds.
+/// How often it is looked whether the load is still wanted. Arbitrary: few wake-ups in what takes
+/// seconds.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Bytes that are kept of what a child says of its end.

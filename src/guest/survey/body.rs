@@ -1,31 +1,37 @@
 //! What compiling a function costs, as far as it is more than its bytes.
 //!
-//! A value that a local has is carried along each branch to where it may be another, and through each loop: so a function costs by its
-//! locals times its branches, and by its locals times the loops around them; and each branch costs by the others to the same place. A call or a block costs by the values that it takes and
-//! gives, however few bytes it has.
+//! A value that a local has is carried along each branch to where it may be another, and through
+//! each loop: so a function costs by its locals times its branches, and by its locals times the
+//! loops around them; and each branch costs by the others to the same place. A call or a block
+//! costs by the values that it takes and gives, however few bytes it has.
 
 use super::{at_most, malformed};
 use crate::guest::problem::{LoadError, Place};
 use wasmparser::{BlockType, CompositeInnerType, FunctionBody, Operator, Payload, TypeRef};
 
-/// Bytes of one function's body: compiling takes more than linear time in it. Python guests have 430,000 in one.
+/// Bytes of one function's body: compiling takes more than linear time in it. Python guests have
+/// 430,000 in one.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Locals times levels of loops of a function. Measured: 100 locals in 100 loops take 0.1 s, 200 in 200 take 5 s. The largest known has 813.
+/// Locals times levels of loops of a function. Measured: 100 locals in 100 loops take 0.1 s, 200 in
+/// 200 take 5 s. The largest known has 813.
 const LOOP_LOCALS_MAX: u64 = 32_768;
 
-/// Locals times branches of a function. Measured: 5 million take up to 12 s, in 12 KB. The largest known has 350,000.
+/// Locals times branches of a function. Measured: 5 million take up to 12 s, in 12 KB. The largest
+/// known has 350,000.
 const BRANCH_LOCALS_MAX: u64 = 4_000_000;
 
-/// Values that the calls and blocks of a function take and give. Measured: 10 million take minutes. The largest known has 8,000.
+/// Values that the calls and blocks of a function take and give. Measured: 10 million take minutes.
+/// The largest known has 8,000.
 const VALUES_MAX: u64 = 100_000;
 
-/// Parameters and locals of all functions together: each costs something, and 50,000 of them are declared in 4 bytes. JavaScript guests
-/// have 52,000.
+/// Parameters and locals of all functions together: each costs something, and 50,000 of them are
+/// declared in 4 bytes. JavaScript guests have 52,000.
 const LOCALS_MAX: u64 = 1_000_000;
 
-/// The squares of the branches of each function, together. Measured: 20,000 branches to one place take 6 s, four times as long as half of
-/// them. Python guests have 340 million, most of it in one function with 15,900 branches.
+/// The squares of the branches of each function, together. Measured: 20,000 branches to one place
+/// take 6 s, four times as long as half of them. Python guests have 340 million, most of it in one
+/// function with 15,900 branches.
 const BRANCHES_SQUARED_MAX: u64 = 4_000_000_000;
 
 /// What all functions of a component have together.
@@ -191,7 +197,8 @@ struct Cost {
     values: u64,
 }
 
-/// Whether an instruction leads to one more place than the one behind it. Branch tables are counted by their targets.
+/// Whether an instruction leads to one more place than the one behind it. Branch tables are counted
+/// by their targets.
 fn branches(operator: &Operator<'_>) -> bool {
     matches!(
         operator,

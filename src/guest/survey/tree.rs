@@ -1,7 +1,8 @@
 //! What the components within a component make together.
 //!
-//! A nested component is instantiated by a few bytes, and the compiler makes all that it consists of anew each time: ten levels of ten
-//! instances each are ten thousand million. So each component is weighed by what one instance of it makes, with all instances within.
+//! A nested component is instantiated by a few bytes, and the compiler makes all that it consists
+//! of anew each time: ten levels of ten instances each are ten thousand million. So each component
+//! is weighed by what one instance of it makes, with all instances within.
 
 use super::{at_most, malformed};
 use crate::guest::engine::CORE_INSTANCES_PER_GUEST_MAX;
@@ -11,13 +12,16 @@ use wasmparser::{
     Payload,
 };
 
-/// Components within a component. Python guests have 2, and each composition of two components adds 1 or 2.
+/// Components within a component. Python guests have 2, and each composition of two components adds
+/// 1 or 2.
 const COMPONENTS_MAX: u64 = 256;
 
-/// Components within one another: validating takes more than linear memory in it. Composition adds 1.
+/// Components within one another: validating takes more than linear memory in it. Composition adds
+/// 1.
 const DEPTH_MAX: u64 = 32;
 
-/// What all components consist of, and what an instance makes. Estimated: Python guests have 1,500 of them.
+/// What all components consist of, and what an instance makes. Estimated: Python guests have 1,500
+/// of them.
 const ITEMS_MAX: u64 = 100_000;
 
 const ITEMS: &str =
@@ -35,7 +39,8 @@ pub(super) struct Tree {
 struct Level {
     /// What one instance of it makes.
     weight: Weight,
-    /// What one instance makes of each component that it can name; none where these bytes do not tell.
+    /// What one instance makes of each component that it can name; none where these bytes do not
+    /// tell.
     components: Vec<Option<Weight>>,
 }
 

@@ -1,9 +1,11 @@
-//! Components that mean harm, each with the problem that it ends with and with bounds on what it costs others.
+//! Components that mean harm, each with the problem that it ends with and with bounds on what it
+//! costs others.
 //!
-//! Every case runs in a process of which it has the whole attention: what it makes that process grow by, and the time of processors that
-//! it takes, are its own. Time is never taken by the clock: it is compared with that of a loop that does nothing, in turns, of which each
-//! is a slice of fuel at most. Beside a neighbour that is always ready, on one worker, each of its turns has to be followed by one of the
-//! neighbour's.
+//! Every case runs in a process of which it has the whole attention: what it makes that process
+//! grow by, and the time of processors that it takes, are its own. Time is never taken by the
+//! clock: it is compared with that of a loop that does nothing, in turns, of which each is a slice
+//! of fuel at most. Beside a neighbour that is always ready, on one worker, each of its turns has
+//! to be followed by one of the neighbour's.
 
 mod cases;
 mod measure;
@@ -26,13 +28,15 @@ use wfhost::host::{Host, Outcome, RunHandle, RunOptions, Status, Workflow};
 /// How much longer than a plain turn a turn may be on the average.
 const TURN_MAX: f64 = 4.0;
 
-/// Plain turns that a run may take beside its own: its beginning, its end, and what the host does for itself meanwhile.
+/// Plain turns that a run may take beside its own: its beginning, its end, and what the host does
+/// for itself meanwhile.
 const RUN_TURNS: f64 = 100.0;
 
 /// Plain turns that it may take to refuse a component, or to compile it.
 const LOAD_TURNS: f64 = 3_000.0;
 
-/// Bytes that a case may make the process grow by: a guest's memory, what its step returns, and once more as much.
+/// Bytes that a case may make the process grow by: a guest's memory, what its step returns, and
+/// once more as much.
 const GROWTH_MAX: u64 = 200 << 20;
 
 /// Bytes that a component may take that is refused: that many bytes of it, a few times.

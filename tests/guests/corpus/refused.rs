@@ -1,4 +1,5 @@
-//! Components that are refused before anything is compiled, by what they would cost or what they would have.
+//! Components that are refused before anything is compiled, by what they would cost or what they
+//! would have.
 
 use super::wat::repeated;
 use crate::slow;

@@ -1,7 +1,8 @@
-//! Guests that are made in a few lines: a core module in text, and commands in it at the places that the canonical ABI gives them.
+//! Guests that are made in a few lines: a core module in text, and commands in it at the places
+//! that the canonical ABI gives them.
 //!
-//! A part of a command is given as (offset, value); texts lie in a pool of their own. `at` is always an i32 expression: the address of a
-//! command, so that a loop can write many.
+//! A part of a command is given as (offset, value); texts lie in a pool of their own. `at` is
+//! always an i32 expression: the address of a command, so that a loop can write many.
 
 use crate::wat_guest;
 use std::collections::BTreeMap;
@@ -93,8 +94,9 @@ impl Guest {
         self
     }
 
-    /// The body of the step, which leaves the address of an outcome. Locals are `$i`, `$j`, `$k` and `$x` (i64); the step's number,
-    /// from 0, is the global `$steps`, and `$tag` (i64) one that no command has had.
+    /// The body of the step, which leaves the address of an outcome. Locals are `$i`, `$j`, `$k`
+    /// and `$x` (i64); the step's number, from 0, is the global `$steps`, and `$tag` (i64) one that
+    /// no command has had.
     pub(super) fn step(mut self, body: impl Into<String>) -> Self {
         self.step = body.into();
         self
