@@ -99,10 +99,12 @@ fn a_component_that_takes_too_much_to_compile_is_refused() {
 fn a_load_that_is_cancelled_ends_its_child_which_has_nothing_but_its_pipes() {
     let Some(program) = wfhost() else { return };
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("slow.wasm"), slow::component()).unwrap();
+    // Of a length that no other test's has.
+    let component = slow::of_bodies(&vec![slow::branches(20_001); 9]);
+    std::fs::write(folder.path().join("slow.wasm"), &component).unwrap();
     let file = folder.path().join("flow.yaml");
     std::fs::write(&file, "steps: [{ id: x, uses: ./slow.wasm }]").unwrap();
-    let bytes = slow::component().len();
+    let bytes = component.len();
     let host =
         Host::builder().workers(1).guests(options(&program, Some(&folder.path().join("cache")))).build().unwrap();
     let cancellation = Cancellation::new();

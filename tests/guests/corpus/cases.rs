@@ -79,15 +79,6 @@ pub(super) const BEGINNING: &[Case] = &[
         || initializes(&format!("(loop $l {LOG} (br $l))")),
         Fails("fuel-exhausted"),
     ),
-    case(
-        "an initializer that draws lots for ever",
-        || {
-            initializes(
-                "(loop $l (global.set $heap (i32.const 3145728)) (call $random (i32.const 4096) (i32.const 512)) (br $l))",
-            )
-        },
-        Fails("fuel-exhausted"),
-    ),
     case("a memory of 65 MiB", || Guest::new().pages(1040).build(), Fails("memory-exhausted")),
     case("a memory of 4 GiB", || Guest::new().pages(65_536).build(), Fails("memory-exhausted")),
     case(
