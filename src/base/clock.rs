@@ -1,8 +1,8 @@
 //! Monotonic time, from the machine or from a simulator.
 
+use super::sync::{AtomicU64, Ordering};
 use crate::process::Micros;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// A monotonic clock: microseconds since it was made.

@@ -12,6 +12,8 @@ use std::sync as imp;
 
 pub(crate) use imp::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
+use super::Clock;
+use crate::process::Micros;
 use std::time::Duration;
 
 #[cfg(not(any(loom, shuttle)))]
@@ -53,12 +55,12 @@ impl<T> Exclusive<T> {
     }
 }
 
-/// The same, visible to the model checker.
-#[cfg(any(loom, shuttle))]
+/// The same for shuttle, which switches threads at it.
+#[cfg(shuttle)]
 #[derive(Debug)]
 pub(crate) struct Exclusive<T>(imp::Mutex<T>);
 
-#[cfg(any(loom, shuttle))]
+#[cfg(shuttle)]
 impl<T> Exclusive<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(imp::Mutex::new(value))
@@ -66,6 +68,48 @@ impl<T> Exclusive<T> {
 
     pub(crate) fn open(&self) -> Option<impl std::ops::DerefMut<Target = T> + '_> {
         self.0.try_lock().ok()
+    }
+}
+
+/// The same for loom, which orders nothing here: the value lies behind a lock that loom does not see, beside a cell whose accesses it
+/// does see. One opening must happen before the next by the protocol alone; loom reports a data race where it does not.
+#[cfg(loom)]
+#[derive(Debug)]
+pub(crate) struct Exclusive<T>(std::sync::Mutex<(T, loom::cell::UnsafeCell<()>)>);
+
+#[cfg(loom)]
+impl<T> Exclusive<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(std::sync::Mutex::new((value, loom::cell::UnsafeCell::new(()))))
+    }
+
+    #[track_caller]
+    pub(crate) fn open(&self) -> Option<impl std::ops::DerefMut<Target = T> + '_> {
+        let value = self.0.try_lock().ok()?;
+        Some(Opened { _access: value.1.get_mut(), value })
+    }
+}
+
+/// The access ends before the lock is given up.
+#[cfg(loom)]
+struct Opened<'a, T> {
+    _access: loom::cell::MutPtr<()>,
+    value: std::sync::MutexGuard<'a, (T, loom::cell::UnsafeCell<()>)>,
+}
+
+#[cfg(loom)]
+impl<T> std::ops::Deref for Opened<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value.0
+    }
+}
+
+#[cfg(loom)]
+impl<T> std::ops::DerefMut for Opened<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value.0
     }
 }
 
@@ -99,6 +143,11 @@ impl Signal {
         }
         std::mem::take(&mut *flag)
     }
+
+    /// Waits for the flag, or until the clock says `deadline`, and clears it. False: the deadline has come.
+    pub(crate) fn wait_until(&self, clock: &Clock, deadline: Micros) -> bool {
+        self.wait(Some(Micros(deadline.0.saturating_sub(clock.now().0)).into()))
+    }
 }
 
 #[cfg(any(loom, shuttle))]
@@ -108,11 +157,27 @@ impl Signal {
         self.inner.1.notify_one();
     }
 
-    /// A model has no time: where there is a timeout, it has always passed already.
+    /// How long something takes is nothing that a model knows: where there is a timeout, it has always passed already.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> bool {
+        self.wait_while(|| timeout.is_none())
+    }
+
+    /// The time comes when the model says so, by moving the clock and telling whoever waits: in one schedule before this thread sleeps, in
+    /// another while it does, or never.
+    pub(crate) fn wait_until(&self, clock: &Clock, deadline: Micros) -> bool {
+        self.wait_while(|| clock.now() < deadline)
+    }
+
+    /// The clock was moved: whoever waits for a time looks at it.
+    pub(crate) fn clock_was_moved(&self) {
+        let _flag = self.inner.0.lock().expect("invariant: no panic under a lock of the model");
+        self.inner.1.notify_one();
+    }
+
+    fn wait_while(&self, waits: impl Fn() -> bool) -> bool {
         let (flag, condition) = &self.inner;
         let mut flag = flag.lock().expect("invariant: no panic under a lock of the model");
-        while !*flag && timeout.is_none() {
+        while !*flag && waits() {
             flag = condition.wait(flag).expect("invariant: no panic under a lock of the model");
         }
         std::mem::take(&mut *flag)

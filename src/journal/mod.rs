@@ -126,5 +126,5 @@ pub trait Journal: Send + Sync + 'static {
     fn snapshot(&self, run: &str, pid: u64, step: u64) -> Result<Option<StoredSnapshot>, StoreError>;
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -140,5 +140,5 @@ pub use telling::{tell_act, tell_command, tell_status};
 pub use verify::{Compared, Verdict, Verified, VerifyError, verify};
 pub use wire::Damaged;
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

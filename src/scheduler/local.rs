@@ -143,26 +143,51 @@ mod real {
     }
 }
 
-/// The deque of the models: the checkers do not see crossbeam's atomics, but they see this lock.
+/// The deque of the models: the checkers do not see crossbeam's atomics. They see a lock here for the jobs themselves, and, as a thief of the
+/// real deque does, a length beside it that nothing orders but the protocol of whoever looks at it.
 #[cfg(any(loom, shuttle, test))]
 #[cfg_attr(not(any(loom, shuttle)), allow(dead_code))]
 pub(crate) mod model {
     use super::Loot;
-    use crate::base::sync::Mutex;
+    use crate::base::sync::{AtomicUsize, Mutex, Ordering};
     use std::collections::VecDeque;
     use std::sync::Arc;
 
+    #[derive(Debug)]
+    struct Deque<J> {
+        jobs: Mutex<VecDeque<J>>,
+        /// Written under the lock.
+        len: AtomicUsize,
+    }
+
+    impl<J> Deque<J> {
+        fn change<R>(&self, change: impl FnOnce(&mut VecDeque<J>) -> R) -> R {
+            let mut jobs = self.jobs.lock();
+            let result = change(&mut jobs);
+            self.len.store(jobs.len(), Ordering::Release);
+            result
+        }
+
+        fn take(&self, take: impl FnOnce(&mut VecDeque<J>) -> Option<J>) -> Option<J> {
+            if self.len() == 0 { None } else { self.change(take) }
+        }
+
+        fn len(&self) -> usize {
+            self.len.load(Ordering::Acquire)
+        }
+    }
+
     /// The worker's end.
     #[derive(Debug)]
-    pub(crate) struct Local<J>(Arc<Mutex<VecDeque<J>>>);
+    pub(crate) struct Local<J>(Arc<Deque<J>>);
 
     /// The thieves' end.
     #[derive(Debug)]
-    pub(crate) struct Thief<J>(Arc<Mutex<VecDeque<J>>>);
+    pub(crate) struct Thief<J>(Arc<Deque<J>>);
 
     impl<J> Local<J> {
         pub(crate) fn new(_workers: usize) -> Self {
-            Self(Arc::new(Mutex::new(VecDeque::new())))
+            Self(Arc::new(Deque { jobs: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) }))
         }
 
         pub(crate) fn thief(&self) -> Thief<J> {
@@ -170,40 +195,43 @@ pub(crate) mod model {
         }
 
         pub(crate) fn push(&self, job: J) {
-            self.0.lock().push_back(job);
+            self.0.change(|jobs| jobs.push_back(job));
         }
 
         pub(crate) fn pop(&self) -> Option<J> {
-            self.0.lock().pop_back()
+            self.0.take(VecDeque::pop_back)
         }
 
         pub(crate) fn pop_top(&self) -> Option<J> {
-            self.0.lock().pop_front()
+            self.0.take(VecDeque::pop_front)
         }
 
         pub(crate) fn is_empty(&self) -> bool {
-            self.0.lock().is_empty()
+            self.0.len() == 0
         }
     }
 
     impl<J> Thief<J> {
         pub(crate) fn steal_half(&self, into: &Local<J>) -> Loot<J> {
-            let mut taken: VecDeque<J> = {
-                let mut jobs = self.0.lock();
+            let mut others = VecDeque::new();
+            let youngest = self.0.take(|jobs| {
                 let half = jobs.len().div_ceil(2).min(32);
-                jobs.drain(..half).collect()
-            };
-            let Some(youngest) = taken.pop_back() else { return Loot::Empty };
-            into.0.lock().extend(taken);
+                others.extend(jobs.drain(..half));
+                others.pop_back()
+            });
+            let Some(youngest) = youngest else { return Loot::Empty };
+            if !others.is_empty() {
+                into.0.change(|jobs| jobs.append(&mut others));
+            }
             Loot::Job(youngest)
         }
 
         pub(crate) fn len(&self) -> usize {
-            self.0.lock().len()
+            self.0.len()
         }
 
         pub(crate) fn is_empty(&self) -> bool {
-            self.0.lock().is_empty()
+            self.len() == 0
         }
     }
 }

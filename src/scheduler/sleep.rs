@@ -19,7 +19,9 @@
 //!   the worker itself.
 //! - **P3** a signal may be late or left over: what happened is read from the list.
 
+use crate::base::Clock;
 use crate::base::sync::{AtomicU64, Mutex, Ordering, Signal, fence};
+use crate::process::Micros;
 use std::time::Duration;
 
 const SEARCHING: u64 = 1;
@@ -138,16 +140,20 @@ impl Sleep {
     }
 
     /// Parks a worker that found nothing. `is_needed` looks at every queue and at what else a worker must not sleep for. One with a
-    /// timeout keeps the timers, and is the last to be woken for a job.
+    /// deadline keeps the timers, and is the last to be woken for a job.
     pub(crate) fn park(
         &self,
         worker: usize,
         was_searching: bool,
-        timeout: Option<Duration>,
+        deadline: Option<(&Clock, Micros)>,
         is_needed: impl FnOnce() -> bool,
     ) -> Awake {
-        if self.lie_down(worker, was_searching, timeout.is_some(), is_needed) {
-            self.signals[worker].wait(timeout);
+        if self.lie_down(worker, was_searching, deadline.is_some(), is_needed) {
+            let signal = &self.signals[worker];
+            match deadline {
+                None => signal.wait(None),
+                Some((clock, deadline)) => signal.wait_until(clock, deadline),
+            };
         }
         self.rise(worker)
     }
@@ -175,6 +181,18 @@ impl Sleep {
     /// Whether a worker that has no thread, and so cannot wait, was woken.
     pub(crate) fn is_called(&self, worker: usize) -> bool {
         self.signals[worker].wait(Some(Duration::ZERO))
+    }
+
+    /// How many sleep, or are about to.
+    #[cfg(loom)]
+    pub(crate) fn sleeping(&self) -> u64 {
+        sleeping(self.counts.load(Ordering::Acquire))
+    }
+
+    /// In a model time comes to those who wait for it when it is said to.
+    #[cfg(any(loom, shuttle))]
+    pub(crate) fn clock_was_moved(&self) {
+        self.signals.iter().for_each(Signal::clock_was_moved);
     }
 
     /// Takes the worker out of the list, unless somebody did.

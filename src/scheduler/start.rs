@@ -87,6 +87,12 @@ impl<C: Commit> Scheduler<C> {
         self.shared.stats()
     }
 
+    /// The model's clock was moved: workers that sleep until a time look at it.
+    #[cfg(shuttle)]
+    pub fn clock_was_moved(&self) {
+        self.shared.sleep.clock_was_moved();
+    }
+
     /// Has the workers leave after their slice, and waits for them.
     pub(crate) fn stop(&mut self) {
         self.shared.advance(Phase::Stopped);

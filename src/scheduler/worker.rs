@@ -37,9 +37,10 @@ use std::sync::Arc;
 const SLOW: Micros = Micros(10_000);
 /// Processes that said `ready` and are put into the global queue together. As many as are taken out of it.
 const YIELDED_MAX: usize = 16;
-/// Rounds of looking for work before a worker yields its core, and before it parks. Arbitrary.
-const SPIN_ROUNDS: u32 = 4;
-const YIELD_ROUNDS: u32 = 16;
+/// Rounds of looking for work before a worker yields its core, and before it parks. Arbitrary. (A model is after what happens where
+/// workers park, and pays for each round.)
+const SPIN_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
+const YIELD_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 /// Looks at one victim before the next one, while others are quicker. Arbitrary.
 const RETRIES: u32 = 8;
 
@@ -124,11 +125,10 @@ impl<C: Commit> Worker<C> {
             }
             rounds += 1;
             match rounds {
-                // Enough others search already.
-                _ if !self.core.searching => rounds = self.park(),
+                // Enough others search already, or there is nothing.
+                _ if !self.core.searching || rounds >= YIELD_ROUNDS => rounds = self.park(),
                 ..SPIN_ROUNDS => spin_loop(),
-                SPIN_ROUNDS..YIELD_ROUNDS => thread::yield_now(),
-                _ => rounds = self.park(),
+                _ => thread::yield_now(),
             }
         }
     }
@@ -165,8 +165,8 @@ impl<C: Commit> Worker<C> {
     fn park(&mut self) -> u32 {
         let bed = self.bed();
         let (shared, core) = (&*self.shared, &self.core);
-        let timeout = bed.deadline.map(|deadline| Micros(deadline.0.saturating_sub(shared.clock.now().0)).into());
-        let awake = shared.sleep.park(core.index, core.searching, timeout, || core.is_needed(shared, &bed));
+        let until = bed.deadline.map(|deadline| (&shared.clock, deadline));
+        let awake = shared.sleep.park(core.index, core.searching, until, || core.is_needed(shared, &bed));
         self.rises(&bed, awake);
         0
     }

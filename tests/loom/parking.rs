@@ -1,177 +1,237 @@
 //! Parking: nobody sleeps while there is work, however the two meet. A lost wake-up is a deadlock here, which loom reports.
 //!
-//! The queues are plain relaxed counters, so that nothing but the fences of the protocol orders them.
+//! The workers are the shipped ones, and so is whoever gives them work.
 
-use super::super::sleep::{Awake, Sleep};
-use super::super::timers::Timers;
-use crate::process::Micros;
-use loom::sync::Arc;
-use loom::sync::atomic::{AtomicUsize, Ordering};
-use loom::thread;
-
-struct Model {
-    sleep: Sleep,
-    jobs: AtomicUsize,
-    taken: AtomicUsize,
-    expected: usize,
-}
-
-impl Model {
-    fn new(workers: usize, expected: usize) -> Arc<Self> {
-        Arc::new(Self { sleep: Sleep::new(workers), jobs: AtomicUsize::new(0), taken: AtomicUsize::new(0), expected })
-    }
-
-    fn has_jobs(&self) -> bool {
-        self.jobs.load(Ordering::Relaxed) > 0
-    }
-
-    fn is_over(&self) -> bool {
-        self.taken.load(Ordering::Relaxed) == self.expected
-    }
-
-    fn take(&self) -> bool {
-        let take = |jobs: usize| jobs.checked_sub(1);
-        self.jobs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
-    }
-
-    fn push(&self) {
-        self.jobs.fetch_add(1, Ordering::Relaxed);
-        self.sleep.notify();
-    }
-
-    /// A worker as in `worker.rs`: search, take, or park; until every job is done.
-    fn work(&self, worker: usize) {
-        let mut searching = false;
-        while !self.is_over() {
-            searching = searching || self.sleep.search();
-            if self.take() {
-                if std::mem::take(&mut searching) {
-                    self.sleep.found(|| self.has_jobs());
-                }
-                if self.taken.fetch_add(1, Ordering::Relaxed) + 1 == self.expected {
-                    self.sleep.wake_all();
-                }
-                continue;
-            }
-            let awake = self.sleep.park(worker, searching, None, || self.has_jobs() || self.is_over());
-            searching = awake == Awake::Notified;
-        }
-    }
-}
+use super::super::{Next, Wake};
+use super::world::{Bell, Model, Process};
+use crate::process::Permit;
 
 #[test]
-fn a_job_while_the_only_worker_goes_to_sleep() {
-    loom::model(|| {
-        let model = Model::new(1, 1);
-        let theirs = Arc::clone(&model);
-        let worker = thread::spawn(move || theirs.work(0));
-        model.push();
-        worker.join().unwrap();
-    });
-}
-
-#[test]
-fn two_jobs_while_the_only_worker_goes_to_sleep() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| {
-        let model = Model::new(1, 2);
-        let theirs = Arc::clone(&model);
-        let worker = thread::spawn(move || theirs.work(0));
-        model.push();
-        model.push();
-        worker.join().unwrap();
-    });
-}
-
-#[test]
-fn a_job_that_is_left_to_a_searcher_is_found() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| {
-        let model = Model::new(2, 1);
-        let workers = [0, 1].map(|worker| {
-            let theirs = Arc::clone(&model);
-            thread::spawn(move || theirs.work(worker))
-        });
-        model.push();
-        for worker in workers {
-            worker.join().unwrap();
+fn a_post_while_the_only_worker_goes_to_sleep() {
+    Model::of(1).unbounded().check(|bench| {
+        let bell = Bell::new();
+        let slot = bench.spawn(Process::rings(&bell), Permit::NONE);
+        bench.settle();
+        move |bench| {
+            bench.post(slot, 1);
+            bell.wait_for(2);
         }
     });
 }
 
-/// Two jobs, two workers, and the first job is not over before the second one is taken: the chain of wakes must reach the second worker.
+#[test]
+fn a_spawn_while_the_only_worker_goes_to_sleep() {
+    Model::of(1).unbounded().check(|_| {
+        |bench| {
+            let bell = Bell::new();
+            bench.spawn(Process::rings(&bell), Permit::NONE);
+            bell.wait_for(1);
+        }
+    });
+}
+
+#[test]
+fn two_posts_while_the_only_worker_goes_to_sleep() {
+    Model::of(1).check(|bench| {
+        let bell = Bell::new();
+        let slots = [0, 1].map(|_| bench.spawn(Process::rings(&bell), Permit::NONE));
+        bench.settle();
+        move |bench| {
+            bench.post(slots[0], 1);
+            bench.post(slots[1], 1);
+            bell.wait_for(4);
+        }
+    });
+}
+
+#[test]
+fn a_post_that_is_left_to_a_searcher_is_found() {
+    Model::of(2).check(|bench| {
+        let bell = Bell::new();
+        let slot = bench.spawn(Process::rings(&bell), Permit::NONE);
+        bench.settle();
+        move |bench| {
+            bench.post(slot, 1);
+            bell.wait_for(2);
+        }
+    });
+}
+
+/// Neither step ends before both have begun: the chain of wakes must reach the second worker.
 #[test]
 fn the_last_searcher_wakes_one_more() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
-        let model = Model::new(2, 2);
-        let workers = [0, 1].map(|worker| {
-            let theirs = Arc::clone(&model);
-            thread::spawn(move || {
-                let mut searching = false;
-                loop {
-                    searching = searching || theirs.sleep.search();
-                    if theirs.take() {
-                        break;
-                    }
-                    let awake = theirs.sleep.park(worker, searching, None, || theirs.has_jobs());
-                    searching = awake == Awake::Notified;
-                }
-                // This worker is busy for good: the other job is for the other worker.
-                if searching {
-                    theirs.sleep.found(|| theirs.has_jobs());
-                }
-            })
-        });
-        model.push();
-        model.push();
-        for worker in workers {
-            worker.join().unwrap();
+    Model::of(2).check(|bench| {
+        let bell = Bell::new();
+        let slots = [0, 1].map(|_| bench.spawn(Process::meets(2, &bell), Permit::NONE));
+        bench.settle();
+        move |bench| {
+            bench.post(slots[0], 1);
+            bench.post(slots[1], 1);
+            bell.wait_for(2);
         }
     });
 }
 
 #[test]
-fn a_stop_while_a_worker_goes_to_sleep() {
-    loom::model(|| {
-        let model = Model::new(1, 0);
-        let stopped = Arc::new(AtomicUsize::new(0));
-        let (theirs, flag) = (Arc::clone(&model), Arc::clone(&stopped));
-        let worker = thread::spawn(move || {
-            while flag.load(Ordering::Relaxed) == 0 {
-                let _ = theirs.sleep.park(0, false, None, || flag.load(Ordering::Relaxed) > 0);
-            }
-        });
-        stopped.store(1, Ordering::Relaxed);
-        model.sleep.wake_all();
-        worker.join().unwrap();
+fn a_stop_while_the_only_worker_goes_to_sleep() {
+    Model::of(1).unbounded().and_stops().check(|_| |_| {});
+}
+
+#[test]
+fn a_stop_while_two_workers_go_to_sleep() {
+    Model::of(2).and_stops().check(|_| |_| {});
+}
+
+#[test]
+fn a_timer_while_the_only_worker_goes_to_sleep() {
+    Model::of(1).check(|bench| {
+        let bell = Bell::new();
+        let slot = bench.spawn(Process::rings(&bell), Permit::NONE);
+        bench.settle();
+        move |bench| {
+            bench.timer(0, slot);
+            bell.wait_for(2);
+        }
     });
 }
 
-/// A timer that is set from outside while the worker goes to sleep: it becomes the keeper or sees it at once.
+/// The time may come before the worker sleeps until then, while it does, or before it has seen the timer at all.
 #[test]
-fn a_timer_while_a_worker_goes_to_sleep() {
-    loom::model(|| {
-        let shared = Arc::new((Sleep::new(1), Timers::new()));
-        let theirs = Arc::clone(&shared);
-        let worker = thread::spawn(move || {
-            let (sleep, timers) = &*theirs;
-            loop {
-                let next = timers.next();
-                if timers.keep().is_some() {
-                    // It would wait until then.
-                    return;
-                }
-                let is_news = || timers.next().is_some_and(|now| next.is_none_or(|seen| now < seen));
-                let _ = sleep.park(0, false, None, is_news);
-            }
-        });
-        if shared.1.set(Micros(10), ()) {
-            shared.0.notify();
+fn the_time_of_a_timer_comes_while_the_only_worker_goes_to_sleep() {
+    Model::of(1).check(|bench| {
+        let bell = Bell::new();
+        let slot = bench.spawn(Process::rings(&bell), Permit::NONE);
+        bench.settle();
+        move |bench| {
+            bench.timer(10, slot);
+            bench.advance_to(10);
+            bell.wait_for(2);
         }
-        worker.join().unwrap();
     });
+}
+
+/// The time never comes while the worker sleeps until then: it is to be woken by the post.
+#[test]
+fn a_post_while_the_only_worker_keeps_the_timers() {
+    Model::of(1).check(|bench| {
+        let bell = Bell::new();
+        let slot = bench.spawn(Process::rings(&bell), Permit::NONE);
+        bench.settle();
+        bench.timer(10, slot);
+        move |bench| {
+            bench.post(slot, 1);
+            bell.wait_for(2);
+        }
+    });
+}
+
+#[test]
+fn a_keeper_that_was_woken_before_the_time_keeps_the_timers_again() {
+    Model::of(1).check(|bench| {
+        let bell = Bell::new();
+        let slot = bench.spawn(Process::rings(&bell), Permit::NONE);
+        bench.settle();
+        bench.timer(10, slot);
+        move |bench| {
+            bench.post(slot, 1);
+            bell.wait_for(2);
+            bench.advance_to(10);
+            bell.wait_for(3);
+        }
+    });
+}
+
+/// One worker sleeps until the later time: another has to sleep until the earlier one, which comes, and not the later.
+#[test]
+fn an_earlier_timer_while_a_worker_keeps_a_later_one() {
+    Model::of(2).check(|bench| {
+        let bell = Bell::new();
+        let slot = bench.spawn(Process::rings(&bell), Permit::NONE);
+        bench.settle();
+        bench.timer(1_000, slot);
+        move |bench| {
+            bench.until_all_sleep();
+            bench.timer(10, slot);
+            bench.advance_to(10);
+            bell.wait_for(2);
+        }
+    });
+}
+
+/// Two that one step wakes need two workers: neither ends before the other has begun.
+#[test]
+fn what_a_step_wakes_is_found_by_another_worker() {
+    Model::of(2).check(|bench| {
+        let bell = Bell::new();
+        let slots = [0, 1].map(|_| bench.spawn(Process::meets(2, &bell), Permit::NONE));
+        bench.settle();
+        let wakes = Process::new(move |port, _, _| {
+            for slot in slots {
+                port.post(slot, 1, Wake::Event);
+            }
+            Next::Complete
+        });
+        bench.spawn(wakes, Permit::NONE);
+        move |_| bell.wait_for(2)
+    });
+}
+
+/// The same where turns are short and one of the two is kept in hand.
+#[test]
+fn what_a_short_step_wakes_is_found_by_another_worker() {
+    Model::of(2).check(|bench| {
+        let bell = Bell::new();
+        let slots = [0, 1].map(|_| bench.spawn(Process::meets(2, &bell), Permit::NONE));
+        bench.settle();
+        bench.hurry();
+        let wakes = Process::new(move |port, _, _| {
+            for slot in slots {
+                port.post(slot, 1, Wake::Event);
+            }
+            Next::Complete
+        });
+        bench.spawn(wakes, Permit::NONE);
+        move |_| bell.wait_for(2)
+    });
+}
+
+/// A process wakes another and says that its slice is used up, or that it is ready; its next slice waits for the other.
+fn goes_on(next: Next, hurries: bool) {
+    Model::of(2).check(move |bench| {
+        let bell = Bell::new();
+        let other = bench.spawn(Process::meets(2, &bell), Permit::NONE);
+        bench.settle();
+        if hurries {
+            bench.hurry();
+        }
+        let theirs = bell.clone();
+        let mut slices = 0;
+        let wakes = Process::new(move |port, _, _| {
+            slices += 1;
+            if slices == 1 {
+                port.post(other, 1, Wake::Event);
+                return next;
+            }
+            theirs.ring();
+            theirs.wait_for(2);
+            Next::Complete
+        });
+        bench.spawn(wakes, Permit::NONE);
+        move |_| bell.wait_for(2)
+    });
+}
+
+#[test]
+fn what_a_step_wakes_before_it_is_ready_again_is_found() {
+    goes_on(Next::Ready, false);
+}
+
+#[test]
+fn what_a_slice_wakes_that_is_used_up_is_found() {
+    goes_on(Next::Preempted, false);
+}
+
+#[test]
+fn what_a_short_slice_wakes_that_is_used_up_is_found() {
+    goes_on(Next::Preempted, true);
 }

@@ -536,3 +536,20 @@ fn what_comes_while_one_is_paused_is_heard_after_it() {
         },
     );
 }
+
+/// Whoever looks through the table finds it as soon as its word says that it lives, and sees all of it.
+#[test]
+fn one_that_is_interrupted_while_it_is_spawned() {
+    race(
+        || Arc::new(Model { place: Place::new(), heard: Mutex::new(Witness::default()) }),
+        |model| {
+            model.place.occupy(Body { process: (), permit: Permit::NONE, standing: NEWCOMER });
+        },
+        |model| {
+            if model.state() == State::Admitting {
+                interrupt(model, Next::Idle);
+            }
+        },
+        |model| assert!(matches!(model.state(), State::Admitting | State::Idle)),
+    );
+}

@@ -2,7 +2,7 @@
 
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use shuttle::sync::{Arc, Condvar, Mutex};
-use wfhost::process::{Micros, Permit};
+use wfhost::process::{Home, Micros, Permit};
 use wfhost::scheduler::{Commit, Next, Permitted, Port, Slot, Turn, Wake};
 
 /// A permit that takes one of everything.
@@ -11,11 +11,16 @@ pub(crate) const ONE: Permit = Permit { instances: 1, core_instances: 1, memorie
 /// The same for a process that does not let itself be evicted, and takes long to say so.
 pub(crate) const STAYS: Permit = Permit { bytes: 1, ..ONE };
 
+/// The same for a process whose evictions, admissions and drops take long.
+pub(crate) const SLOW: Permit = Permit { bytes: 2, ..ONE };
+
 /// The commit point.
 #[derive(Default)]
 pub(crate) struct World {
     complaints: Mutex<Vec<String>>,
     results: Mutex<Option<Done>>,
+    /// How many have come to where all meet.
+    met: (Mutex<usize>, Condvar),
 }
 
 /// Waits for a number of results.
@@ -61,6 +66,8 @@ impl World {
 /// A process.
 pub(crate) struct Process {
     role: Role,
+    /// Evictions, admissions and drops of it take long.
+    is_slow: bool,
     running: AtomicBool,
     evictions: AtomicU64,
 }
@@ -82,17 +89,39 @@ enum Role {
         due: Micros,
         set: bool,
     },
+    /// Waits to be woken, unless it is already, and then ends its step when so many are in theirs.
+    Meets {
+        count: usize,
+        woken: bool,
+    },
+    /// Wakes them, and goes on so before it meets them.
+    Wakes {
+        whom: Vec<Slot>,
+        then: Next,
+    },
+    /// Has so many short steps.
+    Ready {
+        left: u32,
+    },
+    /// Starts so many processes, one a step, unless it can start no more or is cancelled.
+    Starts {
+        left: u32,
+    },
     WaitsForCancel,
     Panics,
 }
 
 impl Process {
     fn new(role: Role) -> Self {
-        Self { role, running: AtomicBool::new(false), evictions: AtomicU64::new(0) }
+        Self { role, is_slow: false, running: AtomicBool::new(false), evictions: AtomicU64::new(0) }
     }
 
     fn stays(&self) -> bool {
         matches!(self.role, Role::Fib { permit: STAYS, .. })
+    }
+
+    pub(crate) fn slow(self) -> Self {
+        Self { is_slow: true, ..self }
     }
 
     pub(crate) fn sink(left: usize) -> Self {
@@ -100,11 +129,31 @@ impl Process {
     }
 
     pub(crate) fn fib(n: u64, permit: Permit) -> Self {
-        Self::new(Role::Fib { n, permit, parent: None, need: 0, sum: 0 })
+        Self::fib_of(n, permit, None)
+    }
+
+    fn fib_of(n: u64, permit: Permit, parent: Option<Slot>) -> Self {
+        Self { is_slow: permit == SLOW, ..Self::new(Role::Fib { n, permit, parent, need: 0, sum: 0 }) }
     }
 
     pub(crate) fn sleeper(due: Micros) -> Self {
         Self::new(Role::Sleeper { due, set: false })
+    }
+
+    pub(crate) fn meets(count: usize) -> Self {
+        Self::new(Role::Meets { count, woken: false })
+    }
+
+    pub(crate) fn wakes(whom: Vec<Slot>, then: Next) -> Self {
+        Self::new(Role::Wakes { whom, then })
+    }
+
+    pub(crate) fn ready(left: u32) -> Self {
+        Self::new(Role::Ready { left })
+    }
+
+    pub(crate) fn starts(left: u32) -> Self {
+        Self::new(Role::Starts { left })
     }
 
     pub(crate) fn waits_for_cancel() -> Self {
@@ -142,7 +191,15 @@ impl Commit for World {
     }
 
     fn evicts_slowly(&self, process: &Process) -> bool {
-        process.stays()
+        process.stays() || process.is_slow
+    }
+
+    fn admits_slowly(&self, process: &Process, _: Home) -> bool {
+        process.is_slow
+    }
+
+    fn drops_slowly(&self, process: &Process) -> bool {
+        process.is_slow
     }
 
     fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Slot>) {
@@ -153,6 +210,15 @@ impl Commit for World {
 }
 
 impl World {
+    fn meet(&self, count: usize) {
+        let mut met = self.met.0.lock().unwrap();
+        *met += 1;
+        self.met.1.notify_all();
+        while *met < count {
+            met = self.met.1.wait(met).unwrap();
+        }
+    }
+
     fn play<P: Port<Self>>(&self, port: &mut P, turn: Turn, role: &mut Role, events: &mut Vec<u64>) -> Next {
         match role {
             Role::Sink { left, last } => {
@@ -178,8 +244,7 @@ impl World {
                 if *need == 0 && *n > 1 {
                     *need = 2;
                     for n in [*n - 1, *n - 2] {
-                        let role = Role::Fib { n, permit: *permit, parent: Some(turn.slot), need: 0, sum: 0 };
-                        assert!(port.spawn(Process::new(role), *permit).is_ok());
+                        assert!(port.spawn(Process::fib_of(n, *permit, Some(turn.slot)), *permit).is_ok());
                     }
                     return Next::Blocked;
                 }
@@ -205,6 +270,36 @@ impl World {
                 }
                 assert!(port.monotonic() >= *due, "fired early");
                 self.result(0)
+            }
+            Role::Meets { woken: false, .. } if events.is_empty() => {
+                if turn.interrupted.is_some() {
+                    Next::Complete
+                } else {
+                    Next::Blocked
+                }
+            }
+            Role::Meets { count, .. } => {
+                self.meet(*count);
+                self.result(0)
+            }
+            Role::Wakes { whom, then } => {
+                let meets = Role::Meets { count: whom.len() + 1, woken: true };
+                for slot in whom.drain(..) {
+                    assert!(port.post(slot, 0, Wake::Event));
+                }
+                let then = *then;
+                *role = meets;
+                then
+            }
+            Role::Ready { left: 0 } => self.result(0),
+            Role::Ready { left } => {
+                *left -= 1;
+                Next::Ready
+            }
+            Role::Starts { left } => {
+                let started = port.spawn(Process::waits_for_cancel(), Permit::NONE);
+                *left -= 1;
+                if started.is_err() || turn.interrupted.is_some() || *left == 0 { Next::Complete } else { Next::Ready }
             }
             Role::WaitsForCancel if turn.interrupted.is_some() => Next::Complete,
             Role::WaitsForCancel => Next::Blocked,

@@ -1,0 +1,111 @@
+//! Permits: who waits for one is given one by whichever worker is awake, or is woken for it; also where what leads there takes long and
+//! happens on other threads.
+
+use super::super::{Next, Permitted};
+use super::world::{Bell, Model, ONE, Process};
+
+#[test]
+fn a_newcomer_while_the_only_worker_goes_to_sleep() {
+    Model::of(1).permits(1).check(|bench| {
+        let bell = Bell::new();
+        bench.spawn(Process::rings(&bell), ONE);
+        bench.settle();
+        move |bench| {
+            bench.spawn(Process::rings(&bell), ONE);
+            bell.wait_for(2);
+        }
+    });
+}
+
+#[test]
+fn a_newcomer_while_the_holder_begins_to_wait() {
+    Model::of(2).permits(1).check(|bench| {
+        let bell = Bell::new();
+        bench.spawn(Process::rings(&bell), ONE);
+        bench.spawn(Process::rings(&bell), ONE);
+        move |_| bell.wait_for(2)
+    });
+}
+
+#[test]
+fn a_newcomer_while_the_holder_ends() {
+    Model::of(2).permits(1).check(|bench| {
+        let bell = Bell::new();
+        bench.spawn(Process::waits_for(0, &bell), ONE);
+        bench.spawn(Process::rings(&bell), ONE);
+        move |_| bell.wait_for(2)
+    });
+}
+
+#[test]
+fn a_holder_that_is_evicted_slowly_while_the_only_worker_goes_to_sleep() {
+    Model::of(1).permits(1).check(|bench| {
+        let bell = Bell::new();
+        bench.spawn(Process::rings(&bell).slow(), ONE);
+        bench.settle();
+        move |bench| {
+            bench.spawn(Process::rings(&bell), ONE);
+            bell.wait_for(2);
+        }
+    });
+}
+
+/// It is evicted while it is asked for, and comes back.
+#[test]
+fn a_post_while_the_holder_is_evicted_slowly() {
+    Model::of(1).permits(1).check(|bench| {
+        let bell = Bell::new();
+        let holder = bench.spawn(Process::rings(&bell).slow(), ONE);
+        bench.settle();
+        bench.spawn(Process::waits_for(0, &bell), ONE);
+        move |bench| {
+            bench.post(holder, 1);
+            bell.wait_for(3);
+        }
+    });
+}
+
+#[test]
+fn a_holder_that_is_dropped_slowly_while_the_only_worker_goes_to_sleep() {
+    Model::of(1).permits(1).check(|bench| {
+        let bell = Bell::new();
+        bench.spawn(Process::waits_for(0, &bell).slow(), ONE);
+        bench.spawn(Process::rings(&bell), ONE);
+        move |_| bell.wait_for(2)
+    });
+}
+
+#[test]
+fn a_newcomer_that_is_admitted_slowly_while_the_only_worker_goes_to_sleep() {
+    Model::of(1).permits(1).check(|bench| {
+        let bell = Bell::new();
+        bench.spawn(Process::rings(&bell), ONE);
+        bench.settle();
+        bench.spawn(Process::rings(&bell).slow(), ONE);
+        move |_| bell.wait_for(2)
+    });
+}
+
+/// It has refused once and has run since: it is asked again before a newcomer is refused.
+#[test]
+fn a_newcomer_is_refused_only_where_each_holder_refuses_after_its_last_step() {
+    Model::of(2).permits(1).outside(0).check(|bench| {
+        let bell = Bell::new();
+        let holder = bench.spawn(Process::rings(&bell).refuses(1), ONE);
+        bench.settle();
+        bench.spawn(
+            Process::new(|_, turn, _| if turn.permitted == Permitted::Never { Next::Complete } else { Next::Idle }),
+            ONE,
+        );
+        bench.settle();
+        bench.post(holder, 1);
+        let rings = bell.clone();
+        let newcomer = Process::new(move |_, turn, _| {
+            assert_ne!(turn.permitted, Permitted::Never, "the holder was not asked");
+            rings.ring();
+            Next::Idle
+        });
+        bench.spawn(newcomer, ONE);
+        move |_| bell.wait_for(3)
+    });
+}
