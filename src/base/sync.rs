@@ -71,8 +71,9 @@ impl<T> Exclusive<T> {
     }
 }
 
-/// The same for loom, which orders nothing here: the value lies behind a lock that loom does not see, beside a cell whose accesses it
-/// does see. One opening must happen before the next by the protocol alone; loom reports a data race where it does not.
+/// The same for loom, which orders nothing here: the value lies behind a lock that loom does not
+/// see, beside a cell whose accesses it does see. One opening must happen before the next by the
+/// protocol alone; loom reports a data race where it does not.
 #[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct Exclusive<T>(std::sync::Mutex<(T, loom::cell::UnsafeCell<()>)>);
@@ -144,7 +145,8 @@ impl Signal {
         std::mem::take(&mut *flag)
     }
 
-    /// Waits for the flag, or until the clock says `deadline`, and clears it. False: the deadline has come.
+    /// Waits for the flag, or until the clock says `deadline`, and clears it. False: the deadline
+    /// has come.
     pub(crate) fn wait_until(&self, clock: &Clock, deadline: Micros) -> bool {
         self.wait(Some(Micros(deadline.0.saturating_sub(clock.now().0)).into()))
     }
@@ -157,13 +159,14 @@ impl Signal {
         self.inner.1.notify_one();
     }
 
-    /// How long something takes is nothing that a model knows: where there is a timeout, it has always passed already.
+    /// How long something takes is nothing that a model knows: where there is a timeout, it has
+    /// always passed already.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> bool {
         self.wait_while(|| timeout.is_none())
     }
 
-    /// The time comes when the model says so, by moving the clock and telling whoever waits: in one schedule before this thread sleeps, in
-    /// another while it does, or never.
+    /// The time comes when the model says so, by moving the clock and telling whoever waits: in one
+    /// schedule before this thread sleeps, in another while it does, or never.
     pub(crate) fn wait_until(&self, clock: &Clock, deadline: Micros) -> bool {
         self.wait_while(|| clock.now() < deadline)
     }

@@ -143,8 +143,9 @@ mod real {
     }
 }
 
-/// The deque of the models: the checkers do not see crossbeam's atomics. They see a lock here for the jobs themselves, and, as a thief of the
-/// real deque does, a length beside it that nothing orders but the protocol of whoever looks at it.
+/// The deque of the models: the checkers do not see crossbeam's atomics. They see a lock here for
+/// the jobs themselves, and, as a thief of the real deque does, a length beside it that nothing
+/// orders but the protocol of whoever looks at it.
 #[cfg(any(loom, shuttle, test))]
 #[cfg_attr(not(any(loom, shuttle)), allow(dead_code))]
 pub(crate) mod model {

@@ -39,9 +39,11 @@
 //!
 //! # Tests
 //!
-//! `place_tests.rs`: a place against a model of the table. `tests/loom`: each row of the table in all interleavings, and whole
-//! workers in as many as can be had. `tests/shuttle`: the scheduler with its threads under random schedules. [`sim`](crate::sim): seeded simulation with faults, by turns of
-//! virtual workers. `tests/scheduler`: real threads. `tests/allocations`: a steady exchange allocates nothing. `tests/bench/scheduler`: figures.
+//! `place_tests.rs`: a place against a model of the table. `tests/loom`: each row of the table in
+//! all interleavings, and whole workers in as many as can be had. `tests/shuttle`: the scheduler
+//! with its threads under random schedules. [`sim`](crate::sim): seeded simulation with faults, by
+//! turns of virtual workers. `tests/scheduler`: real threads. `tests/allocations`: a steady
+//! exchange allocates nothing. `tests/bench/scheduler`: figures.
 
 mod admission;
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -8,11 +8,14 @@
 //! order either the producer's comes first, and the sleeper's look finds the job; or the sleeper's, and the producer reads that
 //! somebody sleeps.
 //!
-//! **Few wake-ups.** A producer wakes nobody while a worker searches: that worker will find the job. This is sound because a searcher
-//! that stops searching does one of two things. It goes to sleep, by the protocol above. Or it has found work: then, if it was the
-//! last one searching, it fences, looks at every queue once more and, where something is left, wakes one more. So while jobs lie
-//! about, a chain of workers wakes; when they do not, nobody does. At most half of the workers, and at least one, search at a time.
-//! The one who wakes a sleeper counts it as searching, so that a second producer does not wake a second one.
+//! **Few wake-ups.** A producer wakes nobody while a worker searches: that worker will find the
+//! job. This is sound because a searcher that stops searching does one of two things. It goes to
+//! sleep, by the protocol above, and is a searcher again where its last look finds something, since
+//! that was perhaps left to it. Or it has found work: then, if it was the last one searching, it
+//! fences, looks at every queue once more and, where something is left, wakes one more. So while
+//! jobs lie about, a chain of workers wakes; when they do not, nobody does. At most half of the
+//! workers, and at least one, search at a time. The one who wakes a sleeper counts it as searching,
+//! so that a second producer does not wake a second one.
 //!
 //! - **P1** the sleeping count is the length of the list, except within the lock of the list.
 //! - **P2** a worker is in the list at most once; whoever takes it out sets its signal, and counts it as searching, unless it is
@@ -48,9 +51,9 @@ pub(crate) struct Sleep {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Awake {
-    /// Somebody woke it; it counts as searching.
-    Notified,
-    /// By itself: there was work, or time has passed. It does not count as searching.
+    /// Somebody woke it, or it was searching and saw work before it slept. It counts as searching.
+    Searching,
+    /// By itself: there was work for somebody, or time has passed. It does not count as searching.
     Alone,
 }
 
@@ -148,17 +151,19 @@ impl Sleep {
         deadline: Option<(&Clock, Micros)>,
         is_needed: impl FnOnce() -> bool,
     ) -> Awake {
-        if self.lie_down(worker, was_searching, deadline.is_some(), is_needed) {
-            let signal = &self.signals[worker];
-            match deadline {
-                None => signal.wait(None),
-                Some((clock, deadline)) => signal.wait_until(clock, deadline),
-            };
+        if !self.lie_down(worker, was_searching, deadline.is_some(), is_needed) {
+            return self.stay_up(worker, was_searching);
         }
+        let signal = &self.signals[worker];
+        match deadline {
+            None => signal.wait(None),
+            Some((clock, deadline)) => signal.wait_until(clock, deadline),
+        };
         self.rise(worker)
     }
 
-    /// The first part of [`Self::park`], up to the wait. False: the worker is needed. [`Self::rise`] follows in any case.
+    /// The first part of [`Self::park`], up to the wait; [`Self::rise`] follows. False: the worker
+    /// is needed, and [`Self::stay_up`] follows.
     pub(crate) fn lie_down(
         &self,
         worker: usize,
@@ -183,28 +188,29 @@ impl Sleep {
         self.signals[worker].wait(Some(Duration::ZERO))
     }
 
-    /// How many sleep, or are about to.
-    #[cfg(loom)]
-    pub(crate) fn sleeping(&self) -> u64 {
-        sleeping(self.counts.load(Ordering::Acquire))
-    }
-
     /// In a model time comes to those who wait for it when it is said to.
     #[cfg(any(loom, shuttle))]
     pub(crate) fn clock_was_moved(&self) {
         self.signals.iter().for_each(Signal::clock_was_moved);
     }
 
-    /// Takes the worker out of the list, unless somebody did.
+    /// The last part of [`Self::park`] for a worker that slept.
     pub(crate) fn rise(&self, worker: usize) -> Awake {
+        self.leave(worker, 0)
+    }
+
+    /// The last part of [`Self::park`] for a worker that is needed. What it saw was perhaps left to
+    /// it while it searched: it searches again.
+    pub(crate) fn stay_up(&self, worker: usize, was_searching: bool) -> Awake {
+        self.leave(worker, if was_searching { SEARCHING } else { 0 })
+    }
+
+    /// Takes the worker out of the list, unless somebody did.
+    fn leave(&self, worker: usize, searching: u64) -> Awake {
         let mut sleepers = self.sleepers.lock();
-        match sleepers.iter().position(|sleeper| *sleeper == worker) {
-            None => Awake::Notified,
-            Some(place) => {
-                sleepers.remove(place);
-                self.counts.fetch_sub(SLEEPING, Ordering::AcqRel);
-                Awake::Alone
-            }
-        }
+        let Some(place) = sleepers.iter().position(|sleeper| *sleeper == worker) else { return Awake::Searching };
+        sleepers.remove(place);
+        self.counts.fetch_add(searching.wrapping_sub(SLEEPING), Ordering::AcqRel);
+        if searching > 0 { Awake::Searching } else { Awake::Alone }
     }
 }

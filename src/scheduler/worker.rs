@@ -37,8 +37,8 @@ use std::sync::Arc;
 const SLOW: Micros = Micros(10_000);
 /// Processes that said `ready` and are put into the global queue together. As many as are taken out of it.
 const YIELDED_MAX: usize = 16;
-/// Rounds of looking for work before a worker yields its core, and before it parks. Arbitrary. (A model is after what happens where
-/// workers park, and pays for each round.)
+/// Rounds of looking for work before a worker yields its core, and before it parks. Arbitrary. (A
+/// model is after what happens where workers park, and pays for each round.)
 const SPIN_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
 const YIELD_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 /// Looks at one victim before the next one, while others are quicker. Arbitrary.
@@ -166,8 +166,14 @@ impl<C: Commit> Worker<C> {
         let bed = self.bed();
         let (shared, core) = (&*self.shared, &self.core);
         let until = bed.deadline.map(|deadline| (&shared.clock, deadline));
-        let awake = shared.sleep.park(core.index, core.searching, until, || core.is_needed(shared, &bed));
+        let was_searching = core.searching;
+        let awake = shared.sleep.park(core.index, was_searching, until, || core.is_needed(shared, &bed));
         self.rises(&bed, awake);
+        if awake == Awake::Alone && !was_searching {
+            // As many search as may, and one of them is about to find what this worker must not
+            // sleep for. That one gets on first.
+            thread::yield_now();
+        }
         0
     }
 
@@ -179,7 +185,8 @@ impl<C: Commit> Worker<C> {
         if shared.sleep.lie_down(core.index, core.searching, is_keeper, || core.is_needed(shared, &bed)) {
             return Some(bed);
         }
-        self.rise(&bed);
+        let awake = shared.sleep.stay_up(core.index, core.searching);
+        self.rises(&bed, awake);
         None
     }
 
@@ -207,7 +214,7 @@ impl<C: Commit> Worker<C> {
         if let Some(deadline) = bed.deadline {
             shared.timers.release(deadline);
         }
-        core.searching = awake == Awake::Notified;
+        core.searching = awake == Awake::Searching;
         core.pace.restart(shared.clock.now());
     }
 }

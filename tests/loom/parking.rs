@@ -95,7 +95,8 @@ fn a_timer_while_the_only_worker_goes_to_sleep() {
     });
 }
 
-/// The time may come before the worker sleeps until then, while it does, or before it has seen the timer at all.
+/// The time may come before the worker sleeps until then, while it does, or before it has seen the
+/// timer at all.
 #[test]
 fn the_time_of_a_timer_comes_while_the_only_worker_goes_to_sleep() {
     Model::of(1).check(|bench| {
@@ -141,23 +142,6 @@ fn a_keeper_that_was_woken_before_the_time_keeps_the_timers_again() {
     });
 }
 
-/// One worker sleeps until the later time: another has to sleep until the earlier one, which comes, and not the later.
-#[test]
-fn an_earlier_timer_while_a_worker_keeps_a_later_one() {
-    Model::of(2).check(|bench| {
-        let bell = Bell::new();
-        let slot = bench.spawn(Process::rings(&bell), Permit::NONE);
-        bench.settle();
-        bench.timer(1_000, slot);
-        move |bench| {
-            bench.until_all_sleep();
-            bench.timer(10, slot);
-            bench.advance_to(10);
-            bell.wait_for(2);
-        }
-    });
-}
-
 /// Two that one step wakes need two workers: neither ends before the other has begun.
 #[test]
 fn what_a_step_wakes_is_found_by_another_worker() {
@@ -195,7 +179,8 @@ fn what_a_short_step_wakes_is_found_by_another_worker() {
     });
 }
 
-/// A process wakes another and says that its slice is used up, or that it is ready; its next slice waits for the other.
+/// A process wakes another and says that its slice is used up, or that it is ready; its next slice
+/// waits for the other.
 fn goes_on(next: Next, hurries: bool) {
     Model::of(2).check(move |bench| {
         let bell = Bell::new();

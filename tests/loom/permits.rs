@@ -1,5 +1,5 @@
-//! Permits: who waits for one is given one by whichever worker is awake, or is woken for it; also where what leads there takes long and
-//! happens on other threads.
+//! Permits: who waits for one is given one by whichever worker is awake, or is woken for it; also
+//! where what leads there takes long and happens on other threads.
 
 use super::super::{Next, Permitted};
 use super::world::{Bell, Model, ONE, Process};

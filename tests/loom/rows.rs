@@ -537,7 +537,8 @@ fn what_comes_while_one_is_paused_is_heard_after_it() {
     );
 }
 
-/// Whoever looks through the table finds it as soon as its word says that it lives, and sees all of it.
+/// Whoever looks through the table finds it as soon as its word says that it lives, and sees all of
+/// it.
 #[test]
 fn one_that_is_interrupted_while_it_is_spawned() {
     race(

@@ -88,7 +88,8 @@ impl Commit for World {
         (process.step)(port, turn, events)
     }
 
-    /// What loom itself finds within a step arrives here: it must not be taken for the end of a process.
+    /// What loom itself finds within a step arrives here: it must not be taken for the end of a
+    /// process.
     fn panicked<P: Port<Self>>(&self, _: &mut P, slot: Slot, _: &mut Process, message: &str) {
         eprintln!("{slot:?}: {message}");
         std::process::abort();
@@ -163,8 +164,9 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// With so many workers. Explores the schedules in which a thread that could go on is interrupted no more than three times, or once
-    /// where there are more workers than one. With two of them, twice is a hundred times as many schedules.
+    /// With so many workers. Explores the schedules in which a thread that could go on is
+    /// interrupted no more than three times, or once where there are more workers than one. With
+    /// two of them, twice is a hundred times as many schedules.
     pub(super) fn of(workers: usize) -> Self {
         let preemptions_max = Some(if workers == 1 { 3 } else { 1 });
         Self { workers, permits: 0, outside: None, preemptions_max, end: End::Stopped }
@@ -197,11 +199,13 @@ impl Model {
         Self { end: End::ShutsDown, ..self }
     }
 
-    /// Explores `test`: it prepares a bench that no worker runs on yet, and gives back what is to happen while all workers run.
+    /// Explores `test`: it prepares a bench that no worker runs on yet, and gives back what is to
+    /// happen while all workers run.
     pub(super) fn check<F: FnOnce(&Bench) + 'static>(self, test: impl Fn(&mut Bench) -> F + Send + Sync + 'static) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = self.preemptions_max;
-        // Some of a model's threads wait by looking again and again: longer than any schedule without that.
+        // Some of a model's threads wait by looking again and again: longer than any schedule
+        // without that.
         builder.max_branches = 10_000;
         builder.check(move || {
             let mut bench = Bench::new(self);
@@ -274,15 +278,6 @@ impl Bench {
     pub(super) fn advance_to(&self, time: u64) {
         self.clock.advance_to(Micros(START.0 + time));
         self.shared.sleep.clock_was_moved();
-    }
-
-    /// Goes on when all workers sleep. How they come there is not explored.
-    pub(super) fn until_all_sleep(&self) {
-        loom::stop_exploring();
-        while self.shared.sleep.sleeping() < self.shared.workers() as u64 {
-            thread::yield_now();
-        }
-        loom::explore();
     }
 
     /// So many turns of each worker that find nothing, after which it takes turns for short.

@@ -3,8 +3,9 @@
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test --no-default-features --release --target-dir target/shuttle --test shuttle
 //! ```
-//! Shuttle takes all atomics as sequentially consistent; missing fences are loom's to find. The deque is a model behind a lock. Time
-//! comes when a test says so, and a worker parks as soon as it finds nothing.
+//! Shuttle takes all atomics as sequentially consistent; missing fences are loom's to find. The
+//! deque is a model behind a lock. Time comes when a test says so, and a worker parks as soon as it
+//! finds nothing.
 #![cfg(shuttle)]
 
 mod world;
@@ -22,10 +23,12 @@ fn schedules() -> usize {
     std::env::var("WFHOST_SHUTTLE_SCHEDULES").map_or(300, |text| text.parse().expect("a number"))
 }
 
-/// What is lost on one worker another one would find; what two workers tell each other a third may miss.
+/// What is lost on one worker another one would find; what two workers tell each other a third may
+/// miss.
 const ANY: &[usize] = &[1, 2, 3];
 
-/// The time at which a schedule begins: long after the last timers, so that nobody rests between two batches of them.
+/// The time at which a schedule begins: long after the last timers, so that nobody rests between
+/// two batches of them.
 const START: Micros = Micros(1_000);
 
 /// Steps of an unfair schedule before it is given up. Arbitrary: fair ones take a few thousand.
@@ -285,8 +288,8 @@ fn work_and_an_earlier_timer_while_a_worker_sleeps_until_a_later_one() {
     });
 }
 
-/// Wakes one process less than there are workers, or as many where `then` is the end, in one step: no worker ends its own step before
-/// all are in theirs.
+/// Wakes one process less than there are workers, or as many where `then` is the end, in one step:
+/// no worker ends its own step before all are in theirs.
 fn wakes(bench: &Bench, workers: usize, then: Next) {
     let others = if then == Next::Complete { workers } else { workers - 1 };
     let done = bench.scheduler.handle().commit().expect_results(workers);
