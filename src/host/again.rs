@@ -118,7 +118,7 @@ impl Host {
         workflow: &Workflow,
         options: RunOptions,
     ) -> Result<RunHandle, AgainError> {
-        let repeated = repeat(&original.plan, &self.shared.jq, records, again)?;
+        let (repeated, former_keys) = repeat(&original.plan, &self.shared.jq, records, again)?;
         let Some(Record::Started(before)) = records.first() else {
             unreachable!("invariant: a run that can be rebuilt begins with its start")
         };
@@ -133,6 +133,7 @@ impl Host {
                 keys: Arc::clone(before.keys()),
                 seen_as: Arc::clone(&id),
                 held: Vec::new(),
+                former_keys,
             }),
             id,
         };

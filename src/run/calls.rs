@@ -6,7 +6,6 @@ use super::kv;
 use super::observe::RunEvent;
 use super::outstanding::{Pending, PendingCall};
 use super::record::Decision;
-use super::scope::Segment;
 use super::signals;
 use super::state::{ABANDONED_MAX, Abandoned, Consequence, Departure, Moment, State};
 use super::timers::Alarm;
@@ -32,14 +31,8 @@ impl State {
             return self.decide_signal(pid, call);
         }
         self.may_wait(pid, call.args.size() as u64)?;
-        let key = match (&call.idempotency_key, &call.placement) {
-            (Some(key), _) => Arc::clone(key),
-            (None, Some(placement)) => {
-                self.table[pid].place.key(&fixed.keys, &Segment::Scope(Arc::clone(&placement.scope)))
-            }
-            (None, None) => self.table[pid].place.key(&fixed.keys, &Segment::Tag(tag)),
-        };
-        Ok(Decision::Called(key))
+        let own = call.idempotency_key.as_ref().map(Arc::clone);
+        Ok(Decision::Called(own.unwrap_or_else(|| self.key_of(&fixed.keys, pid, tag, call))))
     }
 
     fn decide_kv(

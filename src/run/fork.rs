@@ -1,8 +1,9 @@
 //! Forking: a new run that has the first records of another, and goes on by itself from there.
 //!
-//! The new run has an id and idempotency keys of its own; what its processes see of themselves is what they saw, so that what they did is what
-//! they do again. A call that was in flight at the cut is in flight in the other run: in the new one it waits until somebody says what
-//! became of it ([`RunHandle::uncertain`](super::RunHandle::uncertain)), unless it is to be sent again, under the key that it had.
+//! The new run has an id of its own, and idempotency keys of its own for what it does by itself; what its processes see of themselves is what
+//! they saw, so that what they did is what they do again. A call that was in flight at the cut is in flight in the other run: in the new one it
+//! waits until somebody says what became of it ([`RunHandle::uncertain`](super::RunHandle::uncertain)), unless it is to be sent again. It has
+//! the key that it had, and keeps it when it is made again because nobody knows what became of that sending either.
 
 use super::fixed::Programs;
 use super::rebuild::{Rebuild, RebuildError};
@@ -85,6 +86,7 @@ pub fn fork(records: &[Record], spec: ForkSpec) -> Result<Started, ForkError> {
             keys: id,
             seen_as: Arc::clone(known.seen_as()),
             held,
+            former_keys: known.origin.as_ref().map(|origin| origin.former_keys.clone()).unwrap_or_default(),
         }),
         ..known.clone()
     };

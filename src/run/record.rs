@@ -122,7 +122,7 @@ pub struct Died {
 ///
 /// It tells a guest that behaves otherwise in a replay; it is no protection against whoever can write the records. BLAKE3 would
 /// cost more than all the rest of a small step's commit, and XXH3's definition is as fixed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Digest(pub u128);
 

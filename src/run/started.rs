@@ -1,6 +1,7 @@
 //! The first record of a run: what it began with.
 
-use super::wire::{Damaged, Source, Wire, put_number};
+use super::keys::FormerKeys;
+use super::wire::{Damaged, Source, Wire, put_number, unknown};
 use crate::process::{Grants, Limits, Micros, Payload};
 use std::sync::Arc;
 
@@ -38,13 +39,16 @@ pub struct Origin {
     pub run: Arc<str>,
     /// The number of its last record that the new run has too: it was forked there. 0: the new run repeats it, and begins anew.
     pub record: u64,
-    /// Where the idempotency keys of the new run begin.
+    /// Where the idempotency keys of what the new run does by itself begin.
     pub keys: Arc<str>,
     /// The id that the processes of the new run see.
     pub seen_as: Arc<str>,
     /// The numbers of records behind which it was cut, it or what it was forked from: nobody knows in the new run of a call that was in flight
     /// there whether it happens.
     pub held: Vec<u64>,
+    /// Calls that keep the keys that they had, of which the records of the new run do not tell.
+    #[serde(default, skip_serializing_if = "FormerKeys::is_empty")]
+    pub former_keys: FormerKeys,
 }
 
 impl Origin {
@@ -57,7 +61,7 @@ impl Origin {
 }
 
 impl Started {
-    /// Where idempotency keys begin.
+    /// Where the idempotency keys of what it does by itself begin.
     #[must_use]
     pub fn keys(&self) -> &Arc<str> {
         self.origin.as_ref().map_or(&self.run, |origin| &origin.keys)
@@ -121,7 +125,15 @@ impl Wire for Started {
         self.limits.put(out);
         self.grants.put(out);
         self.bounds.put(out);
-        self.origin.put(out);
+        // Most have no former keys, and the first records of this format could have none: they are written only where there are some.
+        match &self.origin {
+            Some(origin) if !origin.former_keys.is_empty() => {
+                out.push(2);
+                origin.put(out);
+                origin.former_keys.put(out);
+            }
+            origin => origin.put(out),
+        }
     }
     fn take(from: &mut Source) -> Result<Self, Damaged> {
         let run = Wire::take(from)?;
@@ -143,11 +155,20 @@ impl Wire for Started {
             limits: Wire::take(from)?,
             grants: Wire::take(from)?,
             bounds: Wire::take(from)?,
-            origin: Wire::take(from)?,
+            origin: match from.byte()? {
+                0 => None,
+                1 => Some(Wire::take(from)?),
+                2 => {
+                    let origin: Origin = Wire::take(from)?;
+                    Some(Origin { former_keys: Wire::take(from)?, ..origin })
+                }
+                other => return Err(unknown("origin", other)),
+            },
         })
     }
 }
 
+/// But for the former keys, which follow it.
 impl Wire for Origin {
     fn put(&self, out: &mut Vec<u8>) {
         self.run.put(out);
@@ -163,6 +184,7 @@ impl Wire for Origin {
             keys: Wire::take(from)?,
             seen_as: Wire::take(from)?,
             held: Wire::take(from)?,
+            former_keys: FormerKeys::default(),
         })
     }
 }

@@ -5,6 +5,7 @@
 
 use super::acts::Acts;
 use super::endings::Endings;
+use super::keys::FormerKeys;
 use super::kv::Kv;
 use super::observe::RunEvent;
 use super::record::{Bounds, Started};
@@ -149,6 +150,8 @@ pub(super) struct State {
     /// Processes that have not ended.
     pub(super) living: u32,
     pub(super) names: HashMap<Arc<str>, Pid>,
+    /// Calls that keep the keys that they had.
+    pub(super) former_keys: FormerKeys,
     pub(super) exposed: BTreeMap<Arc<str>, Payload>,
     pub(super) exposed_bytes: u64,
     pub(super) kv: Kv,
@@ -188,6 +191,7 @@ impl State {
     /// The state after the first record. The root is in the table and not started.
     pub(super) fn new(started: &Started) -> Self {
         let mut state = Self::bare(started.bounds);
+        state.former_keys = started.origin.as_ref().map(|origin| origin.former_keys.clone()).unwrap_or_default();
         let root = Self::root(started);
         let pid = state.next_pid();
         debug_assert_eq!(pid, Pid::ROOT);
@@ -203,6 +207,7 @@ impl State {
             last_pid: 0,
             living: 0,
             names: HashMap::new(),
+            former_keys: FormerKeys::default(),
             exposed: BTreeMap::new(),
             exposed_bytes: 0,
             kv: Kv::default(),

@@ -5,6 +5,7 @@ mod records;
 
 use super::bodies::Bodies;
 use super::fixed::Programs;
+use super::keys::FormerKeys;
 use super::past::Past;
 use super::record::{Digest, Record, Started};
 use super::state::{Departure, State};
@@ -100,6 +101,8 @@ pub struct Rebuild {
     keeping: bool,
     /// The programs are others on purpose.
     substituted: bool,
+    /// The keys of all calls are noted.
+    noting_keys: bool,
     home: Home,
     /// What the instances are taken from; none where their one process has a permit already.
     budget: Option<Arc<Budget>>,
@@ -143,6 +146,7 @@ impl Rebuild {
             only: None,
             keeping: false,
             substituted: false,
+            noting_keys: false,
             home: Home::Pool,
             budget: None,
             run: None,
@@ -166,6 +170,25 @@ impl Rebuild {
     pub fn substituted(mut self) -> Self {
         self.substituted = true;
         self
+    }
+
+    /// Notes the keys of all calls, for a run that repeats this one.
+    #[must_use]
+    pub fn noting_keys(mut self) -> Self {
+        self.noting_keys = true;
+        self
+    }
+
+    /// The keys that were noted.
+    #[must_use]
+    pub fn former_keys(&self) -> FormerKeys {
+        self.run.as_ref().map(|run| run.state.former_keys.clone()).unwrap_or_default()
+    }
+
+    /// Whether the record that is being applied was there before the run was made from another.
+    fn is_before(&self) -> bool {
+        let origin = self.run.as_ref().and_then(|run| run.started.origin.as_ref());
+        origin.is_some_and(|origin| self.records <= origin.record)
     }
 
     /// The place of a process in the workflow, and its component, where it has them.

@@ -96,6 +96,7 @@ impl Rebuild {
         let taken = Took::of(&events);
         self.execute(stepped, &mut events)?;
 
+        let is_noted = self.noting_keys || self.is_before();
         let run = self.run.as_mut().expect("invariant: the run has started");
         let moment = Moment { at, mono: at };
         let last = stepped.decided.last().map(|decided| decided.command.tag);
@@ -109,6 +110,9 @@ impl Rebuild {
                 if !state.may_inherit(pid, spawn) {
                     return Err(incoherent("a child has more than its parent"));
                 }
+            }
+            if let (true, Action::Call(call)) = (is_noted, &command.action) {
+                state.note_key(pid, command.tag, call, decision);
             }
             state.apply(pid, moment, command.clone(), decision.clone());
             if let (Action::Spawn(spawn), Decision::Spawned(child)) = (&command.action, decision) {

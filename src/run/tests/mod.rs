@@ -14,6 +14,7 @@ mod support;
 mod acts;
 mod basics;
 mod effects;
+mod keys;
 mod limits;
 mod lives;
 mod prefixes;

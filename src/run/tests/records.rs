@@ -5,11 +5,11 @@ use crate::process::{
     Placement, Problem, ProblemClass, Send, Sender, Spawn, Status, Tag, Target,
 };
 use crate::run::{
-    ActId, Arrived, Bounds, Damaged, DamagedRecord, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record,
-    Started, Stepped,
+    ActId, Arrived, Bounds, Damaged, DamagedRecord, Decided, Decision, Died, Digest, FORMAT, FormerKeys, News, Origin,
+    Record, Started, Stepped,
 };
 use bytes::Bytes;
-use proptest::collection::{btree_map, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -268,13 +268,11 @@ fn act() -> impl Strategy<Value = ActId> {
 }
 
 fn origin() -> impl Strategy<Value = Origin> {
-    (name(), number(), name(), name(), vec(number(), 0..3)).prop_map(|(run, record, keys, seen_as, held)| Origin {
-        run,
-        record,
-        keys,
-        seen_as,
-        held,
-    })
+    let paths = btree_set(any::<u128>().prop_map(Digest), 0..3);
+    let former_keys = btree_map(name(), paths, 0..3).prop_map(FormerKeys::of);
+    (name(), number(), name(), name(), vec(number(), 0..3), former_keys).prop_map(
+        |(run, record, keys, seen_as, held, former_keys)| Origin { run, record, keys, seen_as, held, former_keys },
+    )
 }
 
 fn record() -> impl Strategy<Value = Record> {

@@ -7,7 +7,7 @@
 use super::state::{Item, NodeState, Running, Status};
 use super::{Interpreter, ItemKey, WorkflowProgram, kind};
 use crate::process::{Birth, Body, Context, Event, Home, Native, Payload, Pid, Problem, Process, Program};
-use crate::run::{Programs, Rebuild, RebuildError, Record};
+use crate::run::{FormerKeys, Programs, Rebuild, RebuildError, Record};
 use crate::workflow::diagnostics::closest;
 use crate::workflow::expression::Jq;
 use crate::workflow::plan::Plan;
@@ -139,11 +139,17 @@ pub enum RepeatError {
 /// Steps that are named where another was meant. Arbitrary: what a person reads.
 const STEPS_LISTED_MAX: usize = 20;
 
-/// What a new run is given that repeats another. `plan` is that of the other run. No guest is run for it.
+/// What a new run is given that repeats another, and the keys that the calls of the other one had. `plan` is that of the other run. No guest
+/// is run for it.
 ///
 /// # Errors
 /// The run has not ended, nothing of it failed, there is no such step, or the records are not of a run of the plan.
-pub fn repeat(plan: &Arc<Plan>, jq: &Arc<Jq>, records: &[Record], again: &Again) -> Result<Repeated, RepeatError> {
+pub fn repeat(
+    plan: &Arc<Plan>,
+    jq: &Arc<Jq>,
+    records: &[Record],
+    again: &Again,
+) -> Result<(Repeated, FormerKeys), RepeatError> {
     let from = match again {
         Again::Failed => None,
         Again::From(step) => Some(index_of(plan, step)?),
@@ -153,7 +159,8 @@ pub fn repeat(plan: &Arc<Plan>, jq: &Arc<Jq>, records: &[Record], again: &Again)
         seen: Arc::new(Mutex::new(Interpreter::new(Arc::clone(plan), Arc::clone(jq)))),
     });
     let rebuild = Rebuild::new(Arc::clone(&program) as _, Programs::new()).only(Pid::ROOT, Home::default());
-    if !rebuild.apply_all(records)?.is_finished() {
+    let rebuild = rebuild.noting_keys().apply_all(records)?;
+    if !rebuild.is_finished() {
         return Err(RepeatError::NotEnded);
     }
     let interpreter = program.seen.lock();
@@ -165,7 +172,7 @@ pub fn repeat(plan: &Arc<Plan>, jq: &Arc<Jq>, records: &[Record], again: &Again)
     if from.is_none() && steps.values().filter(|step| step.succeeded).count() == plan.nodes.len() {
         return Err(RepeatError::NothingFailed);
     }
-    Ok(Repeated { inputs: interpreter.inputs.clone(), steps })
+    Ok((Repeated { inputs: interpreter.inputs.clone(), steps }, rebuild.former_keys()))
 }
 
 fn index_of(plan: &Plan, step: &str) -> Result<usize, RepeatError> {

@@ -1,0 +1,197 @@
+//! Keys of calls in runs that are made from others.
+
+use super::desk::Desk;
+use super::support::*;
+use crate::process::{Action, Event, Payload, Pid, Placement, Problem, ProblemClass, Program, Status, Tag};
+use crate::run::{
+    ForkSpec, FormerKeys, Origin, Programs, Rebuild, Record, Resolution, RunHandle, Started, fork, rebuild,
+};
+use std::sync::Arc;
+
+/// A call and a child, each made again under its place until it succeeds. The child calls, and fails where the answer is 0.
+fn root() -> Arc<dyn Program> {
+    fn place(scope: &str) -> Option<Arc<Placement>> {
+        Some(Arc::new(Placement { scope: scope.into(), limits: None, grants: None }))
+    }
+    fn ask(child: bool) -> Action {
+        if child {
+            Action::Spawn(Box::new(crate::process::Spawn { placement: place("child/0/0"), ..spawn("child") }))
+        } else {
+            let call = call("safe", number(1));
+            Action::Call(Box::new(crate::process::Call { placement: place("call/0/0"), ..call }))
+        }
+    }
+    program(|entry| {
+        if entry == "child" {
+            let mut begun = false;
+            return act(move |context, events| {
+                if !std::mem::replace(&mut begun, true) {
+                    context.command(calls("safe", number(2)));
+                    return Status::Blocked;
+                }
+                match answers(events).remove(0).1 {
+                    Ok(answer) if text(&answer) != "0" => Status::Complete(answer),
+                    _ => Status::Failed(Box::new(Problem::new("odd", "It is 0"))),
+                }
+            });
+        }
+        let mut asked: Vec<(Tag, bool)> = Vec::new();
+        let mut done = 0;
+        act(move |context, events| {
+            if asked.is_empty() {
+                asked.extend([false, true].map(|child| (context.command(ask(child)), child)));
+            }
+            for event in events.drain(..) {
+                let Event::Completed { tag, answer } = event else { panic!("{event:?}") };
+                let (_, child) = *asked.iter().find(|(asked, _)| *asked == tag).unwrap();
+                match answer {
+                    Ok(_) => done += 1,
+                    Err(_) => asked.push((context.command(ask(child)), child)),
+                }
+            }
+            if done == 2 { Status::Complete(Payload::NULL) } else { Status::Blocked }
+        })
+    })
+}
+
+fn programs() -> Programs {
+    spec(root(), Arc::default(), &Setup::default()).programs
+}
+
+fn unknown() -> Problem {
+    Problem::new("reset", "The connection was reset").with_class(ProblemClass::Uncertain)
+}
+
+/// The keys of the calls that have left, in order.
+fn keys(handlers: &Handlers) -> Vec<String> {
+    let mut keys: Vec<_> = handlers.waiting.lock().iter().map(|(call, _)| call.idempotency_key.to_string()).collect();
+    keys.sort();
+    keys
+}
+
+/// Answers the calls that have left: the call itself with a problem of which nobody knows what it means, that of the child with 0.
+fn fail(desk: &mut Desk, handlers: &Handlers) {
+    for (call, reply) in std::mem::take(&mut *handlers.waiting.lock()) {
+        reply.answer(if text(&call.args) == "1" { Err(Box::new(unknown())) } else { Ok(number(0)) });
+    }
+    desk.drain();
+}
+
+/// The records of a run whose calls have left and have no answer.
+fn in_flight() -> Vec<Record> {
+    let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root());
+    bench.desk.clone().drain();
+    assert_eq!(keys(&bench.handlers), CALLS);
+    bench.run.records().unwrap()
+}
+
+const CALLS: [&str; 2] = ["run/call/0/0", "run/child/0/0/1"];
+
+fn forked(records: &[Record], id: &str, at: usize, resend: bool) -> Vec<Record> {
+    let (root, programs) = (root(), programs());
+    let spec = ForkSpec { id: id.into(), at: at as u64, root, programs, resend, budget: None };
+    [&[Record::Started(Box::new(fork(records, spec).unwrap()))], &records[1..at]].concat()
+}
+
+fn taken_up(records: &[Record]) -> (Desk, Arc<Handlers>, RunHandle) {
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let run = resume(&desk, &root(), &handlers, records);
+    desk.drain();
+    (desk, handlers, run)
+}
+
+#[test]
+fn a_fork_keeps_the_keys_of_calls_in_flight_however_often_it_makes_them() {
+    let records = in_flight();
+    for resend in [true, false] {
+        let (mut desk, handlers, run) = taken_up(&forked(&records, "fork", records.len(), resend));
+        for call in run.uncertain() {
+            run.resolve(call.pid, call.tag, Resolution::Again).unwrap();
+        }
+        desk.drain();
+        for _ in 0..3 {
+            assert_eq!(keys(&handlers), CALLS, "resend: {resend}");
+            fail(&mut desk, &handlers);
+        }
+        // And so does who takes it up, and who forks it.
+        let records = run.records().unwrap();
+        for records in [records.clone(), forked(&records, "again", records.len(), true)] {
+            let (mut desk, handlers, _) = taken_up(&records);
+            for _ in 0..2 {
+                assert_eq!(keys(&handlers), CALLS);
+                fail(&mut desk, &handlers);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fork_keeps_the_keys_of_calls_that_had_an_answer_before() {
+    let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root());
+    let mut desk = bench.desk.clone();
+    desk.drain();
+    let before = bench.run.records().unwrap().len();
+    fail(&mut desk, &bench.handlers);
+    let records = bench.run.records().unwrap();
+    for at in before..records.len() {
+        let (_, handlers, _) = taken_up(&forked(&records, "fork", at, true));
+        assert!(keys(&handlers).iter().all(|key| CALLS.contains(&&**key)), "cut at {at}: {:?}", keys(&handlers));
+    }
+}
+
+#[test]
+fn what_only_the_fork_asks_for_has_keys_of_its_own() {
+    let records = in_flight();
+    let (mut desk, handlers, _) = taken_up(&forked(&records, "fork", 1, true));
+    for _ in 0..2 {
+        assert_eq!(keys(&handlers), ["fork/call/0/0", "fork/child/0/0/1"]);
+        fail(&mut desk, &handlers);
+    }
+}
+
+/// The start of a run that repeats the one of these records.
+fn repeating(records: &[Record]) -> Record {
+    let Record::Started(before) = &records[0] else { panic!("no start") };
+    let rebuild = Rebuild::new(root(), programs()).noting_keys().apply_all(records).unwrap();
+    let former_keys: FormerKeys = rebuild.former_keys();
+    let origin = Origin {
+        run: Arc::clone(&before.run),
+        record: 0,
+        keys: Arc::clone(before.keys()),
+        seen_as: "repeat".into(),
+        held: Vec::new(),
+        former_keys,
+    };
+    Record::Started(Box::new(Started { run: "repeat".into(), origin: Some(origin), ..(**before).clone() }))
+}
+
+#[test]
+fn a_run_that_repeats_a_fork_keeps_the_keys_that_the_fork_kept() {
+    let records = in_flight();
+    let (mut desk, handlers, run) = taken_up(&forked(&records, "fork", records.len(), true));
+    fail(&mut desk, &handlers);
+    run.cancel("enough", None).ok();
+    let (_, handlers, _) = taken_up(&[repeating(&run.records().unwrap())]);
+    assert_eq!(keys(&handlers), CALLS);
+}
+
+#[test]
+fn a_fork_of_a_run_that_repeats_another_keeps_its_keys_from_the_first_record_on() {
+    let repeating = repeating(&in_flight());
+    let bytes = {
+        let mut bytes = Vec::new();
+        repeating.encode(&mut bytes);
+        bytes
+    };
+    assert_eq!(Record::decode(bytes.into()).unwrap(), repeating);
+    let (mut desk, handlers, run) = taken_up(&[repeating]);
+    assert_eq!(keys(&handlers), CALLS);
+    let records = run.records().unwrap();
+    for at in 1..=records.len() {
+        let (_, handlers, _) = taken_up(&forked(&records, "fork", at, true));
+        assert_eq!(keys(&handlers), CALLS, "cut at {at}");
+    }
+    fail(&mut desk, &handlers);
+    assert!(rebuild(&run.records().unwrap(), &root(), &programs()).is_ok());
+    assert!(run.processes().iter().any(|process| process.pid == Pid::ROOT));
+}
