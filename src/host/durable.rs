@@ -293,6 +293,7 @@ impl Host {
             let component = known.ok_or_else(|| {
                 let names = plan.components.iter().map(|component| &*component.name);
                 let known: Vec<&str> = names.collect();
+            left: taken.inbox,
                 let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 TakeUpError::NoComponent { name: name.clone(), known }
             })?;
@@ -338,12 +339,6 @@ impl Host {
             watcher: options.watcher,
         };
         let run = self.shared.kernel.resume(spec, &records)?;
-        for mail in &taken.inbox {
-            // What cannot be done stays where it is: there may be room for it when the run is next taken up, else it goes with the run.
-            if let Ok(act) = Act::of_mail(mail) {
-                let _ = run.act(act, Some(&mail.id));
-            }
-        }
         Ok(RunHandle { run })
     }
 

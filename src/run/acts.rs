@@ -200,7 +200,7 @@ impl Inner {
         Acknowledged { record, durable: Some(durable) }
     }
 
-    fn act(&mut self, moment: Moment, act: Act, id: Option<&str>) -> Result<Acknowledged, Refused> {
+    pub(super) fn act(&mut self, moment: Moment, act: Act, id: Option<&str>) -> Result<Acknowledged, Refused> {
         if id.is_some_and(|id| id.len() > NAME_BYTES_MAX) {
             return Err(Refused::TooLarge);
         }

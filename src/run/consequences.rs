@@ -37,6 +37,7 @@ impl Run {
                 }
             }
             inner.state.posts = posts;
+            inner.state.release_calls();
             if !inner.state.consequences.is_empty() {
                 inner.let_out(port, &*self.fixed.effects, after);
             }

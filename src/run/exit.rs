@@ -38,7 +38,9 @@ impl State {
             Phase::Live => {
                 let reason: Arc<str> = reason.into();
                 let deadline = self.timers.set(due, pid, Alarm::Grace);
-                entry.phase = Phase::Cancelling { reason: Arc::clone(&reason), deadline, until: ends };
+                let heard = false;
+                entry.phase = Phase::Cancelling { reason: Arc::clone(&reason), deadline, until: ends, heard };
+                self.unheard += 1;
                 // What never began has nothing to put in order. (In a rebuild it has no slot; its end is the next record.)
                 let waits = entry.slot.is_some() && !entry.begun;
                 self.post(pid, Event::Cancel { reason, grace });
@@ -62,8 +64,9 @@ impl State {
         let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.lives()) else { return };
         let phase = std::mem::replace(&mut entry.phase, Phase::Ended(answer));
         let left = match phase {
-            Phase::Cancelling { deadline, until, .. } => {
+            Phase::Cancelling { deadline, until, heard, .. } => {
                 self.timers.unset(deadline);
+                self.unheard -= u32::from(!heard);
                 Some(Micros(until.0.saturating_sub(moment.at.0)))
             }
             _ => None,

@@ -113,7 +113,7 @@ impl State {
             call.timer = call.timeout.map(set);
         }
         if let Some(departure) = self.uncertain.remove(&(pid, tag)) {
-            self.consequences.push(Consequence::Call(departure));
+            self.withheld.insert((pid, tag), departure);
         }
     }
 

@@ -5,6 +5,9 @@
 //!
 //! A call without an answer leaves again, under its key, unless a `leaving` record says that it may have happened and must not be repeated:
 //! such a call is *uncertain*. It waits, without a timeout, until somebody resolves it ([`RunHandle::resolve`]); the rest of the run goes on.
+//!
+//! Acts that were left are done first, in their order, before anybody finds the run: what is done to it later comes after them. No call is sent
+//! again while a process has yet to hear that it is to end, which takes its calls back.
 
 use super::acts::Act;
 use super::core::{Inner, Run};
@@ -13,7 +16,7 @@ use super::fixed::{Fixed, Programs};
 use super::handle::{Refused, RunHandle};
 use super::kernel::Kernel;
 use super::leaving::After;
-use super::log::{EndStatus, Log, LogSink, RunEnd};
+use super::log::{EndStatus, Log, LogSink, Mail, RunEnd};
 use super::observe::{Once, Watcher};
 use super::outstanding::Pending;
 use super::past::{Later, Past, Replayed};
@@ -21,7 +24,7 @@ use super::rebuild::{Rebuild, RebuildError, TakenUp};
 use super::record::Record;
 use super::replay::check_programs;
 use super::snapshots::Snapshots;
-use super::state::{Consequence, Departure, Moment, Post, State};
+use super::state::{Departure, Moment, Post, State};
 use super::task::Task;
 use super::timers::Alarm;
 use super::waking::Rests;
@@ -37,6 +40,8 @@ pub struct ResumeSpec {
     pub root: Arc<dyn Program>,
     /// The programs that its processes may spawn.
     pub programs: Programs,
+    /// Acts that were left for it, in their order: they are done before anything else happens in it. What is no act is passed over.
+    pub left: Vec<Mail>,
     /// Where its further records go.
     pub log: Box<dyn Log>,
     /// What carries out its calls.
@@ -103,7 +108,7 @@ impl Kernel {
         records: &[Record],
         rests: Option<Rests>,
     ) -> Result<Arc<Run>, ResumeError> {
-        let ResumeSpec { root, programs, mut log, effects, sink, watcher } = spec;
+        let ResumeSpec { root, programs, left, mut log, effects, sink, watcher } = spec;
         let rebuild = Rebuild::new(Arc::clone(&root), programs.clone()).keeping().apply_all(records)?;
         let ended = rebuild.is_finished();
         let (started, state, taken_up) = rebuild.into_run().ok_or(ResumeError::Empty)?;
@@ -136,7 +141,7 @@ impl Kernel {
                 let mut after = After::default();
                 inner.watched_by(watcher, &mut after.wakers);
                 later.tell(&run);
-                run.go_on(port, inner, taken_up, &mut later, after);
+                run.go_on(port, inner, taken_up, &mut later, &left, after);
                 self.entered(&run, entered);
                 self.sweep(port, Some(&run));
                 resumed = Ok(run);
@@ -147,13 +152,15 @@ impl Kernel {
 }
 
 impl Run {
-    /// Hands all processes to the scheduler, with what they have not heard, and lets calls leave that have no answer.
+    /// Hands all processes to the scheduler, with what they have not heard, does what was left for the run, and lets calls leave that have
+    /// no answer. Whoever finds the run, to do something to it or for an answer, waits for the lock until all that is done.
     fn go_on<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         port: &mut P,
         mut inner: BriefGuard<'_, Inner>,
         taken_up: TakenUp,
         later: &mut Snapshots,
+        left: &[Mail],
         mut after: After,
     ) {
         let TakenUp { mut pasts, queues, departures, .. } = taken_up;
@@ -169,6 +176,12 @@ impl Run {
             inner.state.posts.extend(events.into_iter().map(|event| Post { pid, slot: None, event }));
         }
         inner.state.depart_again(moment, departures, &*self.fixed.effects);
+        for mail in left {
+            // What cannot be done stays where it is: there may be room for it when the run is next taken up, else it goes with the run.
+            if let Ok(act) = Act::of_mail(mail) {
+                let _ = inner.act(moment, act, Some(&mail.id));
+            }
+        }
         self.flush(&mut inner, port, moment, &mut after);
         self.begin_looks(&inner, port);
         drop(inner);
@@ -215,7 +228,7 @@ impl Run {
 }
 
 impl State {
-    /// Lets calls leave that have no answer; the uncertain ones stay, without their timeouts.
+    /// Calls that have no answer are to be sent again; the uncertain ones stay, without their timeouts.
     fn depart_again(
         &mut self,
         moment: Moment,
@@ -239,7 +252,7 @@ impl State {
                 }
                 // One that is not safe to repeat would have left a record of its leaving.
                 call.sent_before |= effects.is_repeatable(&departure.call.handler, &departure.call.args);
-                self.consequences.push(Consequence::Call(departure));
+                self.withheld.insert((pid, tag), departure);
             }
         }
     }

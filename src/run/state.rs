@@ -70,6 +70,8 @@ pub(super) struct Took {
     pub(super) mail: u32,
     pub(super) mail_bytes: u64,
     pub(super) bytes: u64,
+    /// It was asked to end.
+    pub(super) cancel: bool,
 }
 
 impl Took {
@@ -78,6 +80,7 @@ impl Took {
         for event in events {
             let bytes = event_bytes(event);
             took.bytes += bytes;
+            took.cancel |= matches!(event, Event::Cancel { .. });
             if matches!(event, Event::Message(_)) {
                 took.mail += 1;
                 took.mail_bytes += bytes;
@@ -165,6 +168,10 @@ pub(super) struct State {
     pub(super) ties: u64,
     /// Calls of a run that was taken up of which nobody knows whether they happened.
     pub(super) uncertain: BTreeMap<(Pid, Tag), Box<Departure>>,
+    /// Calls that are sent again. They leave when everybody who was asked to end has heard so: whoever ends wants none of them.
+    pub(super) withheld: BTreeMap<(Pid, Tag), Box<Departure>>,
+    /// Processes that were asked to end and have not heard it.
+    pub(super) unheard: u32,
     /// Since when the processes are paused.
     pub(super) paused: Option<Moment>,
     pub(super) abandoned: Vec<Abandoned>,
@@ -218,6 +225,8 @@ impl State {
             bytes: 0,
             ties: 0,
             uncertain: BTreeMap::new(),
+            withheld: BTreeMap::new(),
+            unheard: 0,
             paused: None,
             abandoned: Vec::new(),
             abandoned_more: 0,
@@ -292,6 +301,7 @@ impl State {
             || !self.consequences.is_empty()
             || !self.doomed.is_empty()
             || self.timers.is_changed()
+            || self.releases_calls()
             || self.result.is_some()
     }
 
@@ -358,8 +368,23 @@ impl State {
         self.bytes -= took.bytes;
         self.counts.steps += 1;
         self.counts.fuel = self.counts.fuel.saturating_add(fuel);
+        if took.cancel {
+            self.unheard -= u32::from(entry.heard());
+        }
         if took.mail > 0 {
             self.hand_more_signals(pid);
+        }
+    }
+
+    /// Whether calls that are sent again leave now.
+    fn releases_calls(&self) -> bool {
+        self.unheard == 0 && !self.withheld.is_empty()
+    }
+
+    /// Lets calls leave that are sent again, unless somebody has yet to hear that it is to end.
+    pub(super) fn release_calls(&mut self) {
+        if self.releases_calls() {
+            self.consequences.extend(std::mem::take(&mut self.withheld).into_values().map(Consequence::Call));
         }
     }
 

@@ -69,6 +69,14 @@ impl Entry {
         self.ties.as_ref().map_or(&[], |ties| &ties.names)
     }
 
+    /// A committed step has taken that it is to end. False: it knew that.
+    pub(super) fn heard(&mut self) -> bool {
+        match &mut self.phase {
+            Phase::Cancelling { heard, .. } => !std::mem::replace(heard, true),
+            _ => false,
+        }
+    }
+
     /// Whether it has not ended.
     pub(super) fn lives(&self) -> bool {
         !matches!(self.phase, Phase::Ended(_))
@@ -79,8 +87,8 @@ impl Entry {
 pub(super) enum Phase {
     /// Nobody has asked it to end.
     Live,
-    /// It has heard cancel, and is killed when this timer fires: at `until` by the recorded time.
-    Cancelling { reason: Arc<str>, deadline: TimerKey, until: Micros },
+    /// It was asked to end, has `heard` so in a committed step or not, and is killed when this timer fires: at `until` by the recorded time.
+    Cancelling { reason: Arc<str>, deadline: TimerKey, until: Micros, heard: bool },
     /// It has ended, and its answer waits for its attached descendants.
     Ended(Answer),
 }

@@ -324,6 +324,7 @@ impl Waking<'_> {
         let spec = ResumeSpec {
             root: Arc::clone(&parts.root),
             programs: parts.programs.clone(),
+            left: Vec::new(),
             log,
             effects: Arc::clone(&parts.effects),
             sink: parts.sink.clone(),

@@ -289,6 +289,7 @@ impl Runs {
         let spec = ResumeSpec {
             root: Arc::clone(&self.root),
             programs: self.programs.clone(),
+            left: Vec::new(),
             log: Box::new(log),
             effects: Arc::clone(&self.effects) as _,
             sink: None,

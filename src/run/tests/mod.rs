@@ -15,6 +15,7 @@ mod acts;
 mod basics;
 mod effects;
 mod keys;
+mod left;
 mod limits;
 mod lives;
 mod prefixes;

@@ -238,6 +238,7 @@ fn a_call_of_which_nobody_knows_whether_it_happened_does_not_keep_a_run() {
     let resumed = crate::run::ResumeSpec {
         root,
         programs: started.programs,
+        left: Vec::new(),
         log: Box::new(log.clone()),
         effects: started.effects,
         sink: None,

@@ -130,7 +130,8 @@ pub(super) fn memory_of(records: &[Record]) -> Memory {
 /// What a run of [`spec`] is taken up with.
 pub(super) fn resume_spec(root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> ResumeSpec {
     let RunSpec { root, programs, effects, .. } = spec(Arc::clone(root), Arc::clone(handlers), &Setup::default());
-    ResumeSpec { root, programs, log: Box::new(memory_of(records)), effects, sink: None, watcher: None }
+    let (log, left) = (Box::new(memory_of(records)), Vec::new());
+    ResumeSpec { root, programs, left, log, effects, sink: None, watcher: None }
 }
 
 /// Takes up a run from these records.

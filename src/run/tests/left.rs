@@ -1,0 +1,115 @@
+//! Acts that were left for a run, done when it is taken up.
+
+use super::desk::Desk;
+use super::support::*;
+use crate::process::{Action, Ending, Event, Micros, Payload, Pid, Program, Status, Tag};
+use crate::run::{Act, Mail, News, Record, Resolution, ResumeSpec, RunHandle};
+use std::sync::Arc;
+
+/// Calls both handlers, and has a child that does. Asked to end, the root takes its child back and ends when that has, and the child ends.
+fn caller() -> Arc<dyn Program> {
+    program(|entry| {
+        let is_root = entry == "root";
+        let mut begun = false;
+        let mut child = Tag(0);
+        act(move |context, events| {
+            if !std::mem::replace(&mut begun, true) {
+                context.command(calls("safe", number(1)));
+                context.command(calls("unsafe", number(2)));
+                if is_root {
+                    child = context.command(spawns("child"));
+                }
+            }
+            for event in events.drain(..) {
+                match event {
+                    Event::Cancel { .. } if is_root => {
+                        context.command(Action::Cancel(child));
+                    }
+                    Event::Cancel { .. } => return Status::Complete(Payload::NULL),
+                    Event::Completed { tag, .. } if tag == child => return Status::Complete(Payload::NULL),
+                    _ => {}
+                }
+            }
+            Status::Blocked
+        })
+    })
+}
+
+fn in_flight(root: &Arc<dyn Program>) -> Vec<Record> {
+    let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), root);
+    bench.desk.clone().drain();
+    bench.run.records().unwrap()
+}
+
+fn taken_up(root: &Arc<dyn Program>, records: &[Record], left: &[(&str, Act)]) -> (Desk, Arc<Handlers>, RunHandle) {
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let left: Vec<Mail> = left.iter().map(|(id, act)| act.to_mail(id)).collect();
+    let run = desk.kernel.resume(ResumeSpec { left, ..resume_spec(root, &handlers, records) }, records).unwrap();
+    desk.drain();
+    (desk, handlers, run)
+}
+
+fn cancel(grace: Option<Micros>) -> Act {
+    Act::Cancel { reason: "enough".into(), grace }
+}
+
+#[test]
+fn no_call_is_sent_again_in_a_run_that_was_asked_to_end() {
+    let root = caller();
+    let records = in_flight(&root);
+    // All that may be repeated are, where nothing was left.
+    assert_eq!(taken_up(&root, &records, &[]).1.waiting.lock().len(), 2);
+    let again = Act::Resolve { pid: Pid::ROOT, tag: Tag(2), resolution: Resolution::Again };
+    let acts = [("a", again.clone()), ("b", cancel(None))];
+    for left in [vec![acts[1].clone()], acts.to_vec(), vec![acts[1].clone(), acts[0].clone()]] {
+        let (mut desk, handlers, run) = taken_up(&root, &records, &left);
+        desk.settle();
+        assert!(handlers.waiting.lock().is_empty(), "left: {left:?}");
+        assert!(run.outcome().is_some());
+    }
+    // Nor where it was asked by a host that died, or has no grace.
+    let (_, _, run) = taken_up(&root, &records, &[("c", cancel(Some(Micros(0))))]);
+    let asked: Vec<Record> = run.records().unwrap()[..=records.len()].to_vec();
+    assert!(matches!(&asked.last(), Some(Record::Arrived(arrived)) if matches!(arrived.news, News::Cancel { .. })));
+    let (mut desk, handlers, run) = taken_up(&root, &asked, &[]);
+    desk.settle();
+    assert!(handlers.waiting.lock().is_empty());
+    assert!(run.outcome().is_some());
+}
+
+/// Asked to end, it does what is left to do, and waits for its calls.
+#[test]
+fn who_goes_on_when_it_was_asked_to_end_has_its_calls_sent_again() {
+    let root = program(|_| collect(|| vec![calls("safe", number(1))], 2));
+    let records = in_flight(&root);
+    let (mut desk, handlers, run) = taken_up(&root, &records, &[("a", cancel(None))]);
+    let (_, reply) = handlers.waiting.lock().remove(0);
+    reply.answer(Ok(number(7)));
+    desk.settle();
+    let outcome = run.outcome().unwrap();
+    assert_eq!((&outcome.ending, &*output(&outcome)), (&Ending::Completed, r#"["cancel: enough","1 7"]"#));
+}
+
+#[test]
+fn what_was_left_is_done_in_its_order_and_once() {
+    let root = program(|_| collect(|| vec![Action::Register("hub".into())], 6));
+    let records = in_flight(&root);
+    let signal = |number: u64| Act::Signal { name: "hub".into(), body: self::number(number) };
+    let left: Vec<(&str, Act)> = vec![
+        ("a", signal(1)),
+        ("b", Act::Pause),
+        ("a", signal(1)),
+        ("c", signal(2)),
+        ("a", signal(3)),
+        ("d", Act::Resume),
+    ];
+    let (mut desk, _, run) = taken_up(&root, &records, &left);
+    for (id, number) in [("c", 2), ("e", 4), ("f", 5), ("g", 6)] {
+        drop(run.act(signal(number), Some(id)));
+    }
+    desk.settle();
+    let heard = output(&run.outcome().unwrap());
+    assert_eq!(heard.matches("outside").count(), 5, "{heard}");
+    let order: Vec<_> = [1, 2, 4, 5, 6].map(|number| heard.find(&format!(": {number}")).unwrap()).to_vec();
+    assert!(order.is_sorted(), "{heard}");
+}
