@@ -1,6 +1,6 @@
 //! Why a journal does not do what it should, and who is told what became of records.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Who is told what became of records. The calls come from the journal's own thread: they do not wait for the journal.
@@ -21,6 +21,12 @@ pub trait Durables: Send + Sync {
     /// A snapshot could not be kept. Nothing depends on it.
     fn snapshot_failed(&self, error: &StoreError) {
         let _ = error;
+    }
+
+    /// SQLite's log was damaged when the store was opened, and whole transactions were behind the damage: they are not in the store. The log
+    /// is kept there as it was.
+    fn torn(&self, kept: &Path) {
+        let _ = kept;
     }
 
     /// Nothing will become durable any more.
@@ -85,6 +91,9 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// Somebody has removed the file, or put another in its place, while it was used: what was written since is lost.
+    #[error("{0} was removed or replaced while it was used")]
+    Gone(PathBuf),
     /// There is a run of that id.
     #[error("there is a run with the id {0:?} already")]
     Exists(Arc<str>),

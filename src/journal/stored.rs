@@ -47,6 +47,8 @@ pub struct Stored {
 pub struct Filter {
     /// Only unfinished ones, or only ended ones.
     pub ended: Option<bool>,
+    /// Only those that were found damaged.
+    pub damaged: bool,
     /// Only those that ended so.
     pub status: Option<EndStatus>,
     /// Only those of the workflow of this name.
@@ -64,6 +66,7 @@ impl Filter {
     #[must_use]
     pub fn fits(&self, run: &Stored) -> bool {
         self.ended.is_none_or(|ended| ended == run.status.is_some())
+            && (!self.damaged || run.damage.is_some())
             && self.status.is_none_or(|status| run.status == Some(status))
             && self.name.as_ref().is_none_or(|name| **name == *run.name)
             && self.created_min.is_none_or(|at| run.created >= at)

@@ -128,7 +128,7 @@ pub(super) fn write(
     let mut epoch_of = change.prepare_cached("SELECT epoch FROM run WHERE run = ?1")?;
     let mut insert = change.prepare_cached(INSERT)?;
     let mut end = change.prepare_cached(
-        "UPDATE run SET owner = NULL, head = ?2, records = ?3, status = ?4, ended = ?5 WHERE run = ?1",
+        "UPDATE run SET owner = NULL, head = ?2, records = ?3, status = ?4, ended = ?5, damage = NULL WHERE run = ?1",
     )?;
     let mut leave = change.prepare_cached(LEAVE)?;
 

@@ -49,12 +49,16 @@ impl Locks {
     }
 
     /// Makes this process a host of the store, and forgets dead ones that no run names.
-    pub(super) fn register(&self, db: &mut Connection, path: &Path) -> Result<Host, StoreError> {
+    pub(super) fn register(&self, db: &mut Connection, path: &Path, socket: Option<&Path>) -> Result<Host, StoreError> {
         let fails = sqlite(path);
         let started = system_time().0.cast_signed();
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
+        let socket = socket.map(|socket| socket.to_string_lossy());
         change
-            .execute("INSERT INTO host (pid, started) VALUES (?1, ?2)", params![std::process::id(), started])
+            .execute(
+                "INSERT INTO host (pid, started, socket) VALUES (?1, ?2, ?3)",
+                params![std::process::id(), started, socket],
+            )
             .map_err(&fails)?;
         let number = change.last_insert_rowid();
         let file = self.path(number);

@@ -51,7 +51,8 @@ impl Journal for Sqlite {
     }
 
     fn listens(&self, socket: &Path) -> Result<(), StoreError> {
-        let host = self.0.host()?;
+        *self.0.socket.lock() = Some(socket.to_owned());
+        let Some(host) = self.0.registered() else { return Ok(()) };
         self.0.beside(|| {
             let db = self.0.reader();
             let _pen = self.0.pen();

@@ -50,6 +50,37 @@ impl Sqlite {
         self.0.locks.owner(&self.0.reader(), host.cast_signed(), self.0.path()).map(Some)
     }
 
+    /// The hosts that live, as far as they have begun a run or taken one up.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    pub fn hosts(&self) -> Result<Vec<Owner>, StoreError> {
+        let db = self.0.reader();
+        let numbers =
+            db.prepare_cached("SELECT host FROM host WHERE buried = 0 ORDER BY host").and_then(|mut select| {
+                let rows = select.query_map([], |row| row.get::<_, i64>(0))?;
+                rows.collect::<Result<Vec<_>, _>>()
+            });
+        let numbers = numbers.map_err(sqlite(self.0.path()))?;
+        let owners = numbers.into_iter().map(|host| self.0.locks.owner(&db, host, self.0.path()));
+        owners.filter(|owner| owner.as_ref().map_or(true, |owner| owner.alive)).collect()
+    }
+
+    /// The BLAKE3 of the components that runs name, in hexadecimal, each with a run that does.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    pub fn components(&self) -> Result<Vec<(String, Arc<str>)>, StoreError> {
+        let db = self.0.reader();
+        let rows = db
+            .prepare_cached("SELECT hash, max(id) FROM run_component JOIN run USING (run) GROUP BY hash ORDER BY hash")
+            .and_then(|mut select| {
+                let rows = select.query_map([], |row| Ok((row.get(0)?, Arc::from(row.get::<_, String>(1)?))))?;
+                rows.collect()
+            });
+        rows.map_err(sqlite(self.0.path()))
+    }
+
     fn select(&self, clauses: &str, values: Vec<Value>) -> Result<Vec<Stored>, StoreError> {
         let db = self.0.reader();
         let rows = db.prepare_cached(&format!("SELECT {COLUMNS} FROM run {clauses}")).and_then(|mut select| {
@@ -61,13 +92,16 @@ impl Sqlite {
 }
 
 fn clauses(filter: &Filter) -> (String, Vec<Value>) {
-    let Filter { ended, status, name, created_min, created_before, limit: _ } = filter;
+    let Filter { ended, damaged, status, name, created_min, created_before, limit: _ } = filter;
     let mut clauses = Vec::new();
     let mut values: Vec<Value> = Vec::new();
     match ended {
         Some(true) => clauses.push("status IS NOT NULL"),
         Some(false) => clauses.push("status IS NULL"),
         None => {}
+    }
+    if *damaged {
+        clauses.push("damage IS NOT NULL");
     }
     let given = [
         ("status = ?", status.map(|status| status.name().to_owned().into())),

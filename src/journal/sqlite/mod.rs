@@ -20,6 +20,9 @@
 //! **Mail** for a run that no living host has is a row in `inbox`, written in the transaction that sees that there is none. Its body goes in
 //! the transaction of the record that it became; its id and digest stay, for when it comes again.
 //!
+//! **SQLite's log** of pages (`journal.db-wal`) is a part of the store until it was copied into the file: when it has grown, and when the last
+//! process ends that has the store open. A log that is damaged is kept before SQLite throws it away (`wal.rs`).
+//!
 //! **Snapshots** are in a file of their own, `snapshots.db`, written by a thread of its own without a sync.
 //!
 //! - **I1** A row is all of its batch or nothing: a checksum tells, and the number of its first record follows from the row before.
@@ -49,6 +52,7 @@ mod sweep;
 mod take;
 mod thread;
 mod unsaved;
+mod wal;
 mod writer;
 
 use super::shelf::RunShelf;
@@ -86,10 +90,29 @@ impl Sqlite {
         make_folder(&folder)?;
         let locks = Locks::new(&folder)?;
         let path = folder.join("journal.db");
+        if let Some(kept) = wal::keep_if_torn(&path)? {
+            durables.torn(&kept);
+        }
         let mut db = connect(&path)?;
         migrate(&mut db, &path)?;
         tune(&db).map_err(schema::sqlite(&path))?;
         Writer::start(db, &folder, locks, durables).map(Self)
+    }
+
+    /// Copies SQLite's log into the file itself, and empties it, where nobody else has the file open. Who ends a process without dropping its
+    /// stores does so before: what was written stands in two files otherwise until somebody opens them again, and who loses one of them, or a
+    /// bit of it, loses more than that. Nothing depends on it, and it waits for nobody.
+    pub fn settle(&self) {
+        self.0.settle();
+    }
+
+    /// SQLite's logs that were damaged when the store was opened, each with the number of transactions that were behind the damage and are not
+    /// in the store.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn torn(&self) -> Result<Vec<(PathBuf, u64)>, StoreError> {
+        wal::kept(self.0.path()).map_err(schema::io(self.0.path()))
     }
 
     /// The snapshots of a run.

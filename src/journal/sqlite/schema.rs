@@ -132,11 +132,12 @@ pub(super) fn make_folder(path: &Path) -> Result<(), StoreError> {
 /// Makes an empty file that only its owner can read, where it is not there: what runs are given and give is nobody else's to read. SQLite's
 /// own files beside it have its mode. Where it cannot be made, SQLite says why when it opens it.
 pub(super) fn make_file(path: &Path) {
-    let _ = std::fs::File::options().write(true).create_new(true).mode(0o600).open(path);
+    // Not `create_new`, which says no to a link to what is not there: SQLite would make that with another mode.
+    let _ = std::fs::File::options().write(true).create(true).truncate(false).mode(0o600).open(path);
 }
 
 /// Waits before another process's transaction is asked about again. False: it has been long enough.
-fn waits(tries: i32) -> bool {
+pub(super) fn waits(tries: i32) -> bool {
     std::thread::sleep(if tries < BUSY_TRIES.0 { BUSY.0 } else { BUSY.1 });
     tries < BUSY_TRIES.1
 }

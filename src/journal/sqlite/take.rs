@@ -74,7 +74,7 @@ impl Sqlite {
         }
     }
 
-    /// Notes that the records of an unfinished run were found damaged: lists say so until it can be taken up.
+    /// Notes that a run was found damaged: lists say so until it can be taken up.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -83,7 +83,7 @@ impl Sqlite {
             let db = self.0.reader();
             let _pen = self.0.pen();
             db.execute(
-                "UPDATE run SET damage = ?2 WHERE id = ?1 AND status IS NULL AND damage IS NOT ?2",
+                "UPDATE run SET damage = ?2 WHERE id = ?1 AND damage IS NOT ?2",
                 params![id, why],
             )
             .map_err(sqlite(self.0.path()))?;

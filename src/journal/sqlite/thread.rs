@@ -8,13 +8,15 @@ use super::hosts::is_buried;
 use super::queue::{Group, Owned, Queue};
 use super::schema::sqlite;
 use super::unsaved::Unsaved;
+use super::wal::log_of;
 use crate::base::brief;
 use crate::journal::Durables;
 use crate::run::Backlog;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
@@ -33,6 +35,8 @@ pub(super) struct Shared {
     pub(super) done: Condvar,
     pub(super) durables: Arc<dyn Durables>,
     pub(super) path: PathBuf,
+    /// The files that the store is in, as they were when it was opened.
+    files: Files,
     /// Held by whoever of this process writes to the file, before SQLite's own lock, for which one can only wait by asking again and again.
     pub(super) pen: Mutex<()>,
     /// This process's number in the store; 0 where it has none. Written before the first run is known; the queue's lock orders the two.
@@ -40,6 +44,28 @@ pub(super) struct Shared {
     pub(super) bell: Bell,
     /// Whether those who append are to wait before their next step. Set under the queue's lock.
     pub(super) backlog: Arc<Backlog>,
+}
+
+/// The files of a store, by which it is seen that somebody has removed or replaced one: SQLite would write on to what nobody finds again.
+struct Files(Vec<(PathBuf, Option<Identity>)>);
+
+/// Device and number.
+type Identity = (u64, u64);
+
+impl Files {
+    /// The store's file, and SQLite's log beside it, which is there as long as somebody has the store open.
+    fn of(path: &Path) -> Self {
+        let paths = [path.to_owned(), log_of(path)];
+        Self(paths.map(|path| (identity(&path), path)).map(|(identity, path)| (path, identity)).into())
+    }
+
+    fn are_there(&self) -> bool {
+        self.0.iter().all(|(path, known)| known.is_none() || identity(path) == *known)
+    }
+}
+
+fn identity(path: &Path) -> Option<Identity> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 /// Lets a connection write nothing when it is closed. What an fsync that failed left unsynced may be gone from the system's memory too: a
@@ -62,7 +88,8 @@ impl Drop for Alarm<'_> {
 impl Shared {
     pub(super) fn new(path: PathBuf, durables: Arc<dyn Durables>) -> Self {
         let (queue, pen, host, bell, backlog) = Default::default();
-        Self { queue, work: Condvar::new(), done: Condvar::new(), durables, path, pen, host, bell, backlog }
+        let files = Files::of(&path);
+        Self { queue, work: Condvar::new(), done: Condvar::new(), durables, path, files, pen, host, bell, backlog }
     }
 
     /// Waits until so many groups are durable. False: that never happens.
@@ -136,7 +163,8 @@ impl Shared {
             return false;
         }
         let mut written = match written {
-            Ok(Some(written)) => written,
+            Ok(Some(written)) if self.files.are_there() => written,
+            Ok(Some(_)) => return self.fail(StoreError::Gone(self.path.clone())),
             Ok(None) => return self.fail(StoreError::Buried),
             Err(error) => return self.fail(sqlite(&self.path)(error)),
         };

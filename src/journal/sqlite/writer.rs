@@ -3,7 +3,7 @@
 use super::hosts::{Host, Locks};
 use super::inbox::Consumed;
 use super::queue::{Known, Owned, Queue};
-use super::schema::{connect, io};
+use super::schema::{connect, io, sqlite, waits};
 use super::snapshots::{Pending, Snapshots};
 use super::thread::{Shared, leave_as_it_is};
 use super::{StoreError, checkpoint};
@@ -13,10 +13,11 @@ use crate::run::RunEnd;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, ffi};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Bytes that may wait for the writer: beyond it no process begins a step, and no run begins. Arbitrary.
 const BACKLOG_BYTES_MAX: usize = 64 << 20;
@@ -28,6 +29,8 @@ pub(super) struct Writer {
     reader: Mutex<Connection>,
     pub(super) locks: Locks,
     host: Mutex<Option<Host>>,
+    /// Where this process listens, for when it becomes a host.
+    pub(super) socket: Mutex<Option<PathBuf>>,
     snapshots: Snapshots,
     checkpoints: Mutex<Option<JoinHandle<()>>>,
 }
@@ -50,7 +53,8 @@ impl Writer {
         let beside = Arc::clone(&shared);
         let checkpoints = spawn("checkpoint", Box::new(move || checkpoint::run(&beside))).map_err(io(&path))?;
         let snapshots = Snapshots::new(folder.join("snapshots.db"), Arc::clone(&shared));
-        Ok(Arc::new(Self { shared, thread, reader, locks, host: Mutex::default(), snapshots, checkpoints }))
+        let (host, socket) = Default::default();
+        Ok(Arc::new(Self { shared, thread, reader, locks, host, socket, snapshots, checkpoints }))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -81,10 +85,16 @@ impl Writer {
             }
             let mut db = self.reader();
             let _pen = self.pen();
-            let registered = host.insert(self.locks.register(&mut db, self.path())?);
+            let socket = self.socket.lock().clone();
+            let registered = host.insert(self.locks.register(&mut db, self.path(), socket.as_deref())?);
             self.shared.host.store(registered.number, Relaxed);
             Ok(registered.number)
         })
+    }
+
+    /// This process's number in the store, where it has one.
+    pub(super) fn registered(&self) -> Option<i64> {
+        self.host.lock().as_ref().map(|host| host.number)
     }
 
     /// Writes to the file beside the thread that writes runs. An fsync that fails is as final here as it is there: nothing is written by this
@@ -177,6 +187,24 @@ impl Writer {
             self.shared.done.wait(&mut queue);
         }
         false
+    }
+
+    /// Copies SQLite's log into the file and empties it, where nobody else uses the file and nothing has failed.
+    pub(super) fn settle(&self) {
+        if self.shared.has_failed() {
+            return;
+        }
+        let mut db = self.reader();
+        let _pen = self.pen();
+        // Where somebody else has the file, that one will.
+        if db.busy_timeout(Duration::ZERO).is_ok() {
+            let settled = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+            if let Err(error) = settled.and_then(|()| db.busy_handler(Some(waits)))
+                && is_of_sync(&sqlite(self.path())(error))
+            {
+                leave_as_it_is(&db);
+            }
+        }
     }
 
     pub(super) fn snapshots(&self) -> &Snapshots {

@@ -4,6 +4,7 @@ mod backlog;
 mod faults;
 mod killed;
 mod layout;
+mod logs;
 mod sharing;
 
 use super::{Durables, Sqlite, StoreError};
@@ -12,7 +13,7 @@ use crate::process::Micros;
 use crate::run::{EndStatus, Log, RunEnd};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The greatest durable record of each run.
@@ -23,6 +24,7 @@ struct Told {
     durable: Mutex<BTreeMap<String, u64>>,
     lost: Mutex<Vec<(String, String)>>,
     failed: Mutex<Vec<String>>,
+    torn: Mutex<Vec<PathBuf>>,
 }
 
 impl Durables for Told {
@@ -42,6 +44,10 @@ impl Durables for Told {
 
     fn full(&self, is_full: bool) {
         self.full.lock().push(is_full);
+    }
+
+    fn torn(&self, kept: &Path) {
+        self.torn.lock().push(kept.to_owned());
     }
 
     fn failed(&self, error: &StoreError) {

@@ -1,0 +1,171 @@
+//! SQLite's log of pages, looked at before SQLite does.
+//!
+//! SQLite believes its log (`journal.db-wal`) up to the first frame whose checksum is wrong, takes that for the end of what a crash has cut
+//! short, and writes over the rest. Where whole transactions follow it is damage, and they would be gone without a word. So whoever opens a
+//! store looks first: the log is then kept beside it as it was, and people are told.
+//!
+//! The layout is <https://www.sqlite.org/walformat.html>: a header of 32 bytes, then frames of 24 bytes and a page each. Every checksum goes on
+//! from the one before, which stands in the frame before: so a frame tells by itself whether it follows a damaged one.
+
+use super::StoreError;
+use super::schema::io as fails;
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+const HEADER_BYTES: usize = 32;
+const FRAME_HEADER_BYTES: usize = 24;
+/// The first bytes of a log but for the last bit, which says in which order checksums take the bytes of a word.
+const MAGIC: u32 = 0x377f_0682;
+/// Bytes of a page: those that may be, and those that are where nobody asks for others.
+const PAGES_BYTES: std::ops::RangeInclusive<usize> = 512..=65_536;
+const PAGE_BYTES: usize = 4_096;
+/// What stands in the name of a log that is kept.
+const KEPT: &str = "journal.db-wal.damaged-";
+
+/// What a damaged log still has behind the damage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Torn {
+    /// Where the first frame begins that is not believed.
+    pub(super) at: u64,
+    /// Whole transactions behind it.
+    pub(super) commits: u64,
+    /// The random number in the log's frames.
+    salt: [u8; 8],
+}
+
+/// Where each part of a header stands: `header[CHECKSUM]`, say.
+const CHECKSUM: std::ops::Range<usize> = 24..32;
+const HEADER_SALT: std::ops::Range<usize> = 16..24;
+const FRAME_SALT: std::ops::Range<usize> = 8..16;
+const FRAME_CHECKSUM: std::ops::Range<usize> = 16..24;
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("invariant: so many are asked for"))
+}
+
+type Sum = (u32, u32);
+
+fn stored(bytes: &[u8]) -> Sum {
+    (word(bytes, 0), word(bytes, 4))
+}
+
+/// The checksum of these words, which goes on from another.
+fn sum(bytes: &[u8], is_big: bool, mut sum: Sum) -> Sum {
+    let number = |bytes: &[u8]| {
+        let bytes = bytes.try_into().expect("invariant: chunks of four");
+        if is_big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    };
+    for pair in bytes.chunks_exact(8) {
+        sum.0 = sum.0.wrapping_add(number(&pair[..4])).wrapping_add(sum.1);
+        sum.1 = sum.1.wrapping_add(number(&pair[4..])).wrapping_add(sum.0);
+    }
+    sum
+}
+
+/// Looks through a log. None: it is whole, or ends as a crash leaves it.
+fn torn(path: &Path) -> io::Result<Option<Torn>> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => io::BufReader::with_capacity(1 << 20, file?),
+    };
+    let mut header = [0; HEADER_BYTES];
+    let mut frame = Vec::new();
+    if !fill(&mut file, &mut header)? {
+        return Ok(None);
+    }
+    let (mut is_big, mut page) = (word(&header, 0) & 1 == 1, word(&header, 8) as usize);
+    if word(&header, 0) & !1 != MAGIC || !page.is_power_of_two() || !PAGES_BYTES.contains(&page) {
+        // It is damaged itself: frames are then as this release of SQLite writes them.
+        (is_big, page) = (cfg!(target_endian = "big"), PAGE_BYTES);
+    }
+    frame.resize(FRAME_HEADER_BYTES + page, 0);
+    let mut before = stored(&header[CHECKSUM]);
+    let mut found: Option<Torn> =
+        (sum(&header[..24], is_big, (0, 0)) != before).then_some(Torn { at: 0, commits: 0, salt: [0; 8] });
+    let mut salt: Option<[u8; 8]> = found.is_none().then(|| header[HEADER_SALT].try_into().expect("invariant: 8"));
+    let mut at = HEADER_BYTES as u64;
+    while fill(&mut file, &mut frame)? {
+        let own: [u8; 8] = frame[FRAME_SALT].try_into().expect("invariant: 8");
+        let is_of_the_log = own == *salt.get_or_insert(own);
+        let after = stored(&frame[FRAME_CHECKSUM]);
+        let computed = sum(&frame[FRAME_HEADER_BYTES..], is_big, sum(&frame[..8], is_big, before));
+        let is_commit = word(&frame, 4) > 0;
+        match &mut found {
+            // Or it is what an earlier log has left behind in the file: then all that follows is.
+            None if !is_of_the_log || computed != after => {
+                found = Some(Torn { at, commits: 0, salt: own });
+            }
+            Some(torn) if is_of_the_log && computed == after => {
+                torn.commits += u64::from(is_commit);
+                torn.salt = own;
+            }
+            _ => {}
+        }
+        before = after;
+        at += frame.len() as u64;
+    }
+    // Whoever begins the log anew meanwhile writes the header first.
+    let mut again = [0; HEADER_BYTES];
+    file.seek(SeekFrom::Start(0))?;
+    let is_the_same = fill(&mut file, &mut again)? && again == header;
+    Ok(found.filter(|torn| is_the_same && torn.commits > 0))
+}
+
+/// Reads so many bytes. False: the file ends before.
+fn fill(file: &mut impl io::Read, bytes: &mut [u8]) -> io::Result<bool> {
+    match file.read_exact(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        read => read.map(|()| true),
+    }
+}
+
+/// Where SQLite's log of a file is: beside it, and not beside a link to it.
+pub(super) fn log_of(journal: &Path) -> PathBuf {
+    journal.canonicalize().unwrap_or_else(|_| journal.to_owned()).with_file_name("journal.db-wal")
+}
+
+/// Looks through the log of a store that is about to be opened, and keeps it beside the store where it is damaged. Gives where.
+pub(super) fn keep_if_torn(journal: &Path) -> Result<Option<PathBuf>, StoreError> {
+    let log = log_of(journal);
+    // Twice: another process may have been in the middle of writing what was read.
+    let Some(first) = torn(&log).map_err(fails(&log))? else { return Ok(None) };
+    if torn(&log).map_err(fails(&log))?.is_none_or(|torn| torn.at != first.at) {
+        return Ok(None);
+    }
+    let kept = journal.with_file_name(format!("{KEPT}{:016x}", u64::from_be_bytes(first.salt)));
+    if kept.exists() {
+        return Ok(Some(kept));
+    }
+    let copy = || {
+        let mut copy = File::options().write(true).create_new(true).mode(0o600).open(&kept)?;
+        let copied =
+            io::copy(&mut File::open(&log)?, &mut copy).and_then(|_| copy.flush()).and_then(|()| copy.sync_all());
+        if copied.is_err() {
+            let _ = std::fs::remove_file(&kept);
+        }
+        copied
+    };
+    match copy() {
+        // Another process was quicker.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        copied => copied.map_err(fails(&kept))?,
+    }
+    Ok(Some(kept))
+}
+
+/// The damaged logs that were kept, and how many whole transactions each has behind the damage.
+pub(super) fn kept(journal: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+    let folder = journal.parent().unwrap_or(Path::new("."));
+    let mut kept = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(KEPT)) {
+            let commits = torn(&path)?.map_or(0, |torn| torn.commits);
+            kept.push((path, commits));
+        }
+    }
+    kept.sort();
+    Ok(kept)
+}
