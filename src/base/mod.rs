@@ -1,12 +1,16 @@
 //! What every other room stands on: the lock and atomic types that the model checkers can replace, the locks that nobody
-//! waits with, the clock, and the number of processors.
+//! waits with, the clock, the number of processors, and folders that nobody else can write.
 
 pub(crate) mod brief;
 mod clock;
+#[cfg(feature = "wasm")]
+mod guarded;
 mod panics;
 mod processors;
 pub(crate) mod sync;
 
 pub use clock::{Clock, VirtualClock};
+#[cfg(feature = "wasm")]
+pub(crate) use guarded::guarded;
 pub(crate) use panics::message_of;
 pub(crate) use processors::processors;

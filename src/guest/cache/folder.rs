@@ -1,5 +1,6 @@
 //! A folder that only this user can write, with a bound on its size.
 
+use crate::base::guarded;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -35,26 +36,7 @@ impl Folder {
 
     /// Refuses a folder that somebody else owns or could write, or could replace through one of its parents.
     fn check(&self) -> io::Result<()> {
-        let me = self.my_user()?;
-        let refuse = |path: &Path, why: &str| Err(io::Error::other(format!("{} {why}", path.display())));
-        for (depth, path) in self.path.ancestors().enumerate() {
-            let metadata = fs::symlink_metadata(path)?;
-            let writable_by_others = metadata.mode() & 0o022 != 0;
-            let sticky = metadata.mode() & 0o1000 != 0;
-            if depth == 0 {
-                if metadata.uid() != me {
-                    return refuse(path, "belongs to another user");
-                }
-                if writable_by_others {
-                    return refuse(path, "can be written by others");
-                }
-            } else if metadata.uid() != me && metadata.uid() != 0 {
-                return refuse(path, "belongs to another user, who could replace the folder in it");
-            } else if writable_by_others && !sticky {
-                return refuse(path, "can be written by others, who could replace the folder in it");
-            }
-        }
-        Ok(())
+        guarded(&self.path, self.my_user()?)
     }
 
     /// The user whom files belong to that this process makes: the kernel tells by the owner of the process's own entry. (Of a process that
