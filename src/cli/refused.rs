@@ -164,6 +164,9 @@ impl From<LoadError> for Refused {
             _ => Self::new(kind::HOST_FAULT, title),
         }
     }
+            LoadError::Kept { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error))).hint(
+                "put a copy of the file there; a run of the workflow with the component as it was does so too",
+            ),
 }
 
 impl From<TakeUpError> for Refused {

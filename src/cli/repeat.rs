@@ -33,7 +33,12 @@ pub(super) fn retry(command: &Retry, terminal: Terminal) -> anyhow::Result<Exit>
 
 pub(super) fn fork(command: &Fork, terminal: Terminal) -> anyhow::Result<Exit> {
     let begin = |talk: &Talk, host: &Host, id: &str, workflow: &Workflow, options: RunOptions| {
-        let fork = ForkOptions { at: command.at, id: options.id.clone(), resend: command.resend };
+        let fork = ForkOptions {
+            at: command.at,
+            id: options.id.clone(),
+            substituted: !command.others.is_empty(),
+            resend: command.resend,
+        };
         let new = host.fork(workflow, id, fork).map_err(|error| refused(error, id))?;
         let (watching, watcher) = talk.watcher_of(host, &new);
         Ok((host.resume(workflow, &new, RunOptions { watcher, ..options })?, watching))

@@ -27,6 +27,8 @@ pub struct ForkOptions {
     pub at: u64,
     /// The new run's id; none: a fresh one.
     pub id: Option<String>,
+    /// Whether components are others than those that the run began with, on purpose: they must have done the same so far.
+    pub substituted: bool,
     /// Whether calls that were in flight at the cut are sent again, under their keys; also those that are not safe to repeat.
     pub resend: bool,
 }
@@ -82,7 +84,7 @@ impl Host {
     /// # Errors
     /// There is no such run or record, the run has ended there, other components would have done otherwise, or it cannot be written.
     pub fn fork(&self, workflow: &Workflow, run: &str, options: ForkOptions) -> Result<Arc<str>, AgainError> {
-        let ForkOptions { at, id, resend } = options;
+        let ForkOptions { at, id, substituted, resend } = options;
         let id: Arc<str> = id.unwrap_or_else(fresh_id).into();
         let journal = self.journal().map_err(TakeUpError::from)?.ok_or(TakeUpError::NoJournal)?;
         let records = journal.records(run)?;
@@ -93,6 +95,7 @@ impl Host {
                 at,
                 root: Arc::clone(&workflow.root),
                 programs: (*workflow.programs).clone(),
+                substituted,
                 resend,
                 budget: Some(Arc::clone(self.shared.guests.on_demand_memory())),
             },

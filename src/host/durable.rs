@@ -5,7 +5,6 @@
 
 use super::control::Control;
 use super::kept::Kept;
-use super::load::At;
 use super::storage::{StorageWatcher, Told};
 use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::journal::{Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
@@ -13,11 +12,8 @@ use crate::process::{Problem, problem::kind};
 use crate::run::{
     Act, DamagedRecord, Kernel, Log, Mail, News, RebuildError, Record, ResumeError, ResumeSpec, system_time,
 };
-use crate::workflow::plan::{self, Unchecked};
-use crate::workflow::syntax::Source;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -31,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// The folder of durable runs of a host. It is opened when it is first needed.
 pub(super) struct Data {
     folder: PathBuf,
-    kept: Kept,
+    pub(super) kept: Kept,
     kernel: Weak<Kernel>,
     watcher: Option<Arc<dyn StorageWatcher>>,
     journal: OnceLock<Result<Journal, StoreError>>,
@@ -78,11 +74,12 @@ pub enum TakeUpError {
 }
 
 impl TakeUpError {
-    /// What is wrong with the run's records, where it is that: nothing but another copy of them helps.
+    /// What is wrong with the run's records, or with a component that was kept for it, where it is that: nothing but another copy helps.
     pub fn damage(&self) -> Option<String> {
         match self {
             Self::Journal(StoreError::Damaged { why, .. }) => Some(why.clone()),
             Self::Damaged(DamagedRecord { number, why }) => Some(format!("record {number}: {why}")),
+            Self::Workflow(LoadError::Kept { component, error }) => Some(format!("the component `{component}`: {error}")),
             Self::Run(error @ (ResumeError::Empty | ResumeError::Records(RebuildError::Incoherent { .. }))) => {
                 Some(error.to_string())
             }
@@ -148,6 +145,13 @@ impl Journal {
     pub fn store(&self) -> &Sqlite {
         &self.0
     }
+    /// Notes that a run is damaged, where that is why it is not taken up. Where it cannot be noted it is found again.
+    pub(super) fn note_damage(&self, id: &str, error: &TakeUpError) {
+        if let Some(why) = error.damage() {
+            let _ = self.0.note_damage(id, &why);
+        }
+    }
+
 }
 
 /// Whether a run is paused when what was left for it is done.
@@ -203,7 +207,16 @@ impl Host {
         }
     }
 
-    fn opened(&self) -> Result<(&Data, &Journal), TakeUpError> {
+    /// Ends what other processes have with this one, and leaves the folder in order: whoever ends the process without dropping the host does so
+    /// first.
+    pub fn leave_folder(&self) {
+        self.close_socket();
+        if let Some(Ok(Journal(store))) = self.shared.data.as_ref().and_then(|data| data.journal.get()) {
+            store.settle();
+        }
+    }
+
+    pub(super) fn opened(&self) -> Result<(&Data, &Journal), TakeUpError> {
         let data = self.shared.data.as_ref().ok_or(TakeUpError::NoJournal)?;
         Ok((data, data.journal()?))
     }
@@ -233,11 +246,8 @@ impl Host {
     ) -> Result<NewRun, LoadError> {
         let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
         for (source, file) in &*workflow.files {
-            // A workflow that was loaded from the folder has no bytes, and needs none.
-            let kept = match &file.bytes {
-                Some(bytes) => data.kept.keep(&file.hash, bytes),
-                None => data.kept.touch(&file.hash),
-            };
+            let bytes = file.bytes.as_ref().expect("invariant: a host with a folder keeps what it loads");
+            let kept = data.kept.keep(&file.hash, bytes);
             kept.map_err(|error| LoadError::Keep { component: source.clone(), error })?;
         }
         let about = About::new(workflow, inputs);
@@ -247,61 +257,6 @@ impl Host {
         Ok(NewRun { id: Arc::clone(id), name, created: system_time(), about, components })
     }
 
-    /// The workflow of a durable run, as it was started.
-    ///
-    /// # Errors
-    /// There is no such run, or this host cannot load its workflow.
-    pub fn workflow_of(&self, id: &str) -> Result<Workflow, TakeUpError> {
-        self.workflow_with(id, &BTreeMap::new())
-    }
-
-    /// The workflow of a durable run, with other files in the place of some of its components, by their names.
-    ///
-    /// # Errors
-    /// As [`Self::workflow_of`]; and where there is no component of such a name.
-    pub fn workflow_with(&self, id: &str, others: &BTreeMap<String, PathBuf>) -> Result<Workflow, TakeUpError> {
-        let (data, journal) = self.opened()?;
-        let about = journal.about(id)?;
-        let others = self.by_source(&about, others)?;
-        let find = |source: &str| {
-            let other = others.get(source);
-            let path = match (other, about.components.get(source)) {
-                (Some(other), _) => other.clone(),
-                (None, Some(hash)) => data.kept.path(hash),
-                (None, None) => PathBuf::from(source),
-            };
-            let name = other.map_or_else(|| source.to_owned(), |other| other.display().to_string());
-            At { path, name, is_other: other.is_some() }
-        };
-        self.parse_where(&about.file, &about.source, &find).map_err(TakeUpError::Workflow)
-    }
-
-    /// Files by the sources of the components in whose place they are: a file is found by its source, and a person names a component.
-    fn by_source(
-        &self,
-        about: &About,
-        others: &BTreeMap<String, PathBuf>,
-    ) -> Result<BTreeMap<String, PathBuf>, TakeUpError> {
-        if others.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        // The text alone tells the names: no component is loaded for them.
-        let plan = plan::load(&Source::new(&about.file, &about.source), &self.shared.jq, &Unchecked)
-            .map_err(|problems| TakeUpError::Workflow(LoadError::Definition(problems)))?;
-        let find = |(name, path): (&String, &PathBuf)| {
-            let known = plan.components.iter().find(|component| *component.name == **name);
-            let component = known.ok_or_else(|| {
-                let names = plan.components.iter().map(|component| &*component.name);
-                let known: Vec<&str> = names.collect();
-            left: taken.inbox,
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                TakeUpError::NoComponent { name: name.clone(), known }
-            })?;
-            Ok((component.source.clone(), path.clone()))
-        };
-        others.iter().map(find).collect()
-    }
-
     /// Takes up a durable run of this workflow whose host is gone. Its guests do again what they did when they are next stepped; no call is
     /// made twice but under its key.
     ///
@@ -309,13 +264,9 @@ impl Host {
     /// There is no such run, it has ended, a living host has it, it was one of another workflow or of other components, or it is paused and was
     /// to be left alone then.
     pub fn resume(&self, workflow: &Workflow, id: &str, options: RunOptions) -> Result<RunHandle, TakeUpError> {
-        let (_, Journal(store)) = self.opened()?;
-        self.take_up(store, workflow, id, options).inspect_err(|error| {
-            if let Some(why) = error.damage() {
-                // Where it cannot be noted it is found again.
-                let _ = store.note_damage(id, &why);
-            }
-        })
+        let (_, journal) = self.opened()?;
+        let Journal(store) = journal;
+        self.take_up(store, workflow, id, options).inspect_err(|error| journal.note_damage(id, error))
     }
 
     fn take_up(

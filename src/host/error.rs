@@ -1,5 +1,6 @@
 //! Why a host cannot be built, or a workflow not loaded or started.
 
+use super::kept::KeptError;
 use crate::workflow::diagnostics::Diagnostics;
 use std::path::PathBuf;
 
@@ -69,6 +70,15 @@ pub enum LoadError {
         /// What the system says.
         #[source]
         error: std::io::Error,
+    },
+    /// A component that was kept for a durable run cannot be used.
+    #[error("the component `{component}` that was kept for the run cannot be used")]
+    Kept {
+        /// The component, as the workflow names it.
+        component: String,
+        /// What is wrong with it.
+        #[source]
+        error: KeptError,
     },
     /// The run is to be durable, and the host was built without a folder for it.
     #[error("the host has no folder for durable runs")]

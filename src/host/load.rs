@@ -7,6 +7,7 @@ use crate::workflow::diagnostics::{all_of, closest};
 use crate::workflow::interpreter::WorkflowProgram;
 use crate::workflow::plan::{self, Environment, Found, Handlers, Plan};
 use crate::workflow::syntax::Source;
+use bytes::Bytes;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ pub(super) struct ComponentFile {
     /// The BLAKE3 of its bytes, in hexadecimal.
     pub(super) hash: Arc<str>,
     /// Its bytes, where the host keeps what durable runs name.
-    pub(super) bytes: Option<Vec<u8>>,
+    pub(super) bytes: Option<Bytes>,
 }
 
 impl Workflow {
@@ -74,7 +75,8 @@ impl Host {
         let path = path.as_ref();
         let text = workflow_file::read(path)?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        let find = |source: &str| At { path: folder.join(source), name: source.to_owned(), is_other: false };
+        let find =
+            |source: &str| At { path: folder.join(source), bytes: None, name: source.to_owned(), is_other: false };
         self.parse_until(&path.to_string_lossy(), &text, &find, cancellation)
     }
 
@@ -86,6 +88,7 @@ impl Host {
         let folder = folder.into();
         self.parse_where(name, text, &|source| At {
             path: folder.join(source),
+            bytes: None,
             name: source.to_owned(),
             is_other: false,
         })
@@ -134,6 +137,8 @@ impl Host {
 /// Where a component is.
 pub(super) struct At {
     pub(super) path: PathBuf,
+    /// Its content, where that was read before.
+    pub(super) bytes: Option<Bytes>,
     /// What it is called for people.
     pub(super) name: String,
     /// It is in the place of the one that the workflow names.
@@ -167,11 +172,12 @@ impl Loader<'_> {
     }
 
     fn file(&self, source: &str) -> Result<Found, (String, Option<String>)> {
-        let At { path, name, is_other } = (self.find)(source);
+        let At { path, bytes, name, is_other } = (self.find)(source);
         // Who has named another file hears of that one, and in whose place it stands.
         let about =
             |message: String| if is_other { format!("{message} (in the place of `{source}`)") } else { message };
-        let bytes = component_file::read(&path).map_err(|error| {
+        let read = || component_file::read(&path).map(Bytes::from);
+        let bytes = bytes.map_or_else(read, Ok).map_err(|error| {
             let hint = (error.kind() == std::io::ErrorKind::NotFound && !is_other)
                 .then(|| format!("the path is taken from the workflow's folder: {}", path.display()));
             (about(format!("cannot read the component `{name}`: {error}")), hint)

@@ -27,6 +27,7 @@ mod storage;
 mod story;
 mod waits;
 mod workflow_file;
+mod workflow_of;
 
 pub use about::About;
 pub use again::{AgainError, ForkOptions, ReplayOptions};
@@ -36,6 +37,7 @@ pub use durable::{Journal, TakeUpError};
 pub use error::{HostError, LoadError};
 pub use load::Workflow;
 pub use outcome::{Outcome, Status};
+pub use kept::KeptError;
 pub use snapshots::VerifyRunError;
 pub use start::{RunHandle, RunOptions};
 pub use storage::StorageNews;

@@ -8,7 +8,7 @@
 use super::fixed::Programs;
 use super::rebuild::{Rebuild, RebuildError};
 use super::record::{Origin, Record, Started};
-use super::replay::{Difference, Replay, ReplaySpec, Unrepeatable, replay};
+use super::replay::{Difference, Replay, ReplaySpec, Unrepeatable, check_programs, replay};
 use crate::process::{Budget, Program};
 use std::sync::Arc;
 
@@ -18,10 +18,12 @@ pub struct ForkSpec {
     pub id: Arc<str>,
     /// The number of the last record that it has too, from 1.
     pub at: u64,
-    /// The program of its root process: the one of the other run, or another that does the same up to the cut.
+    /// The program of its root process.
     pub root: Arc<dyn Program>,
     /// The programs that its processes may spawn.
     pub programs: Programs,
+    /// Whether programs are others than those of the run, on purpose: they must do the same up to the cut.
+    pub substituted: bool,
     /// Whether calls that were in flight at the cut are sent again, under their keys; also those that are not safe to repeat.
     pub resend: bool,
     /// What instances are taken from while other programs are compared; none: slots that nobody counts.
@@ -64,15 +66,19 @@ pub enum ForkError {
 /// There is no such record or the run has ended there; programs that are others than those of the run do otherwise before the cut; or the
 /// records cannot be read as a run.
 pub fn fork(records: &[Record], spec: ForkSpec) -> Result<Started, ForkError> {
-    let ForkSpec { id, at, root, programs, resend, budget } = spec;
+    let ForkSpec { id, at, root, programs, substituted, resend, budget } = spec;
     let count = usize::try_from(at).unwrap_or(usize::MAX);
     let prefix = records.get(..count).filter(|prefix| !prefix.is_empty());
     let Some(prefix) = prefix else { return Err(ForkError::NoRecord { at, records: records.len() as u64 }) };
-    let rebuild = Rebuild::new(Arc::clone(&root), programs.clone()).substituted().keeping().apply_all(prefix)?;
+    let rebuild =
+        Rebuild::new(Arc::clone(&root), programs.clone()).substituted(substituted).keeping().apply_all(prefix)?;
     if rebuild.is_finished() {
         return Err(ForkError::Ended { at });
     }
     let known = rebuild.started().expect("invariant: the first record of a run that can be rebuilt is its start");
+    if !substituted {
+        check_programs(&known.programs, &programs)?;
+    }
     let before = known.origin.iter().flat_map(|origin| origin.held.iter().copied()).filter(|cut| *cut < at);
     let held = before.chain((!resend).then_some(at)).collect();
     let digests: Vec<_> = programs.iter().map(|(name, program)| (Arc::clone(name), program.digest())).collect();

@@ -105,12 +105,9 @@ pub fn replay<'a>(
     mut on_step: impl FnMut(ReplayedStep<'_>),
 ) -> Result<Replay, RebuildError> {
     let ReplaySpec { root, programs, substituted, until, budget } = spec;
-    let mut rebuild = Rebuild::new(root, programs.clone());
+    let mut rebuild = Rebuild::new(root, programs.clone()).substituted(substituted);
     if let Some(budget) = budget {
         rebuild = rebuild.outside(budget);
-    }
-    if substituted {
-        rebuild = rebuild.substituted();
     }
     let mut count = 0;
     let until = usize::try_from(until.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);

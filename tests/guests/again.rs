@@ -72,15 +72,20 @@ fn a_fork_goes_on_by_itself_with_another_component_too() {
     let run = host.start(&workflow, Map::new(), named("r")).unwrap();
     wait_until(|| run.inner().signals().len() == 1 && run.inner().acknowledged().is_durable());
     let at = host.journal().unwrap().unwrap().records("r").unwrap().len() as u64;
-    let fork =
-        |workflow, at, id: &str| host.fork(workflow, "r", ForkOptions { at, id: Some(id.to_owned()), resend: false });
+    let fork_with = |workflow, at, id: &str, substituted| {
+        host.fork(workflow, "r", ForkOptions { at, id: Some(id.to_owned()), substituted, resend: false })
+    };
+    let fork = |workflow, at, id: &str| fork_with(workflow, at, id, false);
     assert_eq!(&*fork(&workflow, at, "f").unwrap(), "f");
     let other = BTreeMap::from([("./hello.wasm".to_owned(), other_bytes(folder.path()))]);
     let with = host.workflow_with("r", &other).unwrap();
-    fork(&with, at, "g").unwrap();
+    // What nobody has said to be another must be the same.
+    let error = fork(&with, at, "g").unwrap_err();
+    assert!(matches!(&error, AgainError::Fork(ForkError::Records(_))), "{error}");
+    fork_with(&with, at, "g", true).unwrap();
     let other = BTreeMap::from([("./hello.wasm".to_owned(), guests("built/counter.wasm"))]);
     let with = host.workflow_with("r", &other).unwrap();
-    let error = fork(&with, at, "h").unwrap_err();
+    let error = fork_with(&with, at, "h", true).unwrap_err();
     assert!(matches!(&error, AgainError::Fork(ForkError::Diverged(_))), "{error}");
     // What another is put in the place of is not needed.
     let (hello, kept) = (std::fs::read(guests("built/hello.wasm")).unwrap(), folder.path().join("components"));
@@ -226,7 +231,7 @@ fn what_was_in_flight_in_a_durable_run_waits_in_its_fork() {
     let run = host.start(&workflow, Map::new(), named("r")).unwrap();
     wait_until(|| run.inner().counts().calls == 1 && run.inner().acknowledged().is_durable());
     let at = host.journal().unwrap().unwrap().records("r").unwrap().len() as u64;
-    let id = host.fork(&workflow, "r", ForkOptions { at, id: None, resend: false }).unwrap();
+    let id = host.fork(&workflow, "r", ForkOptions { at, id: None, substituted: false, resend: false }).unwrap();
     let fork = host.resume(&workflow, &id, RunOptions::default()).unwrap();
     let held = fork.inner().uncertain();
     assert_eq!(held.len(), 1);

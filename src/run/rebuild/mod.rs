@@ -165,10 +165,10 @@ impl Rebuild {
         self
     }
 
-    /// The root's program is not the one that the run began with, and that is meant: what it does is compared all the same.
+    /// Whether the root's program is not the one that the run began with, and that is meant: what it does is compared all the same.
     #[must_use]
-    pub fn substituted(mut self) -> Self {
-        self.substituted = true;
+    pub fn substituted(mut self, substituted: bool) -> Self {
+        self.substituted = substituted;
         self
     }
 

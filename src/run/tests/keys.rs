@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 /// A call and a child, each made again under its place until it succeeds. The child calls, and fails where the answer is 0.
 fn root() -> Arc<dyn Program> {
-    fn place(scope: &str) -> Option<Arc<Placement>> {
-        Some(Arc::new(Placement { scope: scope.into(), limits: None, grants: None }))
+    fn place(scope: &str) -> Arc<Placement> {
+        Arc::new(Placement { scope: scope.into(), limits: None, grants: None })
     }
     fn ask(child: bool) -> Action {
         if child {
-            Action::Spawn(Box::new(crate::process::Spawn { placement: place("child/0/0"), ..spawn("child") }))
+            Action::Spawn(Box::new(crate::process::Spawn { placement: Some(place("child/0/0")), ..spawn("child") }))
         } else {
             let call = call("safe", number(1));
-            Action::Call(Box::new(crate::process::Call { placement: place("call/0/0"), ..call }))
+            Action::Call(Box::new(crate::process::Call { placement: Some(place("call/0/0")), ..call }))
         }
     }
     program(|entry| {
@@ -89,7 +89,7 @@ const CALLS: [&str; 2] = ["run/call/0/0", "run/child/0/0/1"];
 
 fn forked(records: &[Record], id: &str, at: usize, resend: bool) -> Vec<Record> {
     let (root, programs) = (root(), programs());
-    let spec = ForkSpec { id: id.into(), at: at as u64, root, programs, resend, budget: None };
+    let spec = ForkSpec { id: id.into(), at: at as u64, root, programs, substituted: false, resend, budget: None };
     [&[Record::Started(Box::new(fork(records, spec).unwrap()))], &records[1..at]].concat()
 }
 

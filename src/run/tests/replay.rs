@@ -176,7 +176,8 @@ fn a_host_that_cannot_repeat_a_step_says_so_and_another_program_that_dies_does_o
 }
 
 fn fork_spec(at: u64, resend: bool, other: Arc<dyn Program>) -> ForkSpec {
-    ForkSpec { id: "fork".into(), at, root: root(), programs: programs(other), resend, budget: None }
+    let substituted = other.digest() != child(1, 42).digest();
+    ForkSpec { id: "fork".into(), at, root: root(), programs: programs(other), substituted, resend, budget: None }
 }
 
 /// The records that a fork begins with.
@@ -314,6 +315,9 @@ fn another_component_goes_on_where_it_would_have_done_the_same_so_far() {
         .into_iter()
         .any(|record| matches!(record, Record::Stepped(step) if step.status == Status::Complete(number(43))));
     assert!(completed, "the new component goes on");
+    let unmeant = ForkSpec { substituted: false, ..fork_spec(3, false, child(2, 43)) };
+    let error = fork(&records, unmeant).unwrap_err();
+    assert!(matches!(&error, ForkError::Records(RebuildError::OtherProgram { .. })), "{error}");
     let error = fork(&records, fork_spec(4, false, child(2, 43))).unwrap_err();
     assert!(matches!(&error, ForkError::Diverged(at) if at.record == 4), "{error}");
     assert_eq!(error.to_string(), "with the other component, process 2 does otherwise in step 2 (record 4)");
