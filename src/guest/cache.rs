@@ -108,7 +108,7 @@ impl CodeCache {
         let folder = self.folder.as_ref().ok().map(|folder| (folder, file_name(engine, digest)));
         let kept = || {
             let (folder, name) = folder.as_ref()?;
-            Some(load::component(engine, &folder.open_file(name)?))
+            Some(load::component(engine, name, &folder.open_file(name)?))
         };
         match kept() {
             Some(Ok(loaded)) => {
@@ -126,7 +126,7 @@ impl CodeCache {
         // What cannot be written is compiled again next time.
         let keep = |code: &[u8]| {
             if let Some((folder, name)) = &folder {
-                folder.write(name, &load::file(&note, code));
+                folder.write(name, &load::file(name, &note, code));
             }
         };
         let component = if let Some(code) = code {

@@ -1,7 +1,7 @@
 //! The layout of a file, and the one place where compiled code is loaded.
 //!
 //! The code comes first, as the engine gave it, so that the file can be mapped into memory: code, note, length of the note, checksum of
-//! all that, magic.
+//! all that and of the file's name, magic. So a file that has got the name of another one is found too.
 
 use super::MAGIC;
 use std::fs::File;
@@ -19,26 +19,26 @@ const TRAILER_BYTES: usize = LENGTH_BYTES + CHECKSUM_BYTES + MAGIC.len();
 /// What is read at a time to compute the checksum. Small enough to stay in a cache, large enough for the hash's widest path.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// What a file holds.
-pub(super) fn file(note: &[u8], code: &[u8]) -> Vec<u8> {
+/// What the file of this name holds.
+pub(super) fn file(name: &str, note: &[u8], code: &[u8]) -> Vec<u8> {
     let mut file = Vec::with_capacity(code.len() + note.len() + TRAILER_BYTES);
     file.extend_from_slice(code);
     file.extend_from_slice(note);
     file.extend_from_slice(&(note.len() as u64).to_le_bytes());
-    let checksum = blake3::hash(&file);
+    let checksum = blake3::Hasher::new().update(&file).update(name.as_bytes()).finalize();
     file.extend_from_slice(checksum.as_bytes());
     file.extend_from_slice(MAGIC);
     file
 }
 
-/// Loads what a file holds.
+/// Loads what the file of this name holds.
 ///
 /// # Errors
 /// Where it is damaged, or was made by another engine.
-pub(super) fn component(engine: &Engine, file: &File) -> Result<(Component, Vec<u8>), String> {
-    let note = check(file).ok().flatten().ok_or("the file is damaged")?;
+pub(super) fn component(engine: &Engine, name: &str, file: &File) -> Result<(Component, Vec<u8>), String> {
+    let note = check(name, file).ok().flatten().ok_or("the file is damaged")?;
     // Where code cannot be executed out of a file (a file system may forbid it), it is read into memory.
-    let component = mapped(engine, file).or_else(|_| copied(engine, file))?;
+    let component = mapped(engine, file).or_else(|_| copied(engine, name, file))?;
     Ok((component, note))
 }
 
@@ -57,10 +57,10 @@ fn mapped(engine: &Engine, file: &File) -> Result<Component, String> {
 }
 
 /// Loads the code of a file through memory.
-fn copied(engine: &Engine, mut file: &File) -> Result<Component, String> {
+fn copied(engine: &Engine, name: &str, mut file: &File) -> Result<Component, String> {
     let mut bytes = Vec::new();
     file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(|error| error.to_string())?;
-    let code = code(&bytes).ok_or("the file is damaged")?;
+    let code = code(name, &bytes).ok_or("the file is damaged")?;
     // SAFETY: as above; the checksum was verified once more, of these very bytes.
     unsafe { Component::deserialize(engine, code) }.map_err(|error| format!("{error:#}"))
 }
@@ -88,7 +88,7 @@ pub(super) fn transfer(component: &Component, engine: &Engine) -> Result<Compone
 }
 
 /// The note of a file, if the checksum is right. The file is read piece by piece: its pages are mapped later, and not copied.
-fn check(file: &File) -> io::Result<Option<Vec<u8>>> {
+fn check(name: &str, file: &File) -> io::Result<Option<Vec<u8>>> {
     let length = file.metadata()?.len();
     let Some(note_end) = length.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
     let mut trailer = [0; TRAILER_BYTES];
@@ -107,7 +107,7 @@ fn check(file: &File) -> io::Result<Option<Vec<u8>>> {
         hasher.update(&chunk[..wanted]);
         at += wanted as u64;
     }
-    hasher.update(note_length);
+    hasher.update(note_length).update(name.as_bytes());
     if hasher.finalize().as_bytes() != checksum {
         return Ok(None);
     }
@@ -119,10 +119,10 @@ fn check(file: &File) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// The code in the bytes of a file, if the checksum is right.
-fn code(file: &[u8]) -> Option<&[u8]> {
+fn code<'a>(name: &str, file: &'a [u8]) -> Option<&'a [u8]> {
     let rest = file.strip_suffix(MAGIC)?;
     let (rest, checksum) = rest.split_at_checked(rest.len().checked_sub(CHECKSUM_BYTES)?)?;
-    if blake3::hash(rest).as_bytes() != checksum {
+    if blake3::Hasher::new().update(rest).update(name.as_bytes()).finalize().as_bytes() != checksum {
         return None;
     }
     let (rest, note_length) = rest.split_at_checked(rest.len().checked_sub(LENGTH_BYTES)?)?;
@@ -137,6 +137,8 @@ mod tests {
     use proptest::prelude::*;
     use std::io::Write as _;
 
+    const NAME: &str = "a.wfcode";
+
     fn written(bytes: &[u8]) -> File {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
@@ -144,49 +146,55 @@ mod tests {
     }
 
     fn checked(bytes: &[u8]) -> Option<Vec<u8>> {
-        check(&written(bytes)).unwrap()
+        check(NAME, &written(bytes)).unwrap()
     }
 
     proptest! {
         #[test]
         fn what_is_written_is_read_again(note in vec(any::<u8>(), 0..100), text in vec(any::<u8>(), 0..300)) {
-            let file = file(&note, &text);
-            prop_assert_eq!(code(&file), Some(text.as_slice()));
+            let file = file(NAME, &note, &text);
+            prop_assert_eq!(code(NAME, &file), Some(text.as_slice()));
             prop_assert_eq!(checked(&file), Some(note));
         }
 
         /// Also where the checksum is right, as it is in a file that somebody else wrote.
         #[test]
         fn any_bytes_are_survived(length in prop_oneof![0_u64..100, any::<u64>()], rest in vec(any::<u8>(), 0..100)) {
-            prop_assert_eq!((checked(&rest), code(&rest)), (None, None));
+            prop_assert_eq!((checked(&rest), code(NAME, &rest)), (None, None));
             let mut forged = [rest.as_slice(), &length.to_le_bytes()].concat();
-            let checksum = blake3::hash(&forged);
+            let checksum = blake3::Hasher::new().update(&forged).update(NAME.as_bytes()).finalize();
             forged.extend_from_slice(checksum.as_bytes());
             forged.extend_from_slice(MAGIC);
             let code_length = usize::try_from(length).ok().and_then(|length| rest.len().checked_sub(length));
             let found = code_length.map(|length| rest.split_at(length));
-            prop_assert_eq!(code(&forged), found.map(|(code, _)| code));
+            prop_assert_eq!(code(NAME, &forged), found.map(|(code, _)| code));
             prop_assert_eq!(checked(&forged), found.map(|(_, note)| note.to_vec()));
         }
     }
 
     #[test]
     fn every_damaged_byte_and_every_truncation_is_found() {
-        let good = file(b"note", b"code");
-        assert_eq!((checked(&good), code(&good)), (Some(b"note".to_vec()), Some(&b"code"[..])));
+        let good = file(NAME, b"note", b"code");
+        assert_eq!((checked(&good), code(NAME, &good)), (Some(b"note".to_vec()), Some(&b"code"[..])));
         for i in 0..good.len() {
             let mut bad = good.clone();
             bad[i] ^= 1;
-            assert_eq!((checked(&bad), code(&bad)), (None, None), "byte {i}");
-            assert_eq!((checked(&good[..i]), code(&good[..i])), (None, None), "length {i}");
+            assert_eq!((checked(&bad), code(NAME, &bad)), (None, None), "byte {i}");
+            assert_eq!((checked(&good[..i]), code(NAME, &good[..i])), (None, None), "length {i}");
         }
+    }
+
+    #[test]
+    fn a_file_with_the_name_of_another_one_is_found() {
+        let other = file("b.wfcode", b"note", b"code");
+        assert_eq!((checked(&other), code(NAME, &other)), (None, None));
     }
 
     #[test]
     fn a_long_file_is_checked_to_its_last_byte() {
         let long = vec![7; 3 * CHUNK_BYTES + 5];
-        let good = file(b"", &long);
-        assert_eq!((checked(&good), code(&good)), (Some(Vec::new()), Some(&long[..])));
+        let good = file(NAME, b"", &long);
+        assert_eq!((checked(&good), code(NAME, &good)), (Some(Vec::new()), Some(&long[..])));
         for i in [0, CHUNK_BYTES, 3 * CHUNK_BYTES, long.len() - 1] {
             let mut bad = good.clone();
             bad[i] ^= 1;
@@ -200,13 +208,13 @@ mod tests {
         let text = r#"(component (core module $m (func (export "f"))) (core instance $i (instantiate $m))
             (func (export "f") (canon lift (core func $i "f"))))"#;
         let original = Component::new(&engine, wat::parse_str(text).unwrap()).unwrap().serialize().unwrap();
-        let file = written(&file(b"a note of an odd length", &original));
-        for loaded in [mapped(&engine, &file).unwrap(), copied(&engine, &file).unwrap()] {
+        let file = written(&file(NAME, b"a note of an odd length", &original));
+        for loaded in [mapped(&engine, &file).unwrap(), copied(&engine, NAME, &file).unwrap()] {
             assert_eq!(loaded.serialize().unwrap()[..original.len()], original[..]);
         }
-        assert_eq!(check(&file).unwrap().unwrap(), b"a note of an odd length");
+        assert_eq!(check(NAME, &file).unwrap().unwrap(), b"a note of an odd length");
         let mut other = wasmtime::Config::new();
         other.consume_fuel(true);
-        assert!(component(&Engine::new(&other).unwrap(), &file).is_err());
+        assert!(component(&Engine::new(&other).unwrap(), NAME, &file).is_err());
     }
 }
