@@ -3,6 +3,7 @@
 use super::KV;
 use crate::dispatch::{Registry, Schema};
 use crate::process::{Grants, Payload};
+use crate::run::SIGNAL;
 use crate::workflow::plan::{Handlers, Wants};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -42,7 +43,7 @@ impl Handlers for Callable<'_> {
     }
 
     fn capabilities(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.0.capabilities().into_iter().chain([KV]).map(str::to_owned).collect();
+        let mut names: Vec<String> = self.0.capabilities().into_iter().chain([KV, SIGNAL]).map(str::to_owned).collect();
         names.sort_unstable();
         names
     }
@@ -51,6 +52,8 @@ impl Handlers for Callable<'_> {
         match (capability, pattern) {
             (KV, "*") => Ok(()),
             // A run asks only whether `kv` is granted at all: a narrower pattern would promise what nobody keeps.
+            // Names of signals that the workflow itself waits for, or all.
+            (SIGNAL, _) => Ok(()),
             (KV, _) => Err("the only pattern is `*`, the whole store of the run".to_owned()),
             _ => self.0.check_pattern(capability, pattern),
         }

@@ -176,6 +176,12 @@ pub trait Program: Send + Sync {
     /// A problem of the host's: the spawn is answered with it.
     fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem>;
 
+    /// Whether its bodies wait for signals of this name. Where it is the root's program, they are the root's alone.
+    fn waits_for_signal(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+
     /// What its bodies can be saved by.
     fn saving(&self) -> Saving {
         Saving::Never

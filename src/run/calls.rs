@@ -28,7 +28,7 @@ impl State {
         }
         self.may_carry(pid, &call.args)?;
         if &*call.handler == signals::NAME {
-            return self.decide_signal(pid, call);
+            return self.decide_signal(fixed, pid, call);
         }
         self.may_wait(pid, call.args.size() as u64)?;
         let own = call.idempotency_key.as_ref().map(Arc::clone);

@@ -230,7 +230,7 @@ impl State {
             Action::Sleep(duration) => {
                 self.may_wait(asker.pid, 0).map(|()| Decision::Due(moment.at.saturating_add(*duration)))
             }
-            Action::Register(name) => self.decide_register(asker.pid, name),
+            Action::Register(name) => self.decide_register(fixed, asker.pid, name),
             Action::Stop(target) => self.look_up_accepting(asker.pid, target),
             // It has no answer but the end of the other: it is told at once that there is no link.
             Action::Link(target) => Ok(self.look_up_accepting(asker.pid, target).unwrap_or_else(|problem| {

@@ -1,13 +1,15 @@
 //! Names: the first that is committed has it, until its process ends.
 
+use super::fixed::Fixed;
 use super::record::Decision;
 use super::state::State;
 use crate::process::{Answer, Payload, Pid, Problem, Tag, problem::kind};
 use std::sync::Arc;
 
 impl State {
-    /// Whether a name is free.
-    pub(super) fn may_register(&self, name: &str) -> Result<(), Box<Problem>> {
+    /// Whether a name is free, and one that a process may give.
+    pub(super) fn may_register(&self, fixed: &Fixed, pid: Pid, name: &str) -> Result<(), Box<Problem>> {
+        self.may_take_signal(fixed, pid, name)?;
         match self.names.get(name) {
             None => Ok(()),
             Some(pid) => Err(Box::new(
@@ -17,8 +19,8 @@ impl State {
         }
     }
 
-    pub(super) fn decide_register(&self, pid: Pid, name: &str) -> Result<Decision, Box<Problem>> {
-        self.may_register(name)?;
+    pub(super) fn decide_register(&self, fixed: &Fixed, pid: Pid, name: &str) -> Result<Decision, Box<Problem>> {
+        self.may_register(fixed, pid, name)?;
         let entry = &self.table[pid];
         if entry.names().len() >= entry.limits.links as usize {
             return Err(Box::new(

@@ -4,9 +4,13 @@
 //! registered the name, as a message; else it is kept, in order, until one of the two asks for it. So one that comes early is not
 //! lost, and one that comes while several wait is taken by one of them. All of it is decided at commit, like names.
 //!
+//! The names that the root waits for are its own: no other process takes such a signal, nor the name, unless it is granted the capability
+//! [`NAME`] for it.
+//!
 //! Arguments of the call are `{"name": …}`. Its answer is what the signal carries.
 
 use super::decide::{NAME_BYTES_MAX, too_large};
+use super::fixed::Fixed;
 use super::outstanding::Pending;
 use super::record::Decision;
 use super::state::{Moment, State, message_bytes};
@@ -123,9 +127,29 @@ fn parse(call: &Call) -> Result<Arc<str>, Box<Problem>> {
 }
 
 impl State {
+    /// Whether a process may take signals of a name, by a call or as the one that has the name: those that the root waits for are the root's
+    /// own, and others need to be granted them.
+    pub(super) fn may_take_signal(&self, fixed: &Fixed, pid: Pid, name: &str) -> Result<(), Box<Problem>> {
+        if pid == Pid::ROOT || !fixed.root.waits_for_signal(name) {
+            return Ok(());
+        }
+        let granted = self.table[pid].grants.of(NAME);
+        if granted.is_some_and(|names| names.iter().any(|granted| granted == "*" || granted == name)) {
+            return Ok(());
+        }
+        Err(Box::new(
+            Problem::new(kind::NOT_GRANTED, "The workflow waits for that signal itself")
+                .with_detail(format!(
+                    "It is named {name:?}. The capability is named {NAME}, and its patterns are names."
+                ))
+                .with_data(&serde_json::json!({ "capability": NAME, "pattern": name })),
+        ))
+    }
+
     /// A call takes the oldest signal that is kept, or waits for one.
-    pub(super) fn decide_signal(&self, pid: Pid, call: &Call) -> Result<Decision, Box<Problem>> {
+    pub(super) fn decide_signal(&self, fixed: &Fixed, pid: Pid, call: &Call) -> Result<Decision, Box<Problem>> {
         let name = parse(call)?;
+        self.may_take_signal(fixed, pid, &name)?;
         let Some(body) = self.signals.kept.get(&name).and_then(VecDeque::front) else {
             self.may_wait(pid, call.args.size() as u64)?;
             return Ok(Decision::Waits);

@@ -29,7 +29,7 @@ impl State {
         asker: &Asker<'_>,
         spawn: &Spawn,
     ) -> Result<Decision, Box<Problem>> {
-        self.may_spawn(asker.pid, spawn)?;
+        self.may_spawn(fixed, asker.pid, spawn)?;
         let entry = &self.table[asker.pid];
         let program = match &spawn.component {
             None => asker.program,
@@ -50,7 +50,7 @@ impl State {
         Ok(Decision::Spawned(pid))
     }
 
-    fn may_spawn(&self, pid: Pid, spawn: &Spawn) -> Result<(), Box<Problem>> {
+    fn may_spawn(&self, fixed: &Fixed, pid: Pid, spawn: &Spawn) -> Result<(), Box<Problem>> {
         let entry = &self.table[pid];
         self.may_carry(pid, &spawn.input)?;
         self.may_wait(pid, spawn.input.size() as u64)?;
@@ -71,7 +71,7 @@ impl State {
             return Err(Box::new(Problem::new(kind::SHUTTING_DOWN, "The run is ending: its root has ended")));
         }
         if let Some(name) = &spawn.name {
-            self.may_register(name)?;
+            self.may_register(fixed, pid, name)?;
         }
         let ties = entry.watches();
         if spawn.link && (ties >= entry.limits.links as usize || self.ties >= self.bounds.ties) {

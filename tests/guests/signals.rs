@@ -26,6 +26,32 @@ fn a_step_and_a_guest_wait_for_signals() {
     assert_eq!(run.signal("approve", &json!(null)), Err(Refused::Ended));
 }
 
+/// What the workflow waits for is its own: no guest gets there first, by whatever way.
+#[test]
+fn a_signal_that_the_workflow_waits_for_is_no_guests_without_a_grant() {
+    let host = host(2, 8);
+    let text = |allow: &str| {
+        format!(
+            "
+steps:
+  - {{ id: guest, uses: ./approval.wasm, with: {{ signal: approve, count: 1 }}, continue-on-error: true{allow} }}
+  - {{ id: review, wait: {{ signal: approve }}, needs: guest }}
+outputs: {{ review: '${{ .steps.review.output }}', guest: '${{ .steps.guest.output }}', why: '${{ .steps.guest.error.kind }}' }}
+"
+        )
+    };
+    let run = host.start(&parse(&host, &text("")), Map::new(), RunOptions::default()).unwrap();
+    run.signal("approve", &json!("Ann")).unwrap();
+    assert_eq!(outputs(&run.wait()), json!({ "review": "Ann", "guest": null, "why": "not-granted" }));
+    for allow in ["approve", "'*'"] {
+        let workflow = parse(&host, &text(&format!(", allow: {{ signal: [{allow}] }}")));
+        let run = host.start(&workflow, Map::new(), RunOptions::default()).unwrap();
+        run.signal("approve", &json!(1)).unwrap();
+        run.signal("approve", &json!(2)).unwrap();
+        assert_eq!(outputs(&run.wait()), json!({ "review": 2, "guest": [1], "why": null }));
+    }
+}
+
 #[test]
 fn a_wait_that_is_over_says_that_its_time_was() {
     let host = host(1, 4);

@@ -1,8 +1,10 @@
 //! Signals: to whoever waits, in order, kept where nobody does.
 
+use super::desk::Desk;
 use super::support::*;
-use crate::process::{Action, Context, Limits, Micros, Payload, Status};
+use crate::process::{Action, Birth, Body, Context, Grants, Limits, Micros, Payload, Problem, Program, Spawn, Status};
 use crate::run::{Bounds, Refused, SignalStatus};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Waits for a signal of this name, for so long at most.
@@ -158,4 +160,45 @@ fn a_cancelled_run_waits_no_more() {
     bench.desk.drain();
     bench.run.cancel("enough", Some(Duration::from_secs(1))).unwrap();
     assert_eq!(output(&bench.finish()), r#"["cancel: enough"]"#);
+}
+
+/// A root that waits for the signal `own`.
+struct Waits(Arc<dyn Program>);
+
+impl Program for Waits {
+    fn digest(&self) -> Arc<str> {
+        self.0.digest()
+    }
+
+    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
+        self.0.body(birth)
+    }
+
+    fn waits_for_signal(&self, name: &str) -> bool {
+        name == "own"
+    }
+}
+
+#[test]
+fn what_the_root_waits_for_no_child_takes_without_a_grant() {
+    let named = || Action::Spawn(Box::new(Spawn { name: Some("own".into()), ..spawn("leaf") }));
+    let child = move || vec![waits("own", None), Action::Register("own".into()), named(), waits("other", None)];
+    for granted in [None, Some("other"), Some("own"), Some("*")] {
+        let root = program(move |entry| match entry {
+            "root" => collect(move || vec![spawns("child")], 1),
+            "leaf" => act(|_, _| Status::Complete(Payload::NULL)),
+            _ => collect(child, 4),
+        });
+        let names = granted.map(|name| ("signal".to_owned(), vec![name.to_owned()]));
+        let setup = Setup { grants: Grants(Arc::new(names.into_iter().collect())), ..Setup::default() };
+        let root: Arc<dyn Program> = Arc::new(Waits(root));
+        let mut bench = Bench::of(Desk::new(1), Arc::default(), &setup, &root);
+        bench.desk.drain();
+        for name in ["own", "other"] {
+            bench.run.signal(name, number(1)).unwrap();
+        }
+        let said = output(&bench.finish());
+        let is_granted = matches!(granted, Some("own" | "*"));
+        assert_eq!(said.matches("not-granted").count(), if is_granted { 0 } else { 3 }, "{granted:?}: {said}");
+    }
 }

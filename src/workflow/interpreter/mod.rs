@@ -331,4 +331,8 @@ impl Program for WorkflowProgram {
     fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
         Ok(Box::new(Native::new(Interpreter::new(Arc::clone(&self.plan), Arc::clone(&self.jq)), birth)))
     }
+
+    fn waits_for_signal(&self, name: &str) -> bool {
+        self.plan.waits_for_signal(name)
+    }
 }

@@ -209,6 +209,19 @@ impl Plan {
         self.nodes.iter().find(|node| &*node.id == id)
     }
 
+    /// Whether a node waits for signals of this name, or may: of a name with expressions only the text before the first one is known.
+    #[must_use]
+    pub fn waits_for_signal(&self, name: &str) -> bool {
+        self.nodes.iter().any(|node| match &node.action {
+            Action::Signal { name: Template::Literal(waited), .. } => waited == name,
+            Action::Signal { name: Template::Text(waited), .. } => {
+                let waited = String::from(waited.clone());
+                name.starts_with(waited.split("${").next().unwrap_or_default())
+            }
+            _ => false,
+        })
+    }
+
     /// All grants of all nodes: what a run of the plan can ask for.
     #[must_use]
     pub fn grants(&self) -> Grants {

@@ -65,6 +65,22 @@ fn a_good_file_is_planned_with_all_that_follows_from_it() {
     assert_eq!(plan.digest(), again.digest());
 }
 
+#[test]
+fn the_signals_that_are_waited_for_are_told_by_their_names() {
+    let waits = |name: &str, signal: &str| {
+        let text = format!(
+            "inputs: {{ who: string }}\nsteps: [{{ id: w, wait: {{ signal: {name:?} }} }}, {{ id: s, set: other }}]"
+        );
+        let plan =
+            load(&Source::new("x.yaml", &text), jq(), &Unchecked).unwrap_or_else(|problems| panic!("{problems}"));
+        plan.waits_for_signal(signal)
+    };
+    assert!(waits("approve", "approve") && !waits("approve", "approved") && !waits("approve", "other"));
+    // Of what an expression gives nobody knows before.
+    assert!(waits("by-${ .inputs.who }", "by-Ann") && !waits("by-${ .inputs.who }", "for-Ann"));
+    assert!(waits("${ .inputs.who }", "anything"));
+}
+
 /// Files close to good ones reach further than noise does.
 fn nearly_good() -> impl Strategy<Value = String> {
     let lines: Vec<&str> = GOOD.lines().collect();
