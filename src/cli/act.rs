@@ -7,6 +7,7 @@ use super::arguments::{ActArguments, Cancel, DataArguments, Pause, Resolve, Sign
 use super::data::{Runs, Whose, not_listening};
 use super::left::Left;
 use super::ls;
+use super::patience::may_be_done;
 use super::refused::{Refused, Stop, kind};
 use super::terminal::{Terminal, say};
 use super::unheard::unheard;
@@ -111,6 +112,7 @@ fn done_or_left(
             return Err(Refused::new(kind::HOST_FAULT, format!("the host gave another answer: {other:?}")).into());
         }
         Asked::Left => say(&left(&id)),
+        Asked::Silent(_) => unreachable!("invariant: only questions are not waited for"),
     }
     Ok(Exit::Success)
 }
@@ -121,6 +123,8 @@ pub(super) enum Asked {
     Answered(Answer),
     /// Nobody runs it, and it is left for whoever takes the run up.
     Left,
+    /// The process that runs it does not tell what was asked.
+    Silent(u32),
 }
 
 /// Asks the host that runs a run, as long as there is one, else leaves it for the run. A host may end while it is asked, and a run may change
@@ -141,8 +145,14 @@ pub(super) fn ask(runs: &Runs, mut stored: Stored, request: &dyn Fn(&Stored) -> 
                 }
             }
             Whose::Living(owner) => {
-                if let Some(answer) = runs.ask(&owner, |host| host.ask(request(&stored)))? {
-                    return Ok(Asked::Answered(answer));
+                let asked = runs.ask(&owner, |host| host.ask(request(&stored)));
+                match asked {
+                    Ok(Some(answer)) => return Ok(Asked::Answered(answer)),
+                    Ok(None) => {}
+                    Err(ControlError::Silent { .. }) if matches!(request(&stored), Request::Query { .. }) => {
+                        return Ok(Asked::Silent(owner.pid));
+                    }
+                    Err(error) => return Err(may_be_done(error, owner.pid, &id, request(&stored).id()).into()),
                 }
                 was_asked = true;
             }

@@ -1,14 +1,15 @@
 //! The folder of durable runs, and the runs in it.
 
 use super::arguments::DataArguments;
+use super::patience::waiting_for;
 use super::refused::{Refused, kind};
-use super::terminal::quoted;
+use super::terminal::{quoted, say};
 use crate::host::control::{Client, ControlError, Refusal};
 use crate::host::{About, Story, TakeUpError};
 use crate::journal::{Durables, Filter, Journal as _, Owner, Sqlite, StoreError, Stored};
 use crate::run::{DamagedRecord, Record};
 use crate::workflow::diagnostics::closest;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Runs whose ids are compared with one that there is not. Arbitrary: a person means a recent one.
@@ -66,13 +67,25 @@ impl DataArguments {
     }
 }
 
-const ANOTHER_FOLDER: &str = "--data DIR or WFHOST_DATA names another folder";
+pub(super) const ANOTHER_FOLDER: &str = "--data DIR or WFHOST_DATA names another folder";
+
+/// What is said where a part of the journal was damaged that SQLite does not read then.
+pub(super) fn torn(kept: &Path) -> String {
+    format!("the journal is damaged: what was written last is not in it, and is kept in {}", kept.display())
+}
+
+pub(super) const TORN_HINT: &str =
+    "`wfhost doctor` tells how much that is; put copies of journal.db and journal.db-wal in their place";
 
 /// Whoever only looks writes nothing that could become durable.
 struct Nobody;
 
 impl Durables for Nobody {
     fn durable(&self, _: &str, _: u64) {}
+
+    fn torn(&self, kept: &Path) {
+        say(&format!("warning: {}\nhint: {TORN_HINT}", torn(kept)));
+    }
 
     fn failed(&self, _: &StoreError) {}
 }
@@ -138,16 +151,22 @@ impl Runs {
         &self,
         owner: &Owner,
         ask: impl Fn(&Client) -> Result<T, ControlError>,
-    ) -> Result<Option<T>, Refused> {
-        // A process may have several hosts.
-        for host in Client::hosts_in(&self.folder, owner.pid)? {
-            match ask(&host) {
-                Ok(answer) => return Ok(Some(answer)),
-                Err(ControlError::Gone | ControlError::Refused(Refusal::UnknownRun { .. } | Refusal::Ended)) => {}
-                Err(error) => return Err(error.into()),
+    ) -> Result<Option<T>, ControlError> {
+        // Where it listens it has written down: what that is depends on its environment too. A process may have several hosts.
+        let hosts = match owner.socket.as_deref().and_then(Client::told) {
+            Some(host) => vec![host],
+            None => Client::hosts_in(&self.folder, owner.pid)?,
+        };
+        waiting_for(Some(owner.pid), || {
+            for host in hosts {
+                match ask(&host) {
+                    Ok(answer) => return Ok(Some(answer)),
+                    Err(ControlError::Gone | ControlError::Refused(Refusal::UnknownRun { .. } | Refusal::Ended)) => {}
+                    Err(error) => return Err(error),
+                }
             }
-        }
-        Ok(None)
+            Ok(None)
+        })
     }
 
     /// The records of a run, as far as they are on disk.

@@ -2,16 +2,18 @@
 
 use super::Exit;
 use super::arguments::{DataArguments, Doctor};
-use super::data::{Runs, left_alone};
+use super::data::{ANOTHER_FOLDER, Runs, left_alone};
 use super::refused::{Refused, kind};
-use super::run::SLOTS_DEFAULT;
+use super::run::{SLOTS_DEFAULT, exposed};
 use super::terminal::{print, printable};
 use crate::base::processors;
 use crate::guest::slots_max;
-use crate::host::{Host, HostError, LoadError, RunOptions};
+use crate::host::kept::Kept;
+use crate::host::{Host, HostError, LoadError, RunOptions, exposed as exposed_data};
 use crate::journal::{Filter, Journal as _};
 use serde_json::{Map, Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Damages that are told of a kind. Arbitrary: some lines.
 const DAMAGES_MAX: u32 = 10;
@@ -160,7 +162,10 @@ fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
     let mut report = json!({ "folder": folder });
     let looked = |runs: Runs| {
         let contents = contents(&runs)?;
-        Ok((contents, damage(&runs)?))
+        let mut damaged = damage(&runs)?;
+        damaged.extend(torn_logs(&runs)?);
+        damaged.extend(components(&runs)?);
+        Ok((contents, damaged))
     };
     match arguments.open().and_then(|runs| runs.map(looked).transpose()) {
         Ok(Some((contents, damage))) => {
@@ -169,6 +174,9 @@ fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
         }
         Ok(None) => report["store"] = json!("nothing was run yet"),
         Err(error) => problems.push(refused(error)),
+    }
+    if let Some(reason) = exposed_data(&folder) {
+        problems.push(Problem { message: exposed(&reason), hint: ANOTHER_FOLDER.to_owned() });
     }
     // The nearest folder that is there is the one in which it would be made.
     if let Some(place) = folder.ancestors().find(|place| place.exists())
@@ -231,6 +239,33 @@ fn damage(runs: &Runs) -> Result<Vec<Problem>, Refused> {
         problems.push(Problem { message, hint });
     }
     Ok(problems)
+}
+
+/// SQLite's logs that were found damaged.
+fn torn_logs(runs: &Runs) -> Result<Vec<Problem>, Refused> {
+    let problem = |(path, commits): (PathBuf, u64)| {
+        let what = if commits == 1 { "1 transaction".to_owned() } else { format!("{commits} transactions") };
+        Problem {
+            message: format!("the journal was damaged: the last {what} written then are not in it, and are kept in {}", path.display()),
+            hint: "put copies of journal.db and journal.db-wal in their place, or remove the kept file where nothing is missed"
+                .to_owned(),
+        }
+    };
+    Ok(runs.store.torn()?.into_iter().map(problem).collect())
+}
+
+/// Components that were kept for runs and cannot be used.
+fn components(runs: &Runs) -> Result<Vec<Problem>, Refused> {
+    let kept = Kept::of(&runs.folder);
+    let problem = |(hash, run): (String, Arc<str>)| {
+        let error = kept.read(&hash).err()?;
+        Some(Problem {
+            message: format!("a component that was kept for runs, {run} among them, cannot be used: {error}"),
+            hint: "put a copy of the file there; a run of the workflow with the component as it was does so too"
+                .to_owned(),
+        })
+    };
+    Ok(runs.store.components()?.into_iter().filter_map(problem).take(DAMAGES_MAX as usize).collect())
 }
 
 /// Makes a file and removes it.

@@ -2,6 +2,7 @@
 
 use super::Exit;
 use super::again::Again;
+use super::data::{TORN_HINT, torn};
 use super::outcome::Over;
 use super::past::Past;
 use super::progress::{EVENTS_MAX, Follower};
@@ -63,6 +64,7 @@ impl Talk {
                     Some("nothing is lost; make room"),
                 ),
                 StorageNews::Room => "there is room on the disk again: it goes on".to_owned(),
+                StorageNews::Torn(kept) => terminal.warning_text(&torn(kept), Some(TORN_HINT)),
                 // The runs' outcomes tell.
                 StorageNews::Failed(_) => return,
             };

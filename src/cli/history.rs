@@ -4,7 +4,7 @@ use super::Exit;
 use super::arguments::History;
 use super::logs::is_broken_pipe;
 use super::refused::Stop;
-use super::table::{clock, moment};
+use super::table::{clock, moment, rfc3339};
 use super::terminal::{Terminal, printable};
 use crate::host::Story;
 use crate::process::{Action, Answer, Ending, Micros, Payload, Pid, Status};
@@ -157,7 +157,7 @@ fn decided(decided: &Decided, name: &dyn Fn(Pid) -> String) -> String {
     };
     let became = match decision {
         Decision::Answered(given) => format!(": {}", answer(given)),
-        Decision::Due(at) => format!(" until {}", moment(*at)),
+        Decision::Due(at) => format!(" until {}", rfc3339(*at).replace('T', " ")),
         Decision::Spawned(pid) => format!(", process {pid}"),
         Decision::Called(key) => format!(", key {key}"),
         Decision::Delivered(pid) | Decision::Meant(pid) => format!(", {}", name(*pid)),

@@ -3,8 +3,9 @@
 use super::Exit;
 use super::arguments::Logs;
 use super::data::{Runs, Whose};
-use super::refused::Stop;
-use super::status::living;
+use super::patience::silent;
+use super::refused::{Refused, Stop, kind};
+use super::status::{Heard, living};
 use super::table::{clock, rfc3339};
 use super::terminal::{Terminal, printable, say, unwritable};
 use crate::host::control::{Answer, Answers};
@@ -90,8 +91,16 @@ fn settled(runs: &Runs, id: &str) -> Result<(Stored, Whose), Stop> {
         let stored = runs.find(id)?;
         let whose = runs.whose(&stored)?;
         looks += 1;
-        if !matches!(whose, Whose::Living(_)) || looks == LOOKS_MAX || living(runs, &stored, &whose)?.is_some() {
+        if !matches!(whose, Whose::Living(_)) || looks == LOOKS_MAX {
             return Ok((stored, whose));
+        }
+        match living(runs, &stored, &whose)? {
+            Heard::Status(_) => return Ok((stored, whose)),
+            Heard::Nothing(process) => {
+                let (title, hint) = silent(id, process);
+                return Err(Refused::new(kind::HOST_FAULT, title).hint(hint).into());
+            }
+            Heard::Gone => {}
         }
         std::thread::sleep(LOOK);
     }

@@ -38,7 +38,10 @@ pub(super) fn ls(command: &Ls, terminal: Terminal) -> Result<Exit, Stop> {
         table.row(vec![
             stored.id.to_string(),
             stored.name.to_string(),
-            status(stored, whose).to_owned(),
+            match (stored.status, &stored.damage) {
+                (Some(status), Some(_)) => format!("{} (damaged)", status.name()),
+                _ => status(stored, whose).to_owned(),
+            },
             moment(stored.created),
             stored.ended.map_or_else(String::new, |ended| took(stored.created, ended)),
         ]);
@@ -91,7 +94,7 @@ pub(super) fn to_json(stored: &Stored, whose: &Whose) -> Value {
     if let Whose::Living(owner) = whose {
         value["host"] = json!(owner.pid);
     }
-    if let Some(damage) = stored.damage.as_ref().filter(|_| *whose == Whose::Nobody) {
+    if let Some(damage) = stored.damage.as_ref().filter(|_| !matches!(whose, Whose::Living(_))) {
         value["damage"] = json!(damage);
     }
     value
@@ -113,7 +116,8 @@ fn rows(runs: &Runs, command: &Ls, limit: Option<u32>) -> Result<(Vec<Row>, u64)
     filter.created_min = command.since.map(|since| since.0);
     match command.status {
         None => {}
-        Some(State::Running | State::Suspended | State::Damaged) => filter.ended = Some(false),
+        Some(State::Running | State::Suspended) => filter.ended = Some(false),
+        Some(State::Damaged) => filter.damaged = true,
         Some(State::Succeeded) => filter.status = Some(EndStatus::Succeeded),
         Some(State::Failed) => filter.status = Some(EndStatus::Failed),
         Some(State::Cancelled) => filter.status = Some(EndStatus::Cancelled),
@@ -123,10 +127,10 @@ fn rows(runs: &Runs, command: &Ls, limit: Option<u32>) -> Result<(Vec<Row>, u64)
     let is_wanted = |stored: &Stored, whose: &Whose| match command.status {
         Some(State::Running) => matches!(whose, Whose::Living(_)),
         Some(State::Suspended) => *whose == Whose::Nobody && stored.damage.is_none(),
-        Some(State::Damaged) => *whose == Whose::Nobody && stored.damage.is_some(),
+        Some(State::Damaged) => !matches!(whose, Whose::Living(_)),
         _ => true,
     };
-    let is_exact = filter.ended.is_none();
+    let is_exact = filter.ended.is_none() && !filter.damaged;
     filter.limit = limit.filter(|_| is_exact);
     let mut owners = Owners::default();
     let mut rows = Vec::new();

@@ -23,6 +23,7 @@ mod logs;
 mod ls;
 mod outcome;
 mod past;
+mod patience;
 mod place;
 mod plan;
 mod progress;

@@ -4,6 +4,7 @@ use super::Exit;
 use super::act::{self, Asked};
 use super::arguments::Query;
 use super::data::{Runs, Whose};
+use super::patience::by_the_records;
 use super::refused::Stop;
 use super::terminal::{Terminal, print, say};
 use crate::host::control::{Answer, ControlError, Refusal, Request};
@@ -12,7 +13,7 @@ use crate::process::Payload;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-pub(super) fn query(command: &Query, _: Terminal) -> Result<Exit, Stop> {
+pub(super) fn query(command: &Query, terminal: Terminal) -> Result<Exit, Stop> {
     let (runs, stored) = command.data.find(&command.run)?;
     let answer = match runs.whose(&stored)? {
         Whose::Living(_) => {
@@ -22,6 +23,11 @@ pub(super) fn query(command: &Query, _: Terminal) -> Result<Exit, Stop> {
                 Asked::Answered(answer) => answer,
                 // Its host ended meanwhile.
                 Asked::Left => written(&runs, &stored, command.name.as_deref())?,
+                Asked::Silent(process) => {
+                    let (title, hint) = by_the_records(process);
+                    say(&terminal.warning_text(&title, Some(&hint)));
+                    written(&runs, &stored, command.name.as_deref())?
+                }
             }
         }
         _ => written(&runs, &stored, command.name.as_deref())?,

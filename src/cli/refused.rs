@@ -60,6 +60,12 @@ impl Refused {
         self
     }
 
+    /// The same of a run that goes on elsewhere.
+    pub(super) fn running(mut self) -> Self {
+        self.status = "running";
+        self
+    }
+
     /// The same of a run that somebody may take up.
     pub(super) fn suspended(mut self) -> Self {
         self.status = "suspended";
@@ -158,15 +164,14 @@ impl From<LoadError> for Refused {
             }
             LoadError::Keep { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error)))
                 .hint("--data DIR or WFHOST_DATA names another folder; --durability none runs it without"),
+            LoadError::Kept { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error)))
+                .hint("put a copy of the file there; a run of the workflow with the component as it was does so too"),
             LoadError::Exists { id } => {
                 Self::new(kind::CONFLICT, title).hint(format!("`wfhost status {id}` tells of it"))
             }
             _ => Self::new(kind::HOST_FAULT, title),
         }
     }
-            LoadError::Kept { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error))).hint(
-                "put a copy of the file there; a run of the workflow with the component as it was does so too",
-            ),
 }
 
 impl From<TakeUpError> for Refused {

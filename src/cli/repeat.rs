@@ -1,7 +1,7 @@
 //! `wfhost retry` and `wfhost fork`: new runs out of one that was.
 
 use super::Exit;
-use super::arguments::{Fork, NewArguments, Other, Retry};
+use super::arguments::{Fork, NewArguments, Other, Retry, RunningArguments};
 use super::follow::{Talk, Warnings, Watching};
 use super::refused::{Refused, Stop, kind};
 use super::terminal::Terminal;
@@ -61,7 +61,7 @@ fn new_run(
     let mut place = None;
     let done = follow(given, others, new, &mut talk, &mut place, begin);
     if let Some(host) = place {
-        host.close_socket();
+        host.leave_folder();
         // The process ends.
         std::mem::forget(host);
     }
@@ -83,6 +83,7 @@ fn follow(
     let host = place.insert(builder.build().map_err(Refused::from)?);
     new.running.check(host, &mut warnings);
     new.running.check_cache(host, &mut warnings);
+    RunningArguments::check_data(host, &mut warnings);
     talk.warn(warnings);
     let workflow = host.workflow_with(&stored.id, &by_name(others))?;
     let options = RunOptions { id: new.id.clone(), durable: Some(true), ..RunOptions::default() };

@@ -2,14 +2,16 @@
 
 use super::Exit;
 use super::act;
-use super::arguments::Resume;
+use super::arguments::{Resume, RunningArguments};
 use super::data::{Runs, Whose, refused_of};
 use super::follow::{Talk, Warnings};
 use super::ls::Owners;
 use super::outcome::Over;
+use super::patience::silent;
 use super::refused::{Refused, Stop, kind};
 use super::run::opened;
 use super::signals::{Running, Stage};
+use super::status::Heard;
 use super::terminal::{Terminal, print, say};
 use crate::base::processors;
 use crate::host::control::Request;
@@ -30,7 +32,7 @@ pub(super) fn resume(command: &Resume, terminal: Terminal) -> anyhow::Result<Exi
         None => all(command, &mut talk, &mut host),
     };
     if let Some(host) = host {
-        host.close_socket();
+        host.leave_folder();
         // The process ends.
         std::mem::forget(host);
     }
@@ -44,6 +46,7 @@ fn host<'a>(command: &Resume, talk: &mut Talk, place: &'a mut Option<Host>) -> R
     let host = place.insert(builder.build().map_err(Refused::from)?);
     command.running.check(host, &mut warnings);
     command.running.check_cache(host, &mut warnings);
+    RunningArguments::check_data(host, &mut warnings);
     talk.warn(warnings);
     Ok(host)
 }
@@ -92,7 +95,15 @@ pub(super) fn warn_of_uncertain(run: &RunHandle, talk: &Talk) {
 fn go_on(runs: &Runs, stored: Stored, process: u32, talk: &Talk) -> Result<Exit, Stop> {
     let id = stored.id.to_string();
     let whose = runs.whose(&stored)?;
-    let live = super::status::living(runs, &stored, &whose)?;
+    // Whoever ends this command meanwhile ends nothing else.
+    talk.signals.guard(|| talk.signals.enter(Stage::Attached { run: id.clone(), process }));
+    let live = match super::status::living(runs, &stored, &whose)? {
+        Heard::Nothing(process) => {
+            let (title, hint) = silent(&id, process);
+            return Err(Refused::new(kind::HOST_FAULT, title).hint(hint).into());
+        }
+        heard => heard.status(),
+    };
     if live.is_none_or(|live| live.facts.state != crate::host::control::RunState::Paused) {
         let refused = Refused::new(kind::WRONG_STATE, format!("the run {id} goes on already, in process {process}"));
         return Err(refused.hint(format!("to see what it does: wfhost logs -f {id}")).into());

@@ -2,7 +2,7 @@
 
 use super::Exit;
 use super::arguments::{DurabilityChoice, Run, RunningArguments};
-use super::data::Runs;
+use super::data::{ANOTHER_FOLDER, Runs};
 use super::follow::{Talk, Warnings};
 use super::inputs;
 use super::refused::{Refused, Stop, kind};
@@ -36,7 +36,7 @@ pub(super) fn run(command: &Run, terminal: Terminal) -> anyhow::Result<Exit> {
     talk.durable = is_durable(command, &host, &workflow);
     let done = begin(command, &talk, &host, &workflow);
     // Whoever watches hears the end, and nobody finds a socket of a process that is no more.
-    host.close_socket();
+    host.leave_folder();
     // The process ends: its memory need not be given back piece by piece, and no thread has anything left to do.
     std::mem::forget((host, workflow));
     done.or_else(|stop| talk.stop(stop))
@@ -61,6 +61,7 @@ fn prepare(command: &Run, talk: &mut Talk) -> Result<(Host, Workflow), Refused> 
     command.running.check(&host, &mut warnings);
     let workflow = host.load(&command.file)?;
     command.running.check_cache(&host, &mut warnings);
+    RunningArguments::check_data(&host, &mut warnings);
     talk.warn(warnings);
     Ok((host, workflow))
 }
@@ -207,4 +208,16 @@ impl RunningArguments {
             warnings.push((message, "--cache DIR or WFHOST_CACHE names another folder".to_owned()));
         }
     }
+
+    /// Finds out whether the folder of durable runs is this user's alone.
+    pub(super) fn check_data(host: &Host, warnings: &mut Warnings) {
+        if let Some(reason) = host.data_exposed() {
+            warnings.push((exposed(&reason), ANOTHER_FOLDER.to_owned()));
+        }
+    }
+}
+
+/// What is said of a data folder that others can write.
+pub(super) fn exposed(reason: &str) -> String {
+    format!("others can read or change what runs are given and give: {reason}")
 }

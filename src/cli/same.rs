@@ -62,6 +62,8 @@ impl Start<'_> {
                     }
                 }
                 Whose::Living(owner) => {
+                    // Whoever ends this command ends nothing else.
+                    talk.signals.enter(Stage::Attached { run: self.id.to_owned(), process: owner.pid });
                     let watch = |host: &Client| Ok((host.clone(), host.watch(self.id)?));
                     if let Some((host, answers)) = runs.ask(&owner, watch)? {
                         if let (Some(timeout), Some(left)) = (talk.again.timeout(), talk.again.time_left()) {

@@ -261,7 +261,7 @@ impl Signals {
     fn detach(&self, run: &str, process: u32) {
         // What is shown ends with what the other process tells, which nobody waits for.
         let title = format!("the run {run} goes on in process {process}");
-        let refused = Refused::new(problem::kind::CANCELLED, title).cancelled();
+        let refused = Refused::new(problem::kind::CANCELLED, title).running();
         self.end(&refused.hint(format!("to end it: wfhost cancel {run}")));
     }
 

@@ -6,9 +6,10 @@ use super::arguments::Show;
 use super::data::{Runs, Whose, left_alone};
 use super::left::{self, Left};
 use super::ls;
+use super::patience::by_the_records;
 use super::refused::Stop;
 use super::table::{Table, moment, took};
-use super::terminal::{Terminal, print, printable};
+use super::terminal::{Terminal, print, printable, say};
 use crate::host::Story;
 use crate::host::control::{Answer, Client, ControlError, Request, RunState, RunStatus};
 use crate::journal::Stored;
@@ -17,22 +18,34 @@ use crate::run::{EndStatus, SignalStatus, Uncertain};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
+/// The state of a run whose host lives and does not answer.
+pub(super) const SILENT: &str = "silent";
+
 pub(super) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
     let (runs, mut stored) = command.data.find(&command.run)?;
     let whose = runs.whose(&stored)?;
     let left = if whose == Whose::Nobody { runs.store.left_for(&stored.id)? } else { Vec::new() };
     let left = left.iter().map(Left::from).collect();
-    let live = living(&runs, &stored, &whose)?;
+    let heard = living(&runs, &stored, &whose)?;
+    let silent = match heard {
+        Heard::Nothing(process) => Some(process),
+        _ => None,
+    };
+    let live = heard.status();
     let (story, damage) = match runs.readable(&stored.id)? {
         Ok(records) => (Story::of(&records), None),
         Err(why) => (Story::default(), Some(why)),
     };
-    if let Some(why) = damage.as_ref().filter(|_| whose == Whose::Nobody) {
+    if let Some(why) = damage.as_ref().filter(|_| !matches!(whose, Whose::Living(_))) {
         // So that lists say it too; where it cannot be written they do not.
         let _ = runs.store.note_damage(&stored.id, why);
         stored.damage = Some(why.as_str().into());
     }
-    let seen = Seen { stored, whose, story, live, left, damage };
+    if let Some(process) = silent {
+        let (title, hint) = by_the_records(process);
+        say(&terminal.warning_text(&title, Some(&hint)));
+    }
+    let seen = Seen { stored, whose, story, live, silent: silent.is_some(), left, damage };
     let file = runs.about(&seen.stored.id)?.file;
     if command.json {
         print(&serde_json::to_string_pretty(&seen.to_json(&file))?)?;
@@ -45,10 +58,31 @@ pub(super) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
     Ok(Exit::Success)
 }
 
-/// What the host says that runs it. None where it says nothing any more.
-pub(super) fn living(runs: &Runs, stored: &Stored, whose: &Whose) -> Result<Option<RunStatus>, Stop> {
-    let Whose::Living(owner) = whose else { return Ok(None) };
-    Ok(runs.ask(owner, |host| ask(host, &stored.id))?)
+/// What the host says of a run that runs it.
+pub(super) enum Heard {
+    /// This.
+    Status(Box<RunStatus>),
+    /// Nothing any more: it has ended, or no longer runs it.
+    Gone,
+    /// Nothing, though it lives: this process.
+    Nothing(u32),
+}
+
+impl Heard {
+    pub(super) fn status(self) -> Option<RunStatus> {
+        if let Self::Status(status) = self { Some(*status) } else { None }
+    }
+}
+
+/// What the host says that runs it.
+pub(super) fn living(runs: &Runs, stored: &Stored, whose: &Whose) -> Result<Heard, Stop> {
+    let Whose::Living(owner) = whose else { return Ok(Heard::Gone) };
+    match runs.ask(owner, |host| ask(host, &stored.id)) {
+        Ok(Some(status)) => Ok(Heard::Status(Box::new(status))),
+        Ok(None) => Ok(Heard::Gone),
+        Err(ControlError::Silent { .. }) => Ok(Heard::Nothing(owner.pid)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn ask(host: &Client, run: &str) -> Result<RunStatus, ControlError> {
@@ -64,6 +98,8 @@ struct Seen {
     whose: Whose,
     story: Story,
     live: Option<RunStatus>,
+    /// Its host lives and does not answer: the records are told in its place.
+    silent: bool,
     /// Of a run that nobody runs: what is done when it is taken up.
     left: Vec<Left>,
     /// Why its records cannot be read: the story is empty then.
@@ -85,6 +121,7 @@ impl Seen {
         match (&self.live, &self.whose) {
             (Some(live), _) => live.signals.clone(),
             (None, Whose::Nobody) => self.story.signals(),
+            (None, _) if self.silent => self.story.signals(),
             (None, _) => Vec::new(),
         }
     }
@@ -100,6 +137,10 @@ impl Seen {
         } else {
             value["queries"] = self.story.exposed().map(|(name, _)| json!(name)).collect();
         }
+        if self.silent {
+            value["state"] = json!(SILENT);
+            value["signals"] = json!(self.signals());
+        }
         if self.live.is_some() || self.whose == Whose::Nobody {
             value["uncertain"] = json!(self.uncertain());
             value["signals"] = json!(self.signals());
@@ -111,6 +152,7 @@ impl Seen {
             }
         }
         if self.stored.status.is_some()
+            && self.damage.is_none()
             && let Some(outcome) = self.story.outcome(&self.stored.id)
         {
             let outcome = outcome.to_json();
@@ -172,6 +214,7 @@ impl Seen {
             let _ = writeln!(text, "\nexposes {}", names.join(", "));
         }
         if stored.status.is_some()
+            && self.damage.is_none()
             && let Some(outcome) = story.outcome(&stored.id)
         {
             let _ = match &outcome.result {
@@ -188,6 +231,9 @@ impl Seen {
         match (&self.whose, &self.live) {
             (Whose::Living(owner), Some(live)) => {
                 format!("{} ({}), by process {}", status, live.facts.state.name(), owner.pid)
+            }
+            (Whose::Living(owner), None) if self.silent => {
+                format!("{status}, by process {}, which does not answer", owner.pid)
             }
             (Whose::Living(owner), None) => format!("{status}, by process {}", owner.pid),
             _ if self.stored.status.is_none() && self.story.is_paused() => format!("{status} (paused)"),

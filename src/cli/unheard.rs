@@ -20,7 +20,7 @@ pub(super) fn unheard(data: &DataArguments, given: &str, name: &str) -> Result<O
         signals.iter().filter(|one| one.waiting > 0).map(|one| one.name.to_string()).collect::<Vec<_>>()
     };
     let whose = runs.whose(&stored)?;
-    Ok(match status::living(&runs, &stored, &whose)? {
+    Ok(match status::living(&runs, &stored, &whose)?.status() {
         Some(live) => {
             let is_kept = live.signals.iter().any(|one| *one.name == *name && one.kept > 0);
             is_kept.then(|| waited(&live.signals))

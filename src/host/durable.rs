@@ -7,6 +7,7 @@ use super::control::Control;
 use super::kept::Kept;
 use super::storage::{StorageWatcher, Told};
 use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
+use crate::base::guarded;
 use crate::journal::{Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
 use crate::process::{Problem, problem::kind};
 use crate::run::{
@@ -78,8 +79,10 @@ impl TakeUpError {
     pub fn damage(&self) -> Option<String> {
         match self {
             Self::Journal(StoreError::Damaged { why, .. }) => Some(why.clone()),
+            Self::Workflow(LoadError::Kept { component, error }) => {
+                Some(format!("the component `{component}`: {error}"))
+            }
             Self::Damaged(DamagedRecord { number, why }) => Some(format!("record {number}: {why}")),
-            Self::Workflow(LoadError::Kept { component, error }) => Some(format!("the component `{component}`: {error}")),
             Self::Run(error @ (ResumeError::Empty | ResumeError::Records(RebuildError::Incoherent { .. }))) => {
                 Some(error.to_string())
             }
@@ -100,6 +103,9 @@ impl Data {
             let told = Told { kernel: Weak::clone(&self.kernel), watcher: self.watcher.clone() };
             let journal = Sqlite::open(&self.folder, Arc::new(told)).map(Journal)?;
             let control = Control::listen(&self.folder, Weak::clone(&self.kernel));
+            if let Ok(control) = &control {
+                journal.0.listens(control.path())?;
+            }
             *self.control.lock() = Some(control.map_err(|error| error.to_string()));
             Ok(journal)
         };
@@ -141,10 +147,6 @@ impl Journal {
         Ok(Record::decode_all(self.0.records(id)?)?)
     }
 
-    /// The store itself.
-    pub fn store(&self) -> &Sqlite {
-        &self.0
-    }
     /// Notes that a run is damaged, where that is why it is not taken up. Where it cannot be noted it is found again.
     pub(super) fn note_damage(&self, id: &str, error: &TakeUpError) {
         if let Some(why) = error.damage() {
@@ -152,6 +154,10 @@ impl Journal {
         }
     }
 
+    /// The store itself.
+    pub fn store(&self) -> &Sqlite {
+        &self.0
+    }
 }
 
 /// Whether a run is paused when what was left for it is done.
@@ -186,6 +192,11 @@ impl Host {
     /// The folder of durable runs.
     pub fn data_folder(&self) -> Option<&Path> {
         self.shared.data.as_ref().map(|data| &*data.folder)
+    }
+
+    /// Why others could read or change what is in the folder of durable runs; none where they cannot, or there is none.
+    pub fn data_exposed(&self) -> Option<String> {
+        exposed(self.data_folder()?)
     }
 
     /// The socket by which other processes of this user see and steer the runs of the host. None where it has no folder for durable runs, or
@@ -284,6 +295,7 @@ impl Host {
         let spec = ResumeSpec {
             root: Arc::clone(&workflow.root),
             programs: (*workflow.programs).clone(),
+            left: taken.inbox,
             log: taken.log,
             effects: Arc::clone(&self.shared.dispatcher) as _,
             sink: options.sink,
@@ -335,4 +347,11 @@ impl Host {
         );
         flushed.map(|()| left)
     }
+}
+
+/// Why others could read or change what is in a folder; none where they cannot, or it is not there.
+pub(crate) fn exposed(folder: &Path) -> Option<String> {
+    let folder = folder.canonicalize().ok()?;
+    let user = super::control::user().ok()?;
+    guarded(&folder, user).err().map(|error| error.to_string())
 }

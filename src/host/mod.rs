@@ -33,11 +33,13 @@ pub use about::About;
 pub use again::{AgainError, ForkOptions, ReplayOptions};
 pub use builder::HostBuilder;
 pub use callable::Callable;
+#[cfg(feature = "cli")]
+pub(crate) use durable::exposed;
 pub use durable::{Journal, TakeUpError};
 pub use error::{HostError, LoadError};
+pub use kept::KeptError;
 pub use load::Workflow;
 pub use outcome::{Outcome, Status};
-pub use kept::KeptError;
 pub use snapshots::VerifyRunError;
 pub use start::{RunHandle, RunOptions};
 pub use storage::StorageNews;

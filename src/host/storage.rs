@@ -3,6 +3,7 @@
 use crate::journal::{Durables, StoreError};
 use crate::process::{Problem, ProblemClass, problem::kind};
 use crate::run::Kernel;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 /// What happens to the folder of durable runs.
@@ -13,6 +14,9 @@ pub enum StorageNews {
     Full,
     /// There is room again, and the host goes on.
     Room,
+    /// A part of the journal was damaged when it was opened, and the last that was written before is not in it. The damaged part is kept in that
+    /// file.
+    Torn(PathBuf),
     /// The journal cannot be written any more: nothing leaves the host from now on, and its durable runs can be taken up by another one.
     Failed(StoreError),
 }
@@ -58,6 +62,10 @@ impl Durables for Told {
             kernel.stall(is_full);
         }
         self.tell(if is_full { &StorageNews::Full } else { &StorageNews::Room });
+    }
+
+    fn torn(&self, kept: &Path) {
+        self.tell(&StorageNews::Torn(kept.to_owned()));
     }
 
     fn failed(&self, error: &StoreError) {

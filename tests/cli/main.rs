@@ -7,11 +7,13 @@ mod durable;
 mod endings;
 mod failing;
 mod following;
+mod kept;
 mod readme;
 mod running;
 #[path = "../guests/slow.rs"]
 mod slow;
 mod steering;
+mod stopped;
 mod support;
 mod suspended;
 mod terminal;

@@ -37,7 +37,7 @@ With --json it is a list with an object for each run:
   started, ended    as in RFC 3339; ended is null where it has not
   records           how many there are; of a run that goes on how many there were some time ago
   host              of a running one: the id of the process
-  damage            of a damaged one: what is wrong")]
+  damage            of a damaged one, be it over or not: what is wrong, as far as that was seen")]
 pub(in crate::cli) struct Ls {
     /// Only those that are so.
     #[arg(long, value_enum)]
@@ -148,7 +148,8 @@ Examples:
 
 A run is named by its id, or by the beginning of it.
 With --json there is an object in each line: number, and the record under its kind
-  (started, stepped, died, arrived, leaving).")]
+  (started, stepped, died, arrived, leaving). `at` is microseconds since 1970: of a step when it began, so that a
+  record may have an earlier time than the one before it, which was written while the step went on.")]
 pub(in crate::cli) struct History {
     /// The run.
     pub(in crate::cli) run: String,
@@ -218,7 +219,8 @@ pub(in crate::cli) struct Signal {
 /// What commands have that change a run.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct ActArguments {
-    /// Which act this is: given again with the same id it counts once [default: a fresh one].
+    /// Which act this is: given again with the same id it counts once, as long as the run has not taken a thousand others since [default: a
+    /// fresh one].
     #[arg(long, value_name = "ID", value_parser = values::act_id)]
     pub(in crate::cli) id: Option<String>,
     #[command(flatten)]

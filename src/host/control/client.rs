@@ -7,8 +7,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a host may take to answer. An act is answered when it is durable, which a full disk delays.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(90);
+/// How long a host may take to tell what it knows. Arbitrary: it waits for nothing then, so one that takes longer is stopped, or starves.
+const TELL_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// How long a host may take to do something, and for each part of what is watched. It answers when it is durable, which a busy disk delays.
+const ACT_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How long a socket that was bound but never listened to stays. Arbitrary: binding and listening are two system calls in a row.
 const NEW_AGE_MAX: Duration = Duration::from_mins(1);
@@ -37,6 +40,14 @@ pub enum ControlError {
         /// Why.
         #[source]
         error: io::Error,
+    },
+    /// There is a host, and it does not answer: it is stopped, or has no room to run.
+    #[error("the host at {path} has not answered for {} s", waited.as_secs(), path = path.display())]
+    Silent {
+        /// The socket.
+        path: PathBuf,
+        /// How long it was waited for.
+        waited: Duration,
     },
     /// The answer cannot be understood.
     #[error("the answer of the host at {path} cannot be understood: {why}", path = path.display())]
@@ -82,6 +93,11 @@ impl Client {
         Ok(Self::hosts(data)?.into_iter().filter(is_its).collect())
     }
 
+    /// The host at a socket of which the journal tells. None where the socket stands where others could have put it.
+    pub fn told(path: &Path) -> Option<Self> {
+        place::check(path.parent()?).is_ok().then(|| Self::at(path))
+    }
+
     /// The host at a socket.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
@@ -90,6 +106,11 @@ impl Client {
     /// Where its socket is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The process that the host is in, as its socket says.
+    pub fn process(&self) -> Option<u32> {
+        self.path.file_name()?.to_str()?.split('-').next()?.parse().ok()
     }
 
     /// Asks for one thing.
@@ -120,16 +141,17 @@ impl Client {
 
     fn answers(&self, request: Request) -> Result<Answers, ControlError> {
         let mut stream = self.connect()?;
-        let failed = |error| ControlError::Io { path: self.path.clone(), error };
-        stream.set_write_timeout(Some(ANSWER_TIME_MAX)).map_err(failed)?;
-        stream.set_read_timeout(Some(ANSWER_TIME_MAX)).map_err(failed)?;
+        let waited = if request.only_asks() { TELL_TIME_MAX } else { ACT_TIME_MAX };
+        let failed = |error| failed(&self.path, waited, error);
+        stream.set_write_timeout(Some(waited)).map_err(failed)?;
+        stream.set_read_timeout(Some(waited)).map_err(failed)?;
         // A host that refuses to talk at all closes its end: then what it said is there to be read.
         match stream.write_all(&line(&Asked { version: VERSION, request })) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(failed(error)),
             _ => {}
         }
         let reader = BufReader::new(stream.take(0));
-        Ok(Answers { path: self.path.clone(), reader, records: 0, is_over: false })
+        Ok(Answers { path: self.path.clone(), reader, waited, records: 0, is_over: false })
     }
 
     fn connect(&self) -> Result<UnixStream, ControlError> {
@@ -142,6 +164,15 @@ impl Client {
             ErrorKind::NotFound => ControlError::Gone,
             _ => ControlError::Io { path: self.path.clone(), error },
         })
+    }
+}
+
+/// What has become of a request that was not carried to its end.
+fn failed(path: &Path, waited: Duration, error: io::Error) -> ControlError {
+    let path = path.to_owned();
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => ControlError::Silent { path, waited },
+        _ => ControlError::Io { path, error },
     }
 }
 
@@ -162,6 +193,7 @@ fn remove_unfinished(folder: &Path) {
 pub struct Answers {
     path: PathBuf,
     reader: BufReader<io::Take<UnixStream>>,
+    waited: Duration,
     records: u64,
     is_over: bool,
 }
@@ -186,7 +218,7 @@ impl Answers {
             Ok(_) if line.len() < ANSWER_BYTES_MAX => return Ok(None),
             Ok(_) => return Err(self.malformed("it is too long")),
             Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(None),
-            Err(error) => return Err(ControlError::Io { path: self.path.clone(), error }),
+            Err(error) => return Err(failed(&self.path, self.waited, error)),
         }
         match Answered::read(&line) {
             Ok(Answer::Refused(refusal)) => Err(refusal.into()),

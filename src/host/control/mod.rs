@@ -28,5 +28,6 @@ mod server;
 mod tests;
 
 pub use client::{Answers, Client, ControlError};
+pub(super) use place::user;
 pub use protocol::{Answer, HostFacts, Refusal, Request, Resolve, RunFacts, RunState, RunStatus, VERSION};
 pub(super) use server::Control;

@@ -95,7 +95,7 @@ pub(super) fn sockets(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// The user whom this process's files belong to: the owner of its own entry. Where there is none, that of a file it makes.
-pub(super) fn user() -> io::Result<u32> {
+pub(in crate::host) fn user() -> io::Result<u32> {
     if let Ok(metadata) = fs::metadata("/proc/self") {
         return Ok(metadata.uid());
     }

@@ -140,6 +140,11 @@ impl Request {
         }
     }
 
+    /// Whether it asks for nothing but what the host knows.
+    pub(super) fn only_asks(&self) -> bool {
+        matches!(self, Self::Host | Self::Runs | Self::Status { .. } | Self::Query { .. })
+    }
+
     /// The act that it asks for, to be left for a run that nobody has. None where it is none, or does not say which process is meant.
     pub fn act(&self) -> Option<Act> {
         Some(match self.clone() {
