@@ -57,7 +57,7 @@ pub(super) fn parts(db: &Connection, run: i64) -> rusqlite::Result<Vec<Part>> {
 /// An ended run that is in the log still, behind the run of this number.
 pub(super) fn unmoved(db: &Connection, after: i64) -> rusqlite::Result<Option<Place>> {
     let mut select = db.prepare_cached(
-        "SELECT run, epoch, head, records FROM run
+        "SELECT run, created, epoch, head, records FROM run
          WHERE ended IS NOT NULL AND head > 0 AND run > ?1 ORDER BY run LIMIT 1",
     )?;
     rusqlite::OptionalExtension::optional(select.query_row([after], Place::ended))

@@ -1,6 +1,7 @@
 //! The journal as its trait says it.
 
 use super::queue::Owned;
+use super::snapshots::Seat;
 use super::writer::Writer;
 use super::{RunLog, Sqlite, StoreError, schema};
 use crate::journal::{Filter, Journal, NewRun, Owner, Posted, Retention, Stored, StoredSnapshot, TakenUp};
@@ -95,12 +96,15 @@ impl Journal for Sqlite {
 
 impl Writer {
     /// A run's row, and its number here where this process has it.
-    fn seat(&self, run: &str) -> Result<(i64, Option<Owned>), StoreError> {
+    fn seat(&self, run: &str) -> Result<(Seat, Option<Owned>), StoreError> {
         let owned = self.shared.queue.lock().has(run);
         match self.place(run) {
             // It has begun, and is not durable yet.
-            Err(StoreError::Unknown(_)) if owned.is_some() => Ok((0, owned)),
-            place => Ok((place?.run, owned)),
+            Err(StoreError::Unknown(_)) if owned.is_some() => Ok(((0, 0), owned)),
+            place => {
+                let place = place?;
+                Ok(((place.run, place.created), owned))
+            }
         }
     }
 }

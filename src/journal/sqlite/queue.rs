@@ -18,6 +18,8 @@ pub(super) struct Known {
     pub(super) id: Arc<str>,
     /// Its row in the table of runs; none where it is still to be made.
     pub(super) row: Option<i64>,
+    /// When it was created, in microseconds since 1970.
+    pub(super) created: i64,
     pub(super) epoch: i64,
     /// Its last row in the log, or 0 where there is none.
     pub(super) head: i64,
@@ -36,6 +38,7 @@ impl Known {
         Self {
             id,
             row: None,
+            created: run.created.0.cast_signed(),
             epoch: 1,
             head: 0,
             durable: 0,

@@ -12,6 +12,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Where a run is in the store.
 pub(super) struct Place {
     pub(super) run: i64,
+    /// When it was created, in microseconds since 1970.
+    pub(super) created: i64,
     pub(super) owner: Option<i64>,
     pub(super) epoch: i64,
     pub(super) ended: bool,
@@ -21,10 +23,10 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place of a run that has ended, of a row of `run`: its `run`, `epoch`, `head` and `records`.
+    /// The place of a run that has ended, of a row of `run`: its `run`, `created`, `epoch`, `head` and `records`.
     pub(super) fn ended(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let (run, epoch, head, records) = row.try_into()?;
-        Ok(Self { run, owner: None, epoch, ended: true, head, records: i64::cast_unsigned(records) })
+        let (run, created, epoch, head, records) = row.try_into()?;
+        Ok(Self { run, created, owner: None, epoch, ended: true, head, records: i64::cast_unsigned(records) })
     }
 
     /// Whether its records are in `done`.
@@ -57,8 +59,9 @@ impl Writer {
 }
 
 pub(super) fn place(db: &Connection, id: &str) -> rusqlite::Result<Option<Place>> {
-    let mut select =
-        db.prepare_cached("SELECT run, owner, epoch, status IS NOT NULL, head, records FROM run WHERE id = ?1")?;
+    let mut select = db.prepare_cached(
+        "SELECT run, owner, epoch, status IS NOT NULL, head, records, created FROM run WHERE id = ?1",
+    )?;
     let place = select.query_row([id], |row| {
         Ok(Place {
             run: row.get(0)?,
@@ -67,6 +70,7 @@ pub(super) fn place(db: &Connection, id: &str) -> rusqlite::Result<Option<Place>
             ended: row.get(3)?,
             head: row.get(4)?,
             records: row.get::<_, i64>(5)?.cast_unsigned(),
+            created: row.get(6)?,
         })
     });
     place.optional()

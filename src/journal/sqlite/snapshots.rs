@@ -29,7 +29,7 @@ const BACKLOG_BYTES_MAX: usize = 128 << 20;
 const GROUP: usize = 64;
 /// How long to wait for another process's transaction.
 const BUSY: Duration = Duration::from_secs(2);
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 
 const SCHEMA: &str = "
 CREATE TABLE snapshot (
@@ -39,11 +39,14 @@ CREATE TABLE snapshot (
     step INTEGER NOT NULL,
     key BLOB NOT NULL,
     data BLOB NOT NULL,
-    -- Of all the others: XXH3, 128 bits.
+    -- Of all the others, and of when the run was created: XXH3, 128 bits. In another journal another run has that number.
     sum BLOB NOT NULL,
     UNIQUE (run, pid, step)
 ) STRICT;
 ";
+
+/// A run's row, and when the run was created.
+pub(super) type Seat = (i64, i64);
 
 /// A snapshot that is to be written.
 #[derive(Clone)]
@@ -53,6 +56,8 @@ pub(super) struct Pending {
     pub(super) data: Bytes,
     /// Written when so many groups of the journal are durable.
     pub(super) after: u64,
+    /// When the run was created.
+    pub(super) created: i64,
     /// The run's row then, or 0. The number of groups, seen under the queue's lock, orders it.
     pub(super) seat: Arc<AtomicI64>,
     /// How many were put before.
@@ -143,13 +148,13 @@ impl Snapshots {
     }
 
     /// The snapshots of a run, those that wait to be written too.
-    pub(super) fn of(&self, run: i64, owned: Option<Owned>) -> Result<Vec<StoredSnapshot>, StoreError> {
+    pub(super) fn of(&self, (run, created): Seat, owned: Option<Owned>) -> Result<Vec<StoredSnapshot>, StoreError> {
         let inner = &self.inner;
         let waiting: Vec<_> = owned.map(|run| inner.desk.lock().of(run).collect()).unwrap_or_default();
         let written = inner.with(|db| {
             let mut select =
                 db.prepare_cached("SELECT pid, step, key, data, sum FROM snapshot WHERE run = ?1 ORDER BY pid, step")?;
-            let rows = select.query_map([run], |row| stored(run, row))?;
+            let rows = select.query_map([run], |row| stored((run, created), row))?;
             rows.collect::<Result<Vec<_>, _>>()
         })?;
         let mut all: BTreeMap<_, _> =
@@ -161,7 +166,7 @@ impl Snapshots {
     /// The snapshot of a process after a step, also where it waits to be written. No other one is read.
     pub(super) fn one(
         &self,
-        run: i64,
+        (run, created): Seat,
         owned: Option<Owned>,
         (pid, step): (u64, u64),
     ) -> Result<Option<StoredSnapshot>, StoreError> {
@@ -177,7 +182,9 @@ impl Snapshots {
             let mut select = db.prepare_cached(
                 "SELECT pid, step, key, data, sum FROM snapshot WHERE run = ?1 AND pid = ?2 AND step = ?3",
             )?;
-            select.query_row(params![run, pid.cast_signed(), step.cast_signed()], |row| stored(run, row)).optional()
+            select
+                .query_row(params![run, pid.cast_signed(), step.cast_signed()], |row| stored((run, created), row))
+                .optional()
         });
         written.map(Option::flatten)
     }
@@ -290,8 +297,8 @@ impl Inner {
                  (SELECT id FROM snapshot WHERE run = ?1 AND pid = ?2 ORDER BY step DESC LIMIT -1 OFFSET ?3)",
             )?;
             for (run, pid, snapshot) in &rows {
-                let Pending { step, key, data, .. } = snapshot;
-                let sum = sum(*run, *pid, *step, key, data);
+                let Pending { step, key, data, created, .. } = snapshot;
+                let sum = sum((*run, *created), *pid, *step, key, data);
                 insert.execute(params![run, pid.cast_signed(), step.cast_signed(), &key[..], &data[..], &sum[..]])?;
                 prune.execute(params![run, pid.cast_signed(), SNAPSHOTS_MAX])?;
             }
@@ -377,7 +384,7 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// A snapshot of a run, as its row has it.
-fn stored(run: i64, row: &Row<'_>) -> rusqlite::Result<StoredSnapshot> {
+fn stored(run: Seat, row: &Row<'_>) -> rusqlite::Result<StoredSnapshot> {
     let (pid, step): (i64, i64) = (row.get(0)?, row.get(1)?);
     let (key, data): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
     let (pid, step) = (pid.cast_unsigned(), step.cast_unsigned());
@@ -386,9 +393,9 @@ fn stored(run: i64, row: &Row<'_>) -> rusqlite::Result<StoredSnapshot> {
     Ok(StoredSnapshot { pid, step, key, data })
 }
 
-fn sum(run: i64, pid: u64, step: u64, key: &[u8], data: &[u8]) -> [u8; 16] {
+fn sum((run, created): Seat, pid: u64, step: u64, key: &[u8], data: &[u8]) -> [u8; 16] {
     let mut sum = xxhash_rust::xxh3::Xxh3::new();
-    for number in [run.cast_unsigned(), pid, step, key.len() as u64] {
+    for number in [run.cast_unsigned(), created.cast_unsigned(), pid, step, key.len() as u64] {
         sum.update(&number.to_le_bytes());
     }
     sum.update(key);

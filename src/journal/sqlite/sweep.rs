@@ -99,13 +99,14 @@ fn is_old(path: &Path) -> bool {
 fn over(db: &Connection, retention: &Retention) -> rusqlite::Result<Vec<Place>> {
     let mut places = Vec::new();
     if let Some(before) = retention.ended_before {
-        let mut select =
-            db.prepare_cached("SELECT run, epoch, head, records FROM run WHERE ended < ?1 ORDER BY ended LIMIT ?2")?;
+        let mut select = db.prepare_cached(
+            "SELECT run, created, epoch, head, records FROM run WHERE ended < ?1 ORDER BY ended LIMIT ?2",
+        )?;
         places = select.query_map(params![before.0.cast_signed(), RUNS], Place::ended)?.collect::<Result<_, _>>()?;
     }
     if let Some(most) = retention.runs_max.filter(|_| places.is_empty()) {
         let mut select = db.prepare_cached(
-            "SELECT run, epoch, head, records FROM run WHERE ended IS NOT NULL ORDER BY ended DESC, run DESC LIMIT ?1 OFFSET ?2",
+            "SELECT run, created, epoch, head, records FROM run WHERE ended IS NOT NULL ORDER BY ended DESC, run DESC LIMIT ?1 OFFSET ?2",
         )?;
         places = select.query_map(params![RUNS, most.cast_signed()], Place::ended)?.collect::<Result<_, _>>()?;
     }

@@ -58,6 +58,7 @@ impl Sqlite {
             let known = Known {
                 id: id.into(),
                 row: Some(place.run),
+                created: place.created,
                 epoch,
                 head: place.head,
                 durable: records.len() as u64,
@@ -82,11 +83,8 @@ impl Sqlite {
         self.0.beside(|| {
             let db = self.0.reader();
             let _pen = self.0.pen();
-            db.execute(
-                "UPDATE run SET damage = ?2 WHERE id = ?1 AND damage IS NOT ?2",
-                params![id, why],
-            )
-            .map_err(sqlite(self.0.path()))?;
+            db.execute("UPDATE run SET damage = ?2 WHERE id = ?1 AND damage IS NOT ?2", params![id, why])
+                .map_err(sqlite(self.0.path()))?;
             Ok(())
         })
     }

@@ -215,11 +215,12 @@ impl Writer {
     pub(super) fn put_snapshot(&self, run: &str, pid: u64, step: u64, key: &[u8], data: Vec<u8>) {
         let queue = self.shared.queue.lock();
         let Some(owned) = queue.has(run) else { return };
-        let (after, seat) = (queue.handed(), queue.known.get(&owned).map(|known| Arc::clone(&known.seat)));
+        let after = queue.handed();
+        let seat = queue.known.get(&owned).map(|known| (Arc::clone(&known.seat), known.created));
         drop(queue);
-        let Some(seat) = seat else { return };
+        let Some((seat, created)) = seat else { return };
         let key = Bytes::copy_from_slice(key);
-        self.snapshots.put(owned, pid, Pending { step, key, data: data.into(), after, seat, number: 0 });
+        self.snapshots.put(owned, pid, Pending { step, key, data: data.into(), after, created, seat, number: 0 });
     }
 
     /// Waits until all that was handed over before is durable and everybody was told, and snapshots that were are kept.

@@ -237,3 +237,36 @@ fn only_its_owner_reads_what_is_in_a_store() {
         }
     }
 }
+
+#[test]
+fn a_link_to_a_file_that_is_not_there_leads_to_one_that_is_the_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = elsewhere.path().join("journal.db");
+    std::os::unix::fs::symlink(&file, folder.path().join("journal.db")).unwrap();
+    drop(open(folder.path()));
+    assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// A number is a run's in one journal alone.
+#[test]
+fn a_snapshot_of_the_same_number_in_another_journal_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    for created in [5, 6] {
+        let (store, _) = open(folder.path());
+        let mut log = store.begin(&NewRun { created: Micros(created), ..new("run") }).unwrap();
+        let _ = log.append(b"one");
+        store.flush().unwrap();
+        if created == 5 {
+            store.put_snapshot("run", 1, 1, b"key", vec![7]);
+            store.flush().unwrap();
+            assert!(store.snapshot("run", 1, 1).unwrap().unwrap().data.is_some());
+        } else {
+            assert!(store.snapshot("run", 1, 1).unwrap().is_none_or(|found| found.data.is_none()));
+        }
+        drop((log, store));
+        for file in ["journal.db", "journal.db-wal", "journal.db-shm"] {
+            let _ = std::fs::remove_file(folder.path().join(file));
+        }
+    }
+}
