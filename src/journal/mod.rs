@@ -37,7 +37,7 @@ use std::path::Path;
 /// for each.
 #[allow(clippy::missing_errors_doc, reason = "the errors of all are those above; each names its own")]
 pub trait Journal: Send + Sync + 'static {
-    /// Begins a run, which is this host's: it is durable when its first record is.
+    /// Begins a run, which is this host's: it is durable when its first record is. It may wait until less waits to be written.
     ///
     /// # Errors
     /// [`StoreError::Exists`]: there is a run of that id.

@@ -11,6 +11,9 @@
 //! 5 ms after the first that gathered: steps of which nothing leaves the host cost no fsync of their own. Other threads of the process that write (a run is taken up,
 //! a message is left) take turns with it by the *pen*, since SQLite's own lock can be waited for by asking again and again only.
 //!
+//! **Backlog.** Nobody waits where records are handed over, which is under a run's commit lock. Where more has gathered than 64 MiB, no process
+//! of these runs begins a step, and no run begins, until the next group is taken (`Backlog`).
+//!
 //! **Ownership.** A process that writes runs is a *host* of the store: a row in `host`, and the operating system's lock on
 //! `hosts/<number>.lock` for as long as the process lives. `run.owner` is the host that has the run, or NULL. Whoever takes up a run
 //! sees in one write transaction that it has no owner or a dead one. A dead one is *buried* there, and each group's transaction checks that

@@ -334,3 +334,28 @@ fn one_run_that_panics_when_it_is_taken_up_keeps_no_other_from_waking() {
     assert!(problem.detail.as_ref().unwrap().contains("a page of it is upside down"), "{problem}");
     assert_eq!((desk.kernel.runs().len(), desk.kernel.parked().len(), desk.kernel.resident()), (0, 0, 0));
 }
+
+/// What was taken of a process cannot be packed: that is said, and the next one is kept.
+#[test]
+fn a_snapshot_that_panics_is_counted_and_keeps_no_other_from_being_kept() {
+    struct Bad;
+    impl crate::process::Taken for Bad {
+        fn bytes(&self) -> usize {
+            1
+        }
+        fn pack(self: Box<Self>) -> Result<crate::process::Saved, crate::process::SavedError> {
+            panic!("a page of it is upside down")
+        }
+    }
+    let (keeper, shelf) = (crate::run::keeper::Keeper::new(), Arc::new(crate::run::MemoryShelf::default()));
+    let shelf: Arc<dyn crate::run::Shelf> = shelf;
+    for step in 0..3 {
+        let held = keeper.hold(&shelf, Pid::ROOT, step, Box::new(Bad), &crate::run::keeper::Tail::default());
+        keeper.keep(Box::new(held));
+    }
+    keeper.flush();
+    let counts = keeper.counts();
+    assert_eq!((counts.failed, counts.kept), (3, 0));
+    assert!(counts.last_failure.unwrap().contains("upside down"));
+    assert!(keeper.has_room(), "what they took is given back");
+}

@@ -25,6 +25,17 @@ pub(super) struct Parkable {
     /// How often the run was taken up.
     pub(super) taken_up: Arc<AtomicU64>,
     later: bool,
+    _dropped: Dropped,
+}
+
+/// A log may be the last to have its journal, whose threads are waited for then: nobody drops one with a lock that these may need.
+#[derive(Clone, Default)]
+struct Dropped;
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        crate::base::brief::waits();
+    }
 }
 
 impl Log for Parkable {

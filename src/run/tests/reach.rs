@@ -320,3 +320,34 @@ fn what_was_written_to_the_store_is_there_in_a_rebuild_whatever_its_bounds_are()
     desk.settle();
     assert_eq!(output(&run.outcome().unwrap()), r#"["6 5","7 \"b\""]"#);
 }
+
+/// The time of a process's grace is not waited for when it has ended: nothing of it is left in the run.
+#[test]
+fn whoever_ends_in_its_grace_leaves_no_timer() {
+    for ends in [Status::Complete(Payload::NULL), Status::Failed(Box::new(Problem::new("mine", "It failed")))] {
+        let mut bench = Bench::new(move |entry| match entry {
+            "root" => {
+                let mut begun = false;
+                act(move |context, events| {
+                    if !std::mem::replace(&mut begun, true) {
+                        context.command(spawns("polite"));
+                        context.command(Action::Stop(Target::Child(crate::process::Tag(1))));
+                        context.command(waits());
+                    }
+                    let is_over = answers(events).iter().any(|(tag, _)| tag.0 == 3);
+                    if is_over { Status::Complete(Payload::NULL) } else { Status::Idle }
+                })
+            }
+            _ => {
+                let ends = ends.clone();
+                act(move |_, events| if events.is_empty() { Status::Idle } else { ends.clone() })
+            }
+        });
+        bench.desk.drain();
+        let run = bench.run.run().unwrap();
+        assert_eq!(run.inner.lock().state.living, 1, "the child has ended");
+        assert_eq!(run.inner.lock().state.timers.next_due(), None);
+        bench.run.signal("word", Payload::NULL).unwrap();
+        bench.finish();
+    }
+}
