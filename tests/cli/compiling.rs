@@ -81,3 +81,14 @@ fn a_signal_ends_the_compiler_too() {
         await_end(&compiler);
     }
 }
+
+/// Whoever starts it may have lowered its limits, below what the compiler would take.
+#[test]
+fn lower_limits_than_the_compilers_stay_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, component) = (env!("CARGO_BIN_EXE_wfhost"), super::root().join("guests/built/hello.wasm"));
+    let command = format!("ulimit -t 15 -d 900000 -n 24; exec {program} inspect {}", component.display());
+    let mut inspect = std::process::Command::new("sh");
+    let output = inspect.args(["-c", &command]).env("WFHOST_CACHE", folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", super::transcript(&output));
+}

@@ -103,20 +103,31 @@ fn is_for_memory(error: &wasmtime::Error) -> bool {
 /// again.
 #[cfg(target_os = "linux")]
 fn give_up_what_is_not_needed(Allowance { cpu_seconds, memory_bytes }: Allowance) -> io::Result<()> {
-    use rustix::process::{Resource, Rlimit, Signal, nice, set_parent_process_death_signal, setrlimit};
+    use rustix::process::{Resource, Signal, nice, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    let most = |limit: u64| Rlimit { current: Some(limit), maximum: Some(limit) };
     let threads = crate::base::processors() as u64;
     // What is mapped to be written, and not all addresses: allocators reserve more of these than
     // they use.
-    setrlimit(Resource::Data, most(memory_bytes.saturating_add(threads * MEMORY_BYTES_PER_THREAD)))?;
+    limit(Resource::Data, memory_bytes.saturating_add(threads * MEMORY_BYTES_PER_THREAD), 0)?;
     // The first is told by a signal of its own, the second ends what would not hear it.
-    setrlimit(Resource::Cpu, Rlimit { current: Some(cpu_seconds), maximum: Some(cpu_seconds.saturating_add(1)) })?;
-    setrlimit(Resource::Core, most(0))?;
-    setrlimit(Resource::Fsize, most(0))?;
-    setrlimit(Resource::Nofile, most(DESCRIPTORS_MAX))?;
+    limit(Resource::Cpu, cpu_seconds, 1)?;
+    limit(Resource::Core, 0, 0)?;
+    limit(Resource::Fsize, 0, 0)?;
+    limit(Resource::Nofile, DESCRIPTORS_MAX, 0)?;
     // Where it may not be changed it stays as it is.
     let _ = nice(NICE);
+    Ok(())
+}
+
+/// Lowers a limit to so much, and the one that it could be raised to again to a little more. Where
+/// less than that is allowed already, it stays.
+#[cfg(target_os = "linux")]
+fn limit(resource: rustix::process::Resource, most: u64, more: u64) -> io::Result<()> {
+    use rustix::process::{Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(resource);
+    let lower = |limit: u64, now: Option<u64>| Some(now.map_or(limit, |now| now.min(limit)));
+    let maximum = lower(most.saturating_add(more), now.maximum);
+    setrlimit(resource, Rlimit { current: lower(most, now.current), maximum })?;
     Ok(())
 }
 
