@@ -46,11 +46,17 @@ impl Run {
             }
             self.end_doomed(inner, port, moment);
         }
-        if let Some(due) = inner.state.timers.arm(moment.mono) {
-            port.timer(self.host_time(due), Timer::Due(Arc::clone(&self.fixed.id)));
+        if let Some(due) = inner.state.timers.arm() {
+            let timer = port.timer(self.host_time(due), Timer::Due(Arc::clone(&self.fixed.id)));
+            if let Some(before) = inner.state.timers.armed(due, timer) {
+                port.unset_timer(before);
+            }
         }
         if !inner.over && inner.state.is_finished() {
             inner.finish(moment.at, after);
+            for timer in inner.disarm() {
+                port.unset_timer(timer);
+            }
             if !inner.outbox.is_empty() {
                 self.kernel.keep_ending(self);
             }

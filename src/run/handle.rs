@@ -218,7 +218,7 @@ impl Kernel {
         let root = inner.state.living_mut(Pid::ROOT).expect("invariant: the root was just entered");
         root.slot = Some(slot);
         root.begun = native;
-        run.begin_looks(&inner, port);
+        run.begin_looks(&mut inner, port);
         drop(inner);
         run.after(port, after);
         self.entered(&run, entered);

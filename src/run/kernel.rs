@@ -226,6 +226,9 @@ impl Kernel {
     pub fn abandon_parked(&self, problem: &Problem) {
         let parked: Vec<_> = self.0.runs.lock().extract_if(.., |_, known| matches!(known, Known::Parked(_))).collect();
         for (_, known) in parked {
+            if let Known::Parked(parked) = &known {
+                parked.disarm(self);
+            }
             known.abandon(problem);
         }
     }

@@ -186,7 +186,13 @@ impl Run {
         let mut wakers = Wakers::default();
         inner.watchers.drain(..).for_each(|watcher| watcher.close(&mut wakers));
         let counts = inner.state.counts;
+        let timers: Vec<_> = inner.disarm().collect();
         drop(inner);
+        self.kernel.with_port(|port| {
+            for timer in &timers {
+                port.unset_timer(*timer);
+            }
+        });
         // Dropped, the waiters hear it.
         drop((waiters, outbox));
         wakers.wake();

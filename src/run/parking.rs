@@ -41,7 +41,7 @@ use super::table::{Phase, Waits};
 use super::waking::Parked;
 use crate::base::brief::BriefGuard;
 use crate::process::Micros;
-use crate::scheduler::{Interrupt, Pause, Port, Slot};
+use crate::scheduler::{Interrupt, Pause, Port, Slot, TimerId};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -95,6 +95,8 @@ pub(super) struct Looked {
     factor: u32,
     /// Its processes were asked to be saved.
     saving: bool,
+    /// The scheduler's timer for the next look.
+    timer: Option<TimerId>,
 }
 
 /// Where a run's log was.
@@ -139,6 +141,11 @@ impl Inner {
         })
     }
 
+    /// The scheduler's timers of this run, which nobody needs any more.
+    pub(super) fn disarm(&mut self) -> impl Iterator<Item = TimerId> + use<> {
+        self.looked.timer.take().into_iter().chain(self.state.timers.disarm())
+    }
+
     /// The processes of which replaying what they did would be dear.
     fn unsaved(&self) -> Vec<Slot> {
         self.state.table.iter().filter(|(_, entry)| entry.unsaved).filter_map(|(_, entry)| entry.slot).collect()
@@ -147,12 +154,11 @@ impl Inner {
 
 impl Run {
     /// The first look at a run is a while away.
-    pub(super) fn begin_looks<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, inner: &Inner, port: &mut P) {
+    pub(super) fn begin_looks<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, inner: &mut Inner, port: &mut P) {
         let policy = self.kernel.parking();
         if policy.after != Duration::MAX && inner.log.can_park() {
             self.kernel.stays(self);
-            let now = port.monotonic();
-            port.timer(now.saturating_add(policy.after.into()), Timer::Look(Arc::clone(&self.fixed.id), self.serial));
+            self.look_after(policy.after.into(), inner, port);
         }
     }
 
@@ -192,8 +198,13 @@ impl Run {
         } else {
             (inner.looked.factor, inner.looked.saving) = (0, false);
         }
-        drop(inner);
-        port.timer(now.saturating_add(next), Timer::Look(Arc::clone(&self.fixed.id), self.serial));
+        self.look_after(next, &mut inner, port);
+    }
+
+    /// The next look is so far away. Under the lock, so that whoever ends the run finds the timer.
+    fn look_after<P: Port<Kernel> + ?Sized>(&self, time: Micros, inner: &mut Inner, port: &mut P) {
+        let due = port.monotonic().saturating_add(time);
+        inner.looked.timer = Some(port.timer(due, Timer::Look(Arc::clone(&self.fixed.id), self.serial)));
     }
 
     /// Parks the run at once, if it is quiet and nothing of it has to be saved.
@@ -218,15 +229,19 @@ impl Run {
         let Some(log) = inner.log.park() else { return false };
         let gone = std::mem::replace(&mut inner.log, Box::new(Gone));
         let bounds = inner.state.bounds;
+        for timer in inner.disarm() {
+            port.unset_timer(timer);
+        }
         let state = std::mem::replace(&mut inner.state, State::bare(bounds));
         inner.parked = true;
+        let due = state.timers.next_due().map(|due| self.host_time(due));
         self.left.store(true, Relaxed);
         let slots: Vec<Slot> = state.table.iter().filter_map(|(_, entry)| entry.slot).collect();
         let parked = Parked {
             parts: self.kernel.parts_of(&self.fixed),
             log,
             outcome: Arc::downgrade(&self.outcome),
-            due: state.timers.next_due().map(|due| self.host_time(due)),
+            wakes: due.map(|due| (due, port.timer(due, Timer::Due(Arc::clone(&self.fixed.id))))),
             ahead: self.ahead,
             facts: ParkedRun {
                 processes: state.living,

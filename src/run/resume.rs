@@ -183,7 +183,7 @@ impl Run {
             }
         }
         self.flush(&mut inner, port, moment, &mut after);
-        self.begin_looks(&inner, port);
+        self.begin_looks(&mut inner, port);
         drop(inner);
         self.after(port, after);
     }

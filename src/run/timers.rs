@@ -1,11 +1,10 @@
-//! The timers of a run, by the monotonic clock. They can be taken back, which the scheduler's cannot: the run arms the scheduler's
-//! for the earliest of its own only.
+//! The timers of a run, by the monotonic clock.
 //!
-//! An armed timer that is no longer wanted stays with the scheduler until it fires. So that a guest that sets ever earlier timers
-//! and takes them back does not fill the scheduler's heap, one that is far away is armed early, at one of few times: when it fires,
-//! what is left is armed again.
+//! The scheduler has one timer for all of them, which fires when the earliest is due, or before: where the earliest is taken back, the
+//! scheduler's stays. When it fires, it is set anew for what is left.
 
 use crate::process::{Micros, Pid, Tag};
+use crate::scheduler::TimerId;
 use std::collections::BTreeMap;
 
 /// Names a timer: when it is due, and its number.
@@ -27,14 +26,11 @@ pub(super) enum Alarm {
 pub(super) struct Timers {
     due: BTreeMap<TimerKey, (Pid, Alarm)>,
     next: u64,
-    /// The times that the scheduler's timers are armed for, the earliest last.
-    armed: Vec<Micros>,
-    /// A timer was set, or one of the scheduler's has fired, since it was last asked for.
+    /// When the scheduler's timer fires, and which that is.
+    armed: Option<(Micros, TimerId)>,
+    /// A timer was set, or the scheduler's has fired, since it was last asked for.
     changed: bool,
 }
-
-/// Timers farther away than this are armed early. Arbitrary.
-const EXACT_MICROS_MAX: u64 = 1_000_000;
 
 impl Timers {
     pub(super) fn set(&mut self, due: Micros, pid: Pid, alarm: Alarm) -> TimerKey {
@@ -64,31 +60,29 @@ impl Timers {
         self.changed
     }
 
-    /// What the scheduler is to be asked for: a time not after the earliest timer, unless such a one is armed already.
-    pub(super) fn arm(&mut self, now: Micros) -> Option<Micros> {
+    /// When the scheduler's timer is to fire, where it does not fire by then: [`Self::armed`] follows.
+    pub(super) fn arm(&mut self) -> Option<Micros> {
         self.changed = false;
-        let (due, _) = *self.due.first_key_value()?.0;
-        if self.armed.last().is_some_and(|armed| *armed <= due) {
-            return None;
-        }
-        let far = due.0.saturating_sub(now.0);
-        let due = if far <= EXACT_MICROS_MAX {
-            due
-        } else {
-            // The greatest multiple of an eighth of the distance's power of two: at most 16 such times for one power.
-            let grain = 1 << (far.ilog2() - 3);
-            Micros(due.0 / grain * grain).max(now)
-        };
-        self.armed.push(due);
-        Some(due)
+        let due = self.next_due()?;
+        self.armed.is_none_or(|(armed, _)| due < armed).then_some(due)
+    }
+
+    /// The scheduler's timer was set. Gives the one that was set before, which is to be taken back.
+    #[must_use]
+    pub(super) fn armed(&mut self, due: Micros, timer: TimerId) -> Option<TimerId> {
+        self.armed.replace((due, timer)).map(|(_, before)| before)
+    }
+
+    /// The scheduler's timer, which nobody needs any more.
+    #[must_use]
+    pub(super) fn disarm(&mut self) -> Option<TimerId> {
+        self.armed.take().map(|(_, timer)| timer)
     }
 
     /// The scheduler's timers up to `now` have fired.
     pub(super) fn fired(&mut self, now: Micros) {
         self.changed = true;
-        while self.armed.last().is_some_and(|armed| *armed <= now) {
-            self.armed.pop();
-        }
+        self.armed.take_if(|(armed, _)| *armed <= now);
     }
 }
 
@@ -96,53 +90,47 @@ impl Timers {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_far_timer_is_armed_early_and_fires_in_time() {
-        let mut timers = Timers::default();
-        let due = Micros(3_600_000_000);
-        timers.set(due, Pid(1), Alarm::Grace);
-        let (mut now, mut wakes) = (Micros(5), 0);
-        let fired = loop {
-            if let Some(armed) = timers.arm(now) {
-                assert!(armed <= due && armed >= now);
-                now = armed;
-            }
-            wakes += 1;
-            timers.fired(now);
-            if let Some(fired) = timers.pop(now) {
-                break fired;
-            }
-        };
-        assert_eq!((now, fired), (due, (Pid(1), Alarm::Grace)));
-        assert!(wakes < 12, "{wakes}");
+    fn id(number: u64) -> TimerId {
+        TimerId::new(Micros(0), number)
     }
 
     #[test]
-    fn an_earlier_timer_is_armed_beside_a_later_one_and_a_later_one_is_not() {
+    fn an_earlier_timer_is_armed_instead_of_a_later_one_and_a_later_one_is_not() {
         let mut timers = Timers::default();
         for (due, armed) in [(100, Some(100)), (50, Some(50)), (70, None), (50, None), (49, Some(49))] {
             timers.set(Micros(due), Pid(1), Alarm::Sleep(Tag(due)));
-            assert_eq!(timers.arm(Micros(0)), armed.map(Micros), "{due}");
+            assert_eq!(timers.arm(), armed.map(Micros), "{due}");
+            if armed.is_some() {
+                let _ = timers.armed(Micros(due), id(due));
+            }
         }
         let mut fired = Vec::new();
-        for now in [49, 50, 60, 100] {
-            timers.fired(Micros(now));
-            fired.extend(std::iter::from_fn(|| timers.pop(Micros(now))).map(|_| now));
-            timers.arm(Micros(now));
+        while let Some((now, _)) = timers.armed {
+            timers.fired(now);
+            fired.extend(std::iter::from_fn(|| timers.pop(now)).map(|_| now.0));
+            if let Some(due) = timers.arm() {
+                assert_eq!(timers.armed(due, id(due.0)), None);
+            }
         }
-        assert_eq!(fired, [49, 50, 50, 100, 100]);
+        assert_eq!(fired, [49, 50, 50, 70, 100]);
     }
 
     #[test]
-    fn ever_earlier_timers_that_are_taken_back_arm_few() {
+    fn the_scheduler_has_one_timer_for_the_earliest() {
         let mut timers = Timers::default();
-        let mut armed = 0;
-        for due in (2_000_000..3_000_000_000_u64).rev().step_by(100_001) {
-            let key = timers.set(Micros(due), Pid(1), Alarm::Sleep(Tag(1)));
-            armed += u32::from(timers.arm(Micros(0)).is_some());
-            timers.unset(key);
-        }
-        assert!(armed < 200, "{armed}");
-        assert_eq!(timers.pop(Micros(u64::MAX)), None);
+        let first = timers.set(Micros(20), Pid(1), Alarm::Grace);
+        assert_eq!(timers.arm(), Some(Micros(20)));
+        assert_eq!(timers.armed(Micros(20), id(1)), None);
+        timers.set(Micros(30), Pid(1), Alarm::Sleep(Tag(1)));
+        assert_eq!(timers.arm(), None, "a later one is none of its business yet");
+        timers.set(Micros(10), Pid(1), Alarm::Sleep(Tag(2)));
+        assert_eq!(timers.arm(), Some(Micros(10)));
+        assert_eq!(timers.armed(Micros(10), id(2)), Some(id(1)), "the one before is taken back");
+        timers.unset(first);
+        timers.fired(Micros(10));
+        assert_eq!(timers.pop(Micros(10)), Some((Pid(1), Alarm::Sleep(Tag(2)))));
+        assert_eq!(timers.arm(), Some(Micros(30)));
+        assert_eq!(timers.armed(Micros(30), id(3)), None);
+        assert_eq!((timers.disarm(), timers.disarm()), (Some(id(3)), None));
     }
 }

@@ -12,7 +12,7 @@ use super::record::Record;
 use super::resume::ResumeSpec;
 use crate::base::message_of;
 use crate::process::{Micros, Problem, ProblemClass, Program, problem::kind};
-use crate::scheduler::Port;
+use crate::scheduler::{Port, TimerId};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,11 +40,20 @@ pub(super) struct Parked {
     pub(super) parts: Arc<Parts>,
     pub(super) log: Box<dyn ParkedLog>,
     pub(super) outcome: Weak<Outcomes>,
-    /// When its first timer is due, by the host's monotonic clock.
-    pub(super) due: Option<Micros>,
+    /// When its first timer is due, by the host's monotonic clock, and the scheduler's timer for that.
+    pub(super) wakes: Option<(Micros, TimerId)>,
     /// What its clock was ahead of the host's: it goes on, however long the run is parked.
     pub(super) ahead: i64,
     pub(super) facts: ParkedRun,
+}
+
+impl Parked {
+    /// It is not parked any more: nobody needs its timer.
+    pub(super) fn disarm(&self, kernel: &Kernel) {
+        if let Some((_, timer)) = self.wakes {
+            kernel.with_port(|port| port.unset_timer(timer));
+        }
+    }
 }
 
 /// A run for an id.
@@ -147,7 +156,7 @@ impl Kernel {
         let (mut here, mut dues) = (Vec::new(), Vec::new());
         for known in self.shared().runs.lock().values() {
             here.extend(known.here());
-            dues.extend(if let Known::Parked(parked) = known { parked.due } else { None });
+            dues.extend(if let Known::Parked(parked) = known { parked.wakes.map(|(due, _)| due) } else { None });
         }
         let due = |run: &Arc<Run>| Some(run.host_time(run.inner.lock().state.timers.next_due()?));
         dues.into_iter().chain(here.iter().filter_map(due)).min()
@@ -214,14 +223,13 @@ impl Kernel {
 
     /// A timer of a run has fired that was parked when it was last seen.
     pub(super) fn fired_parked<P: Port<Self> + ?Sized>(&self, port: &mut P, id: &Arc<str>) {
-        let due = match self.shared().runs.lock().get(id) {
-            Some(Known::Parked(parked)) => parked.due,
+        let wakes = match self.shared().runs.lock().get(id) {
+            Some(Known::Parked(parked)) => parked.wakes,
             _ => None,
         };
-        let Some(due) = due else { return };
-        if due > port.monotonic() {
-            // It was set early.
-            return port.timer(due, Timer::Due(Arc::clone(id)));
+        // One that was set before the run was parked may come early: that of the parked run is to come.
+        if wakes.is_none_or(|(due, _)| due > port.monotonic()) {
+            return;
         }
         let (kernel, woken) = (self.downgrade(), Arc::clone(id));
         let is_pushed = self.shared().waking.push(move || {
@@ -231,7 +239,10 @@ impl Kernel {
         });
         if !is_pushed {
             // There is no thread to be had now.
-            port.timer(port.monotonic().saturating_add(WAKE_AGAIN), Timer::Due(Arc::clone(id)));
+            let again = port.monotonic().saturating_add(WAKE_AGAIN);
+            if let Some(Known::Parked(parked)) = self.shared().runs.lock().get_mut(id) {
+                parked.wakes = Some((again, port.timer(again, Timer::Due(Arc::clone(id)))));
+            }
         }
     }
 
@@ -301,6 +312,7 @@ struct Waking<'a> {
 
 impl Waking<'_> {
     fn take_up(self, parked: Parked) -> Option<Arc<Run>> {
+        parked.disarm(self.kernel);
         let Parked { parts, log, outcome, facts, ahead, .. } = parked;
         let outcome = outcome.upgrade().unwrap_or_else(|| Arc::new(Once::new()));
         let rests = Rests { outcome: Arc::clone(&outcome), ahead };

@@ -274,7 +274,7 @@ impl Admission {
     }
 
     /// How long the queue is, with those that have left it.
-    #[cfg(test)]
+    #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn entries(&self) -> usize {
         self.inner.lock().waiting.len()
     }

@@ -1,5 +1,6 @@
 //! The seam between the scheduler and whoever decides what a step's output means.
 
+use super::TimerId;
 use crate::process::{Home, Micros, Permit};
 
 /// A place in the slot table: what the scheduler knows a process by. In memory only; it never mixes with a pid.
@@ -190,9 +191,11 @@ pub trait Port<C: Commit> {
     /// Pauses the process, or lets it go on: takes effect at the next slice's or step's end.
     fn pause(&mut self, slot: Slot, pause: Pause);
 
-    /// Calls [`Commit::fired`] with `timer` when the monotonic clock reaches `due`. There is no way to take it back: whoever set it
-    /// knows when it no longer matters.
-    fn timer(&mut self, due: Micros, timer: C::Timer);
+    /// Calls [`Commit::fired`] with `timer` when the monotonic clock reaches `due`.
+    fn timer(&mut self, due: Micros, timer: C::Timer) -> TimerId;
+
+    /// Takes a timer back, where it has not fired yet. One that fires at this moment may still reach [`Commit::fired`].
+    fn unset_timer(&mut self, timer: TimerId);
 
     /// The step has used so much fuel in all, of which a slice has [`Config::slice_fuel`](super::Config::slice_fuel).
     fn used(&mut self, fuel: u64) {

@@ -1,5 +1,6 @@
 //! Calls of foreign code: of the commit point, and drops of what it gave us. A panic there ends the process that it is about, at most.
 
+use crate::base::message_of;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,13 +12,12 @@ pub(super) fn call<R>(what: impl FnOnce() -> R) -> Result<R, String> {
 
 #[cold]
 fn message(cause: Box<dyn Any + Send>) -> String {
-    let text = cause.downcast_ref::<&str>().map(ToString::to_string);
-    let text = text.or_else(|| cause.downcast_ref::<String>().cloned());
+    let text = message_of(&*cause).to_owned();
     // What was thrown is foreign too, and its drop may throw again; what that throws is not dropped.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(cause))) {
         std::mem::forget(again);
     }
-    text.unwrap_or_else(|| "a panic without a text".to_owned())
+    text
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

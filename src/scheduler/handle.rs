@@ -2,7 +2,7 @@
 
 use super::place::Posted;
 use super::shared::{Job, Placed, Shared};
-use super::{Commit, Interrupt, Pause, Port, Slot, Stats, Wake};
+use super::{Commit, Interrupt, Pause, Port, Slot, Stats, TimerId, Wake};
 use crate::process::{Micros, Permit};
 use std::sync::Arc;
 
@@ -83,10 +83,16 @@ impl<C: Commit> Port<C> for Handle<C> {
         }
     }
 
-    fn timer(&mut self, due: Micros, timer: C::Timer) {
-        if self.0.timers.set(due, timer) {
+    fn timer(&mut self, due: Micros, timer: C::Timer) -> TimerId {
+        let (timer, is_first) = self.0.timers.set(due, timer);
+        if is_first {
             self.0.sleep.notify();
         }
+        timer
+    }
+
+    fn unset_timer(&mut self, timer: TimerId) {
+        self.0.timers.unset(timer);
     }
 
     fn monotonic(&self) -> Micros {

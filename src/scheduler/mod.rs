@@ -82,4 +82,5 @@ pub use handle::Handle;
 pub use shutdown::Shutdown;
 pub use start::{Config, Scheduler, VirtualScheduler};
 pub use stats::Stats;
+pub use timers::TimerId;
 pub use worker::Turned;

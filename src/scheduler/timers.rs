@@ -1,9 +1,9 @@
-//! Timers: a heap of our own, by due time and then in the order in which they were set.
+//! Timers: a queue of our own, by due time and then in the order in which they were set.
 //!
 //! Nobody is woken for a timer but the one worker that is parked longest with the nearest deadline, the *keeper*; busy workers look
 //! at the nearest due time between turns. So a host that has nothing to do until a timer is due makes no system call until then.
 //!
-//! - **T1** `next` is never later than the heap's first timer: it is lowered under the lock, and raised under the lock.
+//! - **T1** `next` is when the queue's first timer is due: it changes under the lock, with the queue.
 //! - **T2** A worker that parks while a timer is set either becomes the keeper, or there is one with a deadline as early.
 //! - **T3** Timers that are due are drained as one batch.
 //!
@@ -14,48 +14,51 @@
 
 use crate::base::sync::{AtomicU64, Mutex, Ordering};
 use crate::process::Micros;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 /// The least time between two batches that a keeper is woken for. Arbitrary: an eighth of what tokio's and Erlang's wheels may be late.
 const REST: Micros = Micros(250);
 const NEVER: u64 = u64::MAX;
 
-#[derive(Debug)]
-struct Timer<T> {
+/// Names a timer that was set, so that it can be taken back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TimerId {
     due: Micros,
     /// Decides between timers of the same due time.
     number: u64,
-    what: T,
 }
 
-impl<T> PartialEq for Timer<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
+impl TimerId {
+    /// For whoever keeps timers in another way than the scheduler does.
+    #[must_use]
+    pub fn new(due: Micros, number: u64) -> Self {
+        Self { due, number }
     }
-}
-impl<T> Eq for Timer<T> {}
-impl<T> PartialOrd for Timer<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl<T> Ord for Timer<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.due, self.number).cmp(&(other.due, other.number))
+
+    /// When it is due.
+    #[must_use]
+    pub fn due(self) -> Micros {
+        self.due
     }
 }
 
+/// A B-tree and no heap, so that a timer can be taken out of its middle.
 #[derive(Debug)]
-struct Heap<T> {
-    timers: BinaryHeap<Reverse<Timer<T>>>,
+struct Queue<T> {
+    timers: BTreeMap<TimerId, T>,
     number: u64,
+}
+
+impl<T> Queue<T> {
+    fn next(&self) -> u64 {
+        self.timers.first_key_value().map_or(NEVER, |(first, _)| first.due.0)
+    }
 }
 
 /// All timers.
 #[derive(Debug)]
 pub(crate) struct Timers<T> {
-    heap: Mutex<Heap<T>>,
+    queue: Mutex<Queue<T>>,
     /// The due time of the first one. Stored under the lock with release; read by every worker between turns.
     next: AtomicU64,
     /// The deadline of the keeper.
@@ -67,7 +70,7 @@ pub(crate) struct Timers<T> {
 impl<T> Timers<T> {
     pub(crate) fn new() -> Self {
         Self {
-            heap: Mutex::new(Heap { timers: BinaryHeap::new(), number: 0 }),
+            queue: Mutex::new(Queue { timers: BTreeMap::new(), number: 0 }),
             next: AtomicU64::new(NEVER),
             kept: AtomicU64::new(NEVER),
             drained: AtomicU64::new(0),
@@ -75,16 +78,28 @@ impl<T> Timers<T> {
     }
 
     /// Sets a timer. True: it is the first now.
-    pub(crate) fn set(&self, due: Micros, what: T) -> bool {
-        let mut heap = self.heap.lock();
-        let number = heap.number;
-        heap.number += 1;
-        heap.timers.push(Reverse(Timer { due, number, what }));
+    pub(crate) fn set(&self, due: Micros, what: T) -> (TimerId, bool) {
+        let mut queue = self.queue.lock();
+        let timer = TimerId { due, number: queue.number };
+        queue.number += 1;
+        queue.timers.insert(timer, what);
         let first = due.0 < self.next.load(Ordering::Relaxed);
         if first {
             self.next.store(due.0, Ordering::Release);
         }
-        first
+        (timer, first)
+    }
+
+    /// Takes a timer back, unless it has fired. Nobody has to know: who sleeps for it wakes once for nothing.
+    pub(crate) fn unset(&self, timer: TimerId) {
+        let mut queue = self.queue.lock();
+        let what = queue.timers.remove(&timer);
+        if what.is_some() && timer.due.0 <= self.next.load(Ordering::Relaxed) {
+            self.next.store(queue.next(), Ordering::Release);
+        }
+        drop(queue);
+        // What it carried is foreign: its drop is no matter of the lock.
+        drop(what);
     }
 
     /// The nearest due time.
@@ -98,13 +113,13 @@ impl<T> Timers<T> {
         if self.next.load(Ordering::Acquire) > now.0 {
             return;
         }
-        let mut heap = self.heap.lock();
-        while let Some(first) = heap.timers.peek()
-            && first.0.due <= now
+        let mut queue = self.queue.lock();
+        while let Some(first) = queue.timers.first_entry()
+            && first.key().due <= now
         {
-            batch.extend(heap.timers.pop().map(|timer| timer.0.what));
+            batch.push(first.remove());
         }
-        self.next.store(heap.timers.peek().map_or(NEVER, |first| first.0.due.0), Ordering::Release);
+        self.next.store(queue.next(), Ordering::Release);
         self.drained.store(now.0, Ordering::Relaxed);
     }
 
@@ -126,7 +141,7 @@ impl<T> Timers<T> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.heap.lock().timers.len()
+        self.queue.lock().timers.len()
     }
 }
 
@@ -151,7 +166,22 @@ mod tests {
     #[test]
     fn only_the_first_timer_is_news() {
         let timers = Timers::new();
-        assert!(timers.set(Micros(50), ()) && !timers.set(Micros(60), ()) && timers.set(Micros(40), ()));
+        assert!(timers.set(Micros(50), ()).1 && !timers.set(Micros(60), ()).1 && timers.set(Micros(40), ()).1);
+    }
+
+    #[test]
+    fn a_timer_that_is_taken_back_does_not_fire_and_takes_no_room() {
+        let timers = Timers::new();
+        let (first, _) = timers.set(Micros(10), 'a');
+        let (second, _) = timers.set(Micros(20), 'b');
+        timers.set(Micros(20), 'c');
+        timers.unset(first);
+        timers.unset(first);
+        timers.unset(second);
+        assert_eq!((timers.next(), timers.len()), (Some(Micros(20)), 1));
+        let mut batch = Vec::new();
+        timers.drain(Micros(20), &mut batch);
+        assert_eq!((batch, timers.next()), (vec!['c'], None));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use super::slots::FreeSlots;
 use super::state::{Finished, Started};
 use super::stats::Counters;
 use super::victim::{Random, victims};
-use super::{Commit, Config, Interrupt, Next, Pause, Permitted, Port, Slot, Turn, Wake};
+use super::{Commit, Config, Interrupt, Next, Pause, Permitted, Port, Slot, TimerId, Turn, Wake};
 use crate::base::sync::{Ordering, spin_loop, thread};
 use crate::process::{Micros, Permit};
 use std::collections::VecDeque;
@@ -624,9 +624,13 @@ impl<C: Commit> Port<C> for Context<'_, C> {
         }
     }
 
-    fn timer(&mut self, due: Micros, timer: C::Timer) {
+    fn timer(&mut self, due: Micros, timer: C::Timer) -> TimerId {
         // This worker looks at the timers before it parks: nobody else has to know.
-        let _ = self.shared.timers.set(due, timer);
+        self.shared.timers.set(due, timer).0
+    }
+
+    fn unset_timer(&mut self, timer: TimerId) {
+        self.shared.timers.unset(timer);
     }
 
     fn used(&mut self, fuel: u64) {

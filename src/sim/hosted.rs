@@ -5,7 +5,7 @@
 
 use crate::process::{Event, Home, Micros, Permit};
 use crate::run::{Kernel, Ports, Task, Timer};
-use crate::scheduler::{Commit, Handle, Interrupt, Next, Pause, Port, Slot, Turn, Wake};
+use crate::scheduler::{Commit, Handle, Interrupt, Next, Pause, Port, Slot, TimerId, Turn, Wake};
 use std::sync::Arc;
 
 /// The commit point of simulated runs.
@@ -46,8 +46,16 @@ impl<P: Port<Hosted>> Port<Kernel> for Seam<'_, P> {
         self.port.pause(slot, pause);
     }
 
-    fn timer(&mut self, due: Micros, timer: Timer) {
-        self.port.timer(due, timer);
+    fn timer(&mut self, due: Micros, timer: Timer) -> TimerId {
+        self.port.timer(due, timer)
+    }
+
+    fn unset_timer(&mut self, timer: TimerId) {
+        self.port.unset_timer(timer);
+    }
+
+    fn used(&mut self, fuel: u64) {
+        self.port.used(fuel);
     }
 
     fn monotonic(&self) -> Micros {

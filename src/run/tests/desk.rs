@@ -3,7 +3,7 @@
 
 use crate::process::{Event, Home, Micros, Permit};
 use crate::run::{Clock, Kernel, Ports, Task, Timer};
-use crate::scheduler::{Commit, Interrupt, Next, Pause, Permitted, Port, Slot, Turn, Wake};
+use crate::scheduler::{Commit, Interrupt, Next, Pause, Permitted, Port, Slot, TimerId, Turn, Wake};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct Place {
 struct World {
     places: Vec<Option<Place>>,
     ready: VecDeque<u32>,
-    timers: BTreeMap<(Micros, u64), Timer>,
+    timers: BTreeMap<TimerId, Timer>,
     next_timer: u64,
     places_max: usize,
     home: Home,
@@ -158,10 +158,10 @@ impl Desk {
         let mut due = Vec::new();
         {
             let mut world = self.world.lock();
-            let Some(first) = world.timers.first_key_value().map(|((due, _), _)| *due) else { return false };
+            let Some(first) = world.timers.first_key_value().map(|(timer, _)| timer.due()) else { return false };
             self.now.fetch_max(first.0, Relaxed);
             while let Some(entry) = world.timers.first_entry()
-                && entry.key().0 <= self.now()
+                && entry.key().due() <= self.now()
             {
                 due.push(entry.remove());
             }
@@ -173,8 +173,8 @@ impl Desk {
 
     /// Takes the earliest timer out, as a worker does for which it is due, and says when that is.
     pub(super) fn take_timer(&mut self) -> Micros {
-        let ((due, _), _) = self.world.lock().timers.pop_first().expect("a timer is set");
-        due
+        let (timer, _) = self.world.lock().timers.pop_first().expect("a timer is set");
+        timer.due()
     }
 
     /// Goes on until nothing is left to do.
@@ -190,6 +190,10 @@ impl Desk {
     /// Steps until nobody is ready; timers stay.
     pub(super) fn drain(&mut self) {
         while self.turn() {}
+    }
+
+    pub(super) fn timers(&self) -> usize {
+        self.world.lock().timers.len()
     }
 
     pub(super) fn living(&self) -> usize {
@@ -261,11 +265,16 @@ impl Port<Kernel> for Desk {
         }
     }
 
-    fn timer(&mut self, due: Micros, timer: Timer) {
+    fn timer(&mut self, due: Micros, timer: Timer) -> TimerId {
         let mut world = self.world.lock();
         world.next_timer += 1;
-        let number = world.next_timer;
-        world.timers.insert((due, number), timer);
+        let id = TimerId::new(due, world.next_timer);
+        world.timers.insert(id, timer);
+        id
+    }
+
+    fn unset_timer(&mut self, timer: TimerId) {
+        self.world.lock().timers.remove(&timer);
     }
 
     fn monotonic(&self) -> Micros {

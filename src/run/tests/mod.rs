@@ -10,6 +10,7 @@ mod permits;
 mod signals;
 mod snapshots;
 mod support;
+mod timers;
 
 mod acts;
 mod basics;
