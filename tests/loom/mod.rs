@@ -5,7 +5,8 @@
 //! ```
 //! These files belong to `src/scheduler`: they see its private parts.
 //!
-//! `rows` and `admission` hold single shipped types and are explored in every interleaving.
+//! `rows` and `admission` hold single shipped types and are explored in every interleaving; `sleep` holds
+//! one too, and says its bound.
 //! `parking`, `permits` and `shutdown` hold shipped workers, whole, and are bounded, except where
 //! they say `unbounded`: a thread that could go on is interrupted no more than three times in a
 //! schedule with one worker, and once in one with two ([`world::Model::of`]).
@@ -19,4 +20,5 @@ mod parking;
 mod permits;
 mod rows;
 mod shutdown;
+mod sleep;
 mod world;

@@ -16,7 +16,7 @@ fn a_shutdown_while_the_only_worker_goes_to_sleep() {
 /// It was accepted before its worker acknowledged.
 #[test]
 fn a_shutdown_while_a_step_starts_a_process() {
-    Model::of(1).and_shuts_down().check(|bench| {
+    Model::of(1).preemptions(2).and_shuts_down().check(|bench| {
         let starts = Process::new(|port, turn, _| {
             if turn.interrupted.is_some() {
                 return Next::Complete;
