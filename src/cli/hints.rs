@@ -3,6 +3,7 @@
 
 use super::again::Again;
 use crate::dispatch::kind as call;
+use crate::guest::OUT_OF_FUEL;
 use crate::process::problem::kind;
 use crate::process::{Limits, Micros};
 use crate::workflow::expression::TOO_EXPENSIVE;
@@ -29,7 +30,7 @@ impl Case<'_> {
         match text("kind") {
             call::ADDRESS_REFUSED => self.address(),
             kind::NOT_GRANTED => self.grant(),
-            kind::NO_CAPACITY => self.slots(),
+            kind::NO_CAPACITY | kind::IMAGES_EXHAUSTED => self.slots(),
             kind::TIMED_OUT => self.timeout(),
             kind::CANCELLED => None,
             kind::JOURNAL_FAILED => Some(
@@ -125,11 +126,15 @@ fn raised(kind: &str, title: &str, limits: &Limits) -> Option<(&'static str, Str
     let count = |key, now: u64| Some((key, amount(now), amount(now.saturating_mul(2))));
     match kind {
         kind::MEMORY_EXHAUSTED => bytes("memory", limits.memory_bytes),
-        // A guest that has used up the fuel of a step trapped; the fuel of all steps is counted by the run.
-        kind::FUEL_EXHAUSTED if title.contains("guest") => count("fuel-per-step", limits.fuel_per_step),
-        kind::FUEL_EXHAUSTED => count("fuel", limits.fuel_total),
-        kind::TOO_LARGE if title.contains("step") => bytes("output", limits.output_bytes),
-        kind::TOO_LARGE if limits.payload_bytes < PAYLOAD_BYTES_MAX => bytes("payload", limits.payload_bytes),
+        // A guest that has used up the fuel of a step trapped; the fuel of all steps is counted by the run. What there is outside of steps
+        // no limit sets.
+        kind::FUEL_EXHAUSTED if title == OUT_OF_FUEL => count("fuel-per-step", limits.fuel_per_step),
+        kind::FUEL_EXHAUSTED if title.contains("process") => count("fuel", limits.fuel_total),
+        kind::TOO_LARGE if title.contains("step may give") => bytes("output", limits.output_bytes),
+        // Of what else is too large, a name or what the run exposes, no limit is a step's.
+        kind::TOO_LARGE if is_payload(title) && limits.payload_bytes < PAYLOAD_BYTES_MAX => {
+            bytes("payload", limits.payload_bytes)
+        }
         kind::TOO_MANY_COMMANDS => count("commands-per-step", limits.commands_per_step.into()),
         kind::TOO_MANY_OUTSTANDING => count("outstanding", limits.outstanding.into()),
         kind::MAILBOX_FULL => count("mailbox", limits.mailbox.into()),
@@ -138,6 +143,11 @@ fn raised(kind: &str, title: &str, limits: &Limits) -> Option<(&'static str, Str
         kind::TOO_MANY_LINKS => count("links", limits.links.into()),
         _ => None,
     }
+}
+
+/// Whether a problem with this title is about the size of a payload.
+fn is_payload(title: &str) -> bool {
+    ["payload", "value is too large", "larger than allowed"].iter().any(|part| title.contains(part))
 }
 
 /// Payloads beyond it do not fit between steps, whatever the limit.
@@ -247,6 +257,20 @@ mod tests {
         assert!(raised("fuel-exhausted", "The guest used up its fuel").ends_with("limits: { fuel-per-step: 2G }"));
         assert!(raised("too-large", "A payload is too large").ends_with("limits: { payload: 2MiB }"));
         assert!(raised("too-many-commands", "").contains("more than 10k"));
+        assert!(raised("too-large", "Something is larger than allowed").ends_with("limits: { payload: 2MiB }"));
+        assert!(raised("fuel-exhausted", "The process used more fuel than it may").contains("limits: { fuel: "));
+    }
+
+    #[test]
+    fn what_no_limit_sets_has_no_hint() {
+        for (kind, title) in [
+            ("too-large", "A name is longer than allowed"),
+            ("too-large", "The run exposes too much"),
+            ("fuel-exhausted", "The guest used up the fuel that there is outside of steps"),
+        ] {
+            let problem = json!({ "kind": kind, "title": title, "class": "definite" });
+            assert_eq!(hint_of(&problem, Some(&node())), None, "{title}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Where in the workflow file something happened: what a problem of a run knows is a JSON Pointer.
 
-use super::terminal::{Terminal, printable};
+use super::terminal::{Terminal, in_line, printable};
 use crate::workflow::expression::Template;
 use crate::workflow::syntax::{self, Content, Node, Places, Source, Span};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, renderer::DecorStyle};
@@ -89,8 +89,8 @@ pub(super) struct Shown<'a> {
 impl Shown<'_> {
     /// Without a place in the file.
     pub(super) fn plain(&self, terminal: Terminal) -> String {
-        let error = terminal.paint("1;31", &format!("error[{}]", printable(self.kind)));
-        let mut out = format!("{error}: {}", printable(&self.title));
+        let error = terminal.paint("1;31", &format!("error[{}]", in_line(self.kind)));
+        let mut out = format!("{error}: {}", in_line(&self.title));
         for note in &self.notes {
             out.push_str(&format!("\n  {}", printable(note).replace('\n', "\n  ")));
         }
@@ -102,7 +102,7 @@ impl Shown<'_> {
 
     fn render<'s>(&'s self, snippet: Snippet<'s, annotate_snippets::Annotation<'s>>, terminal: Terminal) -> String {
         let renderer = if terminal.colour { Renderer::styled() } else { Renderer::plain() };
-        let mut group = Level::ERROR.primary_title(printable(&self.title)).id(printable(self.kind)).element(snippet);
+        let mut group = Level::ERROR.primary_title(in_line(&self.title)).id(in_line(self.kind)).element(snippet);
         for note in &self.notes {
             group = group.element(Level::NOTE.message(printable(note)));
         }

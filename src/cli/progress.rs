@@ -7,7 +7,7 @@
 use super::live::{Live, Size, fit};
 use super::past::Past;
 use super::remote::{Remote, Source};
-use super::terminal::{Terminal, printable};
+use super::terminal::{Terminal, in_line, printable};
 use crate::host::{Line, Workflow};
 use crate::process::{Level, LogLine, Pid};
 use crate::run::{Events, RunEvent, system_time};
@@ -345,7 +345,7 @@ impl Progress {
         if !self.terminal.live {
             let plural = if node.total == 1 { "" } else { "s" };
             let items = if is_list { format!(" ({} item{plural})", node.total) } else { String::new() };
-            self.line(&format!("{}: running{items}", printable(&node.node)));
+            self.line(&format!("{}: running{items}", in_line(&node.node)));
         }
     }
 
@@ -359,7 +359,7 @@ impl Progress {
             "skipped" | "unreached" => ("-", "2"),
             _ => ("!", "33"),
         };
-        let mut line = format!("{} {}: {}", self.terminal.paint(colour, sign), printable(&node.node), node.status);
+        let mut line = format!("{} {}: {}", self.terminal.paint(colour, sign), in_line(&node.node), node.status);
         if self.lists.contains(&node.node) && took.is_some() {
             let failed = if node.failed > 0 { format!(", {} failed", node.failed) } else { String::new() };
             let _ = write!(line, ", {}/{} items{failed}", node.done, node.total);
@@ -371,7 +371,7 @@ impl Progress {
             let _ = write!(line, " in {}", duration(took));
         }
         if let Some(title) = node.error["title"].as_str() {
-            let _ = write!(line, ": {}", printable(title));
+            let _ = write!(line, ": {}", in_line(title));
         }
         self.line(&line);
     }
@@ -383,8 +383,8 @@ impl Progress {
         let line = format!(
             "{} {}{item}: attempt {attempt} failed, again in {delay}: {}",
             self.terminal.paint("33", "!"),
-            printable(node),
-            printable(title)
+            in_line(node),
+            in_line(title)
         );
         self.line(&line);
     }
@@ -400,7 +400,7 @@ impl Progress {
         let text = format!("{}{fields}", line.text);
         let text = printable(&text).replace('\n', "\n    ");
         let level = self.terminal.paint(colour, level);
-        self.line(&format!("  {} {level}: {text}", printable(name)));
+        self.line(&format!("  {} {level}: {text}", in_line(name)));
     }
 
     /// A line that stays. What comes from a guest has been made harmless.

@@ -31,6 +31,17 @@ fn spawned(pid: u64, parent: u64, scope: Option<&str>, entry: &str) -> RunEvent 
 }
 
 #[test]
+fn what_a_guest_says_of_its_failure_stays_in_its_line() {
+    let mut progress = progress(false);
+    let node = json!({ "wfhost.node": {
+        "node": "a", "status": "failed", "total": 1, "done": 1, "failed": 1, "flying": 0, "attempts": 1,
+        "error": { "kind": "x", "title": "no\n✓ b: succeeded in 3 ms" },
+    } });
+    progress.hear(logged(Pid::ROOT, None, "", Some(&node)));
+    assert_eq!(progress.pending.lines().collect::<Vec<_>>(), ["✗ a: failed: no\\n✓ b: succeeded in 3 ms"]);
+}
+
+#[test]
 fn a_line_names_the_step_that_it_comes_from() {
     let mut progress = progress(false);
     for event in [

@@ -5,7 +5,7 @@ use super::arguments::{Replay, RunningArguments, Verify};
 use super::refused::{Refused, Stop, kind};
 use super::repeat::by_name;
 use super::table::Table;
-use super::terminal::{Terminal, print, printable, say};
+use super::terminal::{Terminal, in_line, print, printable, say};
 use crate::base::processors;
 use crate::host::{Host, ReplayOptions, VerifyRunError};
 use crate::process::Pid;
@@ -103,7 +103,7 @@ fn tell(answer: &Answer, terminal: Terminal) -> std::io::Result<()> {
         Answer::CannotReplay(unrepeatable) => {
             let Unrepeatable { record, pid, step, scope, problem, .. } = &**unrepeatable;
             let place = place(*pid, scope.as_deref());
-            print(&printable(&format!("cannot be replayed here: record {record}, {place}, step {step}: {problem}")))?;
+            print(&in_line(&format!("cannot be replayed here: record {record}, {place}, step {step}: {problem}")))?;
             terminal.hint(
                 "that says nothing of the component: another wfhost, or other limits, ended the step otherwise then",
             );

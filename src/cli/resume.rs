@@ -237,7 +237,7 @@ fn tell(
             Ok(Payload::Json(json)) => writeln!(text, ": {}", json.as_str()),
             Ok(_) => writeln!(text),
             Err(_) if outcome.status == Status::Suspended => writeln!(text),
-            Err(problem) => writeln!(text, ": {problem}"),
+            Err(problem) => writeln!(text, ": {}", super::terminal::in_line(&problem.to_string())),
         };
     }
     print(&super::terminal::printable(&text))?;

@@ -9,7 +9,7 @@ use super::ls;
 use super::patience::by_the_records;
 use super::refused::Stop;
 use super::table::{Table, moment, took};
-use super::terminal::{Terminal, print, printable, say};
+use super::terminal::{Terminal, in_line, print, printable, say};
 use crate::host::Story;
 use crate::host::control::{Answer, Client, ControlError, Request, RunState, RunStatus};
 use crate::journal::Stored;
@@ -220,7 +220,7 @@ impl Seen {
             let _ = match &outcome.result {
                 Ok(Payload::Json(json)) => writeln!(text, "\noutputs {}", json.as_str()),
                 Ok(_) => Ok(()),
-                Err(problem) => writeln!(text, "\n{problem}"),
+                Err(problem) => writeln!(text, "\n{}", in_line(&problem.to_string())),
             };
         }
         text

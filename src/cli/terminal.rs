@@ -118,6 +118,22 @@ pub(super) fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// The same of a text that is told in a line with others: its line ends are escapes too, and so much of it is told that it fits.
+pub(super) fn in_line(text: &str) -> Cow<'_, str> {
+    let safe = match text.char_indices().nth(LINE_MAX) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    };
+    let safe = if safe.contains('\n') { Cow::Owned(safe.replace('\n', "\\n")) } else { safe };
+    match safe {
+        Cow::Borrowed(safe) => printable(safe),
+        Cow::Owned(safe) => Cow::Owned(printable(&safe).into_owned()),
+    }
+}
+
+/// Characters of a text that is told in a line. Arbitrary: some lines of a terminal.
+const LINE_MAX: usize = 1_000;
+
 /// Control characters but line feed and tab, and those that change the direction of text (Unicode Standard Annex 9).
 fn steers(character: char) -> bool {
     match character {
@@ -130,12 +146,19 @@ fn steers(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{printable, quoted};
+    use super::{LINE_MAX, in_line, printable, quoted};
 
     #[test]
     fn what_is_long_is_quoted_by_its_beginning() {
         assert_eq!(quoted(&"ä".repeat(60)), "ä".repeat(60));
         assert_eq!(quoted(&"ä".repeat(61)), format!("{}… (122 bytes)", "ä".repeat(60)));
+    }
+
+    #[test]
+    fn what_is_told_in_a_line_stays_in_it() {
+        assert_eq!(in_line("one\n✓ b: succeeded\r\n"), "one\\n✓ b: succeeded\\u{d}\\n");
+        assert_eq!(in_line(&"ä".repeat(LINE_MAX)), "ä".repeat(LINE_MAX));
+        assert_eq!(in_line(&"ä".repeat(LINE_MAX + 1)), "ä".repeat(LINE_MAX) + "…");
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use super::Exit;
 use super::arguments::Validate;
 use super::refused::Refused;
-use super::terminal::{Terminal, print, say};
+use super::terminal::{Terminal, in_line, print, say};
 use crate::host::LoadError;
+use crate::process::Problem;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -19,9 +20,20 @@ pub(super) fn validate(command: &Validate, terminal: Terminal) -> anyhow::Result
         match host.load(file) {
             Ok(workflow) => {
                 let steps = workflow.plan().nodes.len();
+                let warning = |(source, problem): (&str, &Problem)| {
+                    format!("{}: the component `{source}` fails to tell its entries: {problem}", file.display())
+                };
+                let warnings: Vec<String> = workflow.undescribed().map(warning).collect();
                 if command.json {
-                    files.push(json!({ "file": file, "valid": true, "steps": steps, "count": 0, "problems": [] }));
+                    let mut told = json!({ "file": file, "valid": true, "steps": steps, "count": 0, "problems": [] });
+                    if !warnings.is_empty() {
+                        told["warnings"] = json!(warnings);
+                    }
+                    files.push(told);
                 } else {
+                    for warning in &warnings {
+                        say(&terminal.warning_text(&in_line(warning), None));
+                    }
                     let plural = if steps == 1 { "" } else { "s" };
                     say(&format!("{}: {}, {steps} step{plural}", file.display(), terminal.paint("32", "valid")));
                 }

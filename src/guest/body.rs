@@ -2,12 +2,16 @@
 
 use super::binding::{Binding, Call, Outcome, Returned};
 use super::component::Loaded;
-use super::context::Context;
-use super::death::{Phase, classify, host_fault, last_words};
+use super::context::{Context, HostState};
+use super::death::{Phase, classify, host_fault, last_words, lost};
 use super::metering::{CLOSE_FUEL, FuelMeter, INSTANTIATE_FUEL};
+use super::parts::Rest;
 use super::saving::{self, Asked, Evicted, Kept, TakenGuest};
 use crate::process::problem::kind;
-use crate::process::{Birth, Body, Death, Event, Form, Home, Micros, Output, Problem, Progress, Saving, Status, Taken};
+use crate::process::{
+    Birth, Body, Death, Event, Eviction, Form, Home, Micros, Output, Problem, Progress, Saving, Status, Taken,
+};
+use bytes::Bytes;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -32,6 +36,8 @@ pub(crate) struct Guest {
     fuel: FuelMeter,
     now: Micros,
     events: Vec<Event>,
+    /// What of the last step is still to be given.
+    rest: Option<Box<Rest>>,
     state: State,
 }
 
@@ -44,8 +50,8 @@ enum State {
     Running(Running),
     /// Between two steps, without an instance.
     Evicted(Evicted),
-    /// Its instance is gone by a cause that is no step's.
-    Lost(String),
+    /// Its instance is gone by the guest's own doing, in no step.
+    Lost(Problem),
     /// Closed or dead, and what is left is large: it goes when the guest does.
     Remains { _store: Box<Store<Context>> },
     /// Dead, closed, or in the middle of a transition that panicked.
@@ -56,6 +62,15 @@ enum State {
 struct Live {
     store: Store<Context>,
     binding: Box<dyn Binding>,
+}
+
+/// What is kept of an instance that is given back.
+struct ToKeep {
+    form: Form,
+    state: Bytes,
+    /// Bytes that differ from a fresh instance's; none are known of the guest's own form.
+    bytes: usize,
+    host: HostState,
 }
 
 /// A step in flight.
@@ -97,6 +112,7 @@ impl Guest {
             fuel: FuelMeter::default(),
             now: Micros(0),
             events: Vec::new(),
+            rest: None,
             state: State::Fresh,
         }
     }
@@ -108,14 +124,14 @@ impl Guest {
 
     /// Whether it is evicted, and its restoration takes long.
     fn is_heavy(&self) -> bool {
-        matches!(&self.state, State::Evicted(evicted) if evicted.bytes > SLOW_RESTORATION_BYTES)
+        matches!(&self.state, State::Evicted(evicted) if evicted.bytes > SLOW_RESTORATION_BYTES || evicted.kept.is_spilled())
     }
 
     /// Starts the step that was begun, or goes on with the one in flight.
     ///
     /// # Errors
-    /// Why the host cannot.
-    fn running(&mut self) -> Result<Running, Problem> {
+    /// Why it cannot be stepped.
+    fn running(&mut self) -> Result<Running, Death> {
         let budget = self.fuel.budget(&self.birth.limits);
         let events = std::mem::take(&mut self.events);
         let step = match std::mem::replace(&mut self.state, State::Dead) {
@@ -134,17 +150,17 @@ impl Guest {
                 Step::First(Box::pin(restored))
             }
             State::Running(running) => return Ok(running),
-            State::Lost(why) => return Err(host_fault(why)),
+            State::Lost(problem) => return Err(Death::Lost(problem)),
             State::Remains { .. } | State::Dead => {
-                return Err(Problem::new(kind::HOST_FAULT, "A process was stepped after its end"));
+                return Err(Death::Host(Problem::new(kind::HOST_FAULT, "A process was stepped after its end")));
             }
         };
         Ok(Running { step, budget })
     }
 
     /// A store for a new instance.
-    fn store(&self) -> Result<Store<Context>, Problem> {
-        let linked = self.loaded.linked(self.home).map_err(|reason| host_fault(reason.to_owned()))?;
+    fn store(&self) -> Result<Store<Context>, Death> {
+        let linked = self.loaded.linked(self.home).map_err(|reason| Death::Host(host_fault(reason.to_owned())))?;
         Ok(linked.store(self.loaded.engine().options(), &self.birth))
     }
 
@@ -162,10 +178,14 @@ impl Guest {
                 if let Some(last) = commands.last() {
                     store.data_mut().tag_used(last.tag);
                 }
-                output.commands.append(&mut commands);
                 if let Some(binding) = binding {
                     self.state = State::Live(Live { store, binding });
                 }
+                let status = Rest::divide(status, &mut commands).unwrap_or_else(|rest| {
+                    self.rest = Some(Box::new(rest));
+                    Status::Ready
+                });
+                output.commands.append(&mut commands);
                 Progress::Stepped(status)
             }
             Err(error) => {
@@ -200,19 +220,36 @@ impl Guest {
     }
 
     /// The state of a live guest in its own form. None: it has said no, or is lost.
-    fn ask(&mut self) -> Option<Evicted> {
+    fn ask(&mut self) -> Option<(Bytes, HostState)> {
         let State::Live(Live { store, binding }) = std::mem::replace(&mut self.state, State::Dead) else { return None };
         let (store, asked) = saving::ask(&*binding, store, self.now);
         let host = store.data().save();
-        if let Asked::Lost(why) = asked {
+        if let Asked::Lost(error) = asked {
             // It is rebuilt from its records, where they are at hand, and not asked again.
             self.loaded.own_failed();
-            self.state = State::Lost(format!("the guest was lost in its own `snapshot.save`: {why}"));
+            self.state = State::Lost(lost(&error, store.data(), Phase::Save));
             return None;
         }
         self.state = State::Live(Live { store, binding });
         let Asked::Gave(state) = asked else { return None };
-        Some(Evicted { kept: Kept::Own(state), bytes: 0, host })
+        Some((state, host))
+    }
+
+    /// What is to be kept of a live guest. None: it cannot be had.
+    fn give_up(&mut self) -> Option<ToKeep> {
+        let State::Live(live) = &mut self.state else { return None };
+        match self.loaded.saving() {
+            Saving::Never => None,
+            Saving::Ready(Form::Own) => {
+                let (state, host) = self.ask()?;
+                Some(ToKeep { form: Form::Own, state, bytes: 0, host })
+            }
+            _ => {
+                let snapshot = saving::take(&self.loaded, &mut live.store)?;
+                let (state, bytes) = saving::pack(&self.loaded, &snapshot)?;
+                Some(ToKeep { form: Form::Image, state, bytes, host: live.store.data().save() })
+            }
+        }
     }
 }
 
@@ -223,9 +260,16 @@ impl Body for Guest {
     }
 
     fn poll(&mut self, output: &mut Output) -> Progress {
+        if let Some(rest) = &mut self.rest {
+            let status = rest.next(&mut output.commands);
+            if status.is_some() {
+                self.rest = None;
+            }
+            return Progress::Stepped(status.unwrap_or(Status::Ready));
+        }
         let mut running = match self.running() {
             Ok(running) => running,
-            Err(problem) => return Progress::Died(Death::Host(problem)),
+            Err(death) => return Progress::Died(death),
         };
         let ended = match &mut running.step {
             Step::First(begun) => poll_once(begun.as_mut()).map(|begun| {
@@ -250,6 +294,10 @@ impl Body for Guest {
         self.end(ended, running.budget, output)
     }
 
+    fn owes(&self) -> bool {
+        self.rest.is_some()
+    }
+
     fn close(&mut self) {
         let State::Live(Live { mut store, binding }) = std::mem::replace(&mut self.state, State::Dead) else {
             return;
@@ -260,37 +308,42 @@ impl Body for Guest {
         self.leave(store);
     }
 
-    fn evict(&mut self) -> bool {
-        let evicted = match &mut self.state {
+    fn evict(&mut self) -> Eviction {
+        let to_keep = match &self.state {
             // There is nothing to give back.
-            State::Evicted(_) => return true,
-            State::Live(live) => match self.loaded.saving() {
-                Saving::Never => None,
-                Saving::Ready(Form::Own) => self.ask(),
-                _ => saving::take(&self.loaded, &mut live.store)
-                    .and_then(|snapshot| saving::pack(&self.loaded, &snapshot))
-                    .map(|(kept, bytes)| Evicted { kept, bytes, host: live.store.data().save() }),
-            },
-            _ => return false,
+            State::Evicted(_) => return Eviction::Done,
+            State::Live(_) if self.rest.is_none() => self.give_up(),
+            _ => None,
         };
-        match evicted {
-            Some(evicted) => self.state = State::Evicted(evicted),
-            None => return matches!(self.state, State::Lost(_)),
+        let Some(ToKeep { form, state, bytes, host }) = to_keep else {
+            return if matches!(self.state, State::Lost(_)) { Eviction::Done } else { Eviction::Stays };
+        };
+        match self.loaded.engine().images().hold(&self.birth.run, state) {
+            Ok(held) => {
+                self.state = State::Evicted(Evicted { kept: Kept::Held(form, held), bytes, host });
+                Eviction::Done
+            }
+            Err(problem) => Eviction::Ends(problem),
         }
-        true
     }
 
     fn evicts_slowly(&self) -> bool {
         let State::Live(live) = &self.state else { return false };
-        self.saves_slowly() || live.store.data().limiter.memory_bytes() > SLOW_EVICTION_BYTES
+        let bytes = live.store.data().limiter.memory_bytes();
+        self.saves_slowly()
+            || bytes > SLOW_EVICTION_BYTES
+            || self.loaded.engine().images().may_spill(&self.birth.run, bytes)
     }
 
     fn save(&mut self) -> Option<Box<dyn Taken>> {
+        if self.rest.is_some() {
+            return None;
+        }
         let (kept, host) = match &mut self.state {
             State::Evicted(evicted) => (evicted.kept.clone(), evicted.host.clone()),
             State::Live(live) => match self.loaded.saving() {
                 Saving::Never => return None,
-                Saving::Ready(Form::Own) => self.ask().map(|evicted| (evicted.kept, evicted.host))?,
+                Saving::Ready(Form::Own) => self.ask().map(|(state, host)| (Kept::Own(state), host))?,
                 _ => {
                     let snapshot = saving::take(&self.loaded, &mut live.store)?;
                     (Kept::Image(Box::new(snapshot)), live.store.data().save())
@@ -380,7 +433,8 @@ async fn restored(
     let (back, restored) = saving::restore(&loaded, &*binding, store, &evicted).await;
     store = back;
     if let Err(error) = restored {
-        return Begun { store, binding: None, phase: Phase::Restoration, result: Err(error) };
+        let phase = if evicted.kept.form() == Form::Own { Phase::Load } else { Phase::Restoration };
+        return Begun { store, binding: None, phase, result: Err(error) };
     }
     drop(evicted);
     prepare(&mut store, now, budget);

@@ -3,6 +3,7 @@
 use super::binding::Breach;
 use super::context::Context;
 use super::metering::HostMemoryFault;
+use super::saving::StateRefused;
 use super::wasi::BlockingCall;
 use crate::process::{Death, Level, LogLine, Problem, ProblemClass, problem::kind};
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
@@ -16,13 +17,35 @@ pub(crate) enum Phase {
     Restoration,
     /// In `init`, or in `step`.
     Step,
+    /// In its own `save`.
+    Save,
+    /// In its own `load`.
+    Load,
 }
+
+/// The title where a step had more to do than its limit.
+pub(crate) const OUT_OF_FUEL: &str = "The guest used up its fuel";
 
 /// The text by which wasmtime says that a guest handed over more than it may: the error's type is private.
 const HOSTCALL_FUEL_TEXT: &str = "fuel allocated for hostcalls has been exhausted";
 
 /// Makes a death of an error.
 pub(crate) fn classify(error: &wasmtime::Error, context: &Context, phase: Phase) -> Death {
+    match of_either(error, context, phase) {
+        // It is in no record: where the records are at hand, the guest is made of them.
+        Death::Guest(problem) if phase == Phase::Load => Death::Lost(problem),
+        death => death,
+    }
+}
+
+/// The problem of a guest that was lost when it gave its state.
+pub(crate) fn lost(error: &wasmtime::Error, context: &Context, phase: Phase) -> Problem {
+    match of_either(error, context, phase) {
+        Death::Guest(problem) | Death::Lost(problem) | Death::Host(problem) => problem,
+    }
+}
+
+fn of_either(error: &wasmtime::Error, context: &Context, phase: Phase) -> Death {
     if let Some(limit) = error.downcast_ref::<PoolConcurrencyLimitError>() {
         return Death::Host(
             Problem::new(kind::NO_CAPACITY, "No instance slot is free")
@@ -55,7 +78,11 @@ fn of_guest(error: &wasmtime::Error, context: &Context, phase: Phase) -> Problem
     let trap = error.downcast_ref::<Trap>().copied();
     let detail = detail(error, trap, phase);
     let problem = match trap {
-        Some(Trap::OutOfFuel) => Problem::new(kind::FUEL_EXHAUSTED, "The guest used up its fuel"),
+        _ if error.is::<StateRefused>() => Problem::new(kind::BAD_STATE, "The guest refuses the state that it gave"),
+        Some(Trap::OutOfFuel) if phase == Phase::Step => Problem::new(kind::FUEL_EXHAUSTED, OUT_OF_FUEL),
+        Some(Trap::OutOfFuel) => {
+            Problem::new(kind::FUEL_EXHAUSTED, "The guest used up the fuel that there is outside of steps")
+        }
         Some(Trap::StackOverflow) => Problem::new(kind::STACK_EXHAUSTED, "The guest's stack overflowed"),
         // What a program does when an allocation fails is nearly always to trap, and the trap says nothing of the reason.
         Some(_) if context.limiter.refused() => memory_exhausted(),
@@ -82,9 +109,12 @@ pub(crate) fn host_fault(detail: String) -> Problem {
 /// What happened, and in which functions, the innermost first.
 fn detail(error: &wasmtime::Error, trap: Option<Trap>, phase: Phase) -> String {
     let mut detail = trap.map_or_else(|| error.root_cause().to_string(), |trap| trap.to_string());
-    if phase == Phase::Instantiation {
-        detail.push_str(", during instantiation");
-    }
+    detail.push_str(match phase {
+        Phase::Instantiation => ", during instantiation",
+        Phase::Save => ", in its `snapshot.save`",
+        Phase::Load => ", in its `snapshot.load`",
+        Phase::Step | Phase::Restoration => "",
+    });
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
         let names: Vec<_> = backtrace.frames().iter().filter_map(|frame| frame.func_name()).map(demangle).collect();
         if !names.is_empty() {

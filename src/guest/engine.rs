@@ -5,14 +5,15 @@ use super::binding;
 use super::cache::CodeCache;
 use super::compiler::{CompileLimits, Compiler};
 use super::context::Context;
-use super::metering::TABLE_ELEMENTS_MAX;
+use super::images::Images;
+use super::metering::{TABLE_ELEMENTS_MAX, operator_cost};
 use super::problem::EngineError;
 use super::{sizing, wasi};
 use crate::process::{Budget, Permit};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use wasmtime::component::Linker;
-use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, PoolingAllocationConfig};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 /// How linear memories are laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -46,6 +47,13 @@ pub struct EngineOptions {
     /// Bytes that guests may take outside the pool, each counted by its limits. They live there when every slot is held by a guest
     /// that waits and cannot be evicted. 0: nobody does, and such a newcomer ends with `no-capacity`.
     pub on_demand_bytes: u64,
+    /// Bytes that the images of evicted guests may take in memory. A run may hold as much as it leaves free: alone, half of it.
+    pub image_bytes: u64,
+    /// Where images go that do not fit into memory: an existing folder; `None` is a host's folder of runs, where it has one. They are
+    /// in a file without a name, which ends with the engine.
+    pub spill_dir: Option<PathBuf>,
+    /// Bytes that they may take there, by the same rule.
+    pub spill_bytes: u64,
     /// Fuel of one slice; about one unit an instruction.
     pub slice_fuel: u64,
     /// Where compiled code is kept; `None` keeps none.
@@ -66,6 +74,9 @@ impl Default for EngineOptions {
             profile: Profile::Fast,
             slots: None,
             on_demand_bytes: ON_DEMAND_BYTES,
+            image_bytes: IMAGE_BYTES,
+            spill_dir: None,
+            spill_bytes: SPILL_BYTES,
             slice_fuel: SLICE_FUEL,
             cache_dir: CodeCache::default_dir(),
             cache_bytes_max: CACHE_BYTES_MAX,
@@ -81,6 +92,12 @@ const SLICE_FUEL: u64 = 1_000_000;
 
 /// Arbitrary: 59 guests of the default limits. It is what they may take, and not what they do take.
 const ON_DEMAND_BYTES: u64 = 4 << 30;
+
+/// Arbitrary: some ten thousand evicted Python guests, of which one run may have a half.
+const IMAGE_BYTES: u64 = 2 << 30;
+
+/// Arbitrary.
+const SPILL_BYTES: u64 = 16 << 30;
 
 /// Arbitrary: about 25 compiled JavaScript guests.
 const CACHE_BYTES_MAX: u64 = 1 << 30;
@@ -105,9 +122,6 @@ const STACK_RESIDENT_BYTES: usize = 16 << 10;
 /// The structures that wasmtime keeps beside an instance, which grow with its functions and types.
 const INSTANCE_BYTES_MAX: usize = 4 << 20;
 
-/// Fuel of each 64 KiB page that `memory.grow` asks for: about what the page faults cost.
-const MEMORY_GROW_FUEL_PER_PAGE: u8 = 255;
-
 /// Functions of a trap's backtrace.
 const BACKTRACE_FRAMES_MAX: usize = 16;
 
@@ -124,6 +138,7 @@ pub struct GuestEngine {
     /// The same code without the pool: for guests that find no slot, and for throw-away instances (`describe`, the probes of snapshots).
     on_demand: OnceLock<(Engine, Linker<Context>)>,
     on_demand_memory: Arc<Budget>,
+    images: Images,
 }
 
 impl GuestEngine {
@@ -144,8 +159,10 @@ impl GuestEngine {
         let linker = linker(&engine, false)?;
         let cache = CodeCache::new(options.cache_dir.clone(), options.cache_bytes_max);
         let on_demand_memory = Arc::new(Budget::new(options.on_demand_bytes));
+        let spill = options.spill_dir.clone().map(|folder| (folder, options.spill_bytes));
+        let images = Images::new(options.image_bytes, spill);
         let (linker_with_wasi, on_demand) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { engine, options, slots, cache, linker, linker_with_wasi, on_demand, on_demand_memory })
+        Ok(Self { engine, options, slots, cache, linker, linker_with_wasi, on_demand, on_demand_memory, images })
     }
 
     /// Guests that can be live at one time.
@@ -161,6 +178,11 @@ impl GuestEngine {
     /// What guests outside the pool take, and may take.
     pub fn on_demand_memory(&self) -> &Arc<Budget> {
         &self.on_demand_memory
+    }
+
+    /// What the images of evicted guests take.
+    pub fn images(&self) -> &Images {
+        &self.images
     }
 
     /// What it was made from.
@@ -232,11 +254,9 @@ pub(crate) fn fingerprint(engine: &Engine) -> blake3::Hash {
 /// What shapes compiled code, the same for every engine of a profile: so one compiled file serves them all.
 pub(super) fn code_config(profile: Profile) -> Config {
     let mut config = Config::new();
-    let mut cost = OperatorCost::new();
-    cost.variable.memory_grow_per_page = MEMORY_GROW_FUEL_PER_PAGE;
     config
         .consume_fuel(true)
-        .operator_cost(cost)
+        .operator_cost(operator_cost())
         .cranelift_nan_canonicalization(true)
         .relaxed_simd_deterministic(true)
         .wasm_memory64(false)
@@ -286,4 +306,19 @@ fn linker(engine: &Engine, with_wasi: bool) -> Result<Linker<Context>, EngineErr
         wasi::link(&mut linker).map_err(EngineError::Wasmtime)?;
     }
     Ok(linker)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_that_counts_otherwise_is_other_code() {
+        let engine = |config: &mut Config| Engine::new(config).expect("an engine");
+        let ours = fingerprint(&engine(&mut code_config(Profile::Fast)));
+        assert_eq!(ours, fingerprint(&engine(&mut code_config(Profile::Fast))));
+        let mut cost = operator_cost();
+        cost.TableSet -= 1;
+        assert_ne!(ours, fingerprint(&engine(code_config(Profile::Fast).operator_cost(cost))));
+    }
 }

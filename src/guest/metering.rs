@@ -2,7 +2,7 @@
 
 use crate::process::Limits;
 use std::sync::Arc;
-use wasmtime::ResourceLimiter;
+use wasmtime::{OperatorCost, ResourceLimiter};
 
 /// Fuel for instantiation. Start functions are hostile, so it is bounded; it is charged to nobody. Arbitrary: a tenth of a second.
 pub(crate) const INSTANTIATE_FUEL: u64 = 100_000_000;
@@ -15,6 +15,61 @@ pub(crate) const CLOSE_FUEL: u64 = 1_000_000;
 
 /// Fuel for a guest's own `snapshot.save`. Arbitrary: some milliseconds.
 pub(crate) const SAVE_FUEL: u64 = 20_000_000;
+
+/// Fuel of each 64 KiB page that `memory.grow` asks for: about what the page faults cost.
+const MEMORY_GROW_FUEL_PER_PAGE: u8 = 255;
+
+/// What an instruction costs that calls into the host whatever its operands are. Measured (`tests/bench/slices.rs`): a slice of such
+/// calls takes about as long as one of plain instructions.
+const MEMORY_CALL_FUEL: u8 = 100;
+const GROW_CALL_FUEL: u8 = 200;
+const TABLE_CALL_FUEL: u8 = 200;
+
+/// The same of what is one instruction of most processors, and a call where it is none.
+const ROUNDING_FUEL: u8 = 8;
+
+/// What each instruction costs. It is a part of the engine's fingerprint: compiled code counts by it.
+pub(crate) fn operator_cost() -> OperatorCost {
+    let mut cost = OperatorCost::new();
+    cost.variable.memory_grow_per_page = MEMORY_GROW_FUEL_PER_PAGE;
+    for of in [&mut cost.MemoryCopy, &mut cost.MemoryFill, &mut cost.MemoryInit, &mut cost.DataDrop] {
+        *of = MEMORY_CALL_FUEL;
+    }
+    for of in [&mut cost.MemoryGrow, &mut cost.TableGrow] {
+        *of = GROW_CALL_FUEL;
+    }
+    for of in [&mut cost.TableSet, &mut cost.TableFill, &mut cost.TableCopy, &mut cost.TableInit, &mut cost.ElemDrop] {
+        *of = TABLE_CALL_FUEL;
+    }
+    for of in [&mut cost.RefFunc, &mut cost.TableGet] {
+        *of = MEMORY_CALL_FUEL;
+    }
+    for of in [
+        &mut cost.F32Ceil,
+        &mut cost.F32Floor,
+        &mut cost.F32Trunc,
+        &mut cost.F32Nearest,
+        &mut cost.F64Ceil,
+        &mut cost.F64Floor,
+        &mut cost.F64Trunc,
+        &mut cost.F64Nearest,
+        &mut cost.F32x4Ceil,
+        &mut cost.F32x4Floor,
+        &mut cost.F32x4Trunc,
+        &mut cost.F32x4Nearest,
+        &mut cost.F64x2Ceil,
+        &mut cost.F64x2Floor,
+        &mut cost.F64x2Trunc,
+        &mut cost.F64x2Nearest,
+        &mut cost.F32x4RelaxedMadd,
+        &mut cost.F32x4RelaxedNmadd,
+        &mut cost.F64x2RelaxedMadd,
+        &mut cost.F64x2RelaxedNmadd,
+    ] {
+        *of = ROUNDING_FUEL;
+    }
+    cost
+}
 
 /// Elements of one table: twice what the largest Python guest needs. It shapes the pool.
 pub(crate) const TABLE_ELEMENTS_MAX: usize = 20_000;

@@ -46,7 +46,7 @@ impl<'a> Sandbox<'a> {
         let mut store = self.store();
         store.set_fuel(INSTANTIATE_FUEL).expect("invariant: engines of guests count fuel");
         let died = |error, store: &Store<Context>, phase| match classify(&error, store.data(), phase) {
-            Death::Guest(problem) | Death::Host(problem) => problem,
+            Death::Guest(problem) | Death::Lost(problem) | Death::Host(problem) => problem,
         };
         let instance = match run(self.pre.instantiate_async(&mut store)) {
             Ok(instance) => instance,

@@ -8,9 +8,10 @@ use super::binding::{Binding, Returned};
 use super::body::{Guest, finish, prepare};
 use super::component::Loaded;
 use super::context::{Context, HostState};
+use super::images::Held;
 use super::metering::{FuelMeter, SAVE_FUEL};
 use super::snapshot::{CompactError, Search, Snapshot};
-use crate::process::{Birth, Form, Micros, Saved, SavedError, Taken};
+use crate::process::{Birth, Form, Micros, Problem, Saved, SavedError, Taken};
 use bytes::Bytes;
 use std::sync::Arc;
 use wasmtime::Store;
@@ -24,12 +25,27 @@ const SLOW_IMAGE_BYTES: usize = 32 << 10;
 /// The state of a guest.
 #[derive(Clone)]
 pub(crate) enum Kept {
-    /// An image in its compact form.
-    Packed(Bytes),
-    /// An image.
+    /// An image in its compact form or what the guest gave itself, for which the room is taken.
+    Held(Form, Held),
+    /// An image, on its way into an instance or onto a shelf.
     Image(Box<Snapshot>),
-    /// What the guest gave itself.
+    /// What the guest gave itself, on the same way.
     Own(Bytes),
+}
+
+impl Kept {
+    pub(crate) fn form(&self) -> Form {
+        match self {
+            Self::Held(form, _) => *form,
+            Self::Image(_) => Form::Image,
+            Self::Own(_) => Form::Own,
+        }
+    }
+
+    /// Whether it has to be read from a disk.
+    pub(crate) fn is_spilled(&self) -> bool {
+        matches!(self, Self::Held(_, held) if held.is_spilled())
+    }
 }
 
 /// What is kept of a guest that has no instance: all that it needs to go on.
@@ -47,8 +63,8 @@ pub(crate) enum Asked {
     Gave(Bytes),
     /// It said no.
     Refused,
-    /// It trapped or ran out of fuel: the instance is gone.
-    Lost(String),
+    /// It trapped, ran out of fuel or broke the contract: the instance is gone.
+    Lost(wasmtime::Error),
 }
 
 /// The state of an instance between two steps. None where it cannot be had, which changes nothing.
@@ -62,9 +78,9 @@ pub(crate) fn take(loaded: &Loaded, store: &mut Store<Context>) -> Option<Snapsh
 }
 
 /// The compact form of an image, and its bytes before that.
-pub(crate) fn pack(loaded: &Loaded, snapshot: &Snapshot) -> Option<(Kept, usize)> {
+pub(crate) fn pack(loaded: &Loaded, snapshot: &Snapshot) -> Option<(Bytes, usize)> {
     let packed = loaded.template()?.pack(snapshot).ok()?;
-    Some((Kept::Packed(packed.into()), snapshot.heap_bytes()))
+    Some((packed.into(), snapshot.heap_bytes()))
 }
 
 /// Asks a guest for its own form.
@@ -82,7 +98,7 @@ pub(crate) fn ask(binding: &dyn Binding, mut store: Store<Context>, now: Micros)
     let asked = match result {
         Ok(Ok(state)) if state.len() <= OWN_BYTES_MAX => Asked::Gave(state.into()),
         Ok(_) => Asked::Refused,
-        Err(error) => Asked::Lost(format!("{error:#}")),
+        Err(error) => Asked::Lost(error),
     };
     (store, asked)
 }
@@ -95,35 +111,54 @@ pub(crate) async fn restore(
     evicted: &Evicted,
 ) -> (Store<Context>, wasmtime::Result<()>) {
     let restored = match &evicted.kept {
-        Kept::Own(state) => {
+        Kept::Image(snapshot) => put_image(loaded, &mut store, snapshot),
+        Kept::Held(Form::Image, held) => put_packed(loaded, &mut store, held),
+        Kept::Own(_) | Kept::Held(Form::Own, _) => {
             store.data_mut().restore(&evicted.host);
-            let Some(call) = binding.load(store, state.to_vec()) else {
-                unreachable!("invariant: a guest's own form is kept where the export is")
-            };
-            let Returned { store: back, result } = call.await;
-            store = back;
+            let loaded;
+            (store, loaded) = load(binding, store, &evicted.kept).await;
             store.data_mut().discard_log();
-            result.and_then(|loaded| loaded.map_err(|problem| wasmtime::format_err!("it refuses its state: {problem}")))
+            loaded
         }
-        kept => put_image(loaded, &mut store, kept),
     };
     store.data_mut().restore(&evicted.host);
     (store, restored)
 }
 
-fn put_image(loaded: &Loaded, store: &mut Store<Context>, kept: &Kept) -> wasmtime::Result<()> {
+/// Hands a guest its own form.
+async fn load(binding: &dyn Binding, store: Store<Context>, kept: &Kept) -> (Store<Context>, wasmtime::Result<()>) {
+    let state = match kept {
+        Kept::Held(_, held) => match held.read() {
+            Ok(state) => state,
+            Err(error) => return (store, Err(error.into())),
+        },
+        Kept::Own(state) => state.clone(),
+        Kept::Image(_) => unreachable!("invariant: the caller has looked"),
+    };
+    let Some(call) = binding.load(store, state.into()) else {
+        unreachable!("invariant: a guest's own form is kept where the export is")
+    };
+    let Returned { store, result } = call.await;
+    (store, result.and_then(|loaded| loaded.map_err(|problem| StateRefused(problem).into())))
+}
+
+fn put_packed(loaded: &Loaded, store: &mut Store<Context>, held: &Held) -> wasmtime::Result<()> {
+    let template = loaded.template().expect("invariant: the image is of this template");
+    let snapshot = template.unpack(&held.read()?, store.data().limits().memory_bytes)?;
+    put_image(loaded, store, &snapshot)
+}
+
+fn put_image(loaded: &Loaded, store: &mut Store<Context>, snapshot: &Snapshot) -> wasmtime::Result<()> {
     let template = loaded.template().expect("invariant: the image is of this template");
     let handles = template.bind(&mut *store)?;
-    match kept {
-        Kept::Image(snapshot) => template.restore(&mut *store, &handles, snapshot)?,
-        Kept::Packed(packed) => {
-            let snapshot = template.unpack(packed, store.data().limits().memory_bytes)?;
-            template.restore(&mut *store, &handles, &snapshot)?;
-        }
-        Kept::Own(_) => unreachable!("invariant: the caller has looked"),
-    }
+    template.restore(&mut *store, &handles, snapshot)?;
     Ok(())
 }
+
+/// A guest does not take the state that one of its kind gave.
+#[derive(Debug, thiserror::Error)]
+#[error("it refuses the state that it gave: {0}")]
+pub(crate) struct StateRefused(Problem);
 
 /// What [`Guest`] took for [`crate::process::Body::save`].
 pub(crate) struct TakenGuest {
@@ -144,9 +179,12 @@ impl Taken for TakenGuest {
                 let packed = template().pack(&snapshot).map_err(failed)?;
                 (Form::Image, snapshot.digest(), packed.into())
             }
-            Kept::Packed(packed) => {
-                let snapshot = template().unpack(&packed, u64::MAX).map_err(failed)?;
-                (Form::Image, snapshot.digest(), packed)
+            Kept::Held(form, held) => {
+                let state = held.read().map_err(|error| SavedError::Misfit(error.to_string()))?;
+                match form {
+                    Form::Own => (form, blake3::hash(&state), state),
+                    Form::Image => (form, template().unpack(&state, u64::MAX).map_err(failed)?.digest(), state),
+                }
             }
         };
         let mut beside = blake3::Hasher::new();
@@ -167,7 +205,8 @@ impl Taken for TakenGuest {
 
     fn bytes(&self) -> usize {
         match &self.kept {
-            Kept::Packed(state) | Kept::Own(state) => state.len(),
+            Kept::Held(_, held) => held.memory_bytes(),
+            Kept::Own(state) => state.len(),
             Kept::Image(snapshot) => snapshot.heap_bytes(),
         }
     }

@@ -31,7 +31,8 @@ impl HostWork {
         std::mem::take(&mut self.owed)
     }
 
-    fn is_due(&self) -> bool {
+    /// Whether it has come to a slice.
+    pub(crate) fn is_due(&self) -> bool {
         self.owed >= self.slice_fuel
     }
 }

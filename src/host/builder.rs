@@ -139,7 +139,9 @@ impl HostBuilder {
             }
         }
         let slice_fuel = self.guests.slice_fuel;
-        let guests = Arc::new(GuestEngine::new(self.guests).map_err(HostError::Guests)?);
+        let spill_dir = self.guests.spill_dir.clone().or_else(|| self.data.clone());
+        let guests = EngineOptions { spill_dir, ..self.guests };
+        let guests = Arc::new(GuestEngine::new(guests).map_err(HostError::Guests)?);
         let jq = Arc::new(Jq::with_code(self.expressions, Cached(Arc::clone(&guests))));
         let kernel = Arc::new(Kernel::new(Clock::system()));
         kernel.snapshot_when(self.snapshots);

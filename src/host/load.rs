@@ -2,7 +2,7 @@
 
 use super::{Callable, Host, LoadError, Shared, component_file, workflow_file};
 use crate::guest::{Cancellation, Component};
-use crate::process::Program;
+use crate::process::{Problem, Program};
 use crate::workflow::diagnostics::{all_of, closest};
 use crate::workflow::interpreter::WorkflowProgram;
 use crate::workflow::plan::{self, Environment, Found, Handlers, Plan};
@@ -31,12 +31,19 @@ pub(super) struct ComponentFile {
     pub(super) hash: Arc<str>,
     /// Its bytes, where the host keeps what durable runs name.
     pub(super) bytes: Option<Bytes>,
+    /// Why it does not tell its entries, where it failed when it was asked.
+    undescribed: Option<Problem>,
 }
 
 impl Workflow {
     /// The text that it was loaded from, for the places of what happens in a run.
     pub fn source(&self) -> &Source {
         &self.source
+    }
+
+    /// The sources of components that failed when they were asked what they are, each with why. They may run all the same.
+    pub fn undescribed(&self) -> impl Iterator<Item = (&str, &Problem)> {
+        self.files.iter().filter_map(|(source, file)| Some((source.as_str(), file.undescribed.as_ref()?)))
     }
 
     /// What a run of it does.
@@ -188,9 +195,15 @@ impl Loader<'_> {
         })?;
         let digest = component.digest().to_string();
         // What a description does not tell is found out when the entry is asked for.
-        let entries = component.describe().ok().flatten().and_then(|description| entries(&description.to_value()));
+        let described = component.describe();
+        let undescribed = described.as_ref().err().cloned();
+        let entries = described.ok().flatten().and_then(|description| entries(&description.to_value()));
         self.found.borrow_mut().insert(source.to_owned(), Arc::new(component));
-        let file = ComponentFile { hash: hash.to_hex().as_str().into(), bytes: self.host.keeps().then_some(bytes) };
+        let file = ComponentFile {
+            hash: hash.to_hex().as_str().into(),
+            bytes: self.host.keeps().then_some(bytes),
+            undescribed,
+        };
         self.files.borrow_mut().insert(source.to_owned(), file);
         Ok(Found { digest: Some(digest), entries, name: is_other.then_some(name) })
     }

@@ -69,6 +69,8 @@ impl Output {
 pub enum Death {
     /// The guest's own doing: a trap, a limit, a breach of the contract. The problem's kind says which.
     Guest(Problem),
+    /// The guest's own doing when it gave its state or was given it, which is no step: it ends with this where it cannot do again what it did.
+    Lost(Problem),
     /// A cause on the host's side.
     Host(Problem),
 }
@@ -82,6 +84,25 @@ pub enum Progress {
     Stepped(Status),
     /// The process died in it: its output is void, and it is never polled again.
     Died(Death),
+}
+
+/// What became of [`Body::evict`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Eviction {
+    /// It has given its instance slot back.
+    Done,
+    /// It cannot, and nothing has changed.
+    Stays,
+    /// There is no room for what would have to be kept of it: nothing has changed, and the process is to end with this.
+    Ends(Problem),
+}
+
+impl Eviction {
+    /// Whether the slot has been given back.
+    pub fn is_done(&self) -> bool {
+        *self == Self::Done
+    }
 }
 
 /// What a process is from its birth on.
@@ -117,13 +138,19 @@ pub trait Body: Send {
     /// Runs one slice of the step.
     fn poll(&mut self, output: &mut Output) -> Progress;
 
+    /// Whether a part of what the last step gave is still to be given: the next step gives it. What comes meanwhile waits for the step after
+    /// it; where it is handed over all the same, it is kept.
+    fn owes(&self) -> bool {
+        false
+    }
+
     /// Once, after a normal end. Bounded, and nothing that happens in it matters to the run.
     fn close(&mut self) {}
 
-    /// Gives back the instance slot and keeps what is needed to go on: called between two steps only. False: it cannot, and
-    /// nothing has changed. The next poll after it takes a slot again: the caller sees to it that there is one.
-    fn evict(&mut self) -> bool {
-        false
+    /// Gives back the instance slot and keeps what is needed to go on: called between two steps only. The next poll after it takes a
+    /// slot again: the caller sees to it that there is one.
+    fn evict(&mut self) -> Eviction {
+        Eviction::Stays
     }
 
     /// Whether [`Self::evict`] may take longer than a turn may.

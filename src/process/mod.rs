@@ -15,6 +15,7 @@ mod budget;
 mod command;
 mod event;
 mod ids;
+mod json_text;
 mod limits;
 mod native;
 mod payload;
@@ -22,14 +23,16 @@ pub mod problem;
 mod random;
 mod saved;
 
-pub use body::{Birth, Body, Death, Level, LogLine, Output, Program, Progress};
+pub use body::{Birth, Body, Death, Eviction, Level, LogLine, Output, Program, Progress};
 pub use budget::Budget;
 pub use command::{Action, Call, Command, Placement, Send, Spawn, Status, Target};
 pub use event::{Answer, Ending, Event, Exit, Message, Sender};
 pub use ids::{Micros, NUMBER_MAX, Pid, Tag};
+#[cfg(feature = "wasm")]
+pub(crate) use json_text::Check;
 pub use limits::{Grants, Home, Limits, Permit};
 pub use native::{Context, Native, NativeProgram, Process};
-pub use payload::{Blob, JSON_DEPTH_MAX, Json, Payload};
+pub use payload::{Blob, GIVEN_DEPTH_MAX, JSON_DEPTH_MAX, Json, Payload};
 pub use problem::{Problem, ProblemClass};
 pub use random::Random;
 pub use saved::{Form, Saved, SavedError, Saving, Taken};

@@ -1,12 +1,17 @@
 //! What commands and events carry.
 
+use super::json_text::Check;
 use bytes::Bytes;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::Error;
 use std::fmt;
 use std::sync::Arc;
 
 /// How deep arrays and objects of a JSON text may nest: what every reader of serde_json takes.
 pub const JSON_DEPTH_MAX: usize = 127;
+
+/// How deep those of a text that comes from outside the host may nest. Arbitrary: what the host puts around it, in templates and outputs, has
+/// the rest.
+pub const GIVEN_DEPTH_MAX: usize = 100;
 
 /// A text that is known to be one well-formed JSON value in UTF-8. It is handed on byte for byte. Cloning it is cheap.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -22,9 +27,15 @@ impl Json {
     /// What is wrong with the text, and where.
     pub fn parse(text: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let text = text.into();
-        std::str::from_utf8(&text).map_err(Error::custom)?;
-        serde_json::from_slice::<Readable>(&text)?;
+        let utf8 = std::str::from_utf8(&text).map_err(Error::custom)?;
+        Check::new(JSON_DEPTH_MAX).advance(utf8, usize::MAX).map_err(Error::custom)?;
         Ok(Self(text))
+    }
+
+    /// A text that a [`Check`] has found well-formed to its end.
+    #[cfg(feature = "wasm")]
+    pub(crate) fn checked(text: String) -> Self {
+        Self(text.into())
     }
 
     /// The text of a value.
@@ -52,98 +63,6 @@ impl Json {
     #[must_use]
     pub fn as_bytes(&self) -> &Bytes {
         &self.0
-    }
-}
-
-/// Reads a value as [`serde_json::Value`] is read, with the same limits and complaints, and keeps nothing of it.
-///
-/// Serde's own `IgnoredAny` is no such check: skipping a value bounds no depth and lets broken escapes pass, at which the one who
-/// reads the value would fail.
-struct Readable;
-
-impl<'de> Deserialize<'de> for Readable {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Self)
-    }
-}
-
-/// Takes any text, and keeps whether it is one of the two by which serde_json hands numbers and raw texts through maps.
-struct Key {
-    is_number: bool,
-    is_raw: bool,
-}
-
-impl<'de> Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = Key;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Key, E> {
-                let private = text.strip_prefix("$serde_json::private::");
-                Ok(Key { is_number: private == Some("Number"), is_raw: private == Some("RawValue") })
-            }
-        }
-        deserializer.deserialize_str(Text)
-    }
-}
-
-impl<'de> Visitor<'de> for Readable {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
-        while items.next_element::<Self>()?.is_some() {}
-        Ok(self)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
-        let mut is_first = true;
-        while let Some(key) = members.next_key::<Key>()? {
-            if key.is_number && is_first {
-                // A number comes as a map of one text. An object that looks the same must be one, or its reader fails.
-                members.next_value::<String>()?.parse::<serde_json::Number>().map_err(A::Error::custom)?;
-                let is_alone = members.next_key::<Key>()?.is_none();
-                return if is_alone { Ok(self) } else { Err(A::Error::custom("the object has a reserved name")) };
-            }
-            if key.is_number || key.is_raw {
-                return Err(A::Error::custom("the object has a reserved name"));
-            }
-            members.next_value::<Self>()?;
-            is_first = false;
-        }
-        Ok(self)
     }
 }
 

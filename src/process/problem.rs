@@ -82,11 +82,43 @@ impl Problem {
         self
     }
 
+    /// The same with its texts cut where they are longer than anybody reads; the mark `…` says so.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        cut_name(&mut self.kind, KIND_BYTES_MAX);
+        cut_name(&mut self.title, TITLE_BYTES_MAX);
+        if let Some(detail) = &mut self.detail {
+            cut(detail, DETAIL_BYTES_MAX);
+        }
+        self
+    }
+
     /// The same with extension members.
     #[must_use]
     pub fn with_data(mut self, data: &serde_json::Value) -> Self {
         self.data = Some(data.into());
         self
+    }
+}
+
+/// Bytes of the texts of a problem that a guest gives. Arbitrary: a screen of text.
+pub const KIND_BYTES_MAX: usize = 256;
+/// Bytes of its title.
+pub const TITLE_BYTES_MAX: usize = 1 << 10;
+/// Bytes of its detail.
+pub const DETAIL_BYTES_MAX: usize = 4 << 10;
+
+fn cut_name(text: &mut Cow<'static, str>, bytes_max: usize) {
+    if text.len() > bytes_max {
+        cut(text.to_mut(), bytes_max);
+    }
+}
+
+/// Cuts a text at a letter's end, and marks that.
+pub(crate) fn cut(text: &mut String, bytes_max: usize) {
+    if text.len() > bytes_max {
+        text.truncate(text.floor_char_boundary(bytes_max));
+        text.push('…');
     }
 }
 
@@ -130,6 +162,8 @@ pub mod kind {
     pub const RUN_TAKEN: &str = "run-taken";
     /// The host stopped before the run was over. A durable run goes on where it is taken up.
     pub const SUSPENDED: &str = "suspended";
+    /// The images of the run's evicted guests take more room than a run may have.
+    pub const IMAGES_EXHAUSTED: &str = "images-exhausted";
     /// No instance slot can be had.
     pub const NO_CAPACITY: &str = "no-capacity";
     /// A WASI call would wait: a step never waits.
@@ -140,6 +174,8 @@ pub mod kind {
     pub const UNKNOWN_ENTRY: &str = "unknown-entry";
     /// The component that was asked for is not among the workflow's.
     pub const UNKNOWN_COMPONENT: &str = "unknown-component";
+    /// The guest does not take the state that it gave itself.
+    pub const BAD_STATE: &str = "bad-state";
     /// The component does not fit the world.
     pub const BAD_COMPONENT: &str = "bad-component";
     /// A tag is not greater than the one before.
@@ -148,6 +184,8 @@ pub mod kind {
     pub const BAD_NUMBER: &str = "bad-number";
     /// A JSON payload is not JSON, or nests too deep.
     pub const BAD_JSON: &str = "bad-json";
+    /// A JSON payload nests deeper than it may.
+    pub const JSON_TOO_DEEP: &str = "json-too-deep";
     /// A blob handle that this run was not given.
     pub const BAD_BLOB: &str = "bad-blob";
     /// The arguments of a call do not fit its handler's schema.

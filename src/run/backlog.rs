@@ -84,7 +84,7 @@ impl Task {
         }
         port.pause(slot, Pause::On);
         if backlog.enter(run, slot, &mut step.put_off) {
-            step.held.append(events);
+            step.take_back(events);
             return true;
         }
         run.go_on_with(port, slot);

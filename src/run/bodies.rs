@@ -84,7 +84,7 @@ impl Bodies {
     /// Evicts the process that has not stepped for the longest time, if it can be.
     fn evict_oldest(&mut self) {
         let Some(oldest) = self.recent.pop_front() else { return };
-        if self.known.get_mut(&oldest).is_some_and(|oldest| oldest.body.evict()) {
+        if self.known.get_mut(&oldest).is_some_and(|oldest| oldest.body.evict().is_done()) {
             self.leave(oldest);
         }
     }
@@ -113,7 +113,7 @@ impl Drop for Bodies {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::process::{Event, Micros, Output, Progress};
+    use crate::process::{Event, Eviction, Micros, Output, Progress};
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
     const BYTES: u64 = 10;
@@ -131,11 +131,12 @@ mod tests {
             Progress::Preempted
         }
 
-        fn evict(&mut self) -> bool {
-            if !self.stays {
-                self.evicted.fetch_add(1, Relaxed);
+        fn evict(&mut self) -> Eviction {
+            if self.stays {
+                return Eviction::Stays;
             }
-            !self.stays
+            self.evicted.fetch_add(1, Relaxed);
+            Eviction::Done
         }
     }
 

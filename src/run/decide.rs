@@ -110,7 +110,10 @@ fn check_payload(payload: &Payload, limits: &Limits) -> Result<(), Box<Problem>>
 
 fn check_name(what: &str, name: &str) -> Result<(), Box<Problem>> {
     if name.len() > NAME_BYTES_MAX {
-        return Err(Box::new(too_large(what, name.len() as u64, NAME_BYTES_MAX as u64)));
+        return Err(Box::new(
+            Problem::new(kind::TOO_LARGE, "A name is longer than allowed")
+                .with_detail(format!("{what} has {} bytes; the limit is {NAME_BYTES_MAX}.", name.len())),
+        ));
     }
     Ok(())
 }

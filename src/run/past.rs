@@ -7,8 +7,8 @@ use super::record::Digest;
 use super::remarks::Remarks;
 use super::shelf::{Ignored, Shelf};
 use crate::process::{
-    Birth, Body, Death, Event, Home, Micros, Output, Pid, Problem, Program, Progress, Saved, SavedError, Taken,
-    problem::kind,
+    Birth, Body, Death, Event, Eviction, Home, Micros, Output, Pid, Problem, Program, Progress, Saved, SavedError,
+    Taken, problem::kind,
 };
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -135,7 +135,7 @@ impl Replayed {
                 Progress::Stepped(status) if Digest::of_step(&status, &self.output.commands) == step.digest => continue,
                 Progress::Stepped(_) => Problem::new(kind::DIVERGED, "The process does not do again what it did")
                     .with_detail(format!("Step {} gave other commands than its record says.", step.number)),
-                Progress::Died(Death::Guest(problem) | Death::Host(problem)) => {
+                Progress::Died(Death::Guest(problem) | Death::Lost(problem) | Death::Host(problem)) => {
                     Problem::new(kind::HOST_CANNOT_REPLAY, "This host cannot repeat what the process did")
                         .with_detail(format!("In step {}: {problem}", step.number))
                 }
@@ -189,14 +189,18 @@ impl Body for Replayed {
         self.body.as_mut().expect("invariant: it has caught up").poll(output)
     }
 
+    fn owes(&self) -> bool {
+        self.past.steps.is_empty() && self.body.as_ref().is_some_and(|body| body.owes())
+    }
+
     fn close(&mut self) {
         if let Some(body) = &mut self.body {
             body.close();
         }
     }
 
-    fn evict(&mut self) -> bool {
-        self.body.as_mut().is_none_or(|body| body.evict())
+    fn evict(&mut self) -> Eviction {
+        self.body.as_mut().map_or(Eviction::Done, |body| body.evict())
     }
 
     fn evicts_slowly(&self) -> bool {

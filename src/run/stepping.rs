@@ -5,13 +5,14 @@
 
 use super::keeper::When;
 use super::kernel::{Kernel, Timer};
+use super::leaving::After;
 use super::log::LogOrigin;
 use super::rebuild::Rebuild;
 use super::record::{News, Record};
 use super::state::{Moment, Took};
 use super::task::{Scratch, Task};
 use crate::process::{
-    Death, Ending, Event, Home, Level, LogLine, Micros, Pid, Problem, ProblemClass, Progress, problem::kind,
+    Death, Ending, Event, Eviction, Home, Level, LogLine, Micros, Pid, Problem, ProblemClass, Progress, problem::kind,
 };
 use crate::scheduler::{Commit, Interrupt, Next, Permitted, Port, Slot, Turn};
 use std::sync::Arc;
@@ -70,6 +71,7 @@ impl Commit for Kernel {
                     port.used(scratch.output.fuel);
                 }
                 let next = run.commit(port, step, status);
+                let next = step.follows(next);
                 if next == Next::Complete {
                     step.body.close();
                 } else if step.tail.is_some() {
@@ -78,7 +80,7 @@ impl Commit for Kernel {
                 next
             }
             Progress::Died(Death::Guest(problem)) => task.died(port, problem),
-            Progress::Died(Death::Host(problem)) => task.faulted(port, problem),
+            Progress::Died(Death::Lost(problem) | Death::Host(problem)) => task.faulted(port, problem),
         }
     }
 
@@ -109,11 +111,19 @@ impl Commit for Kernel {
     }
 
     fn evict(&self, task: &mut Task) -> bool {
-        let evicted = task.step.body.evict();
-        if evicted && task.step.tail.is_some() {
-            task.run.save(&mut task.step, When::Leaving);
+        match task.step.body.evict() {
+            Eviction::Done => {
+                if task.step.tail.is_some() {
+                    task.run.save(&mut task.step, When::Leaving);
+                }
+                true
+            }
+            Eviction::Stays => false,
+            Eviction::Ends(problem) => {
+                self.with_port(|port| task.doomed(port, problem.clone()));
+                false
+            }
         }
-        evicted
     }
 
     fn evicts_slowly(&self, task: &Task) -> bool {
@@ -174,12 +184,8 @@ impl Task {
 
     /// Without an instance no step begins: what has come is for the step that begins with one.
     fn puts_off(&mut self, events: &mut Vec<Event>) -> Next {
-        let step = &mut self.step;
-        if step.hears(events) {
-            std::mem::swap(&mut step.held, events);
-            return Next::Ready;
-        }
-        step.next()
+        self.step.hold(events);
+        self.step.follows(self.step.next())
     }
 
     /// Whether the run still knows it: what was killed ends when its worker next has it in hand.
@@ -193,6 +199,22 @@ impl Task {
         let moment = Moment { at: step.at.max(run.moment(port.monotonic()).at), mono: step.mono };
         run.die(port, step, moment, Ending::Failed(Box::new(problem)));
         Next::Complete
+    }
+
+    /// Ends a process between two steps. It gives its slot back when its worker next has it in hand.
+    fn doomed(&self, port: &mut dyn Port<Kernel>, problem: Problem) {
+        let Self { run, step } = self;
+        let moment = run.moment(port.monotonic());
+        let mut inner = run.inner.lock();
+        // What a parked run is made of has left it already.
+        if inner.parked {
+            return;
+        }
+        let mut after = After::default();
+        inner.state.doomed.push((step.pid, Ending::Failed(Box::new(problem))));
+        run.flush(&mut inner, port, moment, &mut after);
+        drop(inner);
+        run.after(port, after);
     }
 
     /// Tells a run's root that the host is shutting down. False: it has ended, since it never began and has no permit to begin.
@@ -210,7 +232,8 @@ impl Task {
         true
     }
 
-    /// A step that failed by the host's fault is taken again from the last committed state, where all records are at hand.
+    /// A step that failed by the host's fault, or by what is no step of the guest's, is taken again from the last committed state, where
+    /// all records are at hand.
     fn faulted<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
         if self.step.retries < RETRIES_MAX && self.retry().is_some() {
             self.step.retries += 1;

@@ -2,7 +2,7 @@
 
 use super::core::Run;
 use super::keeper::Tail;
-use super::state::Took;
+use super::state::{Took, event_bytes};
 use super::table::Waits;
 use crate::process::{Body, Event, Home, Micros, Output, Pid, Program, Saving};
 use crate::scheduler::Next;
@@ -35,8 +35,11 @@ pub(super) struct Step {
     pub(super) mono: Micros,
     /// What the step took from the queue.
     pub(super) took: Took,
-    /// What came and was not stepped for: messages alone while it was blocked, and anything while it had no permit or was put off.
+    /// What came and was not stepped for: messages alone while it was blocked, what was too much for one batch, and anything while it had
+    /// no permit, was put off, or owed a part of its last step.
     pub(super) held: Vec<Event>,
+    /// Something of it wakes a process that is blocked.
+    held_wakes: bool,
     /// Where the step's output is, while there is a step.
     pub(super) scratch: Option<Box<Scratch>>,
     /// How often the step in progress was tried again after a fault of the host.
@@ -65,6 +68,7 @@ impl Task {
             mono: Micros(0),
             took: Took::default(),
             held: Vec::new(),
+            held_wakes: false,
             scratch: None,
             retries: 0,
             put_off: None,
@@ -86,20 +90,70 @@ impl Step {
 
     /// Whether there is a step to be taken: a process that waits is not stepped for nothing, and one that is blocked not for messages.
     pub(super) fn hears(&mut self, events: &mut Vec<Event>) -> bool {
-        let mut came = self.held.iter().chain(&*events);
+        if self.body.owes() {
+            self.hold(events);
+            return true;
+        }
         let hears = match self.waits {
             Waits::Not => true,
-            Waits::Idle => came.next().is_some(),
-            Waits::Blocked => came.any(|event| !matches!(event, Event::Message(_))),
+            Waits::Idle => !events.is_empty() || !self.held.is_empty(),
+            Waits::Blocked => self.held_wakes || events.iter().any(wakes),
         };
         if !hears {
             self.held.append(events);
-        } else if !self.held.is_empty() {
+            return false;
+        }
+        if !self.held.is_empty() {
             self.held.append(events);
             std::mem::swap(&mut self.held, events);
         }
-        hears
+        self.held.extend(events.drain(batch(events)..));
+        self.held_wakes = self.held.iter().any(wakes);
+        true
     }
+
+    /// Leaves what has come to a later step.
+    pub(super) fn hold(&mut self, events: &mut Vec<Event>) {
+        self.held_wakes |= events.iter().any(wakes);
+        self.held.append(events);
+    }
+
+    /// Takes a batch back with which no step is taken after all: it is the next again.
+    pub(super) fn take_back(&mut self, events: &mut Vec<Event>) {
+        events.append(&mut self.held);
+        std::mem::swap(&mut self.held, events);
+        self.held_wakes = self.held.iter().any(wakes);
+    }
+
+    /// What follows a step that said so, if what is held is to be heard at once.
+    pub(super) fn follows(&self, next: Next) -> Next {
+        let hears = match next {
+            Next::Idle => !self.held.is_empty(),
+            Next::Blocked => self.held_wakes,
+            _ => false,
+        };
+        if hears { Next::Ready } else { next }
+    }
+}
+
+/// Events that a process hears in one step at most, and about how many bytes: to hand them over is part of a slice. Arbitrary.
+const BATCH_MAX: usize = 1_024;
+const BATCH_BYTES_MAX: u64 = 1 << 20;
+
+/// How many events from the front are one batch: one at least.
+fn batch(events: &[Event]) -> usize {
+    let mut bytes = 0;
+    let fits = |event: &&Event| {
+        bytes += event_bytes(event);
+        bytes <= BATCH_BYTES_MAX
+    };
+    let first = usize::from(!events.is_empty());
+    events.iter().take(BATCH_MAX).take_while(fits).count().max(first)
+}
+
+/// Whether an event wakes a process that is blocked.
+fn wakes(event: &Event) -> bool {
+    !matches!(event, Event::Message(_))
 }
 
 /// Buffers of one step. They belong to the worker's thread and to a process only while it is stepped, so that a process that waits

@@ -3,8 +3,8 @@
 //! What it does is a function of its birth and its events, so that it can be rebuilt; only faults of the host come from outside.
 
 use crate::process::{
-    Action, Birth, Body, Call, Command, Death, Ending, Event, Home, Json, Micros, Output, Payload, Permit, Pid,
-    Problem, Program, Progress, Random, Send, Sender, Spawn, Status, Tag, Target, problem::kind,
+    Action, Birth, Body, Call, Command, Death, Ending, Event, Eviction, Home, Json, Micros, Output, Payload, Permit,
+    Pid, Problem, Program, Progress, Random, Send, Sender, Spawn, Status, Tag, Target, problem::kind,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -384,13 +384,13 @@ impl Body for Player {
         Progress::Stepped(self.status())
     }
 
-    fn evict(&mut self) -> bool {
+    fn evict(&mut self) -> Eviction {
         // What is next in its stream is not drawn for it: whether it is evicted is no matter of its own.
-        let gives = !self.birth.pid.0.is_multiple_of(7);
-        if gives {
-            self.gone();
+        if self.birth.pid.0.is_multiple_of(7) {
+            return Eviction::Stays;
         }
-        gives
+        self.gone();
+        Eviction::Done
     }
 
     fn house(&mut self, home: Home) {

@@ -1,7 +1,7 @@
 //! Guests against raw wasmtime, in the same run, on the same component, engine settings and memory profile.
 //!
 //! `cargo bench --bench guests [-- FILTER]` prints a table: CPU time of ours and of the floor, measured by turns, and the ratio. The filters:
-//! `fuel`, `evict`, `step`, `spawn`, `snapshot`, and `crowd`, which prints what idle guests take.
+//! `fuel`, `slices`, `evict`, `step`, `spawn`, `snapshot`, and `crowd`, which prints what idle guests take.
 
 #[path = "../integration/wat_guest.rs"]
 mod wat_guest;
@@ -10,6 +10,7 @@ mod crowd;
 mod fuel;
 mod increments;
 mod raw;
+mod slices;
 mod snapshots;
 
 use std::hint::black_box;
@@ -36,6 +37,9 @@ fn main() {
         if wanted("spawn") {
             spawn(profile);
         }
+    }
+    if wanted("slices") {
+        slices::slices();
     }
     if wanted("snapshot") {
         snapshots::snapshots();
@@ -171,7 +175,7 @@ fn evict(profile: Profile) {
         &format!("evict, restore, step / new, 1 call ({profile:?})"),
         1_000,
         || {
-            assert!(body.evict());
+            assert!(body.evict().is_done());
             step_body(&mut *body, &mut events, &mut output);
         },
         || raw::Live::new(&raw).call_once(),

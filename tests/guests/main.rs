@@ -12,6 +12,7 @@ mod embedding;
 mod fan_out;
 mod hostile;
 mod journals;
+mod metered;
 mod moving;
 mod neighbour;
 mod parking;

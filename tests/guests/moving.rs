@@ -159,6 +159,9 @@ impl Case {
         let status = loop {
             match body.poll(&mut output) {
                 Progress::Preempted => {}
+                Progress::Stepped(_) if body.owes() => {
+                    body.begin(Micros(1_000_000 + at as u64 * 1_000), &mut Vec::new())
+                }
                 Progress::Stepped(status) => break format!("{status:?}"),
                 Progress::Died(death) => break format!("{death:?}"),
             }

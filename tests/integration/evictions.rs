@@ -29,7 +29,7 @@ fn lockstep(component: &Component, seed: u8, steps: u32) {
         assert_eq!(evicted.output.commands, whole.output.commands, "seed {seed}, step {step}");
         assert_eq!(evicted.output.fuel, whole.output.fuel, "seed {seed}, step {step}");
         if choice[1] < 24 {
-            assert!(evicted.body.evict(), "seed {seed}, step {step}");
+            assert!(evicted.body.evict().is_done(), "seed {seed}, step {step}");
             evictions += 1;
         }
     }
@@ -59,7 +59,7 @@ fn evicted_guests_take_no_slot() {
             let events = if tag == 1 { vec![] } else { vec![answer] };
             assert_eq!(guest.step(events).status(), Status::Blocked);
             assert_eq!(guest.output.commands[0].tag, Tag(tag));
-            assert!(guest.body.evict());
+            assert!(guest.body.evict().is_done());
         }
     }
 }
@@ -96,7 +96,7 @@ fn the_random_stream_and_the_tags_go_on_where_they_were() {
         let mut guest = Stepper::new(&component, birth("run", "null"));
         let mut step = || {
             guest.step(vec![]).status();
-            assert!(!evict || guest.body.evict());
+            assert!(!evict || guest.body.evict().is_done());
             guest.output.log[0].text.clone()
         };
         (0..5).map(|_| step()).collect::<Vec<_>>()
@@ -121,7 +121,7 @@ fn a_guest_with_state_that_does_not_fit_stays_and_says_why() {
     assert_eq!(reasons, ["the instruction table.set in core module 0"]);
     let mut guest = Stepper::new(&component, birth("run", "null"));
     assert_eq!(guest.step(vec![]).status(), Status::Idle);
-    assert!(!guest.body.evict());
+    assert!(!guest.body.evict().is_done());
     assert_eq!(guest.step(vec![]).status(), Status::Idle);
 }
 
@@ -137,7 +137,7 @@ fn a_guest_that_asks_the_host_while_it_is_made_stays() {
     let Ok(component) = Component::load(&ENGINE, &wat_guest::component("process", &core)) else { panic!("it fits") };
     let mut guest = Stepper::new(&component, birth("run", "null"));
     assert_eq!(guest.step(vec![]).status(), Status::Idle);
-    assert!(!guest.body.evict());
+    assert!(!guest.body.evict().is_done());
 }
 
 /// A guest that grows to 24 MiB and writes a number into each page, which it changes in each step and adds up for its output.
@@ -178,7 +178,7 @@ fn a_large_guest_is_taken_up_before_its_step() {
         assert_eq!(evicted.output.commands, whole.output.commands, "round {round}");
         assert_eq!(evicted.output.fuel, whole.output.fuel, "round {round}");
         assert!(evicted.body.evicts_slowly() && evicted.body.drops_slowly());
-        assert!(evicted.body.evict());
+        assert!(evicted.body.evict().is_done());
         assert!(!evicted.body.drops_slowly() && !evicted.body.evicts_slowly());
         assert!(evicted.body.houses_slowly(Home::Pool));
         let home = if round % 2 == 0 { Home::Pool } else { Home::OnDemand };
@@ -194,8 +194,8 @@ fn a_large_guest_is_taken_up_before_its_step() {
 #[test]
 fn nothing_is_evicted_before_its_first_step_or_in_the_middle_of_one() {
     let mut fresh = built("hostile").body(birth("endless-loop", "null")).unwrap();
-    assert!(!fresh.evict());
+    assert!(!fresh.evict().is_done());
     fresh.begin(wfhost::process::Micros(1), &mut vec![]);
     assert_eq!(fresh.poll(&mut wfhost::process::Output::default()), wfhost::process::Progress::Preempted);
-    assert!(!fresh.evict());
+    assert!(!fresh.evict().is_done());
 }

@@ -194,7 +194,7 @@ fn both_homes(engine: &Arc<GuestEngine>) {
         assert_eq!(outside.output.fuel, pooled.output.fuel);
         // They change places now and then.
         if n % 5 == 4 {
-            assert!(pooled.body.evict() && outside.body.evict());
+            assert!(pooled.body.evict().is_done() && outside.body.evict().is_done());
             std::mem::swap(&mut pooled, &mut outside);
             pooled.body.house(Home::Pool);
             outside.body.house(Home::OnDemand);
@@ -234,7 +234,7 @@ fn what_close_does_harms_nobody() {
         let mut guest = Stepper::new(&built("hostile"), birth(entry, "null"));
         assert_eq!(guest.step(vec![]).status(), Status::Complete(Payload::NULL));
         guest.body.close();
-        assert!(!guest.body.evict());
+        assert!(!guest.body.evict().is_done());
     }
 }
 

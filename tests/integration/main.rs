@@ -1,5 +1,6 @@
 //! Tests with real components, one module per topic.
 
+mod charged;
 mod evictions;
 mod expressions;
 mod guests;

@@ -87,7 +87,7 @@ fn guests_with_each_kind_of_state_that_no_image_holds_are_refused() {
         assert_eq!(component.saving(), Saving::Never, "{reason}");
         let mut guest = Stepper::new(&component, birth("run", "{}"));
         assert_eq!(guest.step(vec![]).status(), Status::Idle, "{reason}");
-        assert!(guest.body.save().is_none() && !guest.body.evict(), "{reason}");
+        assert!(guest.body.save().is_none() && !guest.body.evict().is_done(), "{reason}");
         let forged = Saved { program: component.digest(), ..image.clone() };
         let refused = component.restore(birth("run", "{}"), &forged).err();
         assert!(matches!(refused, Some(SavedError::Misfit(_))), "{reason}: {refused:?}");
@@ -207,19 +207,18 @@ fn a_guest_with_state_that_no_image_holds_gives_it_itself() {
                 assert_eq!((saved.form, saved.next_tag), (Form::Own, Tag(at as u64 + 1)));
                 moved = Stepper::with(component.restore(birth("run", "null"), &saved).unwrap(), at);
             }
-            1 => assert!(moved.body.evict()),
+            1 => assert!(moved.body.evict().is_done()),
             // Asked, it goes on.
             2 => drop(save(&mut moved)),
             _ => {}
         }
     }
-    // A state that the guest does not take is a fault of the host's: it is rebuilt from its records.
+    // A state that the guest does not take: it ends with that, where it cannot be rebuilt from its records.
     let mut saved = save(&mut moved);
     saved.state = Bytes::from_static(&[0, 0, 0, 0, 255, 255, 255, 0]);
     let mut restored = Stepper::with(component.restore(birth("run", "null"), &saved).unwrap(), 20);
-    assert!(
-        matches!(restored.step(vec![]), End::Died(Death::Host(problem)) if problem.detail.as_deref().unwrap().contains("refuses"))
-    );
+    assert!(matches!(restored.step(vec![]), End::Died(Death::Lost(problem))
+            if problem.kind == "bad-state" && problem.detail.as_deref().unwrap().contains("snapshot.load")));
 }
 
 #[test]
@@ -234,13 +233,13 @@ fn a_guest_that_will_not_give_its_state_stays_where_it_is() {
     for _ in 0..3 {
         assert_eq!(guest.step(vec![message("x", b"")]).status(), whole.step(vec![message("x", b"")]).status());
         assert_eq!(guest.output.commands, whole.output.commands);
-        assert!(guest.body.save().is_none() && !guest.body.evict());
+        assert!(guest.body.save().is_none() && !guest.body.evict().is_done());
     }
 }
 
 #[test]
 fn a_guest_that_traps_when_asked_is_lost_and_no_other_is_asked() {
-    for trap in ["unreachable", "(loop $l (br $l))"] {
+    for (trap, kind) in [("unreachable", "trap"), ("(loop $l (br $l))", "fuel-exhausted")] {
         let component = own(trap);
         let mut guest = Stepper::new(&component, birth("run", "null"));
         let mut other = Stepper::new(&component, birth("run", "null"));
@@ -248,10 +247,11 @@ fn a_guest_that_traps_when_asked_is_lost_and_no_other_is_asked() {
         assert_eq!(other.step(vec![]).status(), Status::Idle);
         assert!(guest.body.save().is_none());
         assert_eq!(component.saving(), Saving::Never);
-        assert!(other.body.save().is_none() && !other.body.evict());
+        assert!(other.body.save().is_none() && !other.body.evict().is_done());
         assert_eq!(other.step(vec![]).status(), Status::Idle);
-        // By a fault of the host's: what is at hand of its records makes it anew.
-        let End::Died(Death::Host(problem)) = guest.step(vec![]) else { panic!("it lives") };
+        // Where its records are at hand, they make it anew.
+        let End::Died(Death::Lost(problem)) = guest.step(vec![]) else { panic!("it lives") };
+        assert_eq!(problem.kind, kind);
         assert!(problem.detail.unwrap().contains("snapshot.save"));
         guest.body.house(Home::Pool);
     }

@@ -1,5 +1,6 @@
 //! `wfhost:process@0.1.0`.
 
+mod charge;
 mod imports;
 mod lift;
 mod lower;
@@ -148,11 +149,23 @@ struct Functions {
 }
 
 /// What a guest answered, where its problem is one that the contract allows.
-fn lifted<T>(store: &Store<Context>, answer: Result<T, lift::Problem>) -> wasmtime::Result<Result<T, Problem>> {
-    match answer {
+async fn lifted<T>(
+    store: &mut Store<Context>,
+    answer: wasmtime::Result<(Result<T, lift::Problem>,)>,
+) -> wasmtime::Result<Result<T, Problem>> {
+    match answer?.0 {
         Ok(value) => Ok(Ok(value)),
-        Err(problem) => Ok(Err(lift::Reader::new(store.data().limits()).problem(problem).map_err(Breach)?)),
+        Err(problem) => {
+            charge::problem(store, &problem).await?;
+            Ok(Err(lift::Reader.problem(problem).map_err(Breach)?))
+        }
     }
+}
+
+/// What a step gave.
+async fn read(store: &mut Store<Context>, outcome: lift::Outcome) -> wasmtime::Result<Outcome> {
+    charge::outcome(store, &outcome).await?;
+    Ok(lift::Reader.outcome(outcome).map_err(Breach)?)
 }
 
 impl Binding for Functions {
@@ -160,7 +173,7 @@ impl Binding for Functions {
         let function = self.init;
         Box::pin(async move {
             let result = function.call_async(&mut store, (&entry, lower::payload(&input))).await;
-            let result = result.and_then(|(answer,)| lifted(&store, answer));
+            let result = lifted(&mut store, result).await;
             Returned { store, result }
         })
     }
@@ -170,10 +183,10 @@ impl Binding for Functions {
         Box::pin(async move {
             let lowered: Vec<_> = events.iter().map(lower::event).collect();
             let result = function.call_async(&mut store, (&lowered,)).await;
-            let result = result.and_then(|(outcome,)| {
-                let limits = store.data().limits();
-                Ok(lift::Reader::new(limits).outcome(outcome).map_err(Breach)?)
-            });
+            let result = match result {
+                Ok((outcome,)) => read(&mut store, outcome).await,
+                Err(error) => Err(error),
+            };
             drop(lowered);
             Returned { store, result }
         })
@@ -191,7 +204,7 @@ impl Binding for Functions {
         let (save, _) = self.snapshot?;
         Some(Box::pin(async move {
             let result = save.call_async(&mut store, ()).await;
-            let result = result.and_then(|(answer,)| lifted(&store, answer));
+            let result = lifted(&mut store, result).await;
             Returned { store, result }
         }))
     }
@@ -200,7 +213,7 @@ impl Binding for Functions {
         let (_, load) = self.snapshot?;
         Some(Box::pin(async move {
             let result = load.call_async(&mut store, (&state,)).await;
-            let result = result.and_then(|(answer,)| lifted(&store, answer));
+            let result = lifted(&mut store, result).await;
             Returned { store, result }
         }))
     }

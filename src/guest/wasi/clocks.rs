@@ -1,8 +1,9 @@
 //! Both clocks show the time of the batch; a timer is due or not for the whole step.
 
-use super::{WasiHost, WasiView};
+use super::{Has, WasiHost, WasiView, host};
 use std::future;
-use wasmtime::component::Resource;
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::p2::bindings::clocks::monotonic_clock::{self, Duration, Instant};
 use wasmtime_wasi::p2::bindings::clocks::wall_clock::{self, Datetime};
 use wasmtime_wasi_io::async_trait;
@@ -10,6 +11,35 @@ use wasmtime_wasi_io::poll::{DynPollable, Pollable, subscribe};
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 const NANOS_PER_MICRO: u64 = 1_000;
+
+/// Offers both clocks. What guests ask of them most is made by hand, since a call that is bound by wasmtime's own cannot end a slice.
+pub(super) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    wall_clock::add_to_linker::<T, Has<T>>(linker, host)?;
+    monotonic_clock::add_to_linker::<T, Has<T>>(linker, host)?;
+    linker.allow_shadowing(true);
+    linker.instance("wasi:clocks/wall-clock@0.2.12")?.func_wrap_async(
+        "now",
+        |mut store: StoreContextMut<'_, T>, (): ()| {
+            Box::new(async move {
+                let now = wall_clock::Host::now(&mut host(store.data_mut()))?;
+                T::settle(&mut store).await?;
+                Ok((now,))
+            })
+        },
+    )?;
+    linker.instance("wasi:clocks/monotonic-clock@0.2.12")?.func_wrap_async(
+        "now",
+        |mut store: StoreContextMut<'_, T>, (): ()| {
+            Box::new(async move {
+                let now = host(store.data_mut()).instant();
+                T::settle(&mut store).await?;
+                Ok((now,))
+            })
+        },
+    )?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
 
 impl<T: WasiView> wall_clock::Host for WasiHost<'_, T> {
     fn now(&mut self) -> wasmtime::Result<Datetime> {

@@ -201,8 +201,7 @@ fn denied_sockets<T: WasiView>(data: &mut T) -> WasiSocketsCtxView<'_> {
 pub(crate) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     io::error::add_to_linker::<T, HasTable>(linker, table)?;
     work::link(linker)?;
-    wasi::clocks::wall_clock::add_to_linker::<T, Has<T>>(linker, host)?;
-    wasi::clocks::monotonic_clock::add_to_linker::<T, Has<T>>(linker, host)?;
+    clocks::link(linker)?;
     random::link(linker)?;
     wasi::random::insecure_seed::add_to_linker::<T, Has<T>>(linker, host)?;
     wasi::cli::environment::add_to_linker::<T, Has<T>>(linker, host)?;

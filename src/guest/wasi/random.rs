@@ -28,8 +28,8 @@ impl<T: WasiView> WasiHost<'_, T> {
     }
 }
 
-/// Offers the two interfaces whose calls take as long as the guest asks for. They are made by hand, since a call that is bound by
-/// wasmtime's own cannot end a slice.
+/// Offers the two interfaces of which guests ask much. They are made by hand, since a call that is bound by wasmtime's own cannot end a
+/// slice.
 pub(super) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     for (interface, bytes, number) in [
         ("wasi:random/random@0.2.12", "get-random-bytes", "get-random-u64"),
@@ -43,8 +43,12 @@ pub(super) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> 
                 Ok((bytes,))
             })
         })?;
-        interface.func_wrap(number, |mut store: StoreContextMut<'_, T>, (): ()| {
-            Ok((host(store.data_mut()).random_u64(),))
+        interface.func_wrap_async(number, |mut store: StoreContextMut<'_, T>, (): ()| {
+            Box::new(async move {
+                let number = host(store.data_mut()).random_u64();
+                T::settle(&mut store).await?;
+                Ok((number,))
+            })
         })?;
     }
     Ok(())

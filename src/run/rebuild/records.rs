@@ -159,7 +159,7 @@ impl Rebuild {
             match body.poll(&mut self.output) {
                 Progress::Preempted => {}
                 Progress::Stepped(status) => break status,
-                Progress::Died(Death::Guest(problem) | Death::Host(problem)) => {
+                Progress::Died(Death::Guest(problem) | Death::Lost(problem) | Death::Host(problem)) => {
                     return Err(RebuildError::CannotReplay { pid, step, problem: Box::new(problem) });
                 }
             }

@@ -3,8 +3,8 @@
 use super::support::*;
 use crate::journal::Memory;
 use crate::process::{
-    Action, Birth, Body, Command, Event, Form, Micros, Output, Payload, Permit, Problem, Program, Progress, Saved,
-    SavedError, Saving, Status, Tag, Taken,
+    Action, Birth, Body, Command, Event, Eviction, Form, Micros, Output, Payload, Permit, Problem, Program, Progress,
+    Saved, SavedError, Saving, Status, Tag, Taken,
 };
 use crate::run::{Clock, Durability, Kernel, Log, MemoryShelf, RunHandle, Shelf};
 use crate::scheduler::{Config, Turned, VirtualScheduler};
@@ -77,11 +77,11 @@ impl Body for Guest {
         Progress::Stepped(Status::Blocked)
     }
 
-    fn evict(&mut self) -> bool {
+    fn evict(&mut self) -> Eviction {
         if self.program.gives_way && std::mem::take(&mut self.has_instance) {
             self.program.instances.live.fetch_sub(1, SeqCst);
         }
-        self.program.gives_way
+        if self.program.gives_way { Eviction::Done } else { Eviction::Stays }
     }
 
     fn save(&mut self) -> Option<Box<dyn Taken>> {

@@ -3,8 +3,8 @@
 use super::desk::Desk;
 use super::support::*;
 use crate::process::{
-    Action, Birth, Body, Death, Home, Micros, NativeProgram, Output, Payload, Pid, Problem, ProblemClass, Program,
-    Progress, Status, Tag,
+    Action, Birth, Body, Death, Eviction, Home, Micros, NativeProgram, Output, Payload, Pid, Problem, ProblemClass,
+    Program, Progress, Status, Tag,
 };
 use crate::run::{
     ForkError, ForkSpec, News, Programs, RebuildError, Record, Replay, ReplaySpec, Resolution, ResumeSpec, RunHandle,
@@ -147,8 +147,8 @@ impl Body for Dies {
 
     fn close(&mut self) {}
 
-    fn evict(&mut self) -> bool {
-        false
+    fn evict(&mut self) -> Eviction {
+        Eviction::Stays
     }
 
     fn house(&mut self, _: Home) {}

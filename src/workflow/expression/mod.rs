@@ -59,11 +59,11 @@ use syntax::Tree;
 /// The longest text of an expression, in bytes. Arbitrary: far above what a person writes.
 pub const EXPRESSION_BYTES_MAX: usize = 64 * 1024;
 
-/// How deep the JSON that an expression is given may nest: what the host's JSON parser takes, and a few objects around it.
+/// How deep the JSON that an expression is given may nest: an output, and some objects around it.
 pub const INPUT_DEPTH_MAX: usize = OUTPUT_DEPTH_MAX + 33;
 
-/// How deep an output may nest. It is the limit of the host's JSON parser.
-pub const OUTPUT_DEPTH_MAX: usize = 127;
+/// How deep an output may nest: as deep as what guests give.
+pub const OUTPUT_DEPTH_MAX: usize = crate::process::GIVEN_DEPTH_MAX;
 
 /// A jq expression: its text, and what the host's parser found out about it. Cloning it is cheap.
 #[derive(Clone)]

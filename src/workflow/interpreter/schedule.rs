@@ -298,6 +298,9 @@ impl Interpreter {
 
     /// The process's output as a payload.
     pub(super) fn output(&self, context: &Context<'_>) -> Result<Payload, Problem> {
-        payload(&self.outputs()?, context.birth.limits.payload_bytes)
+        let outputs = self.outputs()?;
+        // Their place in the file, where no single expression is to blame.
+        payload(&outputs, context.birth.limits.payload_bytes)
+            .map_err(|problem| problem.with_data(&serde_json::json!({ "pointer": "/outputs" })))
     }
 }

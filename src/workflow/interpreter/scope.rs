@@ -3,7 +3,7 @@
 use super::state::NodeState;
 use super::{Interpreter, ItemKey};
 use crate::process::problem::kind;
-use crate::process::{Json, Payload, Problem};
+use crate::process::{JSON_DEPTH_MAX, Json, Payload, Problem};
 use crate::workflow::expression::{Meter, Scope, TemplateProblem};
 use crate::workflow::plan::Template;
 use serde_json::{Value, json};
@@ -100,8 +100,11 @@ pub(super) fn payload(value: &Value, limit: u64) -> Result<Payload, Problem> {
         let detail = format!("{} bytes are more than the {limit} that a payload may have", text.len());
         return Err(Problem::new(kind::TOO_LARGE, "A value is too large").with_detail(detail));
     }
-    let json = Json::parse(text)
-        .map_err(|error| Problem::new(kind::BAD_JSON, "A value cannot be handed on").with_detail(error.to_string()))?;
+    // What was written is well-formed: only its depth can be wrong.
+    let json = Json::parse(text).map_err(|error| {
+        Problem::new(kind::JSON_TOO_DEEP, "A value nests too deep to be handed on")
+            .with_detail(format!("{error}; at most {JSON_DEPTH_MAX} arrays and objects nest"))
+    })?;
     Ok(Payload::Json(json))
 }
 

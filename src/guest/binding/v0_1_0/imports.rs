@@ -4,6 +4,7 @@ use crate::guest::binding::Breach;
 use crate::guest::context::Context;
 use crate::guest::work::settle;
 use crate::process::{self, Json, Problem, problem::kind};
+use std::borrow::Cow;
 use std::sync::Arc;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, Linker, Lower, WasmStr};
@@ -12,6 +13,9 @@ pub(super) const HOST: &str = "wfhost:process/host@0.1.0";
 
 /// Types only: there is nothing to call.
 pub(super) const TYPES: &str = "wfhost:process/types@0.1.0";
+
+/// Fuel for each byte of a text that is not in UTF-8, beside what logging it costs. Measured (`tests/bench/slices.rs`).
+const TRANSCODE_BYTE_FUEL: u64 = 6;
 
 /// Bytes that one call of `random` gives at most: the contract says so.
 const RANDOM_BYTES_MAX: u32 = 4096;
@@ -58,18 +62,23 @@ pub(super) fn link(linker: &mut Linker<Context>) -> wasmtime::Result<()> {
     let mut host = linker.instance(HOST)?;
     host.func_wrap_async("log", |store, params| Box::new(log(store, params)))?;
     host.func_wrap_async("random", |store, params| Box::new(random(store, params)))?;
-    host.func_wrap("whoami", |mut store: StoreContextMut<'_, Context>, (): ()| {
-        let context = store.data_mut();
-        context.count_host_call();
-        let (run, pid, next_tag) = (Arc::clone(&context.birth().run), context.birth().pid.0, context.next_tag().0);
-        Ok((Identity { run, pid, next_tag },))
-    })?;
-    host.func_wrap("now", |mut store: StoreContextMut<'_, Context>, (): ()| {
-        let context = store.data_mut();
-        context.count_host_call();
-        Ok((context.now().0,))
-    })?;
+    host.func_wrap_async("whoami", |store, (): ()| Box::new(whoami(store)))?;
+    host.func_wrap_async("now", |store, (): ()| Box::new(now(store)))?;
     Ok(())
+}
+
+async fn whoami(mut store: StoreContextMut<'_, Context>) -> wasmtime::Result<(Identity,)> {
+    store.data_mut().count_host_call();
+    settle(&mut store).await?;
+    let context = store.data();
+    let (run, pid, next_tag) = (Arc::clone(&context.birth().run), context.birth().pid.0, context.next_tag().0);
+    Ok((Identity { run, pid, next_tag },))
+}
+
+async fn now(mut store: StoreContextMut<'_, Context>) -> wasmtime::Result<(u64,)> {
+    store.data_mut().count_host_call();
+    settle(&mut store).await?;
+    Ok((store.data().now().0,))
 }
 
 /// Writes a line, or counts it as dropped where the step has no room for it.
@@ -77,8 +86,14 @@ async fn log(
     mut store: StoreContextMut<'_, Context>,
     (level, text, fields): (Level, WasmStr, Option<WasmStr>),
 ) -> wasmtime::Result<()> {
-    let bytes =
-        text.to_str(&store)?.len() + fields.as_ref().map_or(Ok(0), |fields| fields.to_str(&store).map(|f| f.len()))?;
+    let mut bytes = 0;
+    for text in std::iter::once(&text).chain(&fields) {
+        let text = text.to_str(&store)?;
+        bytes += text.len();
+        // Whoever has UTF-16 has made the host write it anew.
+        let transcoded = matches!(text, Cow::Owned(_)).then_some(text.len() as u64);
+        store.data_mut().work.charge(transcoded.unwrap_or(0) * TRANSCODE_BYTE_FUEL);
+    }
     if store.data_mut().log_room(bytes) {
         let fields =
             fields.map(|fields| Ok::<_, wasmtime::Error>(parse_fields(&fields.to_str(&store)?)?)).transpose()?;

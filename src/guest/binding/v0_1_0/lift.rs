@@ -1,6 +1,6 @@
 //! What comes out of the guest: the types of the contract, and the checks on the way to those of the host.
 
-use crate::process::{self, Json, Limits, Micros, NUMBER_MAX, Pid, Tag, problem::kind};
+use crate::process::{self, Json, Micros, NUMBER_MAX, Pid, Tag, problem::kind};
 use std::sync::Arc;
 use wasmtime::component::{ComponentType, Lift};
 
@@ -9,10 +9,10 @@ type Checked<T> = Result<T, process::Problem>;
 #[derive(ComponentType, Lift)]
 #[component(record)]
 pub(super) struct Blob {
-    digest: String,
-    size: u64,
+    pub(super) digest: String,
+    pub(super) size: u64,
     #[component(name = "media-type")]
-    media_type: String,
+    pub(super) media_type: String,
 }
 
 #[derive(ComponentType, Lift)]
@@ -42,21 +42,21 @@ pub(super) enum ProblemClass {
 #[derive(ComponentType, Lift)]
 #[component(record)]
 pub(super) struct Problem {
-    kind: String,
-    title: String,
-    status: u16,
-    detail: Option<String>,
-    class: ProblemClass,
+    pub(super) kind: String,
+    pub(super) title: String,
+    pub(super) status: u16,
+    pub(super) detail: Option<String>,
+    pub(super) class: ProblemClass,
     #[component(name = "retry-after")]
-    retry_after: Option<u64>,
-    data: Option<String>,
+    pub(super) retry_after: Option<u64>,
+    pub(super) data: Option<String>,
 }
 
 #[derive(ComponentType, Lift)]
 #[component(record)]
 pub(super) struct RunTarget {
-    run: Arc<str>,
-    name: Arc<str>,
+    pub(super) run: Arc<str>,
+    pub(super) name: Arc<str>,
 }
 
 #[derive(ComponentType, Lift)]
@@ -75,38 +75,38 @@ pub(super) enum Target {
 #[derive(ComponentType, Lift)]
 #[component(record)]
 pub(super) struct Spawn {
-    component: Option<Arc<str>>,
-    entry: Arc<str>,
-    input: Payload,
-    name: Option<Arc<str>>,
-    link: bool,
-    detached: bool,
-    narrow: Option<String>,
+    pub(super) component: Option<Arc<str>>,
+    pub(super) entry: Arc<str>,
+    pub(super) input: Payload,
+    pub(super) name: Option<Arc<str>>,
+    pub(super) link: bool,
+    pub(super) detached: bool,
+    pub(super) narrow: Option<String>,
 }
 
 #[derive(ComponentType, Lift)]
 #[component(record)]
 pub(super) struct HandlerCall {
-    handler: Arc<str>,
-    args: Payload,
-    timeout: Option<u64>,
+    pub(super) handler: Arc<str>,
+    pub(super) args: Payload,
+    pub(super) timeout: Option<u64>,
     #[component(name = "idempotency-key")]
-    idempotency_key: Option<Arc<str>>,
+    pub(super) idempotency_key: Option<Arc<str>>,
 }
 
 #[derive(ComponentType, Lift)]
 #[component(record)]
 pub(super) struct Send {
-    to: Target,
-    topic: Arc<str>,
-    body: Payload,
+    pub(super) to: Target,
+    pub(super) topic: Arc<str>,
+    pub(super) body: Payload,
 }
 
 #[derive(ComponentType, Lift)]
 #[component(record)]
 pub(super) struct Expose {
-    query: Arc<str>,
-    value: Payload,
+    pub(super) query: Arc<str>,
+    pub(super) value: Payload,
 }
 
 #[derive(ComponentType, Lift)]
@@ -139,15 +139,15 @@ pub(super) enum Action {
 #[derive(ComponentType, Lift)]
 #[component(record)]
 pub(super) struct Command {
-    tag: u64,
-    action: Action,
+    pub(super) tag: u64,
+    pub(super) action: Action,
 }
 
 #[derive(ComponentType, Lift)]
 #[component(record)]
 pub(super) struct Renewal {
-    entry: Arc<str>,
-    input: Payload,
+    pub(super) entry: Arc<str>,
+    pub(super) input: Payload,
 }
 
 #[derive(ComponentType, Lift)]
@@ -170,36 +170,23 @@ pub(super) enum Status {
 #[derive(ComponentType, Lift)]
 #[component(record)]
 pub(super) struct Outcome {
-    status: Status,
-    commands: Vec<Command>,
+    pub(super) status: Status,
+    pub(super) commands: Vec<Command>,
 }
 
-/// Reads what a guest returned: every number, every JSON text and every size is checked here, and nowhere else again.
-pub(super) struct Reader<'a> {
-    limits: &'a Limits,
-}
+/// Reads what a guest returned, after [`super::charge`] has checked its texts and sizes: every number is checked here, and nowhere else
+/// again.
+pub(super) struct Reader;
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(limits: &'a Limits) -> Self {
-        Self { limits }
-    }
-
+#[allow(clippy::unused_self)] // Its functions are read like each other.
+impl Reader {
     pub(super) fn outcome(&self, outcome: Outcome) -> Checked<super::Outcome> {
-        let count = outcome.commands.len();
-        if count > self.limits.commands_per_step as usize {
-            let max = self.limits.commands_per_step;
-            return Err(process::Problem::new(kind::TOO_MANY_COMMANDS, "The step gave too many commands")
-                .with_detail(format!("{count} commands in one step; at most {max} are taken")));
-        }
-        let mut commands = Vec::with_capacity(count);
-        for command in outcome.commands {
-            commands.push(self.command(command)?);
-        }
+        let commands = outcome.commands.into_iter().map(|command| self.command(command)).collect::<Checked<_>>()?;
         Ok(super::Outcome { status: self.status(outcome.status)?, commands })
     }
 
     pub(super) fn problem(&self, problem: Problem) -> Checked<process::Problem> {
-        Ok(process::Problem {
+        let problem = process::Problem {
             kind: problem.kind.into(),
             title: problem.title.into(),
             status: problem.status,
@@ -212,7 +199,8 @@ impl<'a> Reader<'a> {
             may_have_happened: false,
             retry_after: problem.retry_after.map(|micros| self.micros(micros, "retry-after")).transpose()?,
             data: problem.data.map(|data| self.object(data, "data")).transpose()?,
-        })
+        };
+        Ok(problem.bounded())
     }
 
     fn command(&self, command: Command) -> Checked<process::Command> {
@@ -288,29 +276,14 @@ impl<'a> Reader<'a> {
 
     fn payload(&self, payload: Payload) -> Checked<process::Payload> {
         Ok(match payload {
-            Payload::Json(text) => {
-                self.size(text.len())?;
-                process::Payload::Json(json(text, "payload")?)
-            }
-            Payload::Bytes(bytes) => {
-                self.size(bytes.len())?;
-                process::Payload::Bytes(bytes.into())
-            }
+            Payload::Json(text) => process::Payload::Json(Json::checked(text)),
+            Payload::Bytes(bytes) => process::Payload::Bytes(bytes.into()),
             Payload::Blob(blob) => process::Payload::Blob(Arc::new(process::Blob {
                 digest: blob.digest,
                 size: self.number(blob.size, "size")?,
                 media_type: blob.media_type,
             })),
         })
-    }
-
-    fn size(&self, bytes: usize) -> Checked<()> {
-        if bytes as u64 <= self.limits.payload_bytes {
-            return Ok(());
-        }
-        let max = self.limits.payload_bytes;
-        Err(process::Problem::new(kind::TOO_LARGE, "A payload is too large")
-            .with_detail(format!("a payload has {bytes} bytes; at most {max} are taken")))
     }
 
     fn tag(&self, tag: u64) -> Checked<Tag> {
@@ -321,7 +294,6 @@ impl<'a> Reader<'a> {
         self.number(micros, what).map(Micros)
     }
 
-    #[allow(clippy::unused_self)] // Read like its siblings.
     fn number(&self, number: u64, what: &str) -> Checked<u64> {
         if number < NUMBER_MAX {
             return Ok(number);
@@ -331,19 +303,12 @@ impl<'a> Reader<'a> {
     }
 
     /// A JSON text that must be an object.
-    #[allow(clippy::unused_self)]
     fn object(&self, text: String, what: &str) -> Checked<Json> {
-        let json = json(text, what)?;
+        let json = Json::checked(text);
         if json.as_str().trim_start().starts_with('{') {
             return Ok(json);
         }
         Err(process::Problem::new(kind::BAD_JSON, "A JSON text is not an object")
             .with_detail(format!("{what} must be a JSON object")))
     }
-}
-
-fn json(text: String, what: &str) -> Checked<Json> {
-    Json::parse(text).map_err(|error| {
-        process::Problem::new(kind::BAD_JSON, "A JSON payload is not JSON").with_detail(format!("{what}: {error}"))
-    })
 }

@@ -83,7 +83,7 @@ fn items_that_succeeded_are_not_run_again() {
 
 #[test]
 fn what_is_given_may_be_as_deep_as_a_payload_and_anything_else_is_refused() {
-    let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
+    let deep = (0..crate::process::GIVEN_DEPTH_MAX).fold(json!(1), |inner, _| json!([inner]));
     let world = World::again(CHAIN, &given(json!({"n": 4}), [("a", succeeded(deep.clone()))]));
     assert_eq!(world.pending[0].input, deep);
     let input = Payload::json(&json!({"inputs": "{}", "steps": {"a": {"nonsense": 1}}}));

@@ -1,0 +1,141 @@
+//! What a step gave, in parts that a commit takes in a few slices.
+//!
+//! A guest may give thousands of commands and megabytes in one step, and a commit decides all of its commands under the run's lock, on one
+//! worker. So what is more than a part becomes further steps of the process, in which the guest is not called: each gives the next part and
+//! says `ready`, the last one has the status. Their events wait for the guest's next step. How a step is divided depends on what it gave
+//! and on nothing else: it stands in the records as these steps, and is divided alike when it is run again.
+
+use crate::process::{Action, Command, Status};
+
+/// The weight of a part. Derived: a spawn within a run takes 2 to 3 µs (`cargo bench --bench run`), so a commit of 64 takes a fraction of a slice.
+const WEIGHT_MAX: usize = 256;
+
+/// What a command weighs: that of a spawn makes a process.
+const SPAWN_WEIGHT: usize = 4;
+const OTHER_WEIGHT: usize = 1;
+
+/// Bytes of payloads that weigh as much as a command. A part is a MiB at most, or one command.
+const BYTES_PER_WEIGHT: usize = 4 << 10;
+
+/// What a child may not do is read under the lock, byte by byte.
+const NARROW_FACTOR: usize = 16;
+
+/// What of a step is still to be given.
+pub(super) struct Rest {
+    status: Status,
+    /// The next one last.
+    commands: Vec<Command>,
+}
+
+impl Rest {
+    /// Takes the first part of what a step gave. The rest, where there is one, says what the step does then; the part says `ready`.
+    pub(super) fn divide(status: Status, commands: &mut Vec<Command>) -> Result<Status, Self> {
+        if commands.len() <= 1 || weight(commands) <= WEIGHT_MAX {
+            return Ok(status);
+        }
+        let mut rest = Self { status, commands: std::mem::take(commands) };
+        rest.commands.reverse();
+        let first = rest.next(commands);
+        debug_assert!(first.is_none(), "what is one part was looked at before");
+        Err(rest)
+    }
+
+    /// Gives the next part. The status, if it was the last one.
+    pub(super) fn next(&mut self, commands: &mut Vec<Command>) -> Option<Status> {
+        let mut weight = 0;
+        while let Some(command) = self.commands.pop() {
+            weight += weight_of(&command);
+            commands.push(command);
+            let next = self.commands.last().map_or(0, weight_of);
+            if weight + next > WEIGHT_MAX {
+                break;
+            }
+        }
+        self.commands.is_empty().then(|| std::mem::replace(&mut self.status, Status::Ready))
+    }
+}
+
+fn weight(commands: &[Command]) -> usize {
+    commands.iter().map(weight_of).sum()
+}
+
+fn weight_of(command: &Command) -> usize {
+    let (weight, bytes) = match &command.action {
+        Action::Spawn(spawn) => (
+            SPAWN_WEIGHT,
+            spawn.input.size() + spawn.narrow.as_ref().map_or(0, |narrow| narrow.as_bytes().len() * NARROW_FACTOR),
+        ),
+        Action::Call(call) => (OTHER_WEIGHT, call.args.size()),
+        Action::Send(send) => (OTHER_WEIGHT, send.body.size()),
+        Action::Expose { value, .. } => (OTHER_WEIGHT, value.size()),
+        _ => (OTHER_WEIGHT, 0),
+    };
+    weight + bytes / BYTES_PER_WEIGHT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{Micros, Payload, Spawn, Tag};
+
+    fn parts(actions: Vec<Action>) -> Vec<(usize, Status)> {
+        let tagged = (1..).zip(actions).map(|(tag, action)| Command { tag: Tag(tag), action });
+        let mut commands: Vec<Command> = tagged.collect();
+        let all = commands.len();
+        let mut found = Vec::new();
+        match Rest::divide(Status::Idle, &mut commands) {
+            Ok(status) => found.push((commands.len(), status)),
+            Err(mut rest) => {
+                found.push((commands.len(), Status::Ready));
+                let mut last = None;
+                while last.is_none() {
+                    let before = commands.len();
+                    last = rest.next(&mut commands);
+                    found.push((commands.len() - before, last.clone().unwrap_or(Status::Ready)));
+                }
+            }
+        }
+        assert!(commands.iter().map(|command| command.tag.0).eq(1..=all as u64), "all of them, in their order");
+        found
+    }
+
+    fn sleeps(count: usize) -> Vec<Action> {
+        vec![Action::Sleep(Micros(1)); count]
+    }
+
+    fn sized(bytes: usize) -> Action {
+        Action::Expose { query: "x".into(), value: Payload::Bytes(vec![0; bytes].into()) }
+    }
+
+    #[test]
+    fn what_fits_is_one_part() {
+        for count in [0, 1, 255, 256] {
+            assert_eq!(parts(sleeps(count)), [(count, Status::Idle)]);
+        }
+        assert_eq!(parts(vec![sized(8 << 20)]), [(1, Status::Idle)]);
+    }
+
+    #[test]
+    fn the_last_part_has_the_status() {
+        assert_eq!(parts(sleeps(257)), [(256, Status::Ready), (1, Status::Idle)]);
+        assert_eq!(parts(sleeps(768)), [(256, Status::Ready), (256, Status::Ready), (256, Status::Idle)]);
+    }
+
+    #[test]
+    fn spawns_and_bytes_weigh_more() {
+        let spawn = Action::Spawn(Box::new(Spawn {
+            component: None,
+            entry: "run".into(),
+            input: Payload::NULL,
+            name: None,
+            link: false,
+            detached: false,
+            narrow: None,
+            placement: None,
+        }));
+        assert_eq!(parts(vec![spawn; 65]), [(64, Status::Ready), (1, Status::Idle)]);
+        let large = parts(vec![sized(1 << 20), sized(500 << 10), sized(500 << 10), sized(1 << 20)]);
+        let sizes: Vec<_> = large.iter().map(|(count, _)| *count).collect();
+        assert_eq!(sizes, [1, 2, 1]);
+    }
+}
