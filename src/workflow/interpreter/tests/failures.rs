@@ -361,5 +361,5 @@ steps:
     let payload = Payload::Json(crate::process::Json::parse(deep).unwrap());
     let world = run(yaml, json!({}), |_| Reply::Now(Ok(payload.clone())));
     let cause = world.problem().data.as_ref().unwrap().to_value()["cause"].clone();
-    assert_eq!(cause["kind"], host::BAD_JSON, "{cause}");
+    assert_eq!(cause["kind"], host::JSON_TOO_DEEP, "{cause}");
 }
