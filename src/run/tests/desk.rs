@@ -1,39 +1,19 @@
-//! The smallest scheduler that keeps the seam's promises: one thread, virtual time, and a seed that chooses who is next. Commit is
-//! tested against it, so that a failing test is a fault of this room.
+//! The desk at which the processes of a test are stepped: the scheduler itself, with virtual workers, in virtual time. A seed chooses whose
+//! turn it is.
 
-use crate::process::{Event, Home, Micros, Permit};
-use crate::run::{Clock, Kernel, Ports, Task, Timer};
-use crate::scheduler::{Commit, Interrupt, Next, Pause, Permitted, Port, Slot, TimerId, Turn, Wake};
+use crate::base::VirtualClock;
+use crate::process::{Micros, Permit};
+use crate::run::{Clock, Kernel};
+use crate::scheduler::{Commit, Config, Handle, Turned, VirtualScheduler};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-
-struct Place {
-    task: Option<Task>,
-    queue: Vec<Event>,
-    state: Next,
-    wake: bool,
-    mail: bool,
-    interrupted: Option<Interrupt>,
-    paused: bool,
-}
-
-#[derive(Default)]
-struct World {
-    places: Vec<Option<Place>>,
-    ready: VecDeque<u32>,
-    timers: BTreeMap<TimerId, Timer>,
-    next_timer: u64,
-    places_max: usize,
-    home: Home,
-}
 
 /// The desk at which processes are stepped.
 #[derive(Clone)]
 pub(super) struct Desk {
-    world: Arc<Mutex<World>>,
-    now: Arc<AtomicU64>,
+    scheduler: Arc<Mutex<VirtualScheduler<Kernel>>>,
+    time: VirtualClock,
     /// What the wall clock is ahead of where it should be.
     jump: Arc<AtomicI64>,
     seed: Arc<AtomicU64>,
@@ -45,23 +25,32 @@ pub(super) const EPOCH: u64 = 1_700_000_000_000_000;
 
 impl Desk {
     pub(super) fn new(seed: u64) -> Self {
-        let now = Arc::new(AtomicU64::new(0));
-        let wall = Arc::clone(&now);
-        let jump = Arc::new(AtomicI64::new(0));
-        let jumped = Arc::clone(&jump);
-        let kernel = Kernel::new(Clock::new(move || {
-            Micros((EPOCH + wall.load(Relaxed)).saturating_add_signed(jumped.load(Relaxed)))
-        }));
-        let world = World { places_max: 100_000, ..World::default() };
-        let desk = Self {
-            world: Arc::new(Mutex::new(world)),
-            now,
-            jump,
-            seed: Arc::new(AtomicU64::new(seed.wrapping_mul(2).wrapping_add(1))),
-            kernel: kernel.clone(),
+        Self::with(seed, Config::default())
+    }
+
+    /// A desk at which so many processes may live.
+    pub(super) fn with_places(seed: u64, places: u32) -> Self {
+        Self::with(seed, Config { processes_max: places, ..Config::default() })
+    }
+
+    /// A desk of that many places, that pool, and that room outside it. An empty pool is a large one where there is no room outside.
+    pub(super) fn with(seed: u64, config: Config) -> Self {
+        let (time, jump) = (VirtualClock::default(), Arc::new(AtomicI64::new(0)));
+        let (wall, jumped) = (time.clone(), Arc::clone(&jump));
+        let kernel =
+            Kernel::new(Clock::new(move || Micros((EPOCH + wall.now().0).saturating_add_signed(jumped.load(Relaxed)))));
+        let pool = Permit { instances: 1_000, core_instances: 1_000, memories: 1_000, tables: 1_000, bytes: 0 };
+        let config = Config {
+            workers: 1 + (seed % 3) as usize,
+            capacity: if config.outside.is_none() && config.capacity.is_none() { pool } else { config.capacity },
+            seed,
+            clock: crate::base::Clock::Virtual(time.clone()),
+            ..config
         };
-        kernel.attach(desk.clone());
-        desk
+        let scheduler = VirtualScheduler::new(Arc::new(kernel.clone()), &config);
+        kernel.attach(scheduler.handle());
+        let seed = Arc::new(AtomicU64::new(seed.wrapping_mul(2).wrapping_add(1)));
+        Self { scheduler: Arc::new(Mutex::new(scheduler)), time, jump, seed, kernel }
     }
 
     /// A number below `bound`, from the seed (xorshift64*).
@@ -75,11 +64,11 @@ impl Desk {
     }
 
     pub(super) fn now(&self) -> Micros {
-        Micros(self.now.load(Relaxed))
+        self.time.now()
     }
 
     pub(super) fn advance(&self, by: Micros) {
-        self.now.fetch_add(by.0, Relaxed);
+        self.time.advance_to(Micros(self.now().0 + by.0));
     }
 
     /// Sets the wall clock: so many microseconds from where it should be.
@@ -87,197 +76,60 @@ impl Desk {
         self.jump.store(jump, Relaxed);
     }
 
-    pub(super) fn limit_places(&self, places_max: usize) {
-        self.world.lock().places_max = places_max;
-    }
-
-    /// Where the processes are admitted that are spawned from now on.
-    pub(super) fn admit_to(&self, home: Home) {
-        self.world.lock().home = home;
-    }
-
-    /// Steps whoever the seed chooses among those that are ready. False: nobody is.
+    /// Gives a turn to the first worker that has something to do, from one on that the seed chooses. False: none has.
     pub(super) fn turn(&mut self) -> bool {
-        let index = {
-            let mut world = self.world.lock();
-            let candidates: Vec<usize> = (0..world.ready.len())
-                .filter(|at| world.places[world.ready[*at] as usize].as_ref().is_some_and(|place| !place.paused))
-                .collect();
-            if candidates.is_empty() {
-                return false;
-            }
-            let at = candidates[self.pick(candidates.len())];
-            world.ready.remove(at).unwrap()
-        };
-        self.step(index);
-        true
+        let mut scheduler = self.scheduler.lock();
+        let workers = scheduler.workers();
+        let first = self.pick(workers);
+        (first..first + workers).any(|worker| scheduler.turn(worker % workers) != Turned::Nothing)
     }
 
-    fn step(&mut self, index: u32) {
-        let slot = Slot { index, generation: 0 };
-        let (mut task, mut events, turn) = {
-            let mut world = self.world.lock();
-            let place = world.places[index as usize].as_mut().unwrap();
-            let resumed = place.state == Next::Preempted;
-            let mut events = Vec::new();
-            if !resumed {
-                (place.wake, place.mail) = (false, false);
-                events = std::mem::take(&mut place.queue);
-            }
-            let interrupted = std::mem::take(&mut place.interrupted);
-            let turn = Turn { slot, resumed, interrupted, permitted: Permitted::Yes, now: self.now() };
-            (place.task.take().unwrap(), events, turn)
-        };
-        let kernel = self.kernel.clone();
-        let next = kernel.step(self, turn, &mut task, &mut events);
-        let mut world = self.world.lock();
-        if next == Next::Complete {
-            world.places[index as usize] = None;
-            drop(world);
-            drop(task);
-            return;
-        }
-        let place = world.places[index as usize].as_mut().unwrap();
-        place.task = Some(task);
-        place.state = next;
-        let ready = match next {
-            Next::Blocked => place.wake || place.interrupted.is_some(),
-            Next::Idle => place.wake || place.mail || place.interrupted.is_some(),
-            _ => true,
-        };
-        if ready {
-            if next != Next::Preempted {
-                place.state = Next::Ready;
-            }
-            world.ready.push_back(index);
-        }
-    }
-
-    /// Fires the timers that are due; where none is and nobody is ready, time goes to the next one. False: there is none.
+    /// Fires the timers that are due, and steps nobody; where none is, time goes to the next one. False: there is none.
     pub(super) fn fire(&mut self) -> bool {
         let mut due = Vec::new();
         {
-            let mut world = self.world.lock();
-            let Some(first) = world.timers.first_key_value().map(|(timer, _)| timer.due()) else { return false };
-            self.now.fetch_max(first.0, Relaxed);
-            while let Some(entry) = world.timers.first_entry()
-                && entry.key().due() <= self.now()
-            {
-                due.push(entry.remove());
-            }
+            let scheduler = self.scheduler.lock();
+            let Some(first) = scheduler.next_timer() else { return false };
+            self.time.advance_to(first);
+            scheduler.shared.timers.drain(self.now(), &mut due);
         }
-        let kernel = self.kernel.clone();
-        kernel.fired(self, &mut due);
+        self.kernel.fired(&mut self.port(), &mut due);
         true
     }
 
-    /// Takes the earliest timer out, as a worker does for which it is due, and says when that is.
+    /// Takes the earliest timers out, as a worker does for which they are due, and says when that is.
     pub(super) fn take_timer(&mut self) -> Micros {
-        let (timer, _) = self.world.lock().timers.pop_first().expect("a timer is set");
-        timer.due()
+        let scheduler = self.scheduler.lock();
+        let due = scheduler.next_timer().expect("a timer is set");
+        scheduler.shared.timers.drain(due, &mut Vec::new());
+        due
+    }
+
+    /// The scheduler, for whoever is on none of its workers.
+    pub(super) fn port(&self) -> Handle<Kernel> {
+        self.scheduler.lock().handle()
     }
 
     /// Goes on until nothing is left to do.
     pub(super) fn settle(&mut self) {
         loop {
-            while self.turn() {}
+            self.drain();
             if !self.fire() {
                 return;
             }
         }
     }
 
-    /// Steps until nobody is ready; timers stay.
+    /// Steps until nobody is ready; timers that are not due stay.
     pub(super) fn drain(&mut self) {
         while self.turn() {}
     }
 
     pub(super) fn timers(&self) -> usize {
-        self.world.lock().timers.len()
+        self.scheduler.lock().shared.timers.len()
     }
 
     pub(super) fn living(&self) -> usize {
-        self.world.lock().places.iter().flatten().count()
-    }
-}
-
-impl Ports for Desk {
-    fn with(&self, act: &mut dyn FnMut(&mut dyn Port<Kernel>)) {
-        act(&mut self.clone());
-    }
-}
-
-impl Port<Kernel> for Desk {
-    fn spawn(&mut self, mut process: Task, _: Permit) -> Result<Slot, Task> {
-        let mut world = self.world.lock();
-        if world.places.iter().flatten().count() >= world.places_max {
-            return Err(process);
-        }
-        self.kernel.admitted(&mut process, world.home);
-        let index = world.places.len() as u32;
-        world.places.push(Some(Place {
-            task: Some(process),
-            queue: Vec::new(),
-            state: Next::Ready,
-            wake: false,
-            mail: false,
-            interrupted: None,
-            paused: false,
-        }));
-        world.ready.push_back(index);
-        Ok(Slot { index, generation: 0 })
-    }
-
-    fn post(&mut self, slot: Slot, event: Event, wake: Wake) -> bool {
-        let mut world = self.world.lock();
-        let Some(place) = world.places[slot.index as usize].as_mut() else { return false };
-        place.queue.push(event);
-        let wakes = match wake {
-            Wake::Event => {
-                place.wake = true;
-                matches!(place.state, Next::Blocked | Next::Idle)
-            }
-            Wake::Message => {
-                place.mail = true;
-                place.state == Next::Idle
-            }
-        };
-        if wakes && place.task.is_some() {
-            place.state = Next::Ready;
-            world.ready.push_back(slot.index);
-        }
-        true
-    }
-
-    fn interrupt(&mut self, slot: Slot, why: Interrupt) {
-        let mut world = self.world.lock();
-        let Some(place) = world.places[slot.index as usize].as_mut() else { return };
-        place.interrupted = place.interrupted.max(Some(why));
-        if matches!(place.state, Next::Blocked | Next::Idle) && place.task.is_some() {
-            place.state = Next::Ready;
-            world.ready.push_back(slot.index);
-        }
-    }
-
-    fn pause(&mut self, slot: Slot, pause: Pause) {
-        if let Some(place) = self.world.lock().places[slot.index as usize].as_mut() {
-            place.paused = pause == Pause::On;
-        }
-    }
-
-    fn timer(&mut self, due: Micros, timer: Timer) -> TimerId {
-        let mut world = self.world.lock();
-        world.next_timer += 1;
-        let id = TimerId::new(due, world.next_timer);
-        world.timers.insert(id, timer);
-        id
-    }
-
-    fn unset_timer(&mut self, timer: TimerId) {
-        self.world.lock().timers.remove(&timer);
-    }
-
-    fn monotonic(&self) -> Micros {
-        self.now()
+        self.scheduler.lock().alive().len()
     }
 }

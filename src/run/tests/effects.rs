@@ -4,10 +4,11 @@ use super::desk::Desk;
 use super::support::*;
 use crate::journal::Memory;
 use crate::process::{
-    Action, Body, Context, Death, Ending, Event, Grants, Home, Micros, Output, Payload, Placement, Problem,
-    ProblemClass, Progress, Status, Tag,
+    Action, Body, Budget, Context, Death, Ending, Event, Grants, Home, Micros, Output, Payload, Permit, Placement,
+    Problem, ProblemClass, Progress, Status, Tag,
 };
 use crate::run::{Durability, Log, News, Record};
+use crate::scheduler::Config;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -317,13 +318,13 @@ fn a_fault_of_the_host_is_not_seen_three_times_and_then_it_is() {
         let homes = Arc::new(Mutex::default());
         let root = {
             let (left, homes) = (Arc::clone(&left), Arc::clone(&homes));
-            maker(move |_| {
+            guests(Permit { instances: 1, ..Permit::NONE }, move |_| {
                 let (faults, homes) = (Arc::clone(&left), Arc::clone(&homes));
                 Ok(Box::new(Shaky { count: 0, faults, heard: Vec::new(), home: Home::Pool, homes }))
             })
         };
-        let desk = Desk::new(5);
-        desk.admit_to(Home::OnDemand);
+        let outside = Some(Arc::new(Budget::new(u64::MAX)));
+        let desk = Desk::with(5, Config { outside, ..Config::default() });
         let mut bench = Bench::of(desk, Arc::default(), &Setup::default(), &root);
         bench.desk.settle();
         let outcome = bench.run.outcome().unwrap();

@@ -109,9 +109,10 @@ fn bounds_of_children() {
     });
     assert_eq!(output(&bench.finish()), "2");
 
-    // The scheduler takes no more: the child was recorded, and dies at once.
-    let setup = Setup { places: 2, ..Setup::default() };
-    assert_eq!(hear(&setup, 1, || vec![spawns("a"), spawns("b")]), r#"["2 no-capacity Definite"]"#);
+    // The scheduler takes no more: the children were recorded, and die at once.
+    let setup = Setup { places: 1, ..Setup::default() };
+    let refused = r#"["1 no-capacity Definite","2 no-capacity Definite"]"#;
+    assert_eq!(hear(&setup, 2, || vec![spawns("a"), spawns("b")]), refused);
 
     let unknown = || {
         let mut child = spawn("a");

@@ -166,8 +166,7 @@ fn a_guest_that_is_renewed_is_closed_and_dropped_without_the_lock_of_the_run() {
 
 #[test]
 fn a_body_that_the_scheduler_does_not_take_is_dropped_without_the_lock_of_the_run() {
-    let (mut desk, caller) = (Desk::new(1), Arc::<Caller>::default());
-    desk.limit_places(1);
+    let (mut desk, caller) = (Desk::with_places(1, 1), Arc::<Caller>::default());
     let theirs = Arc::clone(&caller);
     let other: Arc<dyn Program> = maker(move |_| Ok(Box::new(Renewing { caller: Arc::clone(&theirs), renews: false })));
     let root = program(|_| {
@@ -246,14 +245,14 @@ fn nothing_leaves_a_run_that_was_given_up() {
     let here = run.run().unwrap();
     here.abandon(&Problem::new("run-taken", "It is another host's"));
     desk.drain();
-    here.durable(&mut desk, 99);
+    here.durable(&mut desk.port(), 99);
     assert_eq!(handlers.waiting.lock().len(), 0, "no call leaves");
     let _ = here.take_in(
-        &mut desk,
+        &mut desk.port(),
         &mut Some(crate::run::News::Cancel { pid: Pid::ROOT, reason: "x".into(), grace: Some(Micros(0)) }),
     );
     desk.drain();
-    here.durable(&mut desk, 999);
+    here.durable(&mut desk.port(), 999);
     assert_eq!(run.outcome().unwrap().result.as_ref().unwrap_err().kind, "run-taken", "it ended as that");
 }
 

@@ -43,10 +43,10 @@ fn a_timer_that_fires_while_its_run_is_parked_wakes_it() {
         let (mut desk, run) = before(&root);
         let here = desk.kernel.here("run").unwrap();
         let armed = desk.take_timer();
-        here.park_now(&mut desk);
+        here.park_now(&mut desk.port());
         assert_eq!(desk.kernel.parked().len(), 1, "it was quiet");
         desk.advance(armed);
-        here.fired(&mut desk);
+        here.fired(&mut desk.port());
         drop(here);
         settle(&mut desk);
         assert_eq!(output(&run.outcome().expect("it has slept")), r#"["1 null"]"#);
@@ -60,9 +60,9 @@ fn what_comes_for_a_run_that_is_parked_meanwhile_reaches_it() {
     let root = program(|_| collect(|| vec![waits("a")], 9));
     let (mut desk, run) = before(&root);
     let here = desk.kernel.here("run").unwrap();
-    here.park_now(&mut desk);
+    here.park_now(&mut desk.port());
     let mut news = Some(crate::run::News::Signal { name: "a".into(), body: number(7) });
-    assert!(here.take_in(&mut desk, &mut news).is_none() && news.is_some(), "it is still there");
+    assert!(here.take_in(&mut desk.port(), &mut news).is_none() && news.is_some(), "it is still there");
     // The handle still knows the run that was there.
     run.kill("enough");
     desk.settle();
@@ -77,7 +77,7 @@ fn a_run_is_not_parked_while_an_event_or_a_message_waits_for_a_process() {
     let here = desk.kernel.here("run").unwrap();
     for name in ["a", "hub"] {
         run.signal(name, number(1)).unwrap();
-        here.park_now(&mut desk);
+        here.park_now(&mut desk.port());
         assert!(desk.kernel.parked().is_empty(), "{name} waits to be heard");
         desk.drain();
     }
@@ -92,18 +92,18 @@ fn a_run_that_is_lost_while_it_is_parked_or_taken_up_hears_it() {
         |run: &RunHandle| run.outcome().is_some_and(|outcome| outcome.result.as_ref().unwrap_err().kind == lost.kind);
 
     // Found in memory, and parked then.
-    let (mut desk, run) = before(&root);
+    let (desk, run) = before(&root);
     let here = desk.kernel.here("run").unwrap();
-    here.park_now(&mut desk);
+    here.park_now(&mut desk.port());
     assert!(!here.abandon(&lost), "it is not there any more");
     assert!(run.outcome().is_none() && desk.kernel.parked().len() == 1);
     desk.kernel.abandon_run("run", &lost);
     assert!(is_lost(&run) && desk.kernel.run("run").is_none());
 
     // Taken up anew meanwhile: the one that was there before does not speak for it.
-    let (mut desk, run) = before(&root);
+    let (desk, run) = before(&root);
     let here = desk.kernel.here("run").unwrap();
-    here.park_now(&mut desk);
+    here.park_now(&mut desk.port());
     run.signal("b", number(1)).unwrap();
     here.abandon(&lost);
     assert_eq!((desk.kernel.runs().len(), desk.kernel.resident()), (1, 1));

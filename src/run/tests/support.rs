@@ -3,7 +3,7 @@
 use super::desk::Desk;
 use crate::journal::Memory;
 use crate::process::{
-    Action, Answer, Birth, Body, Context, Event, Grants, Limits, NativeProgram, Payload, Pid, Problem, Process,
+    Action, Answer, Birth, Body, Context, Event, Grants, Limits, NativeProgram, Payload, Permit, Pid, Problem, Process,
     Program, Send, Spawn, Status, Tag, Target,
 };
 use crate::run::{
@@ -82,7 +82,7 @@ pub(super) struct Setup {
     pub(super) bounds: Bounds,
     pub(super) grants: Grants,
     pub(super) seed: u64,
-    pub(super) places: usize,
+    pub(super) places: u32,
 }
 
 impl Default for Setup {
@@ -145,8 +145,7 @@ impl Bench {
     }
 
     pub(super) fn with(setup: &Setup, choose: impl Fn(&str) -> Act + std::marker::Send + Sync + 'static) -> Self {
-        let desk = Desk::new(setup.seed);
-        desk.limit_places(setup.places);
+        let desk = Desk::with_places(setup.seed, setup.places);
         let handlers = Arc::new(Handlers::default());
         let root = program(choose);
         Self::of(desk, handlers, setup, &root)
@@ -289,14 +288,25 @@ pub(super) fn tell(event: &Event) -> String {
 pub(super) fn maker(
     make: impl Fn(Birth) -> Result<Box<dyn Body>, Problem> + std::marker::Send + Sync + 'static,
 ) -> Arc<dyn Program> {
-    struct Maker<F>(F);
+    guests(Permit::NONE, make)
+}
+
+/// The same, with that permit for each body.
+pub(super) fn guests(
+    permit: Permit,
+    make: impl Fn(Birth) -> Result<Box<dyn Body>, Problem> + std::marker::Send + Sync + 'static,
+) -> Arc<dyn Program> {
+    struct Maker<F>(Permit, F);
     impl<F: Fn(Birth) -> Result<Box<dyn Body>, Problem> + std::marker::Send + Sync> Program for Maker<F> {
+        fn permit(&self) -> Permit {
+            self.0
+        }
         fn digest(&self) -> Arc<str> {
             "test:maker".into()
         }
         fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
-            (self.0)(birth)
+            (self.1)(birth)
         }
     }
-    Arc::new(Maker(make))
+    Arc::new(Maker(permit, make))
 }
