@@ -10,8 +10,8 @@
 //! WFHOST_MUTANTS=sleep,park-without-fence cargo test --test mutants -- --ignored --nocapture
 //! ```
 //!
-//! `WFHOST_MUTANTS` takes parts of ids and of files; the table is then only printed. `WFHOST_MUTANTS_JOBS` says how many tests run at
-//! one time (1).
+//! `WFHOST_MUTANTS` takes parts of ids and of files, `WFHOST_MUTANTS_TIERS` names of tiers; the table is then only printed.
+//! `WFHOST_MUTANTS_JOBS` says how many tests run at one time (1). A tier that takes long is run only where no other has caught the mutant.
 
 mod list;
 mod project;
@@ -45,15 +45,23 @@ fn every_mutant_still_fits_the_source() {
 #[ignore = "takes an hour or more: see README.md"]
 fn every_mutant_is_caught() {
     let mut mutants = list::read(root()).unwrap();
-    let chosen = std::env::var("WFHOST_MUTANTS").ok();
+    let (chosen, tiers) = (std::env::var("WFHOST_MUTANTS").ok(), std::env::var("WFHOST_MUTANTS_TIERS").ok());
     if let Some(chosen) = &chosen {
         let parts: Vec<&str> = chosen.split(',').collect();
         mutants.retain(|mutant| parts.iter().any(|part| mutant.id.contains(part) || mutant.file.contains(part)));
     }
+    if let Some(tiers) = &tiers {
+        let tiers: Vec<&str> = tiers.split(',').collect();
+        for mutant in &mut mutants {
+            if let Fate::Caught(by) = &mut mutant.fate {
+                by.retain(|tests| tiers.contains(&tests.tier.as_str()));
+            }
+        }
+    }
     let jobs = std::env::var("WFHOST_MUTANTS_JOBS").map_or(1, |text| text.parse().expect("a number"));
     let project = Project::copy(root(), &list::read(root()).unwrap()).unwrap();
     let table = tiers::run(&project, mutants, jobs).unwrap();
-    if chosen.is_none() {
+    if chosen.is_none() && tiers.is_none() {
         std::fs::write(root().join("tests/mutants/README.md"), table.render()).unwrap();
     } else {
         println!("{}", table.render());
