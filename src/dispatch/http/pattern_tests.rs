@@ -52,6 +52,8 @@ fn what_a_pattern_does_not_grant() {
         ("HEAD https://example.com", "GET", "https://example.com/"),
         ("GET https://example.com", "GET", "http://example.com/"),
         ("GET http://example.com", "GET", "https://example.com/"),
+        ("GET https://example.com", "GET", "http://example.com:443/"),
+        ("GET https://a.test/a", "GET", "https://a.test/a/b"),
         ("GET https://example.com", "GET", "https://example.com:8443/"),
         ("GET https://example.com", "GET", "https://a.example.com/"),
         ("GET https://example.com", "GET", "https://example.com.evil.test/"),

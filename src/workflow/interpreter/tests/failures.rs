@@ -363,3 +363,56 @@ steps:
     let cause = world.problem().data.as_ref().unwrap().to_value()["cause"].clone();
     assert_eq!(cause["kind"], host::JSON_TOO_DEEP, "{cause}");
 }
+
+#[test]
+fn a_component_that_answers_in_time_leaves_no_timer() {
+    let yaml = "steps: [{ id: a, uses: ./a.wasm, timeout: 10s }, { id: b, wait: 20s, needs: a }]";
+    let mut world = World::new(yaml, json!({}));
+    world.answer_scope("a/0/0", ok(json!(1)));
+    while world.end.is_none() {
+        world.sleep_over();
+    }
+    assert_eq!((&*world.status("a"), &*world.status("b")), ("succeeded", "succeeded"));
+}
+
+#[test]
+fn an_earlier_timer_does_not_wait_for_a_later_one() {
+    let yaml = "steps: [{ id: a, wait: 1h }, { id: c, call: http }, { id: b, wait: 10s, needs: c }]";
+    let mut world = World::new(yaml, json!({}));
+    world.answer_scope("c/0/0", ok(json!(1)));
+    world.sleep_over();
+    assert_eq!((&*world.status("a"), &*world.status("b")), ("running", "succeeded"));
+}
+
+const TWO: &str = "
+steps:
+  - { id: list, set: [1, 2] }
+  - id: each
+    call: http
+    for-each: '${ .steps.list.output }'
+    with: '${ .item }'
+    retry: { max: 3, backoff: 1s }
+  - { id: other, wait: 1h }";
+
+#[test]
+fn an_item_that_waits_for_its_next_attempt_has_none_where_another_has_failed() {
+    let mut world = World::new(TWO, json!({}));
+    world.answer_scope("each/0/0", fails("busy", ProblemClass::Retryable));
+    world.answer_scope("each/1/0", fails("no", ProblemClass::Definite));
+    while world.end.is_none() {
+        world.sleep_over();
+    }
+    assert_eq!(world.asked.len(), 2);
+}
+
+#[test]
+fn an_item_that_fails_after_another_is_not_tried_again() {
+    let mut world = World::new(TWO, json!({}));
+    world.answer_scope("each/1/0", fails("no", ProblemClass::Definite));
+    world.answer_scope("each/0/0", fails("busy", ProblemClass::Retryable));
+    assert_eq!(world.status("each"), "failed");
+    while world.end.is_none() {
+        world.sleep_over();
+    }
+    assert_eq!(world.asked.len(), 2);
+}
