@@ -3,7 +3,7 @@
 use crate::hosted;
 use crate::server::Server;
 use crate::work::Job;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use std::path::Path;
 use std::time::Duration;
 use wfhost::process::Payload;
@@ -89,17 +89,19 @@ fn replay(host: &wfhost::host::Host, journal: &wfhost::host::Journal, job: Job) 
     }
 }
 
-/// Damages a record in the middle of an unfinished run, and tells which it is.
-pub(crate) fn damage(data: &Path) -> Job {
+/// Damages a record in the middle of an unfinished run, and tells which it is. None: no unfinished run has several rows.
+pub(crate) fn damage(data: &Path) -> Option<Job> {
     let db = open(data).expect("there is a journal");
     // The run that has the most rows.
     let (id, run): (String, i64) = db
         .query_row(
-            "SELECT run.id, run FROM log JOIN run USING (run) WHERE status IS NULL GROUP BY run ORDER BY count(*) DESC, run LIMIT 1",
+            "SELECT run.id, run FROM log JOIN run USING (run) WHERE status IS NULL GROUP BY run HAVING count(*) > 1 \
+             ORDER BY count(*) DESC, run LIMIT 1",
             [],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
-        .unwrap();
+        .optional()
+        .unwrap()?;
     let (row, mut bytes): (i64, Vec<u8>) = db
         .query_row("SELECT log.id, data FROM log WHERE run = ?1 ORDER BY id LIMIT 1 OFFSET 1", [run], |row| {
             Ok((row.get(0)?, row.get(1)?))
@@ -108,7 +110,7 @@ pub(crate) fn damage(data: &Path) -> Job {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x10;
     db.execute("UPDATE log SET data = ?2 WHERE id = ?1", (row, bytes)).unwrap();
-    Job::of(&id)
+    Some(Job::of(&id))
 }
 
 /// Says that the store has another format; returns the one that it had.

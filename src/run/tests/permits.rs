@@ -197,12 +197,13 @@ fn a_snapshot_saves_who_was_evicted_and_does_not_bring_it_back() {
 }
 
 #[test]
-fn who_was_evicted_and_is_killed_needs_no_permit_to_end() {
+fn who_was_evicted_and_is_killed_ends_within_the_pool() {
     let mut rig = Rig::new(true);
     rig.run.kill("it is over");
     rig.settle();
+    // Whether the child gives way once more depends on which is seen first: that it waits, or that its grace is over.
     let stats = rig.scheduler.stats();
-    assert_eq!((stats.spawned, stats.completed, stats.evictions), (2, 2, 1));
+    assert_eq!((stats.spawned, stats.completed), (2, 2));
     assert!(rig.run.outcome().is_some());
-    assert_eq!(rig.instances.live.load(SeqCst), 0);
+    assert_eq!((rig.instances.most.load(SeqCst), rig.instances.live.load(SeqCst)), (1, 0));
 }
