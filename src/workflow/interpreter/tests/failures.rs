@@ -353,13 +353,19 @@ fn what_a_guest_says_of_its_failure_is_carried_within_bounds() {
 
 #[test]
 fn a_value_too_deep_to_be_handed_on_is_a_problem() {
-    let yaml = "
+    let around = 128 - crate::process::GIVEN_DEPTH_MAX;
+    let yaml = format!(
+        "
 steps:
-  - { id: a, uses: ./a.wasm }
-  - { id: b, uses: ./b.wasm, with: { a: [ '${ .steps.a.output }' ] } }";
-    let deep = format!("{}1{}", "[".repeat(126), "]".repeat(126));
+  - {{ id: a, uses: ./a.wasm }}
+  - {{ id: b, uses: ./b.wasm, with: {}'${{ .steps.a.output }}'{} }}",
+        "[ ".repeat(around),
+        " ]".repeat(around)
+    );
+    let deep = crate::process::GIVEN_DEPTH_MAX;
+    let deep = format!("{}1{}", "[".repeat(deep), "]".repeat(deep));
     let payload = Payload::Json(crate::process::Json::parse(deep).unwrap());
-    let world = run(yaml, json!({}), |_| Reply::Now(Ok(payload.clone())));
+    let world = run(&yaml, json!({}), |_| Reply::Now(Ok(payload.clone())));
     let cause = world.problem().data.as_ref().unwrap().to_value()["cause"].clone();
     assert_eq!(cause["kind"], host::JSON_TOO_DEEP, "{cause}");
 }
