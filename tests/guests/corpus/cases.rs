@@ -134,6 +134,11 @@ pub(super) const BEGINNING: &[Case] = &[
         },
         Succeeds,
     ),
+    case(
+        "a start function that asks the time for ever",
+        || starts("(loop $l (drop (call $now)) (br $l))"),
+        Fails("fuel-exhausted"),
+    ),
 ];
 
 /// Fills memory from 2 MiB on with one character.
@@ -441,7 +446,28 @@ pub(super) const COMPUTING: &[Case] = &[
         let loads = repeated(2_000, |at| format!("(i32.load offset={} (i32.const 4096))", at * 4));
         computes("", &format!("{loads} {} (local.set $i)", "i32.add ".repeat(1_999)))
     }),
+    endless("the time", || computes("", "(drop (call $now))")),
+    endless("who it is", || computes("", "(global.set $heap (i32.const 3145728)) (call $whoami (i32.const 512))")),
+    endless("no bytes of randomness", || {
+        computes("", "(global.set $heap (i32.const 3145728)) (call $random (i32.const 0) (i32.const 512))")
+    }),
+    endless("a table that grows by nothing", || {
+        computes("(table $t 9 funcref)", "(drop (table.grow $t (ref.null func) (i32.const 0)))")
+    }),
+    endless("a memory that grows by nothing", || computes("", "(drop (memory.grow (i32.const 0)))")),
+    endless("a memory that is filled with nothing", || {
+        computes("", "(memory.fill (i32.const 0) (i32.const 0) (i32.const 0))")
+    }),
 ];
+
+/// A step that exposes a MiB of this fifteen times, for ever.
+fn exposes(filled: &str) -> Vec<u8> {
+    steps(|guest| {
+        let query = guest.text("q");
+        let commands = times(15, &expose(THIS, query, (2_097_152, 1 << 20)));
+        format!("{filled} {commands} {}", after(READY, 15))
+    })
+}
 
 pub(super) const CROWDS: &[Case] = &[
     case(
@@ -483,4 +509,24 @@ pub(super) const CROWDS: &[Case] = &[
         Fails("fuel-exhausted"),
     )
     .step(", limits: { fuel: 10M }"),
+    case("numbers in a list", || {
+        exposes(
+            "(local.set $i (i32.const 2097152))
+            (loop $l (i32.store (local.get $i) (i32.const 0x2c312c31)) (local.set $i (i32.add (local.get $i) (i32.const 4)))
+                (br_if $l (i32.lt_u (local.get $i) (i32.const 3145728))))
+            (i32.store8 (i32.const 2097152) (i32.const 91)) (i32.store8 (i32.const 2097153) (i32.const 32))
+            (i32.store8 (i32.const 3145727) (i32.const 93))",
+        )
+    }, Fails("fuel-exhausted")).step(", limits: { fuel: 10M, output: 32MiB }"),
+    case("messages to itself", || {
+        steps(|guest| {
+            let null = guest.text("null");
+            let messages = times(5_000, &send(guest, THIS, To::PidOfX, "x", null));
+            format!(
+                "(global.set $heap (i32.const 3145728)) (call $whoami (i32.const 512)) (local.set $x (i64.load (i32.const 520)))
+                {messages} {}",
+                after(READY, 5_000)
+            )
+        })
+    }, Fails("fuel-exhausted")).step(", limits: { fuel: 10M }"),
 ];
