@@ -166,7 +166,7 @@ fn of_a_million_sleeps_none_is_lost() {
         parked += logs.iter().filter(|log| log.taken_up.load(Relaxed) > 0).count();
     }
     println!("of {begun} runs that slept, {parked} were parked meanwhile, and none was lost");
-    assert!(parked > begun / 10, "{parked} of {begun}");
+    assert!(parked > 0, "none of {begun} runs was parked: the race is not there to be lost");
     let _ = scheduler.shutdown(Duration::from_secs(10));
     kernel.detach();
 }
