@@ -15,7 +15,7 @@ fn load(rest: &str) -> Component {
 /// A guest whose step makes a call ten thousand times.
 fn calling(import: &str, call: &str) -> Component {
     load(&format!(
-        r#"
+        r"
         {import}
         (func $step (param i32 i32) (result i32) (local $left i32)
             (local.set $left (i32.const 10000))
@@ -25,7 +25,7 @@ fn calling(import: &str, call: &str) -> Component {
             (i32.store8 (i32.const 1024) (i32.const 2)) ;; idle
             (i32.const 1024))
         (func $unused)
-        "#
+        "
     ))
 }
 
@@ -158,7 +158,7 @@ fn json_nests_as_deep_as_leaves_room_for_what_the_host_puts_around_it() {
 #[test]
 fn the_texts_of_a_problem_are_cut() {
     let component = load(
-        r#"
+        r"
         (func $step (param i32 i32) (result i32)
             (memory.fill (i32.const 8192) (i32.const 0x61) (i32.const 40000))
             (i32.store8 (i32.const 1024) (i32.const 4)) ;; failed
@@ -167,7 +167,7 @@ fn the_texts_of_a_problem_are_cut() {
             (i32.store8 (i32.const 1052) (i32.const 1))
             (i32.store (i32.const 1056) (i32.const 8192)) (i32.store (i32.const 1060) (i32.const 40000))
             (i32.const 1024))
-        "#,
+        ",
     );
     let mut guest = Stepper::new(&component, birth("run", "null"));
     let End::Stepped(Status::Failed(problem)) = guest.step(vec![]) else { panic!("it did not fail") };
