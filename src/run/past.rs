@@ -8,7 +8,7 @@ use super::remarks::Remarks;
 use super::shelf::{Ignored, Shelf};
 use crate::process::{
     Birth, Body, Death, Event, Eviction, Home, Micros, Output, Pid, Problem, Program, Progress, Saved, SavedError,
-    Taken, problem::kind,
+    Status, Taken, problem::kind,
 };
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -132,9 +132,13 @@ impl Replayed {
                     self.again = true;
                     return Some(Progress::Preempted);
                 }
-                Progress::Stepped(status) if Digest::of_step(&status, &self.output.commands) == step.digest => continue,
-                Progress::Stepped(_) => Problem::new(kind::DIVERGED, "The process does not do again what it did")
-                    .with_detail(format!("Step {} gave other commands than its record says.", step.number)),
+                Progress::Stepped(status) => {
+                    if join_parts(&mut **body, status, &mut self.output, step.digest).is_ok() {
+                        continue;
+                    }
+                    Problem::new(kind::DIVERGED, "The process does not do again what it did")
+                        .with_detail(format!("Step {} gave other commands than its record says.", step.number))
+                }
                 Progress::Died(Death::Guest(problem) | Death::Lost(problem) | Death::Host(problem)) => {
                     Problem::new(kind::HOST_CANNOT_REPLAY, "This host cannot repeat what the process did")
                         .with_detail(format!("In step {}: {problem}", step.number))
@@ -149,6 +153,30 @@ impl Replayed {
         }
         Some(Progress::Preempted)
     }
+}
+
+/// Compares what a step gave with its record. Release 0.1.0 committed each step whole, whatever its size: where a body gives
+/// such a step in parts, as many of them are taken together as the record has.
+///
+/// # Errors
+/// The step gave something else: its status, with all commands that it gave in the output.
+pub(super) fn join_parts(
+    body: &mut dyn Body,
+    mut status: Status,
+    output: &mut Output,
+    recorded: Digest,
+) -> Result<(), Status> {
+    while Digest::of_step(&status, &output.commands) != recorded {
+        if !body.owes() {
+            return Err(status);
+        }
+        match body.poll(output) {
+            Progress::Stepped(next) => status = next,
+            Progress::Preempted => {}
+            Progress::Died(_) => return Err(status),
+        }
+    }
+    Ok(())
 }
 
 /// A body of a snapshot.

@@ -5,8 +5,8 @@ use crate::process::{Action, Birth, Death, Event, Payload, Pid, Problem, Progres
 use crate::run::bodies::Bodies;
 use crate::run::exit::answer_of;
 use crate::run::news::Unwanted;
-use crate::run::past::{Past, PastStep};
-use crate::run::record::{Arrived, Decided, Decision, Died, Digest, News, Started, Stepped};
+use crate::run::past::{Past, PastStep, join_parts};
+use crate::run::record::{Arrived, Decided, Decision, Died, News, Started, Stepped};
 use crate::run::state::{Consequence, Moment, Post, State, Took};
 use crate::run::table::Waits;
 use std::collections::{BTreeMap, VecDeque};
@@ -166,7 +166,7 @@ impl Rebuild {
         };
         self.steps += 1;
         self.fuel_differs += u64::from(self.output.fuel != stepped.fuel);
-        if Digest::of_step(&status, &self.output.commands) != stepped.digest {
+        if let Err(status) = join_parts(body, status, &mut self.output, stepped.digest) {
             let got = Box::new((status, std::mem::take(&mut self.output.commands)));
             return Err(RebuildError::Diverged { pid, step, expected: stepped.digest, got });
         }

@@ -3,8 +3,8 @@
 use super::desk::Desk;
 use super::support::*;
 use crate::process::{
-    Action, Birth, Body, Death, Eviction, Home, Micros, NativeProgram, Output, Payload, Pid, Problem, ProblemClass,
-    Program, Progress, Status, Tag,
+    Action, Birth, Body, Command, Death, Event, Eviction, Home, Micros, NativeProgram, Output, Payload, Pid, Problem,
+    ProblemClass, Program, Progress, Status, Tag,
 };
 use crate::run::{
     ForkError, ForkSpec, News, Programs, RebuildError, Record, Replay, ReplaySpec, Resolution, ResumeSpec, RunHandle,
@@ -338,4 +338,64 @@ fn there_is_no_fork_where_nothing_would_go_on() {
     assert_eq!(error(all), ForkError::Ended { at: all });
     assert_eq!(error(all + 1), ForkError::NoRecord { at: all + 1, records: all });
     assert_eq!(error(0), ForkError::NoRecord { at: 0, records: all });
+}
+
+/// A guest that gives four commands and then waits: in one step, or each in a part of its own.
+struct Wide {
+    in_parts: bool,
+    given: u64,
+    heard: bool,
+}
+
+impl Body for Wide {
+    fn begin(&mut self, _: Micros, events: &mut Vec<Event>) {
+        self.heard = events.drain(..).count() > 0;
+    }
+
+    fn poll(&mut self, output: &mut Output) -> Progress {
+        if self.heard {
+            return Progress::Stepped(Status::Complete(number(self.given)));
+        }
+        loop {
+            self.given += 1;
+            let action = Action::Sleep(Micros(1_000_000 * self.given));
+            output.commands.push(Command { tag: Tag(self.given), action });
+            match (self.owes(), self.in_parts) {
+                (false, _) => return Progress::Stepped(Status::Blocked),
+                (true, true) => return Progress::Stepped(Status::Ready),
+                (true, false) => {}
+            }
+        }
+    }
+
+    fn owes(&self) -> bool {
+        (1..4).contains(&self.given)
+    }
+}
+
+fn wide(in_parts: bool) -> Arc<dyn Program> {
+    maker(move |_| Ok(Box::new(Wide { in_parts, given: 0, heard: false })))
+}
+
+#[test]
+fn a_step_that_was_committed_whole_is_repeated_by_a_body_that_gives_it_in_parts() {
+    let records = |in_parts| {
+        let (mut desk, handlers) = (Desk::new(1), Arc::default());
+        let run = desk.kernel.start(spec(wide(in_parts), handlers, &Setup::default())).unwrap();
+        desk.drain();
+        run.records().unwrap()
+    };
+    let (whole, parts) = (records(false), records(true));
+    assert_eq!((whole.len(), parts.len()), (2, 5));
+    let handlers = Arc::default();
+    for (records, steps) in [(whole, 1), (parts, 4)] {
+        let count = records.len() as u64;
+        let programs = spec(wide(true), Arc::clone(&handlers), &Setup::default()).programs;
+        let spec = ReplaySpec { root: wide(true), programs, substituted: false, until: None, budget: None };
+        assert_eq!(replay(spec, &records, |_| {}), Ok(Replay::Same { steps, fuel_differs: 0, records: count }));
+        let mut desk = Desk::new(1);
+        let resumed = super::support::resume(&desk, &wide(true), &handlers, &records);
+        desk.settle();
+        assert_eq!(output(&resumed.outcome().unwrap()), "4");
+    }
 }
