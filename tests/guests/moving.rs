@@ -160,7 +160,7 @@ impl Case {
             match body.poll(&mut output) {
                 Progress::Preempted => {}
                 Progress::Stepped(_) if body.owes() => {
-                    body.begin(Micros(1_000_000 + at as u64 * 1_000), &mut Vec::new())
+                    body.begin(Micros(1_000_000 + at as u64 * 1_000), &mut Vec::new());
                 }
                 Progress::Stepped(status) => break format!("{status:?}"),
                 Progress::Died(death) => break format!("{death:?}"),
