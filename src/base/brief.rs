@@ -1,4 +1,4 @@
-//! Locks that nobody waits with.
+//! Locks that no thread holds while it waits.
 //!
 //! Whoever says that records are durable takes some locks: those of the runs, and of the list of them. A thread that waited with one of these,
 //! for the journal or for another thread that waits for it, would wait for ever, and everybody behind it. So whoever has such a lock only
@@ -22,7 +22,7 @@ pub(crate) fn waits() {
     #[cfg(debug_assertions)]
     debug_assert!(
         std::thread::panicking() || HELD.get() == 0,
-        "nobody waits with a lock that the journal's thread may need"
+        "a thread waits while it holds a lock that the journal's thread may need"
     );
 }
 
@@ -40,7 +40,7 @@ impl<T> Brief<T> {
         BriefGuard { guard: self.0.lock(), _mark: Mark::new() }
     }
 
-    /// Whether somebody has it.
+    /// Whether it is locked.
     #[cfg(test)]
     pub(crate) fn is_locked(&self) -> bool {
         self.0.is_locked()

@@ -1,4 +1,4 @@
-//! Folders that nobody else can write.
+//! Folders that only their owner can write to.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;

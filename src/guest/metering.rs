@@ -19,8 +19,9 @@ pub(crate) const SAVE_FUEL: u64 = 20_000_000;
 /// Fuel of each 64 KiB page that `memory.grow` asks for: about what the page faults cost.
 const MEMORY_GROW_FUEL_PER_PAGE: u8 = 255;
 
-/// What an instruction costs that calls into the host whatever its operands are. Measured (`tests/bench/slices.rs`): a slice of such
-/// calls takes about as long as one of plain instructions.
+/// What an instruction costs that calls into the host, whatever its operands are. Estimated, so that a slice
+/// of such calls takes about as long as one of plain instructions: `cargo bench --bench guests -- slices`
+/// prints how long it does take.
 const MEMORY_CALL_FUEL: u8 = 100;
 const GROW_CALL_FUEL: u8 = 200;
 const TABLE_CALL_FUEL: u8 = 200;

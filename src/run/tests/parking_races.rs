@@ -112,8 +112,8 @@ fn a_run_that_is_lost_while_it_is_parked_or_taken_up_hears_it() {
     assert_eq!((desk.kernel.runs().len(), desk.kernel.resident()), (0, 0));
 }
 
-/// How many runs sleep while they are parked. `WFHOST_PARKED_RUNS=1000000 cargo test --release --lib a_million_sleeps -- --nocapture`
-/// takes some minutes.
+/// How many runs sleep while they are parked. A million of them take some minutes: `WFHOST_PARKED_RUNS=1000000
+/// cargo test --no-default-features --release --lib a_million_sleeps -- --nocapture`.
 fn runs_max() -> usize {
     std::env::var("WFHOST_PARKED_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(8_000)
 }

@@ -19,7 +19,7 @@ const SPAWN_FUEL: u64 = 12_000;
 /// Of a byte: it is copied, compared, hashed and written.
 const BYTE_FUEL: u64 = 2;
 
-/// Of a byte of JSON, to be checked. Measured, as the one above (`tests/bench/slices.rs`).
+/// Of a byte of JSON, to be checked. Estimated, as the one above: `cargo bench --bench guests -- slices`.
 const JSON_BYTE_FUEL: u64 = 2;
 
 /// Bytes of a text that are checked at one time: a fraction of a slice.

@@ -14,7 +14,7 @@ pub(super) const HOST: &str = "wfhost:process/host@0.1.0";
 /// Types only: there is nothing to call.
 pub(super) const TYPES: &str = "wfhost:process/types@0.1.0";
 
-/// Fuel for each byte of a text that is not in UTF-8, beside what logging it costs. Measured (`tests/bench/slices.rs`).
+/// Fuel for each byte of a text that is not in UTF-8, beside what logging it costs. Estimated: see `cargo bench --bench guests -- slices`.
 const TRANSCODE_BYTE_FUEL: u64 = 6;
 
 /// Bytes that one call of `random` gives at most: the contract says so.
