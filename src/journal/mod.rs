@@ -15,6 +15,7 @@
 mod error;
 mod in_memory;
 mod memory;
+#[cfg(feature = "sqlite")]
 mod shelf;
 #[cfg(feature = "sqlite")]
 mod sqlite;

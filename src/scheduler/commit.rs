@@ -89,6 +89,9 @@ impl Turn {
     #[inline]
     #[must_use]
     pub fn allows(&self, next: Next) -> bool {
+        if self.permitted == Permitted::Yes && self.interrupted.is_none() {
+            return true;
+        }
         match next {
             Next::Complete => true,
             _ if self.permitted == Permitted::Never || self.interrupted == Some(Interrupt::End) => false,

@@ -37,21 +37,21 @@ impl<J> GlobalQueue<J> {
     }
 
     /// Puts jobs at the back, in order. Gives the length after it.
-    pub(crate) fn append(&self, more: &mut VecDeque<J>) -> usize {
+    pub(crate) fn append(&self, more: impl Iterator<Item = J>) -> usize {
         let mut jobs = self.jobs.lock();
-        jobs.append(more);
+        jobs.extend(more);
         self.len.store(jobs.len(), Ordering::Release);
         jobs.len()
     }
 
     /// Puts `more` at the back and takes from the front: one job to run, and up to 16 into `local`, but no more than a fair share of
     /// the workers.
-    pub(crate) fn take(&self, more: &mut VecDeque<J>, workers: usize, local: &Local<J>) -> Option<J> {
-        if more.is_empty() && self.len() == 0 {
+    pub(crate) fn take(&self, more: impl ExactSizeIterator<Item = J>, workers: usize, local: &Local<J>) -> Option<J> {
+        if more.len() == 0 && self.len() == 0 {
             return None;
         }
         let mut jobs = self.jobs.lock();
-        jobs.append(more);
+        jobs.extend(more);
         let count = (jobs.len() / workers + 1).min(BATCH + 1).min(jobs.len());
         let first = jobs.pop_front();
         // The deque is popped at the bottom: the oldest goes there last.
@@ -79,7 +79,7 @@ mod tests {
             queue.push(job);
         }
         let local = Local::new(2);
-        let mut taken: Vec<i32> = queue.take(&mut VecDeque::new(), 2, &local).into_iter().collect();
+        let mut taken: Vec<i32> = queue.take(std::iter::empty(), 2, &local).into_iter().collect();
         taken.extend(std::iter::from_fn(|| local.pop()));
         assert_eq!(taken, (0..17).collect::<Vec<_>>());
         assert_eq!(queue.len(), 83);
@@ -88,9 +88,9 @@ mod tests {
     #[test]
     fn one_worker_does_not_empty_a_short_queue() {
         let queue = GlobalQueue::new();
-        queue.append(&mut (0..6).collect());
+        queue.append(0..6);
         let local = Local::new(2);
-        assert_eq!(queue.take(&mut VecDeque::new(), 4, &local), Some(0));
+        assert_eq!(queue.take(std::iter::empty(), 4, &local), Some(0));
         assert_eq!(std::iter::from_fn(|| local.pop()).collect::<Vec<_>>(), [1]);
         assert_eq!(queue.len(), 4);
     }
@@ -100,7 +100,7 @@ mod tests {
         let queue = GlobalQueue::new();
         queue.push(1);
         let local = Local::new(2);
-        assert_eq!(queue.take(&mut [2].into(), 1, &local), Some(1));
+        assert_eq!(queue.take([2].into_iter(), 1, &local), Some(1));
         assert_eq!(local.pop(), Some(2));
     }
 }

@@ -28,6 +28,14 @@ pub(crate) struct Job<E> {
     pub(crate) woken_here: bool,
 }
 
+impl<E> Job<E> {
+    /// A process that said `ready`, or is to be stepped for another reason than an event.
+    #[inline]
+    pub(crate) fn ready(slot: Slot) -> Self {
+        Self { slot, event: None, woken_here: false }
+    }
+}
+
 /// What a process waits for to be stepped after a spawn or a wake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]

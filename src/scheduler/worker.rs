@@ -30,7 +30,6 @@ use super::victim::{Random, victims};
 use super::{Commit, Config, Interrupt, Next, Pause, Permitted, Port, Slot, TimerId, Turn, Wake};
 use crate::base::sync::{Ordering, spin_loop, thread};
 use crate::process::{Micros, Permit};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A slice that takes longer is counted and named.
@@ -62,12 +61,29 @@ pub(crate) struct Worker<C: Commit> {
     core: Core<C>,
 }
 
+/// The slot of a process that was found, in one register: an `Option<Slot>` would go by way of memory.
+struct Found(u64);
+
+impl Found {
+    #[inline]
+    fn new(slot: Slot) -> Self {
+        Self(u64::from(slot.generation) << 32 | u64::from(slot.index))
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // Each half as it was put in.
+    fn slot(self) -> Slot {
+        Slot { index: self.0 as u32, generation: (self.0 >> 32) as u32 }
+    }
+}
+
 /// What belongs to the worker alone.
 pub(crate) struct Core<C: Commit> {
     index: usize,
     local: Local<Job<C::Event>>,
     hand: Option<Job<C::Event>>,
-    yielded: VecDeque<Job<C::Event>>,
+    /// What said `ready`, and is on its way to the global queue.
+    yielded: Vec<Slot>,
     /// A job was put where others may take it, and nobody was told with a fence.
     untold: bool,
     /// The same, but this worker was to take it next.
@@ -77,6 +93,7 @@ pub(crate) struct Core<C: Commit> {
     random: Random,
     free: FreeSlots,
     buffers: Buffers<C::Event>,
+    /// What the process hears that is found or stepped.
     batch: Vec<C::Event>,
     due: Vec<C::Timer>,
     searching: bool,
@@ -98,7 +115,7 @@ impl<C: Commit> Worker<C> {
             index,
             local,
             hand: None,
-            yielded: VecDeque::with_capacity(YIELDED_MAX),
+            yielded: Vec::with_capacity(YIELDED_MAX),
             untold: false,
             reserved: false,
             fairness: Fairness::new(slice_fuel),
@@ -148,18 +165,10 @@ impl<C: Commit> Worker<C> {
             core.pace.read(now);
             served |= core.fire(shared, now);
         }
-        if let Some(job) = core.find(shared) {
-            return core.take_up(shared, job);
-        }
-        core.now = None;
-        // The pace may not have called for a look at the timers.
-        if shared.timers.next().is_some() && core.fire(shared, shared.clock.now()) {
-            served = true;
-            if let Some(job) = core.find(shared) {
-                return core.take_up(shared, job);
-            }
-        }
-        if served { Turned::Served } else { Turned::Nothing }
+        let Some(found) = core.find(shared).or_else(|| core.find_late(shared, &mut served)) else {
+            return if served { Turned::Served } else { Turned::Nothing };
+        };
+        core.take_up(shared, found.slot())
     }
 
     fn park(&mut self) -> u32 {
@@ -239,14 +248,13 @@ impl<C: Commit> Core<C> {
     }
 
     #[inline]
-    fn take_up(&mut self, shared: &Shared<C>, job: Job<C::Event>) -> Turned {
+    fn take_up(&mut self, shared: &Shared<C>, slot: Slot) -> Turned {
         if self.searching {
             self.searching = false;
             shared.sleep.found(|| shared.has_jobs() || shared.admission.needs_attention());
         }
         self.lay_open(shared);
-        let slot = job.slot;
-        self.slice(shared, job);
+        self.slice(shared, slot);
         Turned::Stepped(slot)
     }
 
@@ -256,7 +264,7 @@ impl<C: Commit> Core<C> {
         if !shared.admission.attend() {
             return false;
         }
-        shared.attend(|slot| self.send_global(shared, Job { slot, event: None, woken_here: false }));
+        shared.attend(|slot| self.send_global(shared, slot));
         // What it took is not to be put down to the next slice.
         self.now = None;
         true
@@ -285,53 +293,76 @@ impl<C: Commit> Core<C> {
         true
     }
 
-    /// Finds a job: in the own deque, in the global queue, with others; or in another order where a rule says so.
-    #[allow(clippy::inline_always)] // It hands a job on by value: as a call it is copied twice, and a hop takes 41 ns and not 33.
-    #[inline(always)]
-    fn find(&mut self, shared: &Shared<C>) -> Option<Job<C::Event>> {
+    /// Finds a job: in the own deque, in the global queue, with others; or in another order where a rule says so. The event that came
+    /// along goes to the batch at once: a job that is handed on by value is copied each time, which costs a hop some nanoseconds.
+    #[inline]
+    fn find(&mut self, shared: &Shared<C>) -> Option<Found> {
         let look = self.fairness.look();
         if look != Look::Bottom
-            && let Some(job) = self.find_first(shared, look)
+            && let Some(found) = self.find_first(shared, look)
         {
-            return Some(job);
+            return Some(found);
         }
         if let Some(job) = self.hand.take() {
             self.fairness.popped(job.woken_here);
-            return Some(job);
+            return Some(self.unpack(job));
         }
         if let Some(job) = self.local.pop() {
+            // What was reserved in the deque is this one; but there may be one in the global queue.
+            self.reserved = self.reserved && shared.global.len() > 0;
             self.fairness.popped(job.woken_here);
-            return Some(job);
+            return Some(self.unpack(job));
         }
         self.find_elsewhere(shared)
     }
 
+    #[inline]
+    fn unpack(&mut self, job: Job<C::Event>) -> Found {
+        debug_assert!(self.batch.is_empty(), "the batch is of one process");
+        self.batch.extend(job.event);
+        Found::new(job.slot)
+    }
+
+    /// There was nothing; but the pace may not have called for a look at the timers.
+    #[cold]
+    fn find_late(&mut self, shared: &Shared<C>, served: &mut bool) -> Option<Found> {
+        self.now = None;
+        if shared.timers.next().is_none() || !self.fire(shared, shared.clock.now()) {
+            return None;
+        }
+        *served = true;
+        self.find(shared)
+    }
+
     /// Looks where a rule says, before the bottom of the own deque.
     #[inline(never)]
-    fn find_first(&mut self, shared: &Shared<C>, look: Look) -> Option<Job<C::Event>> {
-        if look == Look::Top {
+    fn find_first(&mut self, shared: &Shared<C>, look: Look) -> Option<Found> {
+        let job = if look == Look::Top {
             if self.local.is_empty() {
                 return None;
             }
             self.put_down();
-            return self.local.pop_top();
-        }
-        if shared.global.len() == 0 && self.yielded.is_empty() {
-            return None;
-        }
-        self.put_down();
-        self.take_global(shared)
+            self.local.pop_top()
+        } else {
+            if shared.global.len() == 0 && self.yielded.is_empty() {
+                return None;
+            }
+            self.put_down();
+            self.take_global(shared)
+        };
+        job.map(|job| self.unpack(job))
     }
 
     #[inline(never)]
-    fn find_elsewhere(&mut self, shared: &Shared<C>) -> Option<Job<C::Event>> {
-        self.take_global(shared).or_else(|| self.steal(shared))
+    fn find_elsewhere(&mut self, shared: &Shared<C>) -> Option<Found> {
+        let job = self.take_global(shared).or_else(|| self.steal(shared))?;
+        Some(self.unpack(job))
     }
 
     /// Takes from the global queue, into which goes what said `ready`.
     fn take_global(&mut self, shared: &Shared<C>) -> Option<Job<C::Event>> {
         self.untold |= !self.yielded.is_empty();
-        shared.global.take(&mut self.yielded, shared.workers(), &self.local)
+        shared.global.take(self.yielded.drain(..).map(Job::ready), shared.workers(), &self.local)
     }
 
     /// What is in hand goes to the bottom of the deque.
@@ -388,9 +419,9 @@ impl<C: Commit> Core<C> {
     }
 
     /// To the back of the global queue, behind what is on its way there already.
-    fn send_global(&mut self, shared: &Shared<C>, job: Job<C::Event>) {
-        self.yielded.push_back(job);
-        let len = shared.global.append(&mut self.yielded);
+    fn send_global(&mut self, shared: &Shared<C>, slot: Slot) {
+        self.yielded.push(slot);
+        let len = shared.global.append(self.yielded.drain(..).map(Job::ready));
         // Where there is nothing else, this worker will take it next.
         if len > 1 || self.hand.is_some() || !self.local.is_empty() {
             shared.sleep.notify();
@@ -404,12 +435,13 @@ impl<C: Commit> Core<C> {
     fn lay_open(&mut self, shared: &Shared<C>) {
         debug_assert!(self.hand.is_none(), "what is in hand is run first, or put down");
         if !self.yielded.is_empty() && !self.may_hold_back(shared) {
-            shared.global.append(&mut self.yielded);
+            shared.global.append(self.yielded.drain(..).map(Job::ready));
             self.untold = true;
         }
-        if std::mem::take(&mut self.reserved) && shared.has_jobs() {
+        if self.reserved {
+            self.reserved = false;
             // It took another one first, or there are more.
-            self.untold = true;
+            self.untold |= shared.has_jobs();
         }
         self.tell(shared);
         debug_assert!(!self.untold && (self.yielded.is_empty() || self.pace.is_fine()));
@@ -424,18 +456,20 @@ impl<C: Commit> Core<C> {
     /// Says with a fence what was pushed since it was said last.
     #[inline]
     fn tell(&mut self, shared: &Shared<C>) {
-        if std::mem::take(&mut self.untold) && shared.workers() > 1 {
-            shared.sleep.notify();
+        if self.untold {
+            self.untold = false;
+            if shared.workers() > 1 {
+                shared.sleep.notify();
+            }
         }
     }
 
-    /// Runs one slice.
+    /// Runs one slice; the event that the process was found with is in the batch.
     #[inline]
-    fn slice(&mut self, shared: &Shared<C>, job: Job<C::Event>) {
-        let slot = job.slot;
+    fn slice(&mut self, shared: &Shared<C>, slot: Slot) {
         let place = shared.place(slot);
         let mut events = std::mem::take(&mut self.batch);
-        let started = place.start(job.event, &mut events, &mut self.buffers);
+        let started = place.start(None, &mut events, &mut self.buffers);
         let mut opened = place.body.open().expect("invariant: a running process is its worker's");
         let body = opened.as_mut().expect("invariant: an occupied place has a body");
         let now = if C::TIMED { self.now.unwrap_or_else(|| shared.clock.now()) } else { Micros(0) };
@@ -511,15 +545,14 @@ impl<C: Commit> Core<C> {
         if let Some((_, now)) = holder {
             place.since.store(now.0, Ordering::Relaxed);
         }
-        let job = Job { slot, event: None, woken_here: true };
         match place.word.finish(next) {
-            Finished::Woken => self.enqueue(shared, job),
+            Finished::Woken => self.enqueue(shared, Job { slot, event: None, woken_here: true }),
             Finished::Requeue if next == Next::Preempted => {
                 self.counters(shared).preemptions.add(1);
                 self.fairness.used_slice();
-                self.send_global(shared, Job { woken_here: false, ..job });
+                self.send_global(shared, slot);
             }
-            Finished::Requeue => self.requeue(shared, Job { woken_here: false, ..job }),
+            Finished::Requeue => self.requeue(shared, slot),
             Finished::Held => {}
             Finished::Waits => {
                 if let Some((seat, now)) = holder {
@@ -539,11 +572,11 @@ impl<C: Commit> Core<C> {
     }
 
     /// A process that said `ready`: to the back of the global queue, up to 16 at once.
-    fn requeue(&mut self, shared: &Shared<C>, job: Job<C::Event>) {
+    fn requeue(&mut self, shared: &Shared<C>, slot: Slot) {
         if self.may_hold_back(shared) && self.yielded.len() + 1 < YIELDED_MAX {
-            self.yielded.push_back(job);
+            self.yielded.push(slot);
         } else {
-            self.send_global(shared, job);
+            self.send_global(shared, slot);
         }
     }
 

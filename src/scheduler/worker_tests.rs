@@ -320,6 +320,42 @@ fn a_job_that_another_goes_before_is_told_of() {
     assert_eq!(steps.load(SeqCst), 2);
 }
 
+/// The same for one that said `ready`, and so lies in the global queue, and a timer that goes before it.
+#[test]
+fn one_that_said_ready_is_told_of_when_a_timer_goes_before_it() {
+    let mut rig = Rig::with_workers(2, 0);
+    let (told, steps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (time, handle, hears, count) = (rig.time.clone(), rig.handle.clone(), Arc::clone(&told), Arc::clone(&steps));
+    let sleeper = rig.spawn(
+        actor(move |port, _, _| {
+            match count.fetch_add(1, SeqCst) {
+                1 => {
+                    let time = time.clone();
+                    let step = move |port: &mut dyn Port<World>, _, _: &mut Vec<u64>| {
+                        time.advance_to(Micros(port.monotonic().0 + 20));
+                        Next::Ready
+                    };
+                    assert!(port.spawn(actor(step), Permit::NONE).is_ok());
+                }
+                2 => hears.store(wakes_the_other(&handle), SeqCst),
+                _ => {}
+            }
+            Next::Blocked
+        }),
+        Permit::NONE,
+    );
+    let _ = rig.scheduler.turn(0);
+    assert!(rig.scheduler.turn(1) == Turned::Nothing && rig.scheduler.sleep(1), "there is something for the other");
+    // Nobody is woken for timers that are set so.
+    let timers = &rig.handle.0.timers;
+    let _ = timers.set(Micros(0), sleeper);
+    let _ = timers.set(Micros(20), sleeper);
+    while steps.load(SeqCst) < 3 {
+        let _ = rig.scheduler.turn(0);
+    }
+    assert!(told.load(SeqCst), "it waited for a slice while the other worker slept");
+}
+
 #[test]
 fn turns_that_use_a_slice_together_have_the_global_queue_looked_at() {
     let mut rig = Rig::new(0);
