@@ -2,8 +2,9 @@
 //!
 //! A guest may give thousands of commands and megabytes in one step, and a commit decides all of its commands under the run's lock, on one
 //! worker. So what is more than a part becomes further steps of the process, in which the guest is not called: each gives the next part and
-//! says `ready`, the last one has the status. Their events wait for the guest's next step. How a step is divided depends on what it gave
-//! and on nothing else: it stands in the records as these steps, and is divided alike when it is run again.
+//! says `ready`, the last one has the status. They take no events: what comes meanwhile waits for the guest's next step, and the records
+//! say which steps others follow, for a run that is taken up between two of them. How a step is divided depends on what it gave and on
+//! nothing else: it stands in the records as these steps, and is divided alike when it is run again.
 
 use crate::process::{Action, Command, Status};
 

@@ -138,8 +138,8 @@ pub trait Body: Send {
     /// Runs one slice of the step.
     fn poll(&mut self, output: &mut Output) -> Progress;
 
-    /// Whether a part of what the last step gave is still to be given: the next step gives it. What comes meanwhile waits for the step after
-    /// it; where it is handed over all the same, it is kept.
+    /// Whether a part of what the last step gave is still to be given: the next step gives it, and is begun without events. What comes
+    /// meanwhile waits for the step after the last part.
     fn owes(&self) -> bool {
         false
     }

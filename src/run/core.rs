@@ -289,6 +289,7 @@ impl Run {
             took: step.took.events,
             fuel: scratch.output.fuel,
             digest: Digest(0),
+            owes: step.body.owes(),
         };
         // What can be written before the lock is taken is written here.
         let act_bytes = head.put_with_act(&mut scratch.record, &status, &scratch.output.commands);
@@ -309,7 +310,7 @@ impl Run {
             self.end(&mut inner, moment, pid, Ending::Failed(problem), &mut scratch);
             Next::Complete
         } else {
-            self.apply_step(&mut inner, moment, step, kv, (status, &mut former), &mut scratch)
+            self.apply_step(&mut inner, moment, step, kv, (status, head.owes, &mut former), &mut scratch)
         };
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
@@ -320,6 +321,7 @@ impl Run {
 
         scratch.put();
         step.waits = match next {
+            _ if head.owes => Waits::Owes,
             Next::Blocked => Waits::Blocked,
             Next::Idle => Waits::Idle,
             _ => Waits::Not,
@@ -336,7 +338,7 @@ impl Run {
         moment: Moment,
         step: &mut Step,
         kv: KvCalls,
-        (status, former): (Status, &mut Option<Box<dyn Body>>),
+        (status, owes, former): (Status, bool, &mut Option<Box<dyn Body>>),
         scratch: &mut Scratch,
     ) -> Next {
         let pid = step.pid;
@@ -358,7 +360,7 @@ impl Run {
 
         let stuck = matches!(status, Status::Blocked) && !inner.state.can_wake(pid);
         let renewed = self.renewed(&inner.state, step, &status);
-        let next = inner.state.apply_status(moment, pid, status);
+        let next = inner.state.apply_status(moment, pid, status, owes);
         let problem = match renewed.map(|body| *former = body) {
             Err(problem) => problem,
             Ok(()) if stuck => Box::new(
@@ -471,8 +473,9 @@ impl Run {
 
 impl State {
     /// What a step's status means.
-    pub(super) fn apply_status(&mut self, moment: Moment, pid: Pid, status: Status) -> Next {
+    pub(super) fn apply_status(&mut self, moment: Moment, pid: Pid, status: Status, owes: bool) -> Next {
         let (waits, next) = match status {
+            Status::Ready if owes => (Waits::Owes, Next::Ready),
             Status::Ready | Status::Renew { .. } => (Waits::Not, Next::Ready),
             Status::Blocked => (Waits::Blocked, Next::Blocked),
             Status::Idle => (Waits::Idle, Next::Idle),

@@ -401,7 +401,7 @@ impl RunHandle {
                         (Phase::Ended(_), _) => Doing::Ended,
                         (Phase::Cancelling { .. }, _) => Doing::Cancelling,
                         (Phase::Live, _) if entry.steps == 0 => Doing::Starting,
-                        (Phase::Live, Waits::Not) => Doing::Running,
+                        (Phase::Live, Waits::Not | Waits::Owes) => Doing::Running,
                         (Phase::Live, Waits::Blocked) => Doing::Blocked,
                         (Phase::Live, Waits::Idle) => Doing::Idle,
                     },

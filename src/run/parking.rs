@@ -129,7 +129,7 @@ impl Inner {
             Phase::Cancelling { .. } => false,
             Phase::Live => {
                 let waits = match entry.waits {
-                    Waits::Not => false,
+                    Waits::Not | Waits::Owes => false,
                     Waits::Blocked => true,
                     Waits::Idle => entry.mail == 0,
                 };

@@ -51,6 +51,9 @@ pub struct Stepped {
     pub digest: Digest,
     /// How it ended.
     pub status: Status,
+    /// It is a part of what the process gave: the next step is another, and takes no events.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owes: bool,
     /// Its commands in order, and what was decided for each.
     pub decided: Vec<Decided>,
     /// What it wrote.
@@ -164,7 +167,12 @@ pub(super) struct SteppedHead {
     pub(super) took: u32,
     pub(super) fuel: u64,
     pub(super) digest: Digest,
+    pub(super) owes: bool,
 }
+
+/// The kinds of `stepped` records: one that is whole or the last of its parts, and one that others follow.
+const STEPPED: u8 = 1;
+const STEPPED_IN_PART: u8 = 5;
 
 impl SteppedHead {
     /// Writes the head and the act, and puts the act's digest into the head. Gives the bytes of the act.
@@ -179,7 +187,7 @@ impl SteppedHead {
 
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         let mut fixed = [0; 26];
-        fixed[..2].copy_from_slice(&[FORMAT, 1]);
+        fixed[..2].copy_from_slice(&[FORMAT, if self.owes { STEPPED_IN_PART } else { STEPPED }]);
         fixed[2..18].copy_from_slice(&self.digest.0.to_le_bytes());
         fixed[18..].copy_from_slice(&self.at.0.to_le_bytes());
         out.extend_from_slice(&fixed);
@@ -189,7 +197,7 @@ impl SteppedHead {
         self.fuel.put(out);
     }
 
-    fn take(from: &mut Source) -> Result<Self, Damaged> {
+    fn take(from: &mut Source, owes: bool) -> Result<Self, Damaged> {
         let digest = u128::from_le_bytes(from.array()?);
         let at = u64::from_le_bytes(from.array()?);
         Ok(Self {
@@ -199,6 +207,7 @@ impl SteppedHead {
             took: Wire::take(from)?,
             fuel: Wire::take(from)?,
             digest: Digest(digest),
+            owes,
         })
     }
 }
@@ -249,7 +258,9 @@ impl Record {
         }
         let record = match from.byte()? {
             0 => Self::Started(Wire::take(&mut from)?),
-            1 => Self::Stepped(Box::new(Stepped::take(&mut from)?)),
+            kind @ (STEPPED | STEPPED_IN_PART) => {
+                Self::Stepped(Box::new(Stepped::take(&mut from, kind == STEPPED_IN_PART)?))
+            }
             2 => Self::Died(Wire::take(&mut from)?),
             3 => Self::Arrived(Wire::take(&mut from)?),
             4 => Self::Leaving { pid: Wire::take(&mut from)?, tag: Wire::take(&mut from)? },
@@ -282,8 +293,9 @@ pub struct DamagedRecord {
 
 impl Stepped {
     fn put(&self, out: &mut Vec<u8>) {
-        let Self { pid, step, at, took, fuel, digest, status, decided, log, log_dropped } = self;
-        SteppedHead { pid: *pid, step: *step, at: *at, took: *took, fuel: *fuel, digest: *digest }.put(out);
+        let Self { pid, step, at, took, fuel, digest, status, owes, decided, log, log_dropped } = self;
+        SteppedHead { pid: *pid, step: *step, at: *at, took: *took, fuel: *fuel, digest: *digest, owes: *owes }
+            .put(out);
         status.put(out);
         put_number(out, decided.len() as u64);
         for Decided { command, .. } in decided {
@@ -295,8 +307,8 @@ impl Stepped {
         put_log(out, log, *log_dropped);
     }
 
-    fn take(from: &mut Source) -> Result<Self, Damaged> {
-        let head = SteppedHead::take(from)?;
+    fn take(from: &mut Source, owes: bool) -> Result<Self, Damaged> {
+        let head = SteppedHead::take(from, owes)?;
         let status = Wire::take(from)?;
         let commands: Vec<Command> = Wire::take(from)?;
         let decided = commands
@@ -311,6 +323,7 @@ impl Stepped {
             fuel: head.fuel,
             digest: head.digest,
             status,
+            owes: head.owes,
             decided,
             log: Wire::take(from)?,
             log_dropped: Wire::take(from)?,

@@ -98,6 +98,8 @@ pub(super) enum Phase {
 pub(super) enum Waits {
     /// It is to be stepped whatever comes.
     Not,
+    /// It is to be stepped, and takes no events: its next step is a part of what the last one gave.
+    Owes,
     Blocked,
     Idle,
 }

@@ -82,7 +82,7 @@ impl Task {
 impl Step {
     pub(super) fn next(&self) -> Next {
         match self.waits {
-            Waits::Not => Next::Ready,
+            Waits::Not | Waits::Owes => Next::Ready,
             Waits::Blocked => Next::Blocked,
             Waits::Idle => Next::Idle,
         }
@@ -90,11 +90,11 @@ impl Step {
 
     /// Whether there is a step to be taken: a process that waits is not stepped for nothing, and one that is blocked not for messages.
     pub(super) fn hears(&mut self, events: &mut Vec<Event>) -> bool {
-        if self.body.owes() {
-            self.hold(events);
-            return true;
-        }
         let hears = match self.waits {
+            Waits::Owes => {
+                self.hold(events);
+                return true;
+            }
             Waits::Not => true,
             Waits::Idle => !events.is_empty() || !self.held.is_empty(),
             Waits::Blocked => self.held_wakes || events.iter().any(wakes),

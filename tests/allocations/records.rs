@@ -54,6 +54,7 @@ fn records() -> Vec<Record> {
             fuel: 9,
             digest: Digest(5),
             status: Status::Failed(problem.clone().into()),
+            owes: false,
             decided: vec![Decided { command, decision: Decision::Spawned(Pid(4)) }],
             log: vec![line.clone()],
             log_dropped: 0,

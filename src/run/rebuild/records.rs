@@ -80,7 +80,11 @@ impl Rebuild {
         if known.steps + 1 != step {
             return Err(incoherent("the process has taken another number of steps"));
         }
-        let stays = matches!(known.waits, Waits::Blocked | Waits::Idle) && took == 0;
+        let stays = match known.waits {
+            Waits::Not => false,
+            Waits::Owes => took > 0,
+            Waits::Blocked | Waits::Idle => took == 0,
+        };
         let queue = run.queues.entry(pid).or_default();
         if stays || queue.len() < took as usize {
             return Err(incoherent("the process took events that it was not sent"));
@@ -120,7 +124,7 @@ impl Rebuild {
             }
         }
         let run = self.run.as_mut().expect("invariant: the run has started");
-        run.state.apply_status(moment, pid, stepped.status.clone());
+        run.state.apply_status(moment, pid, stepped.status.clone(), stepped.owes);
         match &stepped.status {
             Status::Renew { entry, input } => {
                 let next_tag = Tag(run.state.table[pid].last_tag.0 + 1);

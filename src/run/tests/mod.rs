@@ -19,6 +19,7 @@ mod keys;
 mod left;
 mod limits;
 mod lives;
+mod parts;
 mod prefixes;
 mod reach;
 mod records;

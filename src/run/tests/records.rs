@@ -234,8 +234,8 @@ fn stepped() -> impl Strategy<Value = Stepped> {
     let decided = (tag(), action(), decision())
         .prop_map(|(tag, action, decision)| Decided { command: Command { tag, action }, decision });
     let head = (pid(), number(), micros(), any::<u32>(), number(), any::<u128>());
-    (head, status(), vec(decided, 0..4), log(), number()).prop_map(
-        |((pid, step, at, took, fuel, digest), status, decided, log, log_dropped)| Stepped {
+    (head, (status(), any::<bool>()), vec(decided, 0..4), log(), number()).prop_map(
+        |((pid, step, at, took, fuel, digest), (status, owes), decided, log, log_dropped)| Stepped {
             pid,
             step,
             at,
@@ -243,6 +243,7 @@ fn stepped() -> impl Strategy<Value = Stepped> {
             fuel,
             digest: Digest(digest),
             status,
+            owes,
             decided,
             log,
             log_dropped,
@@ -347,7 +348,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(kind in 0_u8..6, bytes in vec(prop_oneof![0_u8..4, any::<u8>()], 0..200)) {
+    fn any_bytes_are_survived(kind in 0_u8..7, bytes in vec(prop_oneof![0_u8..4, any::<u8>()], 0..200)) {
         survives(&bytes)?;
         survives(&[&[FORMAT, kind], bytes.as_slice()].concat())?;
     }
@@ -358,7 +359,7 @@ fn it_is_said_what_is_wrong() {
     let message = |bytes: &[u8]| decode(bytes).unwrap_err().to_string();
     assert_eq!(message(&[]), "the bytes end too early");
     assert_eq!(message(&[FORMAT + 1, 4, 1, 1]), format!("format {} is not known to this release", FORMAT + 1));
-    assert_eq!(message(&[FORMAT, 5]), "there is no kind of record with the number 5");
+    assert_eq!(message(&[FORMAT, 6]), "there is no kind of record with the number 6");
     assert_eq!(message(&[FORMAT, 3, 0, 0, 8]), "there is no piece of news with the number 8");
     assert_eq!(message(&[FORMAT, 3, 0, 0, 5, 2]), "there is no truth value with the number 2");
     assert_eq!(message(&[FORMAT, 4, 1, 1, 0]), "1 bytes follow the value");
