@@ -28,6 +28,12 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Whether more is taken than there is.
+    #[must_use]
+    pub fn is_overdrawn(&self) -> bool {
+        self.used() > self.bytes_max
+    }
+
     /// Takes so many bytes. False: there are not so many left.
     #[must_use]
     pub fn take(&self, bytes: u64) -> bool {
@@ -60,7 +66,9 @@ mod tests {
         assert!(budget.take(6));
         budget.overdraw(5);
         assert_eq!(budget.used(), 15);
+        assert!(budget.is_overdrawn());
         budget.give(5);
+        assert!(!budget.is_overdrawn());
         assert!(!budget.take(1));
         budget.give(10);
         assert_eq!(budget.used(), 0);

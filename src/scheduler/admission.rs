@@ -1,19 +1,24 @@
 //! Admission: who holds a permit, who waits for one, and who has to give one up.
 //!
 //! A permit is what one instance takes of the pool. A process that needs one and finds none joins the admission queue, and is in no
-//! run queue. While somebody waits, the holder that has been Blocked or Idle longest is evicted; where every holder is running or
-//! ready, the newcomer waits. Without eviction a hundred parents that wait for children, on a pool of a hundred, would never end.
+//! run queue. While somebody waits, the holder that has *rested* longest is evicted: one that is Blocked or Idle, or held by a pause. Where
+//! every holder is running or in a run queue, the newcomer waits. Without eviction a hundred parents that wait for children, on a pool of a
+//! hundred, would never end; and a run that an operator has paused would keep all others out.
 //!
-//! Where all holders wait and none of them can be evicted, the first in the queue gets a permit *outside the pool*, out of a budget of
+//! A process that is held between two steps loses nothing by its eviction: it joins the queue when it is resumed, in order like all
+//! others. It does not matter who has paused it. One that is held in the middle of a step cannot be evicted, and counts as one that
+//! refuses.
+//!
+//! Where all holders rest and none of them can be evicted, the first in the queue gets a permit *outside the pool*, out of a budget of
 //! memory; its holders are evicted like those of the pool. When the budget is used up, and nobody outside gives way either, a newcomer is
 //! *refused*: it is stepped once without a permit, to end. One that was evicted and comes back is never refused, but goes beyond the budget:
-//! it can be evicted again, so there is one such at a time. Without a budget (`outside` is none) there is only the pool, and the
-//! queue waits.
+//! it can be evicted again, so there is one such at a time. Where that one is held in the middle of a step, the next one waits until it is
+//! resumed. Without a budget (`outside` is none) there is only the pool, and the queue waits.
 //!
 //! - **A1** permits are given in the order of the queue; who comes while somebody waits goes behind.
 //! - **A2** what is free plus what the holders in the pool hold is the capacity; what is taken of the budget is what the others hold.
-//! - **A3** while somebody waits (`pressed`), every holder that begins to wait is among the victims of its [`Seats`], oldest first, behind those that
-//!   waited when the pressure began. An entry whose holder has run since is stale: the time in its place is another.
+//! - **A3** while somebody waits (`pressed`), every holder that comes to rest is among the victims of its [`Seats`], oldest first, behind those that
+//!   rested when the pressure began. An entry whose holder has run since is stale: the time in its place is another.
 //! - **A4** whoever changes something that may help one who waits sets `attention`; the next worker that begins a turn looks after it. No
 //!   snapshot is taken within somebody else's step.
 //!
@@ -73,7 +78,7 @@ pub(crate) struct Admission {
     inner: Mutex<Inner>,
     /// Something can perhaps be done for one who waits. Set after the change, taken before the look.
     attention: AtomicBool,
-    /// Somebody waits. Written under the lock; read by workers without it, see [`Self::begins_to_wait`].
+    /// Somebody waits. Written under the lock; read by workers without it, see [`Self::comes_to_rest`].
     pressed: AtomicBool,
     waited: AtomicU64,
     evictions: AtomicU64,
@@ -175,12 +180,12 @@ impl Admission {
         }
     }
 
-    /// The holder of a permit is Blocked or Idle since `now`: its word says so already, or has said so.
-    pub(crate) fn begins_to_wait<P, E>(&self, table: &Table<P, E>, slot: Slot, seat: Seat, now: Micros) {
-        // Partner: the fence in `Seats::search`. Either we see the pressure, or the search there sees that we wait.
+    /// The holder of a permit rests since `now`: its word says so already, or has said so.
+    pub(crate) fn comes_to_rest<P, E>(&self, table: &Table<P, E>, slot: Slot, seat: Seat, now: Micros) {
+        // Partner: the fence in `Seats::search`. Either we see the pressure, or the search there sees that we rest.
         fence(Ordering::SeqCst);
         if self.pressed.load(Ordering::Acquire) {
-            self.inner.lock().seats(seat.home).begins_to_wait(table, seat, slot, now.0);
+            self.inner.lock().seats(seat.home).comes_to_rest(table, seat, slot, now.0);
             self.call_attention();
         }
     }
@@ -239,7 +244,7 @@ impl Admission {
                 match inner.pool.give_way(table, waiting) {
                     Way::Evict(victim) => return Duty::Evict(victim),
                     Way::Wait => return Duty::None,
-                    Way::Stuck => {}
+                    Way::Held | Way::Stuck => {}
                 }
             }
             let Some(budget) = &self.outside else { return Duty::None };
@@ -248,8 +253,9 @@ impl Admission {
                 match inner.outside.give_way(table, waiting) {
                     Way::Evict(victim) => return Duty::Evict(victim),
                     Way::Wait => return Duty::None,
-                    Way::Stuck if joins == Joins::Evicted => budget.overdraw(permit.bytes),
-                    Way::Stuck => {}
+                    Way::Held if joins == Joins::Evicted && budget.is_overdrawn() => return Duty::None,
+                    Way::Held | Way::Stuck if joins == Joins::Evicted => budget.overdraw(permit.bytes),
+                    Way::Held | Way::Stuck => {}
                 }
             }
             inner.waiting.pop_front();

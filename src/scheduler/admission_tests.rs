@@ -71,7 +71,7 @@ impl Rig {
     }
 
     fn says(&self, (slot, seat): (Slot, Seat), since: u64) {
-        self.admission.begins_to_wait(&self.table, slot, seat, Micros(since));
+        self.admission.comes_to_rest(&self.table, slot, seat, Micros(since));
     }
 
     fn next(&self) -> Duty {

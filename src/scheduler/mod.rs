@@ -55,6 +55,8 @@ mod fairness;
 mod foreign;
 mod global;
 mod handle;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod held_tests;
 mod local;
 #[cfg(all(test, loom))]
 #[path = "../../tests/loom/mod.rs"]

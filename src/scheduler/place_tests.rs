@@ -3,7 +3,7 @@
 use super::admission::Joins;
 use super::buffers::Buffers;
 use super::place::{Body, Place, Posted, Standing};
-use super::state::{Eviction, Finished, Heard};
+use super::state::{Asked, Eviction, Finished, Heard};
 use super::{Interrupt, Next, Pause, Wake};
 use crate::process::Permit;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ enum Act {
     Work(Next),
     Interrupt(Interrupt),
     Pause(Pause),
-    /// Takes the permit of a process that waits.
+    /// Asks a process for its permit, or ends the eviction that is under way.
     Evict(Eviction),
     /// Gives one that is admitting its permit.
     Admit,
@@ -49,7 +49,7 @@ enum At {
     Queue { half_done: bool, permit: bool },
     Worker { permit: bool },
     Waits { any: bool, permit: bool },
-    Held { half_done: bool },
+    Held { half_done: bool, permit: bool },
     Admission { fresh: bool },
 }
 
@@ -64,20 +64,27 @@ struct Model {
     /// The strongest reason.
     interrupted: Option<Interrupt>,
     paused: bool,
+    /// Its permit is being taken away.
+    evicting: bool,
 }
 
 impl Model {
     /// After something came: whether somebody must enqueue it or join it to the admission queue.
     fn wake(&mut self) -> Heard {
-        let At::Waits { any, permit } = self.at else { return Heard::Pending };
-        let has_event = self.events.iter().any(|(_, wake)| any || *wake == Wake::Event);
+        let (half_done, permit, goes_on) = match self.at {
+            At::Waits { any, permit } => {
+                (false, permit, self.events.iter().any(|(_, wake)| any || *wake == Wake::Event))
+            }
+            At::Held { half_done, permit } => (half_done, permit, true),
+            _ => return Heard::Pending,
+        };
         let heard;
         (self.at, heard) = match self.interrupted {
-            _ if self.paused => return Heard::Pending,
+            _ if self.paused || self.evicting => return Heard::Pending,
             Some(Interrupt::End) if !permit => (READY_WITHOUT_PERMIT, Heard::Woken),
-            _ if has_event && !permit => (At::Admission { fresh: false }, Heard::Admit),
-            None if !has_event => return Heard::Pending,
-            _ => (At::Queue { half_done: false, permit }, Heard::Woken),
+            _ if goes_on && !permit => (At::Admission { fresh: false }, Heard::Admit),
+            None if !goes_on => return Heard::Pending,
+            _ => (At::Queue { half_done, permit }, Heard::Woken),
         };
         heard
     }
@@ -85,7 +92,7 @@ impl Model {
     fn finish(&mut self, next: Next) -> Finished {
         let requeue = |half_done, paused| {
             if paused {
-                (At::Held { half_done }, Finished::Held)
+                (At::Held { half_done, permit: true }, Finished::Held)
             } else {
                 (At::Queue { half_done, permit: true }, Finished::Requeue)
             }
@@ -101,19 +108,10 @@ impl Model {
 
     fn finish_without_permit(&mut self, next: Next) -> Heard {
         match next {
-            Next::Ready if self.interrupted == Some(Interrupt::End) => {
-                self.at = READY_WITHOUT_PERMIT;
-                Heard::Woken
-            }
-            Next::Ready => {
-                self.at = At::Admission { fresh: false };
-                Heard::Admit
-            }
-            next => {
-                self.at = At::Waits { any: next == Next::Idle, permit: false };
-                self.wake()
-            }
+            Next::Ready => self.at = At::Held { half_done: false, permit: false },
+            next => self.at = At::Waits { any: next == Next::Idle, permit: false },
         }
+        self.wake()
     }
 }
 
@@ -167,15 +165,10 @@ fn play(rig: &mut Rig, model: &mut Model, number: u32, act: Act) -> Result<(), T
                 _ => prop_assert_eq!(heard, model.wake()),
             }
         }
-        (Act::Pause(pause), at) => {
+        (Act::Pause(pause), _) => {
             let heard = rig.follow(rig.place.word.pause(GENERATION, pause));
             model.paused = pause == Pause::On;
-            if let (At::Held { half_done }, Pause::Off) = (at, pause) {
-                model.at = At::Queue { half_done, permit: true };
-                prop_assert_eq!(heard, Heard::Woken);
-            } else {
-                prop_assert_eq!(heard, model.wake());
-            }
+            prop_assert_eq!(heard, model.wake());
         }
         (Act::Work(_), At::Queue { half_done, permit }) => {
             let mut batch = Vec::new();
@@ -197,13 +190,23 @@ fn play(rig: &mut Rig, model: &mut Model, number: u32, act: Act) -> Result<(), T
             let heard = rig.follow(rig.place.word.finish_without_permit(next));
             prop_assert_eq!(heard, model.finish_without_permit(next));
         }
-        (Act::Evict(eviction), At::Waits { any, permit: true }) => {
-            prop_assert!(rig.place.word.evict(GENERATION));
-            model.at = At::Waits { any, permit: eviction == Eviction::Refused };
+        (Act::Evict(eviction), _) if model.evicting => {
+            model.evicting = false;
+            if let At::Waits { permit, .. } | At::Held { permit, .. } = &mut model.at {
+                *permit = eviction == Eviction::Refused;
+            }
             let heard = rig.follow(rig.place.word.evicted(eviction));
             prop_assert_eq!(heard, model.wake());
         }
-        (Act::Evict(_), _) => prop_assert!(!rig.place.word.evict(GENERATION)),
+        (Act::Evict(_), at) => {
+            let asked = match at {
+                At::Waits { permit: true, .. } | At::Held { half_done: false, permit: true } => Asked::Yields,
+                At::Held { half_done: true, .. } => Asked::Stays,
+                _ => Asked::Moves,
+            };
+            model.evicting = asked == Asked::Yields;
+            prop_assert_eq!(rig.place.word.evict(GENERATION), asked);
+        }
         (Act::Admit, At::Admission { .. }) => {
             prop_assert!(rig.place.word.admit(GENERATION));
             model.at = READY;
@@ -227,7 +230,7 @@ proptest! {
         };
         place.occupy(Body { process: (), permit: Permit::NONE, standing });
         let mut rig = Rig { place, buffers: Buffers::new(), first: None };
-        let mut model = Model { at, events: VecDeque::new(), interrupted: None, paused: false };
+        let mut model = Model { at, events: VecDeque::new(), interrupted: None, paused: false, evicting: false };
         for (number, act) in (0..).zip(acts) {
             play(&mut rig, &mut model, number, act)?;
         }

@@ -3,7 +3,7 @@
 use super::Slot;
 use super::place::Place;
 use super::slots::Table;
-use super::state::{Eviction, State};
+use super::state::{Asked, Eviction, HELD, State, Value};
 use crate::base::sync::{Ordering, fence};
 use crate::process::Home;
 use std::collections::VecDeque;
@@ -21,19 +21,21 @@ pub(crate) struct Seat {
 pub(super) enum Way {
     /// It is Evicting: take its permit away.
     Evict(Slot),
-    /// A holder runs, is ready or is being evicted: it will end, begin to wait, or give way.
+    /// A holder runs, is ready or is being evicted: it will end, come to rest, or give way.
     Wait,
+    /// All holders rest, and none of them can be evicted; some of them only because they are paused.
+    Held,
     /// All holders wait, and none of them can be evicted.
     Stuck,
 }
 
-/// A holder that waits: since when, at which seat, and who.
+/// A holder that rests: since when, at which seat, and who.
 type Victim = (u64, u32, Slot);
 
 #[derive(Debug)]
 struct Holder {
     slot: Slot,
-    /// It has refused to give its permit up, and has perhaps not run since.
+    /// It has refused to give its permit up or could not, and has perhaps not run since.
     refused: bool,
 }
 
@@ -43,7 +45,7 @@ pub(super) struct Seats {
     home: Home,
     holders: Vec<Option<Holder>>,
     free: Vec<u32>,
-    /// Holders that wait, with the time since when: oldest first.
+    /// Holders that rest, with the time since when: oldest first.
     victims: VecDeque<Victim>,
     /// Holders that are marked as having refused.
     refused: usize,
@@ -84,9 +86,9 @@ impl Seats {
         self.free.push(seat.index);
     }
 
-    /// A holder began to wait while somebody waits for a permit. It may have run since, or have ended: whoever says so is not the
+    /// A holder came to rest while somebody waits for a permit. It may have run since, or have ended: whoever says so is not the
     /// first to know. So what is kept here is only a hint, and the place says what is so.
-    pub(super) fn begins_to_wait<P, E>(&mut self, table: &Table<P, E>, seat: Seat, slot: Slot, since: u64) {
+    pub(super) fn comes_to_rest<P, E>(&mut self, table: &Table<P, E>, seat: Seat, slot: Slot, since: u64) {
         if !self.searched {
             // The search will find it.
             return;
@@ -134,21 +136,31 @@ impl Seats {
         }
         while let Some(victim) = self.victims.pop_front() {
             let (_, index, slot) = victim;
-            if self.is_as_then(table, victim) && place(table, slot).word.evict(slot.generation) {
-                self.mark(index, false);
-                self.evicting += 1;
-                return Way::Evict(slot);
+            if !self.is_as_then(table, victim) {
+                continue;
+            }
+            match place(table, slot).word.evict(slot.generation) {
+                Asked::Yields => {
+                    self.mark(index, false);
+                    self.evicting += 1;
+                    return Way::Evict(slot);
+                }
+                Asked::Stays => self.mark(index, true),
+                Asked::Moves => {}
             }
         }
-        if self.is_stuck(table) { Way::Stuck } else { Way::Wait }
+        if self.evicting > 0 || self.refused < self.holders.len() - self.free.len() {
+            return Way::Wait;
+        }
+        self.check_refusals(table)
     }
 
     fn search<P, E>(&mut self, table: &Table<P, E>) {
-        // Partner: the fence in `Admission::begins_to_wait`.
+        // Partner: the fence in `Admission::comes_to_rest`.
         fence(Ordering::SeqCst);
         for (index, holder) in (0..).zip(&self.holders) {
             let Some(holder) = holder else { continue };
-            if waits(table, holder.slot) {
+            if at_rest(table, holder.slot).is_some() {
                 let since = place(table, holder.slot).since.load(Ordering::Relaxed);
                 self.victims.push_back((since, index, holder.slot));
             }
@@ -156,23 +168,22 @@ impl Seats {
         self.victims.make_contiguous().sort_unstable_by_key(|(since, _, slot)| (*since, slot.index));
     }
 
-    /// Whether all holders have refused to give way, and have not run since. One that has run is forgotten as a refuser: it is asked
-    /// again when it waits. So each look either says yes or has less to do the next time.
-    fn is_stuck<P, E>(&mut self, table: &Table<P, E>) -> bool {
-        if self.evicting > 0 || self.refused < self.holders.len() - self.free.len() {
-            return false;
-        }
+    /// Whether all holders, which have refused to give way, have not run since. One that has run is forgotten as a refuser: it is asked
+    /// again when it rests. So each look either finds all as they were or has less to do the next time.
+    fn check_refusals<P, E>(&mut self, table: &Table<P, E>) -> Way {
+        let mut way = Way::Stuck;
         for index in 0..self.holders.len() {
             let Some(holder) = &self.holders[index] else { continue };
-            // The word first: who sees that it waits sees since when.
-            let stays =
-                waits(table, holder.slot) && place(table, holder.slot).since.load(Ordering::Relaxed) == u64::MAX;
-            if !stays {
-                self.mark(index as u32, false);
-                return false;
+            match stays(table, holder.slot) {
+                Some(word) if word.has(HELD) => way = Way::Held,
+                Some(_) => {}
+                None => {
+                    self.mark(index as u32, false);
+                    return Way::Wait;
+                }
             }
         }
-        true
+        way
     }
 
     fn mark(&mut self, index: u32, refused: bool) {
@@ -183,9 +194,18 @@ impl Seats {
     }
 }
 
-fn waits<P, E>(table: &Table<P, E>, slot: Slot) -> bool {
+/// The word of a holder that rests.
+fn at_rest<P, E>(table: &Table<P, E>, slot: Slot) -> Option<Value> {
     let word = place(table, slot).word.load();
-    matches!(word.state(), State::Blocked | State::Idle) && word.generation() == slot.generation
+    (word.generation() == slot.generation && word.rests()).then_some(word)
+}
+
+/// The word of a holder that rests and cannot be evicted: it has refused to be and has not run since, or is held in the middle of a step.
+fn stays<P, E>(table: &Table<P, E>, slot: Slot) -> Option<Value> {
+    // The word first: who sees that it rests sees since when.
+    let word = at_rest(table, slot)?;
+    let refused = || place(table, slot).since.load(Ordering::Relaxed) == u64::MAX;
+    (word.state() == State::Preempted || refused()).then_some(word)
 }
 
 pub(super) fn place<P, E>(table: &Table<P, E>, slot: Slot) -> &Place<P, E> {

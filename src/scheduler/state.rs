@@ -20,27 +20,31 @@
 //! | Running | `ready` | Ready | to the back of the global queue |
 //! | Running | `blocked` | Blocked, or Ready if WAKE or an interrupt was set meanwhile | enqueue if Ready |
 //! | Running | `idle` | Idle, or Ready if WAKE, MAIL or an interrupt was set meanwhile | enqueue if Ready |
-//! | Running without a permit | `ready` | Admitting | join the admission queue |
+//! | Running without a permit | `ready` | Admitting, or Evicted + HELD if PAUSED | join the admission queue if Admitting |
 //! | Running without a permit | `blocked`, `idle` | Evicted, or further as from there | as from there |
 //! | Running | `complete` | Complete | empty the event queue, free the place |
 //! | Blocked | event, interrupt | Ready | who woke it enqueues it |
 //! | Blocked | message | Blocked + MAIL | none |
 //! | Idle | anything | Ready | who woke it enqueues it |
-//! | Blocked, Idle | eviction | Evicting | take a snapshot, give the permit on |
+//! | Blocked, Idle, Ready + HELD | eviction | Evicting | take a snapshot, give the permit on |
+//! | Preempted + HELD | eviction | unchanged, since it is in the middle of a step | count it among those that stay |
 //! | Evicting | anything | + its bit | none |
 //! | Evicting | evicted | Evicted, or further as from there | as from there |
-//! | Evicting | it cannot be | Blocked or Idle as before, or Ready if a bit that wakes it was set | enqueue if Ready |
+//! | Evicting | it cannot be | as before, or Ready − HELD if a bit that wakes it was set or it was resumed | enqueue if Ready − HELD |
 //! | Evicted | event, or message if it was Idle | Admitting | who woke it joins it to the admission queue |
 //! | Evicted | interrupt | Ready | who woke it enqueues it, without a permit |
 //! | Running, Preempted, Ready, Admitting | anything | + its bit | none |
 //! | any but Complete | pause | + PAUSED | none: it holds at the end of the slice or step |
-//! | any but Complete | resume | − PAUSED | enqueue, or join the admission queue, if there is anything to hear |
+//! | Ready + HELD, Preempted + HELD | resume | − PAUSED − HELD | enqueue |
+//! | Evicted + HELD | resume | Admitting − PAUSED − HELD, or Ready if END was set | join it to the admission queue, or enqueue |
+//! | any other but Complete | resume | − PAUSED | enqueue, or join the admission queue, if there is anything to hear |
 //! | Complete | anything | unchanged | drop it and count |
 //!
 //! An interrupt sets the bit of its reason: VISIT, CANCEL or END.
 //!
 //! While PAUSED is set nothing wakes: Blocked, Idle and Evicted keep their state and collect bits, and a slice or step that ends in
-//! Preempted or Ready gets HELD instead of being enqueued.
+//! Preempted or Ready gets HELD instead of being enqueued. HELD says that the process goes on once it is resumed, whether or not
+//! anything has come for it. It outlasts an eviction, and is there without PAUSED only while one is under way.
 //!
 //! **WAKE and MAIL say that the event queue is not empty.** They are set and cleared only under the lock of the event queue (see
 //! [`Place`](super::place::Place)), so outside of it a word without them proves an empty queue at that moment. Every other
@@ -117,7 +121,7 @@ bits! {
     END,
     /// An operator holds the process.
     PAUSED,
-    /// It is Ready or Preempted but in no queue, because it is paused.
+    /// It is Ready or Preempted but in no queue, because it is paused; or it was Ready so when it was evicted.
     HELD,
     /// Evicting or Evicted from Idle and not from Blocked.
     ANY,
@@ -142,6 +146,8 @@ fn bit_of(why: Interrupt) -> u64 {
 /// What ends the waiting of a process, beside an interrupt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaitsFor {
+    /// It is held, and waits for the end of the pause alone.
+    Nothing,
     Event,
     Anything,
 }
@@ -184,6 +190,15 @@ impl Value {
         Self::new(self.generation(), State::Complete, 0)
     }
 
+    /// Whether the process is in nobody's hands and in no queue although it has its permit.
+    pub(crate) fn rests(self) -> bool {
+        match self.state() {
+            State::Blocked | State::Idle => true,
+            State::Ready | State::Preempted => self.has(HELD),
+            _ => false,
+        }
+    }
+
     /// Whether the place has this tenant, and it has not ended.
     fn is_of(self, generation: u32) -> bool {
         self.generation() == generation && self.state() != State::Complete
@@ -195,7 +210,11 @@ impl Value {
 
     /// Whether what came ends a waiting for this.
     fn is_ended(self, waits_for: WaitsFor) -> bool {
-        self.has(WAKE) || waits_for == WaitsFor::Anything && self.has(MAIL)
+        match waits_for {
+            WaitsFor::Nothing => true,
+            WaitsFor::Event => self.has(WAKE),
+            WaitsFor::Anything => self.has(WAKE | MAIL),
+        }
     }
 
     /// The state after bits changed, for a process that may be waiting; and what follows for whoever changed them.
@@ -204,6 +223,7 @@ impl Value {
         let waits_for = match state {
             State::Blocked => WaitsFor::Event,
             State::Idle => WaitsFor::Anything,
+            State::Ready | State::Preempted | State::Evicted if self.has(HELD) => WaitsFor::Nothing,
             State::Evicted if self.has(ANY) => WaitsFor::Anything,
             State::Evicted => WaitsFor::Event,
             _ => return (self, Heard::Pending),
@@ -211,10 +231,13 @@ impl Value {
         if self.has(PAUSED) {
             return (self, Heard::Pending);
         }
+        let is_ended = self.is_ended(waits_for);
+        let next = self.without(HELD);
         match state {
+            State::Preempted => (next, Heard::Woken),
             // One that is to be stepped for an event hears with it that it was interrupted, and one that is to end needs no permit.
-            State::Evicted if self.is_ended(waits_for) && !self.has(END) => (self.to(State::Admitting), Heard::Admit),
-            _ if self.is_ended(waits_for) || self.has(INTERRUPTED) => (self.to(State::Ready), Heard::Woken),
+            State::Evicted if is_ended && !self.has(END) => (next.to(State::Admitting), Heard::Admit),
+            _ if is_ended || self.has(INTERRUPTED) => (next.to(State::Ready), Heard::Woken),
             _ => (self, Heard::Pending),
         }
     }
@@ -237,6 +260,18 @@ pub(crate) enum Enters {
     Ready,
     /// To wait for its permit.
     Admitting,
+}
+
+/// What a holder that is to give its permit up says to that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Asked {
+    /// It is Evicting: the caller takes its permit away.
+    Yields,
+    /// It is held in the middle of a step, where it cannot be evicted.
+    Stays,
+    /// It does not rest, or not any more.
+    Moves,
 }
 
 /// What an eviction came to.
@@ -388,7 +423,6 @@ impl Word {
         self.update(|old| match pause {
             _ if !old.is_of(generation) => (old, Heard::Gone),
             Pause::On => (old.with(PAUSED), Heard::Pending),
-            Pause::Off if old.has(HELD) => (old.without(PAUSED | HELD), Heard::Woken),
             Pause::Off => old.without(PAUSED).heard(),
         })
     }
@@ -462,8 +496,7 @@ impl Word {
             match next {
                 Next::Blocked => old.to(State::Evicted).heard(),
                 Next::Idle => old.to(State::Evicted).with(ANY).heard(),
-                Next::Ready if old.has(END) => (old.to(State::Ready), Heard::Woken),
-                Next::Ready => (old.to(State::Admitting), Heard::Admit),
+                Next::Ready => old.to(State::Evicted).with(HELD).heard(),
                 Next::Preempted => unreachable!("a step begins with a permit"),
                 Next::Complete => unreachable!("an end is told by `complete`"),
             }
@@ -490,14 +523,15 @@ impl Word {
         })
     }
 
-    /// Its permit is to be taken away. False: it does not wait, or not any more.
-    #[must_use]
-    pub(crate) fn evict(&self, generation: u32) -> bool {
+    /// Its permit is to be taken away.
+    pub(crate) fn evict(&self, generation: u32) -> Asked {
         self.update(|old| match old.state() {
-            _ if !old.is_of(generation) => (old, false),
-            State::Blocked => (old.to(State::Evicting), true),
-            State::Idle => (old.to(State::Evicting).with(ANY), true),
-            _ => (old, false),
+            _ if !old.is_of(generation) => (old, Asked::Moves),
+            State::Blocked => (old.to(State::Evicting), Asked::Yields),
+            State::Idle => (old.to(State::Evicting).with(ANY), Asked::Yields),
+            State::Ready if old.has(HELD) => (old.to(State::Evicting), Asked::Yields),
+            State::Preempted if old.has(HELD) => (old, Asked::Stays),
+            _ => (old, Asked::Moves),
         })
     }
 
@@ -507,6 +541,7 @@ impl Word {
             debug_assert_eq!(old.state(), State::Evicting, "an eviction ended that had not begun");
             match eviction {
                 Eviction::Done => old.to(State::Evicted),
+                Eviction::Refused if old.has(HELD) => old.to(State::Ready),
                 Eviction::Refused if old.has(ANY) => old.to(State::Idle).without(ANY),
                 Eviction::Refused => old.to(State::Blocked),
             }

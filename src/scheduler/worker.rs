@@ -553,10 +553,9 @@ impl<C: Commit> Core<C> {
                 self.send_global(shared, slot);
             }
             Finished::Requeue => self.requeue(shared, slot),
-            Finished::Held => {}
-            Finished::Waits => {
+            Finished::Waits | Finished::Held => {
                 if let Some((seat, now)) = holder {
-                    shared.admission.begins_to_wait(&shared.table, slot, seat, now);
+                    shared.admission.comes_to_rest(&shared.table, slot, seat, now);
                 }
             }
         }

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 type Step = Box<dyn FnMut(&mut dyn Port<World>, Turn, &mut Vec<u64>) -> Next + Send>;
 
 /// A process.
-struct Actor {
+pub(super) struct Actor {
     step: Step,
-    gives_way: bool,
+    pub(super) gives_way: bool,
 }
 
 #[derive(Default)]
-struct World {
+pub(super) struct World {
     panics: AtomicU64,
     fired: AtomicU64,
 }
@@ -45,45 +45,53 @@ impl Commit for World {
     }
 }
 
-fn actor(step: impl FnMut(&mut dyn Port<World>, Turn, &mut Vec<u64>) -> Next + Send + 'static) -> Actor {
+pub(super) fn actor(step: impl FnMut(&mut dyn Port<World>, Turn, &mut Vec<u64>) -> Next + Send + 'static) -> Actor {
     Actor { step: Box::new(step), gives_way: true }
 }
 
 /// One that always says the same.
-fn says(next: Next) -> Actor {
+pub(super) fn says(next: Next) -> Actor {
     actor(move |_, _, _| next)
 }
 
-fn permits(count: u32) -> Permit {
+pub(super) fn permits(count: u32) -> Permit {
     Permit { instances: count, core_instances: count, memories: count, tables: count, bytes: 0 }
 }
 
-struct Rig {
+pub(super) struct Rig {
     time: VirtualClock,
-    scheduler: VirtualScheduler<World>,
-    handle: Handle<World>,
+    pub(super) scheduler: VirtualScheduler<World>,
+    pub(super) handle: Handle<World>,
 }
 
 impl Rig {
-    fn new(capacity: u32) -> Self {
+    pub(super) fn new(capacity: u32) -> Self {
         Self::with_workers(1, capacity)
     }
 
     fn with_workers(workers: usize, capacity: u32) -> Self {
+        Self::with(Config { workers, capacity: permits(capacity), ..Config::default() })
+    }
+
+    pub(super) fn with(config: Config) -> Self {
         let time = VirtualClock::default();
         let clock = Clock::Virtual(time.clone());
-        let config = Config { workers, capacity: permits(capacity), clock, slice_fuel: 1_000, ..Config::default() };
+        let config = Config { clock, slice_fuel: 1_000, ..config };
         let scheduler = VirtualScheduler::new(Arc::default(), &config);
         let handle = scheduler.handle();
         Self { time, scheduler, handle }
     }
 
-    fn spawn(&mut self, actor: Actor, permit: Permit) -> Slot {
+    pub(super) fn advance(&self) {
+        self.time.advance_to(Micros(self.handle.monotonic().0 + 1));
+    }
+
+    pub(super) fn spawn(&mut self, actor: Actor, permit: Permit) -> Slot {
         self.handle.spawn(actor, permit).unwrap_or_else(|_| panic!("it is open"))
     }
 
     /// Turns until there is nothing to do.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         while self.scheduler.turn(0) != Turned::Nothing {}
     }
 

@@ -259,7 +259,6 @@ impl Ledger {
         let goes_on = matches!(next, Next::Ready | Next::Preempted) || account.wakes();
         // Who has no permit waits for it as long as others have it.
         let has_permit = !account.needs_permit || account.has_instance;
-        account.held &= has_permit;
         account.ready_since = (goes_on && has_permit && !account.held).then_some(slices);
         if next != Next::Complete {
             return;
@@ -277,10 +276,12 @@ impl Ledger {
     /// It gave up its instance.
     pub(crate) fn evicted(&mut self, id: u32) {
         let Some(account) = self.accounts.get_mut(&id) else { return };
-        let is_right = account.has_instance
-            && !account.is_running
-            && matches!(account.next, Some(Next::Blocked | Next::Idle))
-            && !account.wakes();
+        let rests = match account.next {
+            Some(Next::Blocked | Next::Idle) => !account.wakes(),
+            Some(Next::Ready) => account.held,
+            Some(Next::Preempted | Next::Complete) | None => false,
+        };
+        let is_right = account.has_instance && !account.is_running && rests;
         account.has_instance = false;
         let there = &mut self.instances[account.home as usize];
         *there = there.saturating_sub(account.size);

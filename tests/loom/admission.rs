@@ -6,7 +6,7 @@ use super::super::place::{Body, Standing};
 use super::super::seats::Seat;
 use super::super::slots::{FreeSlots, Table};
 use super::super::state::{Eviction, Finished, Heard, State};
-use super::super::{Next, Slot};
+use super::super::{Next, Pause, Slot};
 use crate::process::{Budget, Micros, Permit};
 use loom::sync::Arc;
 use loom::thread;
@@ -85,11 +85,20 @@ fn check(gives_way: bool, rests: fn(&Model, Slot)) {
     });
 }
 
-fn begins_to_wait(model: &Model, holder: Slot) {
+fn comes_to_rest(model: &Model, holder: Slot, next: Next, finished: Finished) {
     let seat = model.place(holder).body.open().unwrap().as_ref().unwrap().standing.seat().unwrap();
     model.place(holder).since.store(5, loom::sync::atomic::Ordering::Relaxed);
-    assert_eq!(model.place(holder).word.finish(Next::Blocked), Finished::Waits);
-    model.admission.begins_to_wait(&model.table, holder, seat, Micros(5));
+    assert_eq!(model.place(holder).word.finish(next), finished);
+    model.admission.comes_to_rest(&model.table, holder, seat, Micros(5));
+}
+
+fn begins_to_wait(model: &Model, holder: Slot) {
+    comes_to_rest(model, holder, Next::Blocked, Finished::Waits);
+}
+
+fn is_held(model: &Model, holder: Slot, next: Next) {
+    assert_eq!(model.place(holder).word.pause(holder.generation, Pause::On), Heard::Pending);
+    comes_to_rest(model, holder, next, Finished::Held);
 }
 
 #[test]
@@ -100,6 +109,21 @@ fn a_newcomer_while_the_holder_begins_to_wait() {
 #[test]
 fn a_newcomer_while_a_holder_that_does_not_give_way_begins_to_wait() {
     check(false, begins_to_wait);
+}
+
+#[test]
+fn a_newcomer_while_the_holder_is_held_by_a_pause() {
+    check(true, |model, holder| is_held(model, holder, Next::Ready));
+}
+
+#[test]
+fn a_newcomer_while_the_holder_is_held_by_a_pause_and_does_not_give_way() {
+    check(false, |model, holder| is_held(model, holder, Next::Ready));
+}
+
+#[test]
+fn a_newcomer_while_the_holder_is_held_in_the_middle_of_a_step() {
+    check(false, |model, holder| is_held(model, holder, Next::Preempted));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Permits: who waits for one is given one by whichever worker is awake, or is woken for it; also
 //! where what leads there takes long and happens on other threads.
 
-use super::super::{Next, Permitted};
+use super::super::{Next, Pause, Permitted};
 use super::world::{Bell, Model, ONE, Process};
 
 #[test]
@@ -83,6 +83,45 @@ fn a_newcomer_that_is_admitted_slowly_while_the_only_worker_goes_to_sleep() {
         bench.settle();
         bench.spawn(Process::rings(&bell).slow(), ONE);
         move |_| bell.wait_for(2)
+    });
+}
+
+/// It is evicted while it is resumed, or is resumed first; and goes on in any case.
+fn resumes_while_evicted(slow: bool) {
+    Model::of(1).permits(1).check(move |bench| {
+        let bell = Bell::new();
+        let process = Process::rings_twice(&bell);
+        let holder = bench.spawn(if slow { process.slow() } else { process }, ONE);
+        bench.pause(holder, Pause::On);
+        bench.settle();
+        bench.spawn(Process::waits_for(0, &bell), ONE);
+        move |bench| {
+            bench.pause(holder, Pause::Off);
+            bell.wait_for(3);
+        }
+    });
+}
+
+#[test]
+fn one_that_is_held_is_resumed_while_a_newcomer_has_it_evicted() {
+    resumes_while_evicted(false);
+}
+
+#[test]
+fn one_that_is_held_is_resumed_while_a_newcomer_has_it_evicted_slowly() {
+    resumes_while_evicted(true);
+}
+
+#[test]
+fn a_newcomer_while_the_holder_is_held_and_the_only_worker_goes_to_sleep() {
+    Model::of(1).permits(1).check(|bench| {
+        let bell = Bell::new();
+        let holder = bench.spawn(Process::rings_twice(&bell), ONE);
+        bench.pause(holder, Pause::On);
+        move |bench| {
+            bench.spawn(Process::rings(&bell), ONE);
+            bell.wait_for(2);
+        }
     });
 }
 

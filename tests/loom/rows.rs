@@ -6,7 +6,7 @@
 use super::super::admission::Joins;
 use super::super::buffers::Buffers;
 use super::super::place::{Body, Place, Posted, Standing};
-use super::super::state::{Eviction, Finished, Heard, State};
+use super::super::state::{Asked, Eviction, Finished, Heard, State};
 use super::super::{Interrupt, Next, Pause, Slot, Wake};
 use crate::process::Permit;
 use loom::sync::{Arc, Mutex};
@@ -53,8 +53,28 @@ impl Model {
     /// A process whose permit is being taken away.
     fn evicting(next: Next) -> Arc<Self> {
         let model = Self::waiting(next);
-        assert!(model.place.word.evict(GENERATION));
+        assert_eq!(model.place.word.evict(GENERATION), Asked::Yields);
         model
+    }
+
+    /// A process that a pause holds after its slice.
+    fn held(next: Next) -> Arc<Self> {
+        let model = Self::running();
+        assert_eq!(model.place.word.pause(GENERATION, Pause::On), Heard::Pending);
+        assert_eq!(model.place.word.finish(next), Finished::Held);
+        model
+    }
+
+    /// The same without its permit.
+    fn held_and_evicted() -> Arc<Self> {
+        let model = Self::held(Next::Ready);
+        assert_eq!(model.place.word.evict(GENERATION), Asked::Yields);
+        assert_eq!(model.place.word.evicted(Eviction::Done), Heard::Pending);
+        model
+    }
+
+    fn steps(&self) -> usize {
+        self.heard.lock().unwrap().steps
     }
 
     /// Steps it until it waits with `next` or ends.
@@ -313,7 +333,7 @@ fn complete_stays_complete() {
             assert_eq!(model.state(), State::Complete);
             assert_eq!(model.place.word.interrupt(GENERATION, Interrupt::Cancel), Heard::Gone);
             assert_eq!(model.place.word.pause(GENERATION, Pause::On), Heard::Gone);
-            assert!(!model.place.word.evict(GENERATION) && !model.place.word.admit(GENERATION));
+            assert_eq!((model.place.word.evict(GENERATION), model.place.word.admit(GENERATION)), (Asked::Moves, false));
         },
     );
 }
@@ -406,7 +426,7 @@ fn post_to_evicted(model: &Model, event: u32, wake: Wake, next: Next) {
 }
 
 fn evict(model: &Model, next: Next) {
-    if !model.place.word.evict(GENERATION) {
+    if model.place.word.evict(GENERATION) != Asked::Yields {
         return;
     }
     drop(model.place.body.open().expect("its evictor's"));
@@ -414,6 +434,19 @@ fn evict(model: &Model, next: Next) {
         Heard::Admit => admitted(model, next),
         Heard::Pending => {}
         other => unreachable!("it has no permit: {other:?}"),
+    }
+}
+
+/// The same for one that cannot be evicted after all.
+fn evict_in_vain(model: &Model, next: Next) {
+    if model.place.word.evict(GENERATION) != Asked::Yields {
+        return;
+    }
+    drop(model.place.body.open().expect("its evictor's"));
+    match model.place.word.evicted(Eviction::Refused) {
+        Heard::Woken => model.run(None, next),
+        Heard::Pending => {}
+        other => unreachable!("it kept its permit: {other:?}"),
     }
 }
 
@@ -481,9 +514,108 @@ fn two_wake_one_that_is_evicted() {
 fn resume(model: &Model, next: Next) {
     match model.place.word.pause(GENERATION, Pause::Off) {
         Heard::Woken => model.run(None, next),
+        Heard::Admit => admitted(model, next),
         Heard::Pending => {}
         other => panic!("{other:?}"),
     }
+}
+
+/// Whoever finds it without its permit and resumed, or resumed and without its permit, has it go on: one of them does.
+#[test]
+fn an_eviction_of_one_that_is_held_while_it_is_resumed() {
+    race(
+        || Model::held(Next::Ready),
+        |model| evict(model, Next::Blocked),
+        |model| resume(model, Next::Blocked),
+        |model| {
+            assert_eq!(model.steps(), 1);
+            assert!(matches!(model.state(), State::Blocked | State::Evicted));
+        },
+    );
+}
+
+#[test]
+fn an_eviction_that_fails_of_one_that_is_held_while_it_is_resumed() {
+    race(
+        || Model::held(Next::Ready),
+        |model| evict_in_vain(model, Next::Blocked),
+        |model| resume(model, Next::Blocked),
+        |model| assert_eq!((model.steps(), model.state()), (1, State::Blocked)),
+    );
+}
+
+#[test]
+fn one_that_is_held_in_the_middle_of_a_step_is_asked_to_give_way_while_it_is_resumed() {
+    race(
+        || Model::held(Next::Preempted),
+        |model| {
+            if model.place.word.evict(GENERATION) == Asked::Yields {
+                let step_is_over = model.place.word.load().state() == State::Evicting && model.steps() == 1;
+                assert!(step_is_over, "evicted in the middle of a step");
+                assert_eq!(model.place.word.evicted(Eviction::Refused), Heard::Pending);
+            }
+        },
+        |model| resume(model, Next::Blocked),
+        |model| assert_eq!((model.steps(), model.state()), (1, State::Blocked)),
+    );
+}
+
+#[test]
+fn one_that_is_evicted_while_it_is_held_is_resumed_while_it_is_interrupted() {
+    race(
+        Model::held_and_evicted,
+        |model| resume(model, Next::Blocked),
+        |model| match model.place.word.interrupt(GENERATION, Interrupt::Cancel) {
+            Heard::Pending => {}
+            // It has been admitted and has run meanwhile.
+            Heard::Woken => model.run(None, Next::Blocked),
+            other => unreachable!("it has waited for a permit before: {other:?}"),
+        },
+        |model| {
+            assert_eq!((model.heard.lock().unwrap().interrupts, model.state()), (1, State::Blocked));
+            assert!((1..=2).contains(&model.steps()));
+        },
+    );
+}
+
+/// It goes on at the first resumption or at the second, once.
+#[test]
+fn one_that_is_held_is_resumed_and_paused_again_while_it_is_evicted() {
+    race(
+        || Model::held(Next::Ready),
+        |model| evict(model, Next::Blocked),
+        |model| {
+            resume(model, Next::Blocked);
+            assert_eq!(model.place.word.pause(GENERATION, Pause::On), Heard::Pending);
+        },
+        |model| {
+            resume(model, Next::Blocked);
+            assert_eq!(model.steps(), 1);
+        },
+    );
+}
+
+#[test]
+fn a_step_without_a_permit_ends_while_one_is_paused_and_resumed() {
+    race(
+        || {
+            let model = Model::evicting(Next::Blocked);
+            assert_eq!(model.place.word.evicted(Eviction::Done), Heard::Pending);
+            assert_eq!(model.place.word.interrupt(GENERATION, Interrupt::Visit), Heard::Woken);
+            let _ = model.place.start(None, &mut Vec::new(), &mut Buffers::new());
+            model
+        },
+        |model| match model.place.word.finish_without_permit(Next::Ready) {
+            Heard::Admit => admitted(model, Next::Blocked),
+            Heard::Pending => {}
+            other => unreachable!("it has no permit: {other:?}"),
+        },
+        |model| {
+            assert_eq!(model.place.word.pause(GENERATION, Pause::On), Heard::Pending);
+            resume(model, Next::Blocked);
+        },
+        |model| assert_eq!((model.steps(), model.state()), (1, State::Blocked)),
+    );
 }
 
 #[test]

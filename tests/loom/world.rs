@@ -3,7 +3,7 @@
 use super::super::shared::Shared;
 use super::super::start::build;
 use super::super::worker::Worker;
-use super::super::{Commit, Config, Handle, Next, Port, Scheduler, Slot, Turn, Turned, Wake};
+use super::super::{Commit, Config, Handle, Next, Pause, Port, Scheduler, Slot, Turn, Turned, Wake};
 use crate::base::{Clock, VirtualClock};
 use crate::process::{Budget, Home, Micros, Permit};
 use loom::sync::{Condvar, Mutex};
@@ -41,6 +41,15 @@ impl Process {
             bell.wait_for(count);
             bell.ring();
             Next::Complete
+        })
+    }
+
+    /// Rings at its first step and is ready, then rings once more and waits.
+    pub(super) fn rings_twice(bell: &Bell) -> Self {
+        let (bell, mut next) = (bell.clone(), Next::Ready);
+        Self::new(move |_, _, _| {
+            bell.ring();
+            std::mem::replace(&mut next, Next::Blocked)
         })
     }
 
@@ -263,6 +272,10 @@ impl Bench {
 
     pub(super) fn post(&self, slot: Slot, event: u32) {
         assert!(self.handle.clone().post(slot, event, Wake::Event), "it lives");
+    }
+
+    pub(super) fn pause(&self, slot: Slot, pause: Pause) {
+        self.handle.clone().pause(slot, pause);
     }
 
     pub(super) fn timer(&self, due: u64, slot: Slot) {

@@ -235,6 +235,47 @@ fn interrupts_pauses_and_answers_from_outside() {
     });
 }
 
+/// The only permit is with one that is paused, resumed and paused again: newcomers get it meanwhile, and it goes on.
+fn newcomers_while_the_holder_is_paused(bench: &Bench, holder: Process) {
+    let done = bench.scheduler.handle().commit().expect_results(4);
+    let holder = bench.spawn(holder, ONE);
+    let mut handle = bench.scheduler.handle();
+    let pauser = thread::spawn(move || {
+        for pause in [Pause::On, Pause::Off, Pause::On] {
+            handle.pause(holder, pause);
+            thread::yield_now();
+        }
+    });
+    for _ in 0..3 {
+        bench.pause();
+        bench.spawn(Process::fib(1, ONE), ONE);
+    }
+    pauser.join().unwrap();
+    bench.pause();
+    bench.scheduler.handle().pause(holder, Pause::Off);
+    done.wait();
+}
+
+#[test]
+fn who_is_paused_gives_way_and_goes_on_when_it_is_resumed() {
+    check(ANY, 1, |bench| newcomers_while_the_holder_is_paused(bench, Process::ready(5)));
+    check(ANY, 1, |bench| newcomers_while_the_holder_is_paused(bench, Process::ready(5).slow()));
+}
+
+#[test]
+fn newcomers_are_not_kept_out_by_one_that_is_paused() {
+    check(ANY, 1, |bench| {
+        let holder = bench.spawn(Process::ready(5), ONE);
+        bench.scheduler.handle().pause(holder, Pause::On);
+        for _ in 0..2 {
+            let done = bench.scheduler.handle().commit().expect_results(1);
+            bench.pause();
+            bench.spawn(Process::fib(1, ONE), ONE);
+            done.wait();
+        }
+    });
+}
+
 #[test]
 fn timers_fire_when_their_time_has_come() {
     check(ANY, 0, |bench| {
