@@ -311,7 +311,7 @@ impl Body for Guest {
     fn evict(&mut self) -> Eviction {
         let to_keep = match &self.state {
             // There is nothing to give back.
-            State::Evicted(_) => return Eviction::Done,
+            State::Fresh | State::Evicted(_) => return Eviction::Done,
             State::Live(_) if self.rest.is_none() => self.give_up(),
             _ => None,
         };
