@@ -6,6 +6,9 @@
 //! elsewhere go on. A step in its middle goes on to its end, and what comes from outside is recorded: by so much, which other bounds hold, the
 //! backlog exceeds its own.
 //!
+//! Who is put off is between two steps, so it gives its permit to others as any paused process does, and what it was to hear is kept beside
+//! its body. When there is room it joins the admission queue, which is in order: it gets its turn however often it is put off.
+//!
 //! **Protocol.** A process that is put off is paused first, then looks once more, under the lock of the list, and enters itself if there is still no
 //! room. Whoever makes room first says so, then takes the list under that lock. So either the process is in the list that is taken, or it has
 //! seen that there is room. Pausing has another reason, which the run's state tells: an operator has paused the run. So a process is let go on

@@ -33,14 +33,14 @@ impl Log for Behind {
     }
 }
 
-fn start(kernel: &Kernel, id: &str, root: &Arc<dyn Program>, backlog: &Arc<Backlog>) -> RunHandle {
+pub(super) fn start(kernel: &Kernel, id: &str, root: &Arc<dyn Program>, backlog: &Arc<Backlog>) -> RunHandle {
     let mut spec = spec(Arc::clone(root), Arc::default(), &Setup::default());
     spec.id = id.into();
     spec.log = Box::new(Behind { backlog: Arc::clone(backlog), ..Behind::default() });
     kernel.start(spec).unwrap()
 }
 
-fn has_room(backlog: &Backlog) {
+pub(super) fn has_room(backlog: &Backlog) {
     backlog.set_full(false);
     backlog.go_on();
 }

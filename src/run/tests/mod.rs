@@ -15,6 +15,7 @@ mod timers;
 mod acts;
 mod basics;
 mod effects;
+mod held;
 mod keys;
 mod left;
 mod limits;
