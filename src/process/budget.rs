@@ -34,11 +34,21 @@ impl Budget {
         self.used() > self.bytes_max
     }
 
+    /// Whether so many bytes are left.
+    #[must_use]
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.with(self.used(), bytes).is_some()
+    }
+
     /// Takes so many bytes. False: there are not so many left.
     #[must_use]
     pub fn take(&self, bytes: u64) -> bool {
-        let fits = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.bytes_max);
-        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| self.with(used, bytes)).is_ok()
+    }
+
+    /// What is taken when so many bytes are taken beside these. None: there are not so many.
+    fn with(&self, used: u64, bytes: u64) -> Option<u64> {
+        used.checked_add(bytes).filter(|used| *used <= self.bytes_max)
     }
 
     /// Takes so many bytes, also beyond what there is.
@@ -66,9 +76,9 @@ mod tests {
         assert!(budget.take(6));
         budget.overdraw(5);
         assert_eq!(budget.used(), 15);
-        assert!(budget.is_overdrawn());
+        assert!(budget.is_overdrawn() && !budget.has_room(0));
         budget.give(5);
-        assert!(!budget.is_overdrawn());
+        assert!(!budget.is_overdrawn() && budget.has_room(0) && !budget.has_room(1));
         assert!(!budget.take(1));
         budget.give(10);
         assert_eq!(budget.used(), 0);

@@ -19,8 +19,10 @@
 //! - **A2** what is free plus what the holders in the pool hold is the capacity; what is taken of the budget is what the others hold.
 //! - **A3** while somebody waits (`pressed`), every holder that comes to rest is among the victims of its [`Seats`], oldest first, behind those that
 //!   rested when the pressure began. An entry whose holder has run since is stale: the time in its place is another.
-//! - **A4** whoever changes something that may help one who waits sets `attention`; the next worker that begins a turn looks after it. No
-//!   snapshot is taken within somebody else's step.
+//! - **A4** whoever changes something that may help one who waits sets `attention`; the next worker that begins a turn looks after it. So
+//!   where it is not set, a look finds nothing to do: [`VirtualScheduler::turn`](super::VirtualScheduler::turn) asserts it. (Who takes of the
+//!   budget beside us gives it back without a word. Nobody waits for that alone: a holder outside will come to rest or end.) No snapshot is
+//!   taken within somebody else's step.
 //!
 //! A process without a permit never comes here.
 
@@ -277,6 +279,30 @@ impl Admission {
             return Duty::Enqueue(slot);
         }
         Duty::None
+    }
+
+    /// Whether [`Self::next`] has something to do, as the holders themselves tell it: for an assertion.
+    pub(crate) fn foresees<P, E>(&self, table: &Table<P, E>) -> bool {
+        let inner = self.inner.lock();
+        let first = inner.waiting.iter().find(|(slot, ..)| is_admitting(place(table, *slot), *slot));
+        let Some((_, permit, joins)) = first.copied() else { return false };
+        if subtract(inner.free, permit).is_some() {
+            return true;
+        }
+        if subtract(self.capacity, permit).is_some() {
+            match inner.pool.foresee(table, inner.count()) {
+                Way::Evict(_) => return true,
+                Way::Wait => return false,
+                Way::Held | Way::Stuck => {}
+            }
+        }
+        let Some(budget) = &self.outside else { return false };
+        budget.has_room(permit.bytes)
+            || match inner.outside.foresee(table, inner.count()) {
+                Way::Wait => false,
+                Way::Held => joins == Joins::Newcomer || !budget.is_overdrawn(),
+                Way::Evict(_) | Way::Stuck => true,
+            }
     }
 
     /// How long the queue is, with those that have left it.

@@ -186,6 +186,23 @@ impl Seats {
         way
     }
 
+    /// What [`Self::give_way`] has to say, as the holders themselves tell it: for an assertion.
+    pub(super) fn foresee<P, E>(&self, table: &Table<P, E>, waiting: usize) -> Way {
+        if waiting <= self.evicting {
+            return Way::Wait;
+        }
+        let mut way = if self.evicting == 0 { Way::Stuck } else { Way::Wait };
+        for Holder { slot, .. } in self.holders.iter().flatten() {
+            match (at_rest(table, *slot), stays(table, *slot)) {
+                (None, _) => way = Way::Wait,
+                (Some(_), None) => return Way::Evict(*slot),
+                (_, Some(word)) if word.has(HELD) && way == Way::Stuck => way = Way::Held,
+                _ => {}
+            }
+        }
+        way
+    }
+
     fn mark(&mut self, index: u32, refused: bool) {
         if let Some(holder) = &mut self.holders[index as usize] {
             self.refused += usize::from(refused);

@@ -150,7 +150,12 @@ impl<C: Commit> VirtualScheduler<C> {
         if let Some(bed) = bed.take() {
             worker.rise(&bed);
         }
-        worker.turn()
+        let turned = worker.turn();
+        debug_assert!(
+            self.shared.admission.needs_attention() || !self.shared.admission.foresees(&self.shared.table),
+            "something can be done for one that waits for a permit, and nobody is told to look"
+        );
+        turned
     }
 
     /// Lets a worker sleep whose turn came to nothing, as its thread would. False: it is needed.
