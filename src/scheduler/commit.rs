@@ -35,7 +35,7 @@ pub enum Interrupt {
 /// What an operator does with a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pause {
-    /// It is not stepped any more.
+    /// It is not stepped any more. Between two steps it gives its permit to others as one does that waits.
     On,
     /// It goes on.
     Off,

@@ -18,7 +18,7 @@
 //! worker still has the process: the word's bits keep it.
 //!
 //! A worker that finds nothing spins, yields its core, and parks (`sleep.rs`). Timers are watched by busy workers in passing, else
-//! by one parked worker (`timers.rs`). Permits are given in order, and taken from who has waited longest (`admission.rs`); what takes long
+//! by one parked worker (`timers.rs`). Permits are given in order, and taken from who has waited or been paused longest (`admission.rs`); what takes long
 //! there happens on other threads (`aside.rs`).
 //! [`Scheduler::shutdown`] has its steps in `shutdown.rs`.
 //!
