@@ -1,8 +1,9 @@
 //! What every other room stands on: the lock and atomic types that the model checkers can replace, the locks that nobody
-//! waits with, the clock, the number of processors, and folders that nobody else can write.
+//! waits with, the clock, the number of processors, calls of code that may panic, and folders that nobody else can write.
 
 pub(crate) mod brief;
 mod clock;
+pub(crate) mod foreign;
 #[cfg(feature = "wasm")]
 mod guarded;
 mod panics;

@@ -39,7 +39,7 @@ impl Run {
             inner.state.posts = posts;
             inner.state.release_calls();
             if !inner.state.consequences.is_empty() {
-                inner.let_out(port, &*self.fixed.effects, after);
+                inner.let_out(port, &self.fixed, after);
             }
             if inner.state.doomed.is_empty() {
                 break;

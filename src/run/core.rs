@@ -7,7 +7,7 @@ use super::acts::Waiters;
 use super::backlog::Backlog;
 use super::decide::{Asker, KvCalls, check, kv_calls};
 use super::exit::answer_of;
-use super::fixed::Fixed;
+use super::fixed::{Fixed, house};
 use super::kernel::Kernel;
 use super::leaving::{After, Leave};
 use super::log::{Durability, EndStatus, Log, Reading, RunEnd};
@@ -353,10 +353,8 @@ impl Run {
             state.apply(pid, moment, command, decision);
         }
         put_log(&mut scratch.record, &output.log, output.log_dropped);
-        if !output.log.is_empty() || output.log_dropped > 0 {
-            self.tell_log(inner, pid, step.steps, moment.at, scratch);
-        }
         inner.append_bytes(&scratch.record);
+        self.tell_log(inner, (pid, step.steps), moment.at, (&output.log, output.log_dropped));
 
         let stuck = matches!(status, Status::Blocked) && !inner.state.can_wake(pid);
         let renewed = self.renewed(&inner.state, step, &status);
@@ -380,7 +378,7 @@ impl Run {
         let next_tag = Tag(known.last_tag.0 + 1);
         let bounds = (&known.limits, &known.grants);
         let mut body = self.fixed.body(&step.program, step.pid, next_tag, entry, input, bounds)?;
-        body.house(step.home);
+        house(&mut *body, step.home)?;
         let former = std::mem::replace(&mut step.body, body);
         if let Some(tail) = &mut step.tail {
             tail.restart();
@@ -411,12 +409,14 @@ impl Run {
     pub(super) fn end(&self, inner: &mut Inner, moment: Moment, pid: Pid, ending: Ending, scratch: &mut Scratch) {
         let Some(entry) = inner.state.living(pid) else { return };
         let step = entry.steps + 1;
-        self.tell_log(inner, pid, step, moment.at, scratch);
         let output = &mut scratch.output;
         let log = std::mem::take(&mut output.log);
         let (fuel, log_dropped) = (output.fuel, output.log_dropped);
         let died = Died { pid, step, at: moment.at, fuel, ending: ending.clone(), log, log_dropped };
-        inner.append(&Record::Died(Box::new(died)));
+        let record = Record::Died(Box::new(died));
+        inner.append(&record);
+        let Record::Died(died) = record else { unreachable!("invariant: it was just made") };
+        self.tell_log(inner, (pid, step), moment.at, (&died.log, died.log_dropped));
         let answer = answer_of(&ending);
         inner.state.exit(moment, pid, ending, answer);
     }

@@ -1,9 +1,16 @@
-//! What never changes in a run.
+//! What never changes in a run: among it all code that is not the run's own.
+//!
+//! The commit point calls such code with its lock, in the middle of a batch whose record is not written yet, and before its consequences are let
+//! out. Were a panic to leave from there, the state would be one that no record tells. So each of these calls ends here, and its panic
+//! is an answer: the one that gives the least.
 
 use super::effects::Effects;
-use super::log::LogSink;
+use super::log::{LogOrigin, LogSink};
 use super::started::Started;
-use crate::process::{Birth, Body, Grants, Limits, Payload, Pid, Problem, Program, Tag, problem::kind};
+use crate::base::foreign;
+use crate::process::{
+    Birth, Body, Grants, Home, Limits, LogLine, Payload, Permit, Pid, Problem, Program, Saving, Tag, problem::kind,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -57,17 +64,65 @@ impl Fixed {
         input: &Payload,
         (limits, grants): (&Arc<Limits>, &Grants),
     ) -> Result<Box<dyn Body>, Box<Problem>> {
-        program
-            .body(Birth {
-                run: Arc::clone(&self.seen_as),
-                pid,
-                seed: self.seed,
-                entry: Arc::clone(entry),
-                input: input.clone(),
-                limits: Arc::clone(limits),
-                grants: grants.clone(),
-                next_tag,
-            })
-            .map_err(Box::new)
+        let birth = Birth {
+            run: Arc::clone(&self.seen_as),
+            pid,
+            seed: self.seed,
+            entry: Arc::clone(entry),
+            input: input.clone(),
+            limits: Arc::clone(limits),
+            grants: grants.clone(),
+            next_tag,
+        };
+        foreign::call(|| program.body(birth)).unwrap_or_else(|message| Err(panicked(&message))).map_err(Box::new)
     }
+
+    /// Whether a pattern of a capability asks for no more than these patterns grant.
+    pub(super) fn narrows(&self, capability: &str, granted: &[String], wanted: &str) -> bool {
+        foreign::call(|| self.effects.narrows(capability, granted, wanted)).unwrap_or(false)
+    }
+
+    /// Whether a call may be sent again after an unknown outcome.
+    pub(super) fn is_repeatable(&self, handler: &str, args: &Payload) -> bool {
+        foreign::call(|| self.effects.is_repeatable(handler, args)).unwrap_or(false)
+    }
+
+    /// Whether the root waits for signals of this name, so that they are its own.
+    pub(super) fn root_waits_for(&self, name: &str) -> bool {
+        foreign::call(|| self.root.waits_for_signal(name)).unwrap_or(true)
+    }
+
+    /// Hands lines to the sink; none are made where there is none.
+    pub(super) fn log(&self, lines: &[LogLine], dropped: u64, origin: impl FnOnce() -> LogOrigin) {
+        if let Some(sink) = &self.sink {
+            let origin = origin();
+            let _ = foreign::call(|| sink.lines(&origin, lines, dropped));
+        }
+    }
+}
+
+/// What a body of a program within these limits takes of the pool.
+///
+/// # Errors
+/// The program panicked.
+pub(super) fn permit_of(program: &dyn Program, limits: &Limits) -> Result<Permit, Box<Problem>> {
+    let permit = foreign::call(|| program.permit()).map_err(|message| Box::new(panicked(&message)))?;
+    Ok(permit.within(limits))
+}
+
+/// Whether bodies of a program can be saved, as far as is known.
+pub(super) fn may_be_saved(program: &dyn Program) -> bool {
+    foreign::call(|| program.saving()).unwrap_or(Saving::Never) != Saving::Never
+}
+
+/// Says where the instance of a body is made.
+///
+/// # Errors
+/// The body panicked.
+pub(super) fn house(body: &mut dyn Body, home: Home) -> Result<(), Box<Problem>> {
+    foreign::call(|| body.house(home)).map_err(|message| Box::new(panicked(&message)))
+}
+
+fn panicked(message: &str) -> Problem {
+    Problem::new(kind::HOST_FAULT, "The program panicked when a process of it was made").with_detail(message)
 }

@@ -4,7 +4,7 @@
 //! lock is released, since they reach foreign code: as those do who watch, and the processes that the scheduler does not take.
 
 use super::core::{Inner, Run};
-use super::effects::Effects;
+use super::fixed::Fixed;
 use super::keeper::Held;
 use super::kernel::Kernel;
 use super::observe::{Outcome, Wakers};
@@ -13,6 +13,7 @@ use super::record::Record;
 use super::reply::CallReply;
 use super::state::{Consequence, Departure};
 use super::task::Task;
+use crate::base::foreign;
 use crate::process::{Pid, Problem, Tag};
 use crate::run::{Dispatched, Outgoing};
 use crate::scheduler::{Pause, Port};
@@ -72,7 +73,7 @@ impl Inner {
     }
 
     /// Lets out what is neither an event nor a process.
-    pub(super) fn let_out<P: Port<Kernel> + ?Sized>(&mut self, port: &mut P, effects: &dyn Effects, after: &mut After) {
+    pub(super) fn let_out<P: Port<Kernel> + ?Sized>(&mut self, port: &mut P, fixed: &Fixed, after: &mut After) {
         for consequence in std::mem::take(&mut self.state.consequences) {
             match consequence {
                 Consequence::Call(departure) => {
@@ -80,7 +81,7 @@ impl Inner {
                     if !self.is_wanted(*pid, *tag) {
                         continue;
                     }
-                    let is_repeatable = effects.is_repeatable(&call.handler, &call.args);
+                    let is_repeatable = fixed.is_repeatable(&call.handler, &call.args);
                     if !is_repeatable {
                         // Beside the record that asks for it, so that both are durable at one time.
                         let (pid, tag) = (*pid, *tag);
@@ -133,7 +134,7 @@ impl Run {
         wakers.wake();
         drop(refused);
         for (pid, tag) in abandoned {
-            self.fixed.effects.abandon(&self.fixed.id, pid, tag);
+            let _ = foreign::call(|| self.fixed.effects.abandon(&self.fixed.id, pid, tag));
         }
         for leave in leave {
             match leave {
@@ -165,9 +166,10 @@ impl Run {
             grants,
             limits,
         };
-        match self.fixed.effects.dispatch(outgoing, Arc::clone(&reply) as _) {
-            Dispatched::Pending => {}
-            Dispatched::Answered(answer) => {
+        match foreign::call(|| self.fixed.effects.dispatch(outgoing, Arc::clone(&reply) as _)) {
+            // What a panic drops says so, as whatever is dropped without an answer.
+            Ok(Dispatched::Pending) | Err(_) => {}
+            Ok(Dispatched::Answered(answer)) => {
                 reply.disarm();
                 self.answer(port, pid, tag, answer);
             }

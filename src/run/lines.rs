@@ -4,7 +4,6 @@ use super::core::{Inner, Run};
 use super::kernel::Kernel;
 use super::log::LogOrigin;
 use super::observe::{RunEvent, Wakers};
-use super::task::Scratch;
 use crate::process::{LogLine, Micros, Pid};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,21 +18,25 @@ impl Kernel {
 }
 
 impl Run {
-    /// Hands a step's lines to whoever takes them.
-    pub(super) fn tell_log(&self, inner: &mut Inner, pid: Pid, step: u64, at: Micros, scratch: &Scratch) {
-        let output = &scratch.output;
-        if output.log.is_empty() && output.log_dropped == 0 {
+    /// Hands a step's lines to whoever takes them, and how many more were dropped. Its record is in the log.
+    pub(super) fn tell_log(
+        &self,
+        inner: &mut Inner,
+        (pid, step): (Pid, u64),
+        at: Micros,
+        (lines, dropped): (&[LogLine], u64),
+    ) {
+        if lines.is_empty() && dropped == 0 {
             return;
         }
-        inner.state.counts.log_dropped += output.log_dropped;
-        for line in &output.log {
+        inner.state.counts.log_dropped += dropped;
+        for line in lines {
             inner.state.tell(|| RunEvent::Logged { pid, scope: None, line: line.clone() });
         }
-        if let Some(sink) = &self.fixed.sink {
+        self.fixed.log(lines, dropped, || {
             let component = inner.state.table[pid].component.clone();
-            let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, scope: None, component, step, at };
-            sink.lines(&origin, &output.log, output.log_dropped);
-        }
+            LogOrigin { run: Arc::clone(&self.fixed.id), pid, scope: None, component, step, at }
+        });
     }
 
     /// Takes a line that a handler writes for a call of a process. The record of the call has the line already.
@@ -46,11 +49,10 @@ impl Run {
             let event = RunEvent::Logged { pid, scope: scope.clone(), line: line.clone() };
             inner.watchers.retain(|watcher| watcher.push(event.clone(), &mut wakers));
         }
-        if let Some(sink) = &self.fixed.sink {
+        self.fixed.log(std::slice::from_ref(&line), 0, || {
             let at = Micros(self.last_at.load(Relaxed));
-            let origin = LogOrigin { run: Arc::clone(&self.fixed.id), pid, scope, component, step, at };
-            sink.lines(&origin, std::slice::from_ref(&line), 0);
-        }
+            LogOrigin { run: Arc::clone(&self.fixed.id), pid, scope, component, step, at }
+        });
         drop(inner);
         wakers.wake();
     }

@@ -2,6 +2,7 @@
 
 use super::log::{LogOrigin, LogSink};
 use super::shelf::Ignored;
+use crate::base::foreign;
 use crate::process::{Level, LogLine, Micros};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -34,7 +35,9 @@ impl Remarks {
                 step: *step,
                 at: Micros(0),
             };
-            sink.lines(&origin, &[LogLine { level: Level::Warn, text, fields: None }], 0);
+            // Snapshots are looked at with the run's lock too.
+            let line = LogLine { level: Level::Warn, text, fields: None };
+            let _ = foreign::call(|| sink.lines(&origin, &[line], 0));
         }
         let (kept, count) = &mut *self.ignored.lock();
         *count += 1;

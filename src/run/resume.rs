@@ -175,7 +175,7 @@ impl Run {
         for (pid, events) in queues {
             inner.state.posts.extend(events.into_iter().map(|event| Post { pid, slot: None, event }));
         }
-        inner.state.depart_again(moment, departures, &*self.fixed.effects);
+        inner.state.depart_again(moment, departures, &self.fixed);
         for mail in left {
             // What cannot be done stays where it is: there may be room for it when the run is next taken up, else it goes with the run.
             if let Ok(act) = Act::of_mail(mail) {
@@ -229,12 +229,7 @@ impl Run {
 
 impl State {
     /// Calls that have no answer are to be sent again; the uncertain ones stay, without their timeouts.
-    fn depart_again(
-        &mut self,
-        moment: Moment,
-        departures: BTreeMap<(Pid, Tag), Box<Departure>>,
-        effects: &dyn Effects,
-    ) {
+    fn depart_again(&mut self, moment: Moment, departures: BTreeMap<(Pid, Tag), Box<Departure>>, fixed: &Fixed) {
         for ((pid, tag), departure) in departures {
             let Some(Pending::Call(call)) =
                 self.table.get_mut(pid).filter(|entry| entry.lives()).and_then(|entry| entry.outstanding.get_mut(tag))
@@ -251,7 +246,7 @@ impl State {
                     call.timer = Some(self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag)));
                 }
                 // One that is not safe to repeat would have left a record of its leaving.
-                call.sent_before |= effects.is_repeatable(&departure.call.handler, &departure.call.args);
+                call.sent_before |= fixed.is_repeatable(&departure.call.handler, &departure.call.args);
                 self.withheld.insert((pid, tag), departure);
             }
         }

@@ -130,7 +130,7 @@ impl State {
     /// Whether a process may take signals of a name, by a call or as the one that has the name: those that the root waits for are the root's
     /// own, and others need to be granted them.
     pub(super) fn may_take_signal(&self, fixed: &Fixed, pid: Pid, name: &str) -> Result<(), Box<Problem>> {
-        if pid == Pid::ROOT || !fixed.root.waits_for_signal(name) {
+        if pid == Pid::ROOT || !fixed.root_waits_for(name) {
             return Ok(());
         }
         let granted = self.table[pid].grants.of(NAME);

@@ -1,7 +1,7 @@
 //! Children: who may have them, what they inherit, and the list of the attached ones.
 
 use super::decide::Asker;
-use super::fixed::Fixed;
+use super::fixed::{Fixed, permit_of};
 use super::narrow::narrow;
 use super::observe::RunEvent;
 use super::outstanding::{Outstanding, Pending};
@@ -36,17 +36,12 @@ impl State {
             Some(name) => fixed.program(Some(name))?,
         };
         let (limits, grants) =
-            inherit(entry, spawn, |capability, granted, one| fixed.effects.narrows(capability, granted, one))?;
+            inherit(entry, spawn, |capability, granted, one| fixed.narrows(capability, granted, one))?;
         let pid = self.next_pid();
         let body = fixed.body(program, pid, Tag(1), &spawn.entry, &spawn.input, (&limits, &grants))?;
+        let permit = permit_of(&**program, &limits)?;
         let program = Arc::clone(program);
-        self.newborn.push_back(Newborn {
-            pid,
-            body,
-            permit: program.permit().within(&limits),
-            program,
-            bounds: Some((limits, grants)),
-        });
+        self.newborn.push_back(Newborn { pid, body, permit, program, bounds: Some((limits, grants)) });
         Ok(Decision::Spawned(pid))
     }
 

@@ -1,10 +1,11 @@
 //! A process as the scheduler holds it: its body, and what belongs to the step in progress.
 
 use super::core::Run;
+use super::fixed::may_be_saved;
 use super::keeper::Tail;
 use super::state::{Took, event_bytes};
 use super::table::Waits;
-use crate::process::{Body, Event, Home, Micros, Output, Pid, Program, Saving};
+use crate::process::{Body, Event, Home, Micros, Output, Pid, Program};
 use crate::scheduler::Next;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ pub(super) struct Step {
 
 impl Task {
     pub(super) fn new(run: Arc<Run>, pid: Pid, program: Arc<dyn Program>, body: Box<dyn Body>, native: bool) -> Self {
-        let is_saved = run.shelf.is_some() && program.saving() != Saving::Never;
+        let is_saved = run.shelf.is_some() && may_be_saved(&*program);
         let step = Step {
             pid,
             program,

@@ -6,11 +6,11 @@
 //! workers. Each is started when there is more to do than the others can, and then waits for the next chore until the scheduler stops,
 //! which waits for it: whatever was put aside is done by then.
 
-use super::foreign;
 use super::handle::Handle;
 use super::place::Body;
 use super::shared::Shared;
 use super::{Commit, Slot};
+use crate::base::foreign;
 use crate::base::sync::{Mutex, Signal, thread};
 use std::collections::VecDeque;
 use std::sync::Arc;

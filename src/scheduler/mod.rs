@@ -52,7 +52,6 @@ mod aside;
 mod buffers;
 mod commit;
 mod fairness;
-mod foreign;
 mod global;
 mod handle;
 #[cfg(all(test, not(any(loom, shuttle))))]

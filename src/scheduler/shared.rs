@@ -3,7 +3,6 @@
 use super::admission::{Admission, Duty, Joins};
 use super::aside::{Aside, Chore};
 use super::buffers::Buffers;
-use super::foreign;
 use super::global::GlobalQueue;
 use super::local::Thief;
 use super::place::{Body, Place, Posted, Standing};
@@ -14,6 +13,7 @@ use super::stats::{Counters, Stats};
 use super::timers::Timers;
 use super::{Commit, Config, Interrupt, Pause, Slot, Wake};
 use crate::base::Clock;
+use crate::base::foreign;
 use crate::base::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, Signal};
 use crate::process::{Micros, Permit};
 use std::sync::{Arc, Weak};

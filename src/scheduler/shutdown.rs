@@ -9,11 +9,11 @@
 //! 4. *Stopped*: the workers leave at the end of their slice, and are waited for.
 //! 5. Report who has not ended.
 
-use super::foreign;
 use super::shared::{Phase, Shared};
 use super::start::{Scheduler, VirtualScheduler};
 use super::state::State;
 use super::{Commit, Handle, Pause, Port, Slot, Stats};
+use crate::base::foreign;
 use crate::base::sync::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -17,7 +17,6 @@
 use super::aside::Chore;
 use super::buffers::Buffers;
 use super::fairness::{Fairness, Look};
-use super::foreign;
 use super::local::{Local, Loot};
 use super::pace::Pace;
 use super::place::{Body, Posted, Standing};
@@ -28,6 +27,7 @@ use super::state::{Finished, Started};
 use super::stats::Counters;
 use super::victim::{Random, victims};
 use super::{Commit, Config, Interrupt, Next, Pause, Permitted, Port, Slot, TimerId, Turn, Wake};
+use crate::base::foreign;
 use crate::base::sync::{Ordering, spin_loop, thread};
 use crate::process::{Micros, Permit};
 use std::sync::Arc;

@@ -15,6 +15,7 @@ mod timers;
 mod acts;
 mod basics;
 mod effects;
+mod foreign;
 mod held;
 mod keys;
 mod left;

@@ -1,12 +1,13 @@
-//! Calls of foreign code: of the commit point, and drops of what it gave us. A panic there ends the process that it is about, at most.
+//! Calls of code that is not ours: of the scheduler's commit point, of an embedder's programs, effects and sinks, and drops of what they gave
+//! us. A panic there ends the process that it is about, at most.
 
-use crate::base::message_of;
+use super::message_of;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Calls it, and gives the message of a panic. What the panic left in its middle is not used again, or is the commit point's own.
 #[inline]
-pub(super) fn call<R>(what: impl FnOnce() -> R) -> Result<R, String> {
+pub(crate) fn call<R>(what: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(what)).map_err(message)
 }
 
