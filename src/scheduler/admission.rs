@@ -30,7 +30,7 @@ use super::Slot;
 use super::place::{Place, Standing};
 use super::seats::{Seat, Seats, Way, place};
 use super::slots::Table;
-use super::state::{Eviction, State};
+use super::state::Eviction;
 use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
 use crate::process::{Budget, Home, Micros, Permit};
 use std::collections::VecDeque;
@@ -60,10 +60,22 @@ pub(crate) enum Joins {
     Evicted,
 }
 
+/// One that waits. The number tells it from those that the same process has left behind: one that leaves the queue by itself may join it
+/// again.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    slot: Slot,
+    permit: Permit,
+    joins: Joins,
+    number: u64,
+}
+
 #[derive(Debug)]
 struct Inner {
     free: Permit,
-    waiting: VecDeque<(Slot, Permit, Joins)>,
+    waiting: VecDeque<Entry>,
+    /// Numbers the entries.
+    entries: u64,
     /// Entries of processes that have left the queue by themselves, and are still in it. Below zero while one was found before it said so.
     left: isize,
     pool: Seats,
@@ -93,6 +105,7 @@ impl Admission {
         let inner = Inner {
             free: capacity,
             waiting: VecDeque::new(),
+            entries: 0,
             left: 0,
             pool: Seats::new(Home::Pool),
             outside: Seats::new(Home::OnDemand),
@@ -126,15 +139,30 @@ impl Admission {
         Some(inner.pool.take(slot))
     }
 
-    /// A process that is Admitting goes to the end of the queue.
-    pub(crate) fn join(&self, slot: Slot, permit: Permit, joins: Joins) {
+    /// A process goes to the end of the queue, unless its word says that it does not wait after all. `enters` is what makes it
+    /// Admitting, and QUEUED: under the lock, so that it is so if and only if it has its entry.
+    pub(crate) fn join<P, E>(
+        &self,
+        place: &Place<P, E>,
+        slot: Slot,
+        permit: Permit,
+        joins: Joins,
+        enters: impl FnOnce() -> bool,
+    ) -> bool {
         let mut inner = self.inner.lock();
-        inner.waiting.push_back((slot, permit, joins));
+        let number = inner.entries + 1;
+        place.entry.store(number, Ordering::Relaxed);
+        if !enters() {
+            return false;
+        }
+        inner.entries = number;
+        inner.waiting.push_back(Entry { slot, permit, joins, number });
         self.len.store(inner.count(), Ordering::Relaxed);
         self.pressed.store(true, Ordering::Release);
         self.waited.fetch_add(1, Ordering::Relaxed);
         drop(inner);
         self.call_attention();
+        true
     }
 
     /// A process has left the queue by itself: who was behind it may be the first now.
@@ -143,7 +171,7 @@ impl Admission {
         inner.left += 1;
         if inner.left.unsigned_abs() > LEFT_MIN && inner.left.unsigned_abs() > inner.waiting.len() / 2 {
             let before = inner.waiting.len();
-            inner.waiting.retain(|(slot, ..)| is_admitting(place(table, *slot), *slot));
+            inner.waiting.retain(|entry| entry.waits(place(table, entry.slot)));
             inner.left -= (before - inner.waiting.len()).cast_signed();
         }
         self.len.store(inner.count(), Ordering::Relaxed);
@@ -223,10 +251,11 @@ impl Admission {
 
     /// Admits the first in the queue, or says whose permit it is to have, or refuses it.
     fn look<P, E>(&self, inner: &mut Inner, table: &Table<P, E>) -> Duty {
-        while let Some((slot, permit, joins)) = inner.waiting.front().copied() {
+        while let Some(entry) = inner.waiting.front().copied() {
+            let Entry { slot, permit, joins, .. } = entry;
             let place = place(table, slot);
             // One that was interrupted does perhaps not wait any more.
-            if !is_admitting(place, slot) {
+            if !entry.waits(place) {
                 inner.waiting.pop_front();
                 inner.left -= 1;
                 continue;
@@ -284,8 +313,8 @@ impl Admission {
     /// Whether [`Self::next`] has something to do, as the holders themselves tell it: for an assertion.
     pub(crate) fn foresees<P, E>(&self, table: &Table<P, E>) -> bool {
         let inner = self.inner.lock();
-        let first = inner.waiting.iter().find(|(slot, ..)| is_admitting(place(table, *slot), *slot));
-        let Some((_, permit, joins)) = first.copied() else { return false };
+        let first = inner.waiting.iter().find(|entry| entry.waits(place(table, entry.slot)));
+        let Some(Entry { permit, joins, .. }) = first.copied() else { return false };
         if subtract(inner.free, permit).is_some() {
             return true;
         }
@@ -354,9 +383,11 @@ fn refuse<P, E>(place: &Place<P, E>) {
     body.as_mut().expect("invariant: an occupied place has a body").standing = Standing::Refused;
 }
 
-fn is_admitting<P, E>(place: &Place<P, E>, slot: Slot) -> bool {
-    let word = place.word.load();
-    word.generation() == slot.generation && word.state() == State::Admitting
+impl Entry {
+    /// Whether the process still waits, and here.
+    fn waits<P, E>(&self, place: &Place<P, E>) -> bool {
+        place.word.load().waits_for_permit(self.slot.generation) && place.entry.load(Ordering::Relaxed) == self.number
+    }
 }
 
 fn subtract(from: Permit, what: Permit) -> Option<Permit> {

@@ -5,7 +5,7 @@ use super::buffers::Buffers;
 use super::place::{Body, Place, Posted, Standing};
 use super::seats::Seat;
 use super::slots::{FreeSlots, Table};
-use super::state::{Finished, State};
+use super::state::{Finished, Heard, State};
 use super::{Interrupt, Next, Slot, Wake};
 use crate::process::{Micros, Permit};
 use std::sync::atomic::Ordering::Relaxed;
@@ -50,8 +50,14 @@ impl Rig {
     }
 
     fn newcomer(&mut self, permit: Permit) -> Slot {
-        let slot = self.enter(|_, _| Standing::Waits(Joins::Newcomer));
-        self.admission.join(slot, permit, Joins::Newcomer);
+        let index = self.free.take(&self.table).unwrap();
+        let place = self.table.get(index).unwrap();
+        let (slot, joins) = (place.next_slot(index), Joins::Newcomer);
+        let enters = || {
+            place.occupy(Body { process: (), permit, standing: Standing::Waits(joins) });
+            true
+        };
+        assert!(self.admission.join(place, slot, permit, joins, enters));
         slot
     }
 
@@ -115,6 +121,54 @@ fn a_wait_that_is_told_after_its_holder_has_ended_is_nobodys() {
     rig.waits(other.0, 10);
     rig.says(other, 10);
     assert_eq!(rig.next(), Duty::Evict(other.0));
+}
+
+/// One that has left the queue by itself, since it was asked to end, and wants its permit all the same.
+fn leaves(rig: &Rig, slot: Slot) {
+    assert_eq!(rig.place(slot).word.interrupt(slot.generation, Interrupt::Cancel), Heard::Left);
+    rig.admission.left(&rig.table);
+    rig.run(slot);
+    assert_eq!(rig.place(slot).word.finish_without_permit(Next::Ready), Heard::Admit);
+}
+
+#[test]
+fn one_that_is_about_to_join_the_queue_again_is_its_workers() {
+    let mut rig = Rig::new(1);
+    let (one, seat) = rig.holder();
+    let late = rig.newcomer(permits(1));
+    assert_eq!(rig.next(), Duty::None);
+    leaves(&rig, late);
+    assert!(rig.place(one).complete().is_empty());
+    rig.admission.release(permits(1), seat);
+    assert_eq!(rig.next(), Duty::None, "it is not in the queue: its worker is about to open its body");
+}
+
+#[test]
+fn one_that_joins_the_queue_again_goes_behind() {
+    let mut rig = Rig::new(1);
+    let (one, seat) = rig.holder();
+    let late = rig.newcomer(permits(1));
+    leaves(&rig, late);
+    let next = rig.newcomer(permits(1));
+    let enters = || rig.place(late).word.queue() == Heard::Admit;
+    assert!(rig.admission.join(rig.place(late), late, permits(1), Joins::Newcomer, enters));
+    assert_eq!(rig.admission.waiting(), 2);
+    assert!(rig.place(one).complete().is_empty());
+    rig.admission.release(permits(1), seat);
+    assert_eq!(rig.next(), Duty::Enqueue(next));
+    assert_eq!((rig.next(), rig.admission.waiting()), (Duty::None, 1));
+}
+
+#[test]
+fn one_that_is_to_end_does_not_join() {
+    let mut rig = Rig::new(1);
+    rig.holder();
+    let late = rig.newcomer(permits(1));
+    leaves(&rig, late);
+    assert_eq!(rig.place(late).word.interrupt(late.generation, Interrupt::End), Heard::Pending);
+    let enters = || rig.place(late).word.queue() == Heard::Admit;
+    assert!(!rig.admission.join(rig.place(late), late, permits(1), Joins::Newcomer, enters));
+    assert_eq!((rig.next(), rig.admission.waiting(), rig.admission.entries()), (Duty::None, 0, 0));
 }
 
 #[test]

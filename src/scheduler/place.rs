@@ -87,6 +87,8 @@ pub(crate) struct Place<P, E> {
     /// When the holder of a permit began to wait; `u64::MAX` where it cannot be evicted. Written by the worker that steps it, read
     /// by whoever looks for someone to evict: a wrong order there costs nothing but the order.
     pub(crate) since: AtomicU64,
+    /// The number of its entry in the admission queue, where it has one. Under that queue's lock.
+    pub(crate) entry: AtomicU64,
 }
 
 impl<P, E> Place<P, E> {
@@ -96,6 +98,7 @@ impl<P, E> Place<P, E> {
             events: Mutex::new(Vec::new()),
             body: Exclusive::new(None),
             since: AtomicU64::new(u64::MAX),
+            entry: AtomicU64::new(0),
         }
     }
 

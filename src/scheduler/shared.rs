@@ -155,8 +155,12 @@ impl<C: Commit> Shared<C> {
             place.occupy(Body { process, permit, standing: Standing::Seated(seat) });
             return Ok((slot, Placed::Enqueue));
         }
-        place.occupy(Body { process, permit, standing: Standing::Waits(Joins::Newcomer) });
-        self.admission.join(slot, permit, Joins::Newcomer);
+        let joins = Joins::Newcomer;
+        let body = Body { process, permit, standing: Standing::Waits(joins) };
+        self.admission.join(place, slot, permit, joins, || {
+            place.occupy(body);
+            true
+        });
         Ok((slot, Placed::Waits))
     }
 
@@ -232,11 +236,8 @@ impl<C: Commit> Shared<C> {
             };
             (body.permit, joins)
         };
-        if place.word.queue() == Heard::Woken {
-            return Placed::Enqueue;
-        }
-        self.admission.join(slot, permit, joins);
-        Placed::Waits
+        let waits = self.admission.join(place, slot, permit, joins, || place.word.queue() == Heard::Admit);
+        if waits { Placed::Waits } else { Placed::Enqueue }
     }
 
     /// Does what can be done for those who wait for permits. Gives the processes that are to be enqueued, one by one.

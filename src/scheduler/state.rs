@@ -204,6 +204,11 @@ impl Value {
         self.generation() == generation && self.state() != State::Complete
     }
 
+    /// Whether this tenant is in the admission queue.
+    pub(crate) fn waits_for_permit(self, generation: u32) -> bool {
+        self.generation() == generation && self.state() == State::Admitting && self.has(QUEUED)
+    }
+
     fn interrupt(self) -> Option<Interrupt> {
         [Interrupt::End, Interrupt::Cancel, Interrupt::Visit].into_iter().find(|why| self.has(bit_of(*why)))
     }
@@ -517,9 +522,9 @@ impl Word {
     /// The process has got its permit. False: it does not wait for one any more.
     #[must_use]
     pub(crate) fn admit(&self, generation: u32) -> bool {
-        self.update(|old| match old.state() {
-            State::Admitting if old.is_of(generation) => (old.to(State::Ready).without(QUEUED), true),
-            _ => (old, false),
+        self.update(|old| {
+            let waits = old.waits_for_permit(generation);
+            (if waits { old.to(State::Ready).without(QUEUED) } else { old }, waits)
         })
     }
 

@@ -75,7 +75,7 @@ fn check(gives_way: bool, rests: fn(&Model, Slot)) {
             rests(&theirs, holder);
             theirs.attend();
         });
-        model.admission.join(newcomer, ONE, Joins::Newcomer);
+        assert!(model.admission.join(model.place(newcomer), newcomer, ONE, Joins::Newcomer, || true));
         model.attend();
         worker.join().unwrap();
         // What the two workers left to their next turns.
