@@ -9,13 +9,17 @@
 //! others. It does not matter who has paused it. One that is held in the middle of a step cannot be evicted, and counts as one that
 //! refuses.
 //!
-//! Where all holders rest and none of them can be evicted, the first in the queue gets a permit *outside the pool*, out of a budget of
-//! memory; its holders are evicted like those of the pool. When the budget is used up, and nobody outside gives way either, a newcomer is
+//! A step may take as long as its fuel lasts, and whoever is in the middle of one keeps its permit. So while every holder that does not
+//! rest has used up a slice, those that were evicted and come back do not wait for that: they go on *outside the pool*, out of a budget of
+//! memory, as far as there is room. Otherwise a guest could have as many children compute as there are permits, and every other guest of the
+//! host, evicted when it rested, would hear its timer when one of them is over. Newcomers wait.
+//!
+//! Where all holders rest and none of them can be evicted, the first in the queue gets a permit outside the pool, too; its holders are evicted like those of the pool. When the budget is used up, and nobody outside gives way either, a newcomer is
 //! *refused*: it is stepped once without a permit, to end. One that was evicted and comes back is never refused, but goes beyond the budget:
 //! it can be evicted again, so there is one such at a time. Where that one is held in the middle of a step, the next one waits until it is
 //! resumed. Without a budget (`outside` is none) there is only the pool, and the queue waits.
 //!
-//! - **A1** permits are given in the order of the queue; who comes while somebody waits goes behind.
+//! - **A1** permits of the pool are given in the order of the queue; who comes while somebody waits goes behind.
 //! - **A2** what is free plus what the holders in the pool hold is the capacity; what is taken of the budget is what the others hold.
 //! - **A3** while somebody waits (`pressed`), every holder that comes to rest is among the victims of its [`Seats`], oldest first, behind those that
 //!   rested when the pressure began. An entry whose holder has run since is stale: the time in its place is another.
@@ -74,6 +78,8 @@ struct Entry {
 struct Inner {
     free: Permit,
     waiting: VecDeque<Entry>,
+    /// Those of them that were evicted, in the same order. An entry is here no longer than there.
+    returning: VecDeque<Entry>,
     /// Numbers the entries.
     entries: u64,
     /// Entries of processes that have left the queue by themselves, and are still in it. Below zero while one was found before it said so.
@@ -105,6 +111,7 @@ impl Admission {
         let inner = Inner {
             free: capacity,
             waiting: VecDeque::new(),
+            returning: VecDeque::new(),
             entries: 0,
             left: 0,
             pool: Seats::new(Home::Pool),
@@ -156,7 +163,11 @@ impl Admission {
             return false;
         }
         inner.entries = number;
-        inner.waiting.push_back(Entry { slot, permit, joins, number });
+        let entry = Entry { slot, permit, joins, number };
+        inner.waiting.push_back(entry);
+        if joins == Joins::Evicted {
+            inner.returning.push_back(entry);
+        }
         self.len.store(inner.count(), Ordering::Relaxed);
         self.pressed.store(true, Ordering::Release);
         self.waited.fetch_add(1, Ordering::Relaxed);
@@ -172,6 +183,7 @@ impl Admission {
         if inner.left.unsigned_abs() > LEFT_MIN && inner.left.unsigned_abs() > inner.waiting.len() / 2 {
             let before = inner.waiting.len();
             inner.waiting.retain(|entry| entry.waits(place(table, entry.slot)));
+            inner.returning.retain(|entry| entry.waits(place(table, entry.slot)));
             inner.left -= (before - inner.waiting.len()).cast_signed();
         }
         self.len.store(inner.count(), Ordering::Relaxed);
@@ -220,6 +232,14 @@ impl Admission {
         }
     }
 
+    /// The holder of a permit has used up a slice, and is about to be put back.
+    pub(crate) fn used_slice(&self, seat: Seat) {
+        // Who misses the pressure sees it at the end of the next slice.
+        if self.pressed.load(Ordering::Relaxed) && self.inner.lock().seats(seat.home).is_long(seat) {
+            self.call_attention();
+        }
+    }
+
     /// Whether a worker should look after the queue. Cheap: one load of a line that seldom changes.
     #[inline]
     pub(crate) fn needs_attention(&self) -> bool {
@@ -256,13 +276,13 @@ impl Admission {
             let place = place(table, slot);
             // One that was interrupted does perhaps not wait any more.
             if !entry.waits(place) {
-                inner.waiting.pop_front();
+                inner.pop();
                 inner.left -= 1;
                 continue;
             }
             let waiting = inner.count();
             if let Some(free) = subtract(inner.free, permit) {
-                inner.waiting.pop_front();
+                inner.pop();
                 if place.word.admit(slot.generation) {
                     inner.free = free;
                     sit(place, inner.pool.take(slot));
@@ -275,6 +295,7 @@ impl Admission {
                 match inner.pool.give_way(table, waiting) {
                     Way::Evict(victim) => return Duty::Evict(victim),
                     Way::Wait => return Duty::None,
+                    Way::Busy => return self.let_one_return(inner, table),
                     Way::Held | Way::Stuck => {}
                 }
             }
@@ -283,13 +304,13 @@ impl Admission {
             if !fits {
                 match inner.outside.give_way(table, waiting) {
                     Way::Evict(victim) => return Duty::Evict(victim),
-                    Way::Wait => return Duty::None,
+                    Way::Wait | Way::Busy => return Duty::None,
                     Way::Held if joins == Joins::Evicted && budget.is_overdrawn() => return Duty::None,
                     Way::Held | Way::Stuck if joins == Joins::Evicted => budget.overdraw(permit.bytes),
                     Way::Held | Way::Stuck => {}
                 }
             }
-            inner.waiting.pop_front();
+            inner.pop();
             let takes = fits || joins == Joins::Evicted;
             if !place.word.admit(slot.generation) {
                 if takes {
@@ -310,6 +331,36 @@ impl Admission {
         Duty::None
     }
 
+    /// While all holders are long in their steps: the first of those that were evicted goes on outside the pool, where there is room.
+    fn let_one_return<P, E>(&self, inner: &mut Inner, table: &Table<P, E>) -> Duty {
+        let Some(budget) = &self.outside else { return Duty::None };
+        while let Some(entry) = inner.returning.front().copied() {
+            let place = place(table, entry.slot);
+            if !entry.waits(place) {
+                inner.returning.pop_front();
+                continue;
+            }
+            if !budget.take(entry.permit.bytes) {
+                let waiting = inner.count();
+                return match inner.outside.give_way(table, waiting) {
+                    Way::Evict(victim) => Duty::Evict(victim),
+                    _ => Duty::None,
+                };
+            }
+            inner.returning.pop_front();
+            if !place.word.admit(entry.slot.generation) {
+                budget.give(entry.permit.bytes);
+                continue;
+            }
+            // Its entry in the queue is one of those that have left.
+            inner.left += 1;
+            inner.admitted_outside += 1;
+            sit(place, inner.outside.take(entry.slot));
+            return Duty::Enqueue(entry.slot);
+        }
+        Duty::None
+    }
+
     /// Whether [`Self::next`] has something to do, as the holders themselves tell it: for an assertion.
     pub(crate) fn foresees<P, E>(&self, table: &Table<P, E>) -> bool {
         let inner = self.inner.lock();
@@ -322,16 +373,23 @@ impl Admission {
             match inner.pool.foresee(table, inner.count()) {
                 Way::Evict(_) => return true,
                 Way::Wait => return false,
+                Way::Busy => return self.foresees_a_return(&inner, table),
                 Way::Held | Way::Stuck => {}
             }
         }
         let Some(budget) = &self.outside else { return false };
         budget.has_room(permit.bytes)
             || match inner.outside.foresee(table, inner.count()) {
-                Way::Wait => false,
+                Way::Wait | Way::Busy => false,
                 Way::Held => joins == Joins::Newcomer || !budget.is_overdrawn(),
                 Way::Evict(_) | Way::Stuck => true,
             }
+    }
+
+    fn foresees_a_return<P, E>(&self, inner: &Inner, table: &Table<P, E>) -> bool {
+        let first = inner.returning.iter().find(|entry| entry.waits(place(table, entry.slot)));
+        let (Some(first), Some(budget)) = (first, &self.outside) else { return false };
+        budget.has_room(first.permit.bytes) || matches!(inner.outside.foresee(table, inner.count()), Way::Evict(_))
     }
 
     /// How long the queue is, with those that have left it.
@@ -360,6 +418,13 @@ impl Admission {
 }
 
 impl Inner {
+    /// Takes the first out of the queue.
+    fn pop(&mut self) {
+        let Some(first) = self.waiting.pop_front() else { return };
+        // The order is the same in both.
+        self.returning.pop_front_if(|entry| entry.number == first.number);
+    }
+
     /// How many wait.
     fn count(&self) -> usize {
         self.waiting.len().saturating_add_signed(-self.left)

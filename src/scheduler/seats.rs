@@ -23,6 +23,8 @@ pub(super) enum Way {
     Evict(Slot),
     /// A holder runs, is ready or is being evicted: it will end, come to rest, or give way.
     Wait,
+    /// The same, but each that does not rest has used up a slice: it may take as long as its step has fuel.
+    Busy,
     /// All holders rest, and none of them can be evicted; some of them only because they are paused.
     Held,
     /// All holders wait, and none of them can be evicted.
@@ -37,6 +39,8 @@ struct Holder {
     slot: Slot,
     /// It has refused to give its permit up or could not, and has perhaps not run since.
     refused: bool,
+    /// It has used up a slice while somebody waited, and was not seen to rest since.
+    long: bool,
 }
 
 /// The holders of one home.
@@ -49,6 +53,8 @@ pub(super) struct Seats {
     victims: VecDeque<Victim>,
     /// Holders that are marked as having refused.
     refused: usize,
+    /// Holders that are marked as being long in their step, and not as having refused.
+    long: usize,
     /// Whether the holders were looked through since the pressure began.
     searched: bool,
     /// Evictions that were asked for and are not over.
@@ -63,13 +69,14 @@ impl Seats {
             free: Vec::new(),
             victims: VecDeque::new(),
             refused: 0,
+            long: 0,
             searched: false,
             evicting: 0,
         }
     }
 
     pub(super) fn take(&mut self, slot: Slot) -> Seat {
-        let holder = Some(Holder { slot, refused: false });
+        let holder = Some(Holder { slot, refused: false, long: false });
         let index = if let Some(index) = self.free.pop() {
             self.holders[index as usize] = holder;
             index
@@ -81,7 +88,7 @@ impl Seats {
     }
 
     pub(super) fn give(&mut self, seat: Seat) {
-        self.mark(seat.index, false);
+        self.mark(seat.index, |holder| (holder.refused, holder.long) = (false, false));
         self.holders[seat.index as usize] = None;
         self.free.push(seat.index);
     }
@@ -97,12 +104,20 @@ impl Seats {
         if !self.is_as_then(table, victim) {
             return;
         }
+        self.mark(seat.index, |holder| holder.long = false);
         if self.victims.len() > 2 * self.holders.len() {
             let mut victims = std::mem::take(&mut self.victims);
             victims.retain(|victim| self.is_as_then(table, *victim));
             self.victims = victims;
         }
         self.victims.push_back(victim);
+    }
+
+    /// A holder has used up a slice while somebody waits for a permit. Gives whether that was not known.
+    pub(super) fn is_long(&mut self, seat: Seat) -> bool {
+        let before = self.long;
+        self.mark(seat.index, |holder| (holder.refused, holder.long) = (false, true));
+        self.long > before
     }
 
     /// Whether this holder still stands there, and has not run since.
@@ -116,7 +131,7 @@ impl Seats {
         self.evicting -= 1;
         match eviction {
             Eviction::Done => self.give(seat),
-            Eviction::Refused => self.mark(seat.index, true),
+            Eviction::Refused => self.mark(seat.index, |holder| holder.refused = true),
         }
     }
 
@@ -124,6 +139,10 @@ impl Seats {
     pub(super) fn relax(&mut self) {
         self.victims.clear();
         self.searched = false;
+        if self.long > 0 {
+            self.long = 0;
+            self.holders.iter_mut().flatten().for_each(|holder| holder.long = false);
+        }
     }
 
     /// Who is to give its permit up, while `waiting` wait for one.
@@ -141,18 +160,20 @@ impl Seats {
             }
             match place(table, slot).word.evict(slot.generation) {
                 Asked::Yields => {
-                    self.mark(index, false);
+                    self.mark(index, |holder| holder.refused = false);
                     self.evicting += 1;
                     return Way::Evict(slot);
                 }
-                Asked::Stays => self.mark(index, true),
+                Asked::Stays => self.mark(index, |holder| holder.refused = true),
                 Asked::Moves => {}
             }
         }
-        if self.evicting > 0 || self.refused < self.holders.len() - self.free.len() {
-            return Way::Wait;
+        let holders = self.holders.len() - self.free.len();
+        match self.evicting {
+            0 if self.refused == holders => self.check_refusals(table),
+            0 if self.refused + self.long == holders => Way::Busy,
+            _ => Way::Wait,
         }
-        self.check_refusals(table)
     }
 
     fn search<P, E>(&mut self, table: &Table<P, E>) {
@@ -178,7 +199,7 @@ impl Seats {
                 Some(word) if word.has(HELD) => way = Way::Held,
                 Some(_) => {}
                 None => {
-                    self.mark(index as u32, false);
+                    self.mark(index as u32, |holder| (holder.refused, holder.long) = (false, false));
                     return Way::Wait;
                 }
             }
@@ -192,8 +213,9 @@ impl Seats {
             return Way::Wait;
         }
         let mut way = if self.evicting == 0 { Way::Stuck } else { Way::Wait };
-        for Holder { slot, .. } in self.holders.iter().flatten() {
+        for Holder { slot, long, .. } in self.holders.iter().flatten() {
             match (at_rest(table, *slot), stays(table, *slot)) {
+                (None, _) if *long && way != Way::Wait => way = Way::Busy,
                 (None, _) => way = Way::Wait,
                 (Some(_), None) => return Way::Evict(*slot),
                 (_, Some(word)) if word.has(HELD) && way == Way::Stuck => way = Way::Held,
@@ -203,11 +225,15 @@ impl Seats {
         way
     }
 
-    fn mark(&mut self, index: u32, refused: bool) {
-        if let Some(holder) = &mut self.holders[index as usize] {
-            self.refused += usize::from(refused);
-            self.refused -= usize::from(std::mem::replace(&mut holder.refused, refused));
-        }
+    /// Changes the marks of a holder, and the numbers of those that have them.
+    fn mark(&mut self, index: u32, change: impl FnOnce(&mut Holder)) {
+        let Some(holder) = &mut self.holders[index as usize] else { return };
+        let count = |holder: &Holder| (usize::from(holder.refused), usize::from(holder.long && !holder.refused));
+        let before = count(holder);
+        change(holder);
+        let after = count(holder);
+        self.refused = self.refused + after.0 - before.0;
+        self.long = self.long + after.1 - before.1;
     }
 }
 

@@ -545,6 +545,11 @@ impl<C: Commit> Core<C> {
         if let Some((_, now)) = holder {
             place.since.store(now.0, Ordering::Relaxed);
         }
+        if next == Next::Preempted
+            && let Some((seat, _)) = holder
+        {
+            shared.admission.used_slice(seat);
+        }
         match place.word.finish(next) {
             Finished::Woken => self.enqueue(shared, Job { slot, event: None, woken_here: true }),
             Finished::Requeue if next == Next::Preempted => {

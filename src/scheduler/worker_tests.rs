@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::{Clock, VirtualClock};
-use crate::process::{Micros, Permit};
+use crate::process::{Budget, Micros, Permit};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -139,6 +139,33 @@ fn a_visit_does_not_take_a_newcomer_out_of_the_queue() {
     rig.handle.interrupt(holder, Interrupt::End);
     rig.settle();
     assert_eq!(*told.lock().unwrap(), [(Permitted::Yes, Some(Interrupt::Visit))]);
+}
+
+/// Whoever rests gives way to those that compute, and computes as much as it likes are between it and its next step otherwise.
+#[test]
+fn one_that_comes_back_does_not_wait_for_steps_that_are_long() {
+    const BYTES: u64 = 100;
+    let one = Permit { bytes: BYTES, ..permits(1) };
+    for (room, comes_back) in [(BYTES, true), (BYTES - 1, false)] {
+        let (capacity, outside) = (Permit { bytes: 2 * BYTES, ..permits(2) }, Some(Arc::new(Budget::new(room))));
+        let mut rig = Rig::with(Config { workers: 1, capacity, outside, ..Config::default() });
+        let told = Arc::default();
+        let sleeper = rig.spawn(waits(&told), one);
+        rig.settle();
+        for _ in 0..5 {
+            rig.spawn(says(Next::Preempted), one);
+        }
+        for _ in 0..20 {
+            let _ = rig.scheduler.turn(0);
+        }
+        assert_eq!((rig.scheduler.stats().evictions, told.lock().unwrap().len()), (1, 1));
+        assert!(rig.handle.post(sleeper, 0, Wake::Event));
+        for _ in 0..6 {
+            let _ = rig.scheduler.turn(0);
+        }
+        assert_eq!(told.lock().unwrap().len() == 2, comes_back, "{room}");
+        assert_eq!(rig.scheduler.stats().admitting, if comes_back { 3 } else { 4 });
+    }
 }
 
 /// Whatever it is interrupted for: nobody else is evicted for it, and it is stepped once, without its permit.
