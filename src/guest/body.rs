@@ -9,7 +9,7 @@ use super::parts::Rest;
 use super::saving::{self, Asked, Evicted, Kept, TakenGuest};
 use crate::process::problem::kind;
 use crate::process::{
-    Birth, Body, Death, Event, Eviction, Form, Home, Micros, Output, Problem, Progress, Saving, Status, Taken,
+    Birth, Body, Death, Event, Eviction, Form, Home, Micros, Output, Owed, Problem, Progress, Saving, Status, Taken,
 };
 use bytes::Bytes;
 use std::pin::Pin;
@@ -294,8 +294,8 @@ impl Body for Guest {
         self.end(ended, running.budget, output)
     }
 
-    fn owes(&self) -> bool {
-        self.rest.is_some()
+    fn owes(&self) -> Option<Owed<'_>> {
+        self.rest.as_ref().map(|rest| rest.owed())
     }
 
     fn close(&mut self) {

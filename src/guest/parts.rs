@@ -6,7 +6,7 @@
 //! say which steps others follow, for a run that is taken up between two of them. How a step is divided depends on what it gave and on
 //! nothing else: it stands in the records as these steps, and is divided alike when it is run again.
 
-use crate::process::{Action, Command, Status};
+use crate::process::{Action, Command, Owed, Status};
 
 /// The weight of a part. Derived: a spawn within a run takes 2 to 3 µs (`cargo bench --bench run`), so a commit of 64 takes a fraction of a slice.
 const WEIGHT_MAX: usize = 256;
@@ -24,8 +24,7 @@ const NARROW_FACTOR: usize = 16;
 /// What of a step is still to be given.
 pub(super) struct Rest {
     status: Status,
-    /// The next one last.
-    commands: Vec<Command>,
+    commands: std::vec::IntoIter<Command>,
 }
 
 impl Rest {
@@ -34,8 +33,7 @@ impl Rest {
         if commands.len() <= 1 || weight(commands) <= WEIGHT_MAX {
             return Ok(status);
         }
-        let mut rest = Self { status, commands: std::mem::take(commands) };
-        rest.commands.reverse();
+        let mut rest = Self { status, commands: std::mem::take(commands).into_iter() };
         let first = rest.next(commands);
         debug_assert!(first.is_none(), "what is one part was looked at before");
         Err(rest)
@@ -44,15 +42,19 @@ impl Rest {
     /// Gives the next part. The status, if it was the last one.
     pub(super) fn next(&mut self, commands: &mut Vec<Command>) -> Option<Status> {
         let mut weight = 0;
-        while let Some(command) = self.commands.pop() {
+        while let Some(command) = self.commands.next() {
             weight += weight_of(&command);
             commands.push(command);
-            let next = self.commands.last().map_or(0, weight_of);
+            let next = self.commands.as_slice().first().map_or(0, weight_of);
             if weight + next > WEIGHT_MAX {
                 break;
             }
         }
-        self.commands.is_empty().then(|| std::mem::replace(&mut self.status, Status::Ready))
+        (self.commands.len() == 0).then(|| std::mem::replace(&mut self.status, Status::Ready))
+    }
+
+    pub(super) fn owed(&self) -> Owed<'_> {
+        Owed { commands: self.commands.as_slice(), status: &self.status }
     }
 }
 

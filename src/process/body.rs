@@ -64,6 +64,15 @@ impl Output {
     }
 }
 
+/// What of a step is still to be given, in the steps that follow.
+#[derive(Clone, Copy, Debug)]
+pub struct Owed<'a> {
+    /// Its further commands, in order.
+    pub commands: &'a [Command],
+    /// How it ends.
+    pub status: &'a Status,
+}
+
 /// An end that the process did not return. It is recorded and never executed again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Death {
@@ -138,10 +147,10 @@ pub trait Body: Send {
     /// Runs one slice of the step.
     fn poll(&mut self, output: &mut Output) -> Progress;
 
-    /// Whether a part of what the last step gave is still to be given: the next step gives it, and is begun without events. What comes
+    /// What is still to be given of what the last step gave: the next step gives a part of it, and is begun without events. What comes
     /// meanwhile waits for the step after the last part.
-    fn owes(&self) -> bool {
-        false
+    fn owes(&self) -> Option<Owed<'_>> {
+        None
     }
 
     /// Once, after a normal end. Bounded, and nothing that happens in it matters to the run.

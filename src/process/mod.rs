@@ -23,7 +23,7 @@ pub mod problem;
 mod random;
 mod saved;
 
-pub use body::{Birth, Body, Death, Eviction, Level, LogLine, Output, Program, Progress};
+pub use body::{Birth, Body, Death, Eviction, Level, LogLine, Output, Owed, Program, Progress};
 pub use budget::Budget;
 pub use command::{Action, Call, Command, Placement, Send, Spawn, Status, Target};
 pub use event::{Answer, Ending, Event, Exit, Message, Sender};

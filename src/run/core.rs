@@ -16,7 +16,7 @@ use super::observe::{Once, Outcome, Shared};
 use super::outstanding::Pending;
 use super::parking::Looked;
 use super::place::{Outcomes, Place};
-use super::record::{ActId, Arrived, Died, Digest, News, Record, SteppedHead, put_log};
+use super::record::{ActId, Arrived, Died, Digest, News, Record, SteppedHead, put_log, whole_bytes};
 use super::remarks::Remarks;
 use super::shelf::Shelf;
 use super::state::{Moment, State};
@@ -24,7 +24,7 @@ use super::table::Waits;
 use super::task::{Scratch, Step};
 use super::wire::Wire;
 use crate::base::brief::Brief;
-use crate::process::{Answer, Body, Ending, LogLine, Micros, Output, Pid, Problem, Status, Tag, problem::kind};
+use crate::process::{Answer, Body, Ending, LogLine, Micros, Output, Owed, Pid, Problem, Status, Tag, problem::kind};
 use crate::scheduler::{Next, Port, Slot};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -289,10 +289,17 @@ impl Run {
             took: step.took.events,
             fuel: scratch.output.fuel,
             digest: Digest(0),
-            owes: step.body.owes(),
+            owes: step.body.owes().is_some(),
         };
         // What can be written before the lock is taken is written here.
         let act_bytes = head.put_with_act(&mut scratch.record, &status, &scratch.output.commands);
+        let owed = step.body.owes();
+        let bytes = match owed {
+            Some(Owed { commands, status }) if step.waits != Waits::Owes => {
+                whole_bytes(&mut scratch.record, status, [&scratch.output.commands, commands])
+            }
+            _ => act_bytes,
+        };
         let moment = Moment { at: step.at, mono: step.mono };
         let pid = step.pid;
         let kv = kv_calls(&scratch.output.commands);
@@ -303,13 +310,14 @@ impl Run {
         let next = if inner.state.living(pid).is_none() {
             // It was killed meanwhile.
             Next::Complete
-        } else if let Err(problem) = inner.has_room(&mut scratch.output, act_bytes, self.kernel.journal_bytes_max()) {
+        } else if let Err(problem) = inner.has_room(&mut scratch.output, bytes, self.kernel.journal_bytes_max()) {
             self.end(&mut inner, moment, pid, Ending::Failed(problem), &mut scratch);
             Next::Complete
-        } else if let Err(problem) = check(&inner.state, pid, &status, &scratch.output, act_bytes) {
+        } else if let Err(problem) = check(&inner.state, pid, &status, &scratch.output, owed, bytes) {
             self.end(&mut inner, moment, pid, Ending::Failed(problem), &mut scratch);
             Next::Complete
         } else {
+            inner.state.promised.give(pid, &scratch.output.commands, owed);
             self.apply_step(&mut inner, moment, step, kv, (status, head.owes, &mut former), &mut scratch)
         };
         self.flush(&mut inner, port, moment, &mut after);

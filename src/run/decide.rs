@@ -5,7 +5,7 @@
 //!
 //! What a process asks beyond its bounds is answered with a problem where the command has an answer. Where it has none (`monitor`,
 //! `link`, `expose`, the status), or where the whole output is not what the contract says, the process fails and none of its
-//! commands happens: [`check`].
+//! commands happens: [`check`]. Where it is given in parts, that is looked at with the first of them.
 
 use super::fixed::Fixed;
 use super::kv;
@@ -14,7 +14,7 @@ use super::record::Decision;
 use super::state::{Moment, State};
 use super::table::Entry;
 use crate::process::{
-    Action, Command, Ending, Limits, NUMBER_MAX, Output, Payload, Pid, Problem, Program, Status, Tag, Target,
+    Action, Command, Ending, Limits, NUMBER_MAX, Output, Owed, Payload, Pid, Problem, Program, Status, Tag, Target,
     problem::kind,
 };
 use std::collections::VecDeque;
@@ -47,7 +47,8 @@ pub(super) fn too_large(what: &str, bytes: u64, limit: u64) -> Problem {
         .with_detail(format!("{what} has {bytes} bytes; the limit is {limit}."))
 }
 
-/// Whether a step's output as a whole is what the contract and the process's limits allow. `bytes` is its size in the record.
+/// Whether a step's output as a whole is what the contract and the process's limits allow. `owed` is what of it is still to be given; `bytes` is
+/// its size in the record. What was looked at with an earlier part is granted.
 ///
 /// # Errors
 /// The problem that the process fails with.
@@ -56,9 +57,15 @@ pub(super) fn check(
     pid: Pid,
     status: &Status,
     output: &Output,
+    owed: Option<Owed<'_>>,
     bytes: usize,
 ) -> Result<(), Box<Problem>> {
+    if state.promised.covers(pid) {
+        return Ok(());
+    }
     let Output { commands, fuel, .. } = output;
+    let (further, status) = owed.map_or((&[][..], status), |owed| (owed.commands, owed.status));
+    let count = commands.len() + further.len();
     let entry = &state.table[pid];
     let limits = &*entry.limits;
     if *fuel > limits.fuel_total.saturating_sub(entry.fuel) {
@@ -67,20 +74,17 @@ pub(super) fn check(
                 .with_detail(format!("Its steps may use {} together.", limits.fuel_total)),
         ));
     }
-    if commands.len() > limits.commands_per_step as usize {
+    if count > limits.commands_per_step as usize {
         return Err(Box::new(
-            Problem::new(kind::TOO_MANY_COMMANDS, "A step gave more commands than it may").with_detail(format!(
-                "It gave {}; the limit is {}.",
-                commands.len(),
-                limits.commands_per_step
-            )),
+            Problem::new(kind::TOO_MANY_COMMANDS, "A step gave more commands than it may")
+                .with_detail(format!("It gave {count}; the limit is {}.", limits.commands_per_step)),
         ));
     }
     if bytes as u64 > limits.output_bytes {
         return Err(Box::new(too_large("The output of a step", bytes as u64, limits.output_bytes)));
     }
     check_status(status, limits)?;
-    if commands.is_empty() { Ok(()) } else { check_commands(state, entry, commands) }
+    if count == 0 { Ok(()) } else { check_commands(state, entry, commands.iter().chain(further)) }
 }
 
 fn check_status(status: &Status, limits: &Limits) -> Result<(), Box<Problem>> {
@@ -128,7 +132,11 @@ fn check_number(what: &str, number: u64) -> Result<(), Box<Problem>> {
     Ok(())
 }
 
-fn check_commands(state: &State, entry: &Entry, commands: &[Command]) -> Result<(), Box<Problem>> {
+fn check_commands<'a>(
+    state: &State,
+    entry: &Entry,
+    commands: impl Iterator<Item = &'a Command>,
+) -> Result<(), Box<Problem>> {
     let limits = &*entry.limits;
     let mut last = entry.last_tag;
     let mut ties = 0;
@@ -179,7 +187,9 @@ fn check_commands(state: &State, entry: &Entry, commands: &[Command]) -> Result<
 
 /// What is set twice in a step, or anew, counts as if it stayed beside what was there.
 fn check_exposed(state: &State, new: u64, new_bytes: u64) -> Result<(), Box<Problem>> {
-    let (all, bytes) = (state.exposed.len() as u64 + new, state.exposed_bytes + new_bytes);
+    let promised = state.promised.all();
+    let all = state.exposed.len() as u64 + promised.exposed + new;
+    let bytes = state.exposed_bytes + promised.exposed_bytes + new_bytes;
     if (new > 0 || new_bytes > 0) && (all > state.bounds.exposed || bytes > state.bounds.exposed_bytes) {
         return Err(Box::new(Problem::new(kind::TOO_LARGE, "The run exposes too much").with_detail(format!(
             "{all} queries of {bytes} bytes; the run may have {} of {}.",
@@ -203,14 +213,10 @@ fn check_ties(state: &State, entry: &Entry, new: u64) -> Result<(), Box<Problem>
     }
     let limits = &entry.limits;
     let own = entry.watches() as u64 + new;
-    if own > limits.links.into() || state.ties + new > state.bounds.ties {
+    let all = state.ties + state.promised.all().ties + new;
+    if own > limits.links.into() || all > state.bounds.ties {
         return Err(Box::new(Problem::new(kind::TOO_MANY_LINKS, "More links and monitors than allowed").with_detail(
-            format!(
-                "The process would have {own} of {}, its run {} of {}.",
-                limits.links,
-                state.ties + new,
-                state.bounds.ties
-            ),
+            format!("The process would have {own} of {}, its run {all} of {}.", limits.links, state.bounds.ties),
         )));
     }
     Ok(())

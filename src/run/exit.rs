@@ -76,6 +76,7 @@ impl State {
         if pid == Pid::ROOT {
             self.root_ending = Some(ending.clone());
         }
+        self.promised.end(pid);
         self.drop_outstanding(pid, &ending);
         self.tell_others(moment, pid, &ending);
         self.cancel_attached(moment, pid, left);

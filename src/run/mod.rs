@@ -85,6 +85,7 @@ mod outstanding;
 mod parking;
 mod past;
 mod place;
+mod promised;
 mod rebuild;
 mod record;
 mod remarks;

@@ -7,8 +7,8 @@ use super::record::Digest;
 use super::remarks::Remarks;
 use super::shelf::{Ignored, Shelf};
 use crate::process::{
-    Birth, Body, Death, Event, Eviction, Home, Micros, Output, Pid, Problem, Program, Progress, Saved, SavedError,
-    Status, Taken, problem::kind,
+    Birth, Body, Death, Event, Eviction, Home, Micros, Output, Owed, Pid, Problem, Program, Progress, Saved,
+    SavedError, Status, Taken, problem::kind,
 };
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -167,7 +167,7 @@ pub(super) fn join_parts(
     recorded: Digest,
 ) -> Result<(), Status> {
     while Digest::of_step(&status, &output.commands) != recorded {
-        if !body.owes() {
+        if body.owes().is_none() {
             return Err(status);
         }
         match body.poll(output) {
@@ -217,8 +217,8 @@ impl Body for Replayed {
         self.body.as_mut().expect("invariant: it has caught up").poll(output)
     }
 
-    fn owes(&self) -> bool {
-        self.past.steps.is_empty() && self.body.as_ref().is_some_and(|body| body.owes())
+    fn owes(&self) -> Option<Owed<'_>> {
+        self.body.as_ref().filter(|_| self.past.steps.is_empty())?.owes()
     }
 
     fn close(&mut self) {

@@ -158,6 +158,23 @@ pub(super) fn put_act(out: &mut Vec<u8>, status: &Status, commands: &[Command]) 
     }
 }
 
+/// Bytes of what a step gave with all of its parts, as it would be written whole. `out` is as it was.
+pub(super) fn whole_bytes(out: &mut Vec<u8>, status: &Status, parts: [&[Command]; 2]) -> usize {
+    let end = out.len();
+    let mut bytes = 0;
+    let mut count = |put: &dyn Fn(&mut Vec<u8>)| {
+        put(out);
+        bytes += out.len() - end;
+        out.truncate(end);
+    };
+    count(&|out| status.put(out));
+    count(&|out| put_number(out, parts.iter().map(|part| part.len() as u64).sum()));
+    for command in parts.into_iter().flatten() {
+        count(&|out| command.put(out));
+    }
+    bytes
+}
+
 /// The start of a `stepped` record, before its act, its decisions and its log.
 #[derive(Clone, Copy)]
 pub(super) struct SteppedHead {

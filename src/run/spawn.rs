@@ -69,7 +69,9 @@ impl State {
             self.may_register(fixed, pid, name)?;
         }
         let ties = entry.watches();
-        if spawn.link && (ties >= entry.limits.links as usize || self.ties >= self.bounds.ties) {
+        if spawn.link
+            && (ties >= entry.limits.links as usize || self.ties + self.promised.all().ties >= self.bounds.ties)
+        {
             return Err(Box::new(
                 Problem::new(kind::TOO_MANY_LINKS, "More links and monitors than allowed")
                     .with_detail(format!("The limit is {}.", entry.limits.links)),

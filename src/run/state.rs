@@ -8,6 +8,7 @@ use super::endings::Endings;
 use super::keys::FormerKeys;
 use super::kv::Kv;
 use super::observe::RunEvent;
+use super::promised::Promised;
 use super::record::{Bounds, Started};
 use super::signals::Signals;
 use super::spawn::Newborn;
@@ -166,6 +167,8 @@ pub(super) struct State {
     pub(super) bytes: u64,
     /// Links and monitors.
     pub(super) ties: u64,
+    /// What is still to come of steps that are given in parts.
+    pub(super) promised: Promised,
     /// Calls of a run that was taken up of which nobody knows whether they happened.
     pub(super) uncertain: BTreeMap<(Pid, Tag), Box<Departure>>,
     /// Calls that are sent again. They leave when everybody who was asked to end has heard so: whoever ends wants none of them.
@@ -224,6 +227,7 @@ impl State {
             endings: Endings::default(),
             bytes: 0,
             ties: 0,
+            promised: Promised::default(),
             uncertain: BTreeMap::new(),
             withheld: BTreeMap::new(),
             unheard: 0,

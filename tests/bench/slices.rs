@@ -91,7 +91,7 @@ fn measure(engine: &Arc<GuestEngine>, core: &str) -> (f64, f64, u64) {
             }
             match progress {
                 Progress::Preempted => {}
-                Progress::Stepped(_) if body.owes() => output.commands.clear(),
+                Progress::Stepped(_) if body.owes().is_some() => output.commands.clear(),
                 Progress::Stepped(_) => break,
                 Progress::Died(death) => panic!("{death:?}"),
             }

@@ -159,7 +159,7 @@ impl Case {
         let status = loop {
             match body.poll(&mut output) {
                 Progress::Preempted => {}
-                Progress::Stepped(_) if body.owes() => {
+                Progress::Stepped(_) if body.owes().is_some() => {
                     body.begin(Micros(1_000_000 + at as u64 * 1_000), &mut Vec::new());
                 }
                 Progress::Stepped(status) => break format!("{status:?}"),

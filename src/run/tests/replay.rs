@@ -3,8 +3,8 @@
 use super::desk::Desk;
 use super::support::*;
 use crate::process::{
-    Action, Birth, Body, Command, Death, Event, Eviction, Home, Micros, NativeProgram, Output, Payload, Pid, Problem,
-    ProblemClass, Program, Progress, Status, Tag,
+    Action, Birth, Body, Command, Death, Event, Eviction, Home, Micros, NativeProgram, Output, Owed, Payload, Pid,
+    Problem, ProblemClass, Program, Progress, Status, Tag,
 };
 use crate::run::{
     ForkError, ForkSpec, News, Programs, RebuildError, Record, Replay, ReplaySpec, Resolution, ResumeSpec, RunHandle,
@@ -343,7 +343,8 @@ fn there_is_no_fork_where_nothing_would_go_on() {
 /// A guest that gives four commands and then waits: in one step, or each in a part of its own.
 struct Wide {
     in_parts: bool,
-    given: u64,
+    /// What is still to be given.
+    rest: std::vec::IntoIter<Command>,
     heard: bool,
 }
 
@@ -354,27 +355,29 @@ impl Body for Wide {
 
     fn poll(&mut self, output: &mut Output) -> Progress {
         if self.heard {
-            return Progress::Stepped(Status::Complete(number(self.given)));
+            return Progress::Stepped(Status::Complete(number(4)));
         }
-        loop {
-            self.given += 1;
-            let action = Action::Sleep(Micros(1_000_000 * self.given));
-            output.commands.push(Command { tag: Tag(self.given), action });
-            match (self.owes(), self.in_parts) {
-                (false, _) => return Progress::Stepped(Status::Blocked),
-                (true, true) => return Progress::Stepped(Status::Ready),
-                (true, false) => {}
+        while let Some(command) = self.rest.next() {
+            output.commands.push(command);
+            if self.in_parts && self.owes().is_some() {
+                return Progress::Stepped(Status::Ready);
             }
         }
+        Progress::Stepped(Status::Blocked)
     }
 
-    fn owes(&self) -> bool {
-        (1..4).contains(&self.given)
+    fn owes(&self) -> Option<Owed<'_>> {
+        let commands = self.rest.as_slice();
+        (self.in_parts && !commands.is_empty()).then_some(Owed { commands, status: &Status::Blocked })
     }
 }
 
 fn wide(in_parts: bool) -> Arc<dyn Program> {
-    maker(move |_| Ok(Box::new(Wide { in_parts, given: 0, heard: false })))
+    maker(move |_| {
+        let sleep = |tag| Command { tag: Tag(tag), action: Action::Sleep(Micros(1_000_000 * tag)) };
+        let rest: Vec<Command> = (1..=4).map(sleep).collect();
+        Ok(Box::new(Wide { in_parts, rest: rest.into_iter(), heard: false }))
+    })
 }
 
 #[test]
