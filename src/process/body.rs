@@ -209,7 +209,7 @@ pub trait Program: Send + Sync {
     /// A body that has not run yet. Cheap: instantiation belongs to the first poll.
     ///
     /// # Errors
-    /// A problem of the host's: the spawn is answered with it.
+    /// A problem of the host's: the spawn is answered with it, and with a `host-fault` where this panics.
     fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem>;
 
     /// Whether its bodies wait for signals of this name. Where it is the root's program, they are the root's alone.

@@ -58,11 +58,11 @@ pub trait Effects: Send + Sync + 'static {
     fn abandon(&self, run: &str, pid: Pid, tag: Tag);
 
     /// Whether a call may be sent again after an unknown outcome without a durable record that it left. It is asked while the run stands
-    /// still: an answer must not take long, and must not depend on anything but its arguments.
+    /// still: an answer must not take long, and must not depend on anything but its arguments. A panic is a no.
     fn is_repeatable(&self, handler: &str, args: &Payload) -> bool;
 
     /// Whether a pattern of a capability asks for no more than these patterns grant. It is asked while the run stands still: an
-    /// answer must not take long, and must not depend on anything but its arguments.
+    /// answer must not take long, and must not depend on anything but its arguments. A panic is a no.
     fn narrows(&self, capability: &str, granted: &[String], wanted: &str) -> bool {
         let _ = capability;
         granted.iter().any(|pattern| pattern == wanted)

@@ -127,7 +127,8 @@ fn one_whose_instance_cannot_be_housed_when_it_is_renewed_ends_as_that() {
     let run = desk.kernel.start(spec(root, Arc::default(), &Setup::default())).unwrap();
     desk.settle();
     let problem = run.outcome().expect("the run ends").result.clone().unwrap_err();
-    assert_eq!(&*problem.kind, "host-fault");
+    assert_eq!((&*problem.kind, problem.detail.as_deref()), ("host-fault", Some("it has no home")));
+    assert_eq!(&*problem.title, "The program panicked when a process of it was made");
 }
 
 /// What a log and a sink were given, in order.
