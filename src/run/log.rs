@@ -186,7 +186,8 @@ pub struct LogOrigin {
     pub at: Micros,
 }
 
-/// Takes the log lines of runs, beside the records that keep them, when these are in the log. A panic of it changes nothing. It neither blocks nor makes a system call: it is called on a worker.
+/// Takes the log lines of runs, beside the records that keep them, when these are in the log. A panic of it
+/// changes nothing. It neither blocks nor makes a system call: it is called on a worker.
 pub trait LogSink: Send + Sync + 'static {
     /// The lines of a step in order, and how many more were dropped.
     fn lines(&self, origin: &LogOrigin, lines: &[LogLine], dropped: u64);
