@@ -46,7 +46,12 @@ impl DataArguments {
         let folder = self.required()?;
         match std::fs::metadata(folder.join(STORE)) {
             Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if Sqlite::is_lost(&folder)? {
+                    say(&format!("warning: {}\nhint: {ANEW_HINT}", gone(&folder.join(STORE))));
+                }
+                return Ok(None);
+            }
             Err(error) => {
                 let title = format!("{}: {error}", folder.join(STORE).display());
                 return Err(Refused::new(kind::JOURNAL, title).hint(ANOTHER_FOLDER));
@@ -74,8 +79,22 @@ pub(super) fn torn(kept: &Path) -> String {
     format!("the journal is damaged: what was written last is not in it, and is kept in {}", kept.display())
 }
 
-pub(super) const TORN_HINT: &str =
-    "`wfhost doctor` tells how much that is; put copies of journal.db and journal.db-wal in their place";
+pub(super) const TORN_HINT: &str = "`wfhost doctor` tells how much that is; end the hosts of the folder, and put copies of journal.db and journal.db-wal in their place, both of one time";
+
+/// What is said of a folder that was in use and has no journal.
+pub(super) fn gone(journal: &Path) -> String {
+    format!("{} is gone: the folder was in use, and the runs that were in it are not there", journal.display())
+}
+
+/// The same, where a new journal was begun.
+pub(super) fn begun_anew(journal: &Path) -> String {
+    format!("{}; a new journal is begun", gone(journal))
+}
+
+pub(super) const ANEW_HINT: &str = "put a copy of journal.db there, where there is one; --data DIR or WFHOST_DATA names another folder";
+
+/// How a copy is put in the place of a journal: SQLite would apply a log that is of another time to the file.
+pub(super) const PUT_BACK: &str = "end the hosts of the folder, and put copies of journal.db and journal.db-wal in their place, both of one time; where the copy is journal.db alone, move journal.db-wal away first";
 
 /// Whoever only looks writes nothing that could become durable.
 struct Nobody;
@@ -85,6 +104,10 @@ impl Durables for Nobody {
 
     fn torn(&self, kept: &Path) {
         say(&format!("warning: {}\nhint: {TORN_HINT}", torn(kept)));
+    }
+
+    fn begun_anew(&self, path: &Path) {
+        say(&format!("warning: {}\nhint: {ANEW_HINT}", begun_anew(path)));
     }
 
     fn failed(&self, _: &StoreError) {}
@@ -208,7 +231,7 @@ pub(super) fn left_alone(id: &str) -> String {
 pub(super) fn refused_of(id: &str, error: TakeUpError) -> Refused {
     let hint = match &error {
         TakeUpError::Journal(store @ StoreError::Sqlite { .. }) if store.is_of_the_file() => Some(format!(
-            "the file is damaged: put a copy in its place; where it is this run alone, `wfhost rm {id} --unfinished` removes it for good"
+            "the file is damaged: {PUT_BACK}; where it is this run alone, `wfhost rm {id} --unfinished` removes it for good"
         )),
         error => error.damage().map(|_| left_alone(id)),
     };
@@ -229,8 +252,12 @@ impl From<StoreError> for Refused {
         let hint = match &error {
             StoreError::Io { .. } | StoreError::Foreign { .. } => Some(ANOTHER_FOLDER.to_owned()),
             StoreError::Sqlite { path, .. } if error.is_of_the_file() => Some(format!(
-                "the file is damaged, or is no journal: put a copy in its place, or move {} away; {ANOTHER_FOLDER}",
+                "the file is damaged, or is no journal: {PUT_BACK}; or move {} away; {ANOTHER_FOLDER}",
                 path.display()
+            )),
+            StoreError::Lost { log, .. } => Some(format!(
+                "put the journal.db back that belongs to it; or move {} away, and what was in the two is lost; {ANOTHER_FOLDER}",
+                log.display()
             )),
             StoreError::Sqlite { .. } => {
                 Some(format!("is the disk full, or the folder not writable? {ANOTHER_FOLDER}"))

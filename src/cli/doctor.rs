@@ -2,7 +2,7 @@
 
 use super::Exit;
 use super::arguments::{DataArguments, Doctor};
-use super::data::{ANOTHER_FOLDER, Runs, left_alone};
+use super::data::{ANEW_HINT, ANOTHER_FOLDER, PUT_BACK, Runs, gone, left_alone};
 use super::refused::{Refused, kind};
 use super::run::{SLOTS_DEFAULT, exposed};
 use super::terminal::{print, printable};
@@ -10,7 +10,7 @@ use crate::base::processors;
 use crate::guest::slots_max;
 use crate::host::kept::Kept;
 use crate::host::{Host, HostError, LoadError, RunOptions, exposed as exposed_data};
-use crate::journal::{Filter, Journal as _};
+use crate::journal::{Filter, Journal as _, Sqlite};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -172,7 +172,12 @@ fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
             report["store"] = contents;
             problems.extend(damage);
         }
-        Ok(None) => report["store"] = json!("nothing was run yet"),
+        Ok(None) => {
+            let is_lost = Sqlite::is_lost(&folder).unwrap_or(false);
+            report["store"] = json!(if is_lost { "gone" } else { "nothing was run yet" });
+            let message = || gone(&folder.join("journal.db"));
+            problems.extend(is_lost.then(|| Problem { message: message(), hint: ANEW_HINT.to_owned() }));
+        }
         Err(error) => problems.push(refused(error)),
     }
     if let Some(reason) = exposed_data(&folder) {
@@ -211,10 +216,9 @@ fn damage(runs: &Runs) -> Result<Vec<Problem>, Refused> {
         let more = if found.len() > 1 { format!(", and {} more", found.len() - 1) } else { String::new() };
         let first = first.split_whitespace().collect::<Vec<_>>().join(" ");
         let journal = runs.folder.join("journal.db");
-        let hint = "end the hosts of the folder and put a copy of the file in its place; --data DIR or WFHOST_DATA names another folder";
         problems.push(Problem {
             message: format!("{} is damaged: {first}{more}", journal.display()),
-            hint: hint.to_owned(),
+            hint: format!("{PUT_BACK}; {ANOTHER_FOLDER}"),
         });
     }
     let (mut damaged, mut records) = (Vec::new(), 0);
@@ -244,12 +248,13 @@ fn damage(runs: &Runs) -> Result<Vec<Problem>, Refused> {
 /// SQLite's logs that were found damaged.
 fn torn_logs(runs: &Runs) -> Result<Vec<Problem>, Refused> {
     let problem = |(path, commits): (PathBuf, u64)| {
-        let what = if commits == 1 { "1 transaction".to_owned() } else { format!("{commits} transactions") };
-        Problem {
-            message: format!("the journal was damaged: the last {what} written then are not in it, and are kept in {}", path.display()),
-            hint: "put copies of journal.db and journal.db-wal in their place, or remove the kept file where nothing is missed"
-                .to_owned(),
-        }
+        let kept = path.display();
+        let message = match commits {
+            0 => format!("the journal's log was damaged or gone: what was written last then is lost; what there was of the log is kept in {kept}"),
+            1 => format!("the journal was damaged: the last transaction written then is not in it, and is kept in {kept}"),
+            _ => format!("the journal was damaged: the last {commits} transactions written then are not in it, and are kept in {kept}"),
+        };
+        Problem { message, hint: format!("{PUT_BACK}; or remove the kept file where nothing is missed") }
     };
     Ok(runs.store.torn()?.into_iter().map(problem).collect())
 }

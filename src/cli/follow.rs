@@ -2,7 +2,7 @@
 
 use super::Exit;
 use super::again::Again;
-use super::data::{TORN_HINT, torn};
+use super::data::{ANEW_HINT, TORN_HINT, begun_anew, torn};
 use super::outcome::Over;
 use super::past::Past;
 use super::progress::{EVENTS_MAX, Follower};
@@ -65,6 +65,7 @@ impl Talk {
                 ),
                 StorageNews::Room => "there is room on the disk again: it goes on".to_owned(),
                 StorageNews::Torn(kept) => terminal.warning_text(&torn(kept), Some(TORN_HINT)),
+                StorageNews::Anew(path) => terminal.warning_text(&begun_anew(path), Some(ANEW_HINT)),
                 // The runs' outcomes tell.
                 StorageNews::Failed(_) => return,
             };

@@ -14,9 +14,11 @@ pub enum StorageNews {
     Full,
     /// There is room again, and the host goes on.
     Room,
-    /// A part of the journal was damaged when it was opened, and the last that was written before is not in it. The damaged part is kept in that
-    /// file.
+    /// A part of the journal was damaged or gone when it was opened, and the last that was written before is not in it. What there was of that
+    /// part is kept in that file.
     Torn(PathBuf),
+    /// The folder was in use, and its journal, this file, is gone: a new one was begun.
+    Anew(PathBuf),
     /// The journal cannot be written any more: nothing leaves the host from now on, and its durable runs can be taken up by another one.
     Failed(StoreError),
 }
@@ -66,6 +68,10 @@ impl Durables for Told {
 
     fn torn(&self, kept: &Path) {
         self.tell(&StorageNews::Torn(kept.to_owned()));
+    }
+
+    fn begun_anew(&self, path: &Path) {
+        self.tell(&StorageNews::Anew(path.to_owned()));
     }
 
     fn failed(&self, error: &StoreError) {

@@ -23,10 +23,15 @@ pub trait Durables: Send + Sync {
         let _ = error;
     }
 
-    /// SQLite's log was damaged when the store was opened, and whole transactions were behind the damage: they are not in the store. The log
-    /// is kept there as it was.
+    /// SQLite's log was damaged or gone when the store was opened, and whole transactions with it: they are not in the store. What there was of
+    /// the log is kept there.
     fn torn(&self, kept: &Path) {
         let _ = kept;
+    }
+
+    /// The folder was in use, and the store's file is gone: the store is a new one, without the runs that were in it.
+    fn begun_anew(&self, path: &Path) {
+        let _ = path;
     }
 
     /// Nothing will become durable any more.
@@ -90,6 +95,14 @@ pub enum StoreError {
     Foreign {
         /// The file.
         path: PathBuf,
+    },
+    /// The file is not there, and SQLite's log beside it is: it has what was written last, and is of no use alone.
+    #[error("{path} is gone, and what was written last is in {log}, which is of no use without it")]
+    Lost {
+        /// The file.
+        path: PathBuf,
+        /// The log.
+        log: PathBuf,
     },
     /// Somebody has removed the file, or put another in its place, while it was used: what was written since is lost.
     #[error("{0} was removed or replaced while it was used")]

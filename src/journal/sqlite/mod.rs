@@ -56,6 +56,7 @@ mod take;
 mod thread;
 mod unsaved;
 mod wal;
+mod wal_index;
 mod writer;
 
 use super::shelf::RunShelf;
@@ -66,7 +67,7 @@ use hosts::Locks;
 use inbox::Consumed;
 use rusqlite::Connection;
 use schema::{connect, make_folder, migrate};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use writer::Writer;
 
@@ -84,6 +85,14 @@ impl Sqlite {
         Self::open_tuned(folder.into(), durables, |_| Ok(()))
     }
 
+    /// Whether a folder was in use and has lost its store: nothing is made, and nothing is opened.
+    ///
+    /// # Errors
+    /// Where SQLite's log is still there: it has what was written last, and the store is not opened without its file.
+    pub fn is_lost(folder: &Path) -> Result<bool, StoreError> {
+        wal::is_lost(&folder.join("journal.db"))
+    }
+
     /// Opens a store whose writer's connection is set up further.
     fn open_tuned(
         folder: PathBuf,
@@ -93,6 +102,9 @@ impl Sqlite {
         make_folder(&folder)?;
         let locks = Locks::new(&folder)?;
         let path = folder.join("journal.db");
+        if wal::is_lost(&path)? {
+            durables.begun_anew(&path);
+        }
         if let Some(kept) = wal::keep_if_torn(&path)? {
             durables.torn(&kept);
         }
@@ -109,8 +121,8 @@ impl Sqlite {
         self.0.settle();
     }
 
-    /// SQLite's logs that were damaged when the store was opened, each with the number of transactions that were behind the damage and are not
-    /// in the store.
+    /// SQLite's logs that were damaged or gone when the store was opened, each with the number of transactions that are behind the damage and not
+    /// in the store; 0 where they are lost.
     ///
     /// # Errors
     /// The folder cannot be read.

@@ -6,9 +6,13 @@
 //!
 //! The layout is <https://www.sqlite.org/walformat.html>: a header of 32 bytes, then frames of 24 bytes and a page each. Every checksum goes on
 //! from the one before, which stands in the frame before: so a frame tells by itself whether it follows a damaged one.
+//!
+//! Damage at the end looks like what a crash has cut short, and a log that is gone looks like one that was never there. How far the log went
+//! is in the index beside it (`wal_index.rs`), as long as the machine was not started anew: what the log lacks of that was durable, and is lost.
 
 use super::StoreError;
 use super::schema::io as fails;
+use super::wal_index::{Index, index_of};
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -26,13 +30,24 @@ const KEPT: &str = "journal.db-wal.damaged-";
 
 /// What a damaged log still has behind the damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Torn {
+struct Torn {
     /// Where the first frame begins that is not believed.
-    pub(super) at: u64,
+    at: u64,
     /// Whole transactions behind it.
-    pub(super) commits: u64,
+    commits: u64,
     /// The random number in the log's frames.
     salt: [u8; 8],
+}
+
+/// What a log has.
+#[derive(Clone, Copy, Default)]
+struct Scan {
+    /// The random number of the header; none where there is no header, or a damaged one.
+    salt: Option<[u8; 8]>,
+    /// The frames before the first that is not believed.
+    believed: u32,
+    /// That one, where there is one.
+    torn: Option<Torn>,
 }
 
 /// Where each part of a header stands: `header[CHECKSUM]`, say.
@@ -64,16 +79,16 @@ fn sum(bytes: &[u8], is_big: bool, mut sum: Sum) -> Sum {
     sum
 }
 
-/// Looks through a log. None: it is whole, or ends as a crash leaves it.
-fn torn(path: &Path) -> io::Result<Option<Torn>> {
+/// Looks through a log. None: somebody begins it anew meanwhile.
+fn scan(path: &Path) -> io::Result<Option<Scan>> {
     let mut file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(Scan::default())),
         file => io::BufReader::with_capacity(1 << 20, file?),
     };
     let mut header = [0; HEADER_BYTES];
     let mut frame = Vec::new();
     if !fill(&mut file, &mut header)? {
-        return Ok(None);
+        return Ok(Some(Scan::default()));
     }
     let (mut is_big, mut page) = (word(&header, 0) & 1 == 1, word(&header, 8) as usize);
     if word(&header, 0) & !1 != MAGIC || !page.is_power_of_two() || !PAGES_BYTES.contains(&page) {
@@ -81,36 +96,49 @@ fn torn(path: &Path) -> io::Result<Option<Torn>> {
         (is_big, page) = (cfg!(target_endian = "big"), PAGE_BYTES);
     }
     frame.resize(FRAME_HEADER_BYTES + page, 0);
-    let mut before = stored(&header[CHECKSUM]);
-    let mut found: Option<Torn> =
-        (sum(&header[..24], is_big, (0, 0)) != before).then_some(Torn { at: 0, commits: 0, salt: [0; 8] });
-    let mut salt: Option<[u8; 8]> = found.is_none().then(|| header[HEADER_SALT].try_into().expect("invariant: 8"));
+    // The checksum that the next frame goes on from, as it stands there and as it should: one of them is right where the frame before is
+    // damaged, the first one where that is its page, the other one where it is its checksum.
+    let mut before = [stored(&header[CHECKSUM]); 2];
+    let mut torn: Option<Torn> =
+        (sum(&header[..24], is_big, (0, 0)) != before[0]).then_some(Torn { at: 0, commits: 0, salt: [0; 8] });
+    let own_salt = torn.is_none().then(|| header[HEADER_SALT].try_into().expect("invariant: 8"));
+    let (mut salt, mut believed): (Option<[u8; 8]>, _) = (own_salt, 0);
     let mut at = HEADER_BYTES as u64;
     while fill(&mut file, &mut frame)? {
         let own: [u8; 8] = frame[FRAME_SALT].try_into().expect("invariant: 8");
         let is_of_the_log = own == *salt.get_or_insert(own);
         let after = stored(&frame[FRAME_CHECKSUM]);
-        let computed = sum(&frame[FRAME_HEADER_BYTES..], is_big, sum(&frame[..8], is_big, before));
-        let is_commit = word(&frame, 4) > 0;
-        match &mut found {
+        let follows = |before| sum(&frame[FRAME_HEADER_BYTES..], is_big, sum(&frame[..8], is_big, before));
+        let computed = follows(before[0]);
+        let is_whole = is_of_the_log && (computed == after || before[0] != before[1] && follows(before[1]) == after);
+        match &mut torn {
+            None if is_whole => believed += 1,
             // Or it is what an earlier log has left behind in the file: then all that follows is.
-            None if !is_of_the_log || computed != after => {
-                found = Some(Torn { at, commits: 0, salt: own });
-            }
-            Some(torn) if is_of_the_log && computed == after => {
-                torn.commits += u64::from(is_commit);
+            None => torn = Some(Torn { at, commits: 0, salt: own }),
+            Some(torn) if is_whole => {
+                torn.commits += u64::from(word(&frame, 4) > 0);
                 torn.salt = own;
             }
-            _ => {}
+            Some(_) => {}
         }
-        before = after;
+        before = if is_whole { [after; 2] } else { [after, computed] };
         at += frame.len() as u64;
     }
     // Whoever begins the log anew meanwhile writes the header first.
     let mut again = [0; HEADER_BYTES];
     file.seek(SeekFrom::Start(0))?;
     let is_the_same = fill(&mut file, &mut again)? && again == header;
-    Ok(found.filter(|torn| is_the_same && torn.commits > 0))
+    Ok(is_the_same.then_some(Scan { salt: own_salt, believed, torn }))
+}
+
+/// Looks through a log. None: it is whole, or ends as a crash leaves it. `index` tells how far it went, and was read before.
+fn torn(path: &Path, index: Option<Index>) -> io::Result<Option<Torn>> {
+    let Some(Scan { salt, believed, torn }) = scan(path)? else { return Ok(None) };
+    let is_lost = |index: &Index| {
+        salt.is_none_or(|salt| salt == index.salt) && index.frames > believed && index.frames > index.copied
+    };
+    let lost = |index: Index| Torn { at: torn.map_or(u64::MAX, |torn| torn.at), commits: 0, salt: index.salt };
+    Ok(torn.filter(|torn| torn.commits > 0).or_else(|| index.filter(is_lost).map(lost)))
 }
 
 /// Reads so many bytes. False: the file ends before.
@@ -130,8 +158,9 @@ pub(super) fn log_of(journal: &Path) -> PathBuf {
 pub(super) fn keep_if_torn(journal: &Path) -> Result<Option<PathBuf>, StoreError> {
     let log = log_of(journal);
     // Twice: another process may have been in the middle of writing what was read.
-    let Some(first) = torn(&log).map_err(fails(&log))? else { return Ok(None) };
-    if torn(&log).map_err(fails(&log))?.is_none_or(|torn| torn.at != first.at) {
+    let look = || torn(&log, index_of(&log)).map_err(fails(&log));
+    let Some(first) = look()? else { return Ok(None) };
+    if look()?.is_none_or(|torn| torn.at != first.at || torn.salt != first.salt) {
         return Ok(None);
     }
     let kept = journal.with_file_name(format!("{KEPT}{:016x}", u64::from_be_bytes(first.salt)));
@@ -140,8 +169,12 @@ pub(super) fn keep_if_torn(journal: &Path) -> Result<Option<PathBuf>, StoreError
     }
     let copy = || {
         let mut copy = File::options().write(true).create_new(true).mode(0o600).open(&kept)?;
-        let copied =
-            io::copy(&mut File::open(&log)?, &mut copy).and_then(|_| copy.flush()).and_then(|()| copy.sync_all());
+        let copied = match File::open(&log) {
+            // It is gone: the empty copy says so.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            log => log.and_then(|mut log| io::copy(&mut log, &mut copy)),
+        };
+        let copied = copied.and_then(|_| copy.flush()).and_then(|()| copy.sync_all());
         if copied.is_err() {
             let _ = std::fs::remove_file(&kept);
         }
@@ -155,6 +188,25 @@ pub(super) fn keep_if_torn(journal: &Path) -> Result<Option<PathBuf>, StoreError
     Ok(Some(kept))
 }
 
+/// Whether a store has lost its file: it is not there, or empty, and the folder was in use.
+///
+/// # Errors
+/// SQLite's log is there, and it has something: SQLite would throw it away.
+pub(super) fn is_lost(journal: &Path) -> Result<bool, StoreError> {
+    let log = log_of(journal);
+    let folder = journal.parent().unwrap_or(Path::new("."));
+    let has_any = |name: &str| std::fs::read_dir(folder.join(name)).is_ok_and(|mut files| files.next().is_some());
+    // The file last: whoever makes a store writes it before all of these.
+    let has_log = std::fs::metadata(&log).is_ok_and(|file| file.len() > 0);
+    let was_used = has_any("components") || has_any("hosts");
+    match std::fs::metadata(journal) {
+        Ok(file) if file.len() > 0 || !file.is_file() => Ok(false),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Ok(false),
+        _ if has_log => Err(StoreError::Lost { path: journal.to_owned(), log }),
+        _ => Ok(was_used),
+    }
+}
+
 /// The damaged logs that were kept, and how many whole transactions each has behind the damage.
 pub(super) fn kept(journal: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let folder = journal.parent().unwrap_or(Path::new("."));
@@ -162,7 +214,7 @@ pub(super) fn kept(journal: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(KEPT)) {
-            let commits = torn(&path)?.map_or(0, |torn| torn.commits);
+            let commits = torn(&path, None)?.map_or(0, |torn| torn.commits);
             kept.push((path, commits));
         }
     }

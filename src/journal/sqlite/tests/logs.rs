@@ -6,6 +6,11 @@ use std::path::PathBuf;
 
 /// What a store leaves that was killed after so many commits: the file, and SQLite's log.
 fn killed(commits: usize) -> tempfile::TempDir {
+    killed_with(commits, &["journal.db", "journal.db-wal"])
+}
+
+/// The same, with these files.
+fn killed_with(commits: usize, files: &[&str]) -> tempfile::TempDir {
     let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (store, _) = open(folder.path());
     for run in 0..commits {
@@ -13,7 +18,7 @@ fn killed(commits: usize) -> tempfile::TempDir {
         let _ = log.append(&record(run, 1));
         store.flush().unwrap();
     }
-    for name in ["journal.db", "journal.db-wal"] {
+    for name in files {
         std::fs::copy(folder.path().join(name), copy.path().join(name)).unwrap();
     }
     copy
@@ -115,4 +120,145 @@ fn nothing_is_durable_in_a_file_that_somebody_has_removed_or_replaced() {
         assert!(matches!(error, StoreError::Gone(_)), "{error}");
         assert_eq!(told.durable.lock().get("run"), Some(&1));
     }
+}
+
+/// The same with the index of the log, as it stands in memory that processes share.
+fn killed_with_index(commits: usize) -> tempfile::TempDir {
+    killed_with(commits, &["journal.db", "journal.db-wal", "journal.db-shm"])
+}
+
+#[test]
+fn what_the_end_of_a_log_has_lost_is_known_from_its_index() {
+    let folder = killed_with_index(4);
+    let log = log_of(folder.path());
+    let whole = std::fs::read(&log).unwrap();
+    assert_eq!(kept(folder.path()), None);
+    let lost = |what: &str, left: Option<&[u8]>| {
+        let Some(left) = left else { return std::fs::remove_file(&log).unwrap() };
+        std::fs::write(&log, left).unwrap_or_else(|error| panic!("{what}: {error}"));
+    };
+    let mut last = whole.clone();
+    let at = last.len() - 100;
+    last[at] ^= 1;
+    let cases: [(&str, Option<&[u8]>); 6] = [
+        ("a bit of the last frame", Some(&last)),
+        ("the last byte", Some(&whole[..whole.len() - 1])),
+        ("half", Some(&whole[..whole.len() / 2])),
+        ("all but the header", Some(&whole[..32])),
+        ("all of it", Some(&[])),
+        ("the file", None),
+    ];
+    for (what, left) in cases {
+        lost(what, left);
+        let copy = kept(folder.path()).unwrap_or_else(|| panic!("{what}"));
+        assert_eq!(std::fs::read(&copy).unwrap(), left.unwrap_or_default(), "{what}");
+        std::fs::remove_file(copy).unwrap();
+    }
+    // The log of another time is none that has lost anything.
+    let mut other = whole.clone();
+    other[16] ^= 1;
+    let sums = sum_of_header(&other);
+    other[24..32].copy_from_slice(&sums);
+    std::fs::write(&log, &other[..32]).unwrap();
+    assert_eq!(kept(folder.path()), None);
+    // An index that is damaged, cut, or from before the machine was started, says nothing.
+    std::fs::write(&log, []).unwrap();
+    let path = folder.path().join("journal.db-shm");
+    let index = std::fs::read(&path).unwrap();
+    for at in [1, 12, 16, 33, 41, 64] {
+        let mut bad = index.clone();
+        bad[at] ^= 1;
+        std::fs::write(&path, &bad).unwrap();
+        assert_eq!(kept(folder.path()), None, "byte {at}");
+    }
+    std::fs::write(&path, &index[..90]).unwrap();
+    assert_eq!(kept(folder.path()), None);
+    std::fs::write(&path, &index).unwrap();
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    assert_eq!(kept(folder.path()), None);
+    // What was copied into the file is not lost with the log.
+    let frames = <[u8; 4]>::try_from(&index[16..20]).unwrap();
+    let mut copied = index;
+    copied[96..100].copy_from_slice(&frames);
+    std::fs::write(&path, &copied).unwrap();
+    assert_eq!(kept(folder.path()), None);
+}
+
+/// The checksum of the header of a log, as the machines have it that write its words the other way round.
+fn sum_of_header(log: &[u8]) -> [u8; 8] {
+    let number = |at: usize| {
+        let bytes = log[at..at + 4].try_into().unwrap();
+        if log[3] & 1 == 1 { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    };
+    let (mut one, mut other) = (0_u32, 0_u32);
+    for at in (0..24).step_by(8) {
+        one = one.wrapping_add(number(at)).wrapping_add(other);
+        other = other.wrapping_add(number(at + 4)).wrapping_add(one);
+    }
+    [one.to_be_bytes(), other.to_be_bytes()].concat().try_into().unwrap()
+}
+
+#[test]
+fn whoever_opens_a_store_whose_log_is_gone_is_told() {
+    let folder = killed_with_index(4);
+    std::fs::remove_file(log_of(folder.path())).unwrap();
+    let (store, told) = open(folder.path());
+    let torn = store.torn().unwrap();
+    assert!(torn.len() == 1 && torn[0].1 == 0, "{torn:?}");
+    assert_eq!(*told.torn.lock(), [torn[0].0.clone()]);
+    drop(store);
+    assert_eq!(open(folder.path()).1.torn.lock().len(), 0, "it is told once");
+}
+
+#[test]
+fn a_bit_in_the_checksum_of_a_frame_does_not_hide_the_frame_behind_it() {
+    let folder = killed(4);
+    let whole = std::fs::read(log_of(folder.path())).unwrap();
+    // The last frame but one, whose checksum is damaged, and the last, which ends a transaction.
+    let frame = 24 + 4_096;
+    let mut bad = whole.clone();
+    let at = bad.len() - 2 * frame + 16;
+    bad[at] ^= 1;
+    std::fs::write(log_of(folder.path()), &bad).unwrap();
+    let copy = kept(folder.path()).expect("a transaction is behind it");
+    assert_eq!(std::fs::read(copy).unwrap(), bad);
+}
+
+#[test]
+fn a_log_without_its_file_is_left_as_it_is() {
+    for is_empty in [false, true] {
+        let folder = killed(4);
+        let journal = folder.path().join("journal.db");
+        let (file, log) = (std::fs::read(&journal).unwrap(), std::fs::read(log_of(folder.path())).unwrap());
+        if is_empty {
+            std::fs::write(&journal, []).unwrap();
+        } else {
+            std::fs::remove_file(&journal).unwrap();
+        }
+        let refused = Sqlite::open(folder.path(), Arc::new(Told::default())).map(drop).unwrap_err();
+        assert!(matches!(refused, StoreError::Lost { .. }), "{refused}");
+        assert!(Sqlite::is_lost(folder.path()).is_err());
+        assert_eq!(std::fs::read(log_of(folder.path())).unwrap(), log);
+        // With the file all is there.
+        std::fs::write(&journal, file).unwrap();
+        assert_eq!(open(folder.path()).0.list(&Filter::default()).unwrap().len(), 4);
+    }
+}
+
+#[test]
+fn whoever_begins_a_store_anew_in_a_folder_that_was_used_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(!Sqlite::is_lost(folder.path()).unwrap());
+    let (store, told) = open(folder.path());
+    assert!(told.anew.lock().is_empty());
+    drop(store.begin(&new("run")).unwrap());
+    store.flush().unwrap();
+    drop(store);
+    let journal = folder.path().join("journal.db");
+    assert!(journal.exists() && !Sqlite::is_lost(folder.path()).unwrap());
+    std::fs::remove_file(&journal).unwrap();
+    assert!(Sqlite::is_lost(folder.path()).unwrap());
+    assert_eq!(*open(folder.path()).1.anew.lock(), [journal]);
+    assert!(open(folder.path()).1.anew.lock().is_empty());
 }

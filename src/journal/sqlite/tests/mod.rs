@@ -25,6 +25,7 @@ struct Told {
     lost: Mutex<Vec<(String, String)>>,
     failed: Mutex<Vec<String>>,
     torn: Mutex<Vec<PathBuf>>,
+    anew: Mutex<Vec<PathBuf>>,
 }
 
 impl Durables for Told {
@@ -48,6 +49,10 @@ impl Durables for Told {
 
     fn torn(&self, kept: &Path) {
         self.torn.lock().push(kept.to_owned());
+    }
+
+    fn begun_anew(&self, path: &Path) {
+        self.anew.lock().push(path.to_owned());
     }
 
     fn failed(&self, error: &StoreError) {
