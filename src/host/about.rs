@@ -40,6 +40,38 @@ impl About {
             start: start.finalize().to_hex().to_string(),
         }
     }
+
+    /// As text, with a digest of it: [`Self::read`] tells when it was damaged.
+    ///
+    /// # Panics
+    /// Never: texts and maps of texts are JSON.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut all = serde_json::to_value(self).expect("invariant: texts and maps of texts are JSON");
+        all[DIGEST] = digest(&all).into();
+        all.to_string()
+    }
+
+    /// What [`Self::to_text`] gave. A text without a digest is of an earlier release, and is not compared.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let mut all: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let kept = all.as_object_mut().and_then(|all| all.shift_remove(DIGEST));
+        if kept.is_some_and(|kept| kept != digest(&all)) {
+            return Err("it is not what was written".to_owned());
+        }
+        serde_json::from_value(all).map_err(|error| error.to_string())
+    }
+}
+
+/// The member of the text that has the digest of the others.
+const DIGEST: &str = "digest";
+
+/// The BLAKE3 of JSON text, in hexadecimal.
+fn digest(all: &Value) -> String {
+    blake3::hash(all.to_string().as_bytes()).to_hex().to_string()
 }
 
 /// The same value, whatever the order of its keys was.
@@ -51,5 +83,37 @@ fn sorted(value: &Value) -> Value {
             ordered.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect::<Map<_, _>>().into()
         }
         plain => plain.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_bit_is_seen_in_what_stands_beside_a_run() {
+        let about = About {
+            file: "a.yaml".to_owned(),
+            name: "a".to_owned(),
+            source: "steps: [{ id: a, set: \"1 \u{e9}\" }]".to_owned(),
+            components: BTreeMap::from([("./x.wasm".to_owned(), "00ff".to_owned())]),
+            start: "77".to_owned(),
+        };
+        let text = about.to_text();
+        assert_eq!(About::read(&text).unwrap(), about);
+        for at in 0..text.len() {
+            for bit in 0..8 {
+                let mut bytes = text.clone().into_bytes();
+                bytes[at] ^= 1 << bit;
+                // What is no text any more is found by who reads it.
+                let Ok(changed) = String::from_utf8(bytes) else { continue };
+                // Without its name the digest is a member as those of later releases are.
+                let is_read = About::read(&changed).is_ok_and(|read| read != about);
+                assert!(!is_read, "byte {at}: {changed}");
+            }
+        }
+        // What was written without a digest is read as it is.
+        let old = serde_json::to_string(&about).unwrap();
+        assert_eq!(About::read(&old).unwrap(), about);
     }
 }

@@ -83,6 +83,7 @@ impl TakeUpError {
                 Some(format!("the component `{component}`: {error}"))
             }
             Self::Damaged(DamagedRecord { number, why }) => Some(format!("record {number}: {why}")),
+            Self::About(_) => Some(self.to_string()),
             Self::Run(error @ (ResumeError::Empty | ResumeError::Records(RebuildError::Incoherent { .. }))) => {
                 Some(error.to_string())
             }
@@ -136,7 +137,7 @@ impl Journal {
     /// Where there is no such run, or it cannot be read.
     pub fn about(&self, id: &str) -> Result<About, TakeUpError> {
         let about = self.0.about(id)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
-        serde_json::from_str(&about).map_err(|error| TakeUpError::About(error.to_string()))
+        About::read(&about).map_err(TakeUpError::About)
     }
 
     /// The records of a run, as far as they are on disk.
@@ -264,8 +265,7 @@ impl Host {
         let about = About::new(workflow, inputs);
         let name = about.name.as_str().into();
         let components = about.components.values().map(|hash| hash.as_str().into()).collect();
-        let about = serde_json::to_string(&about).expect("invariant: texts and maps of texts are JSON");
-        Ok(NewRun { id: Arc::clone(id), name, created: system_time(), about, components })
+        Ok(NewRun { id: Arc::clone(id), name, created: system_time(), about: about.to_text(), components })
     }
 
     /// Takes up a durable run of this workflow whose host is gone. Its guests do again what they did when they are next stepped; no call is
@@ -316,7 +316,8 @@ impl Host {
 
     /// Stops without ending any run: nothing is stepped any more, no further call leaves, and calls in flight have this long to be
     /// answered. What was recorded is durable when it returns; durable runs are nobody's then, and can be taken up. Whoever waits for
-    /// the outcome of a run hears that it was suspended.
+    /// the outcome of a run hears that it was suspended. Where the disk is full nobody waits for room: what was not durable is given up, and
+    /// nobody was told that it is.
     ///
     /// It waits on this thread. It returns how many calls were still in flight.
     ///
@@ -337,15 +338,24 @@ impl Host {
         // From here on nothing is recorded, whatever arrives.
         shared.door.close();
         shared.dispatcher.close();
-        let flushed = match shared.data.as_ref().and_then(|data| data.journal.get()) {
-            Some(Ok(Journal(store))) => store.flush(),
-            _ => Ok(()),
-        };
+        let store = shared.data.as_ref().and_then(|data| data.journal.get()?.as_ref().ok()).map(Journal::store);
+        let flushed = store.map_or(Ok(true), Sqlite::flush_while_room);
         shared.kernel.abandon(
             &Problem::new(kind::SUSPENDED, "The host stopped before the run was over")
                 .with_detail("A durable run goes on where it is taken up; any other one is lost."),
         );
-        flushed.map(|()| left)
+        if let (Some(store), Ok(false)) = (store, &flushed) {
+            // After the runs: they are what they are on disk, and nothing has failed.
+            store.give_up();
+        }
+        flushed.map(|_| left)
+    }
+
+    /// Whether the disk with the folder of durable runs is full: what runs do is not durable until there is room.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let journal = self.shared.data.as_ref().and_then(|data| data.journal.get()?.as_ref().ok());
+        journal.is_some_and(|journal| journal.store().is_full())
     }
 }
 

@@ -27,7 +27,7 @@ impl Host {
     /// As [`Self::workflow_of`]; and where there is no component of such a name.
     pub fn workflow_with(&self, id: &str, others: &BTreeMap<String, PathBuf>) -> Result<Workflow, TakeUpError> {
         let (data, journal) = self.opened()?;
-        let about = journal.about(id)?;
+        let about = journal.about(id).inspect_err(|error| journal.note_damage(id, error))?;
         let others = self.by_source(&about, others)?;
         let kept = kept_components(data, &about, &others).map_err(|error| {
             let error = TakeUpError::Workflow(error);

@@ -20,10 +20,14 @@ impl Sqlite {
         let db = self.0.reader();
         let about = db
             .query_row("SELECT about FROM about WHERE run = (SELECT run FROM run WHERE id = ?1)", [id], |row| {
-                row.get(0)
+                Ok(row.get_ref(0)?.as_bytes().map(<[u8]>::to_vec))
             })
             .optional();
-        about.map_err(sqlite(self.0.path()))
+        let Some(about) = about.map_err(sqlite(self.0.path()))? else { return Ok(None) };
+        let about = about.map_err(|error| error.to_string());
+        let text = about.and_then(|bytes| String::from_utf8(bytes).map_err(|error| error.to_string()));
+        let damaged = |why| StoreError::Damaged { run: id.into(), why: format!("what it was started with: {why}") };
+        text.map(Some).map_err(damaged)
     }
 
     pub(super) fn list(&self, filter: &Filter) -> Result<Vec<Stored>, StoreError> {

@@ -121,6 +121,26 @@ impl Sqlite {
         self.0.settle();
     }
 
+    /// Waits until all that was handed over before is durable, as [`Journal::flush`](crate::journal::Journal::flush) does, but not for room on a
+    /// full disk. False: the disk is full.
+    ///
+    /// # Errors
+    /// Why it never will be; also where somebody has removed or replaced a file of the store, and what was durable is gone with it.
+    pub fn flush_while_room(&self) -> Result<bool, StoreError> {
+        self.0.flush_while_room()
+    }
+
+    /// Waits for no room on a full disk any more: nothing that is not durable by now will be.
+    pub fn give_up(&self) {
+        self.0.give_up();
+    }
+
+    /// Whether the disk is full, and the store waits for room.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.0.shared.queue.lock().full
+    }
+
     /// SQLite's logs that were damaged or gone when the store was opened, each with the number of transactions that are behind the damage and not
     /// in the store; 0 where they are lost.
     ///

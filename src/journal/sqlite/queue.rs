@@ -101,6 +101,8 @@ pub(super) struct Queue {
     /// Something that has gathered is to go to the disk at once.
     pub(super) hurried: bool,
     pub(super) closing: bool,
+    /// The disk is full, and the writer waits for room.
+    pub(super) full: bool,
     pub(super) failed: Option<StoreError>,
 }
 

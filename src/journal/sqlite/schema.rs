@@ -136,6 +136,16 @@ pub(super) fn make_file(path: &Path) {
     let _ = std::fs::File::options().write(true).create(true).truncate(false).mode(0o600).open(path);
 }
 
+/// Why a file cannot be opened: SQLite does not say where it is that this process may open no more files.
+fn unopened(path: &Path, error: rusqlite::Error) -> StoreError {
+    // The file, its log, the index of that, and one for their folder.
+    let opened = [(); 4].map(|()| std::fs::File::open("/dev/null"));
+    match (error.sqlite_error_code(), opened.into_iter().collect::<Result<Vec<_>, _>>()) {
+        (Some(ErrorCode::CannotOpen), Err(reason)) => io(path)(reason),
+        _ => sqlite(path)(error),
+    }
+}
+
 /// Waits before another process's transaction is asked about again. False: it has been long enough.
 pub(super) fn waits(tries: i32) -> bool {
     std::thread::sleep(if tries < BUSY_TRIES.0 { BUSY.0 } else { BUSY.1 });
@@ -145,7 +155,7 @@ pub(super) fn waits(tries: i32) -> bool {
 /// A connection to the file, set up as every one must be.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     assert!(rusqlite::version_number() >= SQLITE_MIN, "SQLite {} is too old", rusqlite::version());
-    let fails = sqlite(path);
+    let fails = |error| unopened(path, error);
     make_file(path);
     let mut db = Connection::open(path).map_err(&fails)?;
     db.busy_handler(Some(waits)).map_err(&fails)?;
@@ -153,7 +163,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     let mut tries = 0;
     while let Err(error) = db.pragma_update(None, "journal_mode", "WAL") {
         if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) || !waits(tries) {
-            return Err(fails(error));
+            return Err(unopened(path, error));
         }
         tries += 1;
     }

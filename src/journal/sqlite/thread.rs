@@ -92,6 +92,26 @@ impl Shared {
         Self { queue, work: Condvar::new(), done: Condvar::new(), durables, path, files, pen, host, bell, backlog }
     }
 
+    /// Waits until so many groups are durable, or the disk is full. False: it is full.
+    pub(super) fn wait_while_room(&self, groups: u64) -> Result<bool, StoreError> {
+        brief::waits();
+        let mut queue = self.queue.lock();
+        while queue.told < groups && queue.failed.is_none() && !queue.full {
+            self.done.wait(&mut queue);
+        }
+        queue.failed.clone().map_or(Ok(queue.told >= groups), Err)
+    }
+
+    /// Sees whether the store's files are those that were opened; where they are not, nothing that they were told to have is there.
+    pub(super) fn check_files(&self) -> Result<(), StoreError> {
+        if self.files.are_there() {
+            return Ok(());
+        }
+        let gone = StoreError::Gone(self.path.clone());
+        self.fail(gone.clone());
+        Err(gone)
+    }
+
     /// Waits until so many groups are durable. False: that never happens.
     pub(super) fn wait_for(&self, groups: u64) -> bool {
         brief::waits();
@@ -144,6 +164,8 @@ impl Shared {
                     if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && !self.queue.lock().closing => {}
                 Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
                     if !std::mem::replace(&mut is_full, true) {
+                        self.queue.lock().full = true;
+                        self.done.notify_all();
                         self.durables.full(true);
                     }
                     // Whoever ends the host meanwhile has not been told that anything of this is durable.
@@ -156,6 +178,7 @@ impl Shared {
             }
         };
         if is_full {
+            self.queue.lock().full = false;
             self.durables.full(false);
         }
         // Commits that another thread has found to be no good are not told.

@@ -223,6 +223,27 @@ impl Writer {
         self.snapshots.put(owned, pid, Pending { step, key, data: data.into(), after, created, seat, number: 0 });
     }
 
+    /// As [`Self::flush`], but waits for no room on a full disk, and sees whether what was written is still there. False: the disk is full, and
+    /// what was handed over last is not durable.
+    ///
+    /// # Errors
+    /// As those of [`Self::flush`]; and where somebody has removed or replaced a file of the store.
+    pub(super) fn flush_while_room(&self) -> Result<bool, StoreError> {
+        let mut until = 0;
+        self.hand(self.shared.queue.lock(), true, |queue| until = queue.handed());
+        let is_durable = self.shared.wait_while_room(until)?;
+        if is_durable {
+            self.snapshots.wait();
+        }
+        self.shared.check_files().map(|()| is_durable)
+    }
+
+    /// Waits for no room on a full disk any more: what is not durable by now is given up.
+    pub(super) fn give_up(&self) {
+        self.shared.queue.lock().closing = true;
+        self.shared.work.notify_one();
+    }
+
     /// Waits until all that was handed over before is durable and everybody was told, and snapshots that were are kept.
     ///
     /// # Errors

@@ -99,11 +99,35 @@ fn a_full_disk_is_waited_for_and_said() {
     assert_eq!(*told.full.lock(), [true, false]);
     assert_eq!(store.records("run").unwrap(), expected);
 
-    // Who ends meanwhile does not wait for ever, and is told.
+    // Who leaves meanwhile does not wait, and what is not durable is given up when it likes.
+    assert!(store.flush_while_room().unwrap() && !store.is_full());
     for record in &expected {
         let _ = log.append(&[&record[..]; 40].concat());
     }
-    while told.full.lock().len() < 3 {
+    assert!(!store.flush_while_room().unwrap() && store.is_full());
+    assert!(told.failed.lock().is_empty());
+    store.give_up();
+    while told.failed.lock().is_empty() {
+        std::thread::yield_now();
+    }
+    drop((log, store));
+    assert_eq!(told.failed.lock().len(), 1);
+}
+
+#[test]
+fn whoever_ends_while_the_disk_is_full_does_not_wait_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = Arc::new(Told::default());
+    let store = Sqlite::open_tuned(folder.path().into(), Arc::clone(&told) as _, |db| {
+        let pages: i64 = db.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+        db.pragma_update(None, "max_page_count", pages + 8)
+    })
+    .unwrap();
+    let mut log = store.begin(&new("run")).unwrap();
+    for _ in 0..50 {
+        let _ = log.append(&[7; 400_000]);
+    }
+    while told.full.lock().is_empty() {
         std::thread::yield_now();
     }
     drop((log, store));

@@ -122,6 +122,18 @@ fn nothing_is_durable_in_a_file_that_somebody_has_removed_or_replaced() {
     }
 }
 
+#[test]
+fn whoever_leaves_sees_whether_what_was_durable_is_still_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, told) = open(folder.path());
+    let mut log = store.begin(&new("run")).unwrap();
+    let _ = log.append(&record(1, 1));
+    assert!(store.flush_while_room().unwrap());
+    std::fs::remove_file(folder.path().join("journal.db")).unwrap();
+    assert!(matches!(store.flush_while_room(), Err(StoreError::Gone(_))));
+    assert_eq!(told.failed.lock().len(), 1, "the runs are told, too");
+}
+
 /// The same with the index of the log, as it stands in memory that processes share.
 fn killed_with_index(commits: usize) -> tempfile::TempDir {
     killed_with(commits, &["journal.db", "journal.db-wal", "journal.db-shm"])
