@@ -91,7 +91,8 @@ pub(super) fn begun_anew(journal: &Path) -> String {
     format!("{}; a new journal is begun", gone(journal))
 }
 
-pub(super) const ANEW_HINT: &str = "put a copy of journal.db there, where there is one; --data DIR or WFHOST_DATA names another folder";
+pub(super) const ANEW_HINT: &str =
+    "put a copy of journal.db there, where there is one; --data DIR or WFHOST_DATA names another folder";
 
 /// How a copy is put in the place of a journal: SQLite would apply a log that is of another time to the file.
 pub(super) const PUT_BACK: &str = "end the hosts of the folder, and put copies of journal.db and journal.db-wal in their place, both of one time; where the copy is journal.db alone, move journal.db-wal away first";
@@ -215,10 +216,16 @@ impl Runs {
 
     /// What a run was started with.
     pub(super) fn about(&self, id: &str) -> Result<About, Refused> {
-        let about = self.store.about(id)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
-        serde_json::from_str(&about).map_err(|error| {
-            Refused::new(kind::JOURNAL, format!("what the run {id} was started with cannot be read: {error}"))
-        })
+        self.readable_about(id)?.map_err(|why| StoreError::Damaged { run: id.into(), why }.into())
+    }
+
+    /// The same, or what is wrong with it.
+    pub(super) fn readable_about(&self, id: &str) -> Result<Result<About, String>, Refused> {
+        let about = match self.store.about(id) {
+            Err(StoreError::Damaged { why, .. }) => return Ok(Err(why)),
+            about => about?.ok_or_else(|| StoreError::Unknown(id.into()))?,
+        };
+        Ok(About::read(&about).map_err(|why| TakeUpError::About(why).to_string()))
     }
 }
 
@@ -241,6 +248,11 @@ pub(super) fn refused_of(id: &str, error: TakeUpError) -> Refused {
     }
 }
 
+/// Whether a file could not be read or written although it is open.
+fn is_of_the_disk(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::SystemIoFailure)
+}
+
 /// What is said where the host that has a run never answers.
 pub(super) fn not_listening(id: &str) -> Refused {
     Refused::new(kind::HOST_FAULT, format!("the host that runs {id} does not listen"))
@@ -259,6 +271,9 @@ impl From<StoreError> for Refused {
                 "put the journal.db back that belongs to it; or move {} away, and what was in the two is lost; {ANOTHER_FOLDER}",
                 log.display()
             )),
+            StoreError::Sqlite { error: reason, .. } if is_of_the_disk(reason) => {
+                Some("was journal.db-wal or journal.db-shm removed while somebody uses the folder? then end its hosts and try again; else look at the disk".to_owned())
+            }
             StoreError::Sqlite { .. } => {
                 Some(format!("is the disk full, or the folder not writable? {ANOTHER_FOLDER}"))
             }

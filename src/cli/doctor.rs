@@ -2,7 +2,7 @@
 
 use super::Exit;
 use super::arguments::{DataArguments, Doctor};
-use super::data::{ANEW_HINT, ANOTHER_FOLDER, PUT_BACK, Runs, gone, left_alone};
+use super::data::{ANEW_HINT, ANOTHER_FOLDER, PUT_BACK, Runs, Whose, gone, left_alone};
 use super::refused::{Refused, kind};
 use super::run::{SLOTS_DEFAULT, exposed};
 use super::terminal::{print, printable};
@@ -10,7 +10,7 @@ use crate::base::processors;
 use crate::guest::slots_max;
 use crate::host::kept::Kept;
 use crate::host::{Host, HostError, LoadError, RunOptions, exposed as exposed_data};
-use crate::journal::{Filter, Journal as _, Sqlite};
+use crate::journal::{Filter, Journal as _, Sqlite, Stored};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -225,12 +225,7 @@ fn damage(runs: &Runs) -> Result<Vec<Problem>, Refused> {
     for run in runs.store.list(&Filter { limit: Some(RUNS_READ_MAX), ..Filter::default() })? {
         records += run.records;
         let is_read = records <= RECORDS_READ_MAX;
-        // One that cannot be read may have been removed meanwhile.
-        let is_unreadable = |id: &str| match runs.readable(id) {
-            Ok(records) => Ok(records.is_err()),
-            Err(_) => runs.store.run(id).map(|run| run.is_some()),
-        };
-        if run.damage.is_some() || is_read && is_unreadable(&run.id)? {
+        if run.damage.is_some() || is_read && is_unreadable(runs, &run)? {
             damaged.push(run.id);
         }
     }
@@ -245,14 +240,37 @@ fn damage(runs: &Runs) -> Result<Vec<Problem>, Refused> {
     Ok(problems)
 }
 
+/// Whether what there is of a run cannot be read. It is noted, so that lists say it too.
+fn is_unreadable(runs: &Runs, run: &Stored) -> Result<bool, Refused> {
+    let damage = || -> Result<_, Refused> { Ok(runs.readable_about(&run.id)?.err().or(runs.readable(&run.id)?.err())) };
+    match damage() {
+        Ok(Some(why)) => {
+            if !matches!(runs.whose(run)?, Whose::Living(_)) {
+                // Where it cannot be written lists do not say it.
+                let _ = runs.store.note_damage(&run.id, &why);
+            }
+            Ok(true)
+        }
+        Ok(None) => Ok(false),
+        // It may have been removed meanwhile.
+        Err(_) => Ok(runs.store.run(&run.id)?.is_some()),
+    }
+}
+
 /// SQLite's logs that were found damaged.
 fn torn_logs(runs: &Runs) -> Result<Vec<Problem>, Refused> {
     let problem = |(path, commits): (PathBuf, u64)| {
         let kept = path.display();
         let message = match commits {
-            0 => format!("the journal's log was damaged or gone: what was written last then is lost; what there was of the log is kept in {kept}"),
-            1 => format!("the journal was damaged: the last transaction written then is not in it, and is kept in {kept}"),
-            _ => format!("the journal was damaged: the last {commits} transactions written then are not in it, and are kept in {kept}"),
+            0 => format!(
+                "the journal's log was damaged or gone: what was written last then is lost; what there was of the log is kept in {kept}"
+            ),
+            1 => format!(
+                "the journal was damaged: the last transaction written then is not in it, and is kept in {kept}"
+            ),
+            _ => format!(
+                "the journal was damaged: the last {commits} transactions written then are not in it, and are kept in {kept}"
+            ),
         };
         Problem { message, hint: format!("{PUT_BACK}; or remove the kept file where nothing is missed") }
     };

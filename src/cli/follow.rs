@@ -10,6 +10,7 @@ use super::refused::Stop;
 use super::signals::{Running, Signals, Stage};
 use super::terminal::{Terminal, print, say};
 use crate::host::{Host, Outcome, RunHandle, Status, StorageNews, Workflow};
+use crate::journal::Journal as _;
 use crate::process::Payload;
 use crate::run::{Events, Watcher};
 use serde_json::{Value, json};
@@ -137,7 +138,7 @@ impl Talk {
         self.signals.enter(Stage::Running(running));
         let outcome = wait(run, &self.again);
         self.signals.enter(Stage::Over);
-        outcome
+        if outcome.status == Status::Suspended { ended(host, &outcome).unwrap_or(outcome) } else { outcome }
     }
 
     /// Tells what a run came to.
@@ -201,6 +202,13 @@ impl Talk {
         let command = self.again.about("resume", run).plain().unwrap_or_else(|| format!("wfhost resume {run}"));
         format!("to take it up: {command}")
     }
+}
+
+/// How a run has ended that was to be suspended: its end may have been durable by then.
+fn ended(host: &Host, outcome: &Outcome) -> Option<Outcome> {
+    let runs = super::run::opened(host).ok()?;
+    runs.store.run(&outcome.run).ok()??.status?;
+    runs.story(&outcome.run).ok()?.outcome(&outcome.run)
 }
 
 /// Waits until the run is over, and asks it to end where the command takes too long.

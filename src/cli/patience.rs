@@ -53,6 +53,7 @@ pub(super) fn may_be_done(error: ControlError, process: u32, run: &str, act: Opt
         "process {process}, which runs {run}, has not answered for {} s: what was asked may still be done",
         waited.as_secs()
     );
+    let room = "where its disk is full it is done when there is room; ";
     let again = act.map_or_else(String::new, |act| format!("the same again with --id {act} counts once; "));
-    Refused::new(kind::HOST_FAULT, title).hint(again + &to_continue(process))
+    Refused::new(kind::HOST_FAULT, title).hint(again + room + &to_continue(process))
 }

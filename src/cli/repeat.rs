@@ -4,13 +4,15 @@ use super::Exit;
 use super::arguments::{Fork, NewArguments, Other, Retry, RunningArguments};
 use super::follow::{Talk, Warnings, Watching};
 use super::refused::{Refused, Stop, kind};
+use super::run::{ANNOUNCED_WITHIN, is_taken};
 use super::terminal::Terminal;
 use crate::base::processors;
-use crate::host::{AgainError, ForkOptions, Host, RunHandle, RunOptions, Workflow};
+use crate::host::{AgainError, ForkOptions, Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::run::ForkError;
 use crate::workflow::interpreter::{Again, RepeatError};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub(super) fn retry(command: &Retry, terminal: Terminal) -> anyhow::Result<Exit> {
     let again = command.from.clone().map_or(Again::Failed, Again::From);
@@ -88,9 +90,18 @@ fn follow(
     let workflow = host.workflow_with(&stored.id, &by_name(others))?;
     let options = RunOptions { id: new.id.clone(), durable: Some(true), ..RunOptions::default() };
     let (run, watching) = talk.signals.guard(|| begin(talk, host, &stored.id, &workflow, options))?;
-    talk.note(format!("run {}", run.id()));
+    // Who is told of it can count on it. A disk that is full is told of otherwise.
+    if run.started(ANNOUNCED_WITHIN) || run.outcome().is_none() {
+        talk.note(format!("run {}", run.id()));
+    }
     super::resume::warn_of_uncertain(&run, talk);
-    Ok(talk.follow(host, &workflow, &run, watching)?)
+    talk.show(&workflow, watching);
+    let outcome = talk.to_the_end(host, &run, true);
+    if is_taken(&outcome) && !run.started(Duration::ZERO) {
+        // Somebody began one of its id at the same time, and was quicker: nothing of this one left the host.
+        return Err(Refused::from(LoadError::Exists { id: run.id().to_string() }).into());
+    }
+    Ok(talk.tell(&outcome, &workflow, host.guests().slots())?)
 }
 
 pub(super) fn by_name(others: &[Other]) -> BTreeMap<String, PathBuf> {

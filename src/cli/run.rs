@@ -25,7 +25,7 @@ pub(super) const SLOTS_DEFAULT: u32 = 64;
 const UNFINISHED_MAX: u32 = 1_000;
 
 /// How long the note of a run's start waits for that start to be durable. Arbitrary.
-const ANNOUNCED_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const ANNOUNCED_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) fn run(command: &Run, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut talk = Talk::new(command.json, command.quiet, command.timeout, terminal);
@@ -154,7 +154,7 @@ pub(super) fn opened(host: &Host) -> Result<Runs, Stop> {
 }
 
 /// Whether the run turned out to be another host's.
-fn is_taken(outcome: &Outcome) -> bool {
+pub(super) fn is_taken(outcome: &Outcome) -> bool {
     outcome.status == Status::Failed
         && outcome.result.as_ref().is_err_and(|problem| problem.kind == problem::kind::RUN_TAKEN)
 }

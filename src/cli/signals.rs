@@ -147,6 +147,11 @@ impl Signals {
     }
 
     fn wait(&self) -> std::io::Result<()> {
+        // Tokio panics where it gets no pair of sockets for signals: there must be room for it, and for what else it opens.
+        let room = [(); 3].map(|()| std::os::unix::net::UnixStream::pair());
+        for pair in room {
+            pair?;
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         runtime.block_on(async {
             let mut interrupt = signal(SignalKind::interrupt())?;
@@ -202,11 +207,25 @@ impl Signals {
             Stage::Running(running) => match heard.wish(running.host.is_some(), self.can_ask(), is_termination) {
                 Wish::Ask => self.ask(running),
                 Wish::Cancel => self.cancel(&running),
-                Wish::Kill => self.tell("the run is ended", || {
-                    running.runs.iter().for_each(|run| run.kill("it was interrupted twice"));
-                }),
+                Wish::Kill => {
+                    let is_full = running.host.as_ref().is_some_and(Host::is_full);
+                    let what = if is_full {
+                        "the disk is full, and the run is ended when there is room; again to leave it as it is"
+                    } else {
+                        "the run is ended"
+                    };
+                    self.tell(what, || running.runs.iter().for_each(|run| run.kill("it was interrupted twice")));
+                }
                 Wish::Suspend => self.suspend(running),
-                Wish::Leave => self.leave(false),
+                Wish::Leave => {
+                    if running.host.is_some() {
+                        say(&format!(
+                            "{}: what is not written yet is given up",
+                            self.0.terminal.paint("33", "interrupted")
+                        ));
+                    }
+                    self.leave(false);
+                }
             },
         }
     }
@@ -217,7 +236,12 @@ impl Signals {
     }
 
     fn cancel(&self, running: &Running) {
-        self.tell("the run is cancelled; again to end it at once", || {
+        let what = if running.host.as_ref().is_some_and(Host::is_full) {
+            "the disk is full, and the run is cancelled when there is room; again to end it at once"
+        } else {
+            "the run is cancelled; again to end it at once"
+        };
+        self.tell(what, || {
             for run in &running.runs {
                 // It may have ended meanwhile: then its end is told.
                 let _ = run.cancel("it was interrupted", None);

@@ -36,6 +36,10 @@ pub(super) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
         Ok(records) => (Story::of(&records), None),
         Err(why) => (Story::default(), Some(why)),
     };
+    let about = runs.readable_about(&stored.id)?;
+    // The story stands in the records: it is told although the run cannot be taken up.
+    let has_story = damage.is_none();
+    let damage = damage.or_else(|| about.as_ref().err().cloned());
     if let Some(why) = damage.as_ref().filter(|_| !matches!(whose, Whose::Living(_))) {
         // So that lists say it too; where it cannot be written they do not.
         let _ = runs.store.note_damage(&stored.id, why);
@@ -45,8 +49,8 @@ pub(super) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
         let (title, hint) = by_the_records(process);
         say(&terminal.warning_text(&title, Some(&hint)));
     }
-    let seen = Seen { stored, whose, story, live, silent: silent.is_some(), left, damage };
-    let file = runs.about(&seen.stored.id)?.file;
+    let seen = Seen { stored, whose, story, live, silent: silent.is_some(), left, damage, has_story };
+    let file = about.map_or_else(|_| "unknown".to_owned(), |about| about.file);
     if command.json {
         print(&serde_json::to_string_pretty(&seen.to_json(&file))?)?;
     } else {
@@ -102,8 +106,10 @@ struct Seen {
     silent: bool,
     /// Of a run that nobody runs: what is done when it is taken up.
     left: Vec<Left>,
-    /// Why its records cannot be read: the story is empty then.
+    /// Why its records, or what it was started with, cannot be read.
     damage: Option<String>,
+    /// Its records can be read; else the story is empty.
+    has_story: bool,
 }
 
 impl Seen {
@@ -152,7 +158,7 @@ impl Seen {
             }
         }
         if self.stored.status.is_some()
-            && self.damage.is_none()
+            && self.has_story
             && let Some(outcome) = self.story.outcome(&self.stored.id)
         {
             let outcome = outcome.to_json();
@@ -165,7 +171,12 @@ impl Seen {
         if let Some(damage) = &self.damage {
             value["damage"] = json!(damage);
         }
-        value["counts"] = json!(self.live.as_ref().map_or_else(|| self.story.counts(), |live| live.facts.counts));
+        let counts = self.live.as_ref().map_or_else(|| self.story.counts(), |live| live.facts.counts);
+        if self.has_story {
+            // The store itself knows how many only where its last host has said so.
+            value["records"] = json!(counts.records);
+        }
+        value["counts"] = json!(counts);
         value
     }
 
@@ -214,7 +225,7 @@ impl Seen {
             let _ = writeln!(text, "\nexposes {}", names.join(", "));
         }
         if stored.status.is_some()
-            && self.damage.is_none()
+            && self.has_story
             && let Some(outcome) = story.outcome(&stored.id)
         {
             let _ = match &outcome.result {

@@ -145,3 +145,22 @@ fn what_is_left_for_a_run_reaches_it() {
     assert_eq!(resumed.status.code(), Some(3), "{}", transcript(&resumed));
     assert!(String::from_utf8_lossy(&resumed.stdout).contains("no more"), "{}", transcript(&resumed));
 }
+
+#[test]
+fn of_retries_with_one_id_one_runs_and_the_others_are_refused() {
+    let world = World::new("steps: [{ id: a, set: 1 }]\noutputs: { a: 1 }");
+    world.tells(&["run", "--json", "--durability", "journal", "--run-id", "first", &world.file]);
+    for round in 0..3 {
+        let id = format!("again-{round}");
+        let retry = ["retry", "first", "--from", "a", "--run-id", &id, "-q"];
+        let all: Vec<_> = (0..6).map(|_| world.spawn(&retry)).collect();
+        let all: Vec<_> = all.into_iter().map(super::support::Going::output).collect();
+        let done = all.iter().filter(|output| output.status.success()).count();
+        assert_eq!(done, 1);
+        for output in all.iter().filter(|output| !output.status.success()) {
+            assert_eq!(output.status.code(), Some(2), "{}", transcript(output));
+            let talk = String::from_utf8_lossy(&output.stderr);
+            assert!(talk.contains(&format!("there is a run with the id {id} already")), "{talk}");
+        }
+    }
+}

@@ -124,3 +124,118 @@ fn a_run_that_is_over_and_damaged_is_shown_so() {
     assert!(world.says(&["ls"]).contains("succeeded (damaged)"));
     assert_eq!(world.tells(&["ls", "--json", "--status", "damaged"])[0]["run"], "over");
 }
+
+const ASKS: &str = "steps: [{ id: asks, wait: { signal: answer } }]";
+
+#[test]
+fn a_journal_that_is_gone_while_its_log_is_there_is_not_begun_anew() {
+    let world = World::new(ASKS);
+    for id in ["one", "two"] {
+        world.begin(id, "asks", &[]).kill();
+    }
+    let (journal, log) = (world.data.join("journal.db"), world.data.join("journal.db-wal"));
+    let aside = world.data.join("aside");
+    std::fs::rename(&journal, &aside).unwrap();
+    let before = std::fs::read(&log).unwrap();
+    for command in [&["ls"][..], &["status", "one"], &["resume", "--all"], &["run", &world.file]] {
+        let talk = world.refuses(command);
+        assert!(talk.contains("journal.db is gone") && talk.contains("put the journal.db back"), "{talk}");
+    }
+    let doctor = world.does(&["doctor"]);
+    let told = String::from_utf8(doctor.stdout).unwrap();
+    assert!(!doctor.status.success() && told.contains("journal.db is gone"), "{told}");
+    assert_eq!(std::fs::read(&log).unwrap(), before);
+    std::fs::rename(&aside, &journal).unwrap();
+    assert_eq!(world.tells(&["ls", "--json"]).as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_journal_that_is_gone_from_a_folder_that_was_used_is_missed() {
+    let world = World::new("steps: [{ id: a, set: 1 }]");
+    world.tells(&["run", "--json", "--durability", "journal", &world.file]);
+    for name in ["journal.db", "journal.db-wal", "journal.db-shm"] {
+        let _ = std::fs::remove_file(world.data.join(name));
+    }
+    let said = |arguments: &[&str]| String::from_utf8(world.does(arguments).stderr).unwrap();
+    assert!(said(&["ls"]).contains("journal.db is gone: the folder was in use"));
+    let doctor = world.does(&["doctor"]);
+    let told = String::from_utf8(doctor.stdout).unwrap();
+    assert!(!doctor.status.success() && told.contains("problem: ") && told.contains("journal.db is gone"), "{told}");
+    let talk = said(&["run", "--durability", "journal", &world.file]);
+    assert!(talk.contains("a new journal is begun"), "{talk}");
+    assert!(!said(&["run", "--durability", "journal", &world.file]).contains("a new journal is begun"));
+}
+
+#[test]
+fn a_log_that_lost_its_end_is_missed() {
+    let world = World::new(ASKS);
+    for id in ["one", "two"] {
+        world.begin(id, "asks", &[]).kill();
+    }
+    let log = std::fs::File::options().write(true).open(world.data.join("journal.db-wal")).unwrap();
+    log.set_len(log.metadata().unwrap().len() - 1).unwrap();
+    let talk = String::from_utf8(world.does(&["ls"]).stderr).unwrap();
+    assert!(talk.contains("the journal is damaged") && talk.contains("journal.db-wal.damaged-"), "{talk}");
+    let doctor = world.does(&["doctor"]);
+    let told = String::from_utf8(doctor.stdout).unwrap();
+    assert!(!doctor.status.success() && told.contains("what was written last then is lost"), "{told}");
+    assert!(told.contains("both of one time"), "{told}");
+}
+
+#[test]
+fn a_damaged_workflow_that_was_kept_for_a_run_is_found() {
+    let world = World::new(ASKS);
+    for id in ["good", "text", "bytes"] {
+        world.begin(id, "asks", &[]).kill();
+    }
+    let store = rusqlite::Connection::open(world.data.join("journal.db")).unwrap();
+    let is_of = |id: &str| format!("WHERE run = (SELECT run FROM run WHERE id = '{id}')");
+    // One bit: another name for the signal. And a byte that no text has.
+    for (id, new) in [("text", "replace(about, 'answer', 'answes')"), ("bytes", "CAST(x'ff' || about AS TEXT)")] {
+        store.execute(&format!("UPDATE about SET about = {new} {}", is_of(id)), []).unwrap();
+    }
+    drop(store);
+    let doctor = world.does(&["doctor"]);
+    let told = String::from_utf8(doctor.stdout).unwrap();
+    assert!(!doctor.status.success() && told.contains("2 runs are damaged: "), "{told}");
+    for id in ["text", "bytes"] {
+        let status = world.tells(&["status", "--json", id]);
+        assert_eq!((&status["status"], &status["steps"][0]["node"]), (&"damaged".into(), &"asks".into()), "{status}");
+        assert!(status["damage"].as_str().unwrap().contains("what"), "{status}");
+        let talk = world.refuses(&["resume", id]);
+        assert!(talk.contains("was started with") && talk.contains(&format!("wfhost rm {id} --unfinished")), "{talk}");
+    }
+    let damaged = world.tells(&["ls", "--json", "--status", "damaged"]);
+    assert_eq!(damaged.as_array().unwrap().len(), 2, "{damaged}");
+    let good = world.tells(&["status", "--json", "good"]);
+    assert_eq!(good["status"], "suspended");
+    // How many records a run has is told of one that was killed, too.
+    assert!(good["records"].as_u64().unwrap() > 0 && good["records"] == good["counts"]["records"], "{good}");
+}
+
+#[test]
+fn whoever_leaves_a_run_whose_journal_was_removed_does_not_say_that_it_is_kept() {
+    let world = World::new(ASKS);
+    let run = world.begin("it", "asks", &[]);
+    for name in ["journal.db", "journal.db-wal", "journal.db-shm"] {
+        std::fs::remove_file(world.data.join(name)).unwrap();
+    }
+    run.send("-TERM");
+    let (told, code) = run.told();
+    assert_eq!((&told["status"], &told["problem"]["kind"]), (&"failed".into(), &"journal-failed".into()), "{told}");
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn a_process_that_may_open_no_more_files_says_so() {
+    let world = World::new(ASKS);
+    world.begin("it", "asks", &[]).kill();
+    for files in 4..20 {
+        let limited = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
+        let wfhost = env!("CARGO_BIN_EXE_wfhost");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &limited, wfhost, "ls", "--data"]).arg(&world.data);
+        let talk = String::from_utf8(command.output().unwrap().stderr).unwrap();
+        assert!(!talk.contains("panicked") && !talk.contains("is the disk full"), "{files}: {talk}");
+    }
+}
