@@ -27,6 +27,7 @@ pub(super) enum Chore<P> {
 }
 
 /// What follows from a push.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 enum Pushed {
     /// A thread will do it.
@@ -50,8 +51,8 @@ struct Inner<P> {
     waiting: VecDeque<Chore<P>>,
     /// Threads that wait for their signal. Whoever takes one out sets it.
     idle: Vec<usize>,
-    /// How many threads were started.
-    started: usize,
+    /// The numbers of threads that are not started.
+    unstarted: Vec<usize>,
     threads: Vec<thread::JoinHandle<()>>,
     stopped: bool,
 }
@@ -61,7 +62,7 @@ impl<P> Aside<P> {
         let inner = Inner {
             waiting: VecDeque::new(),
             idle: Vec::with_capacity(threads_max),
-            started: 0,
+            unstarted: (0..threads_max).rev().collect(),
             threads: Vec::with_capacity(threads_max),
             stopped: false,
         };
@@ -80,11 +81,13 @@ impl<P> Aside<P> {
             self.signals[idle].set();
             return Pushed::Taken;
         }
-        if inner.started == self.signals.len() {
-            return Pushed::Taken;
-        }
-        inner.started += 1;
-        Pushed::Start(inner.started - 1)
+        // A thread that is being started takes it, or whoever fails to start that.
+        inner.unstarted.pop().map_or(Pushed::Taken, Pushed::Start)
+    }
+
+    /// The thread of this number was not to be had: the next who pushes tries again. The caller does what waits.
+    fn not_started(&self, number: usize) {
+        self.inner.lock().unstarted.push(number);
     }
 
     fn pop(&self) -> Option<Chore<P>> {
@@ -142,7 +145,7 @@ impl<C: Commit> Shared<C> {
             if let Ok(thread) = thread::Builder::new().name("aside".to_owned()).spawn(work) {
                 return self.aside.inner.lock().threads.push(thread);
             }
-            // The number is not given again: there is one thread less.
+            self.aside.not_started(number);
         }
         if !matches!(pushed, Pushed::Taken) {
             while let Some(chore) = self.aside.pop() {
@@ -182,5 +185,30 @@ impl<C: Commit> Shared<C> {
             self.admission.release(permit, seat);
         }
         dropped
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    fn chore() -> Chore<()> {
+        Chore::Evict(Slot { index: 0, generation: 0 })
+    }
+
+    #[test]
+    fn a_thread_that_was_not_to_be_had_is_asked_for_again() {
+        let aside = Aside::new(2);
+        for number in [0, 0, 0] {
+            assert_eq!(aside.push(chore()), Pushed::Start(number));
+            aside.not_started(number);
+        }
+        assert_eq!(
+            [aside.push(chore()), aside.push(chore()), aside.push(chore())],
+            [Pushed::Start(0), Pushed::Start(1), Pushed::Taken]
+        );
+        // The first is not there after all, and the second is: no number is given twice.
+        aside.not_started(0);
+        assert_eq!([aside.push(chore()), aside.push(chore())], [Pushed::Start(0), Pushed::Taken]);
     }
 }
