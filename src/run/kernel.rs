@@ -23,7 +23,8 @@ pub struct Kernel(Arc<Shared>);
 pub(super) struct Shared {
     clock: Clock,
     ports: RwLock<Option<Arc<dyn Ports>>>,
-    /// The scheduler shuts down.
+    /// The scheduler shuts down or stops. Written before it refuses a process for that, with a lock or an exchange of its own in between: so
+    /// whoever was refused sees it.
     pub(super) closing: AtomicBool,
     /// No further call leaves the host.
     held: AtomicBool,

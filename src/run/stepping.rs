@@ -104,9 +104,12 @@ impl Commit for Kernel {
         }
     }
 
+    fn closing(&self) {
+        self.shared().closing.store(true, Relaxed);
+    }
+
     /// Each run is cancelled as if somebody had asked for it: the root hears it first, and its end reaches the others.
     fn cancel<P: Port<Self>>(&self, port: &mut P, slot: Slot) {
-        self.shared().closing.store(true, Relaxed);
         port.interrupt(slot, Interrupt::Cancel);
     }
 

@@ -134,6 +134,10 @@ pub trait Commit: Send + Sync + Sized + 'static {
         let _ = (slot, process, took);
     }
 
+    /// The scheduler shuts down or stops. This is said before it refuses the first process for that, on the thread of whoever ends it,
+    /// and perhaps once more.
+    fn closing(&self) {}
+
     /// The scheduler shuts down and this process is alive: asks it to end, once.
     fn cancel<P: Port<Self>>(&self, port: &mut P, slot: Slot) {
         port.interrupt(slot, Interrupt::Cancel);

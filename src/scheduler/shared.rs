@@ -121,8 +121,12 @@ impl<C: Commit> Shared<C> {
         }
     }
 
-    /// Never back. Under the lock of the other threads, so that none of them starts a process after that.
+    /// Never back. Under the lock of the other threads, so that none of them starts a process after that. The commit point knows before, so
+    /// that whoever is refused because of it can ask there.
     pub(crate) fn advance(&self, phase: Phase) {
+        if foreign::call(|| self.commit.closing()).is_err() {
+            self.panicked_outside();
+        }
         let _outside = self.outside.lock();
         self.phase.fetch_max(phase as usize, Ordering::AcqRel);
     }

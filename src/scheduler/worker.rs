@@ -153,7 +153,8 @@ impl<C: Commit> Worker<C> {
     /// Runs one slice of one process, if there is any to run.
     pub(crate) fn turn(&mut self) -> Turned {
         let (shared, core) = (&*self.shared, &mut self.core);
-        if !core.closing && shared.phase() != Phase::Open {
+        // Not where the workers leave without a shutdown: a step that this one still begins is refused nothing.
+        if !core.closing && shared.phase() == Phase::Closing {
             core.closing = true;
             // Release: whoever sees it sees every process that this worker has started.
             shared.acknowledged[core.index].store(true, Ordering::Release);

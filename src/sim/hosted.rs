@@ -92,8 +92,12 @@ impl Commit for Hosted {
         self.kernel.slow(slot, task, took);
     }
 
-    fn cancel<P: Port<Self>>(&self, port: &mut P, slot: Slot) {
+    fn closing(&self) {
         (self.closes)();
+        self.kernel.closing();
+    }
+
+    fn cancel<P: Port<Self>>(&self, port: &mut P, slot: Slot) {
         self.kernel.cancel(&mut Seam::of(port), slot);
     }
 
