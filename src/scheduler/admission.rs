@@ -19,6 +19,9 @@
 //! it can be evicted again, so there is one such at a time. Where that one is held in the middle of a step, the next one waits until it is
 //! resumed. Without a budget (`outside` is none) there is only the pool, and the queue waits.
 //!
+//! A process that was stepped in another place and is taken up here is as one that was evicted: it enters without a permit, joins the queue when
+//! it is to be stepped, and is never refused, since it had its permit before.
+//!
 //! - **A1** permits of the pool are given in the order of the queue; who comes while somebody waits goes behind.
 //! - **A2** what is free plus what the holders in the pool hold is the capacity; what is taken of the budget is what the others hold.
 //! - **A3** while somebody waits (`pressed`), every holder that comes to rest is among the victims of its [`Seats`], oldest first, behind those that
@@ -60,7 +63,7 @@ pub(crate) enum Duty {
 pub(crate) enum Joins {
     /// One that never had its permit.
     Newcomer,
-    /// One that was evicted.
+    /// One that was evicted, or is taken up.
     Evicted,
 }
 

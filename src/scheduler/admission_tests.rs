@@ -5,7 +5,7 @@ use super::buffers::Buffers;
 use super::place::{Body, Place, Posted, Standing};
 use super::seats::Seat;
 use super::slots::{FreeSlots, Table};
-use super::state::{Finished, Heard, State};
+use super::state::{Before, Finished, Heard, State};
 use super::{Interrupt, Next, Slot, Wake};
 use crate::process::{Micros, Permit};
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,7 +37,7 @@ impl Rig {
         let index = self.free.take(&self.table).unwrap();
         let slot = self.table.get(index).unwrap().next_slot(index);
         let standing = standing(&self.admission, slot);
-        self.place(slot).occupy(Body { process: (), permit: permits(1), standing });
+        self.place(slot).occupy(Body { process: (), permit: permits(1), standing }, Before::Nothing);
         slot
     }
 
@@ -54,7 +54,7 @@ impl Rig {
         let place = self.table.get(index).unwrap();
         let (slot, joins) = (place.next_slot(index), Joins::Newcomer);
         let enters = || {
-            place.occupy(Body { process: (), permit, standing: Standing::Waits(joins) });
+            place.occupy(Body { process: (), permit, standing: Standing::Waits(joins) }, Before::Nothing);
             true
         };
         assert!(self.admission.join(place, slot, permit, joins, enters));

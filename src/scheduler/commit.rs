@@ -186,6 +186,17 @@ pub trait Port<C: Commit> {
     /// is nothing outside it.
     fn spawn(&mut self, process: C::Process, permit: Permit) -> Result<Slot, C::Process>;
 
+    /// Starts a process that was stepped before, in another place: it goes on as after a step that ended so, in [`Next::Ready`],
+    /// [`Next::Blocked`] or [`Next::Idle`]. One that waits is not stepped and takes no permit before it has something to hear. As one that was
+    /// evicted it is never refused its permit.
+    ///
+    /// # Errors
+    /// As [`Self::spawn`].
+    fn take_up(&mut self, process: C::Process, permit: Permit, next: Next) -> Result<Slot, C::Process>;
+
+    /// Whether a process with this permit can be had at all, now or later: it is no more than the whole pool, or there is room outside it.
+    fn can_ever_admit(&self, permit: Permit) -> bool;
+
     /// Puts an event on a process's queue and wakes it where that kind of event does. FIFO per poster. False: the process has
     /// ended; the event is dropped and counted.
     fn post(&mut self, slot: Slot, event: C::Event, wake: Wake) -> bool;

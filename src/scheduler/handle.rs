@@ -2,7 +2,8 @@
 
 use super::place::Posted;
 use super::shared::{Job, Placed, Shared};
-use super::{Commit, Interrupt, Pause, Port, Slot, Stats, TimerId, Wake};
+use super::state::Before;
+use super::{Commit, Interrupt, Next, Pause, Port, Slot, Stats, TimerId, Wake};
 use crate::process::{Micros, Permit};
 use std::sync::Arc;
 
@@ -52,9 +53,19 @@ impl<C: Commit> Handle<C> {
 
 impl<C: Commit> Port<C> for Handle<C> {
     fn spawn(&mut self, process: C::Process, permit: Permit) -> Result<Slot, C::Process> {
-        let (slot, placed) = self.0.spawn_from_outside(process, permit)?;
+        let (slot, placed) = self.0.spawn_from_outside(process, permit, Before::Nothing)?;
         self.follow(slot, placed);
         Ok(slot)
+    }
+
+    fn take_up(&mut self, process: C::Process, permit: Permit, next: Next) -> Result<Slot, C::Process> {
+        let (slot, placed) = self.0.spawn_from_outside(process, permit, Before::Step(next))?;
+        self.follow(slot, placed);
+        Ok(slot)
+    }
+
+    fn can_ever_admit(&self, permit: Permit) -> bool {
+        self.0.can_ever_admit(permit)
     }
 
     fn post(&mut self, slot: Slot, event: C::Event, wake: Wake) -> bool {

@@ -15,7 +15,7 @@
 use super::admission::Joins;
 use super::buffers::Buffers;
 use super::seats::Seat;
-use super::state::{Claim, Enters, Heard, Started, Word};
+use super::state::{Before, Claim, Heard, Started, Word};
 use super::{Permitted, Slot, Wake};
 use crate::base::sync::{AtomicU64, Exclusive, Mutex, Ordering};
 use crate::process::Permit;
@@ -103,11 +103,11 @@ impl<P, E> Place<P, E> {
     }
 
     /// Puts a process into a free place, which [`Self::next_slot`] names.
-    pub(crate) fn occupy(&self, body: Body<P>) {
-        let enters = if body.standing.permitted() == Permitted::Yes { Enters::Ready } else { Enters::Admitting };
+    pub(crate) fn occupy(&self, body: Body<P>, before: Before) {
+        let permitted = body.standing.permitted();
         *self.body.open().expect("invariant: a free place is open to its new owner") = Some(body);
         self.since.store(u64::MAX, Ordering::Relaxed);
-        self.word.occupy(enters);
+        self.word.occupy(permitted, before);
     }
 
     /// Puts an event where the process will find it.

@@ -3,7 +3,7 @@
 use super::admission::Joins;
 use super::buffers::Buffers;
 use super::place::{Body, Place, Posted, Standing};
-use super::state::{Asked, Eviction, Finished, Heard};
+use super::state::{Asked, Before, Eviction, Finished, Heard};
 use super::{Interrupt, Next, Pause, Wake};
 use crate::process::Permit;
 use proptest::prelude::*;
@@ -228,7 +228,7 @@ proptest! {
         } else {
             (Standing::Free, READY)
         };
-        place.occupy(Body { process: (), permit: Permit::NONE, standing });
+        place.occupy(Body { process: (), permit: Permit::NONE, standing }, Before::Nothing);
         let mut rig = Rig { place, buffers: Buffers::new(), first: None };
         let mut model = Model { at, events: VecDeque::new(), interrupted: None, paused: false, evicting: false };
         for (number, act) in (0..).zip(acts) {

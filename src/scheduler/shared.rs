@@ -8,10 +8,10 @@ use super::local::Thief;
 use super::place::{Body, Place, Posted, Standing};
 use super::sleep::Sleep;
 use super::slots::{FreeSlots, Table};
-use super::state::{Eviction, Heard};
+use super::state::{Before, Eviction, Heard};
 use super::stats::{Counters, Stats};
 use super::timers::Timers;
-use super::{Commit, Config, Interrupt, Pause, Slot, Wake};
+use super::{Commit, Config, Interrupt, Next, Pause, Permitted, Slot, Wake};
 use crate::base::Clock;
 use crate::base::foreign;
 use crate::base::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, Signal};
@@ -42,7 +42,7 @@ impl<E> Job<E> {
 pub(crate) enum Placed {
     /// The caller enqueues it.
     Enqueue,
-    /// It has joined the admission queue.
+    /// It has joined the admission queue, or waits for an event.
     Waits,
 }
 
@@ -141,40 +141,55 @@ impl<C: Commit> Shared<C> {
         &self,
         free: &mut FreeSlots,
         counters: &Counters,
-        process: C::Process,
-        permit: Permit,
+        (process, permit): (C::Process, Permit),
+        before: Before,
     ) -> Result<(Slot, Placed), C::Process> {
-        if !permit.is_none() && !self.admission.can_ever_admit(permit) {
+        if !self.can_ever_admit(permit) {
             return Err(process);
         }
         let Some(index) = free.take(&self.table) else { return Err(process) };
         let place = self.table.get(index).expect("invariant: a place that was given out exists");
         let slot = place.next_slot(index);
         counters.spawned.add(1);
-        if permit.is_none() {
-            place.occupy(Body { process, permit, standing: Standing::Free });
-            return Ok((slot, Placed::Enqueue));
+        let rests = matches!(before, Before::Step(Next::Blocked | Next::Idle));
+        let joins = if before == Before::Nothing { Joins::Newcomer } else { Joins::Evicted };
+        let standing = if permit.is_none() {
+            Standing::Free
+        } else if rests {
+            Standing::Waits(joins)
+        } else {
+            self.admission.take(slot, permit).map_or(Standing::Waits(joins), Standing::Seated)
+        };
+        let body = Body { process, permit, standing };
+        match standing {
+            Standing::Waits(joins) if !rests => {
+                self.admission.join(place, slot, permit, joins, || {
+                    place.occupy(body, before);
+                    true
+                });
+            }
+            _ => place.occupy(body, before),
         }
-        if let Some(seat) = self.admission.take(slot, permit) {
-            place.occupy(Body { process, permit, standing: Standing::Seated(seat) });
-            return Ok((slot, Placed::Enqueue));
-        }
-        let joins = Joins::Newcomer;
-        let body = Body { process, permit, standing: Standing::Waits(joins) };
-        self.admission.join(place, slot, permit, joins, || {
-            place.occupy(body);
-            true
-        });
-        Ok((slot, Placed::Waits))
+        let is_ready = !rests && standing.permitted() == Permitted::Yes;
+        Ok((slot, if is_ready { Placed::Enqueue } else { Placed::Waits }))
+    }
+
+    pub(crate) fn can_ever_admit(&self, permit: Permit) -> bool {
+        permit.is_none() || self.admission.can_ever_admit(permit)
     }
 
     /// The same from a thread that is no worker.
-    pub(crate) fn spawn_from_outside(&self, process: C::Process, permit: Permit) -> Result<(Slot, Placed), C::Process> {
+    pub(crate) fn spawn_from_outside(
+        &self,
+        process: C::Process,
+        permit: Permit,
+        before: Before,
+    ) -> Result<(Slot, Placed), C::Process> {
         let mut outside = self.outside.lock();
         if self.phase() != Phase::Open {
             return Err(process);
         }
-        self.spawn(&mut outside.free, self.counters_outside(), process, permit)
+        self.spawn(&mut outside.free, self.counters_outside(), (process, permit), before)
     }
 
     /// The event again where the process has ended; it is counted.

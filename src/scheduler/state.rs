@@ -11,6 +11,7 @@
 //! |---|---|---|---|
 //! | — | spawn, no permit needed or one is free | Ready | enqueue |
 //! | — | spawn, no permit is free | Admitting | join the admission queue |
+//! | — | taken up after `blocked`, `idle` | Blocked, Idle, or Evicted if it needs a permit | none |
 //! | Admitting | permit | Ready | enqueue in the global queue |
 //! | Admitting, never started | cancel | Ready + CANCEL | enqueue without a permit, look after those behind it |
 //! | Admitting | end | Ready + END | the same |
@@ -50,7 +51,7 @@
 //! [`Place`](super::place::Place)), so outside of it a word without them proves an empty queue at that moment. Every other
 //! transition may happen without the lock.
 
-use super::{Interrupt, Next, Pause, Wake};
+use super::{Interrupt, Next, Pause, Permitted, Wake};
 use crate::base::sync::{AtomicU64, Ordering};
 
 /// Who has the process.
@@ -258,13 +259,13 @@ impl std::fmt::Debug for Value {
     }
 }
 
-/// How a process enters its place.
+/// What a process has behind it that is put into a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Enters {
-    /// With its permit, or it needs none.
-    Ready,
-    /// To wait for its permit.
-    Admitting,
+pub(crate) enum Before {
+    /// It was never stepped.
+    Nothing,
+    /// A step that ended so.
+    Step(Next),
 }
 
 /// What a holder that is to give its permit up says to that.
@@ -372,17 +373,23 @@ impl Word {
         }
     }
 
-    /// A free place gets a tenant, Ready or Admitting. A store is enough: nobody changes the word of a free place, since every other
-    /// transition leaves Complete alone. Release: its partner is whoever hears of the slot.
-    pub(crate) fn occupy(&self, enters: Enters) {
+    /// A free place gets a tenant, with its permit or without. A store is enough: nobody changes the word of a free place, since every
+    /// other transition leaves Complete alone. Release: its partner is whoever hears of the slot.
+    pub(crate) fn occupy(&self, permitted: Permitted, before: Before) {
         let old = Value(self.0.load(Ordering::Relaxed));
         debug_assert_eq!(old.state(), State::Complete, "an occupied place was given away");
         let generation = old.generation().wrapping_add(1);
-        let (state, bits) = match enters {
-            Enters::Ready => (State::Ready, FRESH),
-            Enters::Admitting => (State::Admitting, FRESH | QUEUED),
+        let has_permit = permitted == Permitted::Yes;
+        let (state, bits) = match before {
+            Before::Step(Next::Blocked) if has_permit => (State::Blocked, 0),
+            Before::Step(Next::Blocked) => (State::Evicted, 0),
+            Before::Step(Next::Idle) if has_permit => (State::Idle, 0),
+            Before::Step(Next::Idle) => (State::Evicted, ANY),
+            _ if has_permit => (State::Ready, 0),
+            _ => (State::Admitting, QUEUED),
         };
-        self.0.store(Value::new(generation, state, bits).0, Ordering::Release);
+        let fresh = if before == Before::Nothing { FRESH } else { 0 };
+        self.0.store(Value::new(generation, state, bits | fresh).0, Ordering::Release);
     }
 
     /// The quick way to post: wakes a process that waits and has nothing in its event queue. Needs no lock, since it leaves WAKE

@@ -23,7 +23,7 @@ use super::place::{Body, Posted, Standing};
 use super::shared::{Job, Phase, Placed, Shared};
 use super::sleep::Awake;
 use super::slots::FreeSlots;
-use super::state::{Finished, Started};
+use super::state::{Before, Finished, Started};
 use super::stats::Counters;
 use super::victim::{Random, victims};
 use super::{Commit, Config, Interrupt, Next, Pause, Permitted, Port, Slot, TimerId, Turn, Wake};
@@ -612,6 +612,19 @@ impl<C: Commit> Core<C> {
 }
 
 impl<C: Commit> Context<'_, C> {
+    #[inline]
+    fn start(&mut self, process: C::Process, permit: Permit, before: Before) -> Result<Slot, C::Process> {
+        if self.core.closing {
+            return Err(process);
+        }
+        let counters = self.core.counters(self.shared);
+        let (slot, placed) = self.shared.spawn(&mut self.core.free, counters, (process, permit), before)?;
+        if placed == Placed::Enqueue {
+            self.enqueue(slot, None, false);
+        }
+        Ok(slot)
+    }
+
     fn enqueue(&mut self, slot: Slot, event: Option<C::Event>, woken_here: bool) {
         self.core.enqueue(self.shared, Job { slot, event, woken_here });
     }
@@ -620,15 +633,15 @@ impl<C: Commit> Context<'_, C> {
 impl<C: Commit> Port<C> for Context<'_, C> {
     #[inline]
     fn spawn(&mut self, process: C::Process, permit: Permit) -> Result<Slot, C::Process> {
-        if self.core.closing {
-            return Err(process);
-        }
-        let counters = self.core.counters(self.shared);
-        let (slot, placed) = self.shared.spawn(&mut self.core.free, counters, process, permit)?;
-        if placed == Placed::Enqueue {
-            self.enqueue(slot, None, false);
-        }
-        Ok(slot)
+        self.start(process, permit, Before::Nothing)
+    }
+
+    fn take_up(&mut self, process: C::Process, permit: Permit, next: Next) -> Result<Slot, C::Process> {
+        self.start(process, permit, Before::Step(next))
+    }
+
+    fn can_ever_admit(&self, permit: Permit) -> bool {
+        self.shared.can_ever_admit(permit)
     }
 
     #[inline]

@@ -430,3 +430,61 @@ fn turns_that_use_a_slice_together_have_the_global_queue_looked_at() {
     let waited = seen.load(SeqCst) - before;
     assert!(waited <= 4, "it waited for {waited} turns of most of a slice");
 }
+
+#[test]
+fn one_that_was_stepped_before_takes_no_permit_until_it_hears_something() {
+    for (next, permit) in
+        [Next::Blocked, Next::Idle].into_iter().flat_map(|next| [(next, permits(1)), (next, Permit::NONE)])
+    {
+        let (mut rig, told) = (Rig::new(1), Told::default());
+        rig.spawn(says(Next::Blocked), permits(1));
+        rig.settle();
+        let slot = rig.handle.take_up(waits(&told), permit, next).unwrap_or_else(|_| panic!("it is open"));
+        rig.settle();
+        assert_eq!((told.lock().unwrap().len(), rig.scheduler.stats().evictions), (0, 0), "{next:?}");
+        rig.handle.post(slot, 1, Wake::Message);
+        rig.settle();
+        assert_eq!(told.lock().unwrap().len(), usize::from(next == Next::Idle));
+        rig.handle.post(slot, 2, Wake::Event);
+        rig.settle();
+        let count = if next == Next::Idle { 2 } else { 1 };
+        assert_eq!(*told.lock().unwrap(), vec![(Permitted::Yes, None); count]);
+        assert_eq!(rig.scheduler.stats().evictions, u64::from(!permit.is_none()));
+    }
+}
+
+#[test]
+fn one_that_was_stepped_before_waits_for_its_permit_as_one_that_was_evicted() {
+    let (mut rig, told) = (Rig::new(1), Told::default());
+    rig.spawn(Actor { gives_way: false, ..says(Next::Blocked) }, permits(1));
+    rig.settle();
+    let slot = rig.handle.take_up(waits(&told), permits(1), Next::Ready).unwrap_or_else(|_| panic!("it is open"));
+    // Asked to end, a newcomer would not wait any longer.
+    rig.handle.interrupt(slot, Interrupt::Cancel);
+    rig.settle();
+    assert_eq!((told.lock().unwrap().len(), rig.scheduler.stats().admitting), (0, 1));
+    rig.handle.interrupt(slot, Interrupt::End);
+    rig.settle();
+    assert_eq!(*told.lock().unwrap(), [(Permitted::NotNow, Some(Interrupt::End))]);
+    assert_eq!(rig.scheduler.stats().completed, 1);
+}
+
+/// Stopped without a shutdown, nobody has been asked to end: a step that begins at that moment is refused nothing.
+#[test]
+fn the_last_turn_of_a_worker_that_leaves_can_start_a_process() {
+    for phase in [shared::Phase::Stopped, shared::Phase::Closing] {
+        let mut rig = Rig::new(1);
+        let accepted = Arc::new(AtomicBool::new(false));
+        let says_so = Arc::clone(&accepted);
+        rig.spawn(
+            actor(move |port, _, _| {
+                says_so.store(port.spawn(says(Next::Complete), Permit::NONE).is_ok(), SeqCst);
+                Next::Complete
+            }),
+            Permit::NONE,
+        );
+        rig.scheduler.shared.advance(phase);
+        let _ = rig.scheduler.turn(0);
+        assert_eq!(accepted.load(SeqCst), phase == shared::Phase::Stopped);
+    }
+}

@@ -34,6 +34,14 @@ impl<P: Port<Hosted>> Port<Kernel> for Seam<'_, P> {
         self.port.spawn(process, permit)
     }
 
+    fn take_up(&mut self, process: Task, permit: Permit, next: Next) -> Result<Slot, Task> {
+        self.port.take_up(process, permit, next)
+    }
+
+    fn can_ever_admit(&self, permit: Permit) -> bool {
+        self.port.can_ever_admit(permit)
+    }
+
     fn post(&mut self, slot: Slot, event: Event, wake: Wake) -> bool {
         self.port.post(slot, event, wake)
     }

@@ -5,7 +5,7 @@ use super::super::buffers::Buffers;
 use super::super::place::{Body, Standing};
 use super::super::seats::Seat;
 use super::super::slots::{FreeSlots, Table};
-use super::super::state::{Eviction, Finished, Heard, State};
+use super::super::state::{Before, Eviction, Finished, Heard, State};
 use super::super::{Next, Pause, Slot};
 use crate::process::{Budget, Micros, Permit};
 use loom::sync::Arc;
@@ -63,7 +63,7 @@ fn check(gives_way: bool, rests: fn(&Model, Slot)) {
             let slot = model.table.get(index).unwrap().next_slot(index);
             let seat = seat(&model, slot);
             let standing = seat.map_or(Standing::Waits(Joins::Newcomer), Standing::Seated);
-            model.place(slot).occupy(Body { process: (), permit: ONE, standing });
+            model.place(slot).occupy(Body { process: (), permit: ONE, standing }, Before::Nothing);
             slot
         };
         let holder = slot(|model, slot| model.admission.take(slot, ONE));

@@ -6,7 +6,7 @@
 use super::super::admission::Joins;
 use super::super::buffers::Buffers;
 use super::super::place::{Body, Place, Posted, Standing};
-use super::super::state::{Asked, Eviction, Finished, Heard, State};
+use super::super::state::{Asked, Before, Eviction, Finished, Heard, State};
 use super::super::{Interrupt, Next, Pause, Slot, Wake};
 use crate::process::Permit;
 use loom::sync::{Arc, Mutex};
@@ -39,7 +39,7 @@ impl Model {
     fn ready(standing: Standing) -> Arc<Self> {
         let place = Place::new();
         assert_eq!(place.next_slot(0), Slot { index: 0, generation: GENERATION });
-        place.occupy(Body { process: (), permit: Permit::NONE, standing });
+        place.occupy(Body { process: (), permit: Permit::NONE, standing }, Before::Nothing);
         Arc::new(Self { place, heard: Mutex::new(Witness::default()) })
     }
 
@@ -304,7 +304,7 @@ fn a_late_event_never_reaches_the_next_tenant() {
             drop(model.place.body.open().expect("its worker's").take());
             let unheard = model.place.complete();
             model.heard.lock().unwrap().events.extend(unheard);
-            model.place.occupy(Body { process: (), permit: Permit::NONE, standing: Standing::Free });
+            model.place.occupy(Body { process: (), permit: Permit::NONE, standing: Standing::Free }, Before::Nothing);
         },
         |model| match model.place.post(GENERATION, 1, Wake::Event, None) {
             Posted::Gone(event) => model.heard.lock().unwrap().events.push(event),
@@ -676,7 +676,7 @@ fn one_that_is_interrupted_while_it_is_spawned() {
     race(
         || Arc::new(Model { place: Place::new(), heard: Mutex::new(Witness::default()) }),
         |model| {
-            model.place.occupy(Body { process: (), permit: Permit::NONE, standing: NEWCOMER });
+            model.place.occupy(Body { process: (), permit: Permit::NONE, standing: NEWCOMER }, Before::Nothing);
         },
         |model| {
             while model.state() != State::Admitting {
