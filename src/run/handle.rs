@@ -201,8 +201,6 @@ impl Kernel {
         let mut inner = run.inner.lock();
         let Some(entered) = self.remember(&run, false) else { return Err(StartError::Exists(id)) };
         let mut after = After::default();
-        inner.append(&Record::Started(Box::new(started)));
-        inner.watched_by(watcher, &mut after.wakers);
         let task = Task::new(Arc::clone(&run), Pid::ROOT, program, body, permit.is_none());
         let native = task.step.native;
         let slot = match port.spawn(task, permit) {
@@ -210,11 +208,13 @@ impl Kernel {
             Err(task) => {
                 drop(inner);
                 drop(task);
-                after.wakers.wake();
                 self.forget(&run);
                 return Err(StartError::Refused);
             }
         };
+        // Not before it is certain that the run begins: what has records is a run. Its first step waits for the lock.
+        inner.append(&Record::Started(Box::new(started)));
+        inner.watched_by(watcher, &mut after.wakers);
         let root = inner.state.living_mut(Pid::ROOT).expect("invariant: the root was just entered");
         root.slot = Some(slot);
         root.begun = native;

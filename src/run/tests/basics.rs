@@ -1,5 +1,7 @@
 //! Fork and join, messages, calls, sleeps.
 
+use super::desk::Desk;
+use super::parking::Parkable;
 use super::support::*;
 use crate::process::{Action, Event, Micros, Payload, Pid, Status, Tag, Target};
 
@@ -109,4 +111,20 @@ fn messages_go_to_pids_children_and_names() {
         output(&bench.finish()),
         r#"["5 no-process Definite","6 not-supported Definite","child 1: 1","child 1: 2","child 1: 3","1 null"]"#
     );
+}
+
+#[test]
+fn a_run_that_is_refused_has_no_records() {
+    let desk = Desk::with_places(1, 1);
+    let root = program(|_| collect(Vec::new, 1));
+    let start = |id: &str, log: &Parkable| {
+        let mut spec = spec(std::sync::Arc::clone(&root), std::sync::Arc::default(), &Setup::default());
+        (spec.id, spec.log) = (id.into(), Box::new(log.clone()));
+        desk.kernel.start(spec).map(drop)
+    };
+    let [first, second] = [Parkable::default(), Parkable::default()];
+    let records = |log: &Parkable| crate::run::Log::records(log).unwrap().len();
+    assert_eq!((start("first", &first), records(&first)), (Ok(()), 1));
+    assert_eq!((start("second", &second), records(&second)), (Err(crate::run::StartError::Refused), 0));
+    assert!(desk.kernel.run("second").is_none());
 }
