@@ -205,7 +205,7 @@ impl Kernel {
                     let parked = runs.remove(id);
                     drop(runs);
                     if let Some(parked) = parked {
-                        parked.abandon(problem);
+                        parked.abandon(self, problem);
                     }
                     return;
                 }
@@ -227,10 +227,7 @@ impl Kernel {
     pub fn abandon_parked(&self, problem: &Problem) {
         let parked: Vec<_> = self.0.runs.lock().extract_if(.., |_, known| matches!(known, Known::Parked(_))).collect();
         for (_, known) in parked {
-            if let Known::Parked(parked) = &known {
-                parked.disarm(self);
-            }
-            known.abandon(problem);
+            known.abandon(self, problem);
         }
     }
 

@@ -109,8 +109,9 @@ impl Known {
     }
 
     /// Nobody will take it up again: whoever waits for its outcome hears why.
-    pub(super) fn abandon(&self, problem: &Problem) {
+    pub(super) fn abandon(&self, kernel: &Kernel, problem: &Problem) {
         let Self::Parked(parked) = self else { return };
+        parked.disarm(kernel);
         if let Some(outcome) = parked.outcome.upgrade() {
             outcome.set(Arc::new(Outcome::of_problem(problem.clone(), parked.facts.counts)));
         }

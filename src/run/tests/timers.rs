@@ -64,3 +64,24 @@ fn a_run_that_is_parked_and_taken_up_again_and_again_has_one_timer() {
     assert!(run.outcome().is_some());
     assert_eq!(desk.timers(), 0);
 }
+
+#[test]
+fn a_run_that_is_abandoned_while_it_is_parked_leaves_no_timer_behind() {
+    for all in [false, true] {
+        let mut desk = Desk::new(1);
+        let run = start(&desk.kernel, "run", &sleeps_or_hears(1), &Parkable::default());
+        desk.drain();
+        while desk.kernel.parked().is_empty() {
+            assert!(desk.fire());
+            desk.drain();
+        }
+        assert_eq!(desk.timers(), 1, "its sleep");
+        let problem = crate::process::Problem::new("test", "over");
+        if all {
+            desk.kernel.abandon_parked(&problem);
+        } else {
+            desk.kernel.abandon_run("run", &problem);
+        }
+        assert_eq!((desk.timers(), run.outcome().is_some()), (0, true));
+    }
+}
