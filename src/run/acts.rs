@@ -236,6 +236,30 @@ impl Inner {
 }
 
 impl Run {
+    /// Ends all processes in one go, so that none is left that could start another. False: the run was parked.
+    pub(super) fn kill<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, reason: &Arc<str>) -> bool {
+        let moment = self.moment(port.monotonic());
+        let mut inner = self.inner.lock();
+        if inner.parked {
+            return false;
+        }
+        // Parents come first, so that fewer are told of their children's end.
+        let living = inner.state.table.iter().filter(|(_, entry)| entry.lives());
+        let pids: Vec<Pid> = living.map(|(pid, _)| pid).collect();
+        for &pid in &pids {
+            let cancel = News::Cancel { pid, reason: Arc::clone(reason), grace: Some(Micros(0)) };
+            let _ = inner.take_news(moment, cancel, None);
+        }
+        for pid in pids {
+            inner.state.kill(pid);
+        }
+        let mut after = After::default();
+        self.flush(&mut inner, port, moment, &mut after);
+        drop(inner);
+        self.after(port, after);
+        true
+    }
+
     /// Takes an act. None: the run was parked, and the act is still there.
     fn act<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,

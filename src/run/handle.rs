@@ -7,15 +7,14 @@ use super::fixed::{Fixed, Programs};
 use super::kernel::Kernel;
 use super::leaving::After;
 use super::log::{Log, LogSink};
-use super::news::Unwanted;
 use super::observe::{Events, Outcome, RunEvent, Shared, Wakers, Watcher};
 use super::place::Place;
-use super::record::{Bounds, News, Origin, Record, Started};
+use super::record::{Bounds, Origin, Record, Started};
 use super::signals::SignalStatus;
 use super::state::{Counts, State};
 use super::table::{Phase, Waits};
 use super::task::Task;
-use crate::process::{Grants, Limits, LogLine, Micros, Payload, Pid, Problem, Program, Tag};
+use crate::process::{Grants, Limits, LogLine, Payload, Pid, Problem, Program, Tag};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -312,13 +311,16 @@ impl RunHandle {
         self.act(Act::TimeOut { after: after.into() }, None).map(drop)
     }
 
-    /// Ends the run now: every process is ended at its slice's end.
+    /// Ends the run now: every process ends, and is stepped no more after its slice.
     pub fn kill(&self, reason: &str) {
-        let _ = self.resume();
-        // Parents come first, so that fewer are told of their children's end.
-        let pids = self.with(|_, inner| inner.state.table.iter().map(|(pid, _)| pid).collect::<Vec<Pid>>());
-        for pid in pids.unwrap_or_default() {
-            let _ = self.arrive(News::Cancel { pid, reason: reason.into(), grace: Some(Micros(0)) });
+        let reason: Arc<str> = reason.into();
+        while let Some(run) = self.run() {
+            let mut is_killed = true;
+            run.kernel.with_port(|port| is_killed = run.kill(port, &reason));
+            if is_killed {
+                return;
+            }
+            self.was_parked(&run);
         }
     }
 
@@ -457,25 +459,6 @@ impl RunHandle {
     pub fn durable(&self, record: u64) {
         if let Some(run) = self.run() {
             run.kernel.with_port(|port| run.durable(port, record));
-        }
-    }
-
-    pub(super) fn arrive(&self, news: News) -> Result<(), Refused> {
-        let mut news = Some(news);
-        let taken = loop {
-            let run = self.run().ok_or(Refused::Ended)?;
-            let mut taken = Some(Err(Unwanted::Late));
-            run.kernel.with_port(|port| taken = run.take_in(port, &mut news));
-            match taken {
-                Some(taken) => break taken,
-                None => self.was_parked(&run),
-            }
-        };
-        match taken {
-            Ok(()) | Err(Unwanted::Idle) => Ok(()),
-            Err(Unwanted::Late) => Err(Refused::Ended),
-            Err(Unwanted::Full) => Err(Refused::Full),
-            Err(Unwanted::TooLarge) => Err(Refused::TooLarge),
         }
     }
 }
