@@ -9,7 +9,7 @@ use super::storage::{StorageWatcher, Told};
 use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::base::guarded;
 use crate::journal::{Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
-use crate::process::{Problem, problem::kind};
+use crate::process::{Pid, Problem, problem::kind};
 use crate::run::{
     Act, DamagedRecord, Kernel, Log, Mail, News, RebuildError, Record, ResumeError, ResumeSpec, system_time,
 };
@@ -173,6 +173,7 @@ fn is_paused(records: &[Record], inbox: &[Mail]) -> bool {
         records.iter().rev().find_map(|record| match record {
             Record::Arrived(arrived) => match arrived.news {
                 News::Paused(paused) => Some(paused),
+                News::Cancel { pid: Pid::ROOT, .. } | News::TimedOut { .. } => Some(false),
                 _ => None,
             },
             _ => None,

@@ -127,8 +127,14 @@ impl Story {
                     News::Signal { name, .. } => self.waits.hear(name),
                     News::Message { .. } => self.counts.messages += 1,
                     News::Paused(paused) => self.paused = *paused,
-                    News::Cancel { pid: Pid::ROOT, .. } => self.is_cancelled = true,
-                    News::TimedOut { after } if !self.is_cancelled => self.late = Some(*after),
+                    // Either lets a paused run go on.
+                    News::Cancel { pid: Pid::ROOT, .. } => (self.is_cancelled, self.paused) = (true, false),
+                    News::TimedOut { after } => {
+                        self.paused = false;
+                        if !self.is_cancelled {
+                            self.late = Some(*after);
+                        }
+                    }
                     _ => {}
                 }
             }

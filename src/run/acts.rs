@@ -220,10 +220,6 @@ impl Inner {
             {
                 return Err(Refused::Ended);
             }
-            // What is paused could not end.
-            News::Cancel { .. } | News::TimedOut { .. } => {
-                let _ = self.take_news(moment, News::Paused(false), None);
-            }
             _ => {}
         }
         match self.take_news(moment, news, act) {

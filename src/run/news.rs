@@ -86,8 +86,15 @@ impl State {
                 }
             }
             News::Message { pid, message } => self.post_message(pid, Box::new(message)),
-            News::Cancel { pid, reason, grace } => self.cancel(moment, pid, &reason, grace),
+            News::Cancel { pid, reason, grace } => {
+                // What is paused could not end.
+                if pid == Pid::ROOT {
+                    self.pause(moment, false);
+                }
+                self.cancel(moment, pid, &reason, grace);
+            }
             News::TimedOut { after } => {
+                self.pause(moment, false);
                 // A run that was asked to end before ends for that.
                 if matches!(self.table.get(Pid::ROOT).map(|root| &root.phase), Some(Phase::Live)) {
                     self.late = Some(after);

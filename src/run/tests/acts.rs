@@ -3,7 +3,7 @@
 use super::desk::Desk;
 use super::support::*;
 use crate::journal::Memory;
-use crate::process::{Action, Micros, Payload, Pid, Tag};
+use crate::process::{Action, Micros, Payload, Pid, Program, Status, Tag};
 use crate::run::{ACTS_MAX, Act, Durability, EndStatus, Log, NotDurable, Record, Refused, Resolution, RunHandle};
 use bytes::Bytes;
 use std::future::Future;
@@ -198,4 +198,71 @@ fn that_a_call_is_to_be_sent_again_survives_the_host() {
     assert_eq!((run.uncertain().len(), handlers.waiting.lock().len()), (0, 1));
     desk.settle();
     assert_eq!(output(&run.outcome().unwrap()), r#"["1 timed-out Uncertain"]"#);
+}
+
+#[test]
+fn a_cancel_that_is_refused_leaves_a_paused_run_alone() {
+    let mut bench = Bench::new(|entry| {
+        let is_root = entry == "root";
+        act(move |context, _| {
+            if !is_root {
+                return Status::Idle;
+            }
+            context.command(Action::Spawn(Box::new(crate::process::Spawn { detached: true, ..spawn("child") })));
+            Status::Complete(Payload::NULL)
+        })
+    });
+    bench.desk.drain();
+    bench.run.pause().unwrap();
+    let records = bench.run.counts().records;
+    // The root has ended: only the child is left, and has its grace.
+    assert_eq!(bench.run.cancel("enough", None), Err(Refused::Ended));
+    assert_eq!(bench.run.time_out(Duration::from_secs(1)), Err(Refused::Ended));
+    assert_eq!((bench.run.is_paused(), bench.run.counts().records), (true, records));
+}
+
+#[test]
+fn a_paused_run_that_is_asked_to_end_goes_on_by_one_record() {
+    for times_out in [false, true] {
+        let root: Arc<dyn Program> = program(|_| collect(|| vec![waits()], 1));
+        let mut bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root);
+        bench.desk.drain();
+        bench.run.pause().unwrap();
+        let records = bench.run.counts().records;
+        let asked =
+            if times_out { bench.run.time_out(Duration::from_secs(1)) } else { bench.run.cancel("enough", None) };
+        assert_eq!((asked, bench.run.is_paused(), bench.run.counts().records), (Ok(()), false, records + 1));
+        let records = bench.run.records().unwrap();
+        bench.finish();
+        // Whoever takes it up from there knows the same.
+        let mut desk = Desk::new(1);
+        let resumed = resume(&desk, &root, &Arc::default(), &records);
+        assert!(!resumed.is_paused());
+        desk.drain();
+        assert!(output(&resumed.outcome().unwrap()).starts_with(r#"["cancel: "#));
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_is_over_although_its_processes_are_about_to_start_others() {
+    for is_paused in [false, true] {
+        let mut bench = Bench::new(|_| {
+            act(|context, _| {
+                context.command(Action::Spawn(Box::new(crate::process::Spawn { detached: true, ..spawn("next") })));
+                Status::Ready
+            })
+        });
+        for _ in 0..20 {
+            assert!(bench.desk.turn());
+        }
+        if is_paused {
+            bench.run.pause().unwrap();
+        }
+        assert!(bench.run.processes().len() > 3);
+        bench.run.kill("enough");
+        let outcome = bench.run.outcome().expect("it is over");
+        assert_eq!(outcome.result.as_ref().unwrap_err().detail.as_deref(), Some("enough"));
+        assert_eq!(bench.desk.now(), Micros(0), "nobody had a grace");
+        let _ = bench.finish();
+    }
 }
