@@ -50,7 +50,7 @@ impl State {
             News::Paused(paused) if *paused == self.paused.is_some() => Err(Unwanted::Idle),
             News::Paused(_) => Ok(()),
             News::Again { pid, tag } => match self.pending(*pid, *tag) {
-                Some(Pending::Call(call)) if call.leaving => Ok(()),
+                Some(Pending::Call(call)) if call.leaving || call.is_untimed() => Ok(()),
                 _ => Err(Unwanted::Late),
             },
         }

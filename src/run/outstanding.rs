@@ -44,6 +44,11 @@ pub(super) struct PendingCall {
 }
 
 impl PendingCall {
+    /// It has a timeout that does not run: it was in flight where the run was forked, and is to be sent again.
+    pub(super) fn is_untimed(&self) -> bool {
+        self.timeout.is_some() && self.timer.is_none()
+    }
+
     /// Says in a problem that an earlier sending may have happened, where one may have, so that whoever tries again keeps the key. What a
     /// server said (it has a status) is told as it was said; of what did not come that far, it is told that it does not tell all.
     pub(super) fn doubt(&self, problem: &mut Problem) {

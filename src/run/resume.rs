@@ -21,12 +21,11 @@ use super::observe::{Once, Watcher};
 use super::outstanding::Pending;
 use super::past::{Later, Past, Replayed};
 use super::rebuild::{Rebuild, RebuildError, TakenUp};
-use super::record::Record;
+use super::record::{News, Record};
 use super::replay::check_programs;
 use super::snapshots::Snapshots;
-use super::state::{Departure, Moment, Post, State};
+use super::state::{Departure, Post, State};
 use super::task::Task;
-use super::timers::Alarm;
 use super::waking::Rests;
 use crate::base::brief::BriefGuard;
 use crate::process::{Answer, Ending, Pid, Program, Tag};
@@ -175,7 +174,9 @@ impl Run {
         for (pid, events) in queues {
             inner.state.posts.extend(events.into_iter().map(|event| Post { pid, slot: None, event }));
         }
-        inner.state.depart_again(moment, departures, &self.fixed);
+        for (pid, tag) in inner.state.depart_again(departures, &self.fixed) {
+            let _ = inner.take_news(moment, News::Again { pid, tag }, None);
+        }
         for mail in left {
             // What cannot be done stays where it is: there may be room for it when the run is next taken up, else it goes with the run.
             if let Ok(act) = Act::of_mail(mail) {
@@ -228,8 +229,10 @@ impl Run {
 }
 
 impl State {
-    /// Calls that have no answer are to be sent again; the uncertain ones stay, without their timeouts.
-    fn depart_again(&mut self, moment: Moment, departures: BTreeMap<(Pid, Tag), Box<Departure>>, fixed: &Fixed) {
+    /// Calls that have no answer are to be sent again; the uncertain ones stay, without their timeouts. Gives those whose time begins now:
+    /// a record is to say so.
+    fn depart_again(&mut self, departures: BTreeMap<(Pid, Tag), Box<Departure>>, fixed: &Fixed) -> Vec<(Pid, Tag)> {
+        let mut begin = Vec::new();
         for ((pid, tag), departure) in departures {
             let Some(Pending::Call(call)) =
                 self.table.get_mut(pid).filter(|entry| entry.lives()).and_then(|entry| entry.outstanding.get_mut(tag))
@@ -242,14 +245,15 @@ impl State {
                 }
                 self.uncertain.insert((pid, tag), departure);
             } else {
-                if let (None, Some(timeout)) = (call.timer, call.timeout) {
-                    call.timer = Some(self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag)));
+                if call.is_untimed() {
+                    begin.push((pid, tag));
                 }
                 // One that is not safe to repeat would have left a record of its leaving.
                 call.sent_before |= fixed.is_repeatable(&departure.call.handler, &departure.call.args);
                 self.withheld.insert((pid, tag), departure);
             }
         }
+        begin
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::desk::Desk;
 use super::support::*;
-use crate::process::{Action, Event, Payload, Pid, Placement, Problem, ProblemClass, Program, Status, Tag};
+use crate::process::{Action, Event, Micros, Payload, Pid, Placement, Problem, ProblemClass, Program, Status, Tag};
 use crate::run::{
     ForkSpec, FormerKeys, Origin, Programs, Rebuild, Record, Resolution, RunHandle, Started, fork, rebuild,
 };
@@ -194,4 +194,42 @@ fn a_fork_of_a_run_that_repeats_another_keeps_its_keys_from_the_first_record_on(
     fail(&mut desk, &handlers);
     assert!(rebuild(&run.records().unwrap(), &root(), &programs()).is_ok());
     assert!(run.processes().iter().any(|process| process.pid == Pid::ROOT));
+}
+
+/// A call that is sent again in a fork has its timeout from the first sending there on, however often its host is another.
+#[test]
+fn the_time_of_a_call_that_a_fork_sends_again_goes_on_from_host_to_host() {
+    const TIMEOUT: u64 = 5_000_000;
+    let root = || {
+        program(|_| {
+            collect(
+                || {
+                    let call = call("safe", number(1));
+                    vec![Action::Call(Box::new(crate::process::Call { timeout: Some(Micros(TIMEOUT)), ..call }))]
+                },
+                1,
+            )
+        })
+    };
+    let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root());
+    bench.desk.clone().drain();
+    let records = bench.run.records().unwrap();
+    let (at, programs) = (records.len() as u64, programs());
+    let spec =
+        ForkSpec { id: "fork".into(), at, root: root(), programs, substituted: false, resend: true, budget: None };
+    let started = Record::Started(Box::new(fork(&records, spec).unwrap()));
+    let mut records = [&[started], &records[1..]].concat();
+    // Each host takes it up two seconds after the one before.
+    const LATER: i64 = 2_000_000;
+    for (wall, left) in [(0, TIMEOUT), (LATER, TIMEOUT - 2_000_000), (2 * LATER, TIMEOUT - 4_000_000)] {
+        let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+        desk.set_wall(1_000_000_000 + wall);
+        let run = resume(&desk, &root(), &handlers, &records);
+        desk.drain();
+        assert_eq!(handlers.waiting.lock().len(), 1, "it is sent");
+        records = run.records().unwrap();
+        assert_eq!(run.counts().records, records.len() as u64);
+        desk.settle();
+        assert_eq!((output(&run.outcome().unwrap()).contains("timed-out"), desk.now()), (true, Micros(left)));
+    }
 }
