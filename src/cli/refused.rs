@@ -182,6 +182,7 @@ impl From<TakeUpError> for Refused {
             TakeUpError::Run(ResumeError::Ended(_) | ResumeError::Exists(_)) => {
                 Self::new(kind::WRONG_STATE, error.to_string())
             }
+            TakeUpError::Run(ResumeError::Refused) => Self::new(kind::HOST_FAULT, error.to_string()),
             TakeUpError::Paused(run) => Self::new(kind::WRONG_STATE, format!("the run {run} is paused"))
                 .suspended()
                 .hint(format!("to let it go on: wfhost resume {run}")),

@@ -20,6 +20,8 @@
 //!    did stands in the records. If it came after, it sees `parked`, and asks the kernel for the run.
 //! 5. The kernel's list says which run there is for an id: here, parked, or being taken up. The first who asks for a parked one changes the entry
 //!    to *waking* and takes it up, on its own thread; the others wait for that one.
+//! 6. The scheduler may refuse its processes, because it is full or the host stops. Nothing has been recorded then, and the run goes back by steps
+//!    2 and 3 under the commit lock under which its processes were made: what they are on disk is not changed by a host that has no room.
 //!
 //! - **I1** For an id there is at most one run that is not parked.
 //! - **I2** What was acknowledged stands in the records before 2, or is done by the run of 5.
@@ -31,16 +33,18 @@
 //! *Rejected.* Parking single processes: the state of the run, which others of its processes need, would stay, and it is the larger part. Taking
 //! a run up on the worker that fires its timer: it waits for a disk.
 
+use super::consequences::no_capacity;
 use super::core::{Inner, Run};
 use super::kernel::{Kernel, Timer};
-use super::log::{Durability, Log};
+use super::log::{Durability, Log, ParkedLog};
+use super::observe::Outcome;
 use super::outstanding::Pending;
 use super::place::Place;
 use super::state::{Counts, State};
 use super::table::{Phase, Waits};
-use super::waking::Parked;
+use super::waking::{Parked, WAKE_AGAIN};
 use crate::base::brief::BriefGuard;
-use crate::process::Micros;
+use crate::process::{Micros, Problem, problem::kind};
 use crate::scheduler::{Interrupt, Pause, Port, Slot, TimerId};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -111,6 +115,12 @@ impl Log for Gone {
     fn records(&self) -> Option<Vec<Bytes>> {
         None
     }
+}
+
+/// What the outcome of a run says that is nobody's, because its host stops.
+pub(super) fn stopped() -> Problem {
+    Problem::new(kind::SUSPENDED, "The host stopped before the run was over")
+        .with_detail("It goes on where it is taken up.")
 }
 
 impl Inner {
@@ -227,16 +237,45 @@ impl Run {
     /// Steps 2 and 3 of the protocol, of a run that is quiet. False: its log cannot be parked.
     fn park<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, mut inner: BriefGuard<'_, Inner>, port: &mut P) -> bool {
         let Some(log) = inner.log.park() else { return false };
-        let gone = std::mem::replace(&mut inner.log, Box::new(Gone));
-        let bounds = inner.state.bounds;
-        for timer in inner.disarm() {
-            port.unset_timer(timer);
+        self.park_as(log, Micros(0), inner, port);
+        true
+    }
+
+    /// Takes a run back that the scheduler takes no process of, or not all: it was being taken up, and nothing has been recorded since. One that
+    /// was parked is parked again, and its timers wait for a while. Any other one, and each where the host stops, is nobody's.
+    pub(super) fn take_back<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        was_parked: bool,
+        mut inner: BriefGuard<'_, Inner>,
+        port: &mut P,
+    ) {
+        let is_closing = self.kernel.is_closing();
+        if was_parked
+            && !is_closing
+            && let Some(log) = inner.log.park()
+        {
+            let again = port.monotonic().saturating_add(WAKE_AGAIN);
+            return self.park_as(log, again, inner, port);
         }
-        let state = std::mem::replace(&mut inner.state, State::bare(bounds));
-        inner.parked = true;
-        let due = state.timers.next_due().map(|due| self.host_time(due));
-        self.left.store(true, Relaxed);
-        let slots: Vec<Slot> = state.table.iter().filter_map(|(_, entry)| entry.slot).collect();
+        let (state, log) = self.vacate(&mut inner, port);
+        self.kernel.forget(self);
+        drop(inner);
+        let problem = if is_closing { stopped() } else { no_capacity() };
+        self.outcome.set(Arc::new(Outcome::of_problem(problem, state.counts)));
+        drop(log);
+        self.dismiss(&state, port);
+    }
+
+    /// Parks the run with this log. No timer takes it up before that time of the host's clock.
+    fn park_as<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        log: Box<dyn ParkedLog>,
+        earliest: Micros,
+        mut inner: BriefGuard<'_, Inner>,
+        port: &mut P,
+    ) {
+        let (state, gone) = self.vacate(&mut inner, port);
+        let due = state.timers.next_due().map(|due| self.host_time(due).max(earliest));
         let parked = Parked {
             parts: self.kernel.parts_of(&self.fixed),
             log,
@@ -251,14 +290,30 @@ impl Run {
             },
         };
         self.kernel.put_parked(&self.fixed.id, parked);
-        let place = self.place.lock().clone();
         drop(inner);
+        drop(gone);
+        self.dismiss(&state, port);
+    }
+
+    /// The run is in memory no more: whoever finds it from now on asks the kernel anew. Gives what it was made of, which is dropped without
+    /// the lock.
+    fn vacate<P: Port<Kernel> + ?Sized>(&self, inner: &mut Inner, port: &mut P) -> (State, Box<dyn Log>) {
+        for timer in inner.disarm() {
+            port.unset_timer(timer);
+        }
+        let bounds = inner.state.bounds;
+        inner.parked = true;
+        self.left.store(true, Relaxed);
+        (std::mem::replace(&mut inner.state, State::bare(bounds)), std::mem::replace(&mut inner.log, Box::new(Gone)))
+    }
+
+    /// The handles find the run no more, and the processes that it had in memory end.
+    fn dismiss<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, state: &State, port: &mut P) {
+        let place = self.place.lock().clone();
         Place::leave(&place, self);
-        drop((state, gone));
-        for slot in slots {
+        for slot in state.table.iter().filter_map(|(_, entry)| entry.slot) {
             port.pause(slot, Pause::Off);
             port.interrupt(slot, Interrupt::End);
         }
-        true
     }
 }

@@ -1,7 +1,7 @@
 //! Taking up a run whose host is gone, from its records.
 //!
 //! No process runs for it: queues, names, links, timers and outstanding calls come from the records, and a process does what it did
-//! again when it is next stepped ([`Replayed`]). Timers are due at their time by the wall clock, past ones at once.
+//! again when it is next stepped ([`Replayed`]). One that waits needs no instance before, and none is refused one: it had it before. Timers are due at their time by the wall clock, past ones at once.
 //!
 //! A call without an answer leaves again, under its key, unless a `leaving` record says that it may have happened and must not be repeated:
 //! such a call is *uncertain*. It waits, without a timeout, until somebody resolves it ([`RunHandle::resolve`]); the rest of the run goes on.
@@ -10,6 +10,7 @@
 //! again while a process has yet to hear that it is to end, which takes its calls back.
 
 use super::acts::Act;
+use super::consequences::no_capacity;
 use super::core::{Inner, Run};
 use super::effects::Effects;
 use super::fixed::{Fixed, Programs};
@@ -17,8 +18,9 @@ use super::handle::{Refused, RunHandle};
 use super::kernel::Kernel;
 use super::leaving::After;
 use super::log::{EndStatus, Log, LogSink, Mail, RunEnd};
-use super::observe::{Once, Watcher};
+use super::observe::{Once, Outcome, Watcher};
 use super::outstanding::Pending;
+use super::parking::stopped;
 use super::past::{Later, Past, Replayed};
 use super::rebuild::{Rebuild, RebuildError, TakenUp};
 use super::record::{News, Record};
@@ -64,6 +66,9 @@ pub enum ResumeError {
     /// There is no first record.
     #[error("the run has no records")]
     Empty,
+    /// The scheduler takes no more processes. The run is what it was, and nobody's.
+    #[error("the host is shutting down or full")]
+    Refused,
     /// The records are not those of a run of these programs.
     #[error(transparent)]
     Records(#[from] RebuildError),
@@ -95,7 +100,7 @@ impl Kernel {
     /// Takes up a run from its records, all of them from the first on.
     ///
     /// # Errors
-    /// Where it goes on already or has ended, or the records are not of a run of these programs.
+    /// Where it goes on already or has ended, the scheduler refuses it, or the records are not of a run of these programs.
     pub fn resume(&self, spec: ResumeSpec, records: &[Record]) -> Result<RunHandle, ResumeError> {
         self.resume_as(spec, records, None).map(RunHandle::new)
     }
@@ -129,48 +134,75 @@ impl Kernel {
         let (outcome, ahead) = rests.map(|rests| (rests.outcome, rests.ahead)).unzip();
         let outcome = outcome.unwrap_or_else(|| Arc::new(Once::new()));
         let mut rest = Some((fixed, state, taken_up, log, watcher));
-        let mut resumed = Err(ResumeError::Exists(Arc::clone(&started.run)));
+        let mut resumed = Err(ResumeError::Refused);
         self.with_port(|port| {
             let Some((fixed, state, taken_up, log, watcher)) = rest.take() else { return };
             let times = (taken_up.at, port.monotonic(), ahead);
             let run = Arc::new(Run::taken_up(fixed, self.clone(), times, state, log, Arc::clone(&outcome)));
             // Whoever finds it in the list waits until its processes are there.
             let mut inner = run.inner.lock();
-            if let Some(entered) = self.remember(&run, is_woken) {
-                let mut after = After::default();
+            let Some(entered) = self.remember(&run, is_woken) else {
+                resumed = Err(ResumeError::Exists(started.run.clone()));
+                return;
+            };
+            let (mut after, mut taken_up) = (After::default(), taken_up);
+            let is_taken = run.take_all_up(&mut inner, port, &mut taken_up.pasts, &mut later, &mut after);
+            if is_taken {
                 inner.watched_by(watcher, &mut after.wakers);
                 later.tell(&run);
-                run.go_on(port, inner, taken_up, &mut later, &left, after);
-                self.entered(&run, entered);
+                run.go_on(port, inner, taken_up, &left, &mut after);
+            } else {
+                run.take_back(is_woken, inner, port);
+            }
+            run.after(port, after);
+            self.entered(&run, entered);
+            if is_taken {
                 self.sweep(port, Some(&run));
                 resumed = Ok(run);
             }
         });
+        if let Some((_, state, ..)) = rest {
+            // The scheduler is gone.
+            outcome.set(Arc::new(Outcome::of_problem(stopped(), state.counts)));
+        }
         resumed
     }
 }
 
 impl Run {
-    /// Hands all processes to the scheduler, with what they have not heard, does what was left for the run, and lets calls leave that have
-    /// no answer. Whoever finds the run, to do something to it or for an answer, waits for the lock until all that is done.
+    /// Hands all processes to the scheduler. False: it refuses one, and the run cannot be taken up.
+    fn take_all_up<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        port: &mut P,
+        pasts: &mut BTreeMap<Pid, Past>,
+        later: &mut Snapshots,
+        after: &mut After,
+    ) -> bool {
+        let living: Vec<Pid> =
+            inner.state.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
+        living.into_iter().all(|pid| {
+            let past = pasts.remove(&pid).expect("invariant: who lives was made");
+            let later = later.take(pid, &self.remarks);
+            let refused = self.take_up(inner, port, pid, (past, later), after).err();
+            let is_taken = refused.is_none();
+            after.refused.extend(refused);
+            is_taken
+        })
+    }
+
+    /// Tells the processes what they have not heard, does what was left for the run, and lets calls leave that have no answer. Whoever finds
+    /// the run, to do something to it or for an answer, waits for the lock until all that is done.
     fn go_on<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         port: &mut P,
         mut inner: BriefGuard<'_, Inner>,
         taken_up: TakenUp,
-        later: &mut Snapshots,
         left: &[Mail],
-        mut after: After,
+        after: &mut After,
     ) {
-        let TakenUp { mut pasts, queues, departures, .. } = taken_up;
+        let TakenUp { queues, departures, .. } = taken_up;
         let moment = self.moment(port.monotonic());
-        let living: Vec<Pid> =
-            inner.state.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
-        for pid in living {
-            let past = pasts.remove(&pid).expect("invariant: who lives was made");
-            let later = later.take(pid, &self.remarks);
-            self.take_up(&mut inner, port, pid, (past, later), &mut after);
-        }
         for (pid, events) in queues {
             inner.state.posts.extend(events.into_iter().map(|event| Post { pid, slot: None, event }));
         }
@@ -183,10 +215,8 @@ impl Run {
                 let _ = inner.act(moment, act, Some(&mail.id));
             }
         }
-        self.flush(&mut inner, port, moment, &mut after);
+        self.flush(&mut inner, port, moment, after);
         self.begin_looks(&mut inner, port);
-        drop(inner);
-        self.after(port, after);
     }
 
     fn take_up<P: Port<Kernel> + ?Sized>(
@@ -196,13 +226,13 @@ impl Run {
         pid: Pid,
         (past, later): (Past, Option<Later>),
         after: &mut After,
-    ) {
+    ) -> Result<(), Task> {
         let paused = inner.state.paused.is_some();
         let entry = inner.state.living_mut(pid).expect("invariant: it was just seen");
         let program = Arc::clone(&past.program);
         let permit = program.permit().within(&entry.limits);
         let native = permit.is_none();
-        let is_fresh = past.steps.is_empty();
+        let is_fresh = entry.steps == 0;
         let last_saved = later.as_ref().and_then(|later| later.steps.last()).map_or(0, |(step, _)| *step);
         let tail_steps = past.steps.iter().filter(|step| step.number > last_saved).count() as u64;
         let mut task = Task::new(Arc::clone(self), pid, program, Box::new(Replayed::new(past, later)), native);
@@ -213,18 +243,23 @@ impl Run {
         task.step.steps = entry.steps;
         task.step.waits = entry.waits;
         entry.begun = native || !is_fresh;
-        match port.spawn(task, permit) {
-            Ok(slot) => {
-                entry.slot = Some(slot);
-                if paused {
-                    port.pause(slot, Pause::On);
-                }
-            }
+        let next = task.step.next();
+        let slot = if is_fresh { port.spawn(task, permit) } else { port.take_up(task, permit, next) };
+        let slot = match slot {
+            Ok(slot) => slot,
+            Err(task) if port.can_ever_admit(permit) => return Err(task),
             Err(task) => {
+                // It was refused before, and its host died before that was durable; or this host's pool is smaller.
                 after.refused.push(task);
-                inner.state.doomed.push((pid, Ending::Failed(Box::new(super::consequences::no_capacity()))));
+                inner.state.doomed.push((pid, Ending::Failed(Box::new(no_capacity()))));
+                return Ok(());
             }
+        };
+        entry.slot = Some(slot);
+        if paused {
+            port.pause(slot, Pause::On);
         }
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use super::observe::{Once, Outcome};
 use super::parking::{ParkedRun, ParkingPolicy};
 use super::place::{Outcomes, Place};
 use super::record::Record;
-use super::resume::ResumeSpec;
+use super::resume::{ResumeError, ResumeSpec};
 use crate::base::message_of;
 use crate::process::{Micros, Problem, ProblemClass, Program, problem::kind};
 use crate::scheduler::{Port, TimerId};
@@ -18,8 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
-/// How long to wait before a thread is asked for again.
-const WAKE_AGAIN: Micros = Micros(1_000_000);
+/// How long to wait before a thread, or places for processes, are asked for again.
+pub(super) const WAKE_AGAIN: Micros = Micros(1_000_000);
 /// Runs that each new one looks at where there are too many.
 const SWEEP: usize = 16;
 /// Entries of runs that are not in memory any more are let be up to so many.
@@ -320,7 +320,7 @@ impl Waking<'_> {
         // What is wrong with one run, or with what takes it up, is that run's alone.
         let taken = catch_unwind(AssertUnwindSafe(|| self.try_take_up(&parts, log, rests)));
         match taken.unwrap_or_else(|cause| Err(format!("taking it up panicked: {}", message_of(&*cause)))) {
-            Ok(run) => Some(run),
+            Ok(run) => run,
             Err(why) => {
                 let problem = Problem::new(kind::JOURNAL_FAILED, "The run was parked and cannot be taken up again")
                     .with_detail(why)
@@ -331,7 +331,8 @@ impl Waking<'_> {
         }
     }
 
-    fn try_take_up(&self, parts: &Parts, log: Box<dyn ParkedLog>, rests: Rests) -> Result<Arc<Run>, String> {
+    /// None: the host has no room for it, and it went back to where it was.
+    fn try_take_up(&self, parts: &Parts, log: Box<dyn ParkedLog>, rests: Rests) -> Result<Option<Arc<Run>>, String> {
         let (log, records) = log.take_up()?;
         let records = Record::decode_all(records).map_err(|damaged| format!("{damaged}: {}", damaged.why))?;
         let spec = ResumeSpec {
@@ -343,7 +344,11 @@ impl Waking<'_> {
             sink: parts.sink.clone(),
             watcher: None,
         };
-        self.kernel.resume_as(spec, &records, Some(rests)).map_err(|error| error.to_string())
+        match self.kernel.resume_as(spec, &records, Some(rests)) {
+            Ok(run) => Ok(Some(run)),
+            Err(ResumeError::Refused) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }
 

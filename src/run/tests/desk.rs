@@ -132,4 +132,15 @@ impl Desk {
     pub(super) fn living(&self) -> usize {
         self.scheduler.lock().alive().len()
     }
+
+    /// Entries of the admission queue, and how many wait.
+    pub(super) fn admitting(&self) -> (usize, usize) {
+        let scheduler = self.scheduler.lock();
+        (scheduler.shared.admission.entries(), scheduler.shared.admission.waiting())
+    }
+
+    /// The scheduler begins to shut down.
+    pub(super) fn close(&self) {
+        self.scheduler.lock().close();
+    }
 }

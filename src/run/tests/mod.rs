@@ -9,7 +9,9 @@ mod parking_races;
 mod permits;
 mod signals;
 mod snapshots;
+mod stopping;
 mod support;
+mod taken_up;
 mod timers;
 
 mod acts;

@@ -25,8 +25,12 @@ pub(super) struct Parkable {
     /// How often the run was taken up.
     pub(super) taken_up: Arc<AtomicU64>,
     later: bool,
+    /// Happens while it is read to take the run up.
+    pub(super) meanwhile: Arc<Mutex<Option<Meanwhile>>>,
     _dropped: Dropped,
 }
+
+type Meanwhile = Box<dyn FnOnce() + Send>;
 
 /// A log may be the last to have its journal, whose threads are waited for then: nobody drops one with a lock that these may need.
 #[derive(Clone, Default)]
@@ -67,6 +71,8 @@ impl ParkedLog for Parkable {
             return Err("the disk is gone".into());
         }
         self.taken_up.fetch_add(1, Relaxed);
+        let meanwhile = self.meanwhile.lock().take();
+        meanwhile.into_iter().for_each(|happens| happens());
         let records = self.memory.lock().records().ok_or("too many")?;
         Ok((self, records))
     }
