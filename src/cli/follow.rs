@@ -138,7 +138,26 @@ impl Talk {
         self.signals.enter(Stage::Running(running));
         let outcome = wait(run, &self.again);
         self.signals.enter(Stage::Over);
-        if outcome.status == Status::Suspended { ended(host, &outcome).unwrap_or(outcome) } else { outcome }
+        match outcome.status {
+            Status::Suspended => ended(host, &outcome).unwrap_or(outcome),
+            Status::Cancelled | Status::TimedOut if is_durable => {
+                self.warn_of_given_up(host, &outcome.run);
+                outcome
+            }
+            _ => outcome,
+        }
+    }
+
+    /// Says that calls may have happened although the run ended before their answers.
+    fn warn_of_given_up(&self, host: &Host, run: &str) {
+        let story = super::run::opened(host).ok().and_then(|runs| runs.story(run).ok());
+        let count = story.map_or(0, |story| story.given_up().len());
+        let title = match count {
+            0 => return,
+            1 => "a call may have happened: the run ended before its answer".to_owned(),
+            _ => format!("{count} calls may have happened: the run ended before their answers"),
+        };
+        self.note(self.terminal.warning_text(&title, Some(&format!("`wfhost status {run}` lists them"))));
     }
 
     /// Tells what a run came to.

@@ -118,6 +118,7 @@ impl Seen {
         match (&self.live, &self.whose) {
             (Some(live), _) => live.uncertain.clone(),
             (None, Whose::Nobody) => self.story.uncertain(),
+            (None, Whose::Over) if self.stored.status != Some(EndStatus::Succeeded) => self.story.given_up().to_vec(),
             (None, _) => Vec::new(),
         }
     }
@@ -150,6 +151,9 @@ impl Seen {
         if self.live.is_some() || self.whose == Whose::Nobody {
             value["uncertain"] = json!(self.uncertain());
             value["signals"] = json!(self.signals());
+        }
+        if self.whose == Whose::Over && !self.uncertain().is_empty() {
+            value["uncertain"] = json!(self.uncertain());
         }
         if self.whose == Whose::Nobody {
             value["left"] = self.left.iter().map(Left::to_json).collect();
@@ -314,9 +318,11 @@ impl Seen {
                 1 => ", and 1 more call".to_owned(),
                 more => format!(", and {more} more calls"),
             };
-            hints.push(format!(
+            hints.push(if self.whose == Whose::Over {
+                format!("nobody knows whether {call}{more} happened: the run ended before the answer")
+            } else { format!(
                 "nobody knows whether {call}{more} happened; say it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
-            ));
+            )});
         } else if let Some(signal) = self.signals().iter().find(|signal| signal.waiting > 0)
             && self.live.is_some()
         {

@@ -52,6 +52,7 @@ pub struct Story {
     /// The run that it was cut from.
     origin: Option<Origin>,
     abandoned: Vec<Abandoned>,
+    given_up: Vec<Uncertain>,
     counts: Counts,
     began: Micros,
     at: Micros,
@@ -72,6 +73,9 @@ struct Open {
     /// It may have happened, and must not be repeated without being asked.
     is_leaving: bool,
 }
+
+/// Calls that are listed of those that were given up. Arbitrary.
+const GIVEN_UP_MAX: usize = 1_000;
 
 impl Story {
     /// The story that these records tell.
@@ -204,6 +208,11 @@ impl Story {
         .collect()
     }
 
+    /// The calls that may have happened, and that were given up before their answer came: by a cancel, a timeout, or the end of their process.
+    pub fn given_up(&self) -> &[Uncertain] {
+        &self.given_up
+    }
+
     /// The signals that calls wait for, or that are kept.
     pub fn signals(&self) -> Vec<SignalStatus> {
         self.waits.status()
@@ -301,7 +310,7 @@ impl Story {
             (Action::Call(call), Decision::Took(_)) => self.waits.took(&call.args),
             (Action::Register(name), Decision::Answered(Ok(_))) => self.waits.register(pid, name),
             (Action::Cancel(tag), _) => {
-                self.calls.remove(&(pid, *tag));
+                self.give_up(pid, *tag);
                 self.waits.end(pid, *tag);
             }
             (Action::Expose { query, value }, Decision::Done) => {
@@ -317,7 +326,7 @@ impl Story {
         self.waits.forget(pid);
         let own: Vec<Tag> = self.calls.range((pid, Tag(0))..=(pid, Tag(u64::MAX))).map(|((_, tag), _)| *tag).collect();
         for tag in own {
-            if let Some(Open { handler, key, .. }) = self.calls.remove(&(pid, tag))
+            if let Some(Open { handler, key, .. }) = self.give_up(pid, tag)
                 && ending == Ending::Completed
             {
                 self.abandoned.push(Abandoned { pid, tag, handler, key });
@@ -326,6 +335,16 @@ impl Story {
         if pid == Pid::ROOT {
             self.end = Some((ending, answer));
         }
+    }
+
+    /// A call's answer is waited for no more.
+    fn give_up(&mut self, pid: Pid, tag: Tag) -> Option<Open> {
+        let call = self.calls.remove(&(pid, tag))?;
+        if call.is_leaving && self.given_up.len() < GIVEN_UP_MAX {
+            let (handler, key) = (Arc::clone(&call.handler), Arc::clone(&call.key));
+            self.given_up.push(Uncertain { pid, tag, handler, key });
+        }
+        Some(call)
     }
 
     fn name_of(&self, parent: Option<Pid>, scope: Option<&str>, entry: &str) -> String {

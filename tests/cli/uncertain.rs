@@ -285,3 +285,28 @@ outputs: {{ pay: \"${{ .steps.pay.output }}\", other: \"${{ .steps.other.output 
         }
     }
 }
+
+#[test]
+fn a_call_that_was_in_flight_when_its_run_was_cancelled_may_have_happened() {
+    let (port, requests) = silent_server();
+    let world = World::new(&format!(
+        "steps:
+  - id: pay
+    call: http
+    with: {{ method: POST, url: \"http://127.0.0.1:{port}/pay\" }}
+    allow: {{ http: [ \"POST http://127.0.0.1:{port}\" ] }}
+"
+    ));
+    let run =
+        world.spawn(&["run", "--durability", "journal", "--run-id", "it", "--allow-address", "127.0.0.1", &world.file]);
+    let (head, _stream) = requests.recv().unwrap();
+    run.send("-INT");
+    let output = run.output();
+    assert_eq!(output.status.code(), Some(3), "{}", transcript(&output));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("a call may have happened"), "{}", transcript(&output));
+    let status = world.tells(&["status", "--json", "it"]);
+    assert_eq!((&status["status"], &status["uncertain"][0]["key"]), (&json!("cancelled"), &json!(key_of(&head))));
+    let shown = world.does(&["status", "it"]);
+    let talk = String::from_utf8_lossy(&shown.stderr);
+    assert!(talk.contains("happened: the run ended before the answer"), "{}", transcript(&shown));
+}

@@ -164,9 +164,9 @@ impl Shared {
                     if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && !self.queue.lock().closing => {}
                 Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
                     if !std::mem::replace(&mut is_full, true) {
+                        self.durables.full(true);
                         self.queue.lock().full = true;
                         self.done.notify_all();
-                        self.durables.full(true);
                     }
                     // Whoever ends the host meanwhile has not been told that anything of this is durable.
                     if self.queue.lock().closing {
@@ -178,8 +178,8 @@ impl Shared {
             }
         };
         if is_full {
-            self.queue.lock().full = false;
             self.durables.full(false);
+            self.queue.lock().full = false;
         }
         // Commits that another thread has found to be no good are not told.
         if self.has_failed() {
