@@ -54,6 +54,8 @@ pub(super) struct Run {
     /// The run was parked: its processes here have nothing to do but to end. Only a hint, so no ordering is needed; what counts is
     /// [`Inner::parked`].
     pub(super) left: AtomicBool,
+    /// Whether its processes are paused, so that no step of them begins. Written under the commit lock, before the scheduler is told.
+    pub(super) is_paused: Arc<AtomicBool>,
     /// Which of the runs of its id it is: timers that look after another do not mean this one.
     pub(super) serial: u64,
 }
@@ -247,6 +249,7 @@ impl Run {
             serial: kernel.next_serial(),
             place: Mutex::default(),
             left: AtomicBool::new(false),
+            is_paused: Arc::clone(&inner.state.is_paused),
             shelf: inner.log.shelf(),
             backlog: inner.log.backlog(),
             remarks: Arc::new(Remarks::new(Arc::clone(&fixed.id), fixed.sink.clone())),

@@ -7,6 +7,7 @@ use super::state::{Consequence, Moment, State, message_bytes};
 use super::table::Phase;
 use super::timers::{Alarm, TimerKey};
 use crate::process::{Answer, Event, Payload, Pid, Problem, ProblemClass, Tag, problem::kind};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Why news does not count. Nothing is recorded then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -206,6 +207,7 @@ impl State {
         }
         let pids: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
         let since = if paused { self.paused.replace(moment) } else { self.paused.take() };
+        self.is_paused.store(paused, Relaxed);
         for pid in &pids {
             match since {
                 None => self.hold_timers(*pid),

@@ -18,6 +18,7 @@ use crate::process::{Answer, Ending, Event, Limits, Message, Micros, Payload, Pi
 use crate::scheduler::Slot;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// When something is decided: the recorded time, and the monotonic one that timers are measured by.
 #[derive(Clone, Copy)]
@@ -177,6 +178,8 @@ pub(super) struct State {
     pub(super) unheard: u32,
     /// Since when the processes are paused.
     pub(super) paused: Option<Moment>,
+    /// Whether they are, for whoever is about to step one without the commit lock. Written under it.
+    pub(super) is_paused: Arc<AtomicBool>,
     pub(super) abandoned: Vec<Abandoned>,
     pub(super) abandoned_more: u64,
     /// How long the run was to take at most, where it was asked to end for taking longer.
@@ -232,6 +235,7 @@ impl State {
             withheld: BTreeMap::new(),
             unheard: 0,
             paused: None,
+            is_paused: Arc::default(),
             abandoned: Vec::new(),
             abandoned_more: 0,
             late: None,

@@ -53,7 +53,7 @@ impl Commit for Kernel {
             if !task.step.hears(events) {
                 return task.step.next();
             }
-            if task.is_put_off(port, turn.slot, events) {
+            if task.is_paused(events) || task.is_put_off(port, turn.slot, events) {
                 return Next::Ready;
             }
             task.begin(turn.now, events);
@@ -189,6 +189,16 @@ impl Task {
     fn puts_off(&mut self, events: &mut Vec<Event>) -> Next {
         self.step.hold(events);
         self.step.follows(self.step.next())
+    }
+
+    /// Whether no step may begin because the run is paused. The scheduler holds the process where it was told of the pause; it was not
+    /// yet, or after it had put the process into a queue, where it is new, was taken up, or has waited for its permit.
+    fn is_paused(&mut self, events: &mut Vec<Event>) -> bool {
+        let is_paused = self.run.is_paused.load(Relaxed) && !self.run.kernel.is_closing();
+        if is_paused {
+            self.step.take_back(events);
+        }
+        is_paused
     }
 
     /// Whether the run still knows it: what was killed ends when its worker next has it in hand.

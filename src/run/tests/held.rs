@@ -7,7 +7,7 @@ use crate::process::{
     Action, Birth, Body, Budget, Command, Event, Eviction, Micros, Output, Payload, Permit, Problem, Program, Progress,
     Status, Tag,
 };
-use crate::run::{Backlog, Programs, RunHandle, rebuild};
+use crate::run::{Backlog, Programs, Record, RunHandle, rebuild};
 use crate::scheduler::Config;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -272,4 +272,70 @@ fn who_is_put_off_again_and_again_gets_on_all_the_same() {
         }
         assert!(runs.iter().all(|run| run.outcome().is_some()));
     }
+}
+
+/// A pause that comes between two steps of a run holds what is in a queue already.
+#[test]
+fn a_paused_run_that_is_taken_up_hears_nothing() {
+    let root = program(|_| collect(|| vec![calls("safe", number(1))], 1));
+    let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root);
+    let mut desk = bench.desk.clone();
+    desk.drain();
+    bench.run.pause().unwrap();
+    let (call, reply) = bench.handlers.waiting.lock().remove(0);
+    reply.answer(Ok(call.args));
+    desk.drain();
+    assert_eq!(bench.run.counts().steps, 1);
+    let records: Vec<Record> = bench.run.records().unwrap();
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let resumed = resume(&desk, &root, &handlers, &records);
+    desk.drain();
+    assert!(resumed.outcome().is_none() && resumed.counts().steps == 1, "{:?}", resumed.outcome());
+    resumed.resume().unwrap();
+    desk.drain();
+    assert!(resumed.outcome().is_some(), "it did not go on");
+}
+
+#[test]
+fn a_pause_ends_a_chain_of_processes_that_start_processes() {
+    let mut bench = Bench::new(|_| {
+        let mut begun = false;
+        act(move |context, _| {
+            if !std::mem::replace(&mut begun, true) {
+                context.command(spawns("next"));
+                context.command(spawns("next"));
+            }
+            Status::Idle
+        })
+    });
+    let run = bench.run.clone();
+    for _ in 0..5 {
+        assert!(bench.desk.turn());
+    }
+    run.pause().unwrap();
+    let before = run.counts().steps;
+    bench.desk.drain();
+    assert_eq!(run.counts().steps, before);
+    run.resume().unwrap();
+    for _ in 0..50 {
+        assert!(bench.desk.turn());
+    }
+    assert!(run.counts().steps > before, "it did not go on");
+}
+
+#[test]
+fn one_that_gets_its_permit_while_its_run_is_paused_is_not_stepped() {
+    let mut rig = Rig::new(1);
+    let first = rig.start(&Guests { slices: 10, steps: 1, ..Guests::default() });
+    assert!(rig.desk.turn());
+    let guests = busy();
+    let second = rig.start(&guests);
+    assert!(rig.desk.turn());
+    second.pause().unwrap();
+    rig.desk.drain();
+    assert!(first.outcome().is_some() && second.is_paused());
+    assert_eq!(second.counts().steps, 0);
+    second.resume().unwrap();
+    rig.desk.drain();
+    check(&second, &guests);
 }
