@@ -72,7 +72,9 @@ impl ParkedLog for Parkable {
         }
         self.taken_up.fetch_add(1, Relaxed);
         let meanwhile = self.meanwhile.lock().take();
-        meanwhile.into_iter().for_each(|happens| happens());
+        if let Some(happens) = meanwhile {
+            happens();
+        }
         let records = self.memory.lock().records().ok_or("too many")?;
         Ok((self, records))
     }

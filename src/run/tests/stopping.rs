@@ -122,7 +122,9 @@ fn a_parked_run_for_which_there_is_no_place_comes_back_when_there_is_one() {
     assert!(log.taken_up.load(Relaxed) > 5);
     assert_eq!(records(&log), before);
     assert!(run.outcome().is_none());
-    others.iter().for_each(|other| other.signal("a", number(1)).unwrap());
+    for other in &others {
+        other.signal("a", number(1)).unwrap();
+    }
     desk.drain();
     assert!(desk.living() == 0 && desk.fire());
     desk.kernel.flush_waking();
