@@ -138,7 +138,7 @@ fn hunk(lines: &[&str]) -> Result<Hunk, String> {
     Ok(Hunk { old, part, new: new.join("\n") })
 }
 
-fn tests(text: &str) -> Tests {
+pub(crate) fn tests(text: &str) -> Tests {
     let (tier, filters) = text.split_once(':').unwrap_or((text, ""));
     let filters = filters.split(',').filter(|filter| !filter.is_empty()).map(str::to_owned).collect();
     Tests { tier: tier.to_owned(), filters }

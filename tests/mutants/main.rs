@@ -12,13 +12,19 @@
 //!
 //! `WFHOST_MUTANTS` takes parts of ids and of files, `WFHOST_MUTANTS_TIERS` names of tiers; the table is then only printed.
 //! `WFHOST_MUTANTS_JOBS` says how many tests run at one time (1). A tier that takes long is run only where no other has caught the mutant.
+//!
+//! Each row is written into `target/mutants/rows.jsonl` as it comes. `WFHOST_MUTANTS_RESUME=1` takes those over that a test saw, so
+//! that the table can be made in several sittings. It does not see what has changed in tests and in other files than the mutant's:
+//! whoever changes those names the mutants once, as above.
 
+mod kept;
 mod list;
 mod project;
 mod table;
 mod tiers;
 mod weave;
 
+use kept::Kept;
 use list::Fate;
 use project::Project;
 use std::path::Path;
@@ -60,7 +66,9 @@ fn every_mutant_is_caught() {
     }
     let jobs = std::env::var("WFHOST_MUTANTS_JOBS").map_or(1, |text| text.parse().expect("a number"));
     let project = Project::copy(root(), &list::read(root()).unwrap()).unwrap();
-    let table = tiers::run(&project, mutants, jobs).unwrap();
+    let resumes = std::env::var_os("WFHOST_MUTANTS_RESUME").is_some();
+    let kept = Kept::open(&project.root.with_file_name("rows.jsonl"), root(), &mutants, resumes).unwrap();
+    let table = tiers::run(&project, mutants, &kept, jobs).unwrap();
     if chosen.is_none() && tiers.is_none() {
         std::fs::write(root().join("tests/mutants/README.md"), table.render()).unwrap();
     } else {

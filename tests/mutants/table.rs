@@ -7,42 +7,67 @@ use std::time::Duration;
 
 pub(crate) struct Row {
     pub(crate) mutant: Mutant,
+    pub(crate) finding: Finding,
+}
+
+/// What became of a mutant.
+#[derive(Default)]
+pub(crate) struct Finding {
     pub(crate) seen: Vec<(Tests, Ended)>,
+    /// How long that took.
+    pub(crate) took: Duration,
+    /// The day, in UTC.
+    pub(crate) date: String,
+    /// Whether it was found in an earlier sitting.
+    pub(crate) is_taken_over: bool,
+}
+
+impl Finding {
+    pub(crate) fn is_caught(&self) -> bool {
+        self.seen.iter().any(|(_, ended)| *ended != Ended::Passed)
+    }
 }
 
 pub(crate) struct Table {
     pub(crate) rows: Vec<Row>,
-    pub(crate) built: Duration,
-    pub(crate) took: Duration,
+    /// How long it took to build the tiers, and to run them without a mutant.
+    pub(crate) prepared: Duration,
 }
 
 impl Table {
     /// Mutants that no test saw, and that are not proved equivalent.
     pub(crate) fn survivors(&self) -> impl Iterator<Item = &Mutant> {
-        let survives = |row: &&Row| {
-            matches!(row.mutant.fate, Fate::Caught(_)) && row.seen.iter().all(|(_, ended)| *ended == Ended::Passed)
-        };
+        let survives = |row: &&Row| matches!(row.mutant.fate, Fate::Caught(_)) && !row.finding.is_caught();
         self.rows.iter().filter(survives).map(|row| &row.mutant)
     }
 
     pub(crate) fn render(&self) -> String {
         let equivalent = self.rows.iter().filter(|row| matches!(row.mutant.fate, Fate::Equivalent(_))).count();
         let survivors = self.survivors().count();
+        let run = || self.rows.iter().filter(|row| !row.finding.seen.is_empty()).map(|row| &row.finding);
+        let took: Duration = run().map(|finding| finding.took).sum();
         let minutes = |time: Duration| time.as_secs().div_ceil(60);
+        let day = |day: Option<&str>| day.unwrap_or("never").to_owned();
+        let (first, last) =
+            (day(run().map(|finding| &*finding.date).min()), day(run().map(|finding| &*finding.date).max()));
         let mut page = format!(
             "# Mutants\n\n\
              Faults that are put into a copy of the source one at a time, and the tiers of tests that see each. `cargo test` checks that the\n\
              list (`list/`) still fits the source. The table is written by\n\n\
              ```text\ncargo test --test mutants -- --ignored --nocapture\n```\n\n\
-             and is what came of that the last time: {} mutants, {} caught, {equivalent} equivalent, {survivors} survived; in {} minutes, of which {} to\n\
-             build. The first time all dependencies are built for it as well, into `target/mutants`.\n",
+             and is what came of that the last time: {} mutants, {} caught, {equivalent} equivalent, {survivors} survived. To build the tiers and\n\
+             to run them without a mutant took {} minutes (the first time all dependencies are built as well, into `target/mutants`), to\n\
+             run them with each {}. The tests of a mutant are stopped when one fails, and those that take longer than half a\n\
+             minute are run only where no others have seen it.\n\n\
+             Rows are of {first} to {last}; {} were taken over from earlier sittings, with neither the mutant nor its file changed since.\n",
             self.rows.len(),
             self.rows.len() - equivalent - survivors,
-            minutes(self.took),
-            minutes(self.built),
+            minutes(self.prepared),
+            minutes(took),
+            run().filter(|finding| finding.is_taken_over).count(),
         );
         let mut file = "";
-        for Row { mutant, seen } in &self.rows {
+        for Row { mutant, finding } in &self.rows {
             if mutant.file != file {
                 file = &mutant.file;
                 let _ = write!(
@@ -53,7 +78,7 @@ impl Table {
             let (by, not_by) = match &mutant.fate {
                 Fate::Equivalent(proof) => (format!("equivalent: {proof}"), String::new()),
                 Fate::Caught(_) => {
-                    (names(seen, |ended| ended != Ended::Passed), names(seen, |ended| ended == Ended::Passed))
+                    (names(finding, |ended| ended != Ended::Passed), names(finding, |ended| ended == Ended::Passed))
                 }
             };
             let _ = writeln!(page, "| {} | {} | {by} | {not_by} |", mutant.id, mutant.what);
@@ -62,8 +87,8 @@ impl Table {
     }
 }
 
-fn names(seen: &[(Tests, Ended)], of: impl Fn(Ended) -> bool) -> String {
-    let chosen = seen.iter().filter(|(_, ended)| of(*ended));
+fn names(finding: &Finding, of: impl Fn(Ended) -> bool) -> String {
+    let chosen = finding.seen.iter().filter(|(_, ended)| of(*ended));
     let names: Vec<String> = chosen
         .map(|(tests, ended)| if *ended == Ended::Hung { format!("{tests} (hangs)") } else { tests.to_string() })
         .collect();
