@@ -5,9 +5,10 @@ use super::buffers::Buffers;
 use super::place::{Body, Place, Posted, Standing};
 use super::seats::Seat;
 use super::slots::{FreeSlots, Table};
-use super::state::{Before, Finished, Heard, State};
+use super::state::{Before, Eviction, Finished, Heard, State};
 use super::{Interrupt, Next, Slot, Wake};
-use crate::process::{Micros, Permit};
+use crate::process::{Budget, Micros, Permit};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 fn permits(count: u32) -> Permit {
@@ -22,10 +23,16 @@ struct Rig {
 
 impl Rig {
     fn new(capacity: u32) -> Self {
+        Self::with_outside(capacity, None)
+    }
+
+    /// With room for so many bytes outside the pool.
+    fn with_outside(capacity: u32, room: Option<u64>) -> Self {
+        let outside = room.map(|room| Arc::new(Budget::new(room)));
         Self {
             table: Table::new(1 << 10),
             free: FreeSlots::default(),
-            admission: Admission::new(permits(capacity), None),
+            admission: Admission::new(permits(capacity), outside),
         }
     }
 
@@ -82,6 +89,15 @@ impl Rig {
 
     fn next(&self) -> Duty {
         self.admission.next(&self.table)
+    }
+
+    /// One that is Evicting gives its permit up, or does not.
+    fn evicted(&self, (slot, seat): (Slot, Seat), eviction: Eviction) {
+        if eviction == Eviction::Refused {
+            self.place(slot).since.store(u64::MAX, Relaxed);
+        }
+        assert_eq!(self.place(slot).word.evicted(eviction), Heard::Pending);
+        self.admission.eviction_ended(permits(1), seat, eviction);
     }
 }
 
@@ -185,4 +201,114 @@ fn who_has_left_the_queue_is_not_counted_and_takes_no_room() {
     assert!(rig.admission.entries() < 200);
     assert_eq!(rig.next(), Duty::None);
     assert_eq!(rig.admission.waiting(), 1);
+}
+
+#[test]
+fn who_comes_while_somebody_waits_goes_behind() {
+    let mut rig = Rig::new(2);
+    let one = rig.holder();
+    let large = rig.newcomer(permits(2));
+    assert_eq!(rig.next(), Duty::None, "one of two permits is free");
+    let small = rig.enter(|admission, slot| {
+        assert_eq!(admission.take(slot, permits(1)), None, "it is not its turn");
+        Standing::Waits(Joins::Newcomer)
+    });
+    rig.admission.join(small, permits(1), Joins::Newcomer);
+    rig.admission.release(permits(1), one.1);
+    assert_eq!(rig.next(), Duty::Enqueue(large));
+}
+
+#[test]
+fn nobody_is_evicted_for_one_that_has_left_the_queue() {
+    let mut rig = Rig::new(2);
+    let one = rig.holder();
+    rig.waits(one.0, 10);
+    let large = rig.newcomer(permits(2));
+    let small = rig.newcomer(permits(1));
+    let _ = rig.place(large).word.interrupt(large.generation, Interrupt::End);
+    assert_eq!(rig.next(), Duty::Enqueue(small), "also where it has not said so yet");
+}
+
+/// Those that waited when the pressure began by the time since when, whoever begins to wait later behind them.
+#[test]
+fn who_has_waited_longest_is_evicted_first() {
+    let mut rig = Rig::new(4);
+    let holders: Vec<_> = (0..4).map(|_| rig.holder()).collect();
+    for (holder, since) in holders.iter().zip([20, 30, 10]) {
+        rig.waits(holder.0, since);
+    }
+    for _ in &holders {
+        rig.newcomer(permits(1));
+    }
+    let mut evicted = Vec::new();
+    for turn in 0..4 {
+        let Duty::Evict(slot) = rig.next() else { panic!("{turn} were evicted for four") };
+        evicted.push(holders.iter().position(|holder| holder.0 == slot).unwrap());
+        if turn == 0 {
+            rig.waits(holders[3].0, 40);
+            rig.says(holders[3], 40);
+        }
+    }
+    assert_eq!(evicted, [2, 0, 1, 3]);
+}
+
+#[test]
+fn no_more_are_evicted_than_wait() {
+    let mut rig = Rig::new(2);
+    let holders = [rig.holder(), rig.holder()];
+    for holder in holders {
+        rig.waits(holder.0, 10);
+    }
+    let newcomer = rig.newcomer(permits(1));
+    assert_eq!(rig.next(), Duty::Evict(holders[0].0));
+    assert_eq!(rig.next(), Duty::None, "what it holds is on its way");
+    rig.evicted(holders[0], Eviction::Done);
+    assert_eq!(rig.next(), Duty::Enqueue(newcomer));
+    assert_eq!((rig.next(), rig.admission.evictions()), (Duty::None, 1));
+}
+
+/// One that runs will end, or wait, and may give way then, although it has refused before.
+#[test]
+fn nobody_goes_outside_the_pool_while_a_holder_runs() {
+    let mut rig = Rig::with_outside(1, Some(100));
+    let holder = rig.holder();
+    rig.waits(holder.0, 10);
+    let newcomer = rig.newcomer(permits(1));
+    assert_eq!(rig.next(), Duty::Evict(holder.0));
+    rig.evicted(holder, Eviction::Refused);
+    rig.wakes(holder.0);
+    assert_eq!(rig.next(), Duty::None, "the holder runs");
+    rig.waits(holder.0, 20);
+    rig.says(holder, 20);
+    assert_eq!(rig.next(), Duty::Evict(holder.0));
+    rig.evicted(holder, Eviction::Refused);
+    assert_eq!(rig.next(), Duty::Enqueue(newcomer), "nobody gives way");
+    assert_eq!(rig.admission.beyond_the_pool(), (1, 0));
+}
+
+#[test]
+fn what_may_help_one_that_waits_calls_attention() {
+    let mut rig = Rig::new(3);
+    let holders = [rig.holder(), rig.holder(), rig.holder()];
+    let calls = |rig: &Rig| rig.admission.attend();
+    for _ in 0..3 {
+        rig.newcomer(permits(1));
+    }
+    assert!(calls(&rig), "one joins the queue");
+    assert_eq!((rig.next(), calls(&rig)), (Duty::None, false));
+    for (holder, since) in holders.iter().zip([10, 20]) {
+        rig.waits(holder.0, since);
+        rig.says(*holder, since);
+        assert!(calls(&rig), "a holder begins to wait");
+        assert_eq!((rig.next(), calls(&rig)), (Duty::Evict(holder.0), false));
+    }
+    rig.evicted(holders[0], Eviction::Done);
+    assert!(calls(&rig), "a permit was taken away");
+    rig.evicted(holders[1], Eviction::Refused);
+    assert!(calls(&rig), "a holder has refused");
+    assert!(rig.place(holders[2].0).complete().is_empty());
+    rig.admission.release(permits(1), holders[2].1);
+    assert!(calls(&rig), "a holder has ended");
+    rig.admission.left(&rig.table);
+    assert!(calls(&rig), "one has left the queue");
 }

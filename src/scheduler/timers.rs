@@ -176,6 +176,7 @@ mod tests {
         let (second, _) = timers.set(Micros(20), 'b');
         timers.set(Micros(20), 'c');
         timers.unset(first);
+        assert_eq!(timers.next(), Some(Micros(20)), "nobody wakes for it");
         timers.unset(first);
         timers.unset(second);
         assert_eq!((timers.next(), timers.len()), (Some(Micros(20)), 1));

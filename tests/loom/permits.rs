@@ -148,3 +148,30 @@ fn a_newcomer_is_refused_only_where_each_holder_refuses_after_its_last_step() {
         move |_| bell.wait_for(3)
     });
 }
+
+/// The same where the newcomer comes while the holder's last step ends.
+#[test]
+fn a_newcomer_that_comes_while_a_holder_begins_to_wait_is_not_refused_for_what_it_refused_before() {
+    Model::of(2).permits(1).outside(0).check(|bench| {
+        let bell = Bell::new();
+        let holder = bench.spawn(Process::rings(&bell).refuses(1), ONE);
+        bench.settle();
+        bench.spawn(
+            Process::new(|_, turn, _| if turn.permitted == Permitted::Never { Next::Complete } else { Next::Idle }),
+            ONE,
+        );
+        bench.settle();
+        bench.post(holder, 1);
+        move |bench| {
+            bell.wait_for(2);
+            let rings = bell.clone();
+            let newcomer = Process::new(move |_, turn, _| {
+                assert_ne!(turn.permitted, Permitted::Never, "the holder was not asked");
+                rings.ring();
+                Next::Idle
+            });
+            bench.spawn(newcomer, ONE);
+            bell.wait_for(3);
+        }
+    });
+}
