@@ -11,7 +11,8 @@
 //! ```
 //!
 //! `WFHOST_MUTANTS` takes parts of ids and of files, `WFHOST_MUTANTS_TIERS` names of tiers; the table is then only printed.
-//! `WFHOST_MUTANTS_JOBS` says how many tests run at one time (1). A tier that takes long is run only where no other has caught the mutant.
+//! `WFHOST_MUTANTS_JOBS` says how many tests run at one time (1). A tier that takes long is run only where no other has caught the mutant,
+//! and with `WFHOST_MUTANTS_FIRST=1` each.
 //!
 //! Each row is written into `target/mutants/rows.jsonl` as it comes. `WFHOST_MUTANTS_RESUME=1` takes those over that a test saw, so
 //! that the table can be made in several sittings. It does not see what has changed in tests and in other files than the mutant's:
@@ -28,6 +29,7 @@ use kept::Kept;
 use list::Fate;
 use project::Project;
 use std::path::Path;
+use tiers::Manner;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -68,7 +70,8 @@ fn every_mutant_is_caught() {
     let project = Project::copy(root(), &list::read(root()).unwrap()).unwrap();
     let resumes = std::env::var_os("WFHOST_MUTANTS_RESUME").is_some();
     let kept = Kept::open(&project.root.with_file_name("rows.jsonl"), root(), &mutants, resumes).unwrap();
-    let table = tiers::run(&project, mutants, &kept, jobs).unwrap();
+    let manner = Manner { jobs, first_only: std::env::var_os("WFHOST_MUTANTS_FIRST").is_some() };
+    let table = tiers::run(&project, mutants, &kept, manner).unwrap();
     if chosen.is_none() && tiers.is_none() {
         std::fs::write(root().join("tests/mutants/README.md"), table.render()).unwrap();
     } else {

@@ -57,8 +57,8 @@ impl Table {
              ```text\ncargo test --test mutants -- --ignored --nocapture\n```\n\n\
              and is what came of that the last time: {} mutants, {} caught, {equivalent} equivalent, {survivors} survived. To build the tiers and\n\
              to run them without a mutant took {} minutes (the first time all dependencies are built as well, into `target/mutants`), to\n\
-             run them with each {}. The tests of a mutant are stopped when one fails, and those that take longer than half a\n\
-             minute are run only where no others have seen it.\n\n\
+             run them with each {}. The tests of a mutant are stopped when one fails; those that take longer than half a\n\
+             minute, and in a hurry all, are run only where no others have seen it.\n\n\
              Rows are of {first} to {last}; {} were taken over from earlier sittings, with neither the mutant nor its file changed since.\n",
             self.rows.len(),
             self.rows.len() - equivalent - survivors,

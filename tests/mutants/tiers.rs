@@ -15,7 +15,8 @@ use std::sync::Mutex;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// A test with a mutant hangs that takes this many times as long as without, and so much longer. Arbitrary: other programs may be at work.
+/// Tests with a mutant hang where none ends for this many times as long as without, and so much longer. Arbitrary: other programs may
+/// be at work.
 const SLOWER: u32 = 6;
 const LONGER: Duration = Duration::from_secs(10);
 /// Tests that take longer without a mutant are run only where no others have caught it.
@@ -34,15 +35,36 @@ pub(crate) enum Ended {
     Hung,
 }
 
+/// Which tiers are run first: about those that take less.
+const ORDER: [&str; 8] = ["unit", "scheduler", "sim", "integration", "guests", "faults", "loom", "shuttle"];
+
 /// Programs of tiers, and how long their tests take without a mutant.
 struct Tiers {
     programs: BTreeMap<String, PathBuf>,
     root: PathBuf,
-    usual: BTreeMap<Tests, Duration>,
+    /// None: they do not pass, so they say nothing of a mutant.
+    usual: Mutex<BTreeMap<Tests, Option<Took>>>,
+}
+
+/// How long tests took.
+#[derive(Clone, Copy)]
+struct Took {
+    all: Duration,
+    /// The longest time in which none ended.
+    longest: Duration,
+}
+
+/// How the tests are run.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner {
+    /// So many at one time.
+    pub(crate) jobs: usize,
+    /// No more of a mutant's once some have seen it.
+    pub(crate) first_only: bool,
 }
 
 /// Runs for each mutant the tests that should see it, but for what is known.
-pub(crate) fn run(project: &Project, mutants: Vec<Mutant>, kept: &Kept, jobs: usize) -> Result<Table, String> {
+pub(crate) fn run(project: &Project, mutants: Vec<Mutant>, kept: &Kept, manner: Manner) -> Result<Table, String> {
     let begun = Instant::now();
     let count = mutants.len();
     let mut rows = Vec::new();
@@ -57,32 +79,29 @@ pub(crate) fn run(project: &Project, mutants: Vec<Mutant>, kept: &Kept, jobs: us
     let wanted: BTreeSet<Tests> = left.iter().flat_map(|(_, mutant)| tests_of(mutant)).cloned().collect();
     let programs = project.build(&wanted.iter().map(|tests| tests.tier.as_str()).collect())?;
     println!("built in {} s", begun.elapsed().as_secs());
-    let mut tiers = Tiers { programs, root: project.root.clone(), usual: BTreeMap::new() };
-    let usual = in_parallel(wanted.into_iter().collect(), jobs, |tests| {
-        let begun = Instant::now();
-        let (ended, test) = tiers.run(&tests, "", LONGEST)?;
-        println!("{tests}: {ended:?} {test} without a mutant in {:.1} s", begun.elapsed().as_secs_f32());
-        Ok((ended == Ended::Passed).then(|| (tests, begun.elapsed())))
-    });
-    // What does not pass without a mutant says nothing of one.
-    tiers.usual = usual.into_iter().filter_map(Result::transpose).collect::<Result<_, String>>()?;
-    let prepared = begun.elapsed();
+    let tiers = Tiers { programs, root: project.root.clone(), usual: Mutex::default() };
+    let built = begun.elapsed();
     let date = today()?;
-    let more = in_parallel(left, jobs, |(number, mutant)| {
-        let begun = Instant::now();
-        let mut tests: Vec<(Duration, &Tests)> =
-            tests_of(&mutant).filter_map(|tests| Some((*tiers.usual.get(tests)?, tests))).collect();
-        tests.sort();
-        let mut seen = Vec::new();
+    let more = in_parallel(left, manner.jobs, |(number, mutant)| {
+        let mut took = Duration::ZERO;
+        let mut tests: Vec<&Tests> = tests_of(&mutant).collect();
+        tests.sort_by_key(|tests| ORDER.iter().position(|tier| *tier == tests.tier));
+        let mut seen: Vec<(Tests, Ended)> = Vec::new();
         let mut said = String::new();
-        for (usual, tests) in tests {
-            if usual < LONG || seen.iter().all(|(_, ended)| *ended == Ended::Passed) {
-                let (ended, test) = tiers.run(tests, &mutant.id, usual * SLOWER + LONGER)?;
-                let _ = write!(said, ", {tests} {ended:?} {test}");
-                seen.push((tests.clone(), ended));
+        for tests in tests {
+            let is_caught = seen.iter().any(|(_, ended)| *ended != Ended::Passed);
+            if is_caught && manner.first_only {
+                break;
             }
+            let Some(usual) = tiers.usual(tests)? else { continue };
+            if is_caught && usual.all >= LONG {
+                continue;
+            }
+            let (ended, test, now) = tiers.run(tests, &mutant.id, usual.longest * SLOWER + LONGER)?;
+            took += now.all;
+            let _ = write!(said, ", {tests} {ended:?} {test}");
+            seen.push((tests.clone(), ended));
         }
-        let took = begun.elapsed();
         println!("{}/{count} {}{said} ({:.0} s)", number + 1, mutant.id, took.as_secs_f32());
         let finding = Finding { seen, took, date: date.clone(), is_taken_over: false };
         let row = Row { mutant, finding };
@@ -91,7 +110,8 @@ pub(crate) fn run(project: &Project, mutants: Vec<Mutant>, kept: &Kept, jobs: us
     });
     rows.extend(more.into_iter().collect::<Result<Vec<_>, String>>()?);
     rows.sort_by_key(|(number, _)| *number);
-    Ok(Table { rows: rows.into_iter().map(|(_, row)| row).collect(), prepared })
+    let usual: Duration = tiers.usual.into_inner().unwrap().values().flatten().map(|took| took.all).sum();
+    Ok(Table { rows: rows.into_iter().map(|(_, row)| row).collect(), prepared: built + usual })
 }
 
 /// The day, in UTC.
@@ -106,8 +126,21 @@ fn tests_of(mutant: &Mutant) -> impl Iterator<Item = &Tests> {
 }
 
 impl Tiers {
-    /// Runs tests until they are over, one has failed, or it takes too long. Gives the one that failed as well.
-    fn run(&self, tests: &Tests, mutant: &str, limit: Duration) -> Result<(Ended, String), String> {
+    /// How long these tests take without a mutant; none if they do not pass.
+    fn usual(&self, tests: &Tests) -> Result<Option<Took>, String> {
+        let mut known = self.usual.lock().unwrap();
+        if let Some(usual) = known.get(tests) {
+            return Ok(*usual);
+        }
+        let (ended, test, took) = self.run(tests, "", LONGEST)?;
+        println!("{tests}: {ended:?} {test} without a mutant in {:.1} s", took.all.as_secs_f32());
+        let usual = (ended == Ended::Passed).then_some(took);
+        known.insert(tests.clone(), usual);
+        Ok(usual)
+    }
+
+    /// Runs tests until they are over, one has failed, or none ends for too long. Gives the one that failed as well.
+    fn run(&self, tests: &Tests, mutant: &str, limit: Duration) -> Result<(Ended, String, Took), String> {
         let program = self.programs.get(&tests.tier).ok_or_else(|| format!("there is no tier {}", tests.tier))?;
         let mut command = Command::new(program);
         command.arg("--test-threads=2").args(&tests.filters).current_dir(&self.root);
@@ -116,32 +149,44 @@ impl Tiers {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
         let output = child.stdout.take().ok_or("a child has no output")?;
-        // Says which test failed, and ends where none did: a program that the tests have started may keep the output open.
         let (says, hears) = mpsc::channel();
         std::thread::spawn(move || {
             let lines = BufReader::new(output).lines().map_while(Result::ok);
-            let failed = lines.filter_map(|line| Some(line.strip_suffix("... FAILED")?.to_owned())).next();
-            failed.map(|line| says.send(line.trim().trim_start_matches("test ").to_owned()))
+            for line in lines.filter(|line| line.starts_with("test ")) {
+                let _ = says.send(line);
+            }
         });
-        let begun = Instant::now();
-        let ended = loop {
-            match hears.recv_timeout(LOOK) {
-                Ok(test) => break (Ended::Failed, test),
+        let (begun, mut last) = (Instant::now(), Instant::now());
+        let mut longest = Duration::ZERO;
+        let (ended, test) = loop {
+            let line = hears.recv_timeout(LOOK);
+            longest = longest.max(last.elapsed());
+            match line {
+                Ok(line) => {
+                    if let Some(test) = line.strip_suffix(" ... FAILED") {
+                        break (Ended::Failed, test.trim_start_matches("test ").to_owned());
+                    }
+                    // A line may say as well that a test takes long.
+                    if line.ends_with(" ... ok") {
+                        last = Instant::now();
+                    }
+                }
                 Err(RecvTimeoutError::Timeout) => {}
+                // A program that the tests have started may outlive them, but not the other way round.
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK),
             }
             if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
                 let ended = if status.success() { Ended::Passed } else { Ended::Failed };
-                return Ok((ended, String::new()));
+                return Ok((ended, String::new(), Took { all: begun.elapsed(), longest }));
             }
-            if begun.elapsed() > limit {
+            if last.elapsed() > limit {
                 break (Ended::Hung, String::new());
             }
         };
         // The program and what it has started.
         let _ = Command::new("kill").args(["-9", "--", &format!("-{}", child.id())]).status();
         let _ = child.wait();
-        Ok(ended)
+        Ok((ended, test, Took { all: begun.elapsed(), longest }))
     }
 }
 
