@@ -206,9 +206,11 @@ fn the_store_of_the_run_is_decided_at_commit() {
 }
 
 /// A log whose records are durable when the test says so.
+#[derive(Default)]
 struct Slow {
     memory: Memory,
     records: Arc<AtomicU64>,
+    hurried: Arc<AtomicU64>,
 }
 
 impl Log for Slow {
@@ -216,6 +218,9 @@ impl Log for Slow {
         let _ = self.memory.append(record);
         self.records.fetch_add(1, Relaxed);
         Durability::Later
+    }
+    fn hurry(&mut self) {
+        self.hurried.fetch_add(1, Relaxed);
     }
     fn records(&self) -> Option<Vec<Bytes>> {
         self.memory.records()
@@ -232,7 +237,7 @@ fn what_leaves_waits_for_its_record_to_be_durable() {
         _ => act(|_, _| Status::Complete(number(7))),
     });
     let mut spec = spec(root, Arc::clone(&handlers), &Setup::default());
-    spec.log = Box::new(Slow { memory: Memory::default(), records: Arc::clone(&records) });
+    spec.log = Box::new(Slow { records: Arc::clone(&records), ..Slow::default() });
     let run = desk.kernel.start(spec).unwrap();
     desk.drain();
     // What stays in the run does not wait: the child has ended.
@@ -259,13 +264,47 @@ fn what_leaves_waits_for_its_record_to_be_durable() {
 }
 
 #[test]
+fn the_log_is_hurried_for_what_waits_to_leave_and_for_nothing_else() {
+    let log = Slow::default();
+    let (records, hurried) = (Arc::clone(&log.records), Arc::clone(&log.hurried));
+    let mut desk = Desk::new(1);
+    let handlers = Arc::new(Handlers::default());
+    let root = program(|_| {
+        let mut steps = 0;
+        act(move |context: &mut Context<'_>, _| {
+            steps += 1;
+            match steps {
+                1 => context.command(Action::Sleep(Micros(5))),
+                2 => context.command(calls("safe", number(1))),
+                _ => return Status::Complete(number(steps)),
+            };
+            Status::Blocked
+        })
+    });
+    let mut spec = spec(root, Arc::clone(&handlers), &Setup::default());
+    spec.log = Box::new(log);
+    let run = desk.kernel.start(spec).unwrap();
+    desk.drain();
+    assert_eq!(hurried.load(Relaxed), 0, "it sleeps");
+    desk.settle();
+    assert_eq!(hurried.load(Relaxed), 1, "a call is to leave");
+    run.durable(records.load(Relaxed));
+    let (call, reply) = handlers.waiting.lock().pop().unwrap();
+    reply.answer(Ok(call.args));
+    desk.drain();
+    assert_eq!(hurried.load(Relaxed), 2, "the outcome is to leave");
+    run.durable(records.load(Relaxed));
+    assert_eq!(output(&run.outcome().unwrap()), "3");
+}
+
+#[test]
 fn what_nobody_waits_for_any_more_does_not_leave_when_its_record_is_durable() {
     let records = Arc::new(AtomicU64::new(0));
     let mut desk = Desk::new(1);
     let handlers = Arc::new(Handlers::default());
     let root = program(|_| collect(|| vec![calls("safe", number(1)), calls("unsafe", number(2))], 2));
     let mut spec = spec(root, Arc::clone(&handlers), &Setup::default());
-    spec.log = Box::new(Slow { memory: Memory::default(), records: Arc::clone(&records) });
+    spec.log = Box::new(Slow { records: Arc::clone(&records), ..Slow::default() });
     let run = desk.kernel.start(spec).unwrap();
     desk.drain();
     run.kill("it is not wanted");
