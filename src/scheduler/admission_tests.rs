@@ -253,6 +253,22 @@ fn who_has_waited_longest_is_evicted_first() {
 }
 
 #[test]
+fn who_has_run_since_has_not_waited_longest() {
+    let mut rig = Rig::new(2);
+    let (one, other) = (rig.holder(), rig.holder());
+    rig.newcomer(permits(1));
+    assert_eq!(rig.next(), Duty::None, "both run");
+    rig.waits(one.0, 10);
+    rig.says(one, 10);
+    rig.waits(other.0, 20);
+    rig.says(other, 20);
+    rig.wakes(one.0);
+    rig.waits(one.0, 30);
+    rig.says(one, 30);
+    assert_eq!(rig.next(), Duty::Evict(other.0));
+}
+
+#[test]
 fn no_more_are_evicted_than_wait() {
     let mut rig = Rig::new(2);
     let holders = [rig.holder(), rig.holder()];
