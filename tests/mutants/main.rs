@@ -52,6 +52,7 @@ fn every_mutant_still_fits_the_source() {
 #[test]
 #[ignore = "takes an hour or more: see README.md"]
 fn every_mutant_is_caught() {
+    let all = list::read(root()).unwrap();
     let mut mutants = list::read(root()).unwrap();
     let (chosen, tiers) = (std::env::var("WFHOST_MUTANTS").ok(), std::env::var("WFHOST_MUTANTS_TIERS").ok());
     if let Some(chosen) = &chosen {
@@ -67,9 +68,9 @@ fn every_mutant_is_caught() {
         }
     }
     let jobs = std::env::var("WFHOST_MUTANTS_JOBS").map_or(1, |text| text.parse().expect("a number"));
-    let project = Project::copy(root(), &list::read(root()).unwrap()).unwrap();
+    let project = Project::copy(root(), &all).unwrap();
     let resumes = std::env::var_os("WFHOST_MUTANTS_RESUME").is_some();
-    let kept = Kept::open(&project.root.with_file_name("rows.jsonl"), root(), &mutants, resumes).unwrap();
+    let kept = Kept::open(&project.root.with_file_name("rows.jsonl"), root(), &all, resumes).unwrap();
     let manner = Manner { jobs, first_only: std::env::var_os("WFHOST_MUTANTS_FIRST").is_some() };
     let table = tiers::run(&project, mutants, &kept, manner).unwrap();
     if chosen.is_none() && tiers.is_none() {

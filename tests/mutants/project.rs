@@ -1,6 +1,6 @@
 //! A copy of the project that has all mutants in it, and its test binaries.
 
-use super::list::{self, Mutant};
+use super::list::{self, Mutant, Tests};
 use super::weave;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -55,13 +55,17 @@ impl Project {
         Ok(Self { root })
     }
 
-    /// Builds what these tiers need. Gives each tier's program.
-    pub(crate) fn build(&self, tiers: &BTreeSet<&str>) -> Result<BTreeMap<String, PathBuf>, String> {
+    /// Builds what these tests need. Gives each tier's program.
+    pub(crate) fn build(&self, tests: &BTreeSet<Tests>) -> Result<BTreeMap<String, PathBuf>, String> {
         let folder = |name: &str| self.root.with_file_name(name).display().to_string();
         let mut programs = BTreeMap::new();
+        let tiers: BTreeSet<&str> = tests.iter().map(|tests| tests.tier.as_str()).collect();
         let plain: Vec<&str> = tiers.iter().copied().filter(|tier| !["loom", "shuttle"].contains(tier)).collect();
         if !plain.is_empty() {
             let mut arguments = vec!["--target-dir".to_owned(), folder("build")];
+            if tests.iter().all(is_lean) {
+                arguments.push("--no-default-features".to_owned());
+            }
             for tier in plain {
                 match tier {
                     "unit" => arguments.push("--lib".to_owned()),
@@ -107,6 +111,18 @@ impl Project {
             Some((name.to_owned(), message["executable"].as_str()?.into()))
         });
         Ok(programs.collect())
+    }
+}
+
+/// Whether they can be built in seconds, without guests.
+fn is_lean(tests: &Tests) -> bool {
+    let rooms = ["run", "scheduler"];
+    match tests.tier.as_str() {
+        "unit" => {
+            !tests.filters.is_empty()
+                && tests.filters.iter().all(|filter| rooms.iter().any(|room| filter.starts_with(room)))
+        }
+        tier => ["scheduler", "sim", "loom", "shuttle"].contains(&tier),
     }
 }
 

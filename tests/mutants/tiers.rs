@@ -77,7 +77,7 @@ pub(crate) fn run(project: &Project, mutants: Vec<Mutant>, kept: &Kept, manner: 
     }
     println!("{} of {count} are known", rows.len());
     let wanted: BTreeSet<Tests> = left.iter().flat_map(|(_, mutant)| tests_of(mutant)).cloned().collect();
-    let programs = project.build(&wanted.iter().map(|tests| tests.tier.as_str()).collect())?;
+    let programs = project.build(&wanted)?;
     println!("built in {} s", begun.elapsed().as_secs());
     let tiers = Tiers { programs, root: project.root.clone(), usual: Mutex::default() };
     let built = begun.elapsed();
