@@ -16,7 +16,8 @@
 //!
 //! Each row is written into `target/mutants/rows.jsonl` as it comes. `WFHOST_MUTANTS_RESUME=1` takes those over that a test saw, so
 //! that the table can be made in several sittings. It does not see what has changed in tests and in other files than the mutant's:
-//! whoever changes those names the mutants once, as above.
+//! whoever changes those names the mutants once, as above. With `WFHOST_MUTANTS_NONE=1` as well no test is run: the table is of
+//! what is known.
 
 mod kept;
 mod list;
@@ -69,16 +70,17 @@ fn every_mutant_is_caught() {
     }
     let jobs = std::env::var("WFHOST_MUTANTS_JOBS").map_or(1, |text| text.parse().expect("a number"));
     let project = Project::copy(root(), &all).unwrap();
-    let resumes = std::env::var_os("WFHOST_MUTANTS_RESUME").is_some();
+    let is_set = |name: &str| std::env::var_os(name).is_some();
+    let (resumes, none) = (is_set("WFHOST_MUTANTS_RESUME"), is_set("WFHOST_MUTANTS_NONE"));
     let kept = Kept::open(&project.root.with_file_name("rows.jsonl"), root(), &all, resumes).unwrap();
-    let manner = Manner { jobs, first_only: std::env::var_os("WFHOST_MUTANTS_FIRST").is_some() };
+    let manner = Manner { jobs, first_only: is_set("WFHOST_MUTANTS_FIRST"), none };
     let table = tiers::run(&project, mutants, &kept, manner).unwrap();
     if chosen.is_none() && tiers.is_none() {
         std::fs::write(root().join("tests/mutants/README.md"), table.render()).unwrap();
     } else {
         println!("{}", table.render());
     }
-    let survivors: Vec<&str> = table.survivors().map(|mutant| mutant.id.as_str()).collect();
+    let survivors: Vec<&str> = table.survivors().chain(table.not_run()).map(|mutant| mutant.id.as_str()).collect();
     assert!(survivors.is_empty(), "nothing caught {survivors:?}");
 }
 

@@ -63,9 +63,7 @@ impl Project {
         let plain: Vec<&str> = tiers.iter().copied().filter(|tier| !["loom", "shuttle"].contains(tier)).collect();
         if !plain.is_empty() {
             let mut arguments = vec!["--target-dir".to_owned(), folder("build")];
-            if tests.iter().all(is_lean) {
-                arguments.push("--no-default-features".to_owned());
-            }
+            arguments.extend(features(tests).iter().map(ToString::to_string));
             for tier in plain {
                 match tier {
                     "unit" => arguments.push("--lib".to_owned()),
@@ -114,15 +112,21 @@ impl Project {
     }
 }
 
-/// Whether they can be built in seconds, without guests.
-fn is_lean(tests: &Tests) -> bool {
-    let rooms = ["run", "scheduler"];
-    match tests.tier.as_str() {
+/// What of the project these tests need: without guests it is built in seconds.
+fn features(tests: &BTreeSet<Tests>) -> &'static [&'static str] {
+    let is_of = |tests: &Tests, rooms: &[&str]| match tests.tier.as_str() {
         "unit" => {
-            !tests.filters.is_empty()
-                && tests.filters.iter().all(|filter| rooms.iter().any(|room| filter.starts_with(room)))
+            let is_of = |filter: &String| rooms.iter().any(|room| filter.starts_with(room));
+            !tests.filters.is_empty() && tests.filters.iter().all(is_of)
         }
         tier => ["scheduler", "sim", "loom", "shuttle"].contains(&tier),
+    };
+    if tests.iter().all(|tests| is_of(tests, &["run", "scheduler"])) {
+        &["--no-default-features"]
+    } else if tests.iter().all(|tests| is_of(tests, &["run", "scheduler", "journal"])) {
+        &["--no-default-features", "--features=sqlite"]
+    } else {
+        &[]
     }
 }
 

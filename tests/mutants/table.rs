@@ -37,13 +37,20 @@ pub(crate) struct Table {
 impl Table {
     /// Mutants that no test saw, and that are not proved equivalent.
     pub(crate) fn survivors(&self) -> impl Iterator<Item = &Mutant> {
-        let survives = |row: &&Row| matches!(row.mutant.fate, Fate::Caught(_)) && !row.finding.is_caught();
+        let survives = |row: &&Row| !row.finding.seen.is_empty() && !row.finding.is_caught();
         self.rows.iter().filter(survives).map(|row| &row.mutant)
+    }
+
+    /// Mutants of which nothing is known.
+    pub(crate) fn not_run(&self) -> impl Iterator<Item = &Mutant> {
+        let is_not_run = |row: &&Row| matches!(row.mutant.fate, Fate::Caught(_)) && row.finding.seen.is_empty();
+        self.rows.iter().filter(is_not_run).map(|row| &row.mutant)
     }
 
     pub(crate) fn render(&self) -> String {
         let equivalent = self.rows.iter().filter(|row| matches!(row.mutant.fate, Fate::Equivalent(_))).count();
-        let survivors = self.survivors().count();
+        let caught = self.rows.iter().filter(|row| row.finding.is_caught()).count();
+        let (survivors, not_run) = (self.survivors().count(), self.not_run().count());
         let run = || self.rows.iter().filter(|row| !row.finding.seen.is_empty()).map(|row| &row.finding);
         let took: Duration = run().map(|finding| finding.took).sum();
         let minutes = |time: Duration| time.as_secs().div_ceil(60);
@@ -55,13 +62,12 @@ impl Table {
              Faults that are put into a copy of the source one at a time, and the tiers of tests that see each. `cargo test` checks that the\n\
              list (`list/`) still fits the source. The table is written by\n\n\
              ```text\ncargo test --test mutants -- --ignored --nocapture\n```\n\n\
-             and is what came of that the last time: {} mutants, {} caught, {equivalent} equivalent, {survivors} survived. To build the tiers and\n\
-             to run them without a mutant took {} minutes (the first time all dependencies are built as well, into `target/mutants`), to\n\
+             and is what came of that the last time: {} mutants, {caught} caught, {equivalent} equivalent, {survivors} survived, {not_run} not run.\n\
+             To build the tiers and to run them without a mutant took {} minutes (the first time all dependencies are built as well, into `target/mutants`), to\n\
              run them with each {}. The tests of a mutant are stopped when one fails; those that take longer than half a\n\
              minute, and in a hurry all, are run only where no others have seen it.\n\n\
              Rows are of {first} to {last}; {} were taken over from earlier sittings, with neither the mutant nor its file changed since.\n",
             self.rows.len(),
-            self.rows.len() - equivalent - survivors,
             minutes(self.prepared),
             minutes(took),
             run().filter(|finding| finding.is_taken_over).count(),
@@ -77,6 +83,7 @@ impl Table {
             }
             let (by, not_by) = match &mutant.fate {
                 Fate::Equivalent(proof) => (format!("equivalent: {proof}"), String::new()),
+                Fate::Caught(_) if finding.seen.is_empty() => ("not run".to_owned(), String::new()),
                 Fate::Caught(_) => {
                     (names(finding, |ended| ended != Ended::Passed), names(finding, |ended| ended == Ended::Passed))
                 }

@@ -61,6 +61,8 @@ pub(crate) struct Manner {
     pub(crate) jobs: usize,
     /// No more of a mutant's once some have seen it.
     pub(crate) first_only: bool,
+    /// None at all: the table is to be of what is known.
+    pub(crate) none: bool,
 }
 
 /// Runs for each mutant the tests that should see it, but for what is known.
@@ -72,6 +74,7 @@ pub(crate) fn run(project: &Project, mutants: Vec<Mutant>, kept: &Kept, manner: 
     for (number, mutant) in mutants.into_iter().enumerate() {
         match kept.take(&mutant) {
             Some(finding) => rows.push((number, Row { mutant, finding })),
+            None if manner.none => rows.push((number, Row { mutant, finding: Finding::default() })),
             None => left.push((number, mutant)),
         }
     }
