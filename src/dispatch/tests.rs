@@ -288,6 +288,26 @@ fn large_arguments_are_checked_elsewhere_with_the_same_answers() {
 }
 
 #[test]
+fn a_handler_sees_no_call_beyond_the_patterns_that_are_granted() {
+    let seen = Arc::new(AtomicBool::new(false));
+    let sees = Arc::clone(&seen);
+    let thing = from_inline_fn(Declaration::new("").capability("thing"), move |args, _| {
+        sees.store(true, Ordering::Release);
+        Ok(args)
+    });
+    let d = dispatcher(vec![("thing", Arc::new(thing))]);
+    // What this handler does is granted by `*` only.
+    let call = |args| {
+        let grants = BTreeMap::from([("thing".to_owned(), vec!["x".to_owned()])]);
+        Outgoing { grants: Grants(Arc::new(grants)), ..call("thing", 1, args) }
+    };
+    assert_eq!(refused(&d, call(Payload::NULL)).kind, base::NOT_GRANTED);
+    let large = Payload::json(&vec![1; 100_000]);
+    assert_eq!(send(&d, call(large)).answer().unwrap_err().kind, base::NOT_GRANTED);
+    assert!(!seen.load(Ordering::Acquire));
+}
+
+#[test]
 fn an_answer_beyond_the_limit_becomes_a_problem() {
     let large = |_, _: CallContext| Ok(Payload::Bytes(vec![0; 2 << 20].into()));
     let d = dispatcher(vec![("large", Arc::new(from_inline_fn(Declaration::new(""), large)))]);
