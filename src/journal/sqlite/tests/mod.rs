@@ -1,6 +1,7 @@
 //! What SQLite does beside what every journal does.
 
 mod backlog;
+mod failing;
 mod faults;
 mod killed;
 mod layout;

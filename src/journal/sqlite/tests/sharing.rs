@@ -29,6 +29,20 @@ fn who_was_taken_for_dead_writes_nothing_more() {
 }
 
 #[test]
+fn a_host_that_the_others_have_forgotten_writes_nothing_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open(folder.path());
+    let mut log = store.begin(&new("run")).unwrap();
+    let _ = log.append(b"one");
+    store.flush().unwrap();
+    let db = rusqlite::Connection::open(folder.path().join("journal.db")).unwrap();
+    db.execute("DELETE FROM host", []).unwrap();
+    let _ = log.append(b"two");
+    assert!(matches!(store.flush(), Err(StoreError::Buried)));
+    assert_eq!(store.records("run").unwrap(), ["one"]);
+}
+
+#[test]
 fn a_run_of_another_epoch_is_lost_and_others_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let (store, told) = open(folder.path());
@@ -51,6 +65,25 @@ fn a_run_of_another_epoch_is_lost_and_others_go_on() {
     let _ = lost.append(b"three");
     store.flush().unwrap();
     assert_eq!(told.lost.lock().len(), 1, "it is said once");
+}
+
+/// Whoever had the run before, and does not know yet, writes with the epoch of then.
+#[test]
+fn each_time_that_a_run_is_taken_up_has_an_epoch_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open(folder.path());
+    let mut log = store.begin(&new("run")).unwrap();
+    let _ = log.append(b"one");
+    let db = rusqlite::Connection::open(folder.path().join("journal.db")).unwrap();
+    let epoch = || db.query_row("SELECT epoch FROM run WHERE id = 'run'", [], |row| row.get::<_, i64>(0)).unwrap();
+    let mut epochs = Vec::new();
+    for _ in 0..3 {
+        drop(log);
+        store.flush().unwrap();
+        epochs.push(epoch());
+        log = store.take_up("run").unwrap().log;
+    }
+    assert!(epochs.is_sorted_by(|before, after| before < after), "{epochs:?}");
 }
 
 #[test]
