@@ -63,6 +63,10 @@ impl Desk {
         (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound.max(1)
     }
 
+    pub(super) fn time(&self) -> VirtualClock {
+        self.time.clone()
+    }
+
     pub(super) fn now(&self) -> Micros {
         self.time.now()
     }

@@ -84,6 +84,17 @@ fn bounds_of_what_waits_for_an_answer() {
 }
 
 #[test]
+fn bounds_of_an_answer() {
+    // The process may have it, the run holds too much.
+    let mut bench =
+        Bench::with(&bounded(|bounds| bounds.bytes = 99), |_| collect(|| vec![calls("safe", bytes(50))], 1));
+    bench.desk.drain();
+    let (_, reply) = bench.handlers.waiting.lock().pop().unwrap();
+    reply.answer(Ok(bytes(100)));
+    assert_eq!(output(&bench.finish()), r#"["1 too-large Uncertain"]"#);
+}
+
+#[test]
 fn bounds_of_children() {
     let setup = limited(|limits| limits.processes = 3);
     let three = || vec![spawns("a"), spawns("b"), spawns("c")];

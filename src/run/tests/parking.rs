@@ -237,6 +237,20 @@ fn a_run_with_something_under_way_stays() {
 }
 
 #[test]
+fn a_run_in_its_grace_stays_to_the_end_of_that() {
+    let mut desk = Desk::new(1);
+    let run = start(&desk.kernel, "run", &collects(|| vec![waits("a")], 9), &Parkable::default());
+    desk.drain();
+    run.cancel("it is not wanted", Some(Duration::from_secs(60))).unwrap();
+    desk.drain();
+    while run.outcome().is_none() {
+        assert!(!is_parked(&desk, "run") && desk.fire());
+        desk.drain();
+    }
+    assert!(desk.now() >= Micros(60_000_000));
+}
+
+#[test]
 fn a_call_of_which_nobody_knows_whether_it_happened_does_not_keep_a_run() {
     let root = collects(|| vec![calls("unsafe", number(1))], 1);
     let log = Parkable::default();
@@ -307,17 +321,18 @@ fn what_would_be_dear_to_replay_is_saved_before() {
     let mut desk = Desk::new(1);
     desk.kernel.snapshot_when(SnapshotPolicy {
         tail: Duration::from_hours(1),
-        steps_max: 1,
+        steps_max: u64::MAX,
         parked_tail: Duration::ZERO,
         ..SnapshotPolicy::default()
     });
     let shelf = MemoryShelf::default();
     let log = Parkable { shelf: Some(shelf.clone()), ..Parkable::default() };
-    // By itself it is saved after each step; what is on the shelf is taken away, so that only parking puts it there again.
-    let (root, steps) = super::snapshots::sleeper();
+    let (root, steps) = super::snapshots::sleeper(desk.time());
     let run = start(&desk.kernel, "run", &root, &log);
-    wait_long(&mut desk);
-    assert!(is_parked(&desk, "run"));
+    while !is_parked(&desk, "run") {
+        assert!(desk.fire());
+        desk.drain();
+    }
     desk.kernel.flush_snapshots();
     assert_eq!(shelf.list().unwrap().len(), 1);
     let executed = steps.load(Relaxed);

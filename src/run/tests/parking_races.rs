@@ -3,7 +3,7 @@
 use super::desk::Desk;
 use super::parking::{Parkable, start, waits};
 use super::support::*;
-use crate::process::{Action, Micros, Payload, Problem, Program, Status};
+use crate::process::{Action, Micros, Payload, Problem, Program, Status, Tag};
 use crate::run::{Clock, Kernel, ParkingPolicy, RunHandle};
 use crate::scheduler::{Config, Scheduler};
 use std::sync::Arc;
@@ -36,22 +36,66 @@ fn settle(desk: &mut Desk) {
 /// A worker finds the run in memory for a timer that is due, another one parks it before, by a clock that was read a moment ago.
 #[test]
 fn a_timer_that_fires_while_its_run_is_parked_wakes_it() {
-    for early in [false, true] {
-        // One that is far away is armed early, and armed again when it fires.
-        let sleep = Micros(if early { 3_000_000 } else { 1_000 });
-        let root = program(move |_| collect(move || vec![Action::Sleep(sleep)], 1));
-        let (mut desk, run) = before(&root);
-        let here = desk.kernel.here("run").unwrap();
-        let armed = desk.take_timer();
-        here.park_now(&mut desk.port());
-        assert_eq!(desk.kernel.parked().len(), 1, "it was quiet");
-        desk.advance(armed);
-        here.fired(&mut desk.port());
-        drop(here);
-        settle(&mut desk);
-        assert_eq!(output(&run.outcome().expect("it has slept")), r#"["1 null"]"#);
-        assert!(desk.now() >= sleep);
-    }
+    let root = program(|_| collect(|| vec![Action::Sleep(Micros(1_000))], 1));
+    let (mut desk, run) = before(&root);
+    let here = desk.kernel.here("run").unwrap();
+    let armed = desk.take_timer();
+    here.park_now(&mut desk.port());
+    assert_eq!(desk.kernel.parked().len(), 1, "it was quiet");
+    desk.advance(armed);
+    here.fired(&mut desk.port());
+    drop(here);
+    settle(&mut desk);
+    assert_eq!(output(&run.outcome().expect("it has slept")), r#"["1 null"]"#);
+    assert!(desk.now() >= Micros(1_000));
+}
+
+/// What it was set for was taken back before.
+#[test]
+fn a_timer_that_comes_early_for_a_parked_run_does_not_wake_it() {
+    let root = program(|_| {
+        let (mut steps, mut heard) = (0, 0);
+        act(move |context, events| {
+            (steps, heard) = (steps + 1, heard + events.len());
+            match steps {
+                1 => {
+                    context.command(Action::Sleep(Micros(1_000)));
+                    context.command(Action::Sleep(Micros(3_000_000)));
+                    return Status::Ready;
+                }
+                2 => drop(context.command(Action::Cancel(Tag(1)))),
+                _ => {}
+            }
+            if heard < 2 { Status::Blocked } else { Status::Complete(Payload::NULL) }
+        })
+    });
+    let (mut desk, run) = before(&root);
+    let here = desk.kernel.here("run").unwrap();
+    let armed = desk.take_timer();
+    assert_eq!(armed, Micros(1_000));
+    here.park_now(&mut desk.port());
+    desk.advance(armed);
+    here.fired(&mut desk.port());
+    drop(here);
+    desk.kernel.flush_waking();
+    assert_eq!(desk.kernel.parked().len(), 1);
+    settle(&mut desk);
+    assert!(run.outcome().is_some() && desk.now() >= Micros(3_000_000));
+}
+
+/// The timer is set before the run is known to be parked: whoever it fires for finds it in memory.
+#[test]
+fn a_timer_of_a_parked_run_that_is_found_in_memory_wakes_it() {
+    let root = program(|_| collect(|| vec![Action::Sleep(Micros(1_000))], 1));
+    let (mut desk, run) = before(&root);
+    let here = desk.kernel.here("run").unwrap();
+    here.park_now(&mut desk.port());
+    let due = desk.take_timer();
+    desk.advance(due);
+    here.fired(&mut desk.port());
+    drop(here);
+    settle(&mut desk);
+    assert_eq!(output(&run.outcome().expect("it has slept")), r#"["1 null"]"#);
 }
 
 /// What was found in memory and is parked then takes nothing in: whoever comes with something asks anew.

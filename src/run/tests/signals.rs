@@ -202,3 +202,18 @@ fn what_the_root_waits_for_no_child_takes_without_a_grant() {
         assert_eq!(said.matches("not-granted").count(), if is_granted { 0 } else { 3 }, "{granted:?}: {said}");
     }
 }
+
+/// A smaller one would have room where a larger one waits.
+#[test]
+fn no_signal_goes_before_one_of_its_name_that_is_kept() {
+    let setup = Setup { limits: Limits { mailbox_bytes: 1_000, ..Limits::default() }, ..Setup::default() };
+    let mut bench = Bench::with(&setup, |_| collect(|| vec![Action::Register("door".into())], 4));
+    bench.desk.drain();
+    let large = |letter: &str| Payload::json(&letter.repeat(600));
+    for body in [large("a"), large("b"), number(3)] {
+        bench.run.signal("door", body).unwrap();
+    }
+    let output = output(&bench.finish());
+    let heard: Vec<&str> = output.split("outside door: ").map(|text| &text[..3]).collect();
+    assert_eq!(heard, ["[\"1", "\\\"a", "\\\"b", "3\"]"]);
+}

@@ -2,6 +2,7 @@
 
 use super::desk::Desk;
 use super::support::*;
+use crate::base::VirtualClock;
 use crate::journal::Memory;
 use crate::process::{
     Action, Birth, Body, Command, Event, Form, Micros, Output, Payload, Pid, Problem, Program, Progress, Saved,
@@ -24,6 +25,8 @@ struct Savable {
     steps: Arc<AtomicU64>,
     /// What it calls itself.
     digest: &'static str,
+    /// The clock that its steps take time of.
+    time: Option<VirtualClock>,
 }
 
 const SLEEPS: u64 = 12;
@@ -33,6 +36,7 @@ struct Mixer {
     birth: Birth,
     steps: Arc<AtomicU64>,
     digest: &'static str,
+    time: Option<VirtualClock>,
     state: [u64; 4],
     heard: Vec<Event>,
 }
@@ -50,8 +54,8 @@ impl Program for Savable {
 
     fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
         let state = [1, 0, 0, birth.next_tag.0];
-        let (steps, digest) = (Arc::clone(&self.steps), self.digest);
-        Ok(Box::new(Mixer { birth, steps, digest, state, heard: Vec::new() }))
+        let (steps, digest, time) = (Arc::clone(&self.steps), self.digest, self.time.clone());
+        Ok(Box::new(Mixer { birth, steps, digest, time, state, heard: Vec::new() }))
     }
 
     fn saving(&self) -> Saving {
@@ -66,8 +70,8 @@ impl Program for Savable {
         }
         let numbers: Vec<u64> = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
         let state = [numbers[0], numbers[1], numbers[2], saved.next_tag.0];
-        let (steps, digest) = (Arc::clone(&self.steps), self.digest);
-        Ok(Box::new(Mixer { birth, steps, digest, state, heard: Vec::new() }))
+        let (steps, digest, time) = (Arc::clone(&self.steps), self.digest, self.time.clone());
+        Ok(Box::new(Mixer { birth, steps, digest, time, state, heard: Vec::new() }))
     }
 }
 
@@ -90,6 +94,9 @@ impl Body for Mixer {
 
     fn poll(&mut self, output: &mut Output) -> Progress {
         self.steps.fetch_add(1, Relaxed);
+        if let Some(time) = &self.time {
+            time.advance_to(Micros(time.now().0 + 10));
+        }
         let is_root = self.birth.pid == Pid::ROOT;
         let is_renewed = &*self.birth.entry == "renewed";
         let begins = self.state[SLEPT] == 0 && self.heard.is_empty();
@@ -165,13 +172,13 @@ fn mix(n: u64) -> u64 {
 
 fn savable() -> (Arc<dyn Program>, Arc<AtomicU64>) {
     let steps = Arc::<AtomicU64>::default();
-    (Arc::new(Savable { steps: Arc::clone(&steps), digest: "savable" }), steps)
+    (Arc::new(Savable { steps: Arc::clone(&steps), digest: "savable", time: None }), steps)
 }
 
-/// A program of the same kind that sleeps once, for an hour.
-pub(super) fn sleeper() -> (Arc<dyn Program>, Arc<AtomicU64>) {
+/// A program of the same kind that sleeps once, for an hour. Its steps take a moment.
+pub(super) fn sleeper(time: VirtualClock) -> (Arc<dyn Program>, Arc<AtomicU64>) {
     let steps = Arc::<AtomicU64>::default();
-    (Arc::new(Savable { steps: Arc::clone(&steps), digest: "sleeper" }), steps)
+    (Arc::new(Savable { steps: Arc::clone(&steps), digest: "sleeper", time: Some(time) }), steps)
 }
 
 /// Keeps everything.

@@ -164,9 +164,13 @@ impl Bench {
 
     /// Goes on to the end of the run, and rebuilds it from its records.
     pub(super) fn finish(mut self) -> Arc<Outcome> {
+        let here = self.run.run();
         self.desk.settle();
         let outcome = self.run.outcome().expect("the run ends");
         assert_eq!(self.desk.living(), 0);
+        if let Some(run) = here {
+            assert_eq!(run.inner.lock().state.bytes, 0, "what its processes held was given back");
+        }
         self.check(&outcome);
         outcome
     }
