@@ -220,3 +220,28 @@ fn what_a_slice_wakes_that_is_used_up_is_found() {
 fn what_a_short_slice_wakes_that_is_used_up_is_found() {
     goes_on(Next::Preempted, true);
 }
+
+/// Another worker knows of one that was woken before, and may take it while two more are woken.
+#[test]
+fn what_a_step_wakes_behind_one_that_is_stolen_meanwhile_is_found() {
+    Model::of(2).check(|bench| {
+        let bell = Bell::new();
+        let slots = [0, 1].map(|_| bench.spawn(Process::meets(2, &bell), Permit::NONE));
+        let stolen = bench.spawn(Process::new(|_, _, _| Next::Idle), Permit::NONE);
+        bench.settle();
+        let mut slices = 0;
+        let wakes = Process::new(move |port, _, _| {
+            slices += 1;
+            if slices == 1 {
+                port.post(stolen, 1, Wake::Event);
+                return Next::Preempted;
+            }
+            for slot in slots {
+                port.post(slot, 1, Wake::Event);
+            }
+            Next::Complete
+        });
+        bench.spawn(wakes, Permit::NONE);
+        move |_| bell.wait_for(2)
+    });
+}

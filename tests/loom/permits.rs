@@ -175,3 +175,15 @@ fn a_newcomer_that_comes_while_a_holder_begins_to_wait_is_not_refused_for_what_i
         }
     });
 }
+
+/// Another worker may look after the newcomer before the holder is seen to wait again.
+#[test]
+fn a_newcomer_goes_outside_the_pool_where_the_only_holder_refuses() {
+    Model::of(2).permits(1).outside(1).check(|bench| {
+        let bell = Bell::new();
+        bench.spawn(Process::rings(&bell).refuses(u32::MAX), ONE);
+        bench.settle();
+        bench.spawn(Process::rings(&bell), ONE);
+        move |_| bell.wait_for(2)
+    });
+}
