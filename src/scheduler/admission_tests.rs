@@ -209,11 +209,8 @@ fn who_comes_while_somebody_waits_goes_behind() {
     let one = rig.holder();
     let large = rig.newcomer(permits(2));
     assert_eq!(rig.next(), Duty::None, "one of two permits is free");
-    let small = rig.enter(|admission, slot| {
-        assert_eq!(admission.take(slot, permits(1)), None, "it is not its turn");
-        Standing::Waits(Joins::Newcomer)
-    });
-    rig.admission.join(small, permits(1), Joins::Newcomer);
+    assert_eq!(rig.admission.take(one.0, permits(1)), None, "it is not its turn");
+    rig.newcomer(permits(1));
     rig.admission.release(permits(1), one.1);
     assert_eq!(rig.next(), Duty::Enqueue(large));
 }

@@ -244,7 +244,7 @@ fn one_that_is_to_end_before_it_has_joined_the_queue_does_not_join_it() {
     place.occupy(Body { process: (), permit: Permit::NONE, standing: Standing::Free }, Before::Nothing);
     let _ = place.start(None, &mut Vec::new(), &mut Buffers::new());
     assert_eq!(place.word.finish(Next::Idle), Finished::Waits);
-    assert!(place.word.evict(slot.generation));
+    assert_eq!(place.word.evict(slot.generation), Asked::Yields);
     assert_eq!(place.word.evicted(Eviction::Done), Heard::Pending);
     assert!(matches!(place.post(slot.generation, 1, Wake::Event, None), Posted::Admit));
     assert_eq!(place.word.interrupt(slot.generation, Interrupt::End), Heard::Pending);
