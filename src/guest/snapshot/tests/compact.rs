@@ -90,6 +90,12 @@ fn another_component_another_format() {
     let packed = RIG.template.pack(&snapshot_after(1)).unwrap();
     let other = Rig::new(&COUNTER.replace("0123456789", "9876543210"));
     assert!(matches!(other.template.unpack(&packed, MEMORY_BYTES_MAX), Err(CompactError::OtherComponent)));
+    // The same component, whose fresh instances were others.
+    let mut image = packed.clone();
+    image[40 + 32] ^= 1;
+    let checksum = blake3::hash(&image[40..]);
+    image[8..40].copy_from_slice(checksum.as_bytes());
+    assert!(matches!(unpack(&image), Err(CompactError::OtherImage)));
     let mut later = packed.clone();
     later[4] = 2;
     assert!(matches!(unpack(&later), Err(CompactError::Format(2))));
@@ -116,7 +122,10 @@ fn forged_bodies_are_refused_for_what_they_say() {
     let mut long = body(page, &[], 0);
     long.push(0);
     assert!(refused(&long).contains("goes on"));
-    assert!(unpack(&forged(&RIG.template, &good, u64::MAX)).is_err());
+    for size in [2 * MEMORY_BYTES_MAX, u64::MAX] {
+        let refused = unpack(&forged(&RIG.template, &good, size));
+        assert!(matches!(refused, Err(CompactError::TooLarge(_))), "nothing is allocated for it");
+    }
 }
 
 /// Any state that the guest can have: one memory of 1 to 8 wasm pages and one global. A byte fills a page, at another place another.
