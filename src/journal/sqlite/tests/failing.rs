@@ -87,3 +87,29 @@ fn a_journal_that_has_failed_is_left_as_it_is_though_its_writer_is_the_last_to_h
     eventually("the writer ends", || shared.strong_count() == 0);
     assert!(std::fs::metadata(folder.path().join("journal.db-wal")).unwrap().len() > 0);
 }
+
+#[test]
+fn who_waits_for_a_record_does_not_wait_for_company() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open(folder.path());
+    let mut log = store.begin(&new("run")).unwrap();
+    let pen = store.0.shared.pen.lock();
+    let _ = log.append(b"one");
+    log.hurry();
+    eventually("it is taken", || store.0.shared.queue.lock().is_empty());
+    let _ = log.append(b"two");
+    assert!(!store.0.shared.queue.lock().hurried);
+    log.hurry();
+    assert!(store.0.shared.queue.lock().hurried);
+    drop(pen);
+    store.flush().unwrap();
+}
+
+#[test]
+fn a_run_that_goes_on_is_not_removed_though_nothing_of_it_is_written_yet() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open(folder.path());
+    let log = store.begin(&new("run")).unwrap();
+    assert!(matches!(store.remove("run"), Err(StoreError::Owned(_))));
+    drop(log);
+}
