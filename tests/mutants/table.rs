@@ -62,7 +62,7 @@ impl Table {
              Faults that are put into a copy of the source one at a time, and the tiers of tests that see each. `cargo test` checks that the\n\
              list (`list/`) still fits the source. The table is written by\n\n\
              ```text\ncargo test --test mutants -- --ignored --nocapture\n```\n\n\
-             and is what came of that the last time: {} mutants, {caught} caught, {equivalent} equivalent, {survivors} survived, {not_run} not run.\n\
+             and is what came of that the last time: {} mutants, {caught} caught, {equivalent} equivalent, {survivors} survived, {not_run} not known.\n\
              To build the tiers and to run them without a mutant took {} minutes (the first time all dependencies are built as well, into `target/mutants`), to\n\
              run them with each {}. The tests of a mutant are stopped when one fails; those that take longer than half a\n\
              minute, and in a hurry all, are run only where no others have seen it.\n\n\
@@ -83,7 +83,7 @@ impl Table {
             }
             let (by, not_by) = match &mutant.fate {
                 Fate::Equivalent(proof) => (format!("equivalent: {proof}"), String::new()),
-                Fate::Caught(_) if finding.seen.is_empty() => ("not run".to_owned(), String::new()),
+                Fate::Caught(_) if finding.seen.is_empty() => ("not known".to_owned(), String::new()),
                 Fate::Caught(_) => {
                     (names(finding, |ended| ended != Ended::Passed), names(finding, |ended| ended == Ended::Passed))
                 }
