@@ -31,6 +31,7 @@ pub struct HostBuilder {
     watcher: Option<Arc<dyn StorageWatcher>>,
     parking: crate::run::ParkingPolicy,
     journal_bytes_max: Option<u64>,
+    held_bytes_max: Option<u64>,
 }
 
 impl HostBuilder {
@@ -120,6 +121,18 @@ impl HostBuilder {
         self
     }
 
+    /// How many bytes the processes of all runs together may make the host hold, beside the memory of guests: what waits in queues or
+    /// belongs to commands without an answer, names, queries, keys and values; 2 GiB where it is not called. A run may hold as much of it as
+    /// it leaves free, and 16 KiB in any case. What does not fit is answered with
+    /// [`MAILBOX_FULL`](crate::process::problem::kind::MAILBOX_FULL),
+    /// [`TOO_MANY_OUTSTANDING`](crate::process::problem::kind::TOO_MANY_OUTSTANDING),
+    /// [`TOO_MANY_LINKS`](crate::process::problem::kind::TOO_MANY_LINKS) or [`TOO_LARGE`](crate::process::problem::kind::TOO_LARGE).
+    #[must_use]
+    pub fn held_bytes_max(mut self, bytes_max: u64) -> Self {
+        self.held_bytes_max = Some(bytes_max);
+        self
+    }
+
     /// The runtime that handlers wait on. Where it is not called the host starts one of its own when a handler first waits.
     #[must_use]
     pub fn runtime(mut self, runtime: tokio::runtime::Handle) -> Self {
@@ -148,6 +161,9 @@ impl HostBuilder {
         kernel.park_when(self.parking);
         if let Some(bytes_max) = self.journal_bytes_max {
             kernel.bound_journals(bytes_max);
+        }
+        if let Some(bytes_max) = self.held_bytes_max {
+            kernel.bound_held(bytes_max);
         }
         let runs = Arc::downgrade(&kernel);
         let logs = move |call: &CallContext, line: LogLine| {

@@ -33,7 +33,6 @@ impl Json {
     }
 
     /// A text that a [`Check`] has found well-formed to its end.
-    #[cfg(feature = "wasm")]
     pub(crate) fn checked(text: String) -> Self {
         Self(text.into())
     }

@@ -22,26 +22,27 @@ impl State {
     ) -> Result<Decision, Box<Problem>> {
         let pid = asker.pid;
         if &*call.handler == kv::NAME {
-            let arguments = asker.kv.pop_front().expect("invariant: the arguments of each call were read");
+            let arguments = asker.read.kv.pop_front().expect("invariant: the arguments of each call were read");
             self.may_carry(pid, &call.args)?;
-            return self.decide_kv(pid, call, arguments).map(|answer| Decision::Answered(Ok(answer)));
+            return self.decide_kv(asker, call, arguments).map(|answer| Decision::Answered(Ok(answer)));
         }
         self.may_carry(pid, &call.args)?;
         if &*call.handler == signals::NAME {
             return self.decide_signal(fixed, pid, call);
         }
-        self.may_wait(pid, call.args.size() as u64)?;
         let own = call.idempotency_key.as_ref().map(Arc::clone);
-        Ok(Decision::Called(own.unwrap_or_else(|| self.key_of(&fixed.keys, pid, tag, call))))
+        let key = own.unwrap_or_else(|| self.key_of(&fixed.keys, pid, tag, call));
+        self.may_wait(pid, call.args.size() as u64, call.handler.len() + key.len())?;
+        Ok(Decision::Called(key))
     }
 
     fn decide_kv(
         &mut self,
-        pid: Pid,
+        asker: &mut Asker<'_>,
         call: &Call,
         arguments: Result<kv::Arguments, Problem>,
     ) -> Result<Payload, Box<Problem>> {
-        let entry = &self.table[pid];
+        let entry = &self.table[asker.pid];
         let placed = call.placement.as_deref();
         let grants = placed.and_then(|placement| placement.grants.as_ref()).unwrap_or(&entry.grants);
         if grants.of(kv::NAME).is_none() {
@@ -56,6 +57,23 @@ impl State {
         if bytes > entry.limits.payload_bytes {
             return Err(Box::new(too_large("The answer", bytes, entry.limits.payload_bytes)));
         }
+        // Each is written into the record of the step, under the lock.
+        if asker.kv_bytes.saturating_add(bytes) > entry.limits.output_bytes {
+            return Err(Box::new(
+                Problem::new(kind::TOO_LARGE, "A step is answered more of the key-value store than one step may be")
+                    .with_detail(format!("The limit is {} bytes.", entry.limits.output_bytes))
+                    .with_class(ProblemClass::Retryable),
+            ));
+        }
+        let more = change.bytes();
+        if more > 0 && self.held().saturating_add(more) > self.ceiling {
+            return Err(Box::new(
+                Problem::new(kind::TOO_LARGE, "The host has no room for more in the run's key-value store")
+                    .with_detail(self.no_room(0))
+                    .with_class(ProblemClass::Retryable),
+            ));
+        }
+        asker.kv_bytes += bytes;
         self.kv.note(change);
         Ok(answer)
     }
@@ -72,35 +90,40 @@ impl State {
         let bytes = call.args.size() as u64;
         let timer =
             call.timeout.map(|timeout| self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag)));
-        entry.outstanding_bytes += bytes;
-        self.bytes += bytes;
         self.counts.calls += 1;
         let handler = Arc::clone(&call.handler);
-        entry.outstanding.push(
-            tag,
-            Pending::Call(Box::new(PendingCall {
-                handler: Arc::clone(&handler),
-                key: Arc::clone(&key),
-                timeout: call.timeout,
-                timer,
-                bytes,
-                leaving: false,
-                repeatable: true,
-                sent_before: false,
-            })),
-        );
         let placed: Option<&Placement> = call.placement.as_deref();
         let limits = placed.and_then(|placement| placement.limits.clone()).unwrap_or_else(|| Arc::clone(&entry.limits));
         let grants = placed.and_then(|placement| placement.grants.clone()).unwrap_or_else(|| entry.grants.clone());
         let scope = placed.map(|placement| Arc::clone(&placement.scope));
+        let pending = PendingCall {
+            handler: Arc::clone(&handler),
+            key: Arc::clone(&key),
+            timeout: call.timeout,
+            timer,
+            bytes,
+            leaving: false,
+            repeatable: true,
+            sent_before: false,
+        };
+        self.wait(pid, tag, Pending::Call(Box::new(pending)));
         self.tell(|| RunEvent::Called { pid, tag, handler, scope });
         self.consequences.push(Consequence::Call(Box::new(Departure { pid, tag, call, key, limits, grants })));
     }
 
     pub(super) fn apply_sleep(&mut self, pid: Pid, moment: Moment, tag: Tag, duration: Micros) {
-        let Some(entry) = self.table.get_mut(pid) else { return };
         let timer = self.timers.set(moment.mono.saturating_add(duration), pid, Alarm::Sleep(tag));
-        entry.outstanding.push(tag, Pending::Sleep(timer));
+        self.wait(pid, tag, Pending::Sleep(timer));
+    }
+
+    /// Notes a command that waits for its answer.
+    pub(super) fn wait(&mut self, pid: Pid, tag: Tag, pending: Pending) {
+        let weight = self.weight_of_pending(&pending);
+        if let Some(entry) = self.table.get_mut(pid) {
+            self.bytes += weight;
+            entry.outstanding_bytes += pending.bytes();
+            entry.outstanding.push(tag, pending);
+        }
     }
 
     /// A tag needs no answer of its own any more: it is answered `cancelled`.
@@ -126,28 +149,23 @@ impl State {
     pub(super) fn settle_tag(&mut self, pid: Pid, tag: Tag) -> Option<Pending> {
         let entry = self.table.get_mut(pid).filter(|entry| entry.lives())?;
         let pending = entry.outstanding.remove(tag)?;
-        let bytes = match &pending {
-            Pending::Sleep(timer) => {
-                self.timers.unset(*timer);
-                0
-            }
-            Pending::Spawn { bytes, .. } => *bytes,
+        entry.outstanding_bytes -= pending.bytes();
+        self.bytes -= self.weight_of_pending(&pending);
+        match &pending {
+            Pending::Sleep(timer) => self.timers.unset(*timer),
+            Pending::Spawn { .. } => {}
             Pending::Call(call) => {
                 if let Some(timer) = call.timer {
                     self.timers.unset(timer);
                 }
-                call.bytes
             }
             Pending::Signal(signal) => {
                 if let Some(timer) = signal.timer {
                     self.timers.unset(timer);
                 }
                 self.signals.forget(signal);
-                signal.bytes
             }
-        };
-        entry.outstanding_bytes -= bytes;
-        self.bytes -= bytes;
+        }
         Some(pending)
     }
 

@@ -13,7 +13,7 @@ use crate::scheduler::{Interrupt, Pause, Port, Wake};
 use std::sync::Arc;
 
 impl Run {
-    /// Lets the consequences of what was recorded out.
+    /// Lets the consequences of what was recorded out, and counts what the run holds now.
     pub(super) fn flush<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         inner: &mut Inner,
@@ -21,9 +21,19 @@ impl Run {
         moment: Moment,
         after: &mut After,
     ) {
-        if !inner.state.has_consequences() {
-            return;
+        if inner.state.has_consequences() {
+            self.let_all_out(inner, port, moment, after);
         }
+        inner.share.hold(inner.state.held());
+    }
+
+    fn let_all_out<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        port: &mut P,
+        moment: Moment,
+        after: &mut After,
+    ) {
         loop {
             // Processes first, so that what is sent to them finds them.
             while let Some(newborn) = inner.state.newborn.pop_front() {

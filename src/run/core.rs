@@ -5,7 +5,7 @@
 
 use super::acts::Waiters;
 use super::backlog::Backlog;
-use super::decide::{Asker, KvCalls, check, kv_calls};
+use super::decide::{Asker, Read, check};
 use super::exit::answer_of;
 use super::fixed::{Fixed, house};
 use super::kernel::Kernel;
@@ -18,6 +18,7 @@ use super::parking::Looked;
 use super::place::{Outcomes, Place};
 use super::record::{ActId, Arrived, Died, Digest, News, Record, SteppedHead, put_log, whole_bytes};
 use super::remarks::Remarks;
+use super::room::{Room, Share};
 use super::shelf::Shelf;
 use super::state::{Moment, State};
 use super::table::Waits;
@@ -78,12 +79,15 @@ pub(super) struct Inner {
     /// The run has left the memory: whoever finds this asks the kernel for the run anew.
     pub(super) parked: bool,
     pub(super) looked: Looked,
+    /// What of the host's room it has.
+    pub(super) share: Share,
     bytes: Vec<u8>,
 }
 
 impl Inner {
-    pub(super) fn new(state: State, log: Box<dyn Log>) -> Self {
+    pub(super) fn new(state: State, log: Box<dyn Log>, room: Arc<Room>) -> Self {
         Self {
+            share: Share::new(room),
             state,
             log,
             durable: 0,
@@ -223,7 +227,8 @@ impl Inner {
 
 impl Run {
     pub(super) fn new(fixed: Fixed, kernel: Kernel, started: Micros, state: State, log: Box<dyn Log>) -> Self {
-        Self::of(fixed, kernel, (started, 0), Inner::new(state, log), Arc::new(Once::new()))
+        let inner = Inner::new(state, log, kernel.room());
+        Self::of(fixed, kernel, (started, 0), inner, Arc::new(Once::new()))
     }
 
     /// A run that goes on: its state is that of records whose last time is `last_at`, and its timers are due by the wall clock. One that
@@ -238,7 +243,7 @@ impl Run {
     ) -> Self {
         let own = ahead.map_or(Micros(0), |ahead| Micros(mono.0.saturating_add_signed(ahead)));
         let now = kernel.clock().at(mono).max(last_at).max(own);
-        let mut inner = Inner::new(state, log);
+        let mut inner = Inner::new(state, log, kernel.room());
         inner.durable = inner.state.counts.records;
         let signed = |time: Micros| i64::try_from(time.0).unwrap_or(i64::MAX);
         Self::of(fixed, kernel, (now, signed(now) - signed(mono)), inner, outcome)
@@ -305,9 +310,10 @@ impl Run {
         };
         let moment = Moment { at: step.at, mono: step.mono };
         let pid = step.pid;
-        let kv = kv_calls(&scratch.output.commands);
+        let read = Read::of(&scratch.output.commands);
 
         let mut inner = self.inner.lock();
+        inner.state.ceiling = inner.share.ceiling();
         let mut after = After::default();
         let mut former = None;
         let next = if inner.state.living(pid).is_none() {
@@ -321,7 +327,7 @@ impl Run {
             Next::Complete
         } else {
             inner.state.promised.give(pid, &scratch.output.commands, owed);
-            self.apply_step(&mut inner, moment, step, kv, (status, head.owes, &mut former), &mut scratch)
+            self.apply_step(&mut inner, moment, step, read, (status, head.owes, &mut former), &mut scratch)
         };
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
@@ -348,7 +354,7 @@ impl Run {
         inner: &mut Inner,
         moment: Moment,
         step: &mut Step,
-        kv: KvCalls,
+        read: Read,
         (status, owes, former): (Status, bool, &mut Option<Box<dyn Body>>),
         scratch: &mut Scratch,
     ) -> Next {
@@ -357,7 +363,7 @@ impl Run {
         let output = &mut scratch.output;
         step.steps += 1;
         state.take(pid, step.took, output.fuel, output.commands.last().map(|command| command.tag));
-        let mut asker = Asker { pid, program: &step.program, kv };
+        let mut asker = Asker { pid, program: &step.program, read, kv_bytes: 0 };
         for command in output.commands.drain(..) {
             let decision = state.decide(&self.fixed, &mut asker, moment, &command);
             decision.put(&mut scratch.record);

@@ -10,12 +10,13 @@
 use super::fixed::Fixed;
 use super::kv;
 use super::links::Tie;
+use super::narrow::Narrow;
 use super::record::Decision;
 use super::state::{Moment, State};
 use super::table::Entry;
 use crate::process::{
-    Action, Command, Ending, Limits, NUMBER_MAX, Output, Owed, Payload, Pid, Problem, Program, Status, Tag, Target,
-    problem::kind,
+    Action, Command, Ending, Limits, NUMBER_MAX, Output, Owed, Payload, Pid, Problem, ProblemClass, Program, Status,
+    Tag, Target, problem::kind,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,19 +28,32 @@ pub(super) const NAME_BYTES_MAX: usize = 1_024;
 pub(super) struct Asker<'a> {
     pub(super) pid: Pid,
     pub(super) program: &'a Arc<dyn Program>,
-    pub(super) kv: KvCalls,
+    pub(super) read: Read,
+    /// Bytes of what `kv` has answered to commands of the step.
+    pub(super) kv_bytes: u64,
 }
 
-/// The arguments of those commands that call `kv`, in order.
-pub(super) type KvCalls = VecDeque<Result<kv::Arguments, Problem>>;
+/// What of a step's commands is read before the lock is taken: it may be long.
+#[derive(Default)]
+pub(super) struct Read {
+    /// The arguments of those that call `kv`, in order.
+    pub(super) kv: VecDeque<Result<kv::Arguments, Problem>>,
+    /// What those spawns ask for that narrow, in order.
+    pub(super) narrows: VecDeque<Result<Narrow, Problem>>,
+}
 
-/// Reads them: they may be long, and this needs no lock.
-pub(super) fn kv_calls(commands: &[Command]) -> KvCalls {
-    let calls = commands.iter().filter_map(|command| match &command.action {
-        Action::Call(call) if &*call.handler == kv::NAME => Some(kv::Arguments::parse(&call.args)),
-        _ => None,
-    });
-    calls.collect()
+impl Read {
+    pub(super) fn of(commands: &[Command]) -> Self {
+        let mut read = Self::default();
+        for command in commands {
+            match &command.action {
+                Action::Call(call) if &*call.handler == kv::NAME => read.kv.push_back(kv::Arguments::parse(&call.args)),
+                Action::Spawn(spawn) => read.narrows.extend(spawn.narrow.as_ref().map(Narrow::parse)),
+                _ => {}
+            }
+        }
+        read
+    }
 }
 
 pub(super) fn too_large(what: &str, bytes: u64, limit: u64) -> Problem {
@@ -196,6 +210,12 @@ fn check_exposed(state: &State, new: u64, new_bytes: u64) -> Result<(), Box<Prob
             state.bounds.exposed, state.bounds.exposed_bytes
         ))));
     }
+    if new_bytes > 0 && state.held().saturating_add(new_bytes) > state.ceiling {
+        return Err(Box::new(
+            Problem::new(kind::TOO_LARGE, "The host has no room for what the run exposes")
+                .with_detail(state.no_room(0)),
+        ));
+    }
     Ok(())
 }
 
@@ -237,7 +257,7 @@ impl State {
             Action::Spawn(spawn) => self.decide_spawn(fixed, asker, spawn),
             Action::Call(call) => self.decide_call(fixed, asker, tag, call),
             Action::Sleep(duration) => {
-                self.may_wait(asker.pid, 0).map(|()| Decision::Due(moment.at.saturating_add(*duration)))
+                self.may_wait(asker.pid, 0, 0).map(|()| Decision::Due(moment.at.saturating_add(*duration)))
             }
             Action::Register(name) => self.decide_register(fixed, asker.pid, name),
             Action::Stop(target) => self.look_up_accepting(asker.pid, target),
@@ -304,27 +324,35 @@ impl State {
         }
     }
 
-    /// Whether one more command may wait for its answer, with so many bytes of its own.
-    pub(super) fn may_wait(&self, pid: Pid, bytes: u64) -> Result<(), Box<Problem>> {
+    /// Whether one more command may wait for its answer, with so many bytes of its own, and names of so many.
+    pub(super) fn may_wait(&self, pid: Pid, bytes: u64, names: usize) -> Result<(), Box<Problem>> {
         let entry = &self.table[pid];
         let limits = &entry.limits;
         let all = entry.outstanding_bytes + bytes;
+        let weight = self.weigh(1, bytes, names as u64);
         if entry.outstanding.len() >= limits.outstanding as usize {
             return Err(Box::new(
                 Problem::new(kind::TOO_MANY_OUTSTANDING, "More unanswered commands than allowed")
                     .with_detail(format!("The limit is {}.", limits.outstanding)),
             ));
         }
-        if all > limits.outstanding_bytes || bytes > 0 && self.bytes + bytes > self.bounds.bytes {
+        if all > limits.outstanding_bytes || weight > 0 && !self.is_bounded(weight) {
             return Err(Box::new(
                 Problem::new(kind::TOO_MANY_OUTSTANDING, "Unanswered commands hold more than allowed").with_detail(
                     format!(
                         "They would hold {all} bytes of {}, their run {} of {}.",
                         limits.outstanding_bytes,
-                        self.bytes + bytes,
+                        self.bytes.saturating_add(weight),
                         self.bounds.bytes
                     ),
                 ),
+            ));
+        }
+        if !self.has_room(weight) {
+            return Err(Box::new(
+                Problem::new(kind::TOO_MANY_OUTSTANDING, "The host has no room for another command of the run")
+                    .with_detail(self.no_room(weight))
+                    .with_class(ProblemClass::Retryable),
             ));
         }
         Ok(())

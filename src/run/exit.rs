@@ -61,7 +61,12 @@ impl State {
 
     /// A process has ended. Its answer reaches its parent when its attached descendants are gone too.
     pub(super) fn exit(&mut self, moment: Moment, pid: Pid, ending: Ending, answer: Answer) {
-        let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.lives()) else { return };
+        let Some(entry) = self.living(pid) else { return };
+        // The root's answer is the run's: it is not lost for what others hold.
+        let waits = pid != Pid::ROOT && entry.family.attached > 0;
+        let answer = if waits { self.fitting(answer) } else { answer };
+        self.bytes += self.weight_of_waiting(&answer);
+        let entry = self.table.get_mut(pid).expect("invariant: it was just there");
         let phase = std::mem::replace(&mut entry.phase, Phase::Ended(answer));
         let left = match phase {
             Phase::Cancelling { deadline, until, heard, .. } => {
@@ -86,14 +91,14 @@ impl State {
 
     fn drop_outstanding(&mut self, pid: Pid, ending: &Ending) {
         let Some(entry) = self.table.get_mut(pid) else { return };
-        self.bytes -= entry.outstanding_bytes + entry.queued_bytes;
+        self.bytes -= std::mem::take(&mut entry.queued_bytes);
         entry.outstanding_bytes = 0;
-        entry.queued_bytes = 0;
         if entry.outstanding.is_empty() {
             return;
         }
         let outstanding = std::mem::take(&mut entry.outstanding);
         for (tag, pending) in outstanding.iter() {
+            self.bytes -= self.weight_of_pending(pending);
             match pending {
                 Pending::Sleep(timer) => self.timers.unset(*timer),
                 Pending::Spawn { .. } => {}
@@ -120,6 +125,7 @@ impl State {
     fn tell_others(&mut self, moment: Moment, pid: Pid, ending: &Ending) {
         let Some(ties) = self.table.get_mut(pid).and_then(|entry| entry.ties.take()) else { return };
         for name in &ties.names {
+            self.bytes -= self.weight_of_name(name);
             self.names.remove(name);
         }
         self.ties -= (ties.watches.len() + ties.watchers.len()) as u64;
@@ -173,6 +179,7 @@ impl State {
             let Phase::Ended(answer) = std::mem::replace(&mut entry.phase, Phase::Live) else {
                 unreachable!("invariant: it does not live");
             };
+            self.bytes -= self.weight_of_waiting(&answer);
             let Some((parent, tag)) = parent else {
                 self.root_is_gone(moment, answer);
                 return;

@@ -6,6 +6,7 @@ use super::core::Run;
 use super::handle::RunHandle;
 use super::keeper::{Keeper, SnapshotCounts, SnapshotPolicy};
 use super::parking::ParkingPolicy;
+use super::room::Room;
 use super::stall::Stall;
 use super::waking::{AllParts, Known};
 use crate::base::brief::Brief;
@@ -45,6 +46,8 @@ pub(super) struct Shared {
     pub(super) residents: Mutex<VecDeque<(Arc<str>, u64)>>,
     /// Bytes of the records of one run.
     journal_bytes_max: AtomicU64,
+    /// Room for what runs hold.
+    room: Arc<Room>,
     /// Numbers that were given to runs.
     serial: AtomicU64,
 }
@@ -107,6 +110,7 @@ impl Kernel {
             resident: AtomicUsize::new(0),
             residents: Mutex::default(),
             journal_bytes_max: AtomicU64::new(JOURNAL_BYTES_MAX),
+            room: Arc::default(),
             serial: AtomicU64::new(0),
         }))
     }
@@ -234,6 +238,22 @@ impl Kernel {
     /// Says how many bytes the journal of one run may have: a process whose step would exceed that fails. It is 1 GiB otherwise.
     pub fn bound_journals(&self, bytes_max: u64) {
         self.0.journal_bytes_max.store(bytes_max, Relaxed);
+    }
+
+    /// Says how many bytes the processes of all runs together may make the host hold: what waits in queues or belongs to commands without an
+    /// answer, names, queries, keys and values. A run may hold as much of it as it leaves free, and 16 KiB in any case. It is 2 GiB otherwise.
+    pub fn bound_held(&self, bytes_max: u64) {
+        self.0.room.set_max(bytes_max);
+    }
+
+    /// What they make it hold now, but for less than 16 KiB of each run.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.0.room.used()
+    }
+
+    pub(super) fn room(&self) -> Arc<Room> {
+        Arc::clone(&self.0.room)
     }
 
     pub(super) fn journal_bytes_max(&self) -> u64 {

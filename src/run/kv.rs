@@ -7,8 +7,10 @@
 //! `{"done": bool, "value": what is there now}`.
 
 use super::record::Bounds;
-use crate::process::{Payload, Problem, problem::kind};
-use serde_json::{Value, json};
+use crate::process::{Json, Payload, Problem, problem::kind};
+use serde_json::Value;
+#[cfg(feature = "wasm")]
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// The handler's name, and the capability that it needs.
@@ -21,7 +23,8 @@ const LIST_MAX: usize = 1_000;
 /// The keys and values of a run.
 #[derive(Default)]
 pub(super) struct Kv {
-    values: BTreeMap<String, Value>,
+    /// Values are kept as texts, which take as many bytes as are counted for them and are answered without being copied.
+    values: BTreeMap<String, Json>,
     bytes: u64,
     /// What the call that was just decided changes, until it is applied.
     decided: Option<Change>,
@@ -33,8 +36,8 @@ pub(super) struct Kv {
 pub(super) struct Arguments {
     op: Operation,
     key: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    value: Option<Value>,
+    #[serde(default, deserialize_with = "written")]
+    value: Option<Json>,
     #[serde(default, deserialize_with = "present")]
     expected: Option<Value>,
     prefix: Option<String>,
@@ -91,25 +94,36 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<V
     serde::Deserialize::deserialize(deserializer).map(Some)
 }
 
+/// The same, of a value that is kept: as it is always written, whatever white space and escapes it came with.
+fn written<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+    Ok(present(deserializer)?.as_ref().map(Json::from_value))
+}
+
 fn bad(detail: impl Into<String>) -> Problem {
     Problem::new(kind::BAD_ARGUMENTS, "The arguments do not fit the handler kv").with_detail(detail)
 }
 
-fn size(key: &str, value: &Value) -> u64 {
-    // The text's length without making the text.
-    struct Count(u64);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len() as u64;
-            Ok(bytes.len())
+fn size(key: &str, value: &Json) -> u64 {
+    (key.len() + value.as_bytes().len()) as u64
+}
+
+/// Whether a value that is kept is another one: the same but for the order of members. Equal ones are equally long, so that nothing is read
+/// that is much longer than what the caller has given.
+fn is_equal(kept: Option<&Json>, expected: Option<&Value>) -> bool {
+    match (kept, expected) {
+        (None, None) => true,
+        (Some(kept), Some(expected)) => {
+            let text = Json::from_value(expected);
+            kept == &text || kept.as_bytes().len() == text.as_bytes().len() && kept.to_value() == *expected
         }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
+        _ => false,
     }
-    let mut count = Count(key.len() as u64);
-    serde_json::to_writer(&mut count, value).expect("invariant: a JSON value can be written");
-    count.0
+}
+
+/// The answer of `compare-and-set`.
+fn swapped(done: bool, value: Option<&Json>) -> Payload {
+    let value = value.map_or("null", Json::as_str);
+    Payload::Json(Json::checked(format!(r#"{{"done":{done},"value":{value}}}"#)))
 }
 
 impl Arguments {
@@ -144,11 +158,19 @@ impl Arguments {
 #[derive(PartialEq, Debug)]
 pub(super) enum Change {
     None,
-    Set(String, Value),
+    Set(String, Json),
     Delete(String),
 }
 
 impl Change {
+    /// Bytes that the store has then beside what it has.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Set(key, value) => size(key, value),
+            Self::None | Self::Delete(_) => 0,
+        }
+    }
+
     /// What a call has changed that has this answer. It follows from these two alone, and neither from what the store holds nor from its
     /// bounds: a rebuild makes the changes that were made, however this release would decide.
     pub(super) fn of(args: &Payload, answer: &Payload) -> Self {
@@ -163,7 +185,7 @@ impl Change {
         let Some(args) = args.as_object_mut().filter(|_| is_made) else { return Self::None };
         let (key, value) = (args.remove("key"), args.remove("value").filter(|_| takes_value));
         match (key, value) {
-            (Some(Value::String(key)), Some(value)) => Self::Set(key, value),
+            (Some(Value::String(key)), Some(value)) => Self::Set(key, Json::from_value(&value)),
             (Some(Value::String(key)), None) => Self::Delete(key),
             _ => Self::None,
         }
@@ -171,6 +193,11 @@ impl Change {
 }
 
 impl Kv {
+    /// Bytes of keys and values.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// What one operation answers, and what it changes. It changes nothing yet.
     ///
     /// # Errors
@@ -180,7 +207,7 @@ impl Kv {
         let key = key.unwrap_or_default();
         let there = self.values.get(&key);
         match op {
-            Operation::Get => Ok((Payload::json(there.unwrap_or(&Value::Null)), Change::None)),
+            Operation::Get => Ok((Payload::Json(there.unwrap_or(&Json::NULL).clone()), Change::None)),
             Operation::Set => {
                 let value = value.expect("invariant: checked with the arguments");
                 self.check(&key, &value, bounds)?;
@@ -188,17 +215,17 @@ impl Kv {
             }
             Operation::Delete => Ok((Payload::NULL, Change::Delete(key))),
             Operation::List => Ok((self.list(&prefix.unwrap_or_default(), after, limit), Change::None)),
-            Operation::CompareAndSet if there == expected.as_ref() => {
-                let answer = Payload::json(&json!({ "done": true, "value": value }));
+            Operation::CompareAndSet if is_equal(there, expected.as_ref()) => {
+                let answer = swapped(true, value.as_ref());
                 let Some(value) = value else { return Ok((answer, Change::Delete(key))) };
                 self.check(&key, &value, bounds)?;
                 Ok((answer, Change::Set(key, value)))
             }
-            Operation::CompareAndSet => Ok((Payload::json(&json!({ "done": false, "value": there })), Change::None)),
+            Operation::CompareAndSet => Ok((swapped(false, there), Change::None)),
         }
     }
 
-    fn check(&self, key: &str, value: &Value, bounds: &Bounds) -> Result<(), Problem> {
+    fn check(&self, key: &str, value: &Json, bounds: &Bounds) -> Result<(), Problem> {
         let before = self.values.get(key).map(|value| size(key, value));
         let bytes = self.bytes - before.unwrap_or(0) + size(key, value);
         let keys = self.values.len() as u64 + u64::from(before.is_none());
@@ -257,7 +284,6 @@ impl Kv {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Json;
 
     fn call(kv: &mut Kv, args: &str) -> String {
         let bounds = Bounds { kv_keys: 3, kv_bytes: 100, ..Bounds::default() };
@@ -283,6 +309,12 @@ mod tests {
         assert_eq!(call(kv, r#"{"op":"compare-and-set","key":"a","value":2}"#), r#"{"done":false,"value":{"x":1.50}}"#);
         assert_eq!(
             call(kv, r#"{"op":"compare-and-set","key":"a","expected":{"x":1.50},"value":2}"#),
+            r#"{"done":true,"value":2}"#
+        );
+        assert_eq!(call(kv, r#"{"op":"set","key":"a","value":{"x" : 1.50, "y":"\u0061"}}"#), "null");
+        assert_eq!(call(kv, r#"{"op":"get","key":"a"}"#), r#"{"x":1.50,"y":"a"}"#);
+        assert_eq!(
+            call(kv, r#"{"op":"compare-and-set","key":"a","expected":{"y":"a","x":1.50},"value":2}"#),
             r#"{"done":true,"value":2}"#
         );
         assert_eq!(call(kv, r#"{"op":"compare-and-set","key":"b","value":null}"#), r#"{"done":true,"value":null}"#);

@@ -2,7 +2,8 @@
 
 use super::decide::too_large;
 use super::record::Decision;
-use super::state::{State, message_bytes};
+use super::state::State;
+use super::weight::message_bytes;
 use crate::process::{Message, Pid, Problem, ProblemClass, Send, Sender, Target, problem::kind};
 
 impl State {
@@ -29,7 +30,18 @@ impl State {
         if !self.takes_message(entry, bytes) {
             return Err(Box::new(
                 Problem::new(kind::MAILBOX_FULL, "The receiver's mailbox is full")
-                    .with_detail(format!("It holds {} messages of {} bytes.", entry.mail, entry.mail_bytes))
+                    .with_detail(format!(
+                        "It holds {} messages of {} bytes, its run {} bytes of {}.",
+                        entry.mail, entry.mail_bytes, self.bytes, self.bounds.bytes
+                    ))
+                    .with_class(ProblemClass::Retryable),
+            ));
+        }
+        let weight = self.weigh(1, bytes, 0);
+        if !self.has_room(weight) {
+            return Err(Box::new(
+                Problem::new(kind::MAILBOX_FULL, "The host has no room for another message of the run")
+                    .with_detail(self.no_room(weight))
                     .with_class(ProblemClass::Retryable),
             ));
         }

@@ -92,6 +92,7 @@ mod remarks;
 mod replay;
 mod reply;
 mod resume;
+mod room;
 mod scope;
 mod shelf;
 mod signals;
@@ -107,6 +108,7 @@ mod telling;
 mod timers;
 mod verify;
 mod waking;
+mod weight;
 mod wire;
 
 pub use acts::{ACTS_MAX, Acknowledged, Act, NotDurable};

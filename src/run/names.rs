@@ -3,15 +3,21 @@
 use super::fixed::Fixed;
 use super::record::Decision;
 use super::state::State;
-use crate::process::{Answer, Payload, Pid, Problem, Tag, problem::kind};
+use crate::process::{Answer, Payload, Pid, Problem, ProblemClass, Tag, problem::kind};
 use std::sync::Arc;
 
 impl State {
     /// Whether a name is free, and one that a process may give.
     pub(super) fn may_register(&self, fixed: &Fixed, pid: Pid, name: &str) -> Result<(), Box<Problem>> {
         self.may_take_signal(fixed, pid, name)?;
+        let weight = self.weight_of_name(name);
         match self.names.get(name) {
-            None => Ok(()),
+            None if self.has_room(weight) => Ok(()),
+            None => Err(Box::new(
+                Problem::new(kind::TOO_MANY_LINKS, "There is no room for another name of the run")
+                    .with_detail(self.no_room(weight))
+                    .with_class(ProblemClass::Retryable),
+            )),
             Some(pid) => Err(Box::new(
                 Problem::new(kind::NAME_TAKEN, "Another process has that name")
                     .with_detail(format!("Process {pid} has the name {name:?}.")),
@@ -41,6 +47,7 @@ impl State {
 
     /// Gives a free name to a process, which gets what was signalled to it before.
     pub(super) fn name(&mut self, pid: Pid, name: Arc<str>) {
+        self.bytes += self.weight_of_name(&name);
         self.names.insert(Arc::clone(&name), pid);
         if let Some(entry) = self.table.get_mut(pid) {
             entry.ties_mut().names.push(Arc::clone(&name));

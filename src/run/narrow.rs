@@ -8,9 +8,10 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// What a spawn asks for. It is read before the commit lock is taken: it may be long.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Narrow {
+pub(super) struct Narrow {
     #[serde(default)]
     limits: Map<String, Value>,
     grants: Option<BTreeMap<String, Vec<String>>>,
@@ -20,27 +21,34 @@ fn bad(detail: impl Into<String>) -> Problem {
     Problem::new(kind::BAD_NARROW, "A spawn asks for more than its parent has").with_detail(detail)
 }
 
-/// Limits and grants of a child whose parent has these.
-///
-/// # Errors
-/// `bad-narrow`, where the text is no such object or asks for more than the parent has. `covers` says whether a capability's
-/// patterns cover another.
-pub(super) fn narrow(
-    text: &Json,
-    limits: &Limits,
-    grants: &Grants,
-    covers: impl Fn(&str, &[String], &str) -> bool,
-) -> Result<(Arc<Limits>, Grants), Problem> {
-    let wanted: Narrow = serde_json::from_slice(text.as_bytes()).map_err(|error| bad(error.to_string()))?;
-    let limits = narrow_limits(wanted.limits, limits)?;
-    let Some(wanted) = wanted.grants else { return Ok((limits, grants.clone())) };
-    for (capability, patterns) in &wanted {
-        let granted = grants.of(capability).ok_or_else(|| bad(format!("The parent has no grant for {capability}.")))?;
-        if let Some(pattern) = patterns.iter().find(|pattern| !covers(capability, granted, pattern)) {
-            return Err(bad(format!("The parent's grants for {capability} do not cover {pattern:?}.")));
-        }
+impl Narrow {
+    /// # Errors
+    /// `bad-narrow`, where the text is no such object.
+    pub(super) fn parse(text: &Json) -> Result<Self, Problem> {
+        serde_json::from_slice(text.as_bytes()).map_err(|error| bad(error.to_string()))
     }
-    Ok((limits, Grants(Arc::new(wanted))))
+
+    /// Limits and grants of a child whose parent has these.
+    ///
+    /// # Errors
+    /// `bad-narrow`, where it asks for more than the parent has. `covers` says whether a capability's patterns cover another.
+    pub(super) fn within(
+        self,
+        limits: &Limits,
+        grants: &Grants,
+        covers: impl Fn(&str, &[String], &str) -> bool,
+    ) -> Result<(Arc<Limits>, Grants), Problem> {
+        let limits = narrow_limits(self.limits, limits)?;
+        let Some(wanted) = self.grants else { return Ok((limits, grants.clone())) };
+        for (capability, patterns) in &wanted {
+            let granted =
+                grants.of(capability).ok_or_else(|| bad(format!("The parent has no grant for {capability}.")))?;
+            if let Some(pattern) = patterns.iter().find(|pattern| !covers(capability, granted, pattern)) {
+                return Err(bad(format!("The parent's grants for {capability} do not cover {pattern:?}.")));
+            }
+        }
+        Ok((limits, Grants(Arc::new(wanted))))
+    }
 }
 
 fn narrow_limits(wanted: Map<String, Value>, limits: &Limits) -> Result<Arc<Limits>, Problem> {
@@ -66,10 +74,10 @@ mod tests {
 
     fn ask(text: &str) -> Result<(Arc<Limits>, Grants), String> {
         let granted = BTreeMap::from([("http".to_owned(), vec!["GET https://a.example".to_owned()])]);
-        narrow(&Json::parse(text.to_owned()).unwrap(), &Limits::default(), &Grants(Arc::new(granted)), |_, all, one| {
-            all.iter().any(|pattern| pattern == one)
-        })
-        .map_err(|problem| problem.detail.unwrap())
+        let covers = |_: &str, all: &[String], one: &str| all.iter().any(|pattern| pattern == one);
+        Narrow::parse(&Json::parse(text.to_owned()).unwrap())
+            .and_then(|narrow| narrow.within(&Limits::default(), &Grants(Arc::new(granted)), covers))
+            .map_err(|problem| problem.detail.unwrap())
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use super::decide::{NAME_BYTES_MAX, too_large};
 use super::outstanding::Pending;
 use super::record::News;
-use super::state::{Consequence, Moment, State, message_bytes};
+use super::state::{Consequence, Moment, State};
 use super::table::Phase;
 use super::timers::{Alarm, TimerKey};
+use super::weight::message_bytes;
 use crate::process::{Answer, Event, Payload, Pid, Problem, ProblemClass, Tag, problem::kind};
 use std::sync::atomic::Ordering::Relaxed;
 

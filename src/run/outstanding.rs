@@ -18,6 +18,16 @@ pub(super) enum Pending {
 }
 
 impl Pending {
+    /// Bytes of the command's input or arguments.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Sleep(_) => 0,
+            Self::Spawn { bytes, .. } => *bytes,
+            Self::Call(call) => call.bytes,
+            Self::Signal(signal) => signal.bytes,
+        }
+    }
+
     /// The timer of a timeout, which stands still while the run is paused.
     pub(super) fn timeout(&mut self) -> Option<&mut TimerKey> {
         match self {

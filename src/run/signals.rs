@@ -13,8 +13,9 @@ use super::decide::{NAME_BYTES_MAX, too_large};
 use super::fixed::Fixed;
 use super::outstanding::Pending;
 use super::record::Decision;
-use super::state::{Moment, State, message_bytes};
+use super::state::{Moment, State};
 use super::timers::{Alarm, TimerKey};
+use super::weight::message_bytes;
 use crate::process::{Answer, Call, Message, Payload, Pid, Problem, ProblemClass, Sender, Tag, problem::kind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -23,6 +24,9 @@ use std::sync::Arc;
 pub(crate) const NAME: &str = "signal";
 /// The topic of the message that brings a signal.
 pub(super) const TOPIC: &str = "wfhost.signal";
+
+/// Bytes of the arguments, which are read under the run's lock. Derived: a name, each of its bytes escaped, and what is around it.
+const ARGUMENTS_BYTES_MAX: usize = 8 * NAME_BYTES_MAX;
 
 /// Signals that nobody has taken yet, and calls that wait for one.
 #[derive(Default)]
@@ -62,6 +66,11 @@ struct Arguments {
 }
 
 impl Signals {
+    /// Bytes of those that are kept.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     fn keep(&mut self, name: Arc<str>, body: Payload) {
         self.count += 1;
         self.bytes += body.size() as u64;
@@ -148,14 +157,18 @@ impl State {
 
     /// A call takes the oldest signal that is kept, or waits for one.
     pub(super) fn decide_signal(&self, fixed: &Fixed, pid: Pid, call: &Call) -> Result<Decision, Box<Problem>> {
+        if call.args.size() > ARGUMENTS_BYTES_MAX {
+            let bytes = call.args.size() as u64;
+            return Err(Box::new(too_large("What a call of `signal` is given", bytes, ARGUMENTS_BYTES_MAX as u64)));
+        }
         let name = parse(call)?;
         self.may_take_signal(fixed, pid, &name)?;
         let Some(body) = self.signals.kept.get(&name).and_then(VecDeque::front) else {
-            self.may_wait(pid, call.args.size() as u64)?;
+            self.may_wait(pid, call.args.size() as u64, name.len())?;
             return Ok(Decision::Waits);
         };
         let bytes = body.size() as u64;
-        if self.bytes + bytes > self.bounds.bytes {
+        if !self.is_bounded(self.weigh(1, bytes, 0)) {
             let problem = Problem::new(kind::TOO_LARGE, "The run holds too much for a signal to be handed out")
                 .with_detail(format!("{} bytes wait in the run's queues; the signal is kept.", self.bytes))
                 .with_class(ProblemClass::Retryable);
@@ -178,27 +191,23 @@ impl State {
 
     /// A call waits for a signal.
     pub(super) fn await_signal(&mut self, pid: Pid, moment: Moment, tag: Tag, call: &Call) {
-        let (Ok(name), Some(entry)) = (parse(call), self.table.get_mut(pid)) else { return };
+        let Ok(name) = parse(call) else { return };
         let bytes = call.args.size() as u64;
         let timer =
             call.timeout.map(|timeout| self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag)));
-        entry.outstanding_bytes += bytes;
-        self.bytes += bytes;
         self.signals.next += 1;
         let number = self.signals.next;
         self.signals.waiting.entry(Arc::clone(&name)).or_default().insert(number, (pid, tag));
-        entry.outstanding.push(tag, Pending::Signal(Box::new(PendingSignal { name, number, timer, bytes })));
+        self.wait(pid, tag, Pending::Signal(Box::new(PendingSignal { name, number, timer, bytes })));
     }
 
     /// Whether a signal can be taken now, or kept.
     pub(super) fn takes_signal(&self, name: &str, body: &Payload) -> bool {
         let bytes = message_bytes(TOPIC, body);
         match self.way_of(name, bytes) {
-            Way::Call(..) => self.bytes + bytes <= self.bounds.bytes,
+            Way::Call(..) => self.is_bounded(self.weigh(1, bytes, 0)),
             Way::Mailbox(_) => true,
-            Way::Kept => {
-                self.signals.count < self.bounds.signals && self.bytes + self.signals.bytes + bytes <= self.bounds.bytes
-            }
+            Way::Kept => self.signals.count < self.bounds.signals && self.is_bounded(self.signals.bytes + bytes),
         }
     }
 
@@ -251,23 +260,22 @@ impl State {
             return;
         }
         let Some(entry) = self.living(pid) else { return };
-        let (mut room, mut room_bytes) = (
-            entry.limits.mailbox.saturating_sub(entry.mail),
-            entry
-                .limits
-                .mailbox_bytes
-                .saturating_sub(entry.mail_bytes)
-                .min(self.bounds.bytes.saturating_sub(self.bytes)),
-        );
-        let taken = self.signals.take(name, |body| {
+        let mut room = entry.limits.mailbox.saturating_sub(entry.mail);
+        let mut room_bytes = entry.limits.mailbox_bytes.saturating_sub(entry.mail_bytes);
+        let mut more = 0;
+        let mut signals = std::mem::take(&mut self.signals);
+        let taken = signals.take(name, |body| {
             let bytes = message_bytes(TOPIC, body);
-            let fits = room > 0 && bytes <= room_bytes;
+            let weight = self.weigh(1, bytes, 0);
+            let fits = room > 0 && bytes <= room_bytes && self.is_bounded(more + weight);
             if fits {
                 room -= 1;
                 room_bytes -= bytes;
+                more += weight;
             }
             fits
         });
+        self.signals = signals;
         for body in taken {
             self.post_message(pid, Box::new(signal(name, body)));
         }

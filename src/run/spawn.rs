@@ -2,7 +2,7 @@
 
 use super::decide::Asker;
 use super::fixed::{Fixed, permit_of};
-use super::narrow::narrow;
+use super::narrow::Narrow;
 use super::observe::RunEvent;
 use super::outstanding::{Outstanding, Pending};
 use super::record::Decision;
@@ -26,9 +26,11 @@ impl State {
     pub(super) fn decide_spawn(
         &mut self,
         fixed: &Fixed,
-        asker: &Asker<'_>,
+        asker: &mut Asker<'_>,
         spawn: &Spawn,
     ) -> Result<Decision, Box<Problem>> {
+        let read = || asker.read.narrows.pop_front().expect("invariant: what each spawn asks for was read");
+        let narrow = spawn.narrow.is_some().then(read);
         self.may_spawn(fixed, asker.pid, spawn)?;
         let entry = &self.table[asker.pid];
         let program = match &spawn.component {
@@ -36,7 +38,7 @@ impl State {
             Some(name) => fixed.program(Some(name))?,
         };
         let (limits, grants) =
-            inherit(entry, spawn, |capability, granted, one| fixed.narrows(capability, granted, one))?;
+            inherit(entry, spawn, narrow, |capability, granted, one| fixed.narrows(capability, granted, one))?;
         let pid = self.next_pid();
         let body = fixed.body(program, pid, Tag(1), &spawn.entry, &spawn.input, (&limits, &grants))?;
         let permit = permit_of(&**program, &limits)?;
@@ -48,7 +50,7 @@ impl State {
     fn may_spawn(&self, fixed: &Fixed, pid: Pid, spawn: &Spawn) -> Result<(), Box<Problem>> {
         let entry = &self.table[pid];
         self.may_carry(pid, &spawn.input)?;
-        self.may_wait(pid, spawn.input.size() as u64)?;
+        self.may_wait(pid, spawn.input.size() as u64, 0)?;
         if entry.depth >= entry.limits.spawn_depth {
             return Err(Box::new(
                 Problem::new(kind::TOO_DEEP, "Spawned deeper than allowed")
@@ -83,7 +85,11 @@ impl State {
     /// Whether a child of a process can have the limits and grants that a spawn asks for. (That the grants cover what is wanted was decided
     /// once.)
     pub(super) fn may_inherit(&self, pid: Pid, spawn: &Spawn) -> bool {
-        spawn.narrow.is_none() || inherit(&self.table[pid], spawn, |_, _, _| true).is_ok()
+        spawn.narrow.is_none() || self.inherited(pid, spawn).is_ok()
+    }
+
+    fn inherited(&self, pid: Pid, spawn: &Spawn) -> Result<(Arc<Limits>, Grants), Box<Problem>> {
+        inherit(&self.table[pid], spawn, spawn.narrow.as_ref().map(Narrow::parse), |_, _, _| true)
     }
 
     pub(super) fn apply_spawn(&mut self, pid: Pid, tag: Tag, spawn: Spawn, child: Pid) {
@@ -91,17 +97,15 @@ impl State {
         // A rebuild has no newborn; that the grants cover what is wanted was decided once.
         let (limits, grants) = match self.newborn.back_mut().and_then(|newborn| newborn.bounds.take()) {
             Some(bounds) => bounds,
-            None => inherit(&self.table[pid], &spawn, |_, _, _| true)
-                .expect("invariant: a spawn that was granted has limits that its parent has"),
+            None => {
+                self.inherited(pid, &spawn).expect("invariant: a spawn that was granted has limits that its parent has")
+            }
         };
         let Some(parent) = self.table.get_mut(pid) else { return };
         let segment = match &spawn.placement {
             Some(placement) => Segment::Scope(Arc::clone(&placement.scope)),
             None => Segment::Tag(tag),
         };
-        parent.outstanding.push(tag, Pending::Spawn { child, bytes });
-        parent.outstanding_bytes += bytes;
-        self.bytes += bytes;
         let entry = Entry {
             slot: None,
             parent: Some((pid, tag)),
@@ -135,6 +139,7 @@ impl State {
             entry: Arc::clone(&entry.begins_at),
             scope: spawn.placement.as_ref().map(|placement| Arc::clone(&placement.scope)),
         });
+        self.wait(pid, tag, Pending::Spawn { child, bytes });
         self.enter(child, entry);
         if !spawn.detached {
             self.attach(pid, child);
@@ -191,13 +196,14 @@ impl State {
 fn inherit(
     parent: &Entry,
     spawn: &Spawn,
+    narrow: Option<Result<Narrow, Problem>>,
     covers: impl Fn(&str, &[String], &str) -> bool,
 ) -> Result<(Arc<Limits>, Grants), Box<Problem>> {
     let placement = spawn.placement.as_deref();
     let limits = placement.and_then(|placement| placement.limits.as_ref()).unwrap_or(&parent.limits);
     let grants = placement.and_then(|placement| placement.grants.as_ref()).unwrap_or(&parent.grants);
-    match &spawn.narrow {
+    match narrow {
         None => Ok((Arc::clone(limits), grants.clone())),
-        Some(text) => narrow(text, limits, grants, covers).map_err(Box::new),
+        Some(narrow) => narrow.and_then(|narrow| narrow.within(limits, grants, covers)).map_err(Box::new),
     }
 }

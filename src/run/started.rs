@@ -78,7 +78,8 @@ impl Started {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Bounds {
-    /// Bytes of everything that waits in queues or belongs to commands without an answer.
+    /// Bytes of everything that waits in queues or belongs to commands without an answer, of names, and of answers that wait for the
+    /// descendants of who gave them.
     pub bytes: u64,
     /// Links and monitors.
     pub ties: u64,
@@ -92,22 +93,32 @@ pub struct Bounds {
     pub kv_bytes: u64,
     /// Signals that wait for a process to register their name.
     pub signals: u64,
+    /// What an event, a command without an answer, or a name counts among [`Self::bytes`] beside what it carries. 0: nothing is counted but
+    /// payloads and topics, as in runs that 0.1.0 has begun.
+    pub item_bytes: u64,
 }
 
+/// Derived: an event of 40 bytes in a queue that grows by doubling, the box of its message, and the memory of its topic and of its body.
+const ITEM_BYTES: u64 = 256;
+
 impl Default for Bounds {
-    // All arbitrary.
+    // All arbitrary but `item_bytes`.
     fn default() -> Self {
         Self {
-            bytes: 1 << 30,
+            bytes: 256 << 20,
             ties: 1_000_000,
             exposed: 1_000,
             exposed_bytes: 64 << 20,
             kv_keys: 100_000,
             kv_bytes: 64 << 20,
             signals: 10_000,
+            item_bytes: ITEM_BYTES,
         }
     }
 }
+
+/// What the number of a kind of origin is raised by where [`Bounds::item_bytes`] follows.
+const ITEMS_COUNT: u8 = 3;
 
 impl Wire for Started {
     fn put(&self, out: &mut Vec<u8>) {
@@ -125,14 +136,24 @@ impl Wire for Started {
         self.limits.put(out);
         self.grants.put(out);
         self.bounds.put(out);
-        // Most have no former keys, and the first records of this format could have none: they are written only where there are some.
+        // Most have no former keys, and the first records of this format could have none, nor did items count in them: what is not there is
+        // not written.
+        let counts_items = self.bounds.item_bytes > 0;
+        let mark = if counts_items { ITEMS_COUNT } else { 0 };
         match &self.origin {
-            Some(origin) if !origin.former_keys.is_empty() => {
-                out.push(2);
+            None => out.push(mark),
+            Some(origin) if origin.former_keys.is_empty() => {
+                out.push(1 + mark);
+                origin.put(out);
+            }
+            Some(origin) => {
+                out.push(2 + mark);
                 origin.put(out);
                 origin.former_keys.put(out);
             }
-            origin => origin.put(out),
+        }
+        if counts_items {
+            self.bounds.item_bytes.put(out);
         }
     }
     fn take(from: &mut Source) -> Result<Self, Damaged> {
@@ -144,7 +165,7 @@ impl Wire for Started {
         for _ in 0..length {
             programs.push((Wire::take(from)?, Wire::take(from)?));
         }
-        Ok(Self {
+        let mut started = Self {
             run,
             seed,
             at,
@@ -155,16 +176,23 @@ impl Wire for Started {
             limits: Wire::take(from)?,
             grants: Wire::take(from)?,
             bounds: Wire::take(from)?,
-            origin: match from.byte()? {
-                0 => None,
-                1 => Some(Wire::take(from)?),
-                2 => {
-                    let origin: Origin = Wire::take(from)?;
-                    Some(Origin { former_keys: Wire::take(from)?, ..origin })
-                }
-                other => return Err(unknown("origin", other)),
-            },
-        })
+            origin: None,
+        };
+        let mark = from.byte()?;
+        started.origin = match mark % ITEMS_COUNT {
+            0 => None,
+            1 => Some(Wire::take(from)?),
+            _ => {
+                let origin: Origin = Wire::take(from)?;
+                Some(Origin { former_keys: Wire::take(from)?, ..origin })
+            }
+        };
+        match mark / ITEMS_COUNT {
+            0 => {}
+            1 => started.bounds.item_bytes = Wire::take(from)?,
+            _ => return Err(unknown("origin", mark)),
+        }
+        Ok(started)
     }
 }
 
@@ -189,9 +217,10 @@ impl Wire for Origin {
     }
 }
 
+/// But for what an item counts, which is written last of all.
 impl Wire for Bounds {
     fn put(&self, out: &mut Vec<u8>) {
-        let Self { bytes, ties, exposed, exposed_bytes, kv_keys, kv_bytes, signals } = self;
+        let Self { bytes, ties, exposed, exposed_bytes, kv_keys, kv_bytes, signals, item_bytes: _ } = self;
         for number in [bytes, ties, exposed, exposed_bytes, kv_keys, kv_bytes, signals] {
             number.put(out);
         }
@@ -205,6 +234,7 @@ impl Wire for Bounds {
             kv_keys: Wire::take(from)?,
             kv_bytes: Wire::take(from)?,
             signals: Wire::take(from)?,
+            item_bytes: 0,
         })
     }
 }

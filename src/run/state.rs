@@ -14,6 +14,7 @@ use super::signals::Signals;
 use super::spawn::Newborn;
 use super::table::{Entry, Family, Phase, Table, Waits};
 use super::timers::Timers;
+use super::weight::{Took, message_bytes};
 use crate::process::{Answer, Ending, Event, Limits, Message, Micros, Payload, Pid, Problem, Tag, problem::kind};
 use crate::scheduler::Slot;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -63,46 +64,6 @@ pub(super) struct Departure {
     pub(super) key: Arc<str>,
     pub(super) limits: Arc<Limits>,
     pub(super) grants: crate::process::Grants,
-}
-
-/// What a step took from the front of its queue.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Took {
-    pub(super) events: u32,
-    pub(super) mail: u32,
-    pub(super) mail_bytes: u64,
-    pub(super) bytes: u64,
-    /// It was asked to end.
-    pub(super) cancel: bool,
-}
-
-impl Took {
-    pub(super) fn of(events: &[Event]) -> Self {
-        let mut took = Self { events: events.len() as u32, ..Self::default() };
-        for event in events {
-            let bytes = event_bytes(event);
-            took.bytes += bytes;
-            took.cancel |= matches!(event, Event::Cancel { .. });
-            if matches!(event, Event::Message(_)) {
-                took.mail += 1;
-                took.mail_bytes += bytes;
-            }
-        }
-        took
-    }
-}
-
-/// What an event weighs in the queue: what its sender chose. The rest is bounded by counts.
-pub(super) fn event_bytes(event: &Event) -> u64 {
-    match event {
-        Event::Completed { answer: Ok(payload), .. } => payload.size() as u64,
-        Event::Message(message) => message_bytes(&message.topic, &message.body),
-        _ => 0,
-    }
-}
-
-pub(super) fn message_bytes(topic: &str, body: &Payload) -> u64 {
-    (topic.len() + body.size()) as u64
 }
 
 /// Counts of a run, for whoever asks.
@@ -164,8 +125,10 @@ pub(super) struct State {
     pub(super) acts: Acts,
     pub(super) timers: Timers,
     pub(super) endings: Endings,
-    /// Bytes of what waits in queues and of what belongs to unanswered commands.
+    /// What its processes hold, as [`super::weight`] counts it.
     pub(super) bytes: u64,
+    /// What of the host's room the run may have: [`super::room`]. A rebuild does not ask for it.
+    pub(super) ceiling: u64,
     /// Links and monitors.
     pub(super) ties: u64,
     /// What is still to come of steps that are given in parts.
@@ -229,6 +192,7 @@ impl State {
             timers: Timers::default(),
             endings: Endings::default(),
             bytes: 0,
+            ceiling: u64::MAX,
             ties: 0,
             promised: Promised::default(),
             uncertain: BTreeMap::new(),
@@ -321,59 +285,74 @@ impl State {
     /// Posts an event that is no message.
     pub(super) fn post(&mut self, pid: Pid, event: Event) {
         let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.lives()) else { return };
-        let bytes = event_bytes(&event);
+        let slot = entry.slot;
         entry.waking += 1;
-        entry.queued_bytes += bytes;
-        self.bytes += bytes;
-        self.posts.push(Post { pid, slot: entry.slot, event });
+        self.queue(pid, Post { pid, slot, event });
     }
 
     /// Posts the one answer of a tag.
     pub(super) fn post_answer(&mut self, pid: Pid, tag: Tag, answer: Answer) {
-        let bytes = answer.as_ref().map_or(0, |payload| payload.size() as u64);
-        let answer = if bytes > 0 && self.bytes + bytes > self.bounds.bytes {
-            let held = self.bytes;
-            Err(Box::new(
-                Problem::new(kind::TOO_LARGE, "The run holds too much for the answer to fit")
-                    .with_detail(format!("{held} bytes wait in the run's queues."))
-                    .with_class(crate::process::ProblemClass::Uncertain),
-            ))
-        } else {
-            answer
-        };
+        let answer = self.fitting(answer);
         self.post(pid, Event::Completed { tag, answer });
+    }
+
+    /// An answer for which there is room: what is too much of it becomes a problem.
+    pub(super) fn fitting(&self, answer: Answer) -> Answer {
+        let fits = match &answer {
+            Ok(payload) => payload.size() == 0 || self.is_bounded(self.weigh(1, payload.size() as u64, 0)),
+            Err(_) => self.is_bounded(self.weight_of_waiting(&answer)),
+        };
+        match answer {
+            answer if fits => answer,
+            Ok(_) => Err(Box::new(
+                Problem::new(kind::TOO_LARGE, "The run holds too much for the answer to fit")
+                    .with_detail(format!("{} bytes wait in the run's queues.", self.bytes))
+                    .with_class(crate::process::ProblemClass::Uncertain),
+            )),
+            // Which problem it was is still told.
+            Err(problem) => Err(Box::new(Problem { detail: None, data: None, ..*problem })),
+        }
     }
 
     /// Whether a message fits into a process's mailbox.
     pub(super) fn takes_message(&self, entry: &Entry, bytes: u64) -> bool {
         entry.mail < entry.limits.mailbox
             && entry.mail_bytes + bytes <= entry.limits.mailbox_bytes
-            && self.bytes + bytes <= self.bounds.bytes
+            && self.is_bounded(self.weigh(1, bytes, 0))
     }
 
     /// Posts a message that fits.
     pub(super) fn post_message(&mut self, pid: Pid, message: Box<Message>) {
         let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.lives()) else { return };
         let bytes = message_bytes(&message.topic, &message.body);
+        let slot = entry.slot;
         entry.mail += 1;
         entry.mail_bytes += bytes;
-        entry.queued_bytes += bytes;
-        self.bytes += bytes;
         self.counts.messages += 1;
-        self.posts.push(Post { pid, slot: entry.slot, event: Event::Message(message) });
+        self.queue(pid, Post { pid, slot, event: Event::Message(message) });
+    }
+
+    fn queue(&mut self, pid: Pid, post: Post) {
+        let weight = self.weight_of_event(&post.event);
+        self.bytes += weight;
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.queued_bytes += weight;
+        }
+        self.posts.push(post);
     }
 
     /// Takes what a step took off the books, counts the step, and notes the last tag that it used.
     pub(super) fn take(&mut self, pid: Pid, took: Took, fuel: u64, last: Option<Tag>) {
+        let weight = self.weight_of_batch(took);
         let entry = self.table.get_mut(pid).expect("invariant: a process that is stepped is in the table");
         entry.last_tag = last.unwrap_or(entry.last_tag);
         entry.mail -= took.mail;
         entry.mail_bytes -= took.mail_bytes;
         entry.waking -= took.events - took.mail;
-        entry.queued_bytes -= took.bytes;
+        entry.queued_bytes -= weight;
         entry.steps += 1;
         entry.fuel = entry.fuel.saturating_add(fuel);
-        self.bytes -= took.bytes;
+        self.bytes -= weight;
         self.counts.steps += 1;
         self.counts.fuel = self.counts.fuel.saturating_add(fuel);
         if took.cancel {

@@ -9,8 +9,9 @@ use super::leaving::After;
 use super::log::LogOrigin;
 use super::rebuild::Rebuild;
 use super::record::{News, Record};
-use super::state::{Moment, Took};
+use super::state::Moment;
 use super::task::{Scratch, Task};
+use super::weight::Took;
 use crate::process::{
     Death, Ending, Event, Eviction, Home, Level, LogLine, Micros, Pid, Problem, ProblemClass, Progress, problem::kind,
 };

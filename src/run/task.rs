@@ -3,8 +3,8 @@
 use super::core::Run;
 use super::fixed::may_be_saved;
 use super::keeper::Tail;
-use super::state::{Took, event_bytes};
 use super::table::Waits;
+use super::weight::{Took, event_bytes};
 use crate::process::{Body, Event, Home, Micros, Output, Pid, Program};
 use crate::scheduler::Next;
 use std::cell::RefCell;

@@ -171,7 +171,12 @@ impl Runs {
             input: Payload::NULL,
             limits: self.limits.clone(),
             grants: Grants(Arc::new(granted)),
-            bounds: Bounds { bytes: 200 + dice.below(2_000), exposed: dice.below(5), ..Bounds::default() },
+            bounds: Bounds {
+                bytes: 200 + dice.below(2_000),
+                exposed: dice.below(5),
+                item_bytes: dice.below(3) * 8,
+                ..Bounds::default()
+            },
             programs: self.programs.clone(),
             log,
             effects: Arc::clone(&self.effects) as _,

@@ -1,6 +1,9 @@
-//! A steady exchange of events allocates nothing in the scheduler, and bytes that claim to be records are not believed. A binary of its
-//! own: it counts what everybody allocates.
+//! A steady exchange of events allocates nothing in the scheduler, bytes that claim to be records are not believed, and a run counts what is
+//! held for it. A binary of its own: it counts what everybody allocates.
 
+#[path = "../bench/effects.rs"]
+mod effects;
+mod held;
 mod records;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -110,6 +113,7 @@ fn steady(scheduler: &mut VirtualScheduler<Exchange>, turns: usize) -> (u64, usi
 fn allocations_are_bounded() {
     nothing_is_allocated_for_events_steps_and_places();
     records::a_record_gets_what_its_bytes_are_worth();
+    held::what_is_counted_is_what_is_held();
 }
 
 fn nothing_is_allocated_for_events_steps_and_places() {

@@ -7,8 +7,9 @@ use crate::run::exit::answer_of;
 use crate::run::news::Unwanted;
 use crate::run::past::{Past, PastStep, join_parts};
 use crate::run::record::{Arrived, Decided, Decision, Died, News, Started, Stepped};
-use crate::run::state::{Consequence, Moment, Post, State, Took};
+use crate::run::state::{Consequence, Moment, Post, State};
 use crate::run::table::Waits;
+use crate::run::weight::Took;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 

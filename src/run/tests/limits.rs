@@ -1,10 +1,11 @@
 //! Each bound has its own problem, as the answer to a command or as the end of the process.
 
+use super::desk::Desk;
 use super::support::*;
 use crate::process::{
     Action, Blob, Command, Ending, Event, Limits, Micros, NUMBER_MAX, Payload, Pid, Problem, Status, Tag, Target,
 };
-use crate::run::{Bounds, Outcome};
+use crate::run::{Bounds, Outcome, RunSpec};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -18,8 +19,10 @@ fn limited(change: impl FnOnce(&mut Limits)) -> Setup {
     setup
 }
 
+/// Where nothing counts but what is carried.
 fn bounded(change: impl FnOnce(&mut Bounds)) -> Setup {
     let mut setup = Setup::default();
+    setup.bounds.item_bytes = 0;
     change(&mut setup.bounds);
     setup
 }
@@ -166,6 +169,134 @@ fn bounds_of_mailboxes() {
     assert_eq!(hear(&setup, 1, to_child(3, 40)), r#"["4 mailbox-full Retryable"]"#);
 }
 
+/// What is small counts as what the host holds for it.
+#[test]
+fn what_carries_little_is_bounded_by_what_it_takes_all_the_same() {
+    let setup = bounded(|bounds| (bounds.bytes, bounds.item_bytes) = (3_000, 256));
+    // A spawn waits for its answer, with `null` and no name, and ten messages of two bytes each fit beside it.
+    let to_child = || {
+        let mut all = vec![spawns("child")];
+        all.extend((0..12).map(|_| sends(Target::Child(Tag(1)), bytes(1))));
+        all
+    };
+    assert_eq!(hear(&setup, 2, to_child), r#"["12 mailbox-full Retryable","13 mailbox-full Retryable"]"#);
+    let sleeps = || vec![Action::Sleep(Micros(9)); 12];
+    let refused = hear(&setup, 12, sleeps);
+    assert!(refused.starts_with(r#"["12 too-many-outstanding Definite","1 null""#), "{refused}");
+    let names = || (0..12).map(|number| Action::Register(format!("name {number}").into())).collect();
+    let taken = hear(&setup, 12, names);
+    assert!(taken.contains(r#""6 null","7 too-many-links Retryable""#), "{taken}");
+    let long = || (0..12).map(|number| calls(&format!("{number}{}", "h".repeat(1_000)), Payload::NULL)).collect();
+    let called = hear(&setup, 10, long);
+    assert!(called.starts_with(r#"["3 too-many-outstanding Definite""#), "{called}");
+}
+
+#[test]
+fn a_problem_counts_too_and_loses_its_texts_where_there_is_no_room() {
+    let setup = bounded(|bounds| (bounds.bytes, bounds.item_bytes) = (20_000, 256));
+    let bench = Bench::with(&setup, |entry| match entry {
+        "root" => {
+            let (mut begun, mut heard) = (false, Vec::new());
+            act(move |context, events| {
+                if !std::mem::replace(&mut begun, true) {
+                    for _ in 0..9 {
+                        context.command(spawns("child"));
+                    }
+                    context.command(Action::Sleep(Micros(1_000)));
+                    return Status::Blocked;
+                }
+                heard.extend(answers(events).into_iter().filter_map(|(_, answer)| answer.err()));
+                if heard.len() < 9 {
+                    return Status::Blocked;
+                }
+                assert!(heard.iter().all(|problem| problem.kind == "mine"), "{heard:?}");
+                Status::Complete(number(heard.iter().filter(|problem| problem.data.is_some()).count() as u64))
+            })
+        }
+        _ => act(|_, _| {
+            let long = serde_json::json!({ "x": "y".repeat(6_000) });
+            Status::Failed(Box::new(Problem::new("mine", "Mine").with_data(&long)))
+        }),
+    });
+    let with_data: u64 = output(&bench.finish()).parse().unwrap();
+    assert!((1..9).contains(&with_data), "{with_data}");
+}
+
+/// A root that sends six messages to a child that does not hear them, and ends with the number of those that were taken.
+fn flood(entry: &str) -> Act {
+    let mut begun = false;
+    if entry != "root" {
+        return act(move |context, events| {
+            if !std::mem::replace(&mut begun, true) {
+                context.command(sends(Target::Process(Pid::ROOT), Payload::NULL));
+                context.command(Action::Sleep(Micros(1_000_000_000)));
+            }
+            let is_cancelled = events.iter().any(|event| matches!(event, Event::Cancel { .. }));
+            if is_cancelled { Status::Complete(Payload::NULL) } else { Status::Blocked }
+        });
+    }
+    let mut taken = 6;
+    act(move |context, events| {
+        if !std::mem::replace(&mut begun, true) {
+            context.command(spawns("child"));
+            context.command(Action::Sleep(Micros(1_000)));
+        }
+        if events.iter().any(|event| matches!(event, Event::Message(_))) {
+            for _ in 0..6 {
+                context.command(sends(Target::Child(Tag(1)), bytes(100_000)));
+            }
+        }
+        for (_, answer) in answers(events) {
+            let Err(problem) = answer else { return Status::Complete(number(taken)) };
+            let detail = problem.detail.as_ref().unwrap();
+            assert!(problem.kind == "mailbox-full" && detail.contains("`HostBuilder::held_bytes_max`"), "{detail}");
+            taken -= 1;
+        }
+        Status::Idle
+    })
+}
+
+#[test]
+fn all_runs_of_a_host_share_what_it_has_for_them() {
+    let mut desk = Desk::new(1);
+    desk.kernel.bound_held(1_000_000);
+    let root = program(flood);
+    let start = |desk: &mut Desk, id: &str| {
+        let spec = spec(Arc::clone(&root), Arc::default(), &Setup::default());
+        let run = desk.kernel.start(RunSpec { id: id.into(), ..spec }).unwrap();
+        desk.drain();
+        run
+    };
+    // It holds half of what there is; the next one half of what that leaves; and whoever holds little is never refused.
+    let runs = ["first", "second", "third", "fourth", "fifth"].map(|id| start(&mut desk, id));
+    let held = desk.kernel.held_bytes();
+    assert!((800_000..1_000_000).contains(&held), "{held}");
+    desk.settle();
+    let taken = runs.map(|run| output(&run.outcome().unwrap()));
+    assert_eq!(taken, ["4", "3", "1", "1", "0"]);
+    assert_eq!(desk.kernel.held_bytes(), 0);
+}
+
+/// What is read or written under the run's lock.
+#[test]
+fn bounds_of_what_signals_and_keys_are_given() {
+    let spaced = || {
+        let text = format!("{}{{\"name\":\"go\"}}", " ".repeat(9_000));
+        vec![calls("signal", Payload::Json(crate::process::Json::parse(text).unwrap()))]
+    };
+    assert_eq!(hear(&Setup::default(), 1, spaced), r#"["1 too-large Definite"]"#);
+
+    let mut setup = limited(|limits| limits.output_bytes = 1_500);
+    setup.grants = crate::process::Grants(Arc::new([("kv".to_owned(), Vec::new())].into()));
+    let value = "x".repeat(598);
+    let heard = hear(&setup, 4, move || {
+        let call = |args: serde_json::Value| calls("kv", Payload::json(&args));
+        let get = || call(serde_json::json!({ "op": "get", "key": "a" }));
+        vec![call(serde_json::json!({ "op": "set", "key": "a", "value": "x".repeat(598) })), get(), get(), get()]
+    });
+    assert_eq!(heard, format!(r#"["1 null","2 \"{value}\"","3 \"{value}\"","4 too-large Retryable"]"#));
+}
+
 #[test]
 fn bounds_of_payloads() {
     let setup = limited(|limits| limits.payload_bytes = 100);
@@ -250,7 +381,7 @@ fn fuel_of_all_steps_together() {
     }
     let root = maker(|_| Ok(Box::new(Burner)));
     let setup = limited(|limits| limits.fuel_total = 100);
-    let bench = Bench::of(super::desk::Desk::new(1), Arc::default(), &setup, &root);
+    let bench = Bench::of(Desk::new(1), Arc::default(), &setup, &root);
     let outcome = bench.finish();
     assert_eq!(failure(&outcome).kind, "fuel-exhausted");
     assert_eq!((outcome.counts.steps, outcome.counts.fuel), (2, 80));
@@ -276,7 +407,7 @@ fn breaches_of_the_contract() {
         (vec![long], "bad-number"),
     ] {
         let root = maker(move |_| Ok(Box::new(Liar(commands.clone()))));
-        let bench = Bench::of(super::desk::Desk::new(1), Arc::default(), &Setup::default(), &root);
+        let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root);
         assert_eq!(failure(&bench.finish()).kind, kind);
     }
 }

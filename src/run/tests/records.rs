@@ -203,7 +203,7 @@ fn log() -> impl Strategy<Value = Vec<LogLine>> {
 }
 
 fn started() -> impl Strategy<Value = Started> {
-    let bounds = any::<[u64; 7]>().prop_map(|n| Bounds {
+    let bounds = any::<[u64; 8]>().prop_map(|n| Bounds {
         bytes: n[0],
         ties: n[1],
         exposed: n[2],
@@ -211,6 +211,7 @@ fn started() -> impl Strategy<Value = Started> {
         kv_keys: n[4],
         kv_bytes: n[5],
         signals: n[6],
+        item_bytes: n[7],
     });
     let names = (name(), name(), name(), vec((name(), name()), 0..3));
     (names, any::<[u8; 32]>(), micros(), payload(), limits(), grants(), bounds, option::of(origin())).prop_map(

@@ -1,0 +1,140 @@
+//! What a run holds in the host, in bytes: what waits in queues, what belongs to commands without an answer, names, and answers that wait.
+//!
+//! All of it is counted in [`State::bytes`], whoever of the run's processes has it, and with everything that is taken out as much is
+//! subtracted as was added. Beside what an item carries it counts [`Bounds::item_bytes`](super::record::Bounds::item_bytes), so that many
+//! small things are bounded as few large ones are. Like the rest of the state it is a pure function of the records: runs of releases that
+//! counted only what is carried have 0 there, and count as they did.
+
+use super::outstanding::Pending;
+use super::state::State;
+use crate::process::{Answer, Ending, Event, Payload, Problem};
+
+/// What a step took from the front of its queue.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Took {
+    pub(super) events: u32,
+    pub(super) mail: u32,
+    pub(super) mail_bytes: u64,
+    /// What the events carry.
+    pub(super) bytes: u64,
+    /// Beside it, the texts of problems in them.
+    pub(super) problem_bytes: u64,
+    /// It was asked to end.
+    pub(super) cancel: bool,
+}
+
+impl Took {
+    pub(super) fn of(events: &[Event]) -> Self {
+        let mut took = Self { events: events.len() as u32, ..Self::default() };
+        for event in events {
+            let bytes = event_bytes(event);
+            took.bytes += bytes;
+            took.problem_bytes += event_problem_bytes(event);
+            took.cancel |= matches!(event, Event::Cancel { .. });
+            if matches!(event, Event::Message(_)) {
+                took.mail += 1;
+                took.mail_bytes += bytes;
+            }
+        }
+        took
+    }
+}
+
+/// What an event carries that its sender chose.
+pub(super) fn event_bytes(event: &Event) -> u64 {
+    match event {
+        Event::Completed { answer: Ok(payload), .. } => payload.size() as u64,
+        Event::Message(message) => message_bytes(&message.topic, &message.body),
+        _ => 0,
+    }
+}
+
+pub(super) fn message_bytes(topic: &str, body: &Payload) -> u64 {
+    (topic.len() + body.size()) as u64
+}
+
+fn event_problem_bytes(event: &Event) -> u64 {
+    match event {
+        Event::Completed { answer: Err(problem), .. } => problem_bytes(problem),
+        Event::Exited(exit) => match &exit.ending {
+            Ending::Completed => 0,
+            Ending::Failed(problem) => problem_bytes(problem),
+            Ending::Cancelled(reason) => reason.len() as u64,
+        },
+        Event::Cancel { reason, .. } => reason.len() as u64,
+        Event::Completed { answer: Ok(_), .. } | Event::Message(_) => 0,
+    }
+}
+
+fn problem_bytes(problem: &Problem) -> u64 {
+    let texts = problem.kind.len() + problem.title.len() + problem.detail.as_ref().map_or(0, String::len);
+    (texts + problem.data.as_ref().map_or(0, |data| data.as_bytes().len())) as u64
+}
+
+impl State {
+    /// What so many items count that carry so many bytes. `texts` are what is not counted where items are not.
+    pub(super) fn weigh(&self, items: u64, bytes: u64, texts: u64) -> u64 {
+        match self.bounds.item_bytes {
+            0 => bytes,
+            item_bytes => items.saturating_mul(item_bytes).saturating_add(bytes).saturating_add(texts),
+        }
+    }
+
+    pub(super) fn weight_of_event(&self, event: &Event) -> u64 {
+        self.weigh(1, event_bytes(event), event_problem_bytes(event))
+    }
+
+    pub(super) fn weight_of_batch(&self, took: Took) -> u64 {
+        self.weigh(took.events.into(), took.bytes, took.problem_bytes)
+    }
+
+    pub(super) fn weight_of_name(&self, name: &str) -> u64 {
+        self.weigh(1, 0, name.len() as u64)
+    }
+
+    pub(super) fn weight_of_pending(&self, pending: &Pending) -> u64 {
+        match pending {
+            Pending::Sleep(_) => self.weigh(1, 0, 0),
+            Pending::Spawn { bytes, .. } => self.weigh(1, *bytes, 0),
+            Pending::Call(call) => self.weigh(1, call.bytes, (call.handler.len() + call.key.len()) as u64),
+            Pending::Signal(signal) => self.weigh(1, signal.bytes, signal.name.len() as u64),
+        }
+    }
+
+    /// What an answer counts that waits for the descendants of who gave it.
+    pub(super) fn weight_of_waiting(&self, answer: &Answer) -> u64 {
+        let bytes = match answer {
+            Ok(payload) => payload.size() as u64,
+            Err(problem) => problem_bytes(problem),
+        };
+        self.weigh(1, 0, bytes)
+    }
+
+    /// Whether so much more is within the run's own bounds.
+    pub(super) fn is_bounded(&self, more: u64) -> bool {
+        more == 0 || self.bytes.saturating_add(more) <= self.bounds.bytes
+    }
+
+    /// Whether so much more is within the run's bounds and within what the host has for it. It depends on other runs: only a decision that
+    /// is recorded may ask.
+    pub(super) fn has_room(&self, more: u64) -> bool {
+        more == 0 || self.is_bounded(more) && self.held().saturating_add(more) <= self.ceiling
+    }
+
+    /// Says why there is no room for so much more.
+    pub(super) fn no_room(&self, more: u64) -> String {
+        if !self.is_bounded(more) {
+            return format!("The run's processes hold {} bytes of {}.", self.bytes, self.bounds.bytes);
+        }
+        format!(
+            "The run holds {} bytes; of what the host has for all its runs it may hold {} now (`HostBuilder::held_bytes_max`).",
+            self.held(),
+            self.ceiling
+        )
+    }
+
+    /// All bytes that the host holds for the run's processes.
+    pub(super) fn held(&self) -> u64 {
+        self.bytes + self.signals.bytes() + self.exposed_bytes + self.kv.bytes()
+    }
+}
