@@ -31,7 +31,7 @@ fn host(name: &str, signature: &str) -> String {
     format!(r#"(import "wfhost:process/host@0.1.0" "{name}" (func $call {signature}))"#)
 }
 
-/// A guest that exposes fifteen payloads of a MiB in each step, all of the same text: what `piece` says, again and again.
+/// A guest that exposes three payloads of a MiB in each step, all of the same text: what `piece` says, again and again.
 fn exposing(piece: &str) -> String {
     let escaped = piece.replace('"', "\\22");
     wat_guest::module(&format!(
@@ -53,7 +53,7 @@ fn exposing(piece: &str) -> String {
                 (i32.store (i32.const 64) (i32.sub (local.get $at) (i32.const 131072)))))
             (i32.store8 (i32.const 1024) (i32.const 2)) ;; idle
             (i32.store (i32.const 1104) (i32.const 2048))
-            (i32.store (i32.const 1108) (i32.const 15))
+            (i32.store (i32.const 1108) (i32.const 3))
             (local.set $at (i32.const 2048))
             (loop $next
                 (global.set $tag (i64.add (global.get $tag) (i64.const 1)))
@@ -64,16 +64,43 @@ fn exposing(piece: &str) -> String {
                 (i32.store offset=32 (local.get $at) (i32.const 131072))
                 (i32.store offset=36 (local.get $at) (i32.load (i32.const 64)))
                 (local.set $at (i32.add (local.get $at) (i32.const 104)))
-                (br_if $next (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 15))))
+                (br_if $next (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 3))))
             (i32.const 1024))
         "#,
         length = piece.len(),
     ))
 }
 
+fn drawing(bytes: usize) -> String {
+    format!("(call $call (i32.const {bytes}) (i32.const 4096)) (global.set $heap (i32.const 65536))")
+}
+
+/// A guest that logs a text of so many letters, again and again.
+fn logging(letters: usize) -> String {
+    let times = (64 << 20) / letters;
+    wat_guest::module(&format!(
+        r"
+        {}
+        (func $step (param i32 i32) (result i32) (local $left i32)
+            (if (i32.lt_u (memory.size) (i32.const 80)) (then (drop (memory.grow (i32.const 80)))))
+            (memory.fill (i32.const 131072) (i32.const 33) (i32.const {}))
+            (local.set $left (i32.const {times}))
+            (loop $next
+                (call $call (i32.const 2) (i32.const 131072) (i32.const {letters})
+                    (i32.const 0) (i32.const 0) (i32.const 0))
+                (br_if $next (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))
+            (i32.store8 (i32.const 1024) (i32.const 2)) ;; idle
+            (i32.store (i32.const 1108) (i32.const 0))
+            (i32.const 1024))
+        ",
+        host("log", "(param i32 i32 i32 i32 i32 i32)"),
+        2 * letters,
+    ))
+}
+
 /// Nanoseconds of the mean and of the longest turn.
-fn measure(engine: &Arc<GuestEngine>, core: &str) -> (f64, f64, u64) {
-    let component = Component::load(engine, &wat_guest::component("process", core)).expect("a guest");
+fn measure(engine: &Arc<GuestEngine>, component: &[u8]) -> (f64, f64, u64) {
+    let component = Component::load(engine, component).expect("a guest");
     let mut birth = birth();
     Arc::make_mut(&mut birth.limits).fuel_per_step = 100_000_000_000;
     let mut body = component.body(birth).expect("a body");
@@ -114,6 +141,8 @@ pub(crate) fn slices() {
         ("plain instructions", looping("", "(global.set $sum (f64.add (global.get $sum) (f64.const 1)))")),
         ("now", looping(&host("now", "(result i64)"), "(drop (call $call))")),
         ("whoami", looping(&whoami, "(call $call (i32.const 4096)) (global.set $heap (i32.const 65536))")),
+        ("random of 64 bytes", looping(&random, &drawing(64))),
+        ("random of 4,096 bytes", looping(&random, &drawing(4_096))),
         ("random of nothing", looping(&random, "(call $call (i32.const 0) (i32.const 4096))")),
         ("log of nothing", {
             let zero = "(i32.const 0)";
@@ -132,14 +161,18 @@ pub(crate) fn slices() {
         ("ref.func", looping(table, "(drop (ref.is_null (ref.func $unused)))")),
         ("f64.nearest", looping("", "(global.set $sum (f64.nearest (f64.add (global.get $sum) (f64.const 0.3))))")),
         ("f64.div", looping("", "(global.set $sum (f64.div (global.get $sum) (f64.const 1.0001)))")),
-        ("15 MiB of numbers", exposing(",1")),
-        ("15 MiB of texts", exposing(",\"abcdefgh\"")),
-        ("15 MiB of objects", exposing(",{\"a\":{}}")),
+        ("3 MiB of numbers", exposing(",1")),
+        ("3 MiB of texts", exposing(",\"abcdefgh\"")),
+        ("3 MiB of objects", exposing(",{\"a\":{}}")),
     ];
+    let encoded = |(name, core): (&'static str, String)| (name, wat_guest::component("process", &core));
+    let mut cases: Vec<(&str, Vec<u8>)> = cases.into_iter().map(encoded).collect();
+    cases.push(("log of 4 MiB in UTF-16", wat_guest::component_in_utf16("process", &logging(2 << 20))));
+    cases.push(("log of 4 KiB in UTF-16", wat_guest::component_in_utf16("process", &logging(2 << 10))));
     let mut plain = None;
     println!("{:<28} {:>12} {:>14} {:>16}", "a step of", "fuel", "mean of a slice", "longest turn");
-    for (name, core) in &cases {
-        let (mean, longest, fuel) = measure(&engine, core);
+    for (name, component) in &cases {
+        let (mean, longest, fuel) = measure(&engine, component);
         let plain = *plain.get_or_insert(mean);
         println!("{name:<28} {fuel:>12} {:>13.2} x {:>14.2} x", mean / plain, longest / plain);
     }

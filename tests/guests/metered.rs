@@ -253,3 +253,29 @@ fn a_guest_that_fails_at_its_own_snapshot_ends_with_a_problem_of_its_own() {
         assert!(cause["detail"].as_str().unwrap().contains(place), "{name}: {cause}");
     }
 }
+
+#[test]
+fn a_text_that_is_logged_is_bounded_before_it_is_read() {
+    let core = wat_guest::module(
+        r#"
+        (import "wfhost:process/host@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32 i32)))
+        (data (i32.const 128) "n\00u\00l\00l\00")
+        (func $step (param i32 i32) (result i32)
+            (drop (memory.grow (i32.const 100)))
+            (call $log (i32.const 2) (i32.const 131072) (i32.const 2500000) (i32.const 0) (i32.const 0) (i32.const 0))
+            (i32.store (i32.const 1108) (i32.const 0))
+            (i32.store8 (i32.const 1024) (i32.const 3)) ;; complete
+            (i32.store (i32.const 1040) (i32.const 128))
+            (i32.store (i32.const 1044) (i32.const 4))
+            (i32.const 1024))
+        "#,
+    );
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("logs-much.wasm");
+    std::fs::write(&path, wat_guest::component_in_utf16("process", &core)).unwrap();
+    let host = host(1, 2);
+    let step = |more: &str| format!("steps: [{{ id: x, uses: \"{}\"{more} }}]", path.display());
+    let cause = cause(&run(&host, &step("")));
+    assert_eq!(cause["kind"], "too-large", "{cause}");
+    let outcome = run(&host, &step(", limits: { output: 8MiB }"));
+    assert_eq!(outcome.status, Status::Succeeded, "{:?}", outcome.result);
+}

@@ -11,21 +11,35 @@ use wit_component::{ComponentEncoder, StringEncoding};
 
 /// Encodes a core module as a component of a world of the contract.
 pub(crate) fn component(world: &str, core: &str) -> Vec<u8> {
+    encode(world, core, StringEncoding::UTF8, contract)
+}
+
+/// The same, of a module whose texts are in UTF-16.
+pub(crate) fn component_in_utf16(world: &str, core: &str) -> Vec<u8> {
+    encode(world, core, StringEncoding::UTF16, contract)
+}
+
+fn contract(resolve: &mut wit_parser::Resolve) -> wit_parser::PackageId {
     let wit = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("wit");
-    encode(world, core, |resolve| resolve.push_path(&wit).expect("the contract").0)
+    resolve.push_path(&wit).expect("the contract").0
 }
 
 /// Encodes a core module as a component of a world in WIT text.
 pub(crate) fn component_of(wit: &str, world: &str, core: &str) -> Vec<u8> {
-    encode(world, core, |resolve| resolve.push_str("test.wit", wit).expect("WIT"))
+    encode(world, core, StringEncoding::UTF8, |resolve| resolve.push_str("test.wit", wit).expect("WIT"))
 }
 
-fn encode(world: &str, core: &str, push: impl FnOnce(&mut wit_parser::Resolve) -> wit_parser::PackageId) -> Vec<u8> {
+fn encode(
+    world: &str,
+    core: &str,
+    texts: StringEncoding,
+    push: impl FnOnce(&mut wit_parser::Resolve) -> wit_parser::PackageId,
+) -> Vec<u8> {
     let mut resolve = wit_parser::Resolve::default();
     let package = push(&mut resolve);
     let world = resolve.select_world(&[package], Some(world)).expect("the world");
     let mut module = wat::parse_str(core).expect("a core module");
-    wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("metadata");
+    wit_component::embed_component_metadata(&mut module, &resolve, world, texts).expect("metadata");
     let mut encoder = ComponentEncoder::default().module(&module).expect("a module of the world").validate(true);
     encoder.encode().expect("a component")
 }

@@ -87,6 +87,7 @@ async fn log(
     (level, text, fields): (Level, WasmStr, Option<WasmStr>),
 ) -> wasmtime::Result<()> {
     let mut bytes = 0;
+    // Both together have no more bytes than a step's output may have: the engine counts them before anything is read.
     for text in std::iter::once(&text).chain(&fields) {
         let text = text.to_str(&store)?;
         bytes += text.len();
