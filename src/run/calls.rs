@@ -2,7 +2,7 @@
 
 use super::decide::{Asker, too_large};
 use super::fixed::Fixed;
-use super::kv;
+use super::kv::{self, Refused};
 use super::observe::RunEvent;
 use super::outstanding::{Pending, PendingCall};
 use super::record::Decision;
@@ -52,16 +52,25 @@ impl State {
                     .with_data(&serde_json::json!({ "capability": kv::NAME })),
             ));
         }
-        let (answer, change) = self.kv.decide(arguments?, &self.bounds)?;
-        let bytes = answer.size() as u64;
-        if bytes > entry.limits.payload_bytes {
-            return Err(Box::new(too_large("The answer", bytes, entry.limits.payload_bytes)));
-        }
         // Each is written into the record of the step, under the lock.
-        if asker.kv_bytes.saturating_add(bytes) > entry.limits.output_bytes {
-            return Err(Box::new(
+        let (payload_bytes, step_bytes) = (entry.limits.payload_bytes, entry.limits.output_bytes);
+        let room = payload_bytes.min(step_bytes.saturating_sub(asker.kv_bytes));
+        let (answer, change) = self.kv.decide(arguments?, &self.bounds, room).map_err(|refused| match refused {
+            Refused::Full(problem) => problem,
+            Refused::Answer(bytes) if bytes > payload_bytes => too_large("The answer", bytes, payload_bytes),
+            Refused::Answer(_) => {
                 Problem::new(kind::TOO_LARGE, "A step is answered more of the key-value store than one step may be")
-                    .with_detail(format!("The limit is {} bytes.", entry.limits.output_bytes))
+                    .with_detail(format!("The limit is {step_bytes} bytes."))
+                    .with_class(ProblemClass::Retryable)
+            }
+        })?;
+        let bytes = answer.size() as u64;
+        // It waits in the queue until the process takes it.
+        let weight = self.weigh(1, bytes, 0);
+        if !self.has_room(weight) {
+            return Err(Box::new(
+                Problem::new(kind::TOO_LARGE, "There is no room for more answers of the key-value store")
+                    .with_detail(self.no_room(weight))
                     .with_class(ProblemClass::Retryable),
             ));
         }

@@ -24,10 +24,25 @@ const LIST_MAX: usize = 1_000;
 #[derive(Default)]
 pub(super) struct Kv {
     /// Values are kept as texts, which take as many bytes as are counted for them and are answered without being copied.
-    values: BTreeMap<String, Json>,
+    values: BTreeMap<String, Kept>,
     bytes: u64,
     /// What the call that was just decided changes, until it is applied.
     decided: Option<Change>,
+}
+
+/// A value, and how long its key is as JSON: so the size of a list is known before it is made.
+struct Kept {
+    value: Json,
+    key_bytes: u32,
+}
+
+/// Why an operation is not done.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// The store would become larger than its bounds.
+    Full(Problem),
+    /// The answer would have so many bytes.
+    Answer(u64),
 }
 
 /// What a call of `kv` says. It is read before the commit lock is taken.
@@ -121,9 +136,16 @@ fn is_equal(kept: Option<&Json>, expected: Option<&Value>) -> bool {
 }
 
 /// The answer of `compare-and-set`.
-fn swapped(done: bool, value: Option<&Json>) -> Payload {
+fn swapped(done: bool, value: Option<&Json>, room: u64) -> Result<Payload, Refused> {
+    let (before, after) = (format!(r#"{{"done":{done},"value":"#), "}");
     let value = value.map_or("null", Json::as_str);
-    Payload::Json(Json::checked(format!(r#"{{"done":{done},"value":{value}}}"#)))
+    answers((before.len() + value.len() + after.len()) as u64, room)?;
+    Ok(Payload::Json(Json::checked(before + value + after)))
+}
+
+/// Refuses an answer that is too large before it is made.
+fn answers(bytes: u64, room: u64) -> Result<(), Refused> {
+    if bytes <= room { Ok(()) } else { Err(Refused::Answer(bytes)) }
 }
 
 impl Arguments {
@@ -198,43 +220,50 @@ impl Kv {
         self.bytes
     }
 
-    /// What one operation answers, and what it changes. It changes nothing yet.
+    /// What one operation answers, in so many bytes at most, and what it changes. It changes nothing yet.
     ///
     /// # Errors
-    /// The store would become larger than its bounds.
-    pub(super) fn decide(&self, arguments: Arguments, bounds: &Bounds) -> Result<(Payload, Change), Problem> {
+    /// The store would become larger than its bounds, or the answer is larger.
+    pub(super) fn decide(
+        &self,
+        arguments: Arguments,
+        bounds: &Bounds,
+        room: u64,
+    ) -> Result<(Payload, Change), Refused> {
         let Arguments { op, key, value, expected, prefix, after, limit } = arguments;
         let key = key.unwrap_or_default();
-        let there = self.values.get(&key);
+        let there = self.values.get(&key).map(|kept| &kept.value);
         match op {
-            Operation::Get => Ok((Payload::Json(there.unwrap_or(&Json::NULL).clone()), Change::None)),
+            Operation::Get => {
+                let answer = there.cloned().unwrap_or(Json::NULL);
+                answers(answer.as_bytes().len() as u64, room)?;
+                Ok((Payload::Json(answer), Change::None))
+            }
             Operation::Set => {
                 let value = value.expect("invariant: checked with the arguments");
                 self.check(&key, &value, bounds)?;
                 Ok((Payload::NULL, Change::Set(key, value)))
             }
             Operation::Delete => Ok((Payload::NULL, Change::Delete(key))),
-            Operation::List => Ok((self.list(&prefix.unwrap_or_default(), after, limit), Change::None)),
+            Operation::List => Ok((self.list(&prefix.unwrap_or_default(), after, limit, room)?, Change::None)),
             Operation::CompareAndSet if is_equal(there, expected.as_ref()) => {
-                let answer = swapped(true, value.as_ref());
+                let answer = swapped(true, value.as_ref(), room)?;
                 let Some(value) = value else { return Ok((answer, Change::Delete(key))) };
                 self.check(&key, &value, bounds)?;
                 Ok((answer, Change::Set(key, value)))
             }
-            Operation::CompareAndSet => Ok((swapped(false, there), Change::None)),
+            Operation::CompareAndSet => Ok((swapped(false, there, room)?, Change::None)),
         }
     }
 
-    fn check(&self, key: &str, value: &Json, bounds: &Bounds) -> Result<(), Problem> {
-        let before = self.values.get(key).map(|value| size(key, value));
+    fn check(&self, key: &str, value: &Json, bounds: &Bounds) -> Result<(), Refused> {
+        let before = self.values.get(key).map(|kept| size(key, &kept.value));
         let bytes = self.bytes - before.unwrap_or(0) + size(key, value);
         let keys = self.values.len() as u64 + u64::from(before.is_none());
         if bytes > bounds.kv_bytes || keys > bounds.kv_keys {
-            return Err(Problem::new(kind::TOO_LARGE, "The run's key-value store is full").with_detail(format!(
-                "It holds {} keys of {} bytes.",
-                self.values.len(),
-                self.bytes
-            )));
+            let detail = format!("It holds {} keys of {} bytes.", self.values.len(), self.bytes);
+            let problem = Problem::new(kind::TOO_LARGE, "The run's key-value store is full").with_detail(detail);
+            return Err(Refused::Full(problem));
         }
         Ok(())
     }
@@ -255,40 +284,48 @@ impl Kv {
             Change::None => return,
             Change::Set(key, value) => {
                 self.bytes += size(&key, &value);
-                self.values.insert(key.clone(), value).map(|before| (key, before))
+                let key_bytes = Json::from_value(&key).as_bytes().len() as u32;
+                self.values.insert(key.clone(), Kept { value, key_bytes }).map(|before| (key, before))
             }
             Change::Delete(key) => self.values.remove_entry(&key),
         };
         if let Some((key, before)) = removed {
-            self.bytes -= size(&key, &before);
+            self.bytes -= size(&key, &before.value);
         }
     }
 
-    fn list(&self, prefix: &str, after: Option<String>, limit: Option<usize>) -> Payload {
+    fn list(&self, prefix: &str, after: Option<String>, limit: Option<usize>, room: u64) -> Result<Payload, Refused> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         let from = match &after {
             Some(after) if after.as_str() >= prefix => Excluded(after.as_str()),
             _ => Included(prefix),
         };
-        let keys: Vec<&String> = self
+        let (keys, sizes): (Vec<&String>, Vec<u64>) = self
             .values
             .range::<str, _>((from, Unbounded))
-            .map(|(key, _)| key)
-            .take_while(|key| key.starts_with(prefix))
+            .map(|(key, kept)| (key, u64::from(kept.key_bytes)))
+            .take_while(|(key, _)| key.starts_with(prefix))
             .take(limit.unwrap_or(LIST_MAX).min(LIST_MAX))
-            .collect();
-        Payload::json(&keys)
+            .unzip();
+        let commas = keys.len().saturating_sub(1) as u64;
+        answers(2 + commas + sizes.iter().sum::<u64>(), room)?;
+        Ok(Payload::json(&keys))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn call(kv: &mut Kv, args: &str) -> String {
         let bounds = Bounds { kv_keys: 3, kv_bytes: 100, ..Bounds::default() };
         let args = Payload::Json(Json::parse(args.to_owned()).unwrap());
-        match Arguments::parse(&args).and_then(|arguments| kv.decide(arguments, &bounds)) {
+        let arguments = match Arguments::parse(&args) {
+            Ok(arguments) => arguments,
+            Err(problem) => return problem.kind.into_owned(),
+        };
+        match kv.decide(arguments, &bounds, u64::MAX) {
             Ok((Payload::Json(json), change)) => {
                 // What a rebuild makes of it, which knows no more than this.
                 assert_eq!(Change::of(&args, &Payload::Json(json.clone())), change, "{args:?}");
@@ -296,7 +333,35 @@ mod tests {
                 json.as_str().to_owned()
             }
             Ok((other, _)) => panic!("{other:?}"),
-            Err(problem) => problem.kind.into_owned(),
+            Err(Refused::Full(problem)) => problem.kind.into_owned(),
+            Err(Refused::Answer(bytes)) => panic!("{bytes}"),
+        }
+    }
+
+    /// The size of every answer is known before the answer is made.
+    #[test]
+    fn an_answer_that_is_too_large_is_refused_by_its_exact_size() {
+        let kv = &mut Kv::default();
+        for (key, value) in [("a\u{1}\"", r#"{"x":1.50}"#), ("ä\n\u{7f}", "null"), ("b", r#""text""#)] {
+            let args = json!({ "op": "set", "key": key, "value": serde_json::from_str::<Value>(value).unwrap() });
+            assert_eq!(call(kv, &args.to_string()), "null");
+        }
+        let calls = [
+            json!({ "op": "list" }),
+            json!({ "op": "list", "prefix": "b" }),
+            json!({ "op": "list", "prefix": "nothing" }),
+            json!({ "op": "get", "key": "a\u{1}\"" }),
+            json!({ "op": "get", "key": "nothing" }),
+            json!({ "op": "compare-and-set", "key": "b", "value": 1 }),
+            json!({ "op": "compare-and-set", "key": "b", "expected": "text", "value": "other" }),
+        ];
+        for args in calls {
+            let args = Payload::json(&args);
+            let decide = |room| kv.decide(Arguments::parse(&args).unwrap(), &Bounds::default(), room);
+            let Ok((answer, _)) = decide(u64::MAX) else { panic!("{args:?}") };
+            let size = answer.size() as u64;
+            assert!(decide(size).is_ok(), "{args:?}");
+            assert!(matches!(decide(size - 1), Err(Refused::Answer(bytes)) if bytes == size), "{args:?}");
         }
     }
 

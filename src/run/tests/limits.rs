@@ -295,6 +295,18 @@ fn bounds_of_what_signals_and_keys_are_given() {
         vec![call(serde_json::json!({ "op": "set", "key": "a", "value": "x".repeat(598) })), get(), get(), get()]
     });
     assert_eq!(heard, format!(r#"["1 null","2 \"{value}\"","3 \"{value}\"","4 too-large Retryable"]"#));
+
+    // Answers wait in the queue, and a run has so much room for what waits.
+    let mut setup = setup;
+    setup.limits = limited(|limits| limits.output_bytes = 1 << 20).limits;
+    setup.bounds.bytes = 3_000;
+    let heard = hear(&setup, 5, move || {
+        let call = |args: serde_json::Value| calls("kv", Payload::json(&args));
+        let get = || call(serde_json::json!({ "op": "get", "key": "a" }));
+        vec![call(serde_json::json!({ "op": "set", "key": "a", "value": "x".repeat(598) })), get(), get(), get(), get()]
+    });
+    assert_eq!(heard.matches(&value).count(), 3, "{heard}");
+    assert!(heard.ends_with(r#","5 too-large Retryable"]"#), "{heard}");
 }
 
 #[test]
