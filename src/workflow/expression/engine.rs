@@ -6,7 +6,7 @@
 //! expression and its input alone (I2 of [the room](super)).
 
 use super::instance::{Budget, Failure, Instance, Template};
-use super::{CompileError, EXPRESSION_BYTES_MAX, EngineError, EvalProblem, Expression, Meter, Scope, depth};
+use super::{CompileError, EXPRESSION_BYTES_MAX, EngineError, EvalProblem, Expression, Meter, Scope, Size, depth};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
@@ -201,7 +201,7 @@ impl Jq {
         scope: &Scope<'_>,
         meter: &Meter,
     ) -> Result<Vec<Value>, EvalProblem> {
-        let native = expression.parsed.native.as_ref().and_then(|native| native.evaluate(scope));
+        let native = expression.parsed.native.as_ref().and_then(|native| native.evaluate(scope, meter));
         native.unwrap_or_else(|| self.sandboxed(expression, scope, meter))
     }
 
@@ -216,7 +216,8 @@ impl Jq {
     fn sandboxed(&self, expression: &Expression, scope: &Scope<'_>, meter: &Meter) -> Result<Vec<Value>, EvalProblem> {
         let input = scope.write(expression.references())?;
         let outputs = self.run(&expression.parsed.text, &input, meter)?;
-        outputs.iter().map(|text| value_of(text)).collect()
+        let value = |text: &String| meter.take(Size::of_text(text)).and_then(|()| value_of(text));
+        outputs.iter().map(value).collect()
     }
 
     /// Evaluates an expression that must have exactly one output.

@@ -41,6 +41,7 @@ mod number;
 mod problem;
 mod references;
 mod scan;
+mod size;
 mod syntax;
 mod template;
 
@@ -49,6 +50,7 @@ pub use engine::{CompiledCode, EngineConfig, Filter, Jq};
 pub use meter::Meter;
 pub use problem::{CompileError, EngineError, EvalProblem, TOO_EXPENSIVE};
 pub use references::{Reference, References};
+pub use size::Size;
 pub use template::{Placed, Template, TemplateError, TemplateProblem, ValueTemplate, ValueTemplateError};
 
 use native::Native;

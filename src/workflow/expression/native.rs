@@ -6,7 +6,7 @@
 use super::context::{Node, Scope};
 use super::number::canonical;
 use super::syntax::{Id, Term, Tree};
-use super::{EvalProblem, OUTPUT_DEPTH_MAX, depth};
+use super::{EvalProblem, Meter, OUTPUT_DEPTH_MAX, Size, depth};
 use serde_json::{Map, Value};
 
 /// An expression that needs no sandbox.
@@ -63,9 +63,9 @@ impl Native {
 
     /// Its outputs: one, or none after a `?`. `None`: this needs the sandbox after all, for a number that jq would write in a
     /// way that is not known here.
-    pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Option<Result<Vec<Value>, EvalProblem>> {
+    pub(super) fn evaluate(&self, scope: &Scope<'_>, meter: &Meter) -> Option<Result<Vec<Value>, EvalProblem>> {
         match self {
-            Self::Literal(value) => Some(Ok(vec![value.clone()])),
+            Self::Literal(value) => Some(meter.take(Size::of(value)).map(|()| vec![value.clone()])),
             Self::Path(steps) => {
                 let mut at = Some(Node::of(scope));
                 for step in steps {
@@ -78,6 +78,9 @@ impl Native {
                 match at {
                     None => Some(Ok(vec![Value::Null])),
                     Some(node) => {
+                        if let Err(problem) = meter.take(Size::of_node(node)) {
+                            return Some(Err(problem));
+                        }
                         let value = copy_node(node)?;
                         Some(depth::check_output(depth::of_value(&value, OUTPUT_DEPTH_MAX)).map(|()| vec![value]))
                     }

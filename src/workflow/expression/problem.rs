@@ -44,6 +44,14 @@ pub enum EvalProblem {
         /// The limit of its memory, in bytes.
         memory_bytes: usize,
     },
+    /// The value that expressions put together is larger than the place that it is for allows.
+    #[error("the value has more than {bytes} bytes of JSON, or more than {values} values in it")]
+    ValueTooLarge {
+        /// The limit of its text, in bytes.
+        bytes: usize,
+        /// The limit of the values in it.
+        values: usize,
+    },
     /// jq itself gave up, for a reason that it does not say.
     #[error("the expression made jq end abnormally: {0}")]
     Crashed(String),
@@ -88,6 +96,7 @@ impl EvalProblem {
             Self::OutputLimit { .. } => "expression-output-limit",
             Self::NotOneOutput { .. } => "expression-not-one-output",
             Self::Invalid(_) => "expression-invalid",
+            Self::ValueTooLarge { .. } => kind::TOO_LARGE,
             Self::BadInput(_) => kind::BAD_JSON,
             Self::Host(_) => kind::HOST_FAULT,
         }
@@ -100,9 +109,11 @@ impl From<EvalProblem> for Problem {
             EvalProblem::Host(_) => ProblemClass::Retryable,
             _ => ProblemClass::Definite,
         };
-        Problem::new(problem.kind(), "An expression could not be evaluated")
-            .with_detail(problem.to_string())
-            .with_class(class)
+        let title = match problem {
+            EvalProblem::ValueTooLarge { .. } => "A value is too large",
+            _ => "An expression could not be evaluated",
+        };
+        Problem::new(problem.kind(), title).with_detail(problem.to_string()).with_class(class)
     }
 }
 

@@ -4,7 +4,7 @@
 //! interpolated: a string as it is, anything else as JSON. `$${` stands for a literal `${`.
 
 use super::scan::expression_length;
-use super::{EvalProblem, Expression, Jq, Meter, Scope};
+use super::{EvalProblem, Expression, Jq, Meter, Scope, Size};
 use serde_json::Value;
 
 /// An expression and where it stands.
@@ -127,7 +127,11 @@ impl Template {
         let mut text = String::new();
         for part in &self.parts {
             match part {
-                Part::Text(literal) => text.push_str(literal),
+                Part::Text(literal) => {
+                    let problem = |problem| TemplateProblem { pointer: String::new(), offset: 0, problem };
+                    meter.take(Size::bytes(literal.len())).map_err(problem)?;
+                    text.push_str(literal);
+                }
                 Part::Expression(placed) => match value_of(placed)? {
                     Value::String(value) => text.push_str(&value),
                     other => text.push_str(&other.to_string()),

@@ -9,7 +9,7 @@ use super::{Interpreter, ItemKey, WorkflowProgram, kind};
 use crate::process::{Birth, Body, Context, Event, Home, Native, Payload, Pid, Problem, Process, Program};
 use crate::run::{FormerKeys, Programs, Rebuild, RebuildError, Record};
 use crate::workflow::diagnostics::closest;
-use crate::workflow::expression::Jq;
+use crate::workflow::expression::{Jq, Size};
 use crate::workflow::plan::Plan;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -271,7 +271,7 @@ impl Interpreter {
                 state.total = given.output.as_array().filter(|_| items).map_or(1, Vec::len);
                 (state.done, state.attempts) = (state.total, given.attempts);
                 state.output = given.output.clone();
-                self.state_bytes += given.output.to_string().len();
+                self.kept += Size::of(&given.output);
                 self.end(index, Status::Succeeded);
             } else {
                 state.given = Some(Box::new(given.clone()));
@@ -284,9 +284,7 @@ impl Interpreter {
     pub(super) fn given_result(&mut self, (index, item): ItemKey) -> Option<Value> {
         let state = &mut self.nodes[index];
         let given = state.given.as_mut().filter(|given| given.total == Some(state.total))?;
-        let result = given.items.remove(&item)?;
-        self.state_bytes += result.to_string().len();
-        Some(result)
+        given.items.remove(&item)
     }
 
     /// The number in an item's first idempotency key.
@@ -304,7 +302,9 @@ impl Interpreter {
 /// What is worth keeping of a node's items when they are gone.
 #[derive(Default, Debug)]
 pub(super) struct Left {
-    /// What items gave that succeeded, of a node that did not.
+    /// Items that succeeded, of a node that did not and goes on: its output has what they gave.
+    succeeded: BTreeSet<usize>,
+    /// What they gave, where it has no output.
     results: BTreeMap<usize, Value>,
     /// The numbers in idempotency keys that further attempts would have, where they are not 0.
     numbers: BTreeMap<usize, u32>,
@@ -327,16 +327,23 @@ impl Left {
 }
 
 impl NodeState {
-    /// Keeps what a node's items gave that has not succeeded as a whole.
-    pub(super) fn keep_results(&mut self, running: &Running) {
-        if running.items.is_some() {
-            let results = running.succeeded.iter().map(|item| (*item, running.results[*item].clone()));
+    /// Keeps what the items of a `for-each` gave that has not succeeded as a whole: as its output, where the run goes on.
+    pub(super) fn keep_results(&mut self, mut running: Running, goes_on: bool) {
+        if running.items.is_none() {
+            return;
+        }
+        if goes_on {
+            self.output = Value::Array(running.results);
+            self.left.succeeded = running.succeeded;
+        } else {
+            let results = running.succeeded.into_iter().map(|item| (item, std::mem::take(&mut running.results[item])));
             self.left.results.extend(results);
         }
     }
 
     fn results(&self) -> BTreeMap<usize, Value> {
         let mut all = self.left.results.clone();
+        all.extend(self.left.succeeded.iter().map(|item| (*item, self.output[*item].clone())));
         if let Some(running) = self.running.as_ref().filter(|running| running.items.is_some()) {
             all.extend(running.succeeded.iter().map(|item| (*item, running.results[*item].clone())));
         }

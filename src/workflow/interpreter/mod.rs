@@ -33,7 +33,8 @@
 //! - **I3** At most [`FLYING_MAX`] attempts and [`FLYING_BYTES_MAX`] bytes of their inputs are in flight, and a step asks for at
 //!   most [`STEP_BYTES_MAX`]: below the limits that a process has by default.
 //! - **I4** A child gets the limits and grants of its own node, never those of another.
-//! - **I5** The results that are kept have at most [`STATE_BYTES_MAX`] bytes of JSON text.
+//! - **I5** A value that an expression or a `set` gives is within [`VALUE_SIZE_MAX`], which is known before it is built. What is kept is
+//!   within [`STATE_SIZE_MAX`]: results, what failures say, the items of a `for-each`, and the inputs of attempts that are to come.
 
 mod given;
 mod outcome;
@@ -46,7 +47,7 @@ mod state;
 mod tests;
 mod timers;
 
-use super::expression::{Jq, Meter};
+use super::expression::{Jq, Meter, Size};
 use super::plan::Plan;
 use crate::process::{
     Action, Birth, Body, Context, Event, Native, Payload, Problem, Process, Program, Status as StepStatus, Tag,
@@ -70,10 +71,13 @@ pub const FLYING_BYTES_MAX: usize = 48 << 20;
 /// Bytes of inputs that one step asks for, and of one input at most. Below what a step may give.
 pub const STEP_BYTES_MAX: usize = 12 << 20;
 /// Expressions that one step evaluates before others get their turn. A plain path counts once; one that needs the sandbox counts
-/// four times, and once more for each 4 KiB that it is given. Arbitrary: about a millisecond.
+/// four times, and once more for each 4 KiB that it is given. The value that it gives counts once more for each 4 KiB, and for each 64
+/// values in it. Arbitrary: about a millisecond.
 pub const STEP_EVALUATIONS_MAX: usize = 256;
-/// Bytes of all results that a run keeps, as JSON text. Arbitrary.
-pub const STATE_BYTES_MAX: usize = 64 << 20;
+/// One value that the expressions of a workflow give. Arbitrary: as much text as an expression may give, and about 100 MB of memory.
+pub const VALUE_SIZE_MAX: Size = Size { bytes: 16 << 20, values: 1_000_000 };
+/// All that a run keeps of its steps. Arbitrary: some 400 MB of memory at most.
+pub const STATE_SIZE_MAX: Size = Size { bytes: 64 << 20, values: 4_000_000 };
 
 /// The kinds of problem that a workflow has beside those of [`crate::process::problem::kind`].
 pub mod kind {
@@ -111,7 +115,8 @@ pub struct Interpreter {
     fillable: BTreeSet<usize>,
     flying: BTreeMap<Tag, ItemKey>,
     flying_bytes: usize,
-    state_bytes: usize,
+    /// What is kept.
+    kept: Size,
     timers: Timers,
     ended: usize,
     cancelled: Option<Arc<str>>,
@@ -140,7 +145,8 @@ impl Work {
 
     /// What evaluations cost beyond their number. It depends on what they were given alone, so a replay takes the same steps.
     fn count(&self, meter: &Meter) {
-        self.take(3 * meter.sandboxed() + meter.input_bytes() / 4096);
+        let Size { bytes, values } = meter.size();
+        self.take(3 * meter.sandboxed() + meter.input_bytes() / 4096 + bytes / 4096 + values / 64);
     }
 
     /// Whether an input of this size may still be asked for.
@@ -176,7 +182,7 @@ impl Interpreter {
             fillable: BTreeSet::new(),
             flying: BTreeMap::new(),
             flying_bytes: 0,
-            state_bytes: 0,
+            kept: Size::default(),
             timers: Timers::default(),
             ended: 0,
             cancelled: None,
@@ -249,6 +255,7 @@ impl Interpreter {
                     running.stopped = true;
                     for (item, idle) in running.take_idle() {
                         state.left.take(item, &idle);
+                        self.kept -= idle.kept();
                     }
                     if running.live.is_empty() {
                         self.end(index, Status::Cancelled);

@@ -53,19 +53,21 @@ fn problem_value(problem: &Problem) -> Map<String, Value> {
         value.insert("detail".to_owned(), json!(detail));
     }
     if let Some(data) = &problem.data {
-        value.insert("data".to_owned(), carried(data));
+        value.insert("data".to_owned(), data.to_value());
     }
     value
 }
 
 /// Extension members of a problem within another one. Guests choose them: what is too large or too deep to be put into further
 /// values is left out.
-fn carried(data: &Json) -> Value {
+pub(super) fn carried(data: Json) -> Json {
     if data.as_bytes().len() > DATA_BYTES_MAX {
-        return json!(format!("{} bytes were left out", data.as_bytes().len()));
+        return Json::from_value(&format!("{} bytes were left out", data.as_bytes().len()));
     }
-    let value = data.to_value();
-    if depth(&value) > DATA_DEPTH_MAX { json!("left out: it nests too deep") } else { value }
+    if depth(&data.to_value()) > DATA_DEPTH_MAX {
+        return Json::from_value(&"left out: it nests too deep");
+    }
+    data
 }
 
 fn depth(value: &Value) -> usize {

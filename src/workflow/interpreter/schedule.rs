@@ -5,6 +5,7 @@ use super::state::{Failure, Item, Running, Stage, Status};
 use super::timers::Why;
 use super::{ITEMS_MAX, Interpreter, ItemKey, kind};
 use crate::process::{Action as Ask, Call, Context, Micros, Payload, Placement, Problem, Spawn};
+use crate::workflow::expression::Size;
 use crate::workflow::model::{When, parse_duration};
 use crate::workflow::plan::Action;
 use serde_json::Value;
@@ -33,6 +34,7 @@ impl Interpreter {
         match self.list(index) {
             Ok(None) => self.end(index, Status::Skipped),
             Ok(Some(running)) => {
+                self.kept += running.size;
                 let state = &mut self.nodes[index];
                 state.total = running.total;
                 state.status = Status::Running;
@@ -84,7 +86,10 @@ impl Interpreter {
                 let detail = format!("{} items are more than {ITEMS_MAX}", items.len());
                 Err(Problem::new(kind::TOO_MANY_ITEMS, "A `for-each` has too many items").with_detail(detail))
             }
-            Value::Array(items) => Ok(Some(Running::new(Some(items)))),
+            Value::Array(items) => {
+                let running = Running::new(Some(items));
+                self.room_for(running.size).map(|()| Some(running))
+            }
             other => {
                 let kind_of = match other {
                     Value::Null => "null",
@@ -118,7 +123,11 @@ impl Interpreter {
                 match self.given_result((index, item)) {
                     Some(result) => {
                         self.work.take(1);
-                        self.succeeded((index, item), result);
+                        let kept = self.keep(Size::of(&result));
+                        match kept {
+                            Ok(()) => self.succeeded((index, item), result),
+                            Err(problem) => self.failed((index, item), 0, problem),
+                        }
                     }
                     None => self.start(context, (index, item)),
                 }
@@ -140,7 +149,12 @@ impl Interpreter {
         let begun = match &plan.nodes[index].action {
             Action::Set(template) => {
                 self.work.take(template.expressions().max(1));
-                self.evaluate(index, Some(item), template, "set").map(|value| self.succeeded(key, value))
+                let value = self.evaluate(index, Some(item), template, "set");
+                value.and_then(|value| {
+                    self.keep(Size::of(&value))?;
+                    self.succeeded(key, value);
+                    Ok(())
+                })
             }
             Action::Wait(template) => {
                 self.work.take(template.expressions().max(1));
@@ -242,6 +256,8 @@ impl Interpreter {
     fn launch(&mut self, context: &mut Context<'_>, key: ItemKey) {
         let plan = Arc::clone(&self.plan);
         let node = &plan.nodes[key.0];
+        let kept = self.item(key).kept();
+        self.kept -= kept;
         let item = self.item(key);
         item.attempt += 1;
         item.timed_out = false;

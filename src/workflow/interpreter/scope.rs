@@ -1,10 +1,10 @@
 //! What the expressions of a node see.
 
 use super::state::NodeState;
-use super::{Interpreter, ItemKey};
+use super::{Interpreter, ItemKey, VALUE_SIZE_MAX};
 use crate::process::problem::kind;
 use crate::process::{JSON_DEPTH_MAX, Json, Payload, Problem};
-use crate::workflow::expression::{Meter, Scope, TemplateProblem};
+use crate::workflow::expression::{Meter, Scope, Size, TemplateProblem};
 use crate::workflow::plan::Template;
 use serde_json::{Value, json};
 
@@ -17,11 +17,8 @@ impl Interpreter {
         template: &Template,
         key: &str,
     ) -> Result<Value, Problem> {
-        if let Template::Literal(value) = template {
-            return Ok(value.clone());
-        }
         let scope = self.scope(node, item);
-        let meter = Meter::default();
+        let meter = Meter::within(VALUE_SIZE_MAX);
         let value = template.evaluate(&self.jq, &scope, &meter);
         self.work.count(&meter);
         value.map_err(|problem| told(problem, &self.plan.nodes[node].pointer, key))
@@ -62,7 +59,7 @@ impl Interpreter {
             ("steps", self.steps(0..self.nodes.len())),
             ("run", Scope::Borrowed(&self.run)),
         ]);
-        let meter = Meter::default();
+        let meter = Meter::within(VALUE_SIZE_MAX);
         let evaluate = |(name, template): &(String, Template)| {
             let value =
                 template.evaluate(&self.jq, &scope, &meter).map_err(|problem| told(problem, "/outputs", name))?;
@@ -114,6 +111,15 @@ pub(super) fn value(payload: &Payload) -> Value {
         Payload::Json(json) => json.to_value(),
         Payload::Bytes(bytes) => Value::String(base64(bytes)),
         Payload::Blob(blob) => json!({"digest": blob.digest, "size": blob.size, "media-type": blob.media_type}),
+    }
+}
+
+/// What that takes.
+pub(super) fn size_of(payload: &Payload) -> Size {
+    match payload {
+        Payload::Json(json) => Size::of_text(json.as_str()),
+        Payload::Bytes(bytes) => Size { bytes: 2 + bytes.len().div_ceil(3) * 4, values: 1 },
+        Payload::Blob(_) => Size::of(&value(payload)),
     }
 }
 

@@ -1,10 +1,11 @@
 //! Ending attempts, items and nodes.
 
-use super::scope::value;
+use super::scope::{size_of, value};
 use super::state::{Failure, Item, Stage, Status};
 use super::timers::Why;
-use super::{Interpreter, ItemKey, STATE_BYTES_MAX, kind, outcome};
+use super::{Interpreter, ItemKey, STATE_SIZE_MAX, kind, outcome};
 use crate::process::{Answer, Context, Micros, Problem, ProblemClass, problem};
+use crate::workflow::expression::Size;
 use crate::workflow::model::Retry;
 use crate::workflow::plan::{Action, Node};
 use serde_json::Value;
@@ -37,10 +38,10 @@ impl Interpreter {
                     .with_class(ProblemClass::Retryable);
                 self.attempt_failed(context, key, problem, false);
             }
-            Ok(output) => {
-                self.state_bytes += output.size();
-                self.succeeded(key, value(&output));
-            }
+            Ok(output) => match self.keep(size_of(&output)) {
+                Ok(()) => self.succeeded(key, value(&output)),
+                Err(problem) => self.failed(key, attempt, problem),
+            },
             Err(problem) => {
                 // What a guest has done before it failed, nobody says.
                 let is_call = matches!(self.plan.nodes[key.0].action, Action::Call { .. });
@@ -78,14 +79,19 @@ impl Interpreter {
     fn attempt_failed(&mut self, context: &mut Context<'_>, key: ItemKey, problem: Problem, known: bool) {
         let retry = self.plan.nodes[key.0].retry;
         let may_go_on = self.cancelled.is_none() && !self.running(key.0).stopped;
+        let size = Size::bytes(self.item(key).input.size());
+        let has_room = self.room_for(size).is_ok();
         let item = self.item(key);
         // An earlier attempt under this key may have happened: then it stays, whatever became of this one.
         item.may_have_happened |= !known;
         item.known_failures += u32::from(!item.may_have_happened);
         let attempt = item.attempt;
         match retry {
-            Some(retry) if may_go_on && problem.class == ProblemClass::Retryable && attempt <= retry.max => {
+            Some(retry)
+                if may_go_on && has_room && problem.class == ProblemClass::Retryable && attempt <= retry.max =>
+            {
                 item.stage = Stage::Sleeping;
+                self.kept += size;
                 let delay = self.backoff(context, key, attempt, retry, problem.retry_after);
                 self.timers.set(context.now.saturating_add(delay), key, Why::Wake);
                 self.tell_retry(context, key, attempt, &problem, delay);
@@ -112,14 +118,24 @@ impl Interpreter {
         Micros(doubled - jitter).max(after)
     }
 
-    /// An item has its result.
-    pub(super) fn succeeded(&mut self, (index, item): ItemKey, result: Value) {
-        if self.state_bytes > STATE_BYTES_MAX {
-            let attempt = self.running(index).live.get(&item).map_or(0, |item| item.attempt);
-            let detail = format!("the results of the run's steps have more than {STATE_BYTES_MAX} bytes");
-            let problem = Problem::new(kind::STATE_TOO_LARGE, "The run keeps too much").with_detail(detail);
-            return self.failed((index, item), attempt, problem);
+    /// Counts what is kept from now on.
+    pub(super) fn keep(&mut self, size: Size) -> Result<(), Problem> {
+        self.room_for(size)?;
+        self.kept += size;
+        Ok(())
+    }
+
+    pub(super) fn room_for(&self, size: Size) -> Result<(), Problem> {
+        if !(self.kept + size).fits(STATE_SIZE_MAX) {
+            let Size { bytes, values } = STATE_SIZE_MAX;
+            let detail = format!("the results of the run's steps have more than {bytes} bytes, or {values} values");
+            return Err(Problem::new(kind::STATE_TOO_LARGE, "The run keeps too much").with_detail(detail));
         }
+        Ok(())
+    }
+
+    /// An item has its result, for which there was room.
+    pub(super) fn succeeded(&mut self, (index, item): ItemKey, result: Value) {
         let running = self.running(index);
         running.results[item] = result;
         if running.items.is_some() {
@@ -132,18 +148,28 @@ impl Interpreter {
     }
 
     /// An item has failed for good.
-    pub(super) fn failed(&mut self, (index, item): ItemKey, attempt: u32, problem: Problem) {
+    pub(super) fn failed(&mut self, (index, item): ItemKey, attempt: u32, mut problem: Problem) {
         let goes_on = self.plan.nodes[index].continue_on_error;
         let running = self.running(index);
         let item_number = running.items.is_some().then_some(item);
         let ended = running.live.remove(&item);
-        running.fail(Failure { item: item_number, attempt, problem });
+        if running.is_first(item_number) {
+            problem.data = problem.data.map(outcome::carried);
+            // As it came, and as expressions see it.
+            let size = problem.data.as_ref().map_or(Size::default(), |data| Size::of_text(data.as_str()));
+            if self.keep(size + Size::bytes(size.bytes)).is_err() {
+                problem.data = None;
+            }
+            self.running(index).failure = Some(Failure { item: item_number, attempt, problem });
+        }
+        let running = self.running(index);
         running.stopped |= !goes_on;
         // An item that waits for its next attempt has no more of them: nothing of it is in flight.
         let idle = if running.stopped { running.take_idle() } else { Vec::new() };
         self.leave_number((index, item), ended.as_ref());
         for (item, state) in idle {
             self.timers.forget((index, item));
+            self.kept -= state.kept();
             self.leave_number((index, item), Some(&state));
         }
         let state = &mut self.nodes[index];
@@ -168,19 +194,16 @@ impl Interpreter {
         if self.cancelled.is_some() {
             return self.end(index, Status::Cancelled);
         }
-        let running = self.nodes[index].running.take().expect("invariant: seen above");
+        let mut running = self.nodes[index].running.take().expect("invariant: seen above");
+        self.kept -= running.size;
         let state = &mut self.nodes[index];
-        let failed = running.failure.is_some();
+        state.failure = running.failure.take();
+        let failed = state.failure.is_some();
         if failed {
-            state.keep_results(&running);
-        }
-        state.failure = running.failure;
-        let goes_on = self.plan.nodes[index].continue_on_error;
-        if running.items.is_some() {
-            if !failed || goes_on {
-                state.output = Value::Array(running.results);
-            }
-        } else if !failed {
+            state.keep_results(*running, self.plan.nodes[index].continue_on_error);
+        } else if running.items.is_some() {
+            state.output = Value::Array(running.results);
+        } else {
             state.output = running.results.into_iter().next().unwrap_or_default();
         }
         self.end(index, if failed { Status::Failed } else { Status::Succeeded });
@@ -192,7 +215,7 @@ impl Interpreter {
         debug_assert!(!state.status.is_end() && status.is_end(), "a node ends once");
         state.status = status;
         if let Some(running) = state.running.take() {
-            state.keep_results(&running);
+            state.keep_results(*running, false);
         }
         if let Some(failure) = &state.failure {
             state.error = outcome::error_value(&self.plan.nodes[index], failure);

@@ -3,6 +3,7 @@
 use super::given::{Given, Left};
 use super::timers::TimerKey;
 use crate::process::{Payload, Problem, Tag};
+use crate::workflow::expression::Size;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,6 +95,8 @@ impl NodeState {
 pub(super) struct Running {
     /// The items of a `for-each`; a node without one has a single item that is not in here.
     pub(super) items: Option<Vec<Value>>,
+    /// What the items take, and the places of their results.
+    pub(super) size: Size,
     pub(super) total: usize,
     /// The first item that has not started.
     pub(super) next: usize,
@@ -114,7 +117,9 @@ pub(super) struct Running {
 impl Running {
     pub(super) fn new(items: Option<Vec<Value>>) -> Self {
         let total = items.as_ref().map_or(1, Vec::len);
+        let size = items.iter().flatten().map(|item| Size::of(item) + Size { bytes: 0, values: 1 });
         Self {
+            size: size.fold(Size::default(), std::ops::Add::add),
             items,
             total,
             next: 0,
@@ -127,11 +132,9 @@ impl Running {
         }
     }
 
-    /// Keeps the failure of the first item, in the order of items.
-    pub(super) fn fail(&mut self, failure: Failure) {
-        if self.failure.as_ref().is_none_or(|known| failure.item < known.item) {
-            self.failure = Some(failure);
-        }
+    /// Whether no item before that one has failed, in the order of items: its failure is the one that is kept.
+    pub(super) fn is_first(&self, item: Option<usize>) -> bool {
+        self.failure.as_ref().is_none_or(|known| item < known.item)
     }
 
     /// Takes out the items of which nothing is in flight.
@@ -161,6 +164,12 @@ impl Item {
     /// Whether an attempt under the present key may have happened, or may be happening.
     pub(super) fn is_doubtful(&self) -> bool {
         self.may_have_happened || matches!(self.stage, Stage::Flying(_))
+    }
+
+    /// What is kept of it between two attempts.
+    pub(super) fn kept(&self) -> Size {
+        let waits = self.attempt > 0 && !matches!(self.stage, Stage::Flying(_));
+        Size::bytes(if waits { self.input.size() } else { 0 })
     }
 }
 

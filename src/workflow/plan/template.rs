@@ -1,6 +1,6 @@
 //! Values with expressions in them.
 
-use crate::workflow::expression::{self, Jq, Meter, Scope, TemplateProblem};
+use crate::workflow::expression::{self, Jq, Meter, Scope, Size, TemplateProblem};
 use serde_json::{Map, Value};
 
 /// A value in which strings may hold expressions.
@@ -62,24 +62,33 @@ impl Template {
     /// The value, with its expressions evaluated. The meter counts and bounds them together.
     ///
     /// # Errors
-    /// The first expression that fails; its pointer leads to its string in the template.
+    /// The first expression that fails, or the value is larger than the meter allows; its pointer leads to its string in the template.
     pub fn evaluate(&self, jq: &Jq, scope: &Scope<'_>, meter: &Meter) -> Result<Value, TemplateProblem> {
         let below = |key: &str, mut problem: TemplateProblem| {
             problem.pointer = format!("/{}{}", key.replace('~', "~0").replace('/', "~1"), problem.pointer);
             problem
         };
+        let take = |size: Size| {
+            meter.take(size).map_err(|problem| TemplateProblem { pointer: String::new(), offset: 0, problem })
+        };
         Ok(match self {
-            Self::Literal(value) => value.clone(),
+            Self::Literal(value) => {
+                take(Size::of(value))?;
+                value.clone()
+            }
             Self::Text(text) => text.template.evaluate_metered(jq, scope, meter)?,
             Self::List(items) => {
+                take(Size { bytes: 2 + items.len().saturating_sub(1), values: 1 })?;
                 let evaluate = |(index, item): (usize, &Self)| {
                     item.evaluate(jq, scope, meter).map_err(|problem| below(&index.to_string(), problem))
                 };
                 items.iter().enumerate().map(evaluate).collect::<Result<_, _>>()?
             }
             Self::Object(entries) => {
+                take(Size { bytes: 2, values: 1 })?;
                 let mut object = Map::new();
                 for (key, value) in entries {
+                    take(Size::bytes(key.len()))?;
                     object
                         .insert(key.clone(), value.evaluate(jq, scope, meter).map_err(|problem| below(key, problem))?);
                 }
