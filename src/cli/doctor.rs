@@ -5,7 +5,7 @@ use super::arguments::{DataArguments, Doctor};
 use super::data::{ANEW_HINT, ANOTHER_FOLDER, PUT_BACK, Runs, Whose, gone, left_alone};
 use super::refused::{Refused, kind};
 use super::run::{SLOTS_DEFAULT, exposed};
-use super::terminal::{print, printable};
+use super::terminal::{print, print_json, printable};
 use crate::base::processors;
 use crate::guest::slots_max;
 use crate::host::kept::Kept;
@@ -63,7 +63,7 @@ pub(super) fn doctor(command: &Doctor) -> anyhow::Result<Exit> {
     if command.json {
         report["problems"] = problems.iter().map(|one| json!({ "message": one.message, "hint": one.hint })).collect();
         report["verdict"] = json!(verdict);
-        print(&serde_json::to_string_pretty(&report)?)?;
+        print_json(&report)?;
     } else {
         let mut lines = String::new();
         describe(&mut lines, "", &report);

@@ -8,7 +8,7 @@ use super::past::Past;
 use super::progress::{EVENTS_MAX, Follower};
 use super::refused::Stop;
 use super::signals::{Running, Signals, Stage};
-use super::terminal::{Terminal, print, say};
+use super::terminal::{Terminal, print_json, say};
 use crate::host::{Host, Outcome, RunHandle, Status, StorageNews, Workflow};
 use crate::journal::Journal as _;
 use crate::process::Payload;
@@ -168,12 +168,12 @@ impl Talk {
         let again = if is_retried { self.again.about("retry", &outcome.run) } else { self.again.clone() };
         let over = Over { outcome, workflow, again: &again, slots };
         if self.json {
-            let told = print(&serde_json::to_string_pretty(&self.to_json(&over))?);
+            let told = print_json(&self.to_json(&over));
             return Ok(self.written(told, outcome, over.exit()));
         }
         match &outcome.result {
             Ok(Payload::Json(json)) => {
-                let told = print(&serde_json::to_string_pretty(&json.to_value())?);
+                let told = print_json(&json.to_value());
                 if told.is_err() {
                     return Ok(self.written(told, outcome, over.exit()));
                 }

@@ -1,14 +1,14 @@
 //! `wfhost graph`.
 
 use super::arguments::{Graph, GraphFormat};
-use super::terminal::{Terminal, print};
+use super::terminal::{Terminal, print, print_json};
 use super::{Exit, load};
 use crate::workflow::plan::GraphStyle;
 
 pub(super) fn graph(command: &Graph, terminal: Terminal) -> anyhow::Result<Exit> {
     let Some(workflow) = load(&command.host, &command.file, command.json, terminal)? else { return Ok(Exit::Usage) };
     if command.json {
-        print(&serde_json::to_string_pretty(&workflow.plan().graph_view())?)?;
+        print_json(&workflow.plan().graph_view())?;
         return Ok(Exit::Success);
     }
     print(&workflow.plan().graph(match command.format {

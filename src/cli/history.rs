@@ -5,7 +5,7 @@ use super::arguments::History;
 use super::logs::is_broken_pipe;
 use super::refused::Stop;
 use super::table::{clock, moment, rfc3339};
-use super::terminal::{Terminal, printable};
+use super::terminal::{Terminal, printable, printable_json};
 use crate::host::Story;
 use crate::process::{Action, Answer, Ending, Micros, Payload, Pid, Status};
 use crate::run::{Decided, Decision, News, Record};
@@ -32,7 +32,7 @@ fn write_json(out: &mut impl Write, records: &[Record]) -> io::Result<()> {
         if let Value::Object(kinds) = readable(json!(record)) {
             value.as_object_mut().expect("invariant: it was just made").extend(kinds);
         }
-        writeln!(out, "{value}")?;
+        writeln!(out, "{}", printable_json(&value.to_string()))?;
     }
     Ok(())
 }

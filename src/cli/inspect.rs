@@ -2,7 +2,7 @@
 
 use super::Exit;
 use super::arguments::Inspect;
-use super::terminal::{Terminal, print, printable, say};
+use super::terminal::{Terminal, print, print_json, printable, say};
 use super::validate::NO_SLOTS;
 use crate::guest::{Component, LoadError, Misfit};
 use crate::host::component_file;
@@ -16,7 +16,7 @@ pub(super) fn inspect(command: &Inspect, terminal: Terminal) -> anyhow::Result<E
         Ok(bytes) => bytes,
         Err(error) if command.json => {
             let value = refused(&path.to_string(), &error.to_string(), None, &[]);
-            print(&serde_json::to_string_pretty(&value)?)?;
+            print_json(&value)?;
             return Ok(Exit::Usage);
         }
         Err(error) => anyhow::bail!("{path}: {error}"),
@@ -27,7 +27,7 @@ pub(super) fn inspect(command: &Inspect, terminal: Terminal) -> anyhow::Result<E
             let (why, hint) = component_file::explain(&path.to_string(), &bytes, &error);
             let misfits = if let LoadError::Misfit(misfits) = &error { &misfits[..] } else { &[] };
             if command.json {
-                print(&serde_json::to_string_pretty(&refused(&path.to_string(), &why, Some(&hint), misfits))?)?;
+                print_json(&refused(&path.to_string(), &why, Some(&hint), misfits))?;
             } else if !misfits.is_empty() {
                 terminal.error(&format!("{path} cannot be a step"), None);
                 for misfit in misfits {
@@ -43,7 +43,7 @@ pub(super) fn inspect(command: &Inspect, terminal: Terminal) -> anyhow::Result<E
     };
     let report = report(&path.to_string(), &component);
     if command.json {
-        print(&serde_json::to_string_pretty(&report)?)?;
+        print_json(&report)?;
     } else {
         print(&printable(&describe(&path.to_string(), &report)))?;
     }

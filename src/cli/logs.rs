@@ -7,7 +7,7 @@ use super::patience::silent;
 use super::refused::{Refused, Stop, kind};
 use super::status::{Heard, living};
 use super::table::{clock, rfc3339};
-use super::terminal::{Terminal, printable, say, unwritable};
+use super::terminal::{Terminal, printable, printable_json, say, unwritable};
 use crate::host::control::{Answer, Answers};
 use crate::host::{Line, Status, Story};
 use crate::journal::Stored;
@@ -162,7 +162,7 @@ impl Writer {
         if !self.all && line.line.level < Level::Info {
             return Ok(());
         }
-        let text = if self.json { to_json(line).to_string() } else { self.text(line) };
+        let text = if self.json { printable_json(&to_json(line).to_string()).into_owned() } else { self.text(line) };
         let mut out = io::stdout().lock();
         writeln!(out, "{text}").and_then(|()| out.flush()).map_err(unwritable)
     }

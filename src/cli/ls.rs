@@ -5,7 +5,7 @@ use super::arguments::{Ls, State};
 use super::data::{Runs, Whose};
 use super::refused::Stop;
 use super::table::{Table, moment, rfc3339, took};
-use super::terminal::{Terminal, print, say};
+use super::terminal::{Terminal, print, print_json, say};
 use crate::journal::{Filter, Journal as _, Owner, Stored};
 use crate::run::EndStatus;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub(super) fn ls(command: &Ls, terminal: Terminal) -> Result<Exit, Stop> {
     };
     if command.json {
         let list: Vec<Value> = rows.iter().map(Row::to_json).collect();
-        print(&serde_json::to_string_pretty(&list)?)?;
+        print_json(&list)?;
         return Ok(Exit::Success);
     }
     if rows.is_empty() {

@@ -1,7 +1,7 @@
 //! `wfhost plan`.
 
 use super::arguments::Plan as Arguments;
-use super::terminal::{Terminal, print, printable};
+use super::terminal::{Terminal, print, print_json, printable};
 use super::{Exit, load};
 use crate::workflow::model::{Input, LIMITS, When, write_duration};
 use crate::workflow::plan::{Action, Node, Plan, Template};
@@ -15,7 +15,7 @@ pub(super) fn plan(command: &Arguments, terminal: Terminal) -> anyhow::Result<Ex
     let Some(workflow) = load(&command.host, &command.file, command.json, terminal)? else { return Ok(Exit::Usage) };
     let plan = workflow.plan();
     if command.json {
-        print(&serde_json::to_string_pretty(&plan.view())?)?;
+        print_json(&plan.view())?;
     } else {
         print(&printable(&describe(plan)))?;
     }

@@ -8,7 +8,7 @@ use super::patience::{by_the_records, waiting_for};
 use super::refused::Stop;
 use super::status::SILENT;
 use super::table::Table;
-use super::terminal::{Terminal, print, say};
+use super::terminal::{Terminal, print, print_json, say};
 use crate::host::control::{Answer, Client, ControlError, Request, RunFacts};
 use crate::journal::{Filter, Journal as _};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ pub(super) fn ps(command: &Ps, terminal: Terminal) -> Result<Exit, Stop> {
     }
     rows.sort_by(|a, b| a.run.cmp(&b.run));
     if command.json {
-        print(&serde_json::to_string_pretty(&rows.iter().map(to_json).collect::<Vec<_>>())?)?;
+        print_json(&rows.iter().map(to_json).collect::<Vec<_>>())?;
         return Ok(Exit::Success);
     }
     if rows.is_empty() {

@@ -6,7 +6,7 @@ use super::arguments::Query;
 use super::data::{Runs, Whose};
 use super::patience::by_the_records;
 use super::refused::Stop;
-use super::terminal::{Terminal, print, say};
+use super::terminal::{Terminal, print, print_json, say};
 use crate::host::control::{Answer, ControlError, Refusal, Request};
 use crate::journal::Stored;
 use crate::process::Payload;
@@ -33,8 +33,8 @@ pub(super) fn query(command: &Query, terminal: Terminal) -> Result<Exit, Stop> {
         _ => written(&runs, &stored, command.name.as_deref())?,
     };
     match answer {
-        Answer::Value(Payload::Json(json)) => print(&serde_json::to_string_pretty(&json.to_value())?)?,
-        Answer::Value(other) => print(&serde_json::to_string_pretty(&other)?)?,
+        Answer::Value(Payload::Json(json)) => print_json(&json.to_value())?,
+        Answer::Value(other) => print_json(&other)?,
         Answer::Names(names) if names.is_empty() => say("the run exposes nothing"),
         Answer::Names(names) => {
             let mut text = String::new();

@@ -1,7 +1,7 @@
 //! What ends a command before anything was run: for people as text, for programs as the same JSON object that a run gives.
 
 use super::Exit;
-use super::terminal::{Terminal, print, say};
+use super::terminal::{Terminal, print_json, say};
 use crate::host::control::ControlError;
 use crate::host::{HostError, LoadError, TakeUpError};
 use crate::journal::StoreError;
@@ -98,7 +98,7 @@ impl Refused {
 
     /// The JSON object, on standard output.
     pub(super) fn print(&self) -> anyhow::Result<()> {
-        print(&serde_json::to_string_pretty(&self.to_json())?)?;
+        print_json(&self.to_json())?;
         Ok(())
     }
 

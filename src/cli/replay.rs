@@ -5,7 +5,7 @@ use super::arguments::{Replay, RunningArguments, Verify};
 use super::refused::{Refused, Stop, kind};
 use super::repeat::by_name;
 use super::table::Table;
-use super::terminal::{Terminal, in_line, print, printable, say};
+use super::terminal::{Terminal, in_line, print, print_json, printable, say};
 use crate::base::processors;
 use crate::host::{Host, ReplayOptions, VerifyRunError};
 use crate::process::Pid;
@@ -31,7 +31,7 @@ pub(super) fn replay(command: &Replay, terminal: Terminal) -> Result<Exit, Stop>
     });
     let answer = answer.map_err(|error| unreadable(&error))?;
     if command.json {
-        print(&serde_json::to_string_pretty(&to_json(&answer))?)?;
+        print_json(&to_json(&answer))?;
     } else {
         tell(&answer, terminal)?;
     }
@@ -50,7 +50,7 @@ pub(super) fn verify(command: &Verify, terminal: Terminal) -> Result<Exit, Stop>
     };
     let differs = verified.snapshots.iter().any(|compared| compared.verdict == Verdict::Differs);
     if command.json {
-        print(&serde_json::to_string_pretty(&verified)?)?;
+        print_json(&verified)?;
     } else {
         print(&printable(&text_of(&verified)))?;
         if differs {
@@ -156,7 +156,7 @@ fn otherwise(error: &RebuildError, json: bool, terminal: Terminal) -> Result<Exi
         return Err(unreadable(error).into());
     }
     if json {
-        print(&serde_json::to_string_pretty(&json!({ "problem": error.to_string() }))?)?;
+        print_json(&json!({ "problem": error.to_string() }))?;
     } else {
         terminal.error(&error.to_string(), Some("`wfhost replay` shows the difference"));
     }

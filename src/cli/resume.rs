@@ -12,7 +12,7 @@ use super::refused::{Refused, Stop, kind};
 use super::run::opened;
 use super::signals::{Running, Stage};
 use super::status::Heard;
-use super::terminal::{Terminal, print, say};
+use super::terminal::{Terminal, print, print_json, say};
 use crate::base::processors;
 use crate::host::control::Request;
 use crate::host::{Host, Outcome, RunHandle, RunOptions, Status, TakeUpError, Workflow};
@@ -225,7 +225,7 @@ fn tell(
             value["run"] = Value::from(&**id);
             value
         }));
-        print(&serde_json::to_string_pretty(&list)?)?;
+        print_json(&list)?;
         return Ok(exit);
     }
     let mut text = String::new();

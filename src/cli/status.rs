@@ -9,7 +9,7 @@ use super::ls;
 use super::patience::by_the_records;
 use super::refused::Stop;
 use super::table::{Table, moment, took};
-use super::terminal::{Terminal, in_line, print, printable, say};
+use super::terminal::{Terminal, in_line, print, print_json, printable, say};
 use crate::host::Story;
 use crate::host::control::{Answer, Client, ControlError, Request, RunState, RunStatus};
 use crate::journal::Stored;
@@ -52,7 +52,7 @@ pub(super) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
     let seen = Seen { stored, whose, story, live, silent: silent.is_some(), left, damage, has_story };
     let file = about.map_or_else(|_| "unknown".to_owned(), |about| about.file);
     if command.json {
-        print(&serde_json::to_string_pretty(&seen.to_json(&file))?)?;
+        print_json(&seen.to_json(&file))?;
     } else {
         print(&printable(&seen.text(&file)))?;
         for hint in seen.hints() {

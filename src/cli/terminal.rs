@@ -86,6 +86,20 @@ pub(super) fn print(text: &str) -> std::io::Result<()> {
     }
 }
 
+/// Data as JSON, for programs and for people: indented, and with nothing in it that could steer a terminal.
+///
+/// # Errors
+/// Where the output cannot be written.
+pub(super) fn print_json(value: &impl serde::Serialize) -> std::io::Result<()> {
+    print(&printable_json(&serde_json::to_string_pretty(value)?))
+}
+
+/// The same JSON value with what could steer a terminal or reorder a line written as JSON's own escapes. serde_json escapes nothing but
+/// what it must; the rest stands in strings alone.
+pub(super) fn printable_json(text: &str) -> Cow<'_, str> {
+    escaped(text, |character, safe| write!(safe, "\\u{:04x}", u32::from(character)))
+}
+
 /// That standard output takes nothing, with its name.
 pub(super) fn unwritable(error: std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
@@ -104,13 +118,18 @@ pub(super) fn quoted(text: &str) -> Cow<'_, str> {
 
 /// Text of a guest or a file, with what could steer a terminal or reorder a line written as an escape. Line ends stay.
 pub(super) fn printable(text: &str) -> Cow<'_, str> {
+    escaped(text, |character, safe| write!(safe, "\\u{{{:x}}}", u32::from(character)))
+}
+
+/// The text, with an escape for each character that steers.
+fn escaped(text: &str, escape: impl Fn(char, &mut String) -> std::fmt::Result) -> Cow<'_, str> {
     if !text.chars().any(steers) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 16);
     for character in text.chars() {
         if steers(character) {
-            let _ = write!(safe, "\\u{{{:x}}}", u32::from(character));
+            let _ = escape(character, &mut safe);
         } else {
             safe.push(character);
         }
@@ -146,7 +165,7 @@ fn steers(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{LINE_MAX, in_line, printable, quoted};
+    use super::{LINE_MAX, in_line, printable, printable_json, quoted};
 
     #[test]
     fn what_is_long_is_quoted_by_its_beginning() {
@@ -159,6 +178,18 @@ mod tests {
         assert_eq!(in_line("one\n✓ b: succeeded\r\n"), "one\\n✓ b: succeeded\\u{d}\\n");
         assert_eq!(in_line(&"ä".repeat(LINE_MAX)), "ä".repeat(LINE_MAX));
         assert_eq!(in_line(&"ä".repeat(LINE_MAX + 1)), "ä".repeat(LINE_MAX) + "…");
+    }
+
+    #[test]
+    fn json_that_is_printed_steers_no_terminal_and_stays_the_same_value() {
+        let steers: String = ('\u{0}'..='\u{2100}').chain(['\u{feff}']).filter(|one| super::steers(*one)).collect();
+        assert!(steers.contains(['\u{7f}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{200f}', '\u{61c}']));
+        let value = serde_json::json!({ format!("k{steers}"): [format!("ä{steers}\\u009b\n\t\"")] });
+        let text = serde_json::to_string_pretty(&value).unwrap();
+        let printed = printable_json(&text);
+        assert!(!printed.chars().any(super::steers), "{printed:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).unwrap(), value);
+        assert_eq!(printable_json("[\n  \"ä\"\n]"), "[\n  \"ä\"\n]");
     }
 
     #[test]

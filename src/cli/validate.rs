@@ -3,7 +3,7 @@
 use super::Exit;
 use super::arguments::Validate;
 use super::refused::Refused;
-use super::terminal::{Terminal, in_line, print, say};
+use super::terminal::{Terminal, in_line, print_json, say};
 use crate::host::LoadError;
 use crate::process::Problem;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ pub(super) fn validate(command: &Validate, terminal: Terminal) -> anyhow::Result
         }
     }
     if command.json {
-        print(&serde_json::to_string_pretty(&files)?)?;
+        print_json(&files)?;
     }
     Ok(if is_good { Exit::Success } else { Exit::Usage })
 }
