@@ -137,7 +137,7 @@ impl Talk {
         let running = Running { runs: vec![run.clone()], host: is_durable.then(|| host.clone()) };
         self.signals.enter(Stage::Running(running));
         let outcome = wait(run, &self.again);
-        self.signals.enter(Stage::Over);
+        self.signals.enter(Stage::Over { late: outcome.status == Status::TimedOut });
         match outcome.status {
             Status::Suspended => ended(host, &outcome).unwrap_or(outcome),
             Status::Cancelled | Status::TimedOut if is_durable => {

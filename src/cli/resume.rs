@@ -161,7 +161,8 @@ fn all(command: &Resume, talk: &mut Talk, place: &mut Option<Host>) -> Result<Ex
     let runs = taken.iter().map(|(run, _)| run.clone()).collect();
     talk.signals.enter(Stage::Running(Running { runs, host: Some(host.clone()) }));
     let outcomes: Vec<(Outcome, Workflow)> = taken.into_iter().map(|(run, workflow)| (run.wait(), workflow)).collect();
-    talk.signals.enter(Stage::Over);
+    let is_late = outcomes.iter().any(|(outcome, _)| outcome.status == Status::TimedOut);
+    talk.signals.enter(Stage::Over { late: is_late });
     talk.close();
     tell(&outcomes, refused, talk, host.guests().slots(), &opened(host)?)
 }

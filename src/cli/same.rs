@@ -9,7 +9,7 @@ use super::refused::{Refused, Stop, kind};
 use super::remote::Remote;
 use super::signals::Stage;
 use crate::host::control::{Answer, Answers, Client, Request};
-use crate::host::{About, Host, Outcome, RunOptions, TakeUpError, Workflow};
+use crate::host::{About, Host, Outcome, RunOptions, Status, TakeUpError, Workflow};
 use crate::journal::{Journal as _, StoreError};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -146,7 +146,8 @@ impl Start<'_> {
         if let Some(remote) = unseen {
             show(remote, None);
         }
-        talk.signals.enter(Stage::Over);
+        let is_late = outcome.as_ref().is_some_and(|outcome| outcome.status == Status::TimedOut);
+        talk.signals.enter(Stage::Over { late: is_late });
         talk.close();
         if outcome.is_none() {
             // The process may have ended before it could tell.

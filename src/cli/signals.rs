@@ -5,6 +5,8 @@
 //! the third ends the process, whatever state it is in. A durable run need not be cancelled: on a terminal the first Ctrl-C asks, and the
 //! others count from there; SIGTERM leaves it for whoever takes it up, and a second one ends the process. A run that is not durable takes
 //! SIGTERM as Ctrl-C.
+//!
+//! Whoever was asked to end does so, also where nobody reads what it has to say: it has [`TELLING_MAX`] for that.
 
 use super::Exit;
 use super::again::Again;
@@ -22,6 +24,9 @@ use tokio::signal::unix::{SignalKind, signal};
 /// How long calls in flight have to be answered when a durable run is left. Arbitrary: those that have not are repeated under their keys.
 const SUSPEND_GRACE: Duration = Duration::from_secs(2);
 
+/// How long a command that was asked to end, or whose time is over, has to say what came of it. Arbitrary: a reader that goes on reads it all.
+const TELLING_MAX: Duration = Duration::from_secs(5);
+
 /// How far the command is.
 #[derive(Clone)]
 pub(super) enum Stage {
@@ -33,8 +38,8 @@ pub(super) enum Stage {
     Running(Running),
     /// The run goes on in another process.
     Attached { run: String, process: u32 },
-    /// The run is over.
-    Over,
+    /// The run is over, perhaps since its time was.
+    Over { late: bool },
 }
 
 /// What goes on here.
@@ -134,10 +139,12 @@ impl Signals {
     pub(super) fn enter(&self, stage: Stage) {
         let mut state = self.0.state.lock();
         state.stage = stage;
-        let heard = state.heard;
+        let (heard, is_late) = (state.heard, matches!(state.stage, Stage::Over { late: true }));
         drop(state);
         if heard != Heard::default() {
             self.act(heard, heard.terminations > 0);
+        } else if is_late {
+            self.end_soon();
         }
     }
 
@@ -187,6 +194,7 @@ impl Signals {
         if !matches!(self.0.state.lock().stage, Stage::Loading) {
             return;
         }
+        self.end_soon();
         if let Some(follower) = &self.0.follower {
             follower.close();
         }
@@ -199,7 +207,7 @@ impl Signals {
     fn act(&self, heard: Heard, is_termination: bool) {
         let stage = self.0.state.lock().stage.clone();
         match stage {
-            Stage::Over => {}
+            Stage::Over { .. } => self.end_soon(),
             Stage::Loading => self.leave(true),
             Stage::Starting if heard.interrupts + heard.terminations < 3 => {}
             Stage::Starting => self.leave(false),
@@ -305,6 +313,7 @@ impl Signals {
     /// only where nothing ran.
     fn leave(&self, in_order: bool) {
         if in_order {
+            self.end_soon();
             if let Some(follower) = &self.0.follower {
                 follower.close();
             }
@@ -313,7 +322,18 @@ impl Signals {
         std::process::exit(Exit::Cancelled.code());
     }
 
+    /// Ends the process where it has not ended in time: what it says may be written to a pipe that nobody reads.
+    fn end_soon(&self) {
+        let end = || {
+            std::thread::sleep(TELLING_MAX);
+            std::process::exit(Exit::Cancelled.code());
+        };
+        // Without the thread it ends when somebody reads.
+        let _ = std::thread::Builder::new().name("ending".to_owned()).spawn(end);
+    }
+
     fn end(&self, refused: &Refused) {
+        self.end_soon();
         if self.0.json {
             // Where it cannot be written there is nobody to tell.
             let _ = refused.print();

@@ -94,6 +94,12 @@ impl Going {
         child.wait().unwrap();
     }
 
+    /// Waits until it has ended while nobody reads what it says. Its exit code.
+    pub(crate) fn ends(&mut self) -> Option<i32> {
+        let child = self.0.as_mut().unwrap();
+        eventually(|| child.try_wait().unwrap()).code()
+    }
+
     pub(crate) fn output(mut self) -> Output {
         self.0.take().unwrap().wait_with_output().unwrap()
     }

@@ -2,6 +2,7 @@
 
 use super::support::{World, eventually};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const WAITS: &str = "steps: [{ id: asks, wait: { signal: answer } }]\noutputs: { got: \"${ .steps.asks.output }\" }\n";
 
@@ -45,4 +46,31 @@ fn a_timeout_is_that_of_the_command() {
     let run = world.begin("cancelled", "asks", &["--timeout", "10m"]);
     world.says(&["cancel", "cancelled"]);
     assert_eq!(run.told().0["status"], "cancelled");
+}
+
+/// More lines than a pipe holds, and then a wait.
+fn talks_and_waits() -> String {
+    let step =
+        |at: usize| format!("  - {{ id: a-step-with-a-name-of-some-length-so-that-lines-are-long-{at}, set: {at} }}\n");
+    let steps: String = (0..2_000).map(step).collect();
+    format!("steps:\n{steps}  - {{ id: asks, wait: 1h }}\n")
+}
+
+#[test]
+fn a_command_ends_in_time_where_nobody_reads_what_it_says() {
+    let world = World::new(&talks_and_waits());
+    let mut run = world.spawn(&["run", &world.file, "--timeout", "3s", "--durability", "none"]);
+    assert_eq!(run.ends(), Some(3));
+}
+
+#[test]
+fn a_command_that_is_stopped_ends_where_nobody_reads_what_it_says() {
+    for name in ["-INT", "-TERM"] {
+        let world = World::new(&talks_and_waits());
+        let mut run = world.spawn(&["run", &world.file, "--durability", "none"]);
+        // By then it has said what the pipe holds; where it has not, it ends all the same.
+        std::thread::sleep(Duration::from_secs(2));
+        run.send(name);
+        assert_eq!(run.ends(), Some(3), "{name}");
+    }
 }
