@@ -137,21 +137,19 @@ impl Talk {
         let running = Running { runs: vec![run.clone()], host: is_durable.then(|| host.clone()) };
         self.signals.enter(Stage::Running(running));
         let outcome = wait(run, &self.again);
-        self.signals.enter(Stage::Over { late: outcome.status == Status::TimedOut });
-        match outcome.status {
-            Status::Suspended => ended(host, &outcome).unwrap_or(outcome),
-            Status::Cancelled | Status::TimedOut if is_durable => {
-                self.warn_of_given_up(host, &outcome.run);
-                outcome
+        let given_up = match outcome.status {
+            Status::Cancelled | Status::TimedOut if is_durable && outcome.counts.calls > 0 => {
+                given_up(host, &outcome.run)
             }
-            _ => outcome,
-        }
+            _ => 0,
+        };
+        self.signals.enter(Stage::Over { late: outcome.status == Status::TimedOut });
+        self.warn_of_given_up(given_up, &outcome.run);
+        if outcome.status == Status::Suspended { ended(host, &outcome).unwrap_or(outcome) } else { outcome }
     }
 
     /// Says that calls may have happened although the run ended before their answers.
-    fn warn_of_given_up(&self, host: &Host, run: &str) {
-        let story = super::run::opened(host).ok().and_then(|runs| runs.story(run).ok());
-        let count = story.map_or(0, |story| story.given_up().len());
+    fn warn_of_given_up(&self, count: usize, run: &str) {
         let title = match count {
             0 => return,
             1 => "a call may have happened: the run ended before its answer".to_owned(),
@@ -239,4 +237,10 @@ fn wait(run: &RunHandle, command: &Again) -> Outcome {
     // It may have ended at this very moment.
     let _ = run.time_out(timeout);
     run.wait()
+}
+
+/// How many calls of a run that has ended may have happened although nobody waits for their answers.
+fn given_up(host: &Host, run: &str) -> usize {
+    let story = super::run::opened(host).ok().and_then(|runs| runs.story(run).ok());
+    story.map_or(0, |story| story.given_up().len())
 }

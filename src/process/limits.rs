@@ -28,8 +28,7 @@ pub struct Limits {
     pub mailbox_bytes: u64,
     /// Bytes of one payload.
     pub payload_bytes: u64,
-    /// Bytes of all that one step gives: commands, payloads, names, log lines. They are taken over in one piece, without a turn for others:
-    /// of each MiB that takes about a slice.
+    /// Bytes of all that one step gives: commands, payloads, names, log lines. They are taken over in one piece, without a turn for others.
     pub output_bytes: u64,
     /// How deep below the root a process may be.
     pub spawn_depth: u32,
@@ -44,8 +43,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    // All arbitrary but `payload_bytes`, which is what a host without a blob store carries, and `output_bytes`, which is what a worker takes
-    // over in some slices (`cargo bench --bench guests -- slices`).
+    // All arbitrary but `payload_bytes`, which is what a host without a blob store carries.
     fn default() -> Self {
         Self {
             memory_bytes: 64 << 20,
@@ -58,7 +56,7 @@ impl Default for Limits {
             mailbox: 10_000,
             mailbox_bytes: 64 << 20,
             payload_bytes: 1 << 20,
-            output_bytes: 4 << 20,
+            output_bytes: 16 << 20,
             spawn_depth: 64,
             processes: 100_000,
             links: 10_000,

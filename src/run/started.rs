@@ -99,7 +99,7 @@ pub struct Bounds {
 }
 
 /// Derived: an event of 40 bytes in a queue that grows by doubling, the box of its message, and the memory of its topic and of its body.
-const ITEM_BYTES: u64 = 256;
+const ITEM_BYTES: u64 = 384;
 
 impl Default for Bounds {
     // All arbitrary but `item_bytes`.

@@ -299,7 +299,7 @@ fn bounds_of_what_signals_and_keys_are_given() {
     // Answers wait in the queue, and a run has so much room for what waits.
     let mut setup = setup;
     setup.limits = limited(|limits| limits.output_bytes = 1 << 20).limits;
-    setup.bounds.bytes = 3_000;
+    (setup.bounds.bytes, setup.bounds.item_bytes) = (3_000, 256);
     let heard = hear(&setup, 5, move || {
         let call = |args: serde_json::Value| calls("kv", Payload::json(&args));
         let get = || call(serde_json::json!({ "op": "get", "key": "a" }));
