@@ -113,13 +113,7 @@ impl Talk {
     }
 
     /// Shows a run of this host to its end, and tells what it came to.
-    pub(super) fn follow(
-        &self,
-        host: &Host,
-        workflow: &Workflow,
-        run: &RunHandle,
-        watching: Watching,
-    ) -> anyhow::Result<Exit> {
+    pub(super) fn follow(&self, host: &Host, workflow: &Workflow, run: &RunHandle, watching: Watching) -> Exit {
         self.show(workflow, watching);
         let outcome = self.to_the_end(host, run, true);
         self.tell(&outcome, workflow, host.guests().slots())
@@ -159,7 +153,7 @@ impl Talk {
     }
 
     /// Tells what a run came to.
-    pub(super) fn tell(&self, outcome: &Outcome, workflow: &Workflow, slots: u32) -> anyhow::Result<Exit> {
+    pub(super) fn tell(&self, outcome: &Outcome, workflow: &Workflow, slots: u32) -> Exit {
         self.close();
         // What succeeded is kept; and with an id the same command once more only tells the end again. A timeout is the command's own.
         let is_retried = self.durable && (outcome.status != Status::TimedOut || self.again.has("--run-id"));
@@ -167,13 +161,13 @@ impl Talk {
         let over = Over { outcome, workflow, again: &again, slots };
         if self.json {
             let told = print_json(&self.to_json(&over));
-            return Ok(self.written(told, outcome, over.exit()));
+            return self.written(told, outcome, over.exit());
         }
         match &outcome.result {
             Ok(Payload::Json(json)) => {
                 let told = print_json(&json.to_value());
                 if told.is_err() {
-                    return Ok(self.written(told, outcome, over.exit()));
+                    return self.written(told, outcome, over.exit());
                 }
             }
             Ok(_) => {}
@@ -185,7 +179,7 @@ impl Talk {
             let plural = if abandoned == 1 { " was" } else { "s were" };
             say(&format!("{abandoned} call{plural} abandoned: nobody waited for the answer"));
         }
-        Ok(over.exit())
+        over.exit()
     }
 
     /// How the command ends, by whether the outcome could be written. Where it could not, the run came to something all the same.

@@ -101,7 +101,7 @@ fn follow(
         // Somebody began one of its id at the same time, and was quicker: nothing of this one left the host.
         return Err(Refused::from(LoadError::Exists { id: run.id().to_string() }).into());
     }
-    Ok(talk.tell(&outcome, &workflow, host.guests().slots())?)
+    Ok(talk.tell(&outcome, &workflow, host.guests().slots()))
 }
 
 pub(super) fn by_name(others: &[Other]) -> BTreeMap<String, PathBuf> {

@@ -73,7 +73,7 @@ fn one(command: &Resume, given: &str, talk: &mut Talk, place: &mut Option<Host>)
     let run = talk.signals.guard(|| take_up(host, &workflow, &id, watcher)).map_err(|error| refused_of(&id, error))?;
     talk.note(format!("run {id}"));
     warn_of_uncertain(&run, talk);
-    Ok(talk.follow(host, &workflow, &run, watching)?)
+    Ok(talk.follow(host, &workflow, &run, watching))
 }
 
 /// Says that calls of a run that was taken up wait for somebody.

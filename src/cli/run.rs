@@ -109,7 +109,7 @@ fn begin(command: &Run, talk: &Talk, host: &Host, workflow: &Workflow) -> Result
         // Somebody began it at the same time, and was quicker.
         return same(command, host, workflow, &inputs)?.again(&opened(host)?, talk);
     }
-    Ok(talk.tell(&outcome, workflow, host.guests().slots())?)
+    Ok(talk.tell(&outcome, workflow, host.guests().slots()))
 }
 
 /// The run, with its inputs; no run where there is one of its id already.

@@ -43,7 +43,7 @@ impl Start<'_> {
                     let outcome =
                         told.ok_or_else(|| Refused::new(kind::JOURNAL, "the records do not tell how the run ended"))?;
                     talk.note(format!("the run {} is over", self.id));
-                    return self.end(talk, &outcome);
+                    return Ok(self.end(talk, &outcome));
                 }
                 Whose::Nobody => {
                     let (watching, watcher) = talk.watcher_of(self.host, self.id);
@@ -54,7 +54,7 @@ impl Start<'_> {
                             } else {
                                 format!("the run {} goes on", self.id)
                             });
-                            return Ok(talk.follow(self.host, self.workflow, &run, watching)?);
+                            return Ok(talk.follow(self.host, self.workflow, &run, watching));
                         }
                         // Somebody else was quicker, or it has just ended.
                         Err(TakeUpError::Journal(StoreError::Owned(_) | StoreError::Ended(_))) => {}
@@ -155,7 +155,7 @@ impl Start<'_> {
             outcome = if ended { runs.story(self.id)?.outcome(self.id) } else { None };
         }
         match outcome {
-            Some(outcome) => self.end(talk, &outcome),
+            Some(outcome) => Ok(self.end(talk, &outcome)),
             None => {
                 let refused =
                     Refused::new(kind::WRONG_STATE, format!("process {process} ended before the run {}", self.id));
@@ -164,8 +164,8 @@ impl Start<'_> {
         }
     }
 
-    fn end(&self, talk: &Talk, outcome: &Outcome) -> Result<Exit, Stop> {
+    fn end(&self, talk: &Talk, outcome: &Outcome) -> Exit {
         talk.close();
-        Ok(talk.tell(outcome, self.workflow, self.host.guests().slots())?)
+        talk.tell(outcome, self.workflow, self.host.guests().slots())
     }
 }

@@ -144,7 +144,7 @@ impl Signals {
         if heard != Heard::default() {
             self.act(heard, heard.terminations > 0);
         } else if is_late {
-            self.end_soon();
+            end_soon();
         }
     }
 
@@ -194,7 +194,7 @@ impl Signals {
         if !matches!(self.0.state.lock().stage, Stage::Loading) {
             return;
         }
-        self.end_soon();
+        end_soon();
         if let Some(follower) = &self.0.follower {
             follower.close();
         }
@@ -207,7 +207,7 @@ impl Signals {
     fn act(&self, heard: Heard, is_termination: bool) {
         let stage = self.0.state.lock().stage.clone();
         match stage {
-            Stage::Over { .. } => self.end_soon(),
+            Stage::Over { .. } => end_soon(),
             Stage::Loading => self.leave(true),
             Stage::Starting if heard.interrupts + heard.terminations < 3 => {}
             Stage::Starting => self.leave(false),
@@ -313,7 +313,7 @@ impl Signals {
     /// only where nothing ran.
     fn leave(&self, in_order: bool) {
         if in_order {
-            self.end_soon();
+            end_soon();
             if let Some(follower) = &self.0.follower {
                 follower.close();
             }
@@ -322,18 +322,8 @@ impl Signals {
         std::process::exit(Exit::Cancelled.code());
     }
 
-    /// Ends the process where it has not ended in time: what it says may be written to a pipe that nobody reads.
-    fn end_soon(&self) {
-        let end = || {
-            std::thread::sleep(TELLING_MAX);
-            std::process::exit(Exit::Cancelled.code());
-        };
-        // Without the thread it ends when somebody reads.
-        let _ = std::thread::Builder::new().name("ending".to_owned()).spawn(end);
-    }
-
     fn end(&self, refused: &Refused) {
-        self.end_soon();
+        end_soon();
         if self.0.json {
             // Where it cannot be written there is nobody to tell.
             let _ = refused.print();
@@ -342,6 +332,16 @@ impl Signals {
         }
         std::process::exit(Exit::Cancelled.code());
     }
+}
+
+/// Ends the process where it has not ended in time: what it says may be written to a pipe that nobody reads.
+fn end_soon() {
+    let end = || {
+        std::thread::sleep(TELLING_MAX);
+        std::process::exit(Exit::Cancelled.code());
+    };
+    // Without the thread it ends when somebody reads.
+    let _ = std::thread::Builder::new().name("ending".to_owned()).spawn(end);
 }
 
 #[cfg(test)]

@@ -86,7 +86,9 @@ fn digest(mutant: &Mutant, source: &[u8]) -> String {
         add(hunk.new.as_bytes());
     }
     if let Fate::Caught(by) = &mutant.fate {
-        by.iter().for_each(|tests| add(tests.to_string().as_bytes()));
+        for tests in by {
+            add(tests.to_string().as_bytes());
+        }
     }
     hasher.finalize().to_hex()[..16].to_owned()
 }

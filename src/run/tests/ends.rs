@@ -11,7 +11,8 @@ use std::time::Duration;
 
 #[test]
 fn a_step_in_which_its_process_is_killed_is_not_committed() {
-    let held: Arc<Mutex<Option<(Kernel, Handle<Kernel>)>>> = Arc::default();
+    type Held = Arc<Mutex<Option<(Kernel, Handle<Kernel>)>>>;
+    let held = Held::default();
     let kills = Arc::clone(&held);
     let bench = Bench::new(move |_| {
         let (kills, mut steps) = (Arc::clone(&kills), 0);

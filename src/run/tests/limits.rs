@@ -297,7 +297,6 @@ fn bounds_of_what_signals_and_keys_are_given() {
     assert_eq!(heard, format!(r#"["1 null","2 \"{value}\"","3 \"{value}\"","4 too-large Retryable"]"#));
 
     // Answers wait in the queue, and a run has so much room for what waits.
-    let mut setup = setup;
     setup.limits = limited(|limits| limits.output_bytes = 1 << 20).limits;
     (setup.bounds.bytes, setup.bounds.item_bytes) = (3_000, 256);
     let heard = hear(&setup, 5, move || {

@@ -241,7 +241,7 @@ fn a_run_in_its_grace_stays_to_the_end_of_that() {
     let mut desk = Desk::new(1);
     let run = start(&desk.kernel, "run", &collects(|| vec![waits("a")], 9), &Parkable::default());
     desk.drain();
-    run.cancel("it is not wanted", Some(Duration::from_secs(60))).unwrap();
+    run.cancel("it is not wanted", Some(Duration::from_mins(1))).unwrap();
     desk.drain();
     while run.outcome().is_none() {
         assert!(!is_parked(&desk, "run") && desk.fire());

@@ -124,8 +124,9 @@ fn whoever_ends_while_the_disk_is_full_does_not_wait_for_ever() {
     })
     .unwrap();
     let mut log = store.begin(&new("run")).unwrap();
+    let record = vec![7; 400_000];
     for _ in 0..50 {
-        let _ = log.append(&[7; 400_000]);
+        let _ = log.append(&record);
     }
     while told.full.lock().is_empty() {
         std::thread::yield_now();
