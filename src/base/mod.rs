@@ -1,5 +1,5 @@
-//! What every other room stands on: the lock and atomic types that the model checkers can replace, the locks that nobody
-//! waits with, the clock, the number of processors, calls of code that may panic, and folders that nobody else can write.
+//! What every other room stands on: the lock and atomic types that the model checkers can replace, locks that are
+//! never held while waiting, the clock, the number of processors, calls to code that may panic, and folders that only their owner can write.
 
 pub(crate) mod brief;
 mod clock;

@@ -272,7 +272,7 @@ impl From<StoreError> for Refused {
                 log.display()
             )),
             StoreError::Sqlite { error: reason, .. } if is_of_the_disk(reason) => {
-                Some("was journal.db-wal or journal.db-shm removed while somebody uses the folder? then end its hosts and try again; else look at the disk".to_owned())
+                Some("was journal.db-wal or journal.db-shm removed while the folder was in use? if so, stop the hosts that use it and try again; otherwise check the disk".to_owned())
             }
             StoreError::Sqlite { .. } => {
                 Some(format!("is the disk full, or the folder not writable? {ANOTHER_FOLDER}"))

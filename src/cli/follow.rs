@@ -233,7 +233,7 @@ fn wait(run: &RunHandle, command: &Again) -> Outcome {
     run.wait()
 }
 
-/// How many calls of a run that has ended may have happened although nobody waits for their answers.
+/// How many calls were in flight when the run ended: each of them may have taken effect.
 fn given_up(host: &Host, run: &str) -> usize {
     let story = super::run::opened(host).ok().and_then(|runs| runs.story(run).ok());
     story.map_or(0, |story| story.given_up().len())

@@ -6,7 +6,7 @@
 //! others count from there; SIGTERM leaves it for whoever takes it up, and a second one ends the process. A run that is not durable takes
 //! SIGTERM as Ctrl-C.
 //!
-//! Whoever was asked to end does so, also where nobody reads what it has to say: it has [`TELLING_MAX`] for that.
+//! A command that was asked to end does end, even if nobody reads its output: it has [`TELLING_MAX`] to write it.
 
 use super::Exit;
 use super::again::Again;
@@ -24,7 +24,8 @@ use tokio::signal::unix::{SignalKind, signal};
 /// How long calls in flight have to be answered when a durable run is left. Arbitrary: those that have not are repeated under their keys.
 const SUSPEND_GRACE: Duration = Duration::from_secs(2);
 
-/// How long a command that was asked to end, or whose time is over, has to say what came of it. Arbitrary: a reader that goes on reads it all.
+/// How long a command that was asked to end, or that has timed out, may take to write its outcome. Arbitrary: ample for any reader that is
+/// still reading.
 const TELLING_MAX: Duration = Duration::from_secs(5);
 
 /// How far the command is.
@@ -38,7 +39,7 @@ pub(super) enum Stage {
     Running(Running),
     /// The run goes on in another process.
     Attached { run: String, process: u32 },
-    /// The run is over, perhaps since its time was.
+    /// The run is over. `late`: because it timed out.
     Over { late: bool },
 }
 
@@ -194,13 +195,9 @@ impl Signals {
         if !matches!(self.0.state.lock().stage, Stage::Loading) {
             return;
         }
-        end_soon();
-        if let Some(follower) = &self.0.follower {
-            follower.close();
-        }
         let hint = self.0.time.as_ref().and_then(|(_, hint)| hint.clone());
         let refused = Refused::new(problem::kind::TIMED_OUT, "the time was over before the run began").timed_out();
-        self.end(&refused.hint_maybe(hint));
+        self.close_and_end(&refused.hint_maybe(hint));
     }
 
     /// Does what the signals so far ask for.
@@ -294,6 +291,7 @@ impl Signals {
         // What is shown ends with what the other process tells, which nobody waits for.
         let title = format!("the run {run} goes on in process {process}");
         let refused = Refused::new(problem::kind::CANCELLED, title).running();
+        end_soon();
         self.end(&refused.hint(format!("to end it: wfhost cancel {run}")));
     }
 
@@ -313,17 +311,20 @@ impl Signals {
     /// only where nothing ran.
     fn leave(&self, in_order: bool) {
         if in_order {
-            end_soon();
-            if let Some(follower) = &self.0.follower {
-                follower.close();
-            }
-            self.end(&Refused::new(problem::kind::CANCELLED, "interrupted before the run began").cancelled());
+            self.close_and_end(&Refused::new(problem::kind::CANCELLED, "interrupted before the run began").cancelled());
         }
         std::process::exit(Exit::Cancelled.code());
     }
 
-    fn end(&self, refused: &Refused) {
+    fn close_and_end(&self, refused: &Refused) {
         end_soon();
+        if let Some(follower) = &self.0.follower {
+            follower.close();
+        }
+        self.end(refused);
+    }
+
+    fn end(&self, refused: &Refused) {
         if self.0.json {
             // Where it cannot be written there is nobody to tell.
             let _ = refused.print();
@@ -334,13 +335,13 @@ impl Signals {
     }
 }
 
-/// Ends the process where it has not ended in time: what it says may be written to a pipe that nobody reads.
+/// Ends the process after [`TELLING_MAX`] if it is still there: its output may go to a pipe that nobody reads.
 fn end_soon() {
     let end = || {
         std::thread::sleep(TELLING_MAX);
         std::process::exit(Exit::Cancelled.code());
     };
-    // Without the thread it ends when somebody reads.
+    // If the thread cannot be started, the process ends once its output has been read.
     let _ = std::thread::Builder::new().name("ending".to_owned()).spawn(end);
 }
 
