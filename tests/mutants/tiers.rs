@@ -149,6 +149,8 @@ impl Tiers {
         command.arg("--test-threads=2").args(&tests.filters).current_dir(&self.root);
         command.env("WFHOST_MUTANT", mutant).env("CARGO_MANIFEST_DIR", &self.root);
         command.env("INSTA_UPDATE", "no").env("INSTA_FORCE_PASS", "0").env("PROPTEST_RNG_SEED", "20");
+        // What a mutant has failed at is not to be seen by the next one.
+        command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
         let output = child.stdout.take().ok_or("a child has no output")?;
