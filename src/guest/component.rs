@@ -7,7 +7,7 @@ use super::compiler::{self, Cancellation};
 use super::context::Context;
 use super::engine::{EngineOptions, GuestEngine};
 use super::inspect::Misfit;
-use super::metering::INSTANTIATE_FUEL;
+use super::metering::{INSTANTIATE_FUEL, handed_over_max};
 use super::offers;
 use super::problem::LoadError;
 use super::sandbox::Sandbox;
@@ -333,10 +333,9 @@ fn permit(component: &wasmtime::component::Component, survey: &Survey) -> Permit
 
 /// A store with all its limits set.
 pub(crate) fn new_store(engine: &wasmtime::Engine, options: &EngineOptions, birth: &Arc<Birth>) -> Store<Context> {
-    let output_bytes = usize::try_from(birth.limits.output_bytes).unwrap_or(usize::MAX);
     let mut store = Store::new(engine, Context::new(Arc::clone(birth), options));
     store.limiter(|context| &mut context.limiter);
-    store.set_hostcall_fuel(output_bytes);
+    store.set_hostcall_fuel(handed_over_max(&birth.limits));
     store.set_fuel(INSTANTIATE_FUEL).expect("invariant: engines of guests count fuel");
     store.fuel_async_yield_interval(Some(options.slice_fuel.max(1))).expect("invariant: not zero");
     store

@@ -2,8 +2,8 @@
 
 use super::binding::Breach;
 use super::context::Context;
-use super::metering::HostMemoryFault;
-use super::saving::StateRefused;
+use super::metering::{HostMemoryFault, handed_over_max};
+use super::saving::{OWN_BYTES_MAX, StateRefused};
 use super::wasi::BlockingCall;
 use crate::process::{Death, Level, LogLine, Problem, ProblemClass, problem::kind};
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
@@ -89,7 +89,9 @@ fn of_guest(error: &wasmtime::Error, context: &Context, phase: Phase) -> Problem
         Some(_) => Problem::new(kind::TRAP, "The guest trapped"),
         None if context.limiter.refused() => memory_exhausted(),
         None if error.root_cause().to_string().contains(HOSTCALL_FUEL_TEXT) => {
-            Problem::new(kind::TOO_LARGE, "The guest gave more than a step may give")
+            let max = if phase == Phase::Save { OWN_BYTES_MAX } else { handed_over_max(context.limits()) };
+            return Problem::new(kind::TOO_LARGE, "The guest gave more than a step may give")
+                .with_detail(format!("at most {max} bytes are taken over in one call"));
         }
         None => Problem::new(kind::TRAP, "The guest broke the rules of the component model"),
     };

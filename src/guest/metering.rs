@@ -19,6 +19,16 @@ pub(crate) const SAVE_FUEL: u64 = 20_000_000;
 /// Fuel of each 64 KiB page that `memory.grow` asks for: about what the page faults cost.
 const MEMORY_GROW_FUEL_PER_PAGE: u8 = 255;
 
+/// Bytes that a guest may hand over in one call beside its largest payload. They are taken over in one piece, without a turn for others: for
+/// each MiB that takes about a slice (`cargo bench --bench guests -- slices`).
+const HANDED_OVER_BYTES: u64 = 3 << 20;
+
+/// Bytes that a guest may hand over in one call.
+pub(crate) fn handed_over_max(limits: &Limits) -> usize {
+    let bytes = limits.payload_bytes.saturating_add(HANDED_OVER_BYTES).min(limits.output_bytes);
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
 /// What an instruction costs that calls into the host, whatever its operands are. Estimated, so that a slice
 /// of such calls takes about as long as one of plain instructions: `cargo bench --bench guests -- slices`
 /// prints how long it does take.
