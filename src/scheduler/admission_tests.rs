@@ -148,6 +148,24 @@ fn leaves(rig: &Rig, slot: Slot) {
 }
 
 #[test]
+fn a_wait_that_is_told_late_says_nothing_of_what_came_after_it() {
+    let mut rig = Rig::with_outside(1, Some(100));
+    let holder = rig.holder();
+    let back = rig.newcomer(permits(1));
+    leaves(&rig, back);
+    let enters = || rig.place(back).word.queue() == Heard::Admit;
+    assert!(rig.admission.join(rig.place(back), back, permits(1), Joins::Evicted, enters));
+    assert_eq!(rig.next(), Duty::None, "the holder runs");
+    // It waits, and runs again for a whole slice, before it is told that it waits.
+    rig.waits(holder.0, 10);
+    rig.wakes(holder.0);
+    rig.place(holder.0).since.store(20, Relaxed);
+    rig.admission.used_slice(holder.1);
+    rig.says(holder, 10);
+    assert_eq!(rig.next(), Duty::Enqueue(back), "the holder is long in its step");
+}
+
+#[test]
 fn one_that_is_about_to_join_the_queue_again_is_its_workers() {
     let mut rig = Rig::new(1);
     let (one, seat) = rig.holder();

@@ -250,3 +250,16 @@ fn one_that_is_to_end_before_it_has_joined_the_queue_does_not_join_it() {
     assert_eq!(place.word.interrupt(slot.generation, Interrupt::End), Heard::Pending);
     assert_eq!(place.word.queue(), Heard::Woken);
 }
+
+#[test]
+fn one_that_is_held_and_stays_goes_on_when_it_is_resumed() {
+    let place: Place<(), u32> = Place::new();
+    let slot = place.next_slot(0);
+    place.occupy(Body { process: (), permit: Permit::NONE, standing: Standing::Free }, Before::Nothing);
+    let _ = place.start(None, &mut Vec::new(), &mut Buffers::new());
+    assert_eq!(place.word.pause(slot.generation, Pause::On), Heard::Pending);
+    assert_eq!(place.word.finish(Next::Ready), Finished::Held);
+    assert_eq!(place.word.evict(slot.generation), Asked::Yields);
+    assert_eq!(place.word.evicted(Eviction::Refused), Heard::Pending);
+    assert_eq!(place.word.pause(slot.generation, Pause::Off), Heard::Woken);
+}
