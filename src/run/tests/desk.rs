@@ -137,6 +137,11 @@ impl Desk {
         self.scheduler.lock().alive().len()
     }
 
+    /// How often foreign code has panicked.
+    pub(super) fn panics(&self) -> u64 {
+        self.scheduler.lock().stats().panics
+    }
+
     /// Entries of the admission queue, and how many wait.
     pub(super) fn admitting(&self) -> (usize, usize) {
         let scheduler = self.scheduler.lock();

@@ -4,15 +4,13 @@ use super::desk::Desk;
 use super::support::*;
 use crate::process::{Action, Payload, Status};
 use crate::run::{Kernel, Record};
-use crate::scheduler::Handle;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
 #[test]
 fn a_step_in_which_its_process_is_killed_is_not_committed() {
-    type Held = Arc<Mutex<Option<(Kernel, Handle<Kernel>)>>>;
-    let held = Held::default();
+    let held = Arc::<Mutex<Option<Kernel>>>::default();
     let kills = Arc::clone(&held);
     let bench = Bench::new(move |_| {
         let (kills, mut steps) = (Arc::clone(&kills), 0);
@@ -22,18 +20,14 @@ fn a_step_in_which_its_process_is_killed_is_not_committed() {
             if steps < 2 {
                 return Status::Ready;
             }
-            let mut held = kills.lock();
-            let (kernel, port) = held.as_mut().unwrap();
-            kernel.run("run").unwrap().kill("enough");
-            // Its grace is over.
-            kernel.here("run").unwrap().fired(port);
+            kills.lock().as_ref().unwrap().run("run").unwrap().kill("enough");
             Status::Blocked
         })
     });
-    *held.lock() = Some((bench.desk.kernel.clone(), bench.desk.port()));
+    *held.lock() = Some(bench.desk.kernel.clone());
     bench.desk.clone().settle();
     let (called, records) = (bench.handlers.waiting.lock().len(), bench.run.records().unwrap());
-    assert_eq!(called, 1);
+    assert_eq!((called, bench.desk.panics()), (1, 0));
     assert!(matches!(records.last(), Some(Record::Died(died)) if died.step == 2), "{:?}", records.last());
     bench.finish();
     held.lock().take();

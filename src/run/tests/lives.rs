@@ -259,6 +259,22 @@ fn cancel_is_heard_first_and_enforced_after_the_grace() {
 }
 
 #[test]
+fn whoever_is_cancelled_again_has_the_shorter_grace() {
+    for graces in [[20, 5], [5, 20]] {
+        let mut bench = Bench::new(|_| stubborn());
+        bench.desk.drain();
+        let start = bench.desk.now();
+        for grace in graces {
+            bench.run.cancel("enough", Some(Duration::from_millis(grace))).unwrap();
+        }
+        bench.desk.settle();
+        let outcome = bench.run.outcome().expect("it ends");
+        assert_eq!(bench.desk.now().0 - start.0, 5_000);
+        bench.check(&outcome);
+    }
+}
+
+#[test]
 fn a_deep_tree_that_does_not_listen_ends_with_the_grace_of_its_top() {
     let mut bench = Bench::new(|entry| {
         let depth: u32 = entry.parse().unwrap_or(20);
