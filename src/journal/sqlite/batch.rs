@@ -107,6 +107,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn whole_bytes_of_another_format_are_not_read() {
+        let mut bytes = seal(&[Bytes::from_static(b"one")]).bytes;
+        bytes[0] = FORMAT + 1;
+        let body = bytes.len() - SUM_BYTES;
+        let sum = xxhash_rust::xxh3::xxh3_64(&bytes[..body]);
+        bytes[body..].copy_from_slice(&sum.to_le_bytes());
+        let Err(Trouble::Damaged(why)) = open(&bytes.into(), |_| unreachable!("it has no blobs")) else {
+            panic!("it was read")
+        };
+        assert!(why.contains("unknown to this release"), "{why}");
+    }
+
     proptest! {
         #[test]
         fn gives_back_what_was_sealed(lengths in proptest::collection::vec(0_usize..200_000, 0..8), cut in 0.0..1.0) {
