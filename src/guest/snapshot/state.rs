@@ -138,3 +138,29 @@ impl Snapshot {
         hasher.finalize()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_differs_but_fuel_makes_another_digest() {
+        let snapshot = |fuel, bytes, page, fill, global| {
+            let mut memory = MemoryState { bytes, ..MemoryState::default() };
+            memory.push(page, &[fill; PAGE_BYTES]);
+            Snapshot { fuel, memories: vec![memory], globals: vec![global] }
+        };
+        let one = snapshot(None, 1 << 16, 3, 1, GlobalValue::I32(5)).digest();
+        assert_eq!(one, snapshot(Some(9), 1 << 16, 3, 1, GlobalValue::I32(5)).digest());
+        let others = [
+            snapshot(None, 2 << 16, 3, 1, GlobalValue::I32(5)),
+            snapshot(None, 1 << 16, 4, 1, GlobalValue::I32(5)),
+            snapshot(None, 1 << 16, 3, 2, GlobalValue::I32(5)),
+            snapshot(None, 1 << 16, 3, 1, GlobalValue::I32(6)),
+            snapshot(None, 1 << 16, 3, 1, GlobalValue::F32(5)),
+        ];
+        for other in others {
+            assert_ne!(one, other.digest(), "{:?}, {:?}", other.memories[0].pages, other.globals);
+        }
+    }
+}

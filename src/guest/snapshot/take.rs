@@ -33,7 +33,7 @@ pub enum TakeError {
 }
 
 /// How many snapshots go by between two checks of the kernel's word. Arbitrary: a check costs the reading of the whole memory.
-const CROSS_CHECK_PERIOD: u32 = 4_096;
+pub(super) const CROSS_CHECK_PERIOD: u32 = 4_096;
 
 /// Whether the kernel's word is taken, for all guests of a template.
 #[derive(Default, Debug)]
@@ -75,7 +75,7 @@ impl Template {
         Ok(Snapshot { fuel, memories, globals })
     }
 
-    fn differing(&self, data: &[u8], image: &Image, search: Search) -> Result<MemoryState, TakeError> {
+    pub(super) fn differing(&self, data: &[u8], image: &Image, search: Search) -> Result<MemoryState, TakeError> {
         let trust = self.trust();
         let written = match search {
             Search::Compare => None,

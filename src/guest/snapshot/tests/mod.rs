@@ -3,5 +3,7 @@
 mod compact;
 mod guests;
 mod lockstep;
+#[cfg(target_os = "linux")]
+mod missed;
 mod refused;
 mod rig;

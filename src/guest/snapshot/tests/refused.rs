@@ -1,8 +1,10 @@
 //! What is refused, and that it is refused for the right reason.
 
-use super::rig;
+use super::rig::{self, Data, Rig};
 use crate::guest::snapshot::{CheckError, Reason, Unfit, Verdict, check};
 use proptest::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering};
+use wasmtime::component::Linker;
 
 fn verdict(wat: &str) -> Verdict {
     let bytes = wat::parse_str(wat).unwrap_or_else(|error| panic!("{error}"));
@@ -131,22 +133,61 @@ fn refusals_are_counted_and_located() {
     assert_eq!((verdict.modules, verdict.memories, verdict.mutable_globals), (2, 1, 1));
 }
 
-#[test]
-fn a_component_that_asks_the_host_while_it_starts() {
-    let asking = r#"
+/// A component whose start function does something with what it is answered.
+fn asking(start: &str) -> String {
+    format!(
+        r#"
 (component
   (import "ask" (func $ask (result u32)))
   (core func $lowered (canon lower (func $ask)))
   (core module $m
     (import "host" "ask" (func $ask (result i32)))
     (memory 1)
-    (func $s (i32.store (i32.const 0) (call $ask)))
+    (global $g (mut i32) (i32.const 0))
+    (func $s {start})
     (start $s))
   (core instance (instantiate $m (with "host" (instance (export "ask" (func $lowered)))))))
-"#;
-    assert!(verdict(asking).snapshottable(), "its bytes do not tell");
-    let refused = rig::probe(asking);
+"#
+    )
+}
+
+const INTO_MEMORY: &str = "(i32.store (i32.const 0) (call $ask))";
+
+#[test]
+fn a_component_that_asks_the_host_while_it_starts() {
+    let asking = asking(INTO_MEMORY);
+    assert!(verdict(&asking).snapshottable(), "its bytes do not tell");
+    let refused = rig::probe(&asking);
     assert!(matches!(refused, Err(Unfit::CallsHost(1))), "{refused:?}");
+}
+
+/// A host that does not count a call, and answers each instance otherwise.
+#[test]
+fn a_component_whose_fresh_instances_differ() {
+    let offer = |linker: &mut Linker<Data>| {
+        static ASKED: AtomicU32 = AtomicU32::new(1);
+        let mut root = linker.root();
+        root.func_wrap("ask", |_, (): ()| Ok((ASKED.fetch_add(1, Ordering::Relaxed),))).expect("the name is free");
+    };
+    for (start, what) in [(INTO_MEMORY, "memories"), ("(global.set $g (call $ask))", "globals")] {
+        let refused = rig::probe_bytes(&wat::parse_str(asking(start)).unwrap(), offer);
+        assert!(matches!(refused, Err(Unfit::Differs(found)) if found == what), "{what}: {refused:?}");
+    }
+}
+
+#[test]
+fn an_instance_of_another_component() {
+    let rig = |memory: &str, start: &str| {
+        let module = format!("(memory {memory}) (func $s {start}) (start $s)");
+        Rig::new(&format!("(component (core module $m {module}) (core instance (instantiate $m)))"))
+    };
+    let grows = "(drop (memory.grow (i32.const 1)))";
+    let one = rig("1 9", grows);
+    // Its memory is of another type, or of the same and smaller than a fresh one.
+    for other in [rig("1 8", grows), rig("1 9", "")] {
+        let bound = one.template.bind(&mut other.guest().store);
+        assert!(matches!(bound, Err(Unfit::OtherComponent)), "{bound:?}");
+    }
 }
 
 #[test]

@@ -71,7 +71,7 @@ pub(super) fn config() -> Config {
     config
 }
 
-type Offer = fn(&mut Linker<Data>);
+pub(super) type Offer = fn(&mut Linker<Data>);
 
 fn pre(engine: &Engine, bytes: &[u8], offer: Offer) -> InstancePre<Data> {
     let component = Component::new(engine, bytes).expect("it compiles");
@@ -102,7 +102,7 @@ pub(super) fn probe(wat: &str) -> Result<Template, Unfit> {
     probe_bytes(&wat::parse_str(wat).expect("the text is well-formed"), offer_ask)
 }
 
-fn probe_bytes(bytes: &[u8], offer: Offer) -> Result<Template, Unfit> {
+pub(super) fn probe_bytes(bytes: &[u8], offer: Offer) -> Result<Template, Unfit> {
     let engine = Engine::new(config().coredump_on_trap(true)).expect("an engine");
     Template::probe(&pre(&engine, bytes, offer), blake3::hash(bytes).into(), || Ok(store(&engine)))
 }
