@@ -16,6 +16,7 @@ mod metered;
 mod moving;
 mod neighbour;
 mod parking;
+mod parts;
 mod rebuild;
 mod recursion;
 mod signals;

@@ -1,0 +1,166 @@
+//! What a guest gives in one step may be more than a part, and each part is committed by itself: a run that is cut between two of them
+//! goes on with the next.
+
+use crate::support::{builder, outputs, parse};
+use crate::wat_guest;
+use serde_json::Map;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use wfhost::dispatch::{CallContext, Declaration, from_inline_fn};
+use wfhost::host::{Host, RunOptions};
+use wfhost::journal::{Journal as _, NewRun};
+use wfhost::process::{Micros, Pid, Tag};
+use wfhost::run::{Decision, Log as _, News, Record};
+
+/// Three parts each: 256 calls are one, and so are 64 spawns.
+const CALLS: usize = 600;
+const SPAWNS: usize = 130;
+
+/// Who called, under which tag, with which idempotency key.
+type Calls = Vec<(Pid, Tag, Arc<str>)>;
+
+/// A component in the tests' folder that makes all calls in its first step, and completes when each has its answer.
+fn caller() -> PathBuf {
+    let core = wat_guest::module(&format!(
+        r#"
+        (data (i32.const 128) "count")
+        (data (i32.const 136) "null")
+        (global $left (mut i32) (i32.const {CALLS}))
+        (func $step (param i32 i32) (result i32) (local $at i32) (local $tag i64)
+            (if (i32.eqz (local.get 1)) (then
+                (drop (memory.grow (i32.const 2))) ;; room for the answers
+                (local.set $at (i32.const 2048))
+                (loop $next
+                    (local.set $tag (i64.add (local.get $tag) (i64.const 1)))
+                    (i64.store (local.get $at) (local.get $tag))
+                    (i32.store8 offset=8 (local.get $at) (i32.const 2)) ;; call
+                    (i32.store offset=16 (local.get $at) (i32.const 128))
+                    (i32.store offset=20 (local.get $at) (i32.const 5))
+                    (i32.store offset=32 (local.get $at) (i32.const 136))
+                    (i32.store offset=36 (local.get $at) (i32.const 4))
+                    (local.set $at (i32.add (local.get $at) (i32.const 104)))
+                    (br_if $next (i64.lt_u (local.get $tag) (i64.const {CALLS}))))
+                (i32.store8 (i32.const 1024) (i32.const 1)) ;; blocked
+                (i32.store (i32.const 1104) (i32.const 2048))
+                (i32.store (i32.const 1108) (i32.const {CALLS}))
+                (return (i32.const 1024))))
+            (i32.store (i32.const 1108) (i32.const 0))
+            (global.set $left (i32.sub (global.get $left) (local.get 1)))
+            (if (i32.eqz (global.get $left)) (then
+                (i32.store8 (i32.const 1024) (i32.const 3)) ;; complete
+                (i32.store (i32.const 1040) (i32.const 136))
+                (i32.store (i32.const 1044) (i32.const 4))))
+            (i32.const 1024))
+        "#
+    ));
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("caller-in-parts.wasm");
+    std::fs::write(&path, wat_guest::component("process", &core)).unwrap();
+    path
+}
+
+/// A host, and the calls that its handler has had.
+fn host(folder: &Path) -> (Host, Arc<Mutex<Calls>>) {
+    let calls = Arc::<Mutex<Calls>>::default();
+    let seen = Arc::clone(&calls);
+    let declaration = Declaration::new("Counts its calls").repeatable();
+    let count = from_inline_fn(declaration, move |args, context: CallContext| {
+        seen.lock().unwrap().push((context.pid(), context.tag(), Arc::clone(context.idempotency_key())));
+        Ok(args)
+    });
+    (builder(2, 8).data(folder).handler("count", count).build().unwrap(), calls)
+}
+
+fn options(id: &str) -> RunOptions {
+    RunOptions { id: Some(id.to_owned()), ..RunOptions::default() }
+}
+
+/// All that was decided, once for each time.
+fn decided(records: &[Record]) -> Vec<(Pid, Tag, Decision)> {
+    let mut all = Vec::new();
+    for record in records {
+        let Record::Stepped(stepped) = record else { continue };
+        let decided = stepped.decided.iter();
+        all.extend(decided.map(|decided| (stepped.pid, decided.command.tag, decided.decision.clone())));
+    }
+    all
+}
+
+fn is_answer(record: &Record, call: (Pid, Tag)) -> bool {
+    let Record::Arrived(arrived) = record else { return false };
+    matches!(&arrived.news, News::Answered { pid, tag, .. } if (*pid, *tag) == call)
+}
+
+/// Whether no step took events that only gave a further part.
+fn parts_take_nothing(records: &[Record]) -> bool {
+    let mut owing = BTreeSet::new();
+    records.iter().all(|record| {
+        let Record::Stepped(stepped) = record else { return true };
+        let is_part = if stepped.owes { !owing.insert(stepped.pid) } else { owing.remove(&stepped.pid) };
+        !is_part || stepped.took == 0
+    })
+}
+
+#[test]
+fn a_run_that_is_cut_between_two_parts_of_a_step_does_everything_once() {
+    let text = format!(
+        "{{ components: {{ caller: \"{}\" }},
+            steps: [{{ id: calls, uses: caller }},
+                    {{ id: spawns, uses: ./conformance-rust.wasm, entry: spawn, with: {{ n: {SPAWNS} }}, needs: calls }}],
+            outputs: {{ spawns: \"${{ .steps.spawns.output }}\" }} }}",
+        caller().display()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let (first, seen) = host(folder.path());
+    let whole = first.start(&parse(&first, &text), Map::new(), options("whole")).unwrap().wait();
+    let outputs_of_whole = outputs(&whole);
+    assert_eq!(seen.lock().unwrap().len(), CALLS);
+    let store = first.journal().unwrap().unwrap().store();
+    store.flush().unwrap();
+    let (name, about) = ("".into(), store.about("whole").unwrap().unwrap());
+    let new = NewRun { id: "whole".into(), name, created: Micros(1), about, components: Vec::new() };
+    let bytes = store.records("whole").unwrap();
+    let records = Record::decode_all(bytes.clone()).unwrap();
+    let decided_of_whole = decided(&records);
+    assert_eq!(decided_of_whole.len(), CALLS + SPAWNS + 2, "the workflow spawns both guests");
+
+    let first_answer = records.iter().position(|record| is_answer(record, (Pid(2), Tag(1)))).unwrap();
+    let owes = |at: &usize| matches!(&records[at - 1], Record::Stepped(stepped) if stepped.owes);
+    let cuts: Vec<usize> = (1..records.len()).filter(owes).collect();
+    assert_eq!(cuts.len(), 4, "each of the two steps has three parts");
+    for at in cuts {
+        // What a host leaves that is killed after this part, when the first call has its answer.
+        let mut left: Vec<usize> = (0..at).collect();
+        left.extend((first_answer >= at).then_some(first_answer));
+        let folder = tempfile::tempdir().unwrap();
+        let (second, seen) = host(folder.path());
+        let store = second.journal().unwrap().unwrap().store();
+        let mut log = store.begin(&new).unwrap();
+        for record in &left {
+            let _ = log.append(&bytes[*record]);
+        }
+        drop(log);
+        store.flush().unwrap();
+
+        let workflow = parse(&second, &text);
+        let outcome = second.resume(&workflow, "whole", options("whole")).unwrap().wait();
+        assert_eq!(outputs(&outcome), outputs_of_whole, "cut at {at}");
+        store.flush().unwrap();
+        let records_of_cut = Record::decode_all(store.records("whole").unwrap()).unwrap();
+        assert_eq!(decided(&records_of_cut), decided_of_whole, "cut at {at}");
+        assert!(parts_take_nothing(&records_of_cut), "cut at {at}");
+        assert!(second.rebuild(&workflow, &records_of_cut).unwrap().is_finished(), "cut at {at}");
+        let is_answered = |call| left.iter().any(|record| is_answer(&records[*record], call));
+        let unanswered: Calls = decided_of_whole
+            .iter()
+            .filter(|(pid, tag, _)| !is_answered((*pid, *tag)))
+            .filter_map(|(pid, tag, decision)| match decision {
+                Decision::Called(key) => Some((*pid, *tag, Arc::clone(key))),
+                _ => None,
+            })
+            .collect();
+        let mut seen = seen.lock().unwrap();
+        seen.sort_unstable();
+        assert_eq!(*seen, unanswered, "cut at {at}: what had no answer is called, each once and with its key");
+    }
+}
