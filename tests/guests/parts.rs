@@ -11,7 +11,7 @@ use wfhost::dispatch::{CallContext, Declaration, from_inline_fn};
 use wfhost::host::{Host, RunOptions};
 use wfhost::journal::{Journal as _, NewRun};
 use wfhost::process::{Micros, Pid, Tag};
-use wfhost::run::{Decision, Log as _, News, Record};
+use wfhost::run::{Decision, News, Record};
 
 /// Three parts each: 256 calls are one, and so are 64 spawns.
 const CALLS: usize = 600;
