@@ -38,8 +38,8 @@ pub(super) struct Run {
     pub(super) kernel: Kernel,
     /// The time of the last batch. Batches of one process and of those that it causes never go back.
     pub(super) last_at: AtomicU64,
-    /// What the run's own monotonic clock is ahead of the host's. The clock of a run that was taken up goes on from the wall clock, which may
-    /// not have been set.
+    /// What the run's own monotonic clock is ahead of the host's. It goes on from the wall clock when the run began or was taken up, so it
+    /// tells the time where the wall clock is set back meanwhile.
     pub(super) ahead: i64,
     /// Where snapshots of its processes are kept.
     pub(super) shelf: Option<Arc<dyn Shelf>>,
@@ -226,9 +226,16 @@ impl Inner {
 }
 
 impl Run {
-    pub(super) fn new(fixed: Fixed, kernel: Kernel, started: Micros, state: State, log: Box<dyn Log>) -> Self {
+    /// A run that was started at this time, which is that one by the host's monotonic clock.
+    pub(super) fn new(
+        fixed: Fixed,
+        kernel: Kernel,
+        (started, mono): (Micros, Micros),
+        state: State,
+        log: Box<dyn Log>,
+    ) -> Self {
         let inner = Inner::new(state, log, kernel.room());
-        Self::of(fixed, kernel, (started, 0), inner, Arc::new(Once::new()))
+        Self::of(fixed, kernel, (started, mono), inner, Arc::new(Once::new()))
     }
 
     /// A run that goes on: its state is that of records whose last time is `last_at`, and its timers are due by the wall clock. One that
@@ -245,11 +252,11 @@ impl Run {
         let now = kernel.clock().at(mono).max(last_at).max(own);
         let mut inner = Inner::new(state, log, kernel.room());
         inner.durable = inner.state.counts.records;
-        let signed = |time: Micros| i64::try_from(time.0).unwrap_or(i64::MAX);
-        Self::of(fixed, kernel, (now, signed(now) - signed(mono)), inner, outcome)
+        Self::of(fixed, kernel, (now, mono), inner, outcome)
     }
 
-    fn of(fixed: Fixed, kernel: Kernel, (last_at, ahead): (Micros, i64), inner: Inner, outcome: Arc<Outcomes>) -> Self {
+    fn of(fixed: Fixed, kernel: Kernel, (now, mono): (Micros, Micros), inner: Inner, outcome: Arc<Outcomes>) -> Self {
+        let signed = |time: Micros| i64::try_from(time.0).unwrap_or(i64::MAX);
         Self {
             serial: kernel.next_serial(),
             place: Mutex::default(),
@@ -261,8 +268,8 @@ impl Run {
             asked: AtomicU64::new(0),
             fixed,
             kernel,
-            last_at: AtomicU64::new(last_at.0),
-            ahead,
+            last_at: AtomicU64::new(now.0),
+            ahead: signed(now) - signed(mono),
             inner: Brief::new(inner),
             outcome,
         }
@@ -275,11 +282,13 @@ impl Run {
 
     /// The time of a batch that begins now.
     pub(super) fn moment(&self, mono: Micros) -> Moment {
-        let wall = self.kernel.clock().at(mono).0;
+        let own = mono.0.saturating_add_signed(self.ahead);
+        // Where the wall clock was set back, time passes all the same.
+        let wall = self.kernel.clock().at(mono).0.max(own);
         // A batch that was caused by another begins after it has been committed, and so reads what that one has written here.
         let last = self.last_at.load(Relaxed);
         let at = if wall > last { self.last_at.fetch_max(wall, Relaxed).max(wall) } else { last };
-        Moment { at: Micros(at), mono: Micros(mono.0.saturating_add_signed(self.ahead)) }
+        Moment { at: Micros(at), mono: Micros(own) }
     }
 
     /// Commits a step.

@@ -171,7 +171,8 @@ impl Kernel {
             origin,
             watcher,
         } = spec;
-        let at = self.clock().at(port.monotonic());
+        let mono = port.monotonic();
+        let at = self.clock().at(mono);
         let digests = programs.iter().map(|(name, program)| (Arc::clone(name), program.digest())).collect();
         let root_digest = root.digest();
         let started = Started {
@@ -196,7 +197,7 @@ impl Kernel {
             .map_err(StartError::Root)?;
         let program = Arc::clone(&fixed.root);
         let permit = program.permit().within(root.0);
-        let run = Arc::new(Run::new(fixed, self.clone(), at, state, log));
+        let run = Arc::new(Run::new(fixed, self.clone(), (at, mono), state, log));
         let mut inner = run.inner.lock();
         let Some(entered) = self.remember(&run, false) else { return Err(StartError::Exists(id)) };
         let mut after = After::default();
