@@ -12,7 +12,6 @@ use crate::host::control::{Answer, Answers};
 use crate::host::{Line, Status, Story};
 use crate::journal::Stored;
 use crate::process::Level;
-use crate::run::system_time;
 use serde_json::{Value, json};
 use std::io::{self, ErrorKind, Write as _};
 use std::time::Duration;
@@ -61,7 +60,7 @@ fn show(runs: &Runs, stored: &Stored, command: &Logs, writer: &Writer) -> Result
     for answer in watched {
         match answer? {
             Answer::Event(event) => {
-                if let Some(line) = story.hear_event(system_time(), &event) {
+                if let Some(line) = story.hear_event(&event) {
                     writer.line(&line)?;
                 }
             }

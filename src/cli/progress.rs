@@ -7,9 +7,10 @@
 use super::live::{Live, Size, fit};
 use super::past::Past;
 use super::remote::{Remote, Source};
+use super::table::took;
 use super::terminal::{Terminal, in_line, printable};
 use crate::host::{Line, Workflow};
-use crate::process::{Level, LogLine, Pid};
+use crate::process::{Level, LogLine, Micros, Pid};
 use crate::run::{Events, RunEvent, system_time};
 use crate::workflow::interpreter::progress::{NodeProgress, Progress as Told, RetryProgress};
 use parking_lot::Mutex;
@@ -123,12 +124,13 @@ struct Progress {
     lists: BTreeSet<String>,
     /// What processes are called: the step that they belong to, or the entry that they run.
     names: BTreeMap<Pid, String>,
-    /// When that happened which is heard; none: now.
-    moment: Option<Instant>,
 }
 
 struct Running {
     name: String,
+    /// When it began, as its record says.
+    began: Micros,
+    /// The same by this process's clock.
     since: Instant,
     items: String,
 }
@@ -147,7 +149,6 @@ impl Progress {
             is_loading: true,
             lists: BTreeSet::new(),
             names: BTreeMap::new(),
-            moment: None,
         }
     }
 
@@ -208,16 +209,14 @@ impl Progress {
         }
     }
 
-    /// What was told before, each line at its time.
+    /// What was told before.
     fn hear_past(&mut self, past: Past) {
-        let (now, at) = (Instant::now(), system_time());
         if past.left_out > 0 {
             self.line(&format!("({} lines from before are left out: `wfhost logs` has them)", past.left_out));
         }
         for line in past.lines {
-            self.moment = now.checked_sub(Duration::from_micros(at.0.saturating_sub(line.at.0)));
             match line.progress() {
-                Some(Told::Node(node)) => self.node(&node),
+                Some(Told::Node(node)) => self.node(&node, line.at),
                 Some(Told::Retry(retry)) => self.retry(&retry),
                 None => {
                     let Line { process, line, .. } = line;
@@ -225,12 +224,6 @@ impl Progress {
                 }
             }
         }
-        self.moment = None;
-    }
-
-    /// When that happened which is heard.
-    fn now(&self) -> Instant {
-        self.moment.unwrap_or_else(Instant::now)
     }
 
     /// Writes what stays, and draws what changes anew where it is time for that.
@@ -277,7 +270,7 @@ impl Progress {
         let shown = self.running.iter().take(most);
         let widest = shown.clone().map(|running| running.name.len()).max().unwrap_or(0);
         let width = widest.min(NAME_COLUMNS_MAX).min(size.columns / 2);
-        let line = |Running { name, since, items }: &Running| {
+        let line = |Running { name, since, items, .. }: &Running| {
             format!("{sign} {:width$}  {items}{}", fit(name, width), seconds(since.elapsed()))
         };
         let mut lines: Vec<String> = shown.map(line).collect();
@@ -301,9 +294,9 @@ impl Progress {
             RunEvent::Ended { pid, .. } => {
                 self.names.remove(&pid);
             }
-            RunEvent::Logged { pid, scope, line } => match Told::of(&line) {
+            RunEvent::Logged { pid, scope, at, line } => match Told::of(&line) {
                 // Only the root tells of nodes: a guest that writes such lines is just a guest that writes lines.
-                Some(Told::Node(node)) if pid == Pid::ROOT && scope.is_none() => self.node(&node),
+                Some(Told::Node(node)) if pid == Pid::ROOT && scope.is_none() => self.node(&node, at),
                 Some(Told::Retry(retry)) if pid == Pid::ROOT && scope.is_none() => self.retry(&retry),
                 _ => {
                     let known = || self.names.get(&pid).cloned().unwrap_or_default();
@@ -325,15 +318,16 @@ impl Progress {
         }
     }
 
-    fn node(&mut self, node: &NodeProgress) {
+    /// A step is so from that time on.
+    fn node(&mut self, node: &NodeProgress, at: Micros) {
         match node.status.as_str() {
             "waiting" => {}
-            "running" => self.runs(node),
-            _ => self.ended(node),
+            "running" => self.runs(node, at),
+            _ => self.ended(node, at),
         }
     }
 
-    fn runs(&mut self, node: &NodeProgress) {
+    fn runs(&mut self, node: &NodeProgress, at: Micros) {
         let is_list = self.lists.contains(&node.node);
         let failed = if node.failed > 0 { format!(", {} failed", node.failed) } else { String::new() };
         let items = if is_list { format!("{}/{}{failed}  ", node.done, node.total) } else { String::new() };
@@ -341,7 +335,7 @@ impl Progress {
             running.items = items;
             return;
         }
-        self.running.push(Running { name: node.node.clone(), since: self.now(), items });
+        self.running.push(Running { name: node.node.clone(), began: at, since: since(at), items });
         if !self.terminal.live {
             let plural = if node.total == 1 { "" } else { "s" };
             let items = if is_list { format!(" ({} item{plural})", node.total) } else { String::new() };
@@ -349,10 +343,9 @@ impl Progress {
         }
     }
 
-    fn ended(&mut self, node: &NodeProgress) {
+    fn ended(&mut self, node: &NodeProgress, at: Micros) {
         let running = self.running.iter().position(|running| running.name == node.node);
-        let now = self.now();
-        let took = running.map(|index| now.saturating_duration_since(self.running.remove(index).since));
+        let took = running.map(|index| took(self.running.remove(index).began, at));
         let (sign, colour) = match node.status.as_str() {
             "succeeded" => ("✓", "32"),
             "failed" => ("✗", "31"),
@@ -368,7 +361,7 @@ impl Progress {
             let _ = write!(line, ", {} attempts", node.attempts);
         }
         if let Some(took) = took {
-            let _ = write!(line, " in {}", duration(took));
+            let _ = write!(line, " in {took}");
         }
         if let Some(title) = node.error["title"].as_str() {
             let _ = write!(line, ": {}", in_line(title));
@@ -408,6 +401,12 @@ impl Progress {
         self.pending.push_str(line);
         self.pending.push('\n');
     }
+}
+
+/// The moment of this process's clock that is as long ago as that time is by the system's.
+fn since(at: Micros) -> Instant {
+    let now = Instant::now();
+    now.checked_sub(Duration::from_micros(system_time().0.saturating_sub(at.0))).unwrap_or(now)
 }
 
 /// A duration that is redrawn: its digits change with each tick, and its width seldom.

@@ -22,7 +22,7 @@ fn node(name: &str, status: &str, done: usize, total: usize) -> RunEvent {
 fn logged(pid: Pid, scope: Option<&str>, text: &str, fields: Option<&serde_json::Value>) -> RunEvent {
     let fields = fields.map(Json::from_value);
     let line = LogLine { level: Level::Info, text: text.to_owned(), fields };
-    RunEvent::Logged { pid, scope: scope.map(Into::into), line }
+    RunEvent::Logged { pid, scope: scope.map(Into::into), at: system_time(), line }
 }
 
 fn spawned(pid: u64, parent: u64, scope: Option<&str>, entry: &str) -> RunEvent {
@@ -98,6 +98,19 @@ fn what_runs_is_a_line_each_as_far_as_there_is_room() {
     progress.hear(node("list", "succeeded", 1_000, 1_000));
     assert!(progress.pending.starts_with("✓ list: succeeded, 1000/1000 items in "));
     assert!(!progress.changing(Size { columns: 40, rows: 8 })[0].contains("list"));
+}
+
+/// What is heard late took no longer for that.
+#[test]
+fn what_a_step_took_is_what_its_records_say() {
+    let mut progress = progress(true);
+    for (status, time) in [("running", 5_000_000), ("succeeded", 5_700_000)] {
+        let mut event = node("a", status, 1, 1);
+        let RunEvent::Logged { at, .. } = &mut event else { unreachable!() };
+        *at = Micros(time);
+        progress.hear(event);
+    }
+    assert_eq!(progress.pending, "✓ a: succeeded in 700 ms\n");
 }
 
 #[test]

@@ -157,7 +157,7 @@ impl Story {
     }
 
     /// Goes on with what is told of a run while it goes on; where it is a line, that is given. What has a record is to be heard once.
-    pub fn hear_event(&mut self, at: Micros, event: &RunEvent) -> Option<Line> {
+    pub fn hear_event(&mut self, event: &RunEvent) -> Option<Line> {
         match event {
             RunEvent::Spawned { pid, parent, entry, scope, .. } => {
                 let name = self.name_of(*parent, scope.as_deref(), entry);
@@ -168,12 +168,12 @@ impl Story {
                 self.names.remove(pid);
                 None
             }
-            RunEvent::Logged { pid, scope, line } => {
+            RunEvent::Logged { pid, scope, at, line } => {
                 let process = match scope {
                     Some(scope) => self.step(scope),
                     None => self.names.get(pid).cloned().unwrap_or_default(),
                 };
-                let line = Line { at, pid: *pid, process, line: line.clone() };
+                let line = Line { at: *at, pid: *pid, process, line: line.clone() };
                 self.node(&line);
                 Some(line)
             }
@@ -256,6 +256,11 @@ impl Story {
     /// What people call a process that lives. Empty: the workflow itself.
     pub fn name(&self, pid: Pid) -> Option<&str> {
         self.names.get(&pid).map(String::as_str)
+    }
+
+    /// Whether the run has ended.
+    pub fn is_over(&self) -> bool {
+        self.end.is_some()
     }
 
     /// How the run of this id ended, where it has.

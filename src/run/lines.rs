@@ -31,7 +31,7 @@ impl Run {
         }
         inner.state.counts.log_dropped += dropped;
         for line in lines {
-            inner.state.tell(|| RunEvent::Logged { pid, scope: None, line: line.clone() });
+            inner.state.tell(|| RunEvent::Logged { pid, scope: None, at, line: line.clone() });
         }
         self.fixed.log(lines, dropped, || {
             let component = inner.state.table[pid].component.clone();
@@ -45,13 +45,18 @@ impl Run {
         let mut inner = self.inner.lock();
         let Some(entry) = inner.state.living(pid) else { return };
         let (component, step) = (entry.component.clone(), entry.steps);
+        let at = Micros(self.last_at.load(Relaxed));
         if inner.state.observed {
-            let event = RunEvent::Logged { pid, scope: scope.clone(), line: line.clone() };
+            let event = RunEvent::Logged { pid, scope: scope.clone(), at, line: line.clone() };
             inner.watchers.retain(|watcher| watcher.push(event.clone(), &mut wakers));
         }
-        self.fixed.log(std::slice::from_ref(&line), 0, || {
-            let at = Micros(self.last_at.load(Relaxed));
-            LogOrigin { run: Arc::clone(&self.fixed.id), pid, scope, component, step, at }
+        self.fixed.log(std::slice::from_ref(&line), 0, || LogOrigin {
+            run: Arc::clone(&self.fixed.id),
+            pid,
+            scope,
+            component,
+            step,
+            at,
         });
         drop(inner);
         wakers.wake();

@@ -60,6 +60,8 @@ pub enum RunEvent {
         pid: Pid,
         /// Of a handler's line: the call's place in the workflow, where the process gave it one.
         scope: Option<Arc<str>>,
+        /// When, in microseconds since 1970: the time of the record that has the line.
+        at: Micros,
         /// The line.
         line: LogLine,
     },
