@@ -2,15 +2,14 @@
 
 use super::Exit;
 use super::arguments::History;
-use super::logs::is_broken_pipe;
 use super::refused::Stop;
 use super::table::{clock, moment, rfc3339};
-use super::terminal::{Terminal, printable, printable_json};
+use super::terminal::{Terminal, printable, printable_json, unwritable};
 use crate::host::Story;
 use crate::process::{Action, Answer, Ending, Micros, Payload, Pid, Status};
 use crate::run::{Decided, Decision, News, Record};
 use serde_json::{Value, json};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 
 /// Characters of a value that are shown. Arbitrary: a line of a terminal.
 const VALUE_CHARS_MAX: usize = 100;
@@ -21,7 +20,7 @@ pub(super) fn history(command: &History, _: Terminal) -> Result<Exit, Stop> {
     let mut out = BufWriter::new(io::stdout().lock());
     let written = if command.json { write_json(&mut out, &records) } else { write_text(&mut out, &records) };
     match written.and_then(|()| out.flush()) {
-        Err(error) if !is_broken_pipe(&anyhow::Error::new(io::Error::from(error.kind()))) => Err(error.into()),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritable(error).into()),
         _ => Ok(Exit::Success),
     }
 }

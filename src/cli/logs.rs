@@ -32,7 +32,7 @@ pub(super) fn logs(command: &Logs, terminal: Terminal) -> Result<Exit, Stop> {
     }
 }
 
-pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 

@@ -2,20 +2,26 @@
 
 use super::arguments::Arguments;
 use super::refused::{Refused, kind};
-use super::terminal::{Terminal, quoted, say};
+use super::terminal::{Terminal, quoted, say, unwritable};
 use super::values::Refusal;
 use clap::CommandFactory as _;
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error as _;
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 
 /// Tells of an error of the command line, or gives the help that was asked for.
 pub(super) fn tell(error: &clap::Error) -> super::Exit {
     if !error.use_stderr() {
         // Help and version: clap knows how to write them.
-        let _ = error.print();
-        return super::Exit::Success;
+        return match error.print().and_then(|()| io::stdout().flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Terminal::new(super::arguments::Colour::Auto).error(&unwritable(error).to_string(), None);
+                super::Exit::Failed
+            }
+            _ => super::Exit::Success,
+        };
     }
     let plain = plain(error);
     let error = plain.as_ref().unwrap_or(error);

@@ -104,6 +104,40 @@ fn outputs_that_cannot_be_written_are_a_failure() {
     assert!(said.contains(" itself succeeded; `wfhost status "), "{said}");
 }
 
+#[test]
+fn what_cannot_be_written_is_a_failure_and_what_nobody_reads_is_none() {
+    let world = super::support::World::new("steps: [{ id: a, set: 1 }]");
+    world.says(&["run", "-q", "--durability", "journal", "--run-id", "it", &world.file]);
+    let talks: &[&[&str]] = &[
+        &["--help"],
+        &["--version"],
+        &["help", "run"],
+        &["run", "--help"],
+        &["completions", "bash"],
+        &["ls"],
+        &["ps", "--json"],
+        &["status", "it"],
+        &["logs", "it"],
+        &["history", "it"],
+        &["history", "--json", "it"],
+        &["plan", &world.file],
+        &["graph", &world.file],
+        &["verify", "it"],
+    ];
+    for arguments in talks {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = super::command_in(&world.data, arguments).stdout(full).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("error: cannot write to standard output: No space left"), "{arguments:?}: {said}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = super::command_in(&world.data, arguments).stdout(writer).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.contains("error")), (Some(0), false), "{arguments:?}: {said}");
+    }
+}
+
 /// What the environment says is not written into the usage as if it had to be given.
 #[test]
 fn the_usage_has_what_is_required() {
