@@ -89,7 +89,8 @@ pub(super) fn to_json(stored: &Stored, whose: &Whose) -> Value {
         "status": status(stored, whose),
         "started": rfc3339(stored.created),
         "ended": stored.ended.map(rfc3339),
-        "records": stored.records,
+        // What the store says of a run that has an owner is from some time ago.
+        "records": stored.owner.is_none().then_some(stored.records),
     });
     if let Whose::Living(owner) = whose {
         value["host"] = json!(owner.pid);
@@ -107,6 +108,20 @@ pub(super) fn status(stored: &Stored, whose: &Whose) -> &'static str {
         (None, Whose::Living(_)) => "running",
         (None, _) if stored.damage.is_some() => "damaged",
         (None, _) => "suspended",
+    }
+}
+
+/// Looks whether what a run that nobody runs was started with can still be read. That is small, and a digest tells; its records are for
+/// `status` and `doctor`. What is damaged is noted, so that it is found by what is noted.
+fn examine(runs: &Runs, stored: &mut Stored, whose: &Whose) {
+    // It may have been removed meanwhile.
+    if *whose == Whose::Nobody
+        && stored.damage.is_none()
+        && let Ok(Err(why)) = runs.readable_about(&stored.id)
+    {
+        // Where it cannot be written it is found again.
+        let _ = runs.store.note_damage(&stored.id, &why);
+        stored.damage = Some(why.into());
     }
 }
 
@@ -133,9 +148,16 @@ fn rows(runs: &Runs, command: &Ls, limit: Option<u32>) -> Result<(Vec<Row>, u64)
     let is_exact = filter.ended.is_none() && !filter.damaged;
     filter.limit = limit.filter(|_| is_exact);
     let mut owners = Owners::default();
+    if matches!(command.status, Some(State::Damaged)) {
+        for mut stored in runs.store.list(&Filter { ended: Some(false), damaged: false, ..filter.clone() })? {
+            let whose = owners.whose(runs, &stored)?;
+            examine(runs, &mut stored, &whose);
+        }
+    }
     let mut rows = Vec::new();
-    for stored in runs.store.list(&filter)? {
+    for mut stored in runs.store.list(&filter)? {
         let whose = owners.whose(runs, &stored)?;
+        examine(runs, &mut stored, &whose);
         if is_wanted(&stored, &whose) {
             rows.push(Row { stored, whose });
         }

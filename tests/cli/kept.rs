@@ -1,6 +1,7 @@
 //! What is kept for runs, damaged.
 
 use super::support::{World, files};
+use super::transcript;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -211,6 +212,36 @@ fn a_damaged_workflow_that_was_kept_for_a_run_is_found() {
     assert_eq!(good["status"], "suspended");
     // How many records a run has is told of one that was killed, too.
     assert!(good["records"].as_u64().unwrap() > 0 && good["records"] == good["counts"]["records"], "{good}");
+}
+
+/// What is small is looked at, and what is not known is not told.
+#[test]
+fn lists_find_a_damaged_workflow_and_tell_no_number_of_records_that_is_not_so() {
+    let world = World::new(ASKS);
+    for id in ["killed", "text", "bytes"] {
+        world.begin(id, "asks", &[]).kill();
+    }
+    let going = world.begin("going", "asks", &[]);
+    let store = rusqlite::Connection::open(world.data.join("journal.db")).unwrap();
+    let is_of = |id: &str| format!("WHERE run = (SELECT run FROM run WHERE id = '{id}')");
+    let damage = |id: &str, new: &str| {
+        store.execute(&format!("UPDATE about SET about = {new} {}", is_of(id)), []).unwrap();
+    };
+    damage("text", "replace(about, 'answer', 'answes')");
+    let damaged = world.tells(&["ls", "--json", "--status", "damaged"]);
+    assert_eq!((damaged.as_array().unwrap().len(), &damaged[0]["run"]), (1, &"text".into()), "{damaged}");
+    damage("bytes", "CAST(x'ff' || about AS TEXT)");
+    let listed = world.does(&["ls"]);
+    assert_eq!(String::from_utf8_lossy(&listed.stdout).matches(" damaged ").count(), 2, "{}", transcript(&listed));
+    for run in world.tells(&["ls", "--json"]).as_array().unwrap() {
+        let is_damaged = run["status"] == "damaged";
+        assert_eq!(is_damaged, ["text", "bytes"].contains(&run["run"].as_str().unwrap()), "{run}");
+        assert!(run["records"].is_null(), "{run}");
+    }
+    world.says(&["signal", "going", "answer", "1"]);
+    assert_eq!(going.told().1, Some(0));
+    let over = world.tells(&["ls", "--json", "--status", "succeeded"]);
+    assert_eq!(over[0]["records"], world.says(&["history", "--json", "going"]).lines().count(), "{over}");
 }
 
 #[test]
