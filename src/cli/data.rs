@@ -5,9 +5,9 @@ use super::patience::waiting_for;
 use super::refused::{Refused, kind};
 use super::terminal::{quoted, say};
 use crate::host::control::{Client, ControlError, Refusal};
-use crate::host::{About, Story, TakeUpError};
+use crate::host::{About, Outcome, Status, Story, TakeUpError};
 use crate::journal::{Durables, Filter, Journal as _, Owner, Sqlite, StoreError, Stored};
-use crate::run::{DamagedRecord, Record};
+use crate::run::{DamagedRecord, Record, Uncertain};
 use crate::workflow::diagnostics::closest;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -80,6 +80,11 @@ pub(super) fn torn(kept: &Path) -> String {
 }
 
 pub(super) const TORN_HINT: &str = "`wfhost doctor` tells how much that is; end the hosts of the folder, and put copies of journal.db and journal.db-wal in their place, both of one time";
+
+/// What is said where the journal of a host waits for room.
+pub(super) const FULL: &str = "the disk with the data folder is full: nothing goes on until there is room";
+
+pub(super) const FULL_HINT: &str = "nothing is lost; make room";
 
 /// What is said of a folder that was in use and has no journal.
 pub(super) fn gone(journal: &Path) -> String {
@@ -212,6 +217,17 @@ impl Runs {
     /// What the records of a run say.
     pub(super) fn story(&self, id: &str) -> Result<Story, Refused> {
         Ok(Story::of(&self.all_records(id)?))
+    }
+
+    /// The calls that were in flight when a run ended without success: each of them may have taken effect. None where that cannot be read.
+    pub(super) fn given_up(&self, outcome: &Outcome) -> Vec<Uncertain> {
+        let is_told = match outcome.status {
+            Status::Failed | Status::Cancelled | Status::TimedOut => outcome.counts.calls > 0,
+            Status::Succeeded | Status::Suspended => false,
+        };
+        let story = is_told.then(|| self.story(&outcome.run).ok()).flatten();
+        // A run that only this host has lost goes on.
+        story.filter(Story::is_over).map_or_else(Vec::new, |story| story.given_up().to_vec())
     }
 
     /// What a run was started with.

@@ -2,7 +2,7 @@
 
 use super::Exit;
 use super::again::Again;
-use super::data::{ANEW_HINT, TORN_HINT, begun_anew, torn};
+use super::data::{ANEW_HINT, FULL, FULL_HINT, Runs, TORN_HINT, begun_anew, torn};
 use super::outcome::Over;
 use super::past::Past;
 use super::progress::{EVENTS_MAX, Follower};
@@ -12,7 +12,7 @@ use super::terminal::{Terminal, print_json, say};
 use crate::host::{Host, Outcome, RunHandle, Status, StorageNews, Workflow};
 use crate::journal::Journal as _;
 use crate::process::Payload;
-use crate::run::{Events, Watcher};
+use crate::run::{Events, Uncertain, Watcher};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -23,6 +23,19 @@ pub(super) type Warnings = Vec<(String, String)>;
 pub(super) struct Watching {
     events: Events,
     past: Past,
+}
+
+/// What a run came to, and the calls that may have happened although it ended without their answers.
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    pub(super) uncertain: Vec<Uncertain>,
+}
+
+impl Ended {
+    /// With what the run's records say of its calls.
+    pub(super) fn of(outcome: Outcome, runs: &Runs) -> Self {
+        Self { uncertain: runs.given_up(&outcome), outcome }
+    }
 }
 
 /// How a command talks of a run.
@@ -60,10 +73,7 @@ impl Talk {
         let (follower, terminal) = (self.follower.clone(), self.terminal);
         move |news| {
             let line = match news {
-                StorageNews::Full => terminal.warning_text(
-                    "the disk with the data folder is full: nothing goes on until there is room",
-                    Some("nothing is lost; make room"),
-                ),
+                StorageNews::Full => terminal.warning_text(FULL, Some(FULL_HINT)),
                 StorageNews::Room => "there is room on the disk again: it goes on".to_owned(),
                 StorageNews::Torn(kept) => terminal.warning_text(&torn(kept), Some(TORN_HINT)),
                 StorageNews::Anew(path) => terminal.warning_text(&begun_anew(path), Some(ANEW_HINT)),
@@ -115,8 +125,8 @@ impl Talk {
     /// Shows a run of this host to its end, and tells what it came to.
     pub(super) fn follow(&self, host: &Host, workflow: &Workflow, run: &RunHandle, watching: Watching) -> Exit {
         self.show(workflow, watching);
-        let outcome = self.to_the_end(host, run, true);
-        self.tell(&outcome, workflow, host.guests().slots())
+        let ended = self.to_the_end(host, run, true);
+        self.tell(&ended, workflow, host.guests().slots())
     }
 
     /// Shows what its watcher sees of a run.
@@ -127,38 +137,28 @@ impl Talk {
     }
 
     /// Waits until a run of this host is over, whatever ends it.
-    pub(super) fn to_the_end(&self, host: &Host, run: &RunHandle, is_durable: bool) -> Outcome {
+    pub(super) fn to_the_end(&self, host: &Host, run: &RunHandle, is_durable: bool) -> Ended {
         let running = Running { runs: vec![run.clone()], host: is_durable.then(|| host.clone()) };
         self.signals.enter(Stage::Running(running));
         let outcome = wait(run, &self.again);
-        let given_up = match outcome.status {
-            Status::Cancelled | Status::TimedOut if is_durable && outcome.counts.calls > 0 => {
-                given_up(host, &outcome.run)
-            }
-            _ => 0,
+        let runs = if is_durable { super::run::opened(host).ok() } else { None };
+        let ended = match (&runs, outcome.status) {
+            (Some(runs), Status::Suspended) => Ended::of(ended(runs, &outcome).unwrap_or(outcome), runs),
+            (Some(runs), _) => Ended::of(outcome, runs),
+            (None, _) => Ended { outcome, uncertain: Vec::new() },
         };
-        self.signals.enter(Stage::Over { late: outcome.status == Status::TimedOut });
-        self.warn_of_given_up(given_up, &outcome.run);
-        if outcome.status == Status::Suspended { ended(host, &outcome).unwrap_or(outcome) } else { outcome }
-    }
-
-    /// Says that calls may have happened although the run ended before their answers.
-    fn warn_of_given_up(&self, count: usize, run: &str) {
-        let title = match count {
-            0 => return,
-            1 => "a call may have happened: the run ended before its answer".to_owned(),
-            _ => format!("{count} calls may have happened: the run ended before their answers"),
-        };
-        self.note(self.terminal.warning_text(&title, Some(&format!("`wfhost status {run}` lists them"))));
+        self.signals.enter(Stage::Over { late: ended.outcome.status == Status::TimedOut });
+        ended
     }
 
     /// Tells what a run came to.
-    pub(super) fn tell(&self, outcome: &Outcome, workflow: &Workflow, slots: u32) -> Exit {
+    pub(super) fn tell(&self, ended: &Ended, workflow: &Workflow, slots: u32) -> Exit {
         self.close();
+        let Ended { outcome, uncertain } = ended;
         // What succeeded is kept; and with an id the same command once more only tells the end again. A timeout is the command's own.
         let is_retried = self.durable && (outcome.status != Status::TimedOut || self.again.has("--run-id"));
         let again = if is_retried { self.again.about("retry", &outcome.run) } else { self.again.clone() };
-        let over = Over { outcome, workflow, again: &again, slots };
+        let over = Over { outcome, uncertain, workflow, again: &again, slots };
         if self.json {
             let told = print_json(&self.to_json(&over));
             return self.written(told, outcome, over.exit());
@@ -174,6 +174,7 @@ impl Talk {
             Err(_) if outcome.status == Status::Suspended => self.say_suspended(&outcome.run),
             Err(_) => over.say(self.terminal),
         }
+        over.say_uncertain(self.terminal);
         let abandoned = outcome.abandoned.len();
         if abandoned > 0 && !self.quiet {
             let plural = if abandoned == 1 { " was" } else { "s were" };
@@ -216,8 +217,7 @@ impl Talk {
 }
 
 /// How a run has ended that was to be suspended: its end may have been durable by then.
-fn ended(host: &Host, outcome: &Outcome) -> Option<Outcome> {
-    let runs = super::run::opened(host).ok()?;
+fn ended(runs: &Runs, outcome: &Outcome) -> Option<Outcome> {
     runs.store.run(&outcome.run).ok()??.status?;
     runs.story(&outcome.run).ok()?.outcome(&outcome.run)
 }
@@ -231,10 +231,4 @@ fn wait(run: &RunHandle, command: &Again) -> Outcome {
     // It may have ended at this very moment.
     let _ = run.time_out(timeout);
     run.wait()
-}
-
-/// How many calls were in flight when the run ended: each of them may have taken effect.
-fn given_up(host: &Host, run: &str) -> usize {
-    let story = super::run::opened(host).ok().and_then(|runs| runs.story(run).ok());
-    story.map_or(0, |story| story.given_up().len())
 }

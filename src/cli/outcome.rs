@@ -7,6 +7,7 @@ use super::place::{Map, Place, Shown};
 use super::terminal::{Terminal, say};
 use crate::host::{Outcome, Status, Workflow};
 use crate::process::Problem;
+use crate::run::Uncertain;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -17,6 +18,8 @@ const ALSO_MAX: usize = 20;
 #[derive(Clone)]
 pub(super) struct Over<'a> {
     pub(super) outcome: &'a Outcome,
+    /// The calls that may have happened although it ended without their answers.
+    pub(super) uncertain: &'a [Uncertain],
     pub(super) workflow: &'a Workflow,
     pub(super) again: &'a Again,
     /// The slots that the host had.
@@ -32,9 +35,12 @@ impl Over<'_> {
         }
     }
 
-    /// The run as a JSON object: that of [`Outcome::to_json`], with places and a hint.
+    /// The run as a JSON object: that of [`Outcome::to_json`], with uncertain calls, places and a hint.
     pub(super) fn to_json(&self) -> Value {
         let mut value = self.outcome.to_json();
+        if !self.uncertain.is_empty() {
+            value["uncertain"] = json!(self.uncertain);
+        }
         let Err(problem) = &self.outcome.result else { return value };
         let map = Map::of(self.workflow.source());
         let told = Told::of(problem, self.workflow);
@@ -72,6 +78,16 @@ impl Over<'_> {
             Some((map, place)) => map.excerpt(place, &shown, terminal),
             None => shown.plain(terminal),
         });
+    }
+
+    /// Says which calls nobody knows of whether they happened. It is as weighty as the problem that ended the run.
+    pub(super) fn say_uncertain(&self, terminal: Terminal) {
+        let title = match self.uncertain.len() {
+            0 => return,
+            1 => "a call may have happened: the run ended before its answer".to_owned(),
+            count => format!("{count} calls may have happened: the run ended before their answers"),
+        };
+        say(&terminal.warning_text(&title, Some(&format!("`wfhost status {}` lists them", self.outcome.run))));
     }
 
     fn hint(&self, told: &Told<'_>) -> Option<String> {

@@ -96,12 +96,12 @@ fn follow(
     }
     super::resume::warn_of_uncertain(&run, talk);
     talk.show(&workflow, watching);
-    let outcome = talk.to_the_end(host, &run, true);
-    if is_taken(&outcome) && !run.started(Duration::ZERO) {
+    let ended = talk.to_the_end(host, &run, true);
+    if is_taken(&ended.outcome) && !run.started(Duration::ZERO) {
         // Somebody began one of its id at the same time, and was quicker: nothing of this one left the host.
         return Err(Refused::from(LoadError::Exists { id: run.id().to_string() }).into());
     }
-    Ok(talk.tell(&outcome, &workflow, host.guests().slots()))
+    Ok(talk.tell(&ended, &workflow, host.guests().slots()))
 }
 
 pub(super) fn by_name(others: &[Other]) -> BTreeMap<String, PathBuf> {

@@ -4,7 +4,7 @@ use super::Exit;
 use super::act;
 use super::arguments::{Resume, RunningArguments};
 use super::data::{Runs, Whose, refused_of};
-use super::follow::{Talk, Warnings};
+use super::follow::{Ended, Talk, Warnings};
 use super::ls::Owners;
 use super::outcome::Over;
 use super::patience::silent;
@@ -15,7 +15,7 @@ use super::status::Heard;
 use super::terminal::{Terminal, print, print_json, say};
 use crate::base::processors;
 use crate::host::control::Request;
-use crate::host::{Host, Outcome, RunHandle, RunOptions, Status, TakeUpError, Workflow};
+use crate::host::{Host, RunHandle, RunOptions, Status, TakeUpError, Workflow};
 use crate::journal::{Filter, Journal as _, StoreError, Stored};
 use crate::process::Payload;
 use crate::run::{EndStatus, Watcher};
@@ -160,11 +160,13 @@ fn all(command: &Resume, talk: &mut Talk, place: &mut Option<Host>) -> Result<Ex
     talk.note(if taken.len() == 1 { "1 run goes on".to_owned() } else { format!("{} runs go on", taken.len()) });
     let runs = taken.iter().map(|(run, _)| run.clone()).collect();
     talk.signals.enter(Stage::Running(Running { runs, host: Some(host.clone()) }));
-    let outcomes: Vec<(Outcome, Workflow)> = taken.into_iter().map(|(run, workflow)| (run.wait(), workflow)).collect();
-    let is_late = outcomes.iter().any(|(outcome, _)| outcome.status == Status::TimedOut);
+    let runs = opened(host)?;
+    let ended = taken.into_iter().map(|(run, workflow)| (Ended::of(run.wait(), &runs), workflow));
+    let ended: Vec<(Ended, Workflow)> = ended.collect();
+    let is_late = ended.iter().any(|(ended, _)| ended.outcome.status == Status::TimedOut);
     talk.signals.enter(Stage::Over { late: is_late });
     talk.close();
-    tell(&outcomes, refused, talk, host.guests().slots(), &opened(host)?)
+    tell(&ended, refused, talk, host.guests().slots(), &runs)
 }
 
 /// The workflows of runs, each loaded once.
@@ -208,19 +210,26 @@ fn nothing(json: bool) -> Result<Exit, Stop> {
 
 /// Tells what became of several runs.
 fn tell(
-    outcomes: &[(Outcome, Workflow)],
+    ended: &[(Ended, Workflow)],
     refused: Vec<(std::sync::Arc<str>, Refused)>,
     talk: &Talk,
     slots: u32,
     runs: &Runs,
 ) -> Result<Exit, Stop> {
-    let overs = outcomes.iter().map(|(outcome, workflow)| Over { outcome, workflow, again: &talk.again, slots });
+    let again = &talk.again;
+    let overs = ended.iter().map(|(Ended { outcome, uncertain }, workflow)| Over {
+        outcome,
+        uncertain,
+        workflow,
+        again,
+        slots,
+    });
     let mut exit = overs.clone().map(|over| over.exit()).max_by_key(|exit| exit.code()).unwrap_or(Exit::Success);
     if exit == Exit::Success && refused.iter().any(|(_, refused)| !refused.is_left()) {
         exit = Exit::Failed;
     }
     if talk.json {
-        let mut list: Vec<Value> = overs.map(|over| talk.to_json(&over)).collect();
+        let mut list: Vec<Value> = overs.clone().map(|over| talk.to_json(&over)).collect();
         list.extend(refused.iter().map(|(id, refused)| {
             let mut value = refused.to_json();
             value["run"] = Value::from(&**id);
@@ -230,7 +239,7 @@ fn tell(
         return Ok(exit);
     }
     let mut text = String::new();
-    for (outcome, _) in outcomes {
+    for (Ended { outcome, .. }, _) in ended {
         let name = runs.store.run(&outcome.run)?.map_or_else(String::new, |run| format!(" ({})", run.name));
         let status = serde_json::json!(outcome.status);
         let _ = write!(text, "{}{name} {}", outcome.run, status.as_str().unwrap_or_default());
@@ -242,6 +251,7 @@ fn tell(
         };
     }
     print(&super::terminal::printable(&text))?;
+    overs.for_each(|over| over.say_uncertain(talk.terminal));
     for (id, refused) in refused {
         if refused.is_left() {
             say(&talk.terminal.warning_text(&format!("{}, and is left so", refused.title), refused.hint.as_deref()));

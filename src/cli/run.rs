@@ -104,12 +104,12 @@ fn begin(command: &Run, talk: &Talk, host: &Host, workflow: &Workflow) -> Result
     if is_durable {
         others(host, talk)?;
     }
-    let outcome = talk.to_the_end(host, &run, is_durable);
-    if command.id.is_some() && is_taken(&outcome) {
+    let ended = talk.to_the_end(host, &run, is_durable);
+    if command.id.is_some() && is_taken(&ended.outcome) {
         // Somebody began it at the same time, and was quicker.
         return same(command, host, workflow, &inputs)?.again(&opened(host)?, talk);
     }
-    Ok(talk.tell(&outcome, workflow, host.guests().slots()))
+    Ok(talk.tell(&ended, workflow, host.guests().slots()))
 }
 
 /// The run, with its inputs; no run where there is one of its id already.

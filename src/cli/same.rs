@@ -3,7 +3,7 @@
 
 use super::Exit;
 use super::data::{Runs, Whose, not_listening, refused_of};
-use super::follow::Talk;
+use super::follow::{Ended, Talk};
 use super::past::Past;
 use super::refused::{Refused, Stop, kind};
 use super::remote::Remote;
@@ -43,7 +43,7 @@ impl Start<'_> {
                     let outcome =
                         told.ok_or_else(|| Refused::new(kind::JOURNAL, "the records do not tell how the run ended"))?;
                     talk.note(format!("the run {} is over", self.id));
-                    return Ok(self.end(talk, &outcome));
+                    return Ok(self.end(runs, talk, outcome));
                 }
                 Whose::Nobody => {
                     let (watching, watcher) = talk.watcher_of(self.host, self.id);
@@ -155,7 +155,7 @@ impl Start<'_> {
             outcome = if ended { runs.story(self.id)?.outcome(self.id) } else { None };
         }
         match outcome {
-            Some(outcome) => Ok(self.end(talk, &outcome)),
+            Some(outcome) => Ok(self.end(runs, talk, outcome)),
             None => {
                 let refused =
                     Refused::new(kind::WRONG_STATE, format!("process {process} ended before the run {}", self.id));
@@ -164,8 +164,8 @@ impl Start<'_> {
         }
     }
 
-    fn end(&self, talk: &Talk, outcome: &Outcome) -> Exit {
+    fn end(&self, runs: &Runs, talk: &Talk, outcome: Outcome) -> Exit {
         talk.close();
-        talk.tell(outcome, self.workflow, self.host.guests().slots())
+        talk.tell(&Ended::of(outcome, runs), self.workflow, self.host.guests().slots())
     }
 }

@@ -297,16 +297,37 @@ fn a_call_that_was_in_flight_when_its_run_was_cancelled_may_have_happened() {
     allow: {{ http: [ \"POST http://127.0.0.1:{port}\" ] }}
 "
     ));
-    let run =
-        world.spawn(&["run", "--durability", "journal", "--run-id", "it", "--allow-address", "127.0.0.1", &world.file]);
-    let (head, _stream) = requests.recv().unwrap();
-    run.send("-INT");
-    let output = run.output();
-    assert_eq!(output.status.code(), Some(3), "{}", transcript(&output));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("a call may have happened"), "{}", transcript(&output));
-    let status = world.tells(&["status", "--json", "it"]);
-    assert_eq!((&status["status"], &status["uncertain"][0]["key"]), (&json!("cancelled"), &json!(key_of(&head))));
-    let shown = world.does(&["status", "it"]);
-    let talk = String::from_utf8_lossy(&shown.stderr);
-    assert!(talk.contains("happened: the run ended before the answer"), "{}", transcript(&shown));
+    for (id, how) in [("it", "--color=never"), ("quiet", "-q"), ("json", "--json")] {
+        let durable = ["--durability", "journal", "--run-id", id, "--allow-address", "127.0.0.1"];
+        let run = world.spawn(&[&["run", how, &world.file], &durable[..]].concat());
+        let (head, _stream) = requests.recv().unwrap();
+        run.send("-INT");
+        let output = run.output();
+        assert_eq!(output.status.code(), Some(3), "{}", transcript(&output));
+        let status = world.tells(&["status", "--json", id]);
+        assert_eq!((&status["status"], &status["uncertain"][0]["key"]), (&json!("cancelled"), &json!(key_of(&head))));
+        let is_said = String::from_utf8_lossy(&output.stderr).contains("warning: a call may have happened");
+        assert_eq!(is_said, how != "--json", "{}", transcript(&output));
+        if how == "--json" {
+            let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(told["uncertain"], status["uncertain"], "{told}");
+        }
+        let shown = world.does(&["status", id]);
+        let talk = String::from_utf8_lossy(&shown.stderr);
+        assert!(talk.contains("happened: the run ended before the answer"), "{}", transcript(&shown));
+    }
+    // The same start again tells the same end.
+    let again = world.does(&[
+        "run",
+        "--json",
+        "--durability",
+        "journal",
+        "--run-id",
+        "json",
+        "--allow-address",
+        "127.0.0.1",
+        &world.file,
+    ]);
+    let told: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(told["uncertain"].as_array().map(Vec::len), Some(1), "{told}");
 }
