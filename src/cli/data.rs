@@ -186,9 +186,9 @@ impl Runs {
             Some(host) => vec![host],
             None => Client::hosts_in(&self.folder, owner.pid)?,
         };
-        waiting_for(Some(owner.pid), || {
-            for host in hosts {
-                match ask(&host) {
+        waiting_for(Some(owner.pid), hosts.clone(), || {
+            for host in &hosts {
+                match ask(host) {
                     Ok(answer) => return Ok(Some(answer)),
                     Err(ControlError::Gone | ControlError::Refused(Refusal::UnknownRun { .. } | Refusal::Ended)) => {}
                     Err(error) => return Err(error),

@@ -2,16 +2,18 @@
 
 use super::Exit;
 use super::arguments::{DataArguments, Doctor};
-use super::data::{ANEW_HINT, ANOTHER_FOLDER, PUT_BACK, Runs, Whose, gone, left_alone};
+use super::data::{ANEW_HINT, ANOTHER_FOLDER, FULL, FULL_HINT, PUT_BACK, Runs, Whose, gone, left_alone};
 use super::refused::{Refused, kind};
 use super::run::{SLOTS_DEFAULT, exposed};
 use super::terminal::{print, print_json, printable};
 use crate::base::processors;
 use crate::guest::slots_max;
+use crate::host::control::Client;
 use crate::host::kept::Kept;
 use crate::host::{Host, HostError, LoadError, RunOptions, exposed as exposed_data};
 use crate::journal::{Filter, Journal as _, Sqlite, Stored};
 use serde_json::{Map, Value, json};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,6 +25,12 @@ const RUNS_READ_MAX: u32 = 1_000;
 
 /// Records of them that are read at most. Arbitrary: a second or so.
 const RECORDS_READ_MAX: u64 = 100_000;
+
+/// Bytes that are written to see whether that is possible: more than a transaction of a small run takes.
+const PROBE_BYTES: usize = 64 << 10;
+
+/// Free bytes of a disk below which it is said to be nearly full. Arbitrary: the journals of some thousand small runs.
+const FREE_BYTES_MIN: u64 = 64 << 20;
 
 /// A workflow that needs nothing but the host itself: an expression in its sandbox, and a worker.
 const SELF_TEST: &str =
@@ -184,13 +192,33 @@ fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
         problems.push(Problem { message: exposed(&reason), hint: ANOTHER_FOLDER.to_owned() });
     }
     // The nearest folder that is there is the one in which it would be made.
-    if let Some(place) = folder.ancestors().find(|place| place.exists())
-        && let Err(error) = probe(place)
-    {
-        let title = format!("{}: {error}", place.display());
-        problems.push(refused(Refused::new(kind::JOURNAL, title)));
+    if let Some(place) = folder.ancestors().find(|place| place.exists()) {
+        report["free-bytes"] = json!(free_bytes(place));
+        problems.extend(unwritable(place, refused));
     }
     report
+}
+
+/// Why the folder cannot be written, or not for long.
+fn unwritable(folder: &Path, refused: impl Fn(Refused) -> Problem) -> Option<Problem> {
+    let is_stalled = || Client::hosts(folder).is_ok_and(|hosts| hosts.iter().any(Client::is_stalled));
+    let full = || Problem { message: FULL.to_owned(), hint: FULL_HINT.to_owned() };
+    match probe(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::StorageFull => Some(full()),
+        Err(error) => Some(refused(Refused::new(kind::JOURNAL, format!("{}: {error}", folder.display())))),
+        Ok(()) if is_stalled() => Some(full()),
+        Ok(()) => {
+            let free = free_bytes(folder).filter(|bytes| *bytes < FREE_BYTES_MIN)?;
+            let message = format!("the disk with the data folder is nearly full: {} MiB are free", free >> 20);
+            Some(Problem { message, hint: "runs wait for room where there is none; make room".to_owned() })
+        }
+    }
+}
+
+/// Bytes that a user may still write to the file system of a folder. None where it does not tell.
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let told = rustix::fs::statvfs(folder).ok()?;
+    Some(told.f_bavail.saturating_mul(told.f_frsize))
 }
 
 fn contents(runs: &Runs) -> Result<Value, Refused> {
@@ -291,14 +319,17 @@ fn components(runs: &Runs) -> Result<Vec<Problem>, Refused> {
     Ok(runs.store.components()?.into_iter().filter_map(problem).take(DAMAGES_MAX as usize).collect())
 }
 
-/// Makes a file and removes it.
+/// Makes a file of some size and removes it.
 fn probe(folder: &Path) -> std::io::Result<()> {
     if !folder.is_dir() {
         return Err(std::io::ErrorKind::NotADirectory.into());
     }
     let path = folder.join(format!(".wfhost-probe-{}", std::process::id()));
-    std::fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
-    std::fs::remove_file(&path)
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
+    // Some file systems find out that there is no room when it is brought to the disk.
+    let written = file.write_all(&vec![0; PROBE_BYTES]).and_then(|()| file.sync_all());
+    std::fs::remove_file(&path)?;
+    written
 }
 
 /// Runs a workflow without guests.

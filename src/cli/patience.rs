@@ -1,8 +1,9 @@
 //! Waiting for another process, which may have been stopped.
 
+use super::data::{FULL, FULL_HINT};
 use super::refused::{Refused, kind};
 use super::terminal::say;
-use crate::host::control::ControlError;
+use crate::host::control::{Client, ControlError};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -10,12 +11,15 @@ use std::time::Duration;
 /// How long nothing is said of whom is waited for. Arbitrary: a person begins to wonder.
 const UNSAID_MAX: Duration = Duration::from_secs(2);
 
-/// Does something that a process is waited for with, and says so where that takes long.
-pub(super) fn waiting_for<T>(process: Option<u32>, ask: impl FnOnce() -> T) -> T {
+/// Does something that a process is waited for with, and says so where that takes long, and why, where one of these hosts tells.
+pub(super) fn waiting_for<T>(process: Option<u32>, hosts: Vec<Client>, ask: impl FnOnce() -> T) -> T {
     let (done, asked) = channel::<()>();
     let wait = move || {
         if asked.recv_timeout(UNSAID_MAX) == Err(RecvTimeoutError::Timeout) {
             say(&format!("waiting for {} to answer", name(process)));
+            if hosts.iter().any(Client::is_stalled) {
+                say(&format!("warning: {FULL}\nhint: {FULL_HINT}"));
+            }
         }
     };
     let waiting = thread::Builder::new().name("patience".to_owned()).spawn(wait);
@@ -48,12 +52,16 @@ fn to_continue(process: u32) -> String {
 
 /// What is said where nobody knows whether an act was taken. The same act with its id counts once.
 pub(super) fn may_be_done(error: ControlError, process: u32, run: &str, act: Option<&str>) -> Refused {
-    let ControlError::Silent { waited, .. } = error else { return error.into() };
+    let ControlError::Silent { path, waited } = error else { return error.into() };
     let title = format!(
         "process {process}, which runs {run}, has not answered for {} s: what was asked may still be done",
         waited.as_secs()
     );
-    let room = "where its disk is full it is done when there is room; ";
     let again = act.map_or_else(String::new, |act| format!("the same again with --id {act} counts once; "));
-    Refused::new(kind::HOST_FAULT, title).hint(again + room + &to_continue(process))
+    let out = if Client::at(path).is_stalled() {
+        "the disk with the data folder is full, and it is done when there is room".to_owned()
+    } else {
+        to_continue(process)
+    };
+    Refused::new(kind::HOST_FAULT, title).hint(again + &out)
 }

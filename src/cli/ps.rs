@@ -2,7 +2,7 @@
 
 use super::Exit;
 use super::arguments::Ps;
-use super::data::{Runs, Whose};
+use super::data::{FULL, FULL_HINT, Runs, Whose};
 use super::ls::Owners;
 use super::patience::{by_the_records, waiting_for};
 use super::refused::Stop;
@@ -48,6 +48,9 @@ pub(super) fn ps(command: &Ps, terminal: Terminal) -> Result<Exit, Stop> {
             Err(error) => say(&terminal.warning_text(&format!("{:#}", anyhow::Error::from(error)), None)),
         }
     }
+    if rows.iter().any(|row| row.facts.as_ref().is_some_and(|facts| facts.stalled)) {
+        say(&terminal.warning_text(FULL, Some(FULL_HINT)));
+    }
     for process in &silent {
         let (title, hint) = by_the_records(*process);
         say(&terminal.warning_text(&title, Some(&hint)));
@@ -71,7 +74,7 @@ pub(super) fn ps(command: &Ps, terminal: Terminal) -> Result<Exit, Stop> {
         table.row(vec![
             run.to_string(),
             workflow.as_deref().unwrap_or_default().to_owned(),
-            facts.as_ref().map_or(SILENT, |facts| facts.state.name()).to_owned(),
+            facts.as_ref().map_or(SILENT, RunFacts::state_name).to_owned(),
             process.to_string(),
             number(|facts| facts.processes as u64),
             number(|facts| facts.counts.steps),
@@ -97,7 +100,7 @@ fn hosts(folder: &Path, runs: Option<&Runs>) -> Result<Vec<Client>, Stop> {
 /// Asks all hosts at one time: one that does not answer delays the others no longer than it is waited for.
 fn ask_all(hosts: Vec<Client>) -> Vec<(Client, Result<Answer, ControlError>)> {
     let process = if let [host] = &hosts[..] { host.process() } else { None };
-    waiting_for(process, || {
+    waiting_for(process, Vec::new(), || {
         std::thread::scope(|scope| {
             let asked: Vec<_> = hosts
                 .into_iter()
@@ -132,7 +135,7 @@ fn to_json(row: &Row) -> Value {
     let mut value = json!({ "run": run, "workflow": workflow, "state": SILENT, "host": process });
     if let Some(facts) = facts {
         let all = json!(facts);
-        for key in ["state", "host", "processes", "uncertain", "counts"] {
+        for key in ["state", "stalled", "host", "processes", "uncertain", "counts"] {
             value[key] = all[key].clone();
         }
     }

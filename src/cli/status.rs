@@ -3,7 +3,7 @@
 use super::Exit;
 use super::act;
 use super::arguments::Show;
-use super::data::{Runs, Whose, left_alone};
+use super::data::{FULL, FULL_HINT, Runs, Whose, left_alone};
 use super::left::{self, Left};
 use super::ls;
 use super::patience::by_the_records;
@@ -48,6 +48,9 @@ pub(super) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
     if let Some(process) = silent {
         let (title, hint) = by_the_records(process);
         say(&terminal.warning_text(&title, Some(&hint)));
+    }
+    if live.as_ref().is_some_and(|live| live.facts.stalled) {
+        say(&terminal.warning_text(FULL, Some(FULL_HINT)));
     }
     let seen = Seen { stored, whose, story, live, silent: silent.is_some(), left, damage, has_story };
     let file = about.map_or_else(|_| "unknown".to_owned(), |about| about.file);
@@ -139,6 +142,7 @@ impl Seen {
         value["steps"] = json!(self.story.nodes());
         if let Some(RunStatus { facts, processes, queries, .. }) = &self.live {
             value["state"] = json!(facts.state);
+            value["stalled"] = json!(facts.stalled);
             value["processes"] = json!(processes);
             value["queries"] = json!(queries);
         } else {
@@ -245,7 +249,7 @@ impl Seen {
         let status = ls::status(&self.stored, &self.whose);
         match (&self.whose, &self.live) {
             (Whose::Living(owner), Some(live)) => {
-                format!("{} ({}), by process {}", status, live.facts.state.name(), owner.pid)
+                format!("{} ({}), by process {}", status, live.facts.state_name(), owner.pid)
             }
             (Whose::Living(owner), None) if self.silent => {
                 format!("{status}, by process {}, which does not answer", owner.pid)

@@ -290,6 +290,12 @@ impl Kernel {
         self.0.stall.set(stalled);
     }
 
+    /// Whether no step may begin, because the disk is full.
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        self.0.stall.is_set()
+    }
+
     /// Lets steps begin from now on, whatever is said of stalling: whoever ends the scheduler waits for its workers.
     pub fn never_stall(&self) {
         self.0.stall.end();

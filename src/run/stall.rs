@@ -36,12 +36,17 @@ impl Stall {
         self.over.notify_all();
     }
 
+    /// Whether no step may begin.
+    pub(super) fn is_set(&self) -> bool {
+        self.state.load(Relaxed) == STALLED
+    }
+
     /// Waits until a step may begin.
     pub(super) fn wait(&self) {
         brief::waits();
-        if self.state.load(Relaxed) == STALLED {
+        if self.is_set() {
             let mut guard = self.lock.lock();
-            while self.state.load(Relaxed) == STALLED {
+            while self.is_set() {
                 self.over.wait(&mut guard);
             }
         }
@@ -58,8 +63,10 @@ mod tests {
         stall.wait();
         std::thread::scope(|scope| {
             stall.set(true);
+            assert!(stall.is_set());
             let waits = scope.spawn(|| stall.wait());
             stall.set(false);
+            assert!(!stall.is_set());
             waits.join().unwrap();
             stall.set(true);
             let waits = scope.spawn(|| stall.wait());

@@ -10,6 +10,9 @@ mod following;
 mod kept;
 mod readme;
 mod running;
+#[path = "../faults/shim.rs"]
+mod shim;
+mod shimmed;
 #[path = "../guests/slow.rs"]
 mod slow;
 mod steering;

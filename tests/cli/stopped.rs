@@ -75,7 +75,8 @@ fn a_host_is_found_where_it_listens_whatever_the_environment_of_who_asks() {
     super::support::eventually(|| {
         let ps = world.does(&["ps", "--json"]);
         let ps: serde_json::Value = serde_json::from_slice(&ps.stdout).ok()?;
-        (ps[0]["state"] == "waiting").then_some(())
+        // It has a workflow when its start is durable.
+        (ps[0]["state"] == "waiting" && ps[0]["workflow"].is_string()).then_some(())
     });
     world.says(&["signal", "it", "answer", "2"]);
     assert!(run.wait().unwrap().success());

@@ -3,7 +3,7 @@
 use super::{command_in, data, scratch};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::Duration;
 
 /// A data folder, and a workflow to be run in it.
@@ -62,12 +62,18 @@ impl World {
     }
 
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Going {
+        self.spawn_by(arguments, |_| {})
+    }
+
+    /// The same of a command that is prepared so.
+    pub(crate) fn spawn_by(&self, arguments: &[&str], prepare: impl FnOnce(&mut Command)) -> Going {
         let mut command = command_in(&self.data, arguments);
+        prepare(&mut command);
         Going(Some(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
     }
 
     /// Whether a step of a run runs.
-    fn is_at(&self, id: &str, step: &str) -> bool {
+    pub(crate) fn is_at(&self, id: &str, step: &str) -> bool {
         let status: Value = serde_json::from_slice(&self.does(&["status", "--json", id]).stdout).unwrap_or_default();
         let steps = status["steps"].as_array().map_or(&[][..], Vec::as_slice);
         steps.iter().any(|one| one["node"] == step && one["status"] == "running")
@@ -98,6 +104,11 @@ impl Going {
     pub(crate) fn ends(&mut self) -> Option<i32> {
         let child = self.0.as_mut().unwrap();
         eventually(|| child.try_wait().unwrap()).code()
+    }
+
+    /// What it says from now on.
+    pub(crate) fn stderr(&mut self) -> ChildStderr {
+        self.0.as_mut().unwrap().stderr.take().unwrap()
     }
 
     pub(crate) fn output(mut self) -> Output {

@@ -38,9 +38,10 @@ pub(super) fn carry_out(kernel: &Kernel, request: Request) -> Result<Carried, Re
             pid: std::process::id(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
             runs: kernel.runs().len() + kernel.parked().len(),
+            stalled: kernel.is_stalled(),
         }),
         Request::Runs => Answer::Runs(all(kernel)),
-        Request::Status { run } => Answer::Status(Box::new(status(&find(&run)?))),
+        Request::Status { run } => Answer::Status(Box::new(status(kernel, &find(&run)?))),
         Request::Query { run, name: None } => Answer::Names(find(&run)?.queries()),
         Request::Query { run, name: Some(name) } => {
             let run = find(&run)?;
@@ -107,11 +108,12 @@ fn resolve(
 
 /// All unfinished runs in the order of their ids. Those that are parked wait, and stay where they are.
 fn all(kernel: &Kernel) -> Vec<RunFacts> {
-    let mut all: Vec<RunFacts> = kernel.runs().iter().map(|run| facts(run).0).collect();
+    let mut all: Vec<RunFacts> = kernel.runs().iter().map(|run| facts(kernel, run).0).collect();
     all.extend(kernel.parked().into_iter().map(|(run, parked)| RunFacts {
         run,
         host: std::process::id(),
         state: if parked.is_paused { RunState::Paused } else { RunState::Waiting },
+        stalled: kernel.is_stalled(),
         processes: parked.processes as usize,
         uncertain: parked.uncertain as usize,
         counts: parked.counts,
@@ -123,7 +125,7 @@ fn all(kernel: &Kernel) -> Vec<RunFacts> {
 }
 
 /// A run in a line, and its processes.
-fn facts(run: &RunHandle) -> (RunFacts, Vec<crate::run::ProcessStatus>) {
+fn facts(kernel: &Kernel, run: &RunHandle) -> (RunFacts, Vec<crate::run::ProcessStatus>) {
     let processes = run.processes();
     let is_busy = |doing| matches!(doing, Doing::Starting | Doing::Running | Doing::Cancelling);
     let state = if run.is_paused() {
@@ -137,6 +139,7 @@ fn facts(run: &RunHandle) -> (RunFacts, Vec<crate::run::ProcessStatus>) {
         run: Arc::clone(run.id()),
         host: std::process::id(),
         state,
+        stalled: kernel.is_stalled(),
         processes: processes.iter().filter(|process| process.doing != Doing::Ended).count(),
         uncertain: run.uncertain().len(),
         counts: run.counts(),
@@ -144,7 +147,7 @@ fn facts(run: &RunHandle) -> (RunFacts, Vec<crate::run::ProcessStatus>) {
     (facts, processes)
 }
 
-fn status(run: &RunHandle) -> RunStatus {
-    let (facts, processes) = facts(run);
+fn status(kernel: &Kernel, run: &RunHandle) -> RunStatus {
+    let (facts, processes) = facts(kernel, run);
     RunStatus { facts, processes, uncertain: run.uncertain(), queries: run.queries(), signals: run.signals() }
 }

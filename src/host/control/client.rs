@@ -10,6 +10,9 @@ use std::time::Duration;
 /// How long a host may take to tell what it knows. Arbitrary: it waits for nothing then, so one that takes longer is stopped, or starves.
 const TELL_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// How long it may take where that only explains why it is waited for. Arbitrary.
+const EXPLAIN_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// How long a host may take to do something, and for each part of what is watched. It answers when it is durable, which a busy disk delays.
 const ACT_TIME_MAX: Duration = Duration::from_secs(30);
 
@@ -113,6 +116,12 @@ impl Client {
         self.path.file_name()?.to_str()?.split('-').next()?.parse().ok()
     }
 
+    /// Whether it lives, and no step of its runs begins because the disk is full. False too where it does not tell.
+    pub fn is_stalled(&self) -> bool {
+        let answer = self.answers_within(EXPLAIN_TIME_MAX, Request::Host).ok().and_then(|mut answers| answers.next());
+        matches!(answer, Some(Ok(Answer::Host(facts))) if facts.stalled)
+    }
+
     /// Asks for one thing.
     ///
     /// # Errors
@@ -140,8 +149,12 @@ impl Client {
     }
 
     fn answers(&self, request: Request) -> Result<Answers, ControlError> {
-        let mut stream = self.connect()?;
         let waited = if request.only_asks() { TELL_TIME_MAX } else { ACT_TIME_MAX };
+        self.answers_within(waited, request)
+    }
+
+    fn answers_within(&self, waited: Duration, request: Request) -> Result<Answers, ControlError> {
+        let mut stream = self.connect()?;
         let failed = |error| failed(&self.path, waited, error);
         stream.set_write_timeout(Some(waited)).map_err(failed)?;
         stream.set_read_timeout(Some(waited)).map_err(failed)?;

@@ -199,6 +199,8 @@ pub struct HostFacts {
     pub release: String,
     /// Its unfinished runs.
     pub runs: usize,
+    /// No step of theirs begins: the disk with its data folder is full.
+    pub stalled: bool,
 }
 
 /// A run of a host, in a line.
@@ -211,12 +213,21 @@ pub struct RunFacts {
     pub host: u32,
     /// What it does.
     pub state: RunState,
+    /// No step of it begins, whatever it does: the disk with the data folder is full.
+    pub stalled: bool,
     /// Processes that live.
     pub processes: usize,
     /// Calls of which nobody knows whether they happened.
     pub uncertain: usize,
     /// What has happened, in numbers.
     pub counts: Counts,
+}
+
+impl RunFacts {
+    /// The word for what it does, or that it is stalled.
+    pub fn state_name(&self) -> &'static str {
+        if self.stalled { "stalled" } else { self.state.name() }
+    }
 }
 
 /// What an unfinished run does.
