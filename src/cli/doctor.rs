@@ -207,12 +207,15 @@ fn unwritable(folder: &Path, refused: impl Fn(Refused) -> Problem) -> Option<Pro
         Err(error) if error.kind() == std::io::ErrorKind::StorageFull => Some(full()),
         Err(error) => Some(refused(Refused::new(kind::JOURNAL, format!("{}: {error}", folder.display())))),
         Ok(()) if is_stalled() => Some(full()),
-        Ok(()) => {
-            let free = free_bytes(folder).filter(|bytes| *bytes < FREE_BYTES_MIN)?;
-            let message = format!("the disk with the data folder is nearly full: {} MiB are free", free >> 20);
-            Some(Problem { message, hint: "runs wait for room where there is none; make room".to_owned() })
-        }
+        Ok(()) => free_bytes(folder).and_then(nearly_full),
     }
+}
+
+/// That there is little room left, where that is so.
+fn nearly_full(free: u64) -> Option<Problem> {
+    let message = || format!("the disk with the data folder is nearly full: {} MiB are free", free >> 20);
+    let hint = || "where there is no room runs wait for it; make room".to_owned();
+    (free < FREE_BYTES_MIN).then(|| Problem { message: message(), hint: hint() })
 }
 
 /// Bytes that a user may still write to the file system of a folder. None where it does not tell.
@@ -367,5 +370,17 @@ fn describe(lines: &mut String, name: &str, value: &Value) {
         Value::String(text) => lines.push_str(&format!("{name:<28} {text}\n")),
         Value::Null => lines.push_str(&format!("{name:<28} unknown\n")),
         other => lines.push_str(&format!("{name:<28} {other}\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_on_which_little_is_free_is_a_problem() {
+        assert!(nearly_full(FREE_BYTES_MIN).is_none());
+        let problem = nearly_full(FREE_BYTES_MIN - 1).unwrap();
+        assert_eq!(problem.message, "the disk with the data folder is nearly full: 63 MiB are free");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Exit;
 use super::arguments::Logs;
-use super::data::{Runs, Whose};
+use super::data::{FULL, FULL_HINT, Runs, Whose};
 use super::patience::silent;
 use super::refused::{Refused, Stop, kind};
 use super::status::{Heard, living};
@@ -39,7 +39,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn show(runs: &Runs, stored: &Stored, command: &Logs, writer: &Writer) -> Result<Exit, Stop> {
     let mut story = Story::default();
     // Watching begins first: what is told is what was not yet written by then.
-    let mut watched = if command.follow { watch(runs, &stored.id)? } else { None };
+    let mut watched = if command.follow { watch(runs, &stored.id, writer.terminal)? } else { None };
     let past = watched.as_ref().map(Answers::records);
     for record in runs.records(&stored.id, past)? {
         let mut failed = Ok(());
@@ -127,10 +127,14 @@ fn unfinished(why: &str, id: &str) -> Exit {
     Exit::Cancelled
 }
 
-/// Watches a run that a host has.
-fn watch(runs: &Runs, id: &str) -> Result<Option<Answers>, Stop> {
+/// Watches a run that a host has, and says where nothing goes on in it.
+fn watch(runs: &Runs, id: &str, terminal: Terminal) -> Result<Option<Answers>, Stop> {
     let (_, Whose::Living(owner)) = settled(runs, id)? else { return Ok(None) };
-    Ok(runs.ask(&owner, |host| host.watch(id))?)
+    let Some((host, answers)) = runs.ask(&owner, |host| Ok((host.clone(), host.watch(id)?)))? else { return Ok(None) };
+    if host.is_stalled() {
+        say(&terminal.warning_text(FULL, Some(FULL_HINT)));
+    }
+    Ok(Some(answers))
 }
 
 impl Runs {

@@ -9,7 +9,7 @@ use super::refused::{Refused, Stop, kind};
 use super::remote::Remote;
 use super::signals::Stage;
 use crate::host::control::{Answer, Answers, Client, Request};
-use crate::host::{About, Host, Outcome, RunOptions, Status, TakeUpError, Workflow};
+use crate::host::{About, Host, Outcome, RunOptions, Status, StorageNews, TakeUpError, Workflow};
 use crate::journal::{Journal as _, StoreError};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -66,6 +66,9 @@ impl Start<'_> {
                     talk.signals.enter(Stage::Attached { run: self.id.to_owned(), process: owner.pid });
                     let watch = |host: &Client| Ok((host.clone(), host.watch(self.id)?));
                     if let Some((host, answers)) = runs.ask(&owner, watch)? {
+                        if host.is_stalled() {
+                            talk.storage()(&StorageNews::Full);
+                        }
                         if let (Some(timeout), Some(left)) = (talk.again.timeout(), talk.again.time_left()) {
                             self.time_out(host, timeout, left, talk)?;
                         }

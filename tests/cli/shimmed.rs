@@ -29,8 +29,11 @@ fn that_the_disk_of_a_run_is_full_is_said_by_whoever_asks_of_it_or_steers_it() {
     eventually(|| (world.tells(&["status", "--json", "it"])["stalled"] == true).then_some(()));
     assert!(shim.count("failed-writes") > 0);
 
-    let said = BufReader::new(signal.stderr()).lines().map(Result::unwrap).find(|line| line == FULL);
-    assert!(said.is_some(), "whoever waits hears why");
+    let mut others = [&["logs", "-f", "it"][..], &["run", "--run-id", "it", &world.file]].map(|one| world.spawn(one));
+    for waits in others.iter_mut().chain([&mut signal]) {
+        let said = BufReader::new(waits.stderr()).lines().map(Result::unwrap).find(|line| line == FULL);
+        assert!(said.is_some(), "whoever waits hears why");
+    }
     for (command, shown) in [(&["status", "it"][..], "running (stalled), by process"), (&["ps"], " stalled ")] {
         let output = world.does(command);
         assert!(String::from_utf8_lossy(&output.stdout).contains(shown), "{}", transcript(&output));
@@ -47,7 +50,7 @@ fn that_the_disk_of_a_run_is_full_is_said_by_whoever_asks_of_it_or_steers_it() {
     }
 
     shim.unset("full");
-    assert_eq!(signal.ends(), Some(0));
+    assert_eq!((signal.ends(), others.map(|mut other| other.ends())), (Some(0), [Some(0); 2]));
     let (told, code) = run.told();
     assert_eq!((&told["outputs"], code), (&json!({ "a": 7 }), Some(0)), "{told}");
 }
