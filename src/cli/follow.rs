@@ -68,6 +68,15 @@ impl Talk {
         }
     }
 
+    /// A line without which people would wait for nothing, also where they want to hear little.
+    pub(super) fn insist(&self, line: String) {
+        match &self.follower {
+            Some(follower) => follower.note(line),
+            None if self.json => {}
+            None => say(&line),
+        }
+    }
+
     /// Says when the disk is full and when it is not any more, also where little is said: meanwhile nothing goes on.
     pub(super) fn storage(&self) -> impl Fn(&StorageNews) + Send + Sync + 'static {
         let (follower, terminal) = (self.follower.clone(), self.terminal);

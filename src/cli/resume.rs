@@ -88,7 +88,7 @@ pub(super) fn warn_of_uncertain(run: &RunHandle, talk: &Talk) {
     let hint = format!(
         "`wfhost status {id}` tells more; to say it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
     );
-    talk.note(talk.terminal.warning_text(&warning, Some(&hint)));
+    talk.insist(talk.terminal.warning_text(&warning, Some(&hint)));
 }
 
 /// Lets a paused run of a living host go on.

@@ -3,7 +3,7 @@
 use super::support::{World, eventually};
 use super::transcript;
 use serde_json::{Value, json};
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 
@@ -181,6 +181,19 @@ fn a_fork_says_that_calls_wait_or_sends_them_again() {
     again.sort_unstable();
     assert_eq!(again, keys, "they are those calls");
     assert_eq!(sends.told().1, Some(0));
+}
+
+#[test]
+fn that_calls_wait_for_a_person_is_said_where_little_is_said() {
+    let (world, _requests, _) = two_in_flight();
+    let mut resumed = world.spawn(&["resume", "-q", "it", "--allow-address", "127.0.0.1"]);
+    let (says, said) = channel();
+    let lines = BufReader::new(resumed.stderr()).lines().map(Result::unwrap);
+    std::thread::spawn(move || lines.for_each(|line| says.send(line).unwrap()));
+    let waits = "warning: 2 calls wait for somebody to say whether they happened";
+    eventually(|| said.try_iter().any(|line| line == waits).then_some(()));
+    world.says(&["cancel", "--now", "it"]);
+    assert_eq!(resumed.ends(), Some(3));
 }
 
 #[test]
