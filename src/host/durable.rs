@@ -290,6 +290,13 @@ impl Host {
     ) -> Result<RunHandle, TakeUpError> {
         let taken = store.take_up(id)?;
         let records = Record::decode_all(taken.records)?;
+        // What the journal says of a run goes by its name there, and what the kernel does by the name in its records.
+        if let Some(Record::Started(started)) = records.first()
+            && *started.run != *id
+        {
+            let why = format!("record 1: it is of the run {:?}", started.run);
+            return Err(StoreError::Damaged { run: id.into(), why }.into());
+        }
         if options.unless_paused && is_paused(&records, &taken.inbox) {
             return Err(TakeUpError::Paused(id.into()));
         }

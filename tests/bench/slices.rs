@@ -31,8 +31,8 @@ fn host(name: &str, signature: &str) -> String {
     format!(r#"(import "wfhost:process/host@0.1.0" "{name}" (func $call {signature}))"#)
 }
 
-/// A guest that exposes three payloads of a MiB in each step, all of the same text: what `piece` says, again and again.
-fn exposing(piece: &str) -> String {
+/// A guest that exposes so many payloads of so many bytes in each step, all of the same text: what `piece` says, again and again.
+fn exposing(piece: &str, bytes: usize, count: usize) -> String {
     let escaped = piece.replace('"', "\\22");
     wat_guest::module(&format!(
         r#"
@@ -47,14 +47,14 @@ fn exposing(piece: &str) -> String {
                 (loop $next
                     (memory.copy (local.get $at) (i32.const 256) (i32.const {length}))
                     (br_if $next (i32.lt_u (local.tee $at (i32.add (local.get $at) (i32.const {length})))
-                        (i32.const 1179000))))
+                        (i32.const {last}))))
                 (i32.store8 (i32.const 131072) (i32.const 0x5b))
-                (i32.store8 (i32.sub (local.get $at) (i32.const 1)) (i32.const 0x5d))
-                (i32.store (i32.const 64) (i32.sub (local.get $at) (i32.const 131072)))))
+                (i32.store8 (local.get $at) (i32.const 0x5d))
+                (i32.store (i32.const 64) (i32.sub (local.get $at) (i32.const 131071)))))
             (i32.store8 (i32.const 1024) (i32.const 2)) ;; idle
-            (i32.store (i32.const 1104) (i32.const 2048))
-            (i32.store (i32.const 1108) (i32.const 3))
-            (local.set $at (i32.const 2048))
+            (i32.store (i32.const 1104) (i32.const 1310720))
+            (i32.store (i32.const 1108) (i32.const {count}))
+            (local.set $at (i32.const 1310720))
             (loop $next
                 (global.set $tag (i64.add (global.get $tag) (i64.const 1)))
                 (i64.store (local.get $at) (global.get $tag))
@@ -64,10 +64,11 @@ fn exposing(piece: &str) -> String {
                 (i32.store offset=32 (local.get $at) (i32.const 131072))
                 (i32.store offset=36 (local.get $at) (i32.load (i32.const 64)))
                 (local.set $at (i32.add (local.get $at) (i32.const 104)))
-                (br_if $next (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 3))))
+                (br_if $next (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const {count}))))
             (i32.const 1024))
         "#,
         length = piece.len(),
+        last = 131_072 + bytes - piece.len() - 1,
     ))
 }
 
@@ -161,9 +162,10 @@ pub(crate) fn slices() {
         ("ref.func", looping(table, "(drop (ref.is_null (ref.func $unused)))")),
         ("f64.nearest", looping("", "(global.set $sum (f64.nearest (f64.add (global.get $sum) (f64.const 0.3))))")),
         ("f64.div", looping("", "(global.set $sum (f64.div (global.get $sum) (f64.const 1.0001)))")),
-        ("3 MiB of numbers", exposing(",1")),
-        ("3 MiB of texts", exposing(",\"abcdefgh\"")),
-        ("3 MiB of objects", exposing(",{\"a\":{}}")),
+        ("3 MiB of numbers", exposing(",1", 1 << 20, 3)),
+        ("3 MiB of texts", exposing(",\"abcdefgh\"", 1 << 20, 3)),
+        ("3 MiB of objects", exposing(",{\"a\":{}}", 1 << 20, 3)),
+        ("10,000 commands of 64 bytes", exposing(",1", 64, 10_000)),
     ];
     let encoded = |(name, core): (&'static str, String)| (name, wat_guest::component("process", &core));
     let mut cases: Vec<(&str, Vec<u8>)> = cases.into_iter().map(encoded).collect();

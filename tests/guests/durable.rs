@@ -47,7 +47,9 @@ fn a_run_whose_records_are_damaged_is_noted_as_that_until_it_can_be_taken_up() {
     let workflow = parse(&host, WORK);
     host.start(&workflow, inputs(1), options("whole")).unwrap().wait();
     let store = host.journal().unwrap().unwrap().store();
-    for (id, first) in [("rubbish", &b"rubbish"[..]), ("headless", &[1, 4, 1, 1])] {
+    // The last one is of a run with another name.
+    let started = store.records("whole").unwrap().swap_remove(0);
+    for (id, first) in [("rubbish", &b"rubbish"[..]), ("headless", &[1, 4, 1, 1]), ("renamed", &started)] {
         let (name, about) = ("".into(), store.about("whole").unwrap().unwrap());
         let new = NewRun { id: id.into(), name, created: Micros(1), about, components: Vec::new() };
         store.fork("whole", &new, 1, first).unwrap();

@@ -35,6 +35,40 @@ fn what_was_saved_is_of_one_component_and_no_more_than_its_bytes() {
     assert!(counter.restore(birth("run", "{}"), &saved).is_ok());
 }
 
+#[test]
+fn between_two_parts_of_its_step_a_guest_is_neither_saved_nor_evicted() {
+    let core = wat_guest::module(
+        r#"
+        (data (i32.const 128) "xnull")
+        (func $step (param i32 i32) (result i32) (local $at i32) (local $tag i64)
+            (local.set $at (i32.const 2048))
+            (loop $next
+                (local.set $tag (i64.add (local.get $tag) (i64.const 1)))
+                (i64.store (local.get $at) (local.get $tag))
+                (i32.store8 offset=8 (local.get $at) (i32.const 10)) ;; expose
+                (i32.store offset=16 (local.get $at) (i32.const 128))
+                (i32.store offset=20 (local.get $at) (i32.const 1))
+                (i32.store offset=32 (local.get $at) (i32.const 129))
+                (i32.store offset=36 (local.get $at) (i32.const 4))
+                (local.set $at (i32.add (local.get $at) (i32.const 104)))
+                (br_if $next (i64.lt_u (local.get $tag) (i64.const 300))))
+            (i32.store8 (i32.const 1024) (i32.const 2)) ;; idle
+            (i32.store (i32.const 1104) (i32.const 2048))
+            (i32.store (i32.const 1108) (i32.const 300))
+            (i32.const 1024))
+        "#,
+    );
+    let component = Component::load(&ENGINE, &wat_guest::component("process", &core)).unwrap();
+    let mut guest = Stepper::new(&component, birth("run", "null"));
+    assert_eq!(guest.step(vec![]).status(), Status::Ready);
+    assert!(guest.body.owes().is_some() && guest.output.commands.len() < 300);
+    assert!(guest.body.save().is_none(), "the rest of the step is in no snapshot");
+    assert!(!guest.body.evict().is_done());
+    assert_eq!(guest.step(vec![]).status(), Status::Idle);
+    assert!(guest.body.owes().is_none() && guest.body.save().is_some());
+    assert!(guest.body.evict().is_done());
+}
+
 /// A guest that is idle, with something more in its core module.
 fn with_core(item: &str) -> Vec<u8> {
     let step = "(func $step (param i32 i32) (result i32)
