@@ -7,7 +7,7 @@ use super::compiler::{self, Cancellation};
 use super::context::Context;
 use super::engine::{EngineOptions, GuestEngine};
 use super::inspect::Misfit;
-use super::metering::{INSTANTIATE_FUEL, handed_over_max};
+use super::metering::INSTANTIATE_FUEL;
 use super::offers;
 use super::problem::LoadError;
 use super::sandbox::Sandbox;
@@ -51,6 +51,8 @@ pub(crate) struct Linked {
     exports: Box<dyn Exports>,
     /// The name of the contract's interface.
     contract: &'static str,
+    /// As its survey says.
+    transcodes: bool,
 }
 
 /// What is found in a component's bytes, and kept beside its compiled code.
@@ -283,12 +285,12 @@ impl Linked {
         let contract = binding::contract_of(component)
             .ok_or_else(|| LoadError::Misfit(vec![Misfit::export_missing(binding::CONTRACTS[0].interface(), "")]))?;
         let exports = contract.resolve(&pre).map_err(LoadError::Misfit)?;
-        Ok(Self { pre, exports, contract: contract.interface() })
+        Ok(Self { pre, exports, contract: contract.interface(), transcodes: survey.transcodes })
     }
 
     /// A store for a guest of that birth, with all its limits.
     pub(crate) fn store(&self, options: &EngineOptions, birth: &Arc<Birth>) -> Store<Context> {
-        new_store(self.pre.engine(), options, birth)
+        new_store(self.pre.engine(), options, birth, self.transcodes)
     }
 
     /// Makes the instance, the first thing in its store.
@@ -332,10 +334,15 @@ fn permit(component: &wasmtime::component::Component, survey: &Survey) -> Permit
 }
 
 /// A store with all its limits set.
-pub(crate) fn new_store(engine: &wasmtime::Engine, options: &EngineOptions, birth: &Arc<Birth>) -> Store<Context> {
-    let mut store = Store::new(engine, Context::new(Arc::clone(birth), options));
+fn new_store(
+    engine: &wasmtime::Engine,
+    options: &EngineOptions,
+    birth: &Arc<Birth>,
+    transcodes: bool,
+) -> Store<Context> {
+    let mut store = Store::new(engine, Context::new(Arc::clone(birth), options, transcodes));
     store.limiter(|context| &mut context.limiter);
-    store.set_hostcall_fuel(handed_over_max(&birth.limits));
+    store.set_hostcall_fuel(store.data().handed_over_max());
     store.set_fuel(INSTANTIATE_FUEL).expect("invariant: engines of guests count fuel");
     store.fuel_async_yield_interval(Some(options.slice_fuel.max(1))).expect("invariant: not zero");
     store

@@ -1,7 +1,7 @@
 //! What the host keeps beside an instance: the data of its store.
 
 use super::engine::EngineOptions;
-use super::metering::Limiter;
+use super::metering::{Limiter, handed_over_max};
 use super::snapshot::SnapshotView;
 use super::wasi::{Wasi, WasiView};
 use super::work::{HostWork, settle};
@@ -23,6 +23,7 @@ pub(crate) struct Context {
     host_calls_at_start: Option<u64>,
     pub(crate) limiter: Limiter,
     wasi: Wasi,
+    handed_over_max: usize,
     pub(crate) work: HostWork,
 }
 
@@ -58,7 +59,7 @@ impl Log {
 }
 
 impl Context {
-    pub(crate) fn new(birth: Arc<Birth>, options: &EngineOptions) -> Self {
+    pub(crate) fn new(birth: Arc<Birth>, options: &EngineOptions, transcodes: bool) -> Self {
         let memory_bytes_max = options.profile.memory_bytes_max();
         Self {
             work: HostWork::new(options.slice_fuel),
@@ -70,6 +71,7 @@ impl Context {
             host_calls_at_start: None,
             limiter: Limiter::new(Arc::clone(&birth.limits), memory_bytes_max),
             wasi: Wasi::default(),
+            handed_over_max: handed_over_max(&birth.limits, transcodes),
             birth,
         }
     }
@@ -87,6 +89,11 @@ impl Context {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.birth.limits
+    }
+
+    /// Bytes that it may hand over in one call.
+    pub(crate) fn handed_over_max(&self) -> usize {
+        self.handed_over_max
     }
 
     pub(crate) fn now(&self) -> Micros {

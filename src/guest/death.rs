@@ -2,7 +2,7 @@
 
 use super::binding::Breach;
 use super::context::Context;
-use super::metering::{HostMemoryFault, handed_over_max};
+use super::metering::HostMemoryFault;
 use super::saving::{OWN_BYTES_MAX, StateRefused};
 use super::wasi::BlockingCall;
 use crate::process::{Death, Level, LogLine, Problem, ProblemClass, problem::kind};
@@ -89,7 +89,7 @@ fn of_guest(error: &wasmtime::Error, context: &Context, phase: Phase) -> Problem
         Some(_) => Problem::new(kind::TRAP, "The guest trapped"),
         None if context.limiter.refused() => memory_exhausted(),
         None if error.root_cause().to_string().contains(HOSTCALL_FUEL_TEXT) => {
-            let max = if phase == Phase::Save { OWN_BYTES_MAX } else { handed_over_max(context.limits()) };
+            let max = if phase == Phase::Save { OWN_BYTES_MAX } else { context.handed_over_max() };
             return Problem::new(kind::TOO_LARGE, "The guest gave more than a step may give")
                 .with_detail(format!("at most {max} bytes are taken over in one call"));
         }

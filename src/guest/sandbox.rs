@@ -4,7 +4,7 @@
 //! very same compiled code.
 
 use super::binding::{self, Returned};
-use super::component::{Loaded, new_store};
+use super::component::{Linked, Loaded};
 use super::context::Context;
 use super::death::{Phase, classify};
 use super::metering::{DESCRIBE_FUEL, INSTANTIATE_FUEL};
@@ -14,7 +14,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use wasmtime::Store;
-use wasmtime::component::InstancePre;
 
 /// Bytes of a description. Arbitrary.
 const DESCRIPTION_BYTES_MAX: u64 = 256 << 10;
@@ -22,33 +21,33 @@ const DESCRIPTION_BYTES_MAX: u64 = 256 << 10;
 /// A component in the engine of throw-away instances.
 pub(crate) struct Sandbox<'a> {
     loaded: &'a Loaded,
-    pre: &'a InstancePre<Context>,
+    linked: &'a Linked,
 }
 
 impl<'a> Sandbox<'a> {
     pub(crate) fn new(loaded: &'a Loaded) -> Result<Self, String> {
         let linked = loaded.linked(Home::OnDemand).map_err(str::to_owned)?;
-        Ok(Self { loaded, pre: &linked.pre })
+        Ok(Self { loaded, linked })
     }
 
     fn store(&self) -> Store<Context> {
-        new_store(self.pre.engine(), self.loaded.engine().options(), &Arc::new(nobody()))
+        self.linked.store(self.loaded.engine().options(), &Arc::new(nobody()))
     }
 
     /// Learns what snapshots need to know.
     pub(crate) fn template(&self) -> Result<Template, Unfit> {
-        Template::probe(self.pre, self.loaded.hash(), || Ok(self.store()))
+        Template::probe(&self.linked.pre, self.loaded.hash(), || Ok(self.store()))
     }
 
     /// What the component says of itself; none where it has no such export.
     pub(crate) fn describe(&self) -> Result<Option<Json>, Problem> {
-        let Some(contract) = binding::contract_of(self.pre.component()) else { return Ok(None) };
+        let Some(contract) = binding::contract_of(self.linked.pre.component()) else { return Ok(None) };
         let mut store = self.store();
         store.set_fuel(INSTANTIATE_FUEL).expect("invariant: engines of guests count fuel");
         let died = |error, store: &Store<Context>, phase| match classify(&error, store.data(), phase) {
             Death::Guest(problem) | Death::Lost(problem) | Death::Host(problem) => problem,
         };
-        let instance = match run(self.pre.instantiate_async(&mut store)) {
+        let instance = match run(self.linked.pre.instantiate_async(&mut store)) {
             Ok(instance) => instance,
             Err(error) => return Err(died(error, &store, Phase::Instantiation)),
         };

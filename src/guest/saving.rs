@@ -9,7 +9,7 @@ use super::body::{Guest, finish, prepare};
 use super::component::Loaded;
 use super::context::{Context, HostState};
 use super::images::Held;
-use super::metering::{FuelMeter, SAVE_FUEL, handed_over_max};
+use super::metering::{FuelMeter, SAVE_FUEL};
 use super::snapshot::{CompactError, Search, Snapshot};
 use crate::process::{Birth, Form, Micros, Problem, Saved, SavedError, Taken};
 use bytes::Bytes;
@@ -87,7 +87,7 @@ pub(crate) fn pack(loaded: &Loaded, snapshot: &Snapshot) -> Option<(Bytes, usize
 pub(crate) fn ask(binding: &dyn Binding, mut store: Store<Context>, now: Micros) -> (Store<Context>, Asked) {
     let host = store.data().save();
     prepare(&mut store, now, SAVE_FUEL);
-    let usual = handed_over_max(store.data().limits());
+    let usual = store.data().handed_over_max();
     store.set_hostcall_fuel(OWN_BYTES_MAX);
     let Some(call) = binding.save(store) else { unreachable!("invariant: who is asked has the export") };
     // Its fuel bounds it.

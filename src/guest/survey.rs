@@ -37,6 +37,8 @@ pub struct Survey {
     pub functions: u64,
     /// Bytes of the largest body.
     pub function_bytes_max: u64,
+    /// Whether it hands texts over in UTF-16: each is written anew, letter by letter.
+    pub transcodes: bool,
     /// Names of its imports, with their versions.
     pub imports: Vec<String>,
     /// Names of its exports, with their versions.
@@ -77,6 +79,7 @@ impl Survey {
             }
         }
         survey.core_instances = tree.core_instances();
+        survey.transcodes = tree.transcodes();
         Ok(survey)
     }
 

@@ -274,11 +274,11 @@ fn a_text_that_is_logged_is_bounded_before_it_is_read() {
     std::fs::write(&path, wat_guest::component_in_utf16("process", &core)).unwrap();
     let host = host(1, 2);
     let step = |more: &str| format!("steps: [{{ id: x, uses: \"{}\"{more} }}]", path.display());
-    for (limits, bytes) in [("", "4194304"), (", limits: { payload: 2MiB, output: 4MB }", "4000000")] {
+    for (limits, bytes) in [("", "1048576"), (", limits: { payload: 8MiB, output: 4MB }", "4000000")] {
         let cause = cause(&run(&host, &step(limits)));
         assert_eq!(cause["kind"], "too-large", "{cause}");
         assert!(cause["detail"].as_str().unwrap().contains(bytes), "{cause}");
     }
-    let outcome = run(&host, &step(", limits: { payload: 2MiB }"));
+    let outcome = run(&host, &step(", limits: { payload: 8MiB }"));
     assert_eq!(outcome.status, Status::Succeeded, "{:?}", outcome.result);
 }

@@ -8,8 +8,8 @@ use super::{at_most, malformed};
 use crate::guest::engine::CORE_INSTANCES_PER_GUEST_MAX;
 use crate::guest::problem::LoadError;
 use wasmparser::{
-    ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, ComponentTypeRef, Instance,
-    Payload,
+    CanonicalFunction, CanonicalOption, ComponentAlias, ComponentExternalKind, ComponentInstance,
+    ComponentOuterAliasKind, ComponentTypeRef, Instance, Payload,
 };
 
 /// Components within a component. Python guests have 2, and each composition of two components adds
@@ -33,6 +33,7 @@ pub(super) struct Tree {
     components: u64,
     /// Of all components, instantiated or not.
     items: u64,
+    transcodes: bool,
 }
 
 #[derive(Default)]
@@ -52,11 +53,16 @@ struct Weight {
 
 impl Default for Tree {
     fn default() -> Self {
-        Self { open: vec![Level::default()], components: 0, items: 0 }
+        Self { open: vec![Level::default()], components: 0, items: 0, transcodes: false }
     }
 }
 
 impl Tree {
+    /// Whether a text is handed over in UTF-16 anywhere.
+    pub(super) fn transcodes(&self) -> bool {
+        self.transcodes
+    }
+
     /// Whether what comes next belongs to the outermost component.
     pub(super) fn is_at_root(&self) -> bool {
         self.open.len() == 1
@@ -123,7 +129,12 @@ impl Tree {
                 self.add(section.count())?;
             }
             Payload::ComponentTypeSection(section) => self.add(section.count())?,
-            Payload::ComponentCanonicalSection(section) => self.add(section.count())?,
+            Payload::ComponentCanonicalSection(section) => {
+                for function in section.clone() {
+                    self.transcodes |= is_utf16(&function.map_err(malformed)?);
+                }
+                self.add(section.count())?;
+            }
             _ => {}
         }
         Ok(())
@@ -170,4 +181,12 @@ impl Tree {
     fn check_core_instances(&self) -> Result<(), LoadError> {
         at_most("core instances", self.core_instances(), CORE_INSTANCES_PER_GUEST_MAX.into())
     }
+}
+
+/// Whether texts that go through this function are in UTF-16, or may be.
+fn is_utf16(function: &CanonicalFunction) -> bool {
+    let (CanonicalFunction::Lift { options, .. } | CanonicalFunction::Lower { options, .. }) = function else {
+        return false;
+    };
+    options.iter().any(|option| matches!(option, CanonicalOption::UTF16 | CanonicalOption::CompactUTF16))
 }

@@ -460,14 +460,21 @@ pub(super) const COMPUTING: &[Case] = &[
     }),
 ];
 
-/// A step that exposes a MiB of this fifteen times, for ever.
-fn exposes(filled: &str) -> Vec<u8> {
+/// A guest that exposes so many times a MiB that it fills in this way.
+fn exposes(filled: &str, count: u32) -> Vec<u8> {
     steps(|guest| {
         let query = guest.text("q");
-        let commands = times(15, &expose(THIS, query, (2_097_152, 1 << 20)));
-        format!("{filled} {commands} {}", after(READY, 15))
+        let commands = times(count, &expose(THIS, query, (2_097_152, 1 << 20)));
+        format!("{filled} {commands} {}", after(READY, count))
     })
 }
+
+/// A list of ones.
+const NUMBERS: &str = "(local.set $i (i32.const 2097152))
+    (loop $l (i32.store (local.get $i) (i32.const 0x2c312c31)) (local.set $i (i32.add (local.get $i) (i32.const 4)))
+        (br_if $l (i32.lt_u (local.get $i) (i32.const 3145728))))
+    (i32.store8 (i32.const 2097152) (i32.const 91)) (i32.store8 (i32.const 2097153) (i32.const 32))
+    (i32.store8 (i32.const 3145727) (i32.const 93))";
 
 pub(super) const CROWDS: &[Case] = &[
     case(
@@ -509,15 +516,9 @@ pub(super) const CROWDS: &[Case] = &[
         Fails("fuel-exhausted"),
     )
     .step(", limits: { fuel: 10M }"),
-    case("numbers in a list", || {
-        exposes(
-            "(local.set $i (i32.const 2097152))
-            (loop $l (i32.store (local.get $i) (i32.const 0x2c312c31)) (local.set $i (i32.add (local.get $i) (i32.const 4)))
-                (br_if $l (i32.lt_u (local.get $i) (i32.const 3145728))))
-            (i32.store8 (i32.const 2097152) (i32.const 91)) (i32.store8 (i32.const 2097153) (i32.const 32))
-            (i32.store8 (i32.const 3145727) (i32.const 93))",
-        )
-    }, Fails("fuel-exhausted")).step(", limits: { fuel: 10M, output: 32MiB }"),
+    case("numbers in lists", || exposes(NUMBERS, 3), Fails("fuel-exhausted")).step(", limits: { fuel: 10M }"),
+    case("more lists than are taken over", || exposes(NUMBERS, 15), Fails("too-large"))
+        .step(", limits: { output: 32MiB }"),
     case("messages to itself", || {
         steps(|guest| {
             let null = guest.text("null");
