@@ -135,7 +135,7 @@ impl Dispatcher {
             };
             let checked = if is_checked { Ok(call) } else { check_elsewhere(Arc::clone(&lane), call).await };
             let answer = match checked.map(|call| lane.handle(call, reply, token, &mut duty)) {
-                Err(problem) => Err(Box::new(problem)),
+                Err(problem) => Err(Arc::new(problem)),
                 Ok(Handling::Now(answer)) => answer,
                 Ok(Handling::Later(future)) => future.await,
             };
@@ -158,7 +158,7 @@ impl Dispatcher {
     {
         let Some(runtime) = self.runtime.handle() else {
             let problem = problems::host_fault("the handlers' threads could not be started", true);
-            return Dispatched::Answered(duty.answer_here(Err(Box::new(problem))));
+            return Dispatched::Answered(duty.answer_here(Err(Arc::new(problem))));
         };
         let flight = self.flights.enter(key, abandoned.clone());
         // Whoever abandons stops waiting first and looks for the flight then, so one of the two sees the other.
@@ -222,7 +222,7 @@ impl Effects for Dispatcher {
     fn dispatch(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Dispatched {
         let begun = catch_unwind(AssertUnwindSafe(|| self.begin(call, reply)));
         let begun = begun.unwrap_or_else(|_| Err(problems::host_fault("a check of the call panicked", true)));
-        begun.unwrap_or_else(|problem| Dispatched::Answered(Answer::Err(Box::new(problem))))
+        begun.unwrap_or_else(|problem| Dispatched::Answered(Answer::Err(Arc::new(problem))))
     }
 
     fn abandon(&self, run: &str, pid: Pid, tag: Tag) {

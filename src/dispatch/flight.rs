@@ -183,7 +183,7 @@ impl Duty {
     pub(super) fn panicked(mut self) -> Answer {
         self.reply = None;
         Counters::add(&self.counters.faults);
-        Err(Box::new(problems::host_fault("the handler panicked", self.repeatable)))
+        Err(Arc::new(problems::host_fault("the handler panicked", self.repeatable)))
     }
 
     /// Counts the answer, and bounds it.
@@ -195,7 +195,7 @@ impl Duty {
             }
         };
         let answer = if size as u64 > self.payload_bytes_max {
-            Err(Box::new(problems::answer_too_large(size, self.payload_bytes_max, self.repeatable)))
+            Err(Arc::new(problems::answer_too_large(size, self.payload_bytes_max, self.repeatable)))
         } else {
             answer
         };
@@ -220,7 +220,7 @@ impl Drop for Duty {
         }
         Counters::add(&self.counters.faults);
         let why = if std::thread::panicking() { "the handler panicked" } else { "the handlers were shut down" };
-        reply.answer(Err(Box::new(problems::host_fault(why, self.repeatable))));
+        reply.answer(Err(Arc::new(problems::host_fault(why, self.repeatable))));
     }
 }
 

@@ -41,7 +41,7 @@ use std::time::Duration;
 ///     }
 ///
 ///     fn handle(self: Arc<Self>, args: Payload, _: CallContext) -> Handling {
-///         Handling::Now(arguments::<Terms>(&args).map(|t| Payload::json(&(t.a + t.b))).map_err(Box::new))
+///         Handling::Now(arguments::<Terms>(&args).map(|t| Payload::json(&(t.a + t.b))).map_err(Arc::new))
 ///     }
 /// }
 /// ```

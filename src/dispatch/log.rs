@@ -37,7 +37,7 @@ impl<S: LogSink> Log<S> {
         if args.size() as u64 > u64::from(limit) {
             let problem = Problem::new(kind::TOO_LARGE, "the line is longer than a process may log")
                 .with_detail(format!("{} bytes, the limit is {limit}", args.size()));
-            return Err(Box::new(problem));
+            return Err(Arc::new(problem));
         }
         let fields =
             fields.map(|fields| Json::parse(fields.get().to_owned()).expect("invariant: a part of a JSON text"));

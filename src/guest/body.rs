@@ -274,7 +274,7 @@ impl Body for Guest {
         let ended = match &mut running.step {
             Step::First(begun) => poll_once(begun.as_mut()).map(|begun| {
                 let Begun { store, binding, phase, result } = begun;
-                let refused = |problem| Outcome { status: Status::Failed(Box::new(problem)), commands: Vec::new() };
+                let refused = |problem| Outcome { status: Status::Failed(Arc::new(problem)), commands: Vec::new() };
                 Ended { store, binding, phase, result: result.map(|result| result.unwrap_or_else(refused)) }
             }),
             Step::Next(call, _) => poll_once(call.as_mut()).map(|Returned { store, result }| Ended {

@@ -1,7 +1,7 @@
 //! What a run came to, as an embedder and a person see it.
 
 use crate::process::problem::kind;
-use crate::process::{Micros, Payload, Problem, ProblemClass};
+use crate::process::{Answer, Micros, Payload, Problem, ProblemClass};
 use crate::run::{Abandoned, Counts, EndStatus};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Outcome {
     /// The run's id.
     pub run: Arc<str>,
     /// The outputs, or the problem that ended it.
-    pub result: Result<Payload, Box<Problem>>,
+    pub result: Answer,
     /// How it ended.
     pub status: Status,
     /// Calls whose answer nobody waited for, as far as they are listed.
@@ -52,7 +52,7 @@ impl Outcome {
         let late = outcome.late.filter(|_| status == Status::TimedOut);
         Self {
             run,
-            result: late.map_or_else(|| outcome.result.clone(), |after| Err(Box::new(timed_out(after)))),
+            result: late.map_or_else(|| outcome.result.clone(), |after| Err(Arc::new(timed_out(after)))),
             status,
             abandoned: outcome.abandoned.clone(),
             counts: outcome.counts,

@@ -134,7 +134,7 @@ pub enum Status {
     /// Ends well, with an output.
     Complete(Payload),
     /// Ends with a problem.
-    Failed(Box<Problem>),
+    Failed(Arc<Problem>),
     /// Goes on as a fresh instance; pid, queue and outstanding tags stay.
     Renew {
         /// The entry point of the fresh instance.

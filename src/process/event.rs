@@ -3,8 +3,8 @@
 use super::{Micros, Payload, Pid, Problem, Tag};
 use std::sync::Arc;
 
-/// The one answer that a tag gets.
-pub type Answer = Result<Payload, Box<Problem>>;
+/// The one answer that a tag gets. A problem is shared: what ends a process is told to everybody who waits for its end.
+pub type Answer = Result<Payload, Arc<Problem>>;
 
 /// One item of a process's queue.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
@@ -59,7 +59,7 @@ pub enum Ending {
     /// It returned `complete`.
     Completed,
     /// It returned `failed`, or the host ended it for a fault of its own.
-    Failed(Box<Problem>),
+    Failed(Arc<Problem>),
     /// The host ended it: the reason.
     Cancelled(Arc<str>),
 }

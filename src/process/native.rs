@@ -79,7 +79,7 @@ impl<P: Process> Body for Native<P> {
         if let Some(input) = input
             && let Err(problem) = self.process.init(&mut context, &self.birth.entry, input)
         {
-            return Progress::Stepped(Status::Failed(Box::new(problem)));
+            return Progress::Stepped(Status::Failed(problem.into()));
         }
         let status = self.process.step(&mut context, &mut self.events);
         self.events.clear();

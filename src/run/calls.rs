@@ -150,8 +150,9 @@ impl State {
             Pending::Call(_) => self.consequences.push(Consequence::Abandon { pid, tag }),
             Pending::Spawn { child, .. } => self.cancel(moment, child, "its parent cancelled it", None),
         }
-        self.answered(pid, tag, &Err(Box::new(problem.clone())));
-        self.post_answer(pid, tag, Err(Box::new(problem)));
+        let answer = Err(problem.into());
+        self.answered(pid, tag, &answer);
+        self.post_answer(pid, tag, answer);
     }
 
     /// Takes an unanswered command off the books: whoever calls it gives the one answer.

@@ -269,15 +269,6 @@ impl Wire for Placement {
     }
 }
 
-impl Wire for Arc<Placement> {
-    fn put(&self, out: &mut Vec<u8>) {
-        (**self).put(out);
-    }
-    fn take(from: &mut Source) -> Result<Self, Damaged> {
-        Placement::take(from).map(Arc::new)
-    }
-}
-
 impl Wire for Spawn {
     fn put(&self, out: &mut Vec<u8>) {
         self.component.put(out);

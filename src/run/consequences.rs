@@ -87,7 +87,7 @@ impl Run {
         match port.spawn(task, permit) {
             Err(task) => {
                 after.refused.push(task);
-                inner.state.doomed.push((pid, Ending::Failed(Box::new(no_capacity()))));
+                inner.state.doomed.push((pid, Ending::Failed(no_capacity().into())));
             }
             Ok(slot) => {
                 if inner.state.paused.is_some() {

@@ -329,10 +329,10 @@ impl Run {
             // It was killed meanwhile.
             Next::Complete
         } else if let Err(problem) = inner.has_room(&mut scratch.output, bytes, self.kernel.journal_bytes_max()) {
-            self.end(&mut inner, moment, pid, Ending::Failed(problem), &mut scratch);
+            self.end(&mut inner, moment, pid, Ending::Failed(problem.into()), &mut scratch);
             Next::Complete
         } else if let Err(problem) = check(&inner.state, pid, &status, &scratch.output, owed, bytes) {
-            self.end(&mut inner, moment, pid, Ending::Failed(problem), &mut scratch);
+            self.end(&mut inner, moment, pid, Ending::Failed(problem.into()), &mut scratch);
             Next::Complete
         } else {
             inner.state.promised.give(pid, &scratch.output.commands, owed);
@@ -393,7 +393,7 @@ impl Run {
             ),
             Ok(()) => return next,
         };
-        self.end(inner, moment, pid, Ending::Failed(problem), &mut Scratch::default());
+        self.end(inner, moment, pid, Ending::Failed(problem.into()), &mut Scratch::default());
         Next::Complete
     }
 
@@ -510,7 +510,7 @@ impl State {
                 return Next::Complete;
             }
             Status::Failed(problem) => {
-                self.exit(moment, pid, Ending::Failed(problem.clone()), Err(problem));
+                self.exit(moment, pid, Ending::Failed(Arc::clone(&problem)), Err(problem));
                 return Next::Complete;
             }
         };

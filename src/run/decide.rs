@@ -264,12 +264,12 @@ impl State {
             // It has no answer but the end of the other: it is told at once that there is no link.
             Action::Link(target) => Ok(self.look_up_accepting(asker.pid, target).unwrap_or_else(|problem| {
                 let pid = self.resolve(asker.pid, target).unwrap_or(Pid(0));
-                Decision::Gone { pid, ending: Ending::Failed(problem) }
+                Decision::Gone { pid, ending: Ending::Failed(problem.into()) }
             })),
             Action::Monitor(target) | Action::Unlink(target) => Ok(self.look_up(asker.pid, target)),
             Action::Cancel(_) | Action::Expose { .. } => Ok(Decision::Done),
         };
-        decided.unwrap_or_else(|problem| Decision::Answered(Err(problem)))
+        decided.unwrap_or_else(|problem| Decision::Answered(Err(problem.into())))
     }
 
     /// Applies one command by what was decided for it.

@@ -5,24 +5,40 @@ use super::outstanding::Pending;
 use super::state::{Consequence, Moment, State};
 use super::table::Phase;
 use super::timers::Alarm;
-use crate::process::{Answer, Ending, Event, Exit, Micros, Pid, Problem, problem::kind};
+use crate::process::problem::{cut, kind};
+use crate::process::{Answer, Ending, Event, Exit, Micros, Pid, Problem};
 use std::sync::Arc;
 
 /// The answer that a spawn gets for a child that ended so without an output.
 pub(crate) fn answer_of(ending: &Ending) -> Answer {
     match ending {
         Ending::Completed => Ok(crate::process::Payload::NULL),
-        Ending::Failed(problem) => Err(problem.clone()),
+        Ending::Failed(problem) => Err(Arc::clone(problem)),
         Ending::Cancelled(reason) => {
-            Err(Box::new(Problem::new(kind::CANCELLED, "It was cancelled").with_detail(&**reason)))
+            Err(Arc::new(Problem::new(kind::CANCELLED, "It was cancelled").with_detail(&**reason)))
         }
     }
+}
+
+/// Bytes of why a linked process is to end. Along a chain of links each adds a few words to what the one before was told; no text of a
+/// single problem is cut. Arbitrary.
+const REASON_BYTES_MAX: usize = 8 << 10;
+
+/// Why those that are linked to a process are to end with it.
+fn reason_of(pid: Pid, ending: &Ending) -> Option<Arc<str>> {
+    let mut reason = match ending {
+        Ending::Completed => return None,
+        Ending::Failed(problem) => format!("the linked process {pid} failed: {problem}"),
+        Ending::Cancelled(reason) => format!("the linked process {pid} was cancelled: {reason}"),
+    };
+    cut(&mut reason, REASON_BYTES_MAX);
+    Some(reason.into())
 }
 
 impl State {
     /// Asks a process to end: it hears cancel, and is killed when its grace is over. Asked again it hears nothing more, but a shorter
     /// grace counts. What has never begun is killed at once.
-    pub(super) fn cancel(&mut self, moment: Moment, pid: Pid, reason: &str, grace: Option<Micros>) {
+    pub(super) fn cancel(&mut self, moment: Moment, pid: Pid, reason: impl Into<Arc<str>>, grace: Option<Micros>) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         let grace = grace.unwrap_or(entry.limits.grace);
         let (due, ends) = (moment.mono.saturating_add(grace), moment.at.saturating_add(grace));
@@ -129,18 +145,14 @@ impl State {
             self.names.remove(name);
         }
         self.ties -= (ties.watches.len() + ties.watchers.len()) as u64;
-        let reason = match ending {
-            Ending::Completed => None,
-            Ending::Failed(problem) => Some(format!("the linked process {pid} failed: {problem}")),
-            Ending::Cancelled(reason) => Some(format!("the linked process {pid} was cancelled: {reason}")),
-        };
+        let reason = reason_of(pid, ending);
         for ((other, by), link) in ties.watchers {
             if let Some(entry) = self.table.get_mut(other) {
                 entry.ties_mut().watches.remove(&(pid, by));
             }
             self.post(other, Event::Exited(Box::new(Exit { pid, by, ending: ending.clone() })));
             if let (true, Some(reason)) = (link, &reason) {
-                self.cancel(moment, other, reason, None);
+                self.cancel(moment, other, Arc::clone(reason), None);
             }
         }
         for ((other, by), link) in ties.watches {
@@ -148,7 +160,7 @@ impl State {
                 entry.ties_mut().watchers.remove(&(pid, by));
             }
             if let (true, Some(reason)) = (link, &reason) {
-                self.cancel(moment, other, reason, None);
+                self.cancel(moment, other, Arc::clone(reason), None);
             }
         }
     }

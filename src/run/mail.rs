@@ -72,7 +72,7 @@ mod tests {
             Act::Pause,
             Act::Resume,
             answered(Ok(Payload::NULL)),
-            answered(Err(Box::new(Problem::new("no", "No")))),
+            answered(Err(Arc::new(Problem::new("no", "No")))),
             Act::Resolve { pid: Pid(1), tag: Tag(1), resolution: Resolution::Again },
         ] {
             let mail = act.to_mail("it");

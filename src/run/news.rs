@@ -8,6 +8,7 @@ use super::table::Phase;
 use super::timers::{Alarm, TimerKey};
 use super::weight::message_bytes;
 use crate::process::{Answer, Event, Payload, Pid, Problem, ProblemClass, Tag, problem::kind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Why news does not count. Nothing is recorded then.
@@ -93,7 +94,7 @@ impl State {
                 if pid == Pid::ROOT {
                     self.pause(moment, false);
                 }
-                self.cancel(moment, pid, &reason, grace);
+                self.cancel(moment, pid, reason, grace);
             }
             News::TimedOut { after } => {
                 self.pause(moment, false);
@@ -162,14 +163,14 @@ impl State {
                 let call = match self.pending(pid, tag) {
                     Some(Pending::Call(call)) => call,
                     Some(Pending::Signal(signal)) => {
-                        return Some(News::Answered { pid, tag, answer: Err(Box::new(signal.timed_out())) });
+                        return Some(News::Answered { pid, tag, answer: Err(signal.timed_out().into()) });
                     }
                     _ => return None,
                 };
                 let problem = Problem::new(kind::TIMED_OUT, "The call took longer than its timeout")
                     .with_unknown_outcome(!call.leaving);
                 self.consequences.push(Consequence::Abandon { pid, tag });
-                Some(News::Answered { pid, tag, answer: Err(Box::new(problem)) })
+                Some(News::Answered { pid, tag, answer: Err(problem.into()) })
             }
             Alarm::Grace => {
                 self.kill(pid);
@@ -185,7 +186,7 @@ impl State {
             // Who says what became of an uncertain call says it of all its sendings.
             && !self.uncertain.contains_key(&(pid, tag))
         {
-            call.doubt(problem);
+            call.doubt(Arc::make_mut(problem));
         }
         match &answer {
             Ok(payload) if payload.size() as u64 > entry.limits.payload_bytes => {
@@ -194,7 +195,7 @@ impl State {
                     _ => ProblemClass::Definite,
                 };
                 let problem = too_large("The answer", payload.size() as u64, entry.limits.payload_bytes);
-                Err(Box::new(problem.with_class(class)))
+                Err(problem.with_class(class).into())
             }
             _ => answer,
         }

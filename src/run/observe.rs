@@ -52,7 +52,7 @@ pub enum RunEvent {
         /// The call.
         tag: Tag,
         /// What went wrong, where something did.
-        problem: Option<Box<Problem>>,
+        problem: Option<Arc<Problem>>,
     },
     /// A process wrote a line, or a handler did for a call of it.
     Logged {
@@ -94,8 +94,8 @@ pub struct Outcome {
 impl Outcome {
     /// That of a run which goes on no more in this host, for a reason that is not its own.
     pub(super) fn of_problem(problem: Problem, counts: Counts) -> Self {
-        let problem = Box::new(problem);
-        let (ending, result) = (Ending::Failed(problem.clone()), Err(problem));
+        let problem = Arc::new(problem);
+        let (ending, result) = (Ending::Failed(Arc::clone(&problem)), Err(problem));
         Self { ending, result, late: None, abandoned: Vec::new(), abandoned_more: 0, counts }
     }
 }

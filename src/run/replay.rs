@@ -154,7 +154,7 @@ fn answer(
         }
         // Another program that traps does something else.
         (RebuildError::CannotReplay { pid, step, problem }, Record::Stepped(stepped)) if substituted => {
-            let got = vec![tell_status(&Status::Failed(problem))];
+            let got = vec![tell_status(&Status::Failed(problem.into()))];
             Ok(differ(rebuild, record, (pid, step), stepped, got))
         }
         (RebuildError::CannotReplay { pid, step, problem }, _) => {

@@ -69,6 +69,6 @@ impl Drop for CallReply {
         };
         // A call that may be repeated was still dispatched; whether it happened nobody knows.
         let problem = Problem::new(kind::HOST_FAULT, "The handler gave no answer").with_unknown_outcome(repeatable);
-        self.answer(Err(Box::new(problem)));
+        self.answer(Err(problem.into()));
     }
 }

@@ -251,7 +251,7 @@ impl Run {
             Err(task) => {
                 // It was refused before, and its host died before that was durable; or this host's pool is smaller.
                 after.refused.push(task);
-                inner.state.doomed.push((pid, Ending::Failed(Box::new(no_capacity()))));
+                inner.state.doomed.push((pid, Ending::Failed(no_capacity().into())));
                 return Ok(());
             }
         };

@@ -176,7 +176,7 @@ impl State {
         }
         let limit = self.table[pid].limits.payload_bytes;
         let answer =
-            if bytes > limit { Err(Box::new(too_large("The signal", bytes, limit))) } else { Ok(body.clone()) };
+            if bytes > limit { Err(Arc::new(too_large("The signal", bytes, limit))) } else { Ok(body.clone()) };
         Ok(Decision::Took(answer))
     }
 
@@ -234,7 +234,7 @@ impl State {
                 let limit = self.table[pid].limits.payload_bytes;
                 let bytes = body.size() as u64;
                 let answer =
-                    if bytes > limit { Err(Box::new(too_large("The signal", bytes, limit))) } else { Ok(body) };
+                    if bytes > limit { Err(Arc::new(too_large("The signal", bytes, limit))) } else { Ok(body) };
                 self.settle_tag(pid, tag);
                 self.post_answer(pid, tag, answer);
             }

@@ -304,13 +304,13 @@ impl State {
         };
         match answer {
             answer if fits => answer,
-            Ok(_) => Err(Box::new(
+            Ok(_) => Err(Arc::new(
                 Problem::new(kind::TOO_LARGE, "The run holds too much for the answer to fit")
                     .with_detail(format!("{} bytes wait in the run's queues.", self.bytes))
                     .with_class(crate::process::ProblemClass::Uncertain),
             )),
             // Which problem it was is still told.
-            Err(problem) => Err(Box::new(Problem { detail: None, data: None, ..*problem })),
+            Err(problem) => Err(Arc::new(Problem { detail: None, data: None, ..Arc::unwrap_or_clone(problem) })),
         }
     }
 

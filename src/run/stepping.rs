@@ -211,7 +211,7 @@ impl Task {
     fn died<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
         let Self { run, step } = self;
         let moment = Moment { at: step.at.max(run.moment(port.monotonic()).at), mono: step.mono };
-        run.die(port, step, moment, Ending::Failed(Box::new(problem)));
+        run.die(port, step, moment, Ending::Failed(problem.into()));
         Next::Complete
     }
 
@@ -225,7 +225,7 @@ impl Task {
             return;
         }
         let mut after = After::default();
-        inner.state.doomed.push((step.pid, Ending::Failed(Box::new(problem))));
+        inner.state.doomed.push((step.pid, Ending::Failed(problem.into())));
         run.flush(&mut inner, port, moment, &mut after);
         drop(inner);
         run.after(port, after);

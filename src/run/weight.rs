@@ -56,13 +56,18 @@ pub(super) fn message_bytes(topic: &str, body: &Payload) -> u64 {
 fn event_problem_bytes(event: &Event) -> u64 {
     match event {
         Event::Completed { answer: Err(problem), .. } => problem_bytes(problem),
-        Event::Exited(exit) => match &exit.ending {
-            Ending::Completed => 0,
-            Ending::Failed(problem) => problem_bytes(problem),
-            Ending::Cancelled(reason) => reason.len() as u64,
-        },
+        Event::Exited(exit) => ending_bytes(&exit.ending),
         Event::Cancel { reason, .. } => reason.len() as u64,
         Event::Completed { answer: Ok(_), .. } | Event::Message(_) => 0,
+    }
+}
+
+/// The texts of an ending. Whoever is told of it shares them; they count for each all the same, as a bound.
+pub(super) fn ending_bytes(ending: &Ending) -> u64 {
+    match ending {
+        Ending::Completed => 0,
+        Ending::Failed(problem) => problem_bytes(problem),
+        Ending::Cancelled(reason) => reason.len() as u64,
     }
 }
 
@@ -135,6 +140,6 @@ impl State {
 
     /// All bytes that the host holds for the run's processes.
     pub(super) fn held(&self) -> u64 {
-        self.bytes + self.signals.bytes() + self.exposed_bytes + self.kv.bytes()
+        self.bytes + self.signals.bytes() + self.exposed_bytes + self.kv.bytes() + self.endings.bytes()
     }
 }

@@ -248,6 +248,15 @@ impl<T: Wire> Wire for Box<T> {
     }
 }
 
+impl<T: Wire> Wire for Arc<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        (**self).put(out);
+    }
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        T::take(from).map(Arc::new)
+    }
+}
+
 impl<T: Wire, E: Wire> Wire for Result<T, E> {
     fn put(&self, out: &mut Vec<u8>) {
         match self {

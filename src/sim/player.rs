@@ -326,7 +326,7 @@ impl Player {
     fn status(&mut self) -> Status {
         if self.cancelled && !self.stubborn || self.left == 0 {
             return match self.below(4) {
-                0 => Status::Failed(Box::new(Problem::new("mine", "It failed"))),
+                0 => Status::Failed(Arc::new(Problem::new("mine", "It failed"))),
                 _ => Status::Complete(Payload::json(&self.below(1_000))),
             };
         }

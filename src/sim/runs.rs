@@ -207,7 +207,7 @@ impl Runs {
         let answer: Answer = if dice.chance(70) {
             Ok(call.args.clone())
         } else {
-            Err(Box::new(Problem::new("theirs", "It did not work").with_class(ProblemClass::Retryable)))
+            Err(Arc::new(Problem::new("theirs", "It did not work").with_class(ProblemClass::Retryable)))
         };
         match dice.below(10) {
             // It gives none.

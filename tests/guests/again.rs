@@ -139,7 +139,7 @@ impl Flaky {
             let what = json.as_str().to_owned();
             let mut state = this.0.lock().unwrap();
             state.keys.push(context.idempotency_key().to_string());
-            state.fail.get(&what).cloned().map_or(Ok(args), |problem| Err(Box::new(problem)))
+            state.fail.get(&what).cloned().map_or(Ok(args), |problem| Err(Arc::new(problem)))
         };
         builder(2, 8).handler("flaky", from_inline_fn(Declaration::new("Fails at times"), call)).build().unwrap()
     }

@@ -58,7 +58,7 @@ fn own_handlers() {
         b: i64,
     }
     let add = from_inline_fn(Declaration::new("Adds").repeatable(), |args, _| {
-        arguments::<Terms>(&args).map(|terms| Payload::json(&(terms.a + terms.b))).map_err(Box::new)
+        arguments::<Terms>(&args).map(|terms| Payload::json(&(terms.a + terms.b))).map_err(Arc::new)
     });
     let slow = from_fn(Declaration::new("Answers later").capability("patience"), |args, _| async move {
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -38,10 +38,10 @@ fn host() -> Host {
         if args == Payload::json(&*tried) {
             return Ok(args);
         }
-        Err(Box::new(Problem::new("busy", "Not yet").with_class(ProblemClass::Retryable)))
+        Err(Problem::new("busy", "Not yet").with_class(ProblemClass::Retryable).into())
     });
     let lost = from_inline_fn(Declaration::new("Loses its answer"), |_, _| {
-        Err(Box::new(Problem::new("lost", "Nobody knows").with_unknown_outcome(true)))
+        Err(Problem::new("lost", "Nobody knows").with_unknown_outcome(true).into())
     });
     builder(2, 32).handler("flaky", flaky).handler("lost", lost).build().unwrap()
 }

@@ -180,7 +180,7 @@ impl Handler for Http {
     }
 
     fn handle(self: Arc<Self>, args: Payload, context: CallContext) -> Handling {
-        Handling::later(async move { self.call(args, context).await.map_err(Box::new) })
+        Handling::later(async move { self.call(args, context).await.map_err(Arc::new) })
     }
 }
 

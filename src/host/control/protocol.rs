@@ -120,7 +120,7 @@ impl From<Resolve> for Resolution {
             Resolve::Failed => {
                 // What kept it from happening was the end of a host: the step's `retry` may try again, under a new key.
                 let problem = Problem::new(DID_NOT_HAPPEN, "Somebody said that the call did not happen");
-                Self::Answered(Err(Box::new(problem.with_class(ProblemClass::Retryable))))
+                Self::Answered(Err(Arc::new(problem.with_class(ProblemClass::Retryable))))
             }
             Resolve::Again => Self::Again,
         }

@@ -35,7 +35,7 @@ impl Process for Tally {
                     let Payload::Json(json) = message.body else { continue };
                     self.0 += json.to_value().as_u64().unwrap_or(0);
                 }
-                Event::Cancel { .. } => return Step::Failed(Box::new(Problem::new("stopped", "It was stopped"))),
+                Event::Cancel { .. } => return Step::Failed(Problem::new("stopped", "It was stopped").into()),
                 _ => {}
             }
         }

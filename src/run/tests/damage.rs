@@ -40,7 +40,7 @@ fn busy() -> Arc<dyn Program> {
             99,
         ),
         "renews" => act(|_, _| Status::Renew { entry: "idle".into(), input: number(1) }),
-        "fails" => act(|_, _| Status::Failed(Box::new(crate::process::Problem::new("mine", "It failed")))),
+        "fails" => act(|_, _| Status::Failed(Arc::new(crate::process::Problem::new("mine", "It failed")))),
         _ => collect(|| vec![Action::Sleep(Micros(20)), spawns("grandchild")], 1),
     })
 }

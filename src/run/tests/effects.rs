@@ -312,7 +312,7 @@ fn an_answer_stands_in_the_records_once() {
         reply.answer(Ok(number(1)));
     }
     bench.desk.settle();
-    reply.answer(Err(Box::new(Problem::new("late", "Late").with_class(ProblemClass::Uncertain))));
+    reply.answer(Err(Arc::new(Problem::new("late", "Late").with_class(ProblemClass::Uncertain))));
     let answered = |record: &&Record| match record {
         Record::Arrived(arrived) => matches!(arrived.news, News::Answered { .. }),
         _ => false,

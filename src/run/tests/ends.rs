@@ -2,7 +2,7 @@
 
 use super::desk::Desk;
 use super::support::*;
-use crate::process::{Action, Payload, Status};
+use crate::process::{Action, Ending, Event, Micros, Payload, Problem, Spawn, Status, Tag, Target};
 use crate::run::{Kernel, Record};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -84,4 +84,120 @@ fn a_run_that_was_paused_when_its_host_died_stays_so() {
     run.resume().unwrap();
     desk.settle();
     assert_eq!(output(&run.outcome().unwrap()), r#"["1 null","outside door: 7"]"#);
+}
+
+/// It may be large, and they may be thousands, all of them told under the lock of the run.
+#[test]
+fn everybody_who_hears_of_a_failure_shares_its_problem() {
+    let heard: Arc<Mutex<Vec<Event>>> = Arc::default();
+    let hears = Arc::clone(&heard);
+    let bench = Bench::new(move |entry| {
+        let (hears, is_root, mut begun) = (Arc::clone(&hears), entry == "root", false);
+        if entry == "fails" {
+            return act(|_, events| match events.is_empty() {
+                true => Status::Idle,
+                false => Status::Failed(Problem::new("mine", "It failed").with_detail("x".repeat(4_000)).into()),
+            });
+        }
+        act(move |context, events| {
+            let (begins, victim) = (!std::mem::replace(&mut begun, true), Target::Name("victim".into()));
+            if begins && is_root {
+                let fails = Spawn { name: Some("victim".into()), ..spawn("fails") };
+                context.command(Action::Spawn(Box::new(fails)));
+                context.command(Action::Monitor(victim.clone()));
+                context.command(Action::Monitor(victim.clone()));
+                context.command(spawns("linked"));
+                context.command(spawns("linked"));
+                context.command(Action::Sleep(Micros(5)));
+            } else if begins {
+                context.command(Action::Link(victim.clone()));
+            }
+            let is_late = events.iter().any(|event| matches!(event, Event::Completed { tag: Tag(6), .. }));
+            if is_late {
+                context.command(sends(victim, Payload::NULL));
+            }
+            let is_cancelled = events.iter().any(|event| matches!(event, Event::Cancel { .. }));
+            let failed = events.iter().find_map(|event| match event {
+                Event::Completed { answer: Err(problem), .. } => Some(Arc::clone(problem)),
+                _ => None,
+            });
+            hears.lock().extend(events.drain(..));
+            match failed {
+                Some(problem) => Status::Failed(problem),
+                None if is_cancelled => Status::Complete(Payload::NULL),
+                None => Status::Idle,
+            }
+        })
+    });
+    bench.desk.clone().settle();
+    let events = std::mem::take(&mut *heard.lock());
+    let outcome = bench.finish();
+    let (mut problems, mut reasons) = (Vec::new(), Vec::new());
+    for event in events {
+        match event {
+            Event::Completed { answer: Err(problem), .. } => problems.push(problem),
+            Event::Exited(exit) => match exit.ending {
+                Ending::Failed(problem) => problems.push(problem),
+                other => panic!("{other:?}"),
+            },
+            Event::Cancel { reason, .. } => reasons.push(reason),
+            Event::Completed { answer: Ok(_), .. } | Event::Message(_) => {}
+        }
+    }
+    assert_eq!((problems.len(), reasons.len()), (5, 2), "two monitors, two links, and an answer");
+    problems.extend(outcome.result.clone().err());
+    problems.extend(match &outcome.ending {
+        Ending::Failed(problem) => Some(Arc::clone(problem)),
+        _ => None,
+    });
+    assert_eq!(problems.len(), 7);
+    assert!(problems.iter().all(|problem| Arc::ptr_eq(problem, &problems[0])));
+    assert!(Arc::ptr_eq(&reasons[0], &reasons[1]));
+}
+
+#[test]
+fn why_a_chain_of_links_ends_is_not_told_at_the_length_of_the_chain() {
+    const LINKS: u64 = 500;
+    let longest: Arc<Mutex<usize>> = Arc::default();
+    let seen = Arc::clone(&longest);
+    let bench = Bench::new(move |entry| {
+        let (seen, mut begun, place) = (Arc::clone(&seen), false, entry.parse::<u64>());
+        let name = |place: u64| -> Arc<str> { format!("link {place}").into() };
+        act(move |context, events| {
+            let begins = !std::mem::replace(&mut begun, true);
+            match place {
+                Err(_) if begins => {
+                    for place in 0..LINKS {
+                        let link = Spawn { name: Some(name(place)), ..spawn(&place.to_string()) };
+                        context.command(Action::Spawn(Box::new(link)));
+                    }
+                    context.command(Action::Sleep(Micros(5)));
+                }
+                Err(_) => {
+                    if events.iter().any(|event| matches!(event, Event::Completed { answer: Ok(_), .. })) {
+                        context.command(Action::Stop(Target::Child(Tag(1))));
+                    }
+                    if events.iter().any(|event| matches!(event, Event::Completed { tag: Tag(LINKS), .. })) {
+                        return Status::Complete(Payload::NULL);
+                    }
+                }
+                Ok(place) if begins && place > 0 => {
+                    context.command(Action::Link(Target::Name(name(place - 1))));
+                }
+                Ok(_) => {
+                    for event in &*events {
+                        if let Event::Cancel { reason, .. } = event {
+                            let mut longest = seen.lock();
+                            *longest = reason.len().max(*longest);
+                        }
+                    }
+                }
+            }
+            events.clear();
+            Status::Idle
+        })
+    });
+    bench.finish();
+    let longest = *longest.lock();
+    assert!((8 << 10..9 << 10).contains(&longest), "{longest}");
 }

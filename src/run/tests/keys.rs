@@ -31,7 +31,7 @@ fn root() -> Arc<dyn Program> {
                 }
                 match answers(events).remove(0).1 {
                     Ok(answer) if text(&answer) != "0" => Status::Complete(answer),
-                    _ => Status::Failed(Box::new(Problem::new("odd", "It is 0"))),
+                    _ => Status::Failed(Arc::new(Problem::new("odd", "It is 0"))),
                 }
             });
         }
@@ -72,7 +72,7 @@ fn keys(handlers: &Handlers) -> Vec<String> {
 /// Answers the calls that have left: the call itself with a problem of which nobody knows what it means, that of the child with 0.
 fn fail(desk: &mut Desk, handlers: &Handlers) {
     for (call, reply) in std::mem::take(&mut *handlers.waiting.lock()) {
-        reply.answer(if text(&call.args) == "1" { Err(Box::new(unknown())) } else { Ok(number(0)) });
+        reply.answer(if text(&call.args) == "1" { Err(Arc::new(unknown())) } else { Ok(number(0)) });
     }
     desk.drain();
 }

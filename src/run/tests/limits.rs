@@ -215,7 +215,7 @@ fn a_problem_counts_too_and_loses_its_texts_where_there_is_no_room() {
         }
         _ => act(|_, _| {
             let long = serde_json::json!({ "x": "y".repeat(6_000) });
-            Status::Failed(Box::new(Problem::new("mine", "Mine").with_data(&long)))
+            Status::Failed(Arc::new(Problem::new("mine", "Mine").with_data(&long)))
         }),
     });
     let with_data: u64 = output(&bench.finish()).parse().unwrap();

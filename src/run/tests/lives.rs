@@ -27,7 +27,7 @@ fn done() -> Status {
 }
 
 fn failed() -> Status {
-    Status::Failed(Box::new(Problem::new("mine", "A failure")))
+    Status::Failed(Arc::new(Problem::new("mine", "A failure")))
 }
 
 /// A child that fails or completes when it is spoken to.
@@ -235,7 +235,7 @@ fn cancel_is_heard_first_and_enforced_after_the_grace() {
     for (entry, ending) in [
         ("polite", Ending::Completed),
         ("stubborn", Ending::Cancelled("enough".into())),
-        ("failing", Ending::Failed(Box::new(Problem::new("mine", "A failure")))),
+        ("failing", Ending::Failed(Arc::new(Problem::new("mine", "A failure")))),
     ] {
         let mut bench = Bench::new(move |_| match entry {
             "polite" => until_cancelled(done),

@@ -131,7 +131,7 @@ fn child(entry: &str) -> Act {
             }
             ("is late", false) if all(1) => return said(&Payload::json(answers[&Tag(1)].as_ref().unwrap_err())),
             ("fails" | "dies", true) => {
-                return Status::Failed(Box::new(crate::process::Problem::new("mine", "A failure")));
+                return Status::Failed(Arc::new(crate::process::Problem::new("mine", "A failure")));
             }
             ("quick", true) => {
                 ask(Action::Sleep(Micros(400)));

@@ -24,7 +24,7 @@ fn link(pid: u64) -> Action {
 fn attacks(commands: fn() -> Vec<Action>, count: usize) -> Act {
     let mut collects = collect(commands, count);
     act(move |context, events| match collects(context, events) {
-        Status::Complete(heard) => Status::Failed(Box::new(Problem::new("mine", text(&heard)))),
+        Status::Complete(heard) => Status::Failed(Arc::new(Problem::new("mine", text(&heard)))),
         status => status,
     })
 }
@@ -82,7 +82,7 @@ fn who_has_accepted_it_and_who_is_below_can_be_ended() {
                         2 => commands().into_iter().for_each(|action| {
                             context.command(action);
                         }),
-                        _ => return Status::Failed(Box::new(Problem::new("mine", "It failed"))),
+                        _ => return Status::Failed(Arc::new(Problem::new("mine", "It failed"))),
                     }
                     if steps == 1 { Status::Blocked } else { Status::Ready }
                 })
@@ -324,7 +324,7 @@ fn what_was_written_to_the_store_is_there_in_a_rebuild_whatever_its_bounds_are()
 /// The time of a process's grace is not waited for when it has ended: nothing of it is left in the run.
 #[test]
 fn whoever_ends_in_its_grace_leaves_no_timer() {
-    for ends in [Status::Complete(Payload::NULL), Status::Failed(Box::new(Problem::new("mine", "It failed")))] {
+    for ends in [Status::Complete(Payload::NULL), Status::Failed(Arc::new(Problem::new("mine", "It failed")))] {
         let mut bench = Bench::new(move |entry| match entry {
             "root" => {
                 let mut begun = false;

@@ -58,13 +58,13 @@ fn payload() -> impl Strategy<Value = Payload> {
     ]
 }
 
-fn problem() -> impl Strategy<Value = Box<Problem>> {
+fn problem() -> impl Strategy<Value = Arc<Problem>> {
     let class = select(vec![ProblemClass::Definite, ProblemClass::Retryable, ProblemClass::Uncertain]);
     let rest = (option::of(text()), class, option::of(micros()), option::of(json()));
     (text(), text(), any::<u16>(), rest).prop_map(|(kind, title, status, (detail, class, retry_after, data))| {
         let (kind, title) = (kind.into(), title.into());
         let may_have_happened = status % 2 == 1;
-        Box::new(Problem { kind, title, status, detail, class, may_have_happened, retry_after, data })
+        Arc::new(Problem { kind, title, status, detail, class, may_have_happened, retry_after, data })
     })
 }
 

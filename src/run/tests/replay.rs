@@ -241,7 +241,7 @@ fn calls_in_flight_are_sent_again_where_that_is_asked_for() {
         assert_eq!(run.uncertain().len(), 0);
         // That it is refused now says nothing of the other run.
         let (_, reply) = handlers.waiting.lock().remove(1);
-        reply.answer(Err(Box::new(Problem::new("address-refused", "No"))));
+        reply.answer(Err(Arc::new(Problem::new("address-refused", "No"))));
         desk.drain();
         let all = run.records().unwrap();
         let problem = all.iter().find_map(|record| match record {

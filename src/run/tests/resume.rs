@@ -157,12 +157,12 @@ fn calls_without_an_answer_leave_again_under_their_keys_unless_they_may_have_hap
     let resumed = resume(&desk, &root, &handlers, &records);
     let refused = || Problem::new("busy", "Come again").with_class(ProblemClass::Retryable);
     let (_, reply) = handlers.waiting.lock().pop().unwrap();
-    reply.answer(Err(Box::new(refused())));
+    reply.answer(Err(Arc::new(refused())));
     desk.settle();
     let doubted = |detail: &str| refused().with_unknown_outcome(true).with_detail(detail);
     assert_eq!(problems(&resumed), [doubted("an earlier sending may have happened")]);
     let (_, reply) = bench.handlers.waiting.lock().remove(0);
-    reply.answer(Err(Box::new(refused())));
+    reply.answer(Err(Arc::new(refused())));
     assert_eq!(problems(&bench.run), [refused()]);
 
     // Before the record that it leaves, it has not left.
@@ -177,7 +177,7 @@ fn calls_without_an_answer_leave_again_under_their_keys_unless_they_may_have_hap
 fn problems(run: &RunHandle) -> Vec<Problem> {
     let arrived = |record| match record {
         Record::Arrived(arrived) => match arrived.news {
-            News::Answered { answer, .. } => answer.err().map(|problem| *problem),
+            News::Answered { answer, .. } => answer.err().map(Arc::unwrap_or_clone),
             _ => None,
         },
         _ => None,
@@ -216,7 +216,7 @@ fn a_sending_that_fails_before_the_server_says_nothing_of_an_earlier_one() {
         run.resolve(Pid::ROOT, Tag(2), Resolution::Again).unwrap();
         let place = handlers.waiting.lock().iter().position(|(call, _)| call.tag == tag).unwrap();
         let (_, reply) = handlers.waiting.lock().remove(place);
-        reply.answer(Err(Box::new(answer)));
+        reply.answer(Err(Arc::new(answer)));
         desk.drain();
         assert_eq!(problems(&run), [heard]);
     }
@@ -230,7 +230,7 @@ fn a_sending_that_fails_before_the_server_says_nothing_of_an_earlier_one() {
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     let run = resume(&desk, &root, &handlers, &records);
     desk.drain();
-    run.resolve(Pid::ROOT, Tag(2), Resolution::Answered(Err(Box::new(refused.clone())))).unwrap();
+    run.resolve(Pid::ROOT, Tag(2), Resolution::Answered(Err(Arc::new(refused.clone())))).unwrap();
     assert_eq!(problems(&run), std::slice::from_ref(&refused));
 
     // One that had no record of its leaving was never sent.
@@ -240,7 +240,7 @@ fn a_sending_that_fails_before_the_server_says_nothing_of_an_earlier_one() {
     desk.drain();
     let place = handlers.waiting.lock().iter().position(|(call, _)| call.tag == Tag(2)).unwrap();
     let (_, reply) = handlers.waiting.lock().remove(place);
-    reply.answer(Err(Box::new(refused.clone())));
+    reply.answer(Err(Arc::new(refused.clone())));
     desk.drain();
     assert_eq!(problems(&run), [refused]);
 }

@@ -100,14 +100,14 @@ impl Interpreter {
     pub(super) fn finish(&mut self, context: &mut Context<'_>) -> StepStatus {
         if let Some(reason) = &self.cancelled {
             let problem = Problem::new(problem::kind::CANCELLED, "The run was cancelled").with_detail(&**reason);
-            return StepStatus::Failed(Box::new(problem));
+            return StepStatus::Failed(problem.into());
         }
         if let Some(problem) = self.failure() {
-            return StepStatus::Failed(Box::new(problem));
+            return StepStatus::Failed(problem.into());
         }
         match self.output(context) {
             Ok(output) => StepStatus::Complete(output),
-            Err(problem) => StepStatus::Failed(Box::new(problem)),
+            Err(problem) => StepStatus::Failed(problem.into()),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::workflow::expression::Size;
 use crate::workflow::model::Retry;
 use crate::workflow::plan::{Action, Node};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// The longest that a problem's `retry-after` is heeded: a day. Arbitrary.
 const RETRY_AFTER_MAX: Micros = Micros(86_400_000_000);
@@ -46,7 +47,7 @@ impl Interpreter {
                 // What a guest has done before it failed, nobody says.
                 let is_call = matches!(self.plan.nodes[key.0].action, Action::Call { .. });
                 let known = is_call && !problem.may_have_happened && problem.class != ProblemClass::Uncertain;
-                self.attempt_failed(context, key, *problem, known);
+                self.attempt_failed(context, key, Arc::unwrap_or_clone(problem), known);
             }
         }
         self.end_if_over(key.0);

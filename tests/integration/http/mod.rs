@@ -93,7 +93,7 @@ impl Client {
 
     fn problem(&self, args: Value) -> Problem {
         match self.ask(args.clone()) {
-            Err(problem) => *problem,
+            Err(problem) => Arc::unwrap_or_clone(problem),
             Ok(_) => panic!("{args} should have been a problem"),
         }
     }

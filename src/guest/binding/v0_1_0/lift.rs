@@ -267,7 +267,7 @@ impl Reader {
             Status::Blocked => process::Status::Blocked,
             Status::Idle => process::Status::Idle,
             Status::Complete(output) => process::Status::Complete(self.payload(output)?),
-            Status::Failed(problem) => process::Status::Failed(Box::new(self.problem(problem)?)),
+            Status::Failed(problem) => process::Status::Failed(Arc::new(self.problem(problem)?)),
             Status::Renew(renewal) => {
                 process::Status::Renew { entry: renewal.entry, input: self.payload(renewal.input)? }
             }

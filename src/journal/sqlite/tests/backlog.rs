@@ -49,7 +49,7 @@ impl Process for Chatty {
 
     fn step(&mut self, context: &mut Context<'_>, events: &mut Vec<Event>) -> Status {
         if events.drain(..).any(|event| matches!(event, Event::Cancel { .. })) {
-            return Status::Failed(Box::new(Problem::new("cancelled", "It was cancelled")));
+            return Status::Failed(Problem::new("cancelled", "It was cancelled").into());
         }
         context.log(LogLine { level: Level::Info, text: "x".repeat(60_000), fields: None });
         self.0 -= 1;

@@ -77,7 +77,7 @@ fn the_place_in_keys_stays_where_an_attempt_may_have_had_effects() {
         let problem = Problem::new("busy", "It broke");
         let problem =
             if may_have_happened { problem.with_unknown_outcome(true) } else { problem.with_class(Retryable) };
-        world.answer(world.pending[0].tag, Err(Box::new(problem)));
+        world.answer(world.pending[0].tag, Err(Arc::new(problem)));
         while world.pending.is_empty() {
             world.sleep_over();
         }
@@ -100,7 +100,7 @@ fn backoff_doubles_with_jitter_up_to_its_end_and_heeds_retry_after() {
         if attempt == 6 {
             problem.retry_after = Some(Micros(60_000_000));
         }
-        world.answer(world.pending[0].tag, Err(Box::new(problem)));
+        world.answer(world.pending[0].tag, Err(Arc::new(problem)));
         while world.pending.is_empty() {
             world.sleep_over();
         }
@@ -447,7 +447,7 @@ fn what_failures_say_is_kept_within_the_bound() {
     let steps = (0..200).map(|at| format!("  - {{ id: s{at}, uses: ./a.wasm, continue-on-error: true }}\n"));
     let data = json!(vec![json!([0]); 12_000]);
     let world = run(&format!("steps:\n{}", steps.collect::<String>()), json!({}), |_| {
-        Reply::Now(Err(Box::new(Problem::new("broken", "It broke").with_data(&data))))
+        Reply::Now(Err(Arc::new(Problem::new("broken", "It broke").with_data(&data))))
     });
     let says = |told: &&Progress| matches!(told, Progress::Node(node) if node.error["data"].is_array());
     let with_data = world.told.iter().filter(says).count();
@@ -470,7 +470,7 @@ fn what_a_guest_says_of_its_failure_is_carried_within_bounds() {
         let world = run(yaml, json!({}), |_| {
             let mut problem = Problem::new("x", "X");
             problem.data = Some(crate::process::Json::parse(data.clone()).unwrap());
-            Reply::Now(Err(Box::new(problem)))
+            Reply::Now(Err(Arc::new(problem)))
         });
         assert_eq!(world.problem().data.as_ref().unwrap().to_value()["cause"]["data"], carried);
     }

@@ -56,7 +56,7 @@ pub(super) fn ok(value: Value) -> Reply {
 }
 
 pub(super) fn fails(kind: &'static str, class: ProblemClass) -> Reply {
-    Reply::Now(Err(Box::new(Problem::new(kind, "It broke").with_class(class))))
+    Reply::Now(Err(Arc::new(Problem::new(kind, "It broke").with_class(class))))
 }
 
 /// The interpreter and what it has asked for.
@@ -248,7 +248,7 @@ impl World {
         if let Some((due, tag)) = late.filter(|(due, _)| self.sleeps.first().is_none_or(|(sleep, _)| due < sleep)) {
             self.now = self.now.max(due);
             let problem = Problem::new(crate::process::problem::kind::TIMED_OUT, "It took longer than its timeout");
-            return self.answer(tag, Err(Box::new(problem.with_class(ProblemClass::Uncertain))));
+            return self.answer(tag, Err(Arc::new(problem.with_class(ProblemClass::Uncertain))));
         }
         let (due, tag) = self.sleeps.remove(0);
         self.now = self.now.max(due);
@@ -257,7 +257,7 @@ impl World {
 
     /// Answers what was stopped.
     pub(super) fn settle_stopped(&mut self) -> bool {
-        let cancelled = || Err(Box::new(Problem::new(crate::process::problem::kind::CANCELLED, "It was cancelled")));
+        let cancelled = || Err(Arc::new(Problem::new(crate::process::problem::kind::CANCELLED, "It was cancelled")));
         let Some(tag) = self.stopped.pop() else { return false };
         if let Some(at) = self.sleeps.iter().position(|(_, sleep)| *sleep == tag) {
             self.sleeps.remove(at);
