@@ -3,7 +3,8 @@
 use super::desk::Desk;
 use super::support::*;
 use crate::process::{
-    Action, Blob, Command, Ending, Event, Limits, Micros, NUMBER_MAX, Payload, Pid, Problem, Status, Tag, Target,
+    Action, Blob, Command, Ending, Event, Limits, Micros, NUMBER_MAX, Payload, Permit, Pid, Problem, Status, Tag,
+    Target,
 };
 use crate::run::{Bounds, Outcome, RunSpec};
 use bytes::Bytes;
@@ -295,6 +296,18 @@ fn bounds_of_what_signals_and_keys_are_given() {
         vec![call(serde_json::json!({ "op": "set", "key": "a", "value": "x".repeat(598) })), get(), get(), get()]
     });
     assert_eq!(heard, format!(r#"["1 null","2 \"{value}\"","3 \"{value}\"","4 too-large Retryable"]"#));
+
+    // Those of a guest are together no more than a payload.
+    setup.limits = limited(|limits| limits.payload_bytes = 1_500).limits;
+    let gets = || {
+        let call = |args: serde_json::Value| calls("kv", Payload::json(&args));
+        let get = || call(serde_json::json!({ "op": "get", "key": "a" }));
+        vec![call(serde_json::json!({ "op": "set", "key": "a", "value": "x".repeat(450) })), get(), get(), get(), get()]
+    };
+    let native = program(move |_| collect(gets, 5));
+    let root = guests(Permit { instances: 1, ..Permit::NONE }, move |birth| native.body(birth));
+    let heard = output(&Bench::of(Desk::new(1), Arc::default(), &setup, &root).finish());
+    assert!(heard.contains(r#"4 \"xxx"#) && heard.ends_with(r#","5 too-large Retryable"]"#), "{heard}");
 
     // Answers wait in the queue, and a run has so much room for what waits.
     setup.limits = limited(|limits| limits.output_bytes = 1 << 20).limits;
