@@ -519,6 +519,32 @@ pub(super) const CROWDS: &[Case] = &[
     case("numbers in lists", || exposes(NUMBERS, 3), Fails("fuel-exhausted")).step(", limits: { fuel: 10M }"),
     case("more lists than are taken over", || exposes(NUMBERS, 15), Fails("too-large"))
         .step(", limits: { output: 32MiB }"),
+    case("all that kv has, again and again", || {
+        steps(|guest| {
+            let value = format!(r#"{{"op":"set","key":"a","value":"{}"}}"#, "x".repeat(200_000));
+            let set = call(guest, COMMANDS, "kv", &value);
+            let get = times(1_000, &call(guest, THIS, "kv", r#"{"op":"get","key":"a"}"#));
+            let (sets, gets) = (after(READY, 1), after(READY, 1_000));
+            format!("(global.set $heap (i32.const 3145728))
+                (if (result i32) (global.get $steps) (then {get} {gets}) (else {set} {sets}))")
+        })
+    }, Fails("fuel-exhausted")).step(", allow: { kv: [ '*' ] }, limits: { fuel: 10M }"),
+    case("thousands that hear of one large failure", || {
+        steps(|guest| {
+            let (kind, title, detail) = (guest.text("x".repeat(200)), guest.text("y".repeat(900)), guest.text("z".repeat(4_000)));
+            let child = spawn(guest, COMMANDS, "run", false, None);
+            let monitors = times(5_000, &towards(guest, THIS, 6, To::Child(1)));
+            format!(
+                "(global.set $heap (i32.const 3145728)) (call $whoami (i32.const 512))
+                (if (result i32) (i64.eq (i64.load (i32.const 520)) (i64.const 2))
+                    (then (if (result i32) (global.get $steps) (then {monitors} {}) (else {child} {})))
+                    (else {}))",
+                after(READY, 5_000),
+                after(READY, 1),
+                failed(kind, title, Some(detail)),
+            )
+        })
+    }, Fails("fuel-exhausted")).step(", limits: { fuel: 20M }"),
     case("messages to itself", || {
         steps(|guest| {
             let null = guest.text("null");
