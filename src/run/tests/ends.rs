@@ -94,9 +94,11 @@ fn everybody_who_hears_of_a_failure_shares_its_problem() {
     let bench = Bench::new(move |entry| {
         let (hears, is_root, mut begun) = (Arc::clone(&hears), entry == "root", false);
         if entry == "fails" {
-            return act(|_, events| match events.is_empty() {
-                true => Status::Idle,
-                false => Status::Failed(Problem::new("mine", "It failed").with_detail("x".repeat(4_000)).into()),
+            return act(|_, events| {
+                if events.is_empty() {
+                    return Status::Idle;
+                }
+                Status::Failed(Problem::new("mine", "It failed").with_detail("x".repeat(4_000)).into())
             });
         }
         act(move |context, events| {
