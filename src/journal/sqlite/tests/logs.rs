@@ -13,10 +13,13 @@ fn killed(commits: usize) -> tempfile::TempDir {
 fn killed_with(commits: usize, files: &[&str]) -> tempfile::TempDir {
     let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (store, _) = open(folder.path());
+    // Whoever lets go of a run writes that, too: nothing is being written while the files are copied.
+    let mut logs = Vec::new();
     for run in 0..commits {
         let mut log = store.begin(&new(&format!("run {run}"))).unwrap();
         let _ = log.append(&record(run, 1));
         store.flush().unwrap();
+        logs.push(log);
     }
     for name in files {
         std::fs::copy(folder.path().join(name), copy.path().join(name)).unwrap();
