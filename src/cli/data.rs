@@ -219,7 +219,8 @@ impl Runs {
         Ok(Story::of(&self.all_records(id)?))
     }
 
-    /// The calls that were in flight when a run ended without success: each of them may have taken effect. None where that cannot be read.
+    /// The calls that were in flight when a run ended without success: each may have taken effect.
+    /// Empty if the records cannot be read.
     pub(super) fn given_up(&self, outcome: &Outcome) -> Vec<Uncertain> {
         let is_told = match outcome.status {
             Status::Failed | Status::Cancelled | Status::TimedOut => outcome.counts.calls > 0,

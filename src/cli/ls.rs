@@ -111,8 +111,8 @@ pub(super) fn status(stored: &Stored, whose: &Whose) -> &'static str {
     }
 }
 
-/// Looks whether what a run that nobody runs was started with can still be read. That is small, and a digest tells; its records are for
-/// `status` and `doctor`. What is damaged is noted, so that it is found by what is noted.
+/// Checks that the workflow and inputs of a suspended run can still be read, and notes the damage in
+/// the journal if not. They are small and have a digest; the records are left to `status` and `doctor`.
 fn examine(runs: &Runs, stored: &mut Stored, whose: &Whose) {
     // It may have been removed meanwhile.
     if *whose == Whose::Nobody

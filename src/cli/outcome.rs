@@ -80,7 +80,7 @@ impl Over<'_> {
         });
     }
 
-    /// Says which calls nobody knows of whether they happened. It is as weighty as the problem that ended the run.
+    /// Warns of calls whose outcome is unknown. Shown wherever the run's own problem is.
     pub(super) fn say_uncertain(&self, terminal: Terminal) {
         let title = match self.uncertain.len() {
             0 => return,

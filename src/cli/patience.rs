@@ -11,7 +11,7 @@ use std::time::Duration;
 /// How long nothing is said of whom is waited for. Arbitrary: a person begins to wonder.
 const UNSAID_MAX: Duration = Duration::from_secs(2);
 
-/// Does something that a process is waited for with, and says so where that takes long, and why, where one of these hosts tells.
+/// Runs `ask`, which waits for a process. If that takes long, says so, and says why if one of `hosts` knows.
 pub(super) fn waiting_for<T>(process: Option<u32>, hosts: Vec<Client>, ask: impl FnOnce() -> T) -> T {
     let (done, asked) = channel::<()>();
     let wait = move || {

@@ -6,7 +6,8 @@
 //! others count from there; SIGTERM leaves it for whoever takes it up, and a second one ends the process. A run that is not durable takes
 //! SIGTERM as Ctrl-C.
 //!
-//! A command that was asked to end does end, even if nobody reads its output: it has [`TELLING_MAX`] to write it.
+//! A command that was asked to end has [`TELLING_MAX`] to write its output, then it exits even if
+//! nobody has read it.
 
 use super::Exit;
 use super::again::Again;
@@ -24,8 +25,8 @@ use tokio::signal::unix::{SignalKind, signal};
 /// How long calls in flight have to be answered when a durable run is left. Arbitrary: those that have not are repeated under their keys.
 const SUSPEND_GRACE: Duration = Duration::from_secs(2);
 
-/// How long a command that was asked to end, or that has timed out, may take to write its outcome. Arbitrary: ample for any reader that is
-/// still reading.
+/// How long a command that was asked to end, or has timed out, may take to write its outcome.
+/// Arbitrary: ample for any reader that is still reading.
 const TELLING_MAX: Duration = Duration::from_secs(5);
 
 /// How far the command is.
@@ -335,7 +336,7 @@ impl Signals {
     }
 }
 
-/// Ends the process after [`TELLING_MAX`] if it is still there: its output may go to a pipe that nobody reads.
+/// Ends the process after [`TELLING_MAX`]: its output may go to a pipe that nobody reads.
 fn end_soon() {
     let end = || {
         std::thread::sleep(TELLING_MAX);

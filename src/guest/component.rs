@@ -51,7 +51,7 @@ pub(crate) struct Linked {
     exports: Box<dyn Exports>,
     /// The name of the contract's interface.
     contract: &'static str,
-    /// As its survey says.
+    /// Whether the component passes text in UTF-16.
     transcodes: bool,
 }
 

@@ -19,12 +19,12 @@ pub(crate) const SAVE_FUEL: u64 = 20_000_000;
 /// Fuel of each 64 KiB page that `memory.grow` asks for: about what the page faults cost.
 const MEMORY_GROW_FUEL_PER_PAGE: u8 = 255;
 
-/// Bytes that a guest may hand over in one call beside its largest payload. They are taken over in one piece, without a turn for others: 4 MiB
-/// take four slices at most (`cargo bench --bench guests -- slices`).
+/// Bytes that a guest may hand over in one call beside its largest payload. They are taken in one
+/// piece, without a turn for others: 4 MiB take four slices at most (`cargo bench --bench guests -- slices`).
 const HANDED_OVER_BYTES: u64 = 3 << 20;
 
-/// Bytes that a guest may hand over in one call. Texts in UTF-16 are written anew, letter by letter, which takes four times as long: there it is
-/// the largest payload alone.
+/// Bytes that a guest may hand over in one call. Text in UTF-16 is converted character by character,
+/// which takes four times as long, so a guest that uses it may hand over only its largest payload.
 pub(crate) fn handed_over_max(limits: &Limits, transcodes: bool) -> usize {
     let more = if transcodes { 0 } else { HANDED_OVER_BYTES };
     let bytes = limits.payload_bytes.saturating_add(more).min(limits.output_bytes);

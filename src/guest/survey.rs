@@ -37,7 +37,7 @@ pub struct Survey {
     pub functions: u64,
     /// Bytes of the largest body.
     pub function_bytes_max: u64,
-    /// Whether it hands texts over in UTF-16: each is written anew, letter by letter.
+    /// Whether it passes text in UTF-16, which the host converts character by character.
     pub transcodes: bool,
     /// Names of its imports, with their versions.
     pub imports: Vec<String>,

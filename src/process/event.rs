@@ -3,7 +3,8 @@
 use super::{Micros, Payload, Pid, Problem, Tag};
 use std::sync::Arc;
 
-/// The one answer that a tag gets. A problem is shared: what ends a process is told to everybody who waits for its end.
+/// The one answer that a tag gets. The problem is shared, since everybody who
+/// waits for a process receives the one that ended it.
 pub type Answer = Result<Payload, Arc<Problem>>;
 
 /// One item of a process's queue.

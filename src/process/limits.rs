@@ -28,8 +28,8 @@ pub struct Limits {
     pub mailbox_bytes: u64,
     /// Bytes of one payload.
     pub payload_bytes: u64,
-    /// Bytes of all that one step gives: commands, payloads, names, log lines. A guest hands over at most 3 MiB beside its largest
-    /// payload in one call: that is taken over in one piece, without a turn for others.
+    /// Bytes of all that one step gives: commands, payloads, names, log lines. In one call a guest hands
+    /// over at most 3 MiB beside its largest payload, or that payload alone if its text is in UTF-16.
     pub output_bytes: u64,
     /// How deep below the root a process may be.
     pub spawn_depth: u32,

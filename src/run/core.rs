@@ -38,8 +38,8 @@ pub(super) struct Run {
     pub(super) kernel: Kernel,
     /// The time of the last batch. Batches of one process and of those that it causes never go back.
     pub(super) last_at: AtomicU64,
-    /// What the run's own monotonic clock is ahead of the host's. It goes on from the wall clock when the run began or was taken up, so it
-    /// tells the time where the wall clock is set back meanwhile.
+    /// How far the run's own clock is ahead of the host's monotonic clock. It starts at the wall clock's
+    /// time when the run begins or is taken up, so it keeps the time if the wall clock is set back.
     pub(super) ahead: i64,
     /// Where snapshots of its processes are kept.
     pub(super) shelf: Option<Arc<dyn Shelf>>,

@@ -20,8 +20,8 @@ pub(crate) fn answer_of(ending: &Ending) -> Answer {
     }
 }
 
-/// Bytes of why a linked process is to end. Along a chain of links each adds a few words to what the one before was told; no text of a
-/// single problem is cut. Arbitrary.
+/// Bytes of the reason given to a linked process. Along a chain of links each one adds a few words to
+/// the reason before; the texts of a single problem are never cut. Arbitrary.
 const REASON_BYTES_MAX: usize = 8 << 10;
 
 /// Why those that are linked to a process are to end with it.

@@ -14,8 +14,9 @@
 //! memory, as far as there is room. Otherwise a guest could have as many children compute as there are permits, and every other guest of the
 //! host, evicted when it rested, would hear its timer when one of them is over. Newcomers wait.
 //!
-//! Where all holders rest and none of them can be evicted, the first in the queue gets a permit outside the pool, too; its holders are
-//! evicted like those of the pool. When the budget is used up, and nobody outside gives way either, a newcomer is
+//! Where all holders rest and none of them can be evicted, the first in the queue gets a permit
+//! outside the pool, too; its holders are evicted like those of the pool. When the budget is used up,
+//! and nobody outside gives way either, a newcomer is
 //! *refused*: it is stepped once without a permit, to end. One that was evicted and comes back is never refused, but goes beyond the budget:
 //! it can be evicted again, so there is one such at a time. Where that one is held in the middle of a step, the next one waits until it is
 //! resumed. Without a budget (`outside` is none) there is only the pool, and the queue waits.

@@ -33,6 +33,7 @@ pub(super) struct Tree {
     components: u64,
     /// Of all components, instantiated or not.
     items: u64,
+    /// Whether any of them passes text in UTF-16.
     transcodes: bool,
 }
 
@@ -58,7 +59,7 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// Whether a text is handed over in UTF-16 anywhere.
+    /// Whether text is passed in UTF-16 anywhere.
     pub(super) fn transcodes(&self) -> bool {
         self.transcodes
     }
@@ -130,10 +131,11 @@ impl Tree {
             }
             Payload::ComponentTypeSection(section) => self.add(section.count())?,
             Payload::ComponentCanonicalSection(section) => {
+                // The bound comes first: too many are not read one by one.
+                self.add(section.count())?;
                 for function in section.clone() {
                     self.transcodes |= is_utf16(&function.map_err(malformed)?);
                 }
-                self.add(section.count())?;
             }
             _ => {}
         }

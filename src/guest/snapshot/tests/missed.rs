@@ -10,8 +10,8 @@ use crate::guest::snapshot::{Search, TakeError, Template};
 const BYTES: usize = 64 << 10;
 const PAGES: usize = BYTES / PAGE_BYTES;
 
-/// A memory that differs from zeros and was never written: it is a part of the program's own file. It begins with a page of any
-/// kernel's.
+/// A memory that differs from zeros and was never written, since it is part of the program's own
+/// file. It is aligned to a page of any kernel.
 #[repr(align(65536))]
 struct Unwritten([u8; BYTES]);
 
