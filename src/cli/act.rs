@@ -1,21 +1,25 @@
 //! Commands that change a run: `cancel`, `pause`, `signal`, `resolve`. The host that runs it does what is asked, and answers when it is
-//! durable. For a run that nobody runs it is written down, and done when the run is taken up. Each act has an id, so that it is done once even
+//! durable. For a run that nobody runs it is written down, and done when the run is taken up; a cancel of it ends it here. Each act has an id, so that it is done once even
 //! where a host ends in the middle of it and another is asked.
 
 use super::Exit;
 use super::arguments::{ActArguments, Cancel, DataArguments, Pause, Resolve, Signal};
-use super::data::{Runs, Whose, not_listening};
+use super::data::{Runs, Whose, not_listening, refused_of};
 use super::left::Left;
 use super::ls;
 use super::patience::may_be_done;
 use super::refused::{Refused, Stop, kind};
 use super::terminal::{Terminal, say};
 use super::unheard::unheard;
+use super::validate::NO_SLOTS;
+use crate::guest::EngineOptions;
+use crate::host::Host;
 use crate::host::control::{self, Answer, ControlError, Refusal, Request};
 use crate::journal::{Journal as _, MAIL_BYTES_MAX, Posted, Stored};
 use crate::process::Payload;
 use crate::run::Act;
 use serde_json::Value;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How often a run is looked for whose host ends, or has just begun.
@@ -24,7 +28,7 @@ const TRIES_MAX: u32 = 100;
 /// How long to wait between.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-pub(super) fn cancel(command: &Cancel, _: Terminal) -> Result<Exit, Stop> {
+pub(super) fn cancel(command: &Cancel, terminal: Terminal) -> Result<Exit, Stop> {
     let Cancel { run, reason, now, act } = command;
     let id = act.id();
     let request = |run: &Stored| Request::Cancel {
@@ -33,7 +37,45 @@ pub(super) fn cancel(command: &Cancel, _: Terminal) -> Result<Exit, Stop> {
         now: *now,
         id: Some(id.clone()),
     };
-    done(&act.data, run, &request, |id| format!("{id} is {}", if *now { "ended" } else { "asked to end" }))
+    let (runs, stored) = act.data.find(run)?;
+    let id = stored.id.to_string();
+    if answered(ask(&runs, stored, &request)?)? {
+        say(&format!("{id} is {}", if *now { "ended" } else { "asked to end" }));
+        return Ok(Exit::Success);
+    }
+    // Its host has its own.
+    let folder = runs.folder.clone();
+    drop(runs);
+    let ended = end(folder, &id, reason);
+    let (runs, stored) = act.data.find(&id)?;
+    match (ended, stored.status) {
+        (_, Some(status)) => {
+            say(&format!("{id} is {}: nobody ran it, and no step of it was run for that", status.name()));
+        }
+        (Err(why), None) if runs.whose(&stored)? == Whose::Nobody => {
+            say(&terminal.warning_text(&format!("{id} cannot be ended: {}", why.title), why.hint.as_deref()));
+            say(&to_be_done(&id));
+        }
+        // Somebody was quicker to take it up, and does it.
+        (_, None) => say(&format!("{id} is asked to end")),
+    }
+    let given_up = if stored.status.is_some() { runs.story(&id)?.given_up().len() } else { 0 };
+    let title = match given_up {
+        0 => return Ok(Exit::Success),
+        1 => "1 call may have happened: the run ended before its outcome was known".to_owned(),
+        more => format!("{more} calls may have happened: the run ended before their outcomes were known"),
+    };
+    say(&terminal.warning_text(&title, Some(&format!("`wfhost status {id}` lists them"))));
+    Ok(Exit::Success)
+}
+
+/// Ends a run that nobody runs, and waits until that is durable. Nothing of it is loaded or run.
+fn end(folder: PathBuf, id: &str, reason: &str) -> Result<(), Refused> {
+    let host = Host::builder().guests(EngineOptions { slots: Some(NO_SLOTS), ..Default::default() });
+    let host = host.data(folder).workers(1).build()?;
+    let ended = host.end(id, reason).map(|run| drop(run.wait()));
+    host.leave_folder();
+    ended.map_err(|error| refused_of(id, error))
 }
 
 pub(super) fn pause(command: &Pause, _: Terminal) -> Result<Exit, Stop> {
@@ -92,8 +134,12 @@ fn done(
     request: &dyn Fn(&Stored) -> Request,
     says: impl FnOnce(&str) -> String,
 ) -> Result<Exit, Stop> {
-    let left = |id: &str| format!("nobody runs {id}: it is kept until somebody does (wfhost resume {id})");
-    done_or_left(data, given, request, says, left)
+    done_or_left(data, given, request, says, to_be_done)
+}
+
+/// What is said of an act that waits for whoever runs the run.
+fn to_be_done(id: &str) -> String {
+    format!("nobody runs {id}: it is kept until somebody does (wfhost resume {id})")
 }
 
 /// Has something done, and says that it is, or what becomes of it where nobody runs the run.
@@ -106,15 +152,21 @@ fn done_or_left(
 ) -> Result<Exit, Stop> {
     let (runs, stored) = data.find(given)?;
     let id = stored.id.to_string();
-    match ask(&runs, stored, request)? {
-        Asked::Answered(Answer::Done) => say(&says(&id)),
+    let is_done = answered(ask(&runs, stored, request)?)?;
+    say(&if is_done { says(&id) } else { left(&id) });
+    Ok(Exit::Success)
+}
+
+/// Whether a host did what was asked. False: nobody runs the run, and it is left for whoever does.
+fn answered(asked: Asked) -> Result<bool, Stop> {
+    match asked {
+        Asked::Answered(Answer::Done) => Ok(true),
         Asked::Answered(other) => {
-            return Err(Refused::new(kind::HOST_FAULT, format!("the host gave another answer: {other:?}")).into());
+            Err(Refused::new(kind::HOST_FAULT, format!("the host gave another answer: {other:?}")).into())
         }
-        Asked::Left => say(&left(&id)),
+        Asked::Left => Ok(false),
         Asked::Silent(_) => unreachable!("invariant: only questions are not waited for"),
     }
-    Ok(Exit::Success)
 }
 
 /// What became of a request.

@@ -92,7 +92,7 @@ fn outcome(resolution: &Resolution) -> &'static str {
 
 /// A table, with a line below it where there are more.
 pub(super) fn text(left: &[Left]) -> String {
-    let mut table = Table::new(&["LEFT", "WHAT"]);
+    let mut table = Table::new(&["WAITS TO BE DELIVERED", "WITH"]);
     for one in left.iter().take(SHOWN_MAX) {
         let (act, told) = one.told();
         table.row(vec![act.to_owned(), told]);

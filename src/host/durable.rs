@@ -39,6 +39,15 @@ pub(super) struct Data {
 /// The durable runs of a folder.
 pub struct Journal(Sqlite);
 
+/// A run that is this host's from now on.
+pub(super) struct TakenRun {
+    pub(super) records: Vec<Record>,
+    /// Acts that were left for it.
+    pub(super) left: Vec<Mail>,
+    /// Where its further records go.
+    pub(super) log: Box<dyn Log>,
+}
+
 /// Why a run is not taken up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -277,34 +286,34 @@ impl Host {
     /// to be left alone then.
     pub fn resume(&self, workflow: &Workflow, id: &str, options: RunOptions) -> Result<RunHandle, TakeUpError> {
         let (_, journal) = self.opened()?;
-        let Journal(store) = journal;
-        self.take_up(store, workflow, id, options).inspect_err(|error| journal.note_damage(id, error))
+        self.take_up(workflow, id, options).inspect_err(|error| journal.note_damage(id, error))
     }
 
-    fn take_up(
-        &self,
-        store: &Sqlite,
-        workflow: &Workflow,
-        id: &str,
-        options: RunOptions,
-    ) -> Result<RunHandle, TakeUpError> {
+    /// Takes a run that no living host has: it is this host's from now on.
+    pub(super) fn take_records(&self, id: &str) -> Result<TakenRun, TakeUpError> {
+        let (_, Journal(store)) = self.opened()?;
         let taken = store.take_up(id)?;
         let records = Record::decode_all(taken.records)?;
         // What the journal says of a run goes by its name there, and what the kernel does by the name in its records.
-        if let Some(Record::Started(started)) = records.first()
+        if let Some(started) = records.first().and_then(Record::started)
             && *started.run != *id
         {
             let why = format!("record 1: it is of the run {:?}", started.run);
             return Err(StoreError::Damaged { run: id.into(), why }.into());
         }
-        if options.unless_paused && is_paused(&records, &taken.inbox) {
+        Ok(TakenRun { records, left: taken.inbox, log: taken.log })
+    }
+
+    fn take_up(&self, workflow: &Workflow, id: &str, options: RunOptions) -> Result<RunHandle, TakeUpError> {
+        let TakenRun { records, left, log } = self.take_records(id)?;
+        if options.unless_paused && is_paused(&records, &left) {
             return Err(TakeUpError::Paused(id.into()));
         }
         let spec = ResumeSpec {
             root: Arc::clone(&workflow.root),
             programs: (*workflow.programs).clone(),
-            left: taken.inbox,
-            log: taken.log,
+            left,
+            log,
             effects: Arc::clone(&self.shared.dispatcher) as _,
             sink: options.sink,
             watcher: options.watcher,

@@ -25,6 +25,7 @@ mod snapshots;
 mod start;
 mod storage;
 mod story;
+mod unrun;
 mod waits;
 mod workflow_file;
 mod workflow_of;

@@ -231,6 +231,22 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// Cancels all processes without a grace.
+    pub(super) fn kill_all(&mut self, moment: Moment, reason: &Arc<str>) {
+        // Parents come first, so that fewer are told of their children's end.
+        let living = self.state.table.iter().filter(|(_, entry)| entry.lives());
+        let pids: Vec<Pid> = living.map(|(pid, _)| pid).collect();
+        for &pid in &pids {
+            let cancel = News::Cancel { pid, reason: Arc::clone(reason), grace: Some(Micros(0)) };
+            let _ = self.take_news(moment, cancel, None);
+        }
+        for pid in pids {
+            self.state.kill(pid);
+        }
+    }
+}
+
 impl Run {
     /// Ends all processes in one go, so that none is left that could start another. False: the run was parked.
     pub(super) fn kill<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, reason: &Arc<str>) -> bool {
@@ -239,16 +255,7 @@ impl Run {
         if inner.parked {
             return false;
         }
-        // Parents come first, so that fewer are told of their children's end.
-        let living = inner.state.table.iter().filter(|(_, entry)| entry.lives());
-        let pids: Vec<Pid> = living.map(|(pid, _)| pid).collect();
-        for &pid in &pids {
-            let cancel = News::Cancel { pid, reason: Arc::clone(reason), grace: Some(Micros(0)) };
-            let _ = inner.take_news(moment, cancel, None);
-        }
-        for pid in pids {
-            inner.state.kill(pid);
-        }
+        inner.kill_all(moment, reason);
         let mut after = After::default();
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);

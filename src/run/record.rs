@@ -239,6 +239,15 @@ pub(super) fn put_log(out: &mut Vec<u8>, log: &[LogLine], dropped: u64) {
 }
 
 impl Record {
+    /// What the run began with, where this says so.
+    #[must_use]
+    pub fn started(&self) -> Option<&Started> {
+        match self {
+            Self::Started(started) => Some(started),
+            _ => None,
+        }
+    }
+
     /// Appends the record's bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {

@@ -102,15 +102,25 @@ impl Kernel {
     /// # Errors
     /// Where it goes on already or has ended, the scheduler refuses it, or the records are not of a run of these programs.
     pub fn resume(&self, spec: ResumeSpec, records: &[Record]) -> Result<RunHandle, ResumeError> {
-        self.resume_as(spec, records, None).map(RunHandle::new)
+        self.resume_as(spec, records, None, None).map(RunHandle::new)
     }
 
-    /// As [`Self::resume`], for a run that was parked where something of it is given.
+    /// Takes up a run and ends it at once: what was left for it is done, then all its processes are cancelled without a grace. None of them is
+    /// stepped, so their programs are never asked for a body.
+    ///
+    /// # Errors
+    /// As those of [`Self::resume`].
+    pub fn end(&self, spec: ResumeSpec, records: &[Record], reason: &str) -> Result<RunHandle, ResumeError> {
+        self.resume_as(spec, records, None, Some(reason.into())).map(RunHandle::new)
+    }
+
+    /// As [`Self::resume`], for a run that was parked where something of it is given, and as [`Self::end`] for the reason that is given.
     pub(super) fn resume_as(
         &self,
         spec: ResumeSpec,
         records: &[Record],
         rests: Option<Rests>,
+        ends: Option<Arc<str>>,
     ) -> Result<Arc<Run>, ResumeError> {
         let ResumeSpec { root, programs, left, mut log, effects, sink, watcher } = spec;
         let rebuild = Rebuild::new(Arc::clone(&root), programs.clone()).keeping().apply_all(records)?;
@@ -150,7 +160,7 @@ impl Kernel {
             if is_taken {
                 inner.watched_by(watcher, &mut after.wakers);
                 later.tell(&run);
-                run.go_on(port, inner, taken_up, &left, &mut after);
+                run.go_on(port, inner, taken_up, &left, ends.as_ref(), &mut after);
             } else {
                 run.take_back(is_woken, inner, port);
             }
@@ -199,6 +209,7 @@ impl Run {
         mut inner: BriefGuard<'_, Inner>,
         taken_up: TakenUp,
         left: &[Mail],
+        ends: Option<&Arc<str>>,
         after: &mut After,
     ) {
         let TakenUp { queues, departures, .. } = taken_up;
@@ -214,6 +225,9 @@ impl Run {
             if let Ok(act) = Act::of_mail(mail) {
                 let _ = inner.act(moment, act, Some(&mail.id));
             }
+        }
+        if let Some(reason) = ends {
+            inner.kill_all(moment, reason);
         }
         self.flush(&mut inner, port, moment, after);
         self.begin_looks(&mut inner, port);

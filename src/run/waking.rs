@@ -344,7 +344,7 @@ impl Waking<'_> {
             sink: parts.sink.clone(),
             watcher: None,
         };
-        match self.kernel.resume_as(spec, &records, Some(rests)) {
+        match self.kernel.resume_as(spec, &records, Some(rests), None) {
             Ok(run) => Ok(Some(run)),
             Err(ResumeError::Refused) => Ok(None),
             Err(error) => Err(error.to_string()),
