@@ -54,6 +54,32 @@ impl Again {
         Self { words, timeout: None, begun: self.begun, odd: self.odd }
     }
 
+    /// A command about a durable run that runs nothing: only the folder of the runs goes with it.
+    pub(super) fn beside(&self, verb: &str, run: &str) -> Self {
+        let mut words = vec![verb.to_owned(), run.to_owned()];
+        let mut given = self.words.iter().take_while(|word| *word != "--");
+        while let Some(word) = given.next() {
+            if word == "--data" {
+                words.extend(std::iter::once(word).chain(given.next()).cloned());
+            } else if word.starts_with("--data=") {
+                words.push(word.clone());
+            }
+        }
+        Self { words, timeout: None, begun: self.begun, odd: self.odd }
+    }
+
+    /// The command with these words behind its first two.
+    pub(super) fn and(mut self, words: &[&str]) -> Self {
+        let at = self.words.len().min(2);
+        self.words.splice(at..at, words.iter().map(|&word| word.to_owned()));
+        self
+    }
+
+    /// Whether it is this command.
+    pub(super) fn is(&self, verb: &str) -> bool {
+        self.words.first().is_some_and(|first| first == verb)
+    }
+
     /// `--timeout` of the command.
     pub(super) fn timeout(&self) -> Option<Duration> {
         self.timeout
@@ -145,6 +171,8 @@ mod tests {
         assert_eq!(run.about("resume", "a").plain().unwrap(), "wfhost resume a --allow-address=::1 --data d");
         let retry = run.about("retry", "a").with("--allow-address", "10.0.0.1", true);
         assert_eq!(retry.unwrap(), "wfhost retry a --allow-address=::1 --data d --allow-address 10.0.0.1");
+        let signal = run.beside("signal", "a").and(&["it's ok", "JSON"]);
+        assert_eq!(signal.plain().unwrap(), "wfhost signal a 'it'\\''s ok' JSON --data d");
         assert_eq!(again(&["run", "--", "--data"]).about("retry", "a").plain().unwrap(), "wfhost retry a");
     }
 

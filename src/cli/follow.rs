@@ -133,15 +133,16 @@ impl Talk {
 
     /// Shows a run of this host to its end, and tells what it came to.
     pub(super) fn follow(&self, host: &Host, workflow: &Workflow, run: &RunHandle, watching: Watching) -> Exit {
-        self.show(workflow, watching);
+        self.show(run, workflow, watching);
         let ended = self.to_the_end(host, run, true);
         self.tell(&ended, workflow, host.guests().slots())
     }
 
     /// Shows what its watcher sees of a run.
-    pub(super) fn show(&self, workflow: &Workflow, Watching { events, past }: Watching) {
+    pub(super) fn show(&self, run: &RunHandle, workflow: &Workflow, Watching { events, past }: Watching) {
         if let Some(follower) = &self.follower {
-            follower.follow(events, workflow, past);
+            let signal = self.durable.then(|| self.again.beside("signal", run.id()));
+            follower.follow(events, workflow, past, signal);
         }
     }
 

@@ -114,10 +114,16 @@ impl Case<'_> {
                     None => hint,
                 })
             }
-            "uncertain" => Some("nobody knows whether it has happened: look before you run it again".to_owned()),
+            "uncertain" => Some(look_first(self.again.plain().filter(|_| self.again.is("retry")).as_deref())),
             _ => None,
         }
     }
+}
+
+/// What is to be done about a call of which nobody knows whether it happened, with the command that repeats it.
+pub(super) fn look_first(retry: Option<&str>) -> String {
+    let look = "nobody knows whether it has happened: look before you run it again";
+    retry.map_or_else(|| look.to_owned(), |retry| format!("{look}: {retry} (under the key that it had)"))
 }
 
 /// The key under `limits:` that a problem comes from, what it is now, and twice as much.

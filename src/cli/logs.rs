@@ -4,6 +4,7 @@ use super::Exit;
 use super::arguments::Logs;
 use super::data::{FULL, FULL_HINT, Runs, Whose};
 use super::patience::silent;
+use super::reasons;
 use super::refused::{Refused, Stop, kind};
 use super::status::{Heard, living};
 use super::table::{clock, rfc3339};
@@ -12,6 +13,7 @@ use crate::host::control::{Answer, Answers};
 use crate::host::{Line, Status, Story};
 use crate::journal::Stored;
 use crate::process::Level;
+use crate::workflow::interpreter::progress::Progress;
 use serde_json::{Value, json};
 use std::io::{self, ErrorKind, Write as _};
 use std::time::Duration;
@@ -175,7 +177,11 @@ impl Writer {
             (Some(fields), None) => format!(" {}", fields.as_str()),
             _ => String::new(),
         };
-        let text = format!("{}{fields}", line.line.text);
+        let mut text = format!("{}{fields}", line.line.text);
+        for detail in details(line) {
+            text.push('\n');
+            text.push_str(&detail);
+        }
         let text = printable(&text).replace('\n', "\n    ");
         let (level, colour) = match line.line.level {
             Level::Trace => ("trace", "2"),
@@ -187,6 +193,15 @@ impl Writer {
         let level = self.terminal.paint_out(colour, &format!("{level:<5}"));
         let process = if line.process.is_empty() { String::new() } else { format!("{}: ", printable(&line.process)) };
         format!("{} {level} {process}{text}", clock(line.at))
+    }
+}
+
+/// What is known of a failure that a line tells of, beyond its text.
+fn details(line: &Line) -> Vec<String> {
+    match line.progress() {
+        Some(Progress::Node(node)) => reasons::details(&node.error),
+        Some(Progress::Item(failure)) => failure.detail.into_iter().collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -6,10 +6,13 @@ use super::data::{Runs, Whose};
 use super::refused::Stop;
 use super::table::{Table, moment, rfc3339, took};
 use super::terminal::{Terminal, print, print_json, say};
+use crate::host::control::{Answer, Client, Request, RunState};
 use crate::journal::{Filter, Journal as _, Owner, Stored};
 use crate::run::EndStatus;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Runs that people are shown where they do not say how many.
 const ROWS_DEFAULT: u32 = 50;
@@ -34,13 +37,13 @@ pub(super) fn ls(command: &Ls, terminal: Terminal) -> Result<Exit, Stop> {
         return Ok(Exit::Success);
     }
     let mut table = Table::new(&["RUN", "WORKFLOW", "STATUS", "STARTED", "TOOK"]);
-    for Row { stored, whose } in &rows {
+    for Row { stored, whose, state } in &rows {
         table.row(vec![
             stored.id.to_string(),
             stored.name.to_string(),
             match (stored.status, &stored.damage) {
                 (Some(status), Some(_)) => format!("{} (damaged)", status.name()),
-                _ => status(stored, whose).to_owned(),
+                _ => state.unwrap_or_else(|| status(stored, whose)).to_owned(),
             },
             moment(stored.created),
             stored.ended.map_or_else(String::new, |ended| took(stored.created, ended)),
@@ -73,12 +76,35 @@ fn is_filtered(command: &Ls) -> bool {
 struct Row {
     stored: Stored,
     whose: Whose,
+    /// What it does, where its host says so.
+    state: Option<&'static str>,
 }
 
 impl Row {
     fn to_json(&self) -> Value {
-        to_json(&self.stored, &self.whose)
+        let mut value = to_json(&self.stored, &self.whose);
+        if let Some(state) = self.state {
+            value["state"] = json!(state);
+        }
+        value
     }
+}
+
+/// How long a host may take to say what its runs do. Arbitrary: a list is not worth more; without an answer they are running.
+const STATES_WITHIN: Duration = Duration::from_secs(1);
+
+/// What the runs of hosts that live do, by their ids.
+fn states(owners: &Owners) -> BTreeMap<Arc<str>, &'static str> {
+    let ask = |host: Client| match host.ask_within(STATES_WITHIN, Request::Runs) {
+        Ok(Answer::Runs(facts)) => facts,
+        _ => Vec::new(),
+    };
+    let hosts = owners.0.values().flatten().filter_map(|owner| Client::told(owner.socket.as_deref()?));
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = hosts.map(|host| scope.spawn(move || ask(host))).collect();
+        let facts = asked.into_iter().filter_map(|asked| asked.join().ok()).flatten();
+        facts.map(|facts| (Arc::clone(&facts.run), facts.state_name())).collect()
+    })
 }
 
 /// What lists say of a run.
@@ -131,7 +157,7 @@ fn rows(runs: &Runs, command: &Ls, limit: Option<u32>) -> Result<(Vec<Row>, u64)
     filter.created_min = command.since.map(|since| since.0);
     match command.status {
         None => {}
-        Some(State::Running | State::Suspended) => filter.ended = Some(false),
+        Some(State::Running | State::Waiting | State::Suspended) => filter.ended = Some(false),
         Some(State::Damaged) => filter.damaged = true,
         Some(State::Succeeded) => filter.status = Some(EndStatus::Succeeded),
         Some(State::Failed) => filter.status = Some(EndStatus::Failed),
@@ -140,7 +166,7 @@ fn rows(runs: &Runs, command: &Ls, limit: Option<u32>) -> Result<(Vec<Row>, u64)
     }
     // Whether somebody runs an unfinished one is not known to the store.
     let is_wanted = |stored: &Stored, whose: &Whose| match command.status {
-        Some(State::Running) => matches!(whose, Whose::Living(_)),
+        Some(State::Running | State::Waiting) => matches!(whose, Whose::Living(_)),
         Some(State::Suspended) => *whose == Whose::Nobody && stored.damage.is_none(),
         Some(State::Damaged) => !matches!(whose, Whose::Living(_)),
         _ => true,
@@ -159,8 +185,15 @@ fn rows(runs: &Runs, command: &Ls, limit: Option<u32>) -> Result<(Vec<Row>, u64)
         let whose = owners.whose(runs, &stored)?;
         examine(runs, &mut stored, &whose);
         if is_wanted(&stored, &whose) {
-            rows.push(Row { stored, whose });
+            rows.push(Row { stored, whose, state: None });
         }
+    }
+    let states = states(&owners);
+    for row in rows.iter_mut().filter(|row| matches!(row.whose, Whose::Living(_))) {
+        row.state = states.get(&row.stored.id).copied();
+    }
+    if command.status == Some(State::Waiting) {
+        rows.retain(|row| row.state == Some(RunState::Waiting.name()));
     }
     let count = if is_exact { runs.store.count(&filter)? } else { rows.len() as u64 };
     if let Some(limit) = limit {

@@ -29,6 +29,7 @@ mod plan;
 mod progress;
 mod ps;
 mod query;
+mod reasons;
 mod refused;
 mod remote;
 mod repeat;
@@ -45,6 +46,7 @@ mod unheard;
 mod usage;
 mod validate;
 mod values;
+mod waits;
 
 use crate::host::Workflow;
 use arguments::{Arguments, Command, HostArguments};

@@ -68,6 +68,11 @@ impl Over<'_> {
         let told = Told::of(problem, self.workflow);
         let map = Map::of(self.workflow.source());
         let mut notes = told.notes();
+        notes.extend(super::reasons::said(&told.cause));
+        let node = told.step.as_deref().and_then(|step| self.workflow.plan().node(step));
+        if told.cause["class"] == "uncertain" && node.is_some_and(|node| node.retry.is_some()) {
+            notes.push("`retry` did not repeat it: it may have happened, and is not safe to repeat".to_owned());
+        }
         if let Some(also) = told.also(map.as_ref()) {
             notes.push(also);
         }

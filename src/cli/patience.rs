@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 /// How long nothing is said of whom is waited for. Arbitrary: a person begins to wonder.
-const UNSAID_MAX: Duration = Duration::from_secs(2);
+const UNSAID_MAX: Duration = Duration::from_millis(500);
 
 /// Runs `ask`, which waits for a process. If that takes long, says so, and says why if one of `hosts` knows.
 pub(super) fn waiting_for<T>(process: Option<u32>, hosts: Vec<Client>, ask: impl FnOnce() -> T) -> T {

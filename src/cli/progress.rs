@@ -4,15 +4,17 @@
 //! One thread writes all of it, what others have to say included, so that nothing is torn; a terminal that blocks holds nothing
 //! else.
 
+use super::again::Again;
 use super::live::{Live, Size, fit};
 use super::past::Past;
 use super::remote::{Remote, Source};
 use super::table::took;
 use super::terminal::{Terminal, in_line, printable};
+use super::waits;
 use crate::host::{Line, Workflow};
 use crate::process::{Level, LogLine, Micros, Pid};
 use crate::run::{Events, RunEvent, system_time};
-use crate::workflow::interpreter::progress::{NodeProgress, Progress as Told, RetryProgress};
+use crate::workflow::interpreter::progress::{ItemFailure, NodeProgress, Progress as Told, RetryProgress};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -58,6 +60,8 @@ struct Followed {
     lists: BTreeSet<String>,
     /// What was told before.
     past: Past,
+    /// The command that hands a signal to it, up to the signal's name. None where nobody else can.
+    signal: Option<Again>,
 }
 
 /// The thread that writes, as others see it.
@@ -84,19 +88,19 @@ impl Follower {
     }
 
     /// Shows a run until it is over.
-    pub(super) fn follow(&self, events: Events, workflow: &Workflow, past: Past) {
-        self.follow_source(Source::Here(events), workflow, past);
+    pub(super) fn follow(&self, events: Events, workflow: &Workflow, past: Past, signal: Option<Again>) {
+        self.follow_source(Source::Here(events), workflow, past, signal);
     }
 
     /// Shows a run of another process until it is over.
-    pub(super) fn follow_remote(&self, remote: Remote, workflow: &Workflow, past: Past) {
-        self.follow_source(Source::There(remote), workflow, past);
+    pub(super) fn follow_remote(&self, remote: Remote, workflow: &Workflow, past: Past, signal: Again) {
+        self.follow_source(Source::There(remote), workflow, past, Some(signal));
     }
 
-    fn follow_source(&self, source: Source, workflow: &Workflow, past: Past) {
+    fn follow_source(&self, source: Source, workflow: &Workflow, past: Past, signal: Option<Again>) {
         let lists = workflow.plan().nodes.iter().filter(|node| node.for_each.is_some());
         let lists = lists.map(|node| node.id.to_string()).collect();
-        let _ = self.0.notices.send(Notice::Follow(Box::new(Followed { source, lists, past })));
+        let _ = self.0.notices.send(Notice::Follow(Box::new(Followed { source, lists, past, signal })));
     }
 
     /// Waits until everything is written and what changes is gone from the screen.
@@ -118,21 +122,25 @@ struct Progress {
     drawn: Instant,
     /// Nothing is drawn before the first tick: most runs are over by then.
     is_drawing: bool,
+    /// The terminal is this command's. In the background it is somebody else's, who writes on it too.
+    is_in_front: bool,
     /// In the order in which they began.
     running: Vec<Running>,
     is_loading: bool,
     lists: BTreeSet<String>,
     /// What processes are called: the step that they belong to, or the entry that they run.
     names: BTreeMap<Pid, String>,
+    /// How a signal is sent, until that was said.
+    signal: Option<Again>,
 }
 
 struct Running {
-    name: String,
+    /// How far it is.
+    node: NodeProgress,
     /// When it began, as its record says.
     began: Micros,
     /// The same by this process's clock.
     since: Instant,
-    items: String,
 }
 
 impl Progress {
@@ -145,10 +153,12 @@ impl Progress {
             pending: String::new(),
             drawn: now,
             is_drawing: false,
+            is_in_front: is_in_front(),
             running: Vec::new(),
             is_loading: true,
             lists: BTreeSet::new(),
             names: BTreeMap::new(),
+            signal: None,
         }
     }
 
@@ -174,9 +184,9 @@ impl Progress {
 
     /// Follows a run until it is over. False: nothing more will come.
     fn follow(&mut self, followed: Followed, notices: &Receiver<Notice>) -> bool {
-        let Followed { source: events, lists, past } = followed;
+        let Followed { source: events, lists, past, signal } = followed;
         self.is_loading = false;
-        self.lists = lists;
+        (self.lists, self.signal) = (lists, signal);
         self.hear_past(past);
         let (mut goes_on, mut next) = (true, None);
         while !events.is_over() {
@@ -218,6 +228,7 @@ impl Progress {
             match line.progress() {
                 Some(Told::Node(node)) => self.node(&node, line.at),
                 Some(Told::Retry(retry)) => self.retry(&retry),
+                Some(Told::Item(failure)) => self.item(&failure),
                 None => {
                     let Line { process, line, .. } = line;
                     self.logged(&process, &line);
@@ -237,8 +248,13 @@ impl Progress {
 
     fn write(&mut self) {
         let lasting = std::mem::take(&mut self.pending);
-        let frame = if self.terminal.live {
-            self.drawn = Instant::now();
+        self.drawn = Instant::now();
+        if self.is_in_front != is_in_front() {
+            // What was drawn is where somebody else writes by now.
+            self.is_in_front = !self.is_in_front;
+            self.live = Live::default();
+        }
+        let frame = if self.is_live() {
             let size = Size::now();
             let lines = if self.is_drawing { self.changing(size) } else { Vec::new() };
             self.live.frame(&lasting, &lines, size)
@@ -251,6 +267,11 @@ impl Progress {
         // Where standard error is closed there is nobody to tell.
         let mut stderr = std::io::stderr().lock();
         let _ = stderr.write_all(frame.as_bytes()).and_then(|()| stderr.flush());
+    }
+
+    /// Whether what is going on is drawn, and not only told.
+    fn is_live(&self) -> bool {
+        self.terminal.live && self.is_in_front
     }
 
     /// The lines of what is going on.
@@ -268,10 +289,15 @@ impl Progress {
         }
         let most = LINES_MAX.min(size.rows.saturating_sub(2)).max(1);
         let shown = self.running.iter().take(most);
-        let widest = shown.clone().map(|running| running.name.len()).max().unwrap_or(0);
+        let widest = shown.clone().map(|running| running.node.node.len()).max().unwrap_or(0);
         let width = widest.min(NAME_COLUMNS_MAX).min(size.columns / 2);
-        let line = |Running { name, since, items, .. }: &Running| {
-            format!("{sign} {:width$}  {items}{}", fit(name, width), seconds(since.elapsed()))
+        let now = system_time();
+        let line = |Running { node, since, .. }: &Running| {
+            let failed = if node.failed > 0 { format!(", {} failed", node.failed) } else { String::new() };
+            let is_list = self.lists.contains(&node.node);
+            let items = if is_list { format!("{}/{}{failed}  ", node.done, node.total) } else { String::new() };
+            let waits = waits::left(node, now).map_or_else(String::new, |waits| format!("  {waits}"));
+            format!("{sign} {:width$}  {items}{}{waits}", fit(&node.node, width), seconds(since.elapsed()))
         };
         let mut lines: Vec<String> = shown.map(line).collect();
         let more = self.running.len() - lines.len();
@@ -298,6 +324,7 @@ impl Progress {
                 // Only the root tells of nodes: a guest that writes such lines is just a guest that writes lines.
                 Some(Told::Node(node)) if pid == Pid::ROOT && scope.is_none() => self.node(&node, at),
                 Some(Told::Retry(retry)) if pid == Pid::ROOT && scope.is_none() => self.retry(&retry),
+                Some(Told::Item(failure)) if pid == Pid::ROOT && scope.is_none() => self.item(&failure),
                 _ => {
                     let known = || self.names.get(&pid).cloned().unwrap_or_default();
                     let name = scope.map_or_else(known, |scope| self.step(&scope));
@@ -328,23 +355,28 @@ impl Progress {
     }
 
     fn runs(&mut self, node: &NodeProgress, at: Micros) {
-        let is_list = self.lists.contains(&node.node);
-        let failed = if node.failed > 0 { format!(", {} failed", node.failed) } else { String::new() };
-        let items = if is_list { format!("{}/{}{failed}  ", node.done, node.total) } else { String::new() };
-        if let Some(running) = self.running.iter_mut().find(|running| running.name == node.node) {
-            running.items = items;
-            return;
+        let known = self.running.iter().position(|running| running.node.node == node.node);
+        match known {
+            Some(known) => self.running[known].node = node.clone(),
+            None => self.running.push(Running { node: node.clone(), began: at, since: since(at) }),
         }
-        self.running.push(Running { name: node.node.clone(), began: at, since: since(at), items });
-        if !self.terminal.live {
+        if !self.is_live() && known.is_none() {
+            let is_list = self.lists.contains(&node.node);
             let plural = if node.total == 1 { "" } else { "s" };
             let items = if is_list { format!(" ({} item{plural})", node.total) } else { String::new() };
-            self.line(&format!("{}: running{items}", in_line(&node.node)));
+            let waits = waits::left(node, system_time()).filter(|_| node.only_waits());
+            self.line(&format!("{}: {}{items}", in_line(&node.node), waits.as_deref().unwrap_or("running")));
+        }
+        if let Some(name) = waits::signal(node)
+            && let Some(signal) = self.signal.take()
+            && let Some(command) = signal.and(&[name, "JSON"]).plain()
+        {
+            self.line(&format!("{}: {}", self.terminal.paint("1;36", "hint"), printable(&command)));
         }
     }
 
     fn ended(&mut self, node: &NodeProgress, at: Micros) {
-        let running = self.running.iter().position(|running| running.name == node.node);
+        let running = self.running.iter().position(|running| running.node.node == node.node);
         let took = running.map(|index| took(self.running.remove(index).began, at));
         let (sign, colour) = match node.status.as_str() {
             "succeeded" => ("✓", "32"),
@@ -354,8 +386,7 @@ impl Progress {
         };
         let mut line = format!("{} {}: {}", self.terminal.paint(colour, sign), in_line(&node.node), node.status);
         if self.lists.contains(&node.node) && took.is_some() {
-            let failed = if node.failed > 0 { format!(", {} failed", node.failed) } else { String::new() };
-            let _ = write!(line, ", {}/{} items{failed}", node.done, node.total);
+            let _ = write!(line, ", {}", node.items());
         }
         if node.attempts > 1 {
             let _ = write!(line, ", {} attempts", node.attempts);
@@ -363,10 +394,16 @@ impl Progress {
         if let Some(took) = took {
             let _ = write!(line, " in {took}");
         }
-        if let Some(title) = node.error["title"].as_str() {
-            let _ = write!(line, ": {}", in_line(title));
+        if let Some(reason) = node.reason() {
+            let _ = write!(line, ": {}", in_line(&reason));
         }
         self.line(&line);
+    }
+
+    fn item(&mut self, failure: &ItemFailure) {
+        let ItemFailure { node, item, title, kind, .. } = failure;
+        let sign = self.terminal.paint("33", "!");
+        self.line(&format!("{sign} {}[{item}]: failed: {} ({})", in_line(node), in_line(title), in_line(kind)));
     }
 
     fn retry(&mut self, retry: &RetryProgress) {
@@ -401,6 +438,12 @@ impl Progress {
         self.pending.push_str(line);
         self.pending.push('\n');
     }
+}
+
+/// Whether this process is in the foreground of its terminal, or has none.
+fn is_in_front() -> bool {
+    let stderr = std::io::stderr();
+    rustix::termios::tcgetpgrp(&stderr).map_or(true, |group| group == rustix::process::getpgrp())
 }
 
 /// The moment of this process's clock that is as long ago as that time is by the system's.

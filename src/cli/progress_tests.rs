@@ -38,7 +38,7 @@ fn what_a_guest_says_of_its_failure_stays_in_its_line() {
         "error": { "kind": "x", "title": "no\n✓ b: succeeded in 3 ms" },
     } });
     progress.hear(logged(Pid::ROOT, None, "", Some(&node)));
-    assert_eq!(progress.pending.lines().collect::<Vec<_>>(), ["✗ a: failed: no\\n✓ b: succeeded in 3 ms"]);
+    assert_eq!(progress.pending.lines().collect::<Vec<_>>(), ["✗ a: failed: no\\n✓ b: succeeded in 3 ms (x)"]);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn what_runs_is_a_line_each_as_far_as_there_is_room() {
     assert!(lines[1].contains(" a-step-with-a-long-…  0."), "{}", lines[1]);
     assert_eq!(lines[6], "  and 15 more");
     progress.hear(node("list", "succeeded", 1_000, 1_000));
-    assert!(progress.pending.starts_with("✓ list: succeeded, 1000/1000 items in "));
+    assert!(progress.pending.starts_with("✓ list: succeeded, 1000 items in "));
     assert!(!progress.changing(Size { columns: 40, rows: 8 })[0].contains("list"));
 }
 
@@ -119,4 +119,37 @@ fn durations_are_as_precise_as_they_are_short() {
     assert_eq!(duration(Duration::from_micros(900)), "under 1 ms");
     assert_eq!([shown(7), shown(999), shown(1_000), shown(59_999)], ["7 ms", "999 ms", "1.0 s", "59.9 s"]);
     assert_eq!([shown(60_000), shown(3_599_999), shown(3_720_000)], ["1 min 00 s", "59 min 59 s", "1 h 02 min"]);
+}
+
+/// A step that waits for a signal, as the root tells of it.
+fn asks(name: &str) -> RunEvent {
+    let wait = json!({ "for": { "signal": { "name": "approve" } }, "since": 1, "until": system_time().0 + 90_500_000 });
+    let node = json!({ "wfhost.node": {
+        "node": name, "status": "running", "total": 1, "done": 0, "failed": 0, "flying": 0, "attempts": 0,
+        "waiting": 1, "waits": [wait],
+    } });
+    logged(Pid::ROOT, None, "", Some(&node))
+}
+
+#[test]
+fn a_step_that_waits_for_a_signal_says_so_and_once_how_to_send_it() {
+    let signal = || Again::of(["run", "f.yaml", "--data", "d"].map(Into::into), None).beside("signal", "o1");
+    let mut plain = progress(false);
+    plain.signal = Some(signal());
+    plain.hear(asks("a"));
+    plain.hear(asks("a"));
+    plain.hear(asks("b"));
+    let expected = [
+        "a: waits for signal approve, 1 min 30 s left",
+        "hint: wfhost signal o1 approve JSON --data d",
+        "b: waits for signal approve, 1 min 30 s left",
+    ];
+    assert_eq!(plain.pending.lines().collect::<Vec<_>>(), expected);
+
+    let mut live = progress(true);
+    (live.signal, live.is_in_front) = (Some(signal()), true);
+    live.hear(asks("a"));
+    assert_eq!(live.pending, "hint: wfhost signal o1 approve JSON --data d\n");
+    let lines = live.changing(Size { columns: 80, rows: 8 });
+    assert!(lines[0].ends_with("  waits for signal approve, 1 min 30 s left"), "{}", lines[0]);
 }

@@ -95,7 +95,7 @@ fn follow(
         talk.note(format!("run {}", run.id()));
     }
     super::resume::warn_of_uncertain(&run, talk);
-    talk.show(&workflow, watching);
+    talk.show(&run, &workflow, watching);
     let ended = talk.to_the_end(host, &run, true);
     if is_taken(&ended.outcome) && !run.started(Duration::ZERO) {
         // Somebody began one of its id at the same time, and was quicker: nothing of this one left the host.

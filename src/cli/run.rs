@@ -100,10 +100,10 @@ fn begin(command: &Run, talk: &Talk, host: &Host, workflow: &Workflow) -> Result
         }
         talk.note(format!("run {}", run.id()));
     }
-    talk.show(workflow, watching);
     if is_durable {
         others(host, talk)?;
     }
+    talk.show(&run, workflow, watching);
     let ended = talk.to_the_end(host, &run, is_durable);
     if command.id.is_some() && is_taken(&ended.outcome) {
         // Somebody began it at the same time, and was quicker.
@@ -174,10 +174,10 @@ fn others(host: &Host, talk: &Talk) -> Result<(), Stop> {
             && runs.store.run(&stored.id)?.is_some_and(|run| run.ended.is_none());
         count += u32::from(is_left);
     }
-    let (runs, wait) = if count == 1 { ("run", "waits") } else { ("runs", "wait") };
+    let (runs, are) = if count == 1 { ("run", "is") } else { ("runs", "are") };
     let more = if count == UNFINISHED_MAX { " or more" } else { "" };
     if count > 0 {
-        talk.note(format!("{count}{more} unfinished {runs} {wait} to be taken up: wfhost resume --all"));
+        talk.note(format!("{count}{more} {runs} {are} suspended: wfhost ls --status suspended"));
     }
     Ok(())
 }

@@ -8,9 +8,10 @@ use super::past::Past;
 use super::refused::{Refused, Stop, kind};
 use super::remote::Remote;
 use super::signals::Stage;
-use crate::host::control::{Answer, Answers, Client, Request};
+use crate::host::control::{Answer, Answers, Client};
 use crate::host::{About, Host, Outcome, RunOptions, Status, StorageNews, TakeUpError, Workflow};
 use crate::journal::{Journal as _, StoreError};
+use crate::process::Micros;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
@@ -70,7 +71,7 @@ impl Start<'_> {
                             talk.storage()(&StorageNews::Full);
                         }
                         if let (Some(timeout), Some(left)) = (talk.again.timeout(), talk.again.time_left()) {
-                            self.time_out(host, timeout, left, talk)?;
+                            self.stop_following(owner.pid, timeout, left, talk)?;
                         }
                         return self.attach(runs, talk, answers, owner.pid);
                     }
@@ -102,16 +103,13 @@ impl Start<'_> {
         Err(refused.hint(format!("another --run-id starts another run; `wfhost status {}` tells of that one", self.id)))
     }
 
-    /// Asks another process to end the run when what is left of this command's time is over.
-    fn time_out(&self, host: Client, timeout: Duration, left: Duration, talk: &Talk) -> std::io::Result<()> {
-        let request = Request::TimeOut { run: self.id.to_owned(), after: timeout.into() };
-        let follower = talk.follower.clone();
+    /// Ends this command, and not the run, when what is left of its time is over: whoever runs the run gave it the time that it has.
+    fn stop_following(&self, process: u32, timeout: Duration, left: Duration, talk: &Talk) -> std::io::Result<()> {
+        let (signals, run) = (talk.signals.clone(), self.id.to_owned());
         // It ends with this process, which ends with the run.
         let wait = move || {
             std::thread::sleep(left);
-            if let (Err(error), Some(follower)) = (host.ask(request), follower) {
-                follower.note(format!("the run has timed out, and cannot be asked to end: {error}"));
-            }
+            signals.stop_following(&run, process, timeout);
         };
         std::thread::Builder::new().name("timeout".to_owned()).spawn(wait).map(|_| ())
     }
@@ -124,8 +122,10 @@ impl Start<'_> {
         let show = |remote, records| {
             if let Some(follower) = &talk.follower {
                 // Where what was cannot be told, what is can.
-                let past = runs.records(self.id, records).map_or_else(|_| Past::default(), |all| Past::of(&all));
-                follower.follow_remote(remote, self.workflow, past);
+                let created = runs.find(self.id).map_or(Micros(0), |stored| stored.created);
+                let past =
+                    runs.records(self.id, records).map_or_else(|_| Past::default(), |all| Past::of(&all, created));
+                follower.follow_remote(remote, self.workflow, past, talk.again.beside("signal", self.id));
             }
         };
         // Of a run that was over by then nothing is told: all of it has records when its outcome comes.

@@ -296,6 +296,21 @@ impl Signals {
         self.end(&refused.hint(format!("to end it: wfhost cancel {run}")));
     }
 
+    /// Ends the process because it was to follow the run no longer, and not the run.
+    pub(super) fn stop_following(&self, run: &str, process: u32, after: Duration) {
+        if !matches!(self.0.state.lock().stage, Stage::Attached { .. }) {
+            return;
+        }
+        let after = super::hints::duration(after);
+        let title =
+            format!("{after} are over: the run {run} goes on in process {process}, and is not followed any more");
+        let refused = Refused::new(problem::kind::TIMED_OUT, title).running();
+        let hint = format!("to follow it: wfhost logs -f {run}; to end it: wfhost cancel {run}");
+        // As where it is detached: what is shown ends with what the other process tells.
+        end_soon();
+        self.end(&refused.hint(hint));
+    }
+
     /// Does something, and says so: before it where that takes no time, since what follows from it is shown too.
     fn tell(&self, what: &str, act: impl FnOnce()) {
         let line = format!("{}: {what}", self.0.terminal.paint("33", "interrupted"));

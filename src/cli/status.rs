@@ -4,17 +4,21 @@ use super::Exit;
 use super::act;
 use super::arguments::Show;
 use super::data::{FULL, FULL_HINT, Runs, Whose, left_alone};
+use super::hints::look_first;
 use super::left::{self, Left};
 use super::ls;
 use super::patience::by_the_records;
+use super::reasons;
 use super::refused::Stop;
-use super::table::{Table, moment, took};
+use super::table::{Table, moment, rfc3339, took};
 use super::terminal::{Terminal, in_line, print, print_json, printable, say};
+use super::waits;
 use crate::host::Story;
 use crate::host::control::{Answer, Client, ControlError, Request, RunState, RunStatus};
 use crate::journal::Stored;
-use crate::process::{Payload, Pid};
-use crate::run::{EndStatus, SignalStatus, Uncertain};
+use crate::process::{Payload, Pid, ProblemClass};
+use crate::run::{EndStatus, SignalStatus, Uncertain, system_time};
+use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -63,6 +67,35 @@ pub(super) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
         }
     }
     Ok(Exit::Success)
+}
+
+/// A step, with moments as programs read them, and what it waits for in one object.
+fn step_json(node: &NodeProgress) -> Value {
+    let mut value = json!(node);
+    if let Some(step) = value.as_object_mut() {
+        step.remove("holds");
+        if let Some(deadline) = node.deadline {
+            step.insert("deadline".to_owned(), json!(rfc3339(deadline)));
+        }
+        if !node.waits.is_empty() {
+            step.insert("waits".to_owned(), node.waits.iter().map(wait_json).collect());
+        }
+    }
+    value
+}
+
+fn wait_json(Wait { cause, item, since, until }: &Wait) -> Value {
+    let mut value = match cause {
+        Cause::Signal { name } => json!({ "for": "signal", "name": name }),
+        Cause::Time => json!({ "for": "time" }),
+        Cause::Attempt { attempt, attempts_max, kind, title } => json!({
+            "for": "attempt", "attempt": attempt, "attempts-max": attempts_max, "kind": kind, "title": title,
+        }),
+    };
+    value["item"] = json!(item);
+    value["since"] = json!(rfc3339(*since));
+    value["until"] = json!(until.map(rfc3339));
+    value
 }
 
 /// What the host says of a run that runs it.
@@ -139,7 +172,7 @@ impl Seen {
     fn to_json(&self, file: &str) -> Value {
         let mut value = ls::to_json(&self.stored, &self.whose);
         value["file"] = json!(file);
-        value["steps"] = json!(self.story.nodes());
+        value["steps"] = self.story.nodes().iter().map(step_json).collect();
         if let Some(RunStatus { facts, processes, queries, .. }) = &self.live {
             value["state"] = json!(facts.state);
             value["stalled"] = json!(facts.stalled);
@@ -213,13 +246,17 @@ impl Seen {
             ),
         );
         if !story.nodes().is_empty() {
-            let mut table = Table::new(&["STEP", "STATUS", "ITEMS", "ATTEMPTS"]);
+            let mut table = Table::new(&["STEP", "STATUS", "ITEMS", "ATTEMPTS", "WHY"]).open();
+            let now = story.time(system_time());
             for node in story.nodes() {
-                let items = if node.total > 1 { format!("{}/{}", node.done, node.total) } else { String::new() };
+                let items = if node.total > 1 { node.items() } else { String::new() };
                 let attempts = if node.attempts > 1 { node.attempts.to_string() } else { String::new() };
-                table.row(vec![node.node.clone(), node.status.clone(), items, attempts]);
+                let status = if node.only_waits() { "waiting" } else { &node.status };
+                let why = node.reason().or_else(|| waits::left_in_full(node, now)).unwrap_or_default();
+                let why = in_line(&why).into_owned();
+                table.row(vec![node.node.clone(), status.to_owned(), items, attempts, why]);
             }
-            let _ = write!(text, "\n{}", table.text());
+            let _ = write!(text, "\n{}", table.without_empty_columns().text());
         }
         if let Some(live) = live {
             text.push_str(&self.living_text(live));
@@ -239,7 +276,11 @@ impl Seen {
             let _ = match &outcome.result {
                 Ok(Payload::Json(json)) => writeln!(text, "\noutputs {}", json.as_str()),
                 Ok(_) => Ok(()),
-                Err(problem) => writeln!(text, "\n{}", in_line(&problem.to_string())),
+                Err(problem) => {
+                    let cause = problem.data.as_ref().map(|data| data.to_value()["cause"].take());
+                    let said = cause.as_ref().and_then(reasons::said).map_or_else(String::new, |said| said + "\n");
+                    write!(text, "\n{}\n{said}", in_line(&problem.to_string()))
+                }
             };
         }
         text
@@ -307,8 +348,15 @@ impl Seen {
         if self.whose == Whose::Nobody && self.stored.damage.is_some() {
             return vec![format!("it cannot be taken up; {}", left_alone(id))];
         }
-        if matches!(self.stored.status, Some(EndStatus::Failed | EndStatus::TimedOut)) {
-            hints.push(act::to_retry(id));
+        let outcome = self.story.outcome(id).filter(|_| self.has_story);
+        let problem = outcome.as_ref().and_then(|outcome| outcome.result.as_ref().err());
+        match self.stored.status {
+            Some(EndStatus::Failed) if problem.is_some_and(|problem| problem.class == ProblemClass::Uncertain) => {
+                hints.push(look_first(Some(&format!("wfhost retry {id}"))));
+            }
+            Some(EndStatus::Failed | EndStatus::TimedOut) if !self.uncertain().is_empty() => {}
+            Some(EndStatus::Failed | EndStatus::TimedOut) => hints.push(act::to_retry(id)),
+            _ => {}
         }
         if self.whose == Whose::Nobody {
             hints.push(format!("nobody runs it; to take it up: wfhost resume {id}"));
@@ -323,13 +371,15 @@ impl Seen {
                 more => format!(", and {more} more calls"),
             };
             hints.push(if self.whose == Whose::Over {
-                format!("nobody knows whether {call}{more} happened: the run ended before the answer")
+                let again = match self.stored.status {
+                    Some(EndStatus::Cancelled) => String::new(),
+                    _ => format!("; look, and then: wfhost retry {id}"),
+                };
+                format!("nobody knows whether {call}{more} happened: the run ended before the answer{again}")
             } else { format!(
                 "nobody knows whether {call}{more} happened; say it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
             )});
-        } else if let Some(signal) = self.signals().iter().find(|signal| signal.waiting > 0)
-            && self.live.is_some()
-        {
+        } else if let Some(signal) = self.signals().iter().find(|signal| signal.waiting > 0) {
             hints.push(format!("it waits for a signal: wfhost signal {id} {} JSON", signal.name));
         }
         hints

@@ -10,17 +10,40 @@ const CELL_COLUMNS_MAX: usize = 48;
 /// Rows of texts, each column as wide as its widest cell.
 pub(super) struct Table {
     rows: Vec<Vec<String>>,
+    /// The last column, where it has no edge.
+    open: Option<usize>,
 }
 
 impl Table {
     pub(super) fn new(head: &[&str]) -> Self {
-        Self { rows: vec![head.iter().map(|&cell| cell.to_owned()).collect()] }
+        Self { rows: vec![head.iter().map(|&cell| cell.to_owned()).collect()], open: None }
+    }
+
+    /// The same, where the last column is as wide as what is in it.
+    pub(super) fn open(mut self) -> Self {
+        self.open = self.rows[0].len().checked_sub(1);
+        self
     }
 
     pub(super) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(
-            cells.iter().map(|cell| super::live::fit(&printable(&cell.replace('\n', " ")), CELL_COLUMNS_MAX)).collect(),
-        );
+        let cell = |(column, cell): (usize, &String)| {
+            let cell = cell.replace('\n', " ");
+            let most = if self.open == Some(column) { usize::MAX } else { CELL_COLUMNS_MAX };
+            super::live::fit(&printable(&cell), most)
+        };
+        let row = cells.iter().enumerate().map(cell).collect();
+        self.rows.push(row);
+    }
+
+    /// Takes out the columns that have nothing but a head.
+    pub(super) fn without_empty_columns(mut self) -> Self {
+        let columns = self.rows[0].len();
+        for column in (0..columns).rev() {
+            if self.rows[1..].iter().all(|row| row.get(column).is_none_or(String::is_empty)) {
+                self.rows.iter_mut().filter(|row| column < row.len()).for_each(|row| drop(row.remove(column)));
+            }
+        }
+        self
     }
 
     /// All of it; what is empty at the end of a line is left out.
@@ -72,6 +95,15 @@ mod tests {
         table.row(vec!["xyz".into(), "1".into(), String::new()]);
         table.row(vec!["\x1b[2J".into(), "two\nlines".into(), "c".into()]);
         assert_eq!(table.text(), "A          LONG       C\nxyz        1\n\\u{1b}[2J  two lines  c\n");
+    }
+
+    #[test]
+    fn a_column_without_anything_in_it_is_left_out_and_the_last_one_may_have_no_edge() {
+        let mut table = Table::new(&["A", "B", "C"]).open();
+        table.row(vec!["x".repeat(60), String::new(), "y".repeat(60)]);
+        let cut = format!("{}…", "x".repeat(47));
+        let expected = format!("A{}  C\n{cut}  {}\n", " ".repeat(47), "y".repeat(60));
+        assert_eq!(table.without_empty_columns().text(), expected);
     }
 
     #[test]

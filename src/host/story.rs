@@ -8,7 +8,7 @@ use crate::run::{
     Abandoned, Counts, Decided, Decision, News, Origin, Outcome as RunOutcome, Record, RunEvent, SignalStatus,
     Uncertain, answer_of,
 };
-use crate::workflow::interpreter::progress::{NodeProgress, Progress};
+use crate::workflow::interpreter::progress::{Cause, NodeProgress, Progress};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,7 +57,8 @@ pub struct Story {
     began: Micros,
     at: Micros,
     input: Option<Payload>,
-    paused: bool,
+    /// Since when an operator has stopped it.
+    paused: Option<Micros>,
     /// How long it was to take at most, where it was asked to end for taking longer.
     late: Option<Micros>,
     /// Somebody has asked it to end.
@@ -130,11 +131,17 @@ impl Story {
                     News::Again { pid, tag } => self.leave(*pid, *tag, false),
                     News::Signal { name, .. } => self.waits.hear(name),
                     News::Message { .. } => self.counts.messages += 1,
-                    News::Paused(paused) => self.paused = *paused,
+                    News::Paused(true) => {
+                        self.paused.get_or_insert(arrived.at);
+                    }
+                    News::Paused(false) => self.unpause(arrived.at),
                     // Either lets a paused run go on.
-                    News::Cancel { pid: Pid::ROOT, .. } => (self.is_cancelled, self.paused) = (true, false),
+                    News::Cancel { pid: Pid::ROOT, .. } => {
+                        self.is_cancelled = true;
+                        self.unpause(arrived.at);
+                    }
                     News::TimedOut { after } => {
-                        self.paused = false;
+                        self.unpause(arrived.at);
                         if !self.is_cancelled {
                             self.late = Some(*after);
                         }
@@ -147,6 +154,17 @@ impl Story {
         if let Some(held) = self.origin.as_ref().and_then(|origin| origin.cut(self.counts.records)) {
             // What is in flight is in flight in the other run.
             self.calls.values_mut().for_each(|call| call.is_leaving = held);
+        }
+    }
+
+    /// The run goes on: what stood still goes on later.
+    fn unpause(&mut self, at: Micros) {
+        let Some(since) = self.paused.take() else { return };
+        let later = |until: &mut Micros| *until = until.saturating_add(Micros(at.0.saturating_sub(since.0)));
+        for node in &mut self.nodes {
+            node.deadline.iter_mut().filter(|_| node.holds).for_each(later);
+            let signals = node.waits.iter_mut().filter(|wait| matches!(wait.cause, Cause::Signal { .. }));
+            signals.filter_map(|wait| wait.until.as_mut()).for_each(later);
         }
     }
 
@@ -240,7 +258,12 @@ impl Story {
 
     /// Whether an operator has stopped it.
     pub fn is_paused(&self) -> bool {
-        self.paused
+        self.paused.is_some()
+    }
+
+    /// The time by which deadlines of calls and signals count: that of a paused run stands still.
+    pub fn time(&self, now: Micros) -> Micros {
+        self.paused.unwrap_or(now)
     }
 
     /// Processes that live.
@@ -338,6 +361,7 @@ impl Story {
             }
         }
         if pid == Pid::ROOT {
+            self.nodes.iter_mut().for_each(cut_off);
             self.end = Some((ending, answer));
         }
     }
@@ -371,6 +395,15 @@ impl Story {
             Some(item) if is_list => format!("{step}[{item}]"),
             _ => step.to_owned(),
         }
+    }
+}
+
+/// What becomes of a step whose run has ended before it told of its end.
+fn cut_off(node: &mut NodeProgress) {
+    if matches!(node.status.as_str(), "waiting" | "running") {
+        "cancelled".clone_into(&mut node.status);
+        (node.flying, node.waiting, node.queued, node.deadline) = (0, 0, 0, None);
+        node.waits.clear();
     }
 }
 

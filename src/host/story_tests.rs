@@ -59,3 +59,32 @@ fn a_failure_is_told_as_it_was() {
     let again = Story::of(&records).outcome("it").unwrap();
     assert_eq!((again.result, again.status), (outcome.result, outcome.status));
 }
+
+/// While a run is paused the time of calls and signals stands still, and what its end cuts off is over.
+#[test]
+fn a_pause_moves_what_stands_still_and_an_end_leaves_nothing_waiting() {
+    let text = "steps: [{ id: asks, wait: { signal: go, timeout: 1h } }, { id: time, wait: 1h }]";
+    let guests = crate::guest::EngineOptions { slots: Some(1), ..Default::default() };
+    let host = Host::builder().workers(1).guests(guests).build().unwrap();
+    let workflow = host.parse("story.yaml", text, ".").unwrap_or_else(|error| panic!("{error}"));
+    let options = RunOptions { records: true, id: Some("it".to_owned()), ..RunOptions::default() };
+    let run = host.start(&workflow, Map::new(), options).unwrap();
+    while run.records().unwrap().len() < 2 {
+        std::thread::yield_now();
+    }
+    let mut story = Story::of(&run.records().unwrap());
+    let until = |story: &Story| [0, 1].map(|at| story.nodes()[at].waits[0].until.unwrap());
+    let [signal, time] = until(&story);
+    let arrived =
+        |at: u64, news: News| Record::Arrived(Box::new(crate::run::Arrived { at: Micros(at), news, act: None }));
+    let now = story.at().0;
+    story.hear(&arrived(now + 10, News::Paused(true)), &mut |_| {});
+    assert_eq!(story.time(Micros(now + 500)), Micros(now + 10));
+    story.hear(&arrived(now + 1_010, News::Paused(false)), &mut |_| {});
+    assert_eq!(until(&story), [Micros(signal.0 + 1_000), time], "a wait for a time goes on");
+    run.kill("enough");
+    run.wait();
+    let story = Story::of(&run.records().unwrap());
+    let nodes: Vec<_> = story.nodes().iter().map(|node| (node.status.as_str(), node.waits.len())).collect();
+    assert_eq!(nodes, [("cancelled", 0), ("cancelled", 0)]);
+}

@@ -56,7 +56,7 @@ fn all_that_nobody_runs_is_taken_up_at_once_and_nothing_else() {
     let (_folder, path) = scratch("steps: [{ id: a, set: 1 }]\n");
     let other = world.does(&["run", &path]);
     let said = String::from_utf8_lossy(&other.stderr).into_owned();
-    assert!(said.contains("2 unfinished runs wait to be taken up: wfhost resume --all"), "{said}");
+    assert!(said.contains("2 runs are suspended: wfhost ls --status suspended"), "{said}");
     assert_eq!(world.tells(&["ls", "--json", "--status", "suspended"]).as_array().unwrap().len(), 2);
 
     let all = world.spawn(&["resume", "--all", "--json"]);

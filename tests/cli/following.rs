@@ -36,7 +36,7 @@ fn steps_that_run_when_a_run_is_taken_up_are_shown() {
     let output = world.does(&["resume", "it"]);
     assert_in_order(
         &output,
-        &["run it", "asks: running", "✓ asks: succeeded", "  said info: heard", "✓ said: succeeded"],
+        &["run it", "asks: waits for signal answer", "✓ asks: succeeded", "  said info: heard", "✓ said: succeeded"],
     );
     assert!(!lines(&output).contains(&"✓ first: succeeded".to_owned()), "{}", transcript(&output));
 }
@@ -50,7 +50,7 @@ fn who_finds_a_run_in_another_process_is_told_what_was() {
     world.says(&["signal", "it", "answer", "7"]);
     let output = second.output();
     if !lines(&output).contains(&"the run it is over".to_owned()) {
-        let all = ["✓ first: succeeded", "asks: running", "✓ asks: succeeded", "  said info: heard"];
+        let all = ["✓ first: succeeded", "asks: waits for signal answer", "✓ asks: succeeded", "  said info: heard"];
         assert_in_order(&output, &all);
     }
     assert_eq!(first.told().1, Some(0));

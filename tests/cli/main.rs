@@ -22,8 +22,10 @@ mod suspended;
 mod terminal;
 mod timeouts;
 mod uncertain;
+mod waiting;
 #[path = "../integration/wat_guest.rs"]
 mod wat_guest;
+mod why;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

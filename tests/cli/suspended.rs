@@ -27,22 +27,75 @@ fn what_is_left_for_a_run_is_shown() {
     assert_eq!(status["signals"], json!([{ "name": "answer", "waiting": 1, "kept": 0 }]));
     world.says(&["signal", "it", "answer", "{\"by\": \"Ann\"}", "--id", "s-1"]);
     world.says(&["pause", "it", "--id", "p-1"]);
-    world.says(&["cancel", "it", "--now", "--reason", "no more", "--id", "c-1"]);
     let status = world.tells(&["status", "--json", "it"]);
     assert_eq!(
         status["left"],
-        json!([
-            { "act": "signal", "id": "s-1", "name": "answer", "bytes": 12 },
-            { "act": "pause", "id": "p-1" },
-            { "act": "cancel", "id": "c-1", "reason": "no more", "now": true },
-        ])
+        json!([{ "act": "signal", "id": "s-1", "name": "answer", "bytes": 12 }, { "act": "pause", "id": "p-1" }])
     );
     let text = world.says(&["status", "it"]);
-    let table = "\nLEFT    WHAT\nsignal  answer {\"by\":\"Ann\"}\npause\ncancel  at once: no more\n";
+    let table = "
+WAITS TO BE DELIVERED  WITH
+signal                 answer {\"by\":\"Ann\"}
+pause
+";
     assert!(text.contains(table), "{text}");
     // When it is taken up it is done, and left no more.
-    assert_eq!(world.does(&["resume", "it"]).status.code(), Some(3));
-    assert!(world.tells(&["status", "--json", "it"])["left"].is_null());
+    world.says(&["cancel", "it", "--now", "--reason", "no more", "--id", "c-1"]);
+    let status = world.tells(&["status", "--json", "it"]);
+    assert_eq!((&status["status"], &status["left"]), (&json!("cancelled"), &json!(null)));
+    let history = world.says(&["history", "it"]);
+    assert!(history.contains("signal answer: {\"by\":\"Ann\"}"), "{history}");
+}
+
+/// Neither its guests, which are gone here, nor what the operator permitted is needed for it.
+#[test]
+fn a_run_that_nobody_runs_is_cancelled_at_once() {
+    let world = World::new(
+        "
+steps:
+  - { id: price, uses: ./guests/fib.wasm, with: { n: 10 } }
+  - { id: asks, needs: price, wait: { signal: answer } }
+  - { id: later, needs: asks, set: 1 }
+",
+    );
+    for (id, flags) in [("it", &[][..]), ("now", &["--now"])] {
+        world.begin(id, "asks", &[]).kill();
+        for kept in super::support::files(&world.data.join("components"), "wasm") {
+            std::fs::remove_file(kept).unwrap();
+        }
+        let output = world.does(&[&["cancel", id, "--reason", "no more"], flags].concat());
+        assert_eq!(said(&output), format!("{id} is cancelled: nobody ran it, and no step of it was run for that\n"));
+        assert_eq!(output.status.code(), Some(0));
+        let status = world.tells(&["status", "--json", id]);
+        assert_eq!((&status["status"], &status["problem"]["detail"]), (&json!("cancelled"), &json!("no more")));
+        let steps: Vec<_> = status["steps"].as_array().unwrap().iter().map(|step| &step["status"]).collect();
+        assert_eq!(steps, ["succeeded", "cancelled", "cancelled"]);
+        assert!(world.says(&["ls", "--status", "cancelled"]).contains(id));
+        assert!(world.refuses(&["cancel", id]).contains("is over: cancelled"));
+    }
+    // It can be run again as any other that was cancelled.
+    assert_eq!(world.tells(&["ls", "--json", "--status", "suspended"]), json!([]));
+}
+
+#[test]
+fn a_call_whose_outcome_is_unknown_is_told_when_its_run_is_cancelled_by_nobody_who_ran_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let world = World::new(&format!(
+        "steps:
+  - id: pay
+    call: http
+    with: {{ method: POST, url: \"http://127.0.0.1:{port}/pay\" }}
+    allow: {{ http: [ \"POST http://127.0.0.1:{port}\" ] }}
+"
+    ));
+    let run = world.begin("it", "pay", &["--allow-address", "127.0.0.1"]);
+    let _connection = listener.accept().unwrap();
+    run.kill();
+    let output = world.does(&["cancel", "it"]);
+    let warning = "warning: 1 call may have happened: the run ended before its outcome was known";
+    assert!(said(&output).contains(warning), "{}", transcript(&output));
+    assert_eq!(world.tells(&["status", "--json", "it"])["uncertain"][0]["handler"], "http");
 }
 
 /// A call that was in flight when its host died is known to be uncertain before anybody takes the run up, and can be resolved then.

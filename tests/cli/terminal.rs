@@ -11,12 +11,18 @@ const ASKS: &str = "steps: [{ id: asks, wait: { signal: answer } }]\noutputs: { 
 /// that was shown, and the exit code.
 const AT_A_TERMINAL: &str = "
 import os, pty, select, sys, time
-words = sys.argv[1:]
+words = sys.argv[2:]
 cut = words.index('--')
 script, command = words[:cut], words[cut + 1:]
 pid, terminal = pty.fork()
 if pid == 0:
-    os.execvp(command[0], command)
+    # A job of its own that the shell of the terminal, which is this process, does not put in front.
+    job = os.fork() if sys.argv[1] == 'background' else 0
+    if job == 0:
+        if sys.argv[1] == 'background':
+            os.setpgid(0, 0)
+        os.execvp(command[0], command)
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(job, 0)[1]))
 shown = b''
 def read(until):
     global shown
@@ -46,9 +52,14 @@ print('\\nexit', os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 /// What is shown, or none where there is no terminal to be had.
 fn at_a_terminal(world: &World, id: &str, script: &[&str]) -> Option<String> {
+    as_a_job(world, "foreground", id, script)
+}
+
+/// The same of a command in the foreground or background of its terminal.
+fn as_a_job(world: &World, place: &str, id: &str, script: &[&str]) -> Option<String> {
     let mut python = Command::new("python3");
-    python.arg("-c").arg(AT_A_TERMINAL).args(script).arg("--").arg(env!("CARGO_BIN_EXE_wfhost"));
-    python.args(["run", "--run-id", id, &world.file]).current_dir(root()).stdin(Stdio::null());
+    python.arg("-c").arg(AT_A_TERMINAL).arg(place).args(script).arg("--").arg(env!("CARGO_BIN_EXE_wfhost"));
+    python.args(["run", "--color", "never", "--run-id", id, &world.file]).current_dir(root()).stdin(Stdio::null());
     python.env("WFHOST_CACHE", cache()).env("WFHOST_DATA", &world.data).env("TERM", "xterm").env_remove("NO_COLOR");
     let Ok(output) = python.output() else {
         eprintln!("SKIPPED: there is no python3");
@@ -94,5 +105,25 @@ fn a_second_interrupt_cancels_and_so_does_the_letter() {
         let Some(shown) = at_a_terminal(&world, id, &["wait:asks", "type:\\x03", ASKED, last]) else { return };
         assert!(shown.contains("the run is cancelled; again to end it at once") && shown.contains("exit 3"), "{shown}");
         assert_eq!(world.tells(&["status", "--json", id])["status"], "cancelled");
+    }
+}
+
+/// In the background the terminal is somebody else's, who writes on it too: there are lines, each written once.
+#[test]
+fn only_a_command_in_the_foreground_draws_on_the_terminal() {
+    let world = World::new(ASKS);
+    for place in ["foreground", "background"] {
+        std::thread::scope(|scope| {
+            let shown = scope.spawn(|| as_a_job(&world, place, place, &["wait:answer JSON"]));
+            eventually(|| (shown.is_finished() || world.is_at(place, "asks")).then_some(()));
+            // So long that it would have drawn several times.
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            world.does(&["signal", place, "answer", "1"]);
+            let Some(shown) = shown.join().unwrap() else { return };
+            assert!(shown.contains("exit 0") && shown.contains("✓ asks: succeeded"), "{shown}");
+            assert!(shown.contains("hint: wfhost signal"), "{shown}");
+            assert_eq!(shown.contains("\x1b["), place == "foreground", "{shown:?}");
+            assert_eq!(shown.contains("\nasks: waits for signal answer"), place == "background", "{shown:?}");
+        });
     }
 }

@@ -30,17 +30,24 @@ fn a_run_that_took_too_long_is_that_wherever_it_is_told_of() {
     assert_eq!(retried.told().0["outputs"], json!({ "got": 1 }));
 }
 
-/// It is that of the command: whoever takes the run up gives it no time, and whoever follows it gives it what is asked for.
+/// It is that of the command: whoever takes the run up gives it no time, and whoever only follows it ends the following.
 #[test]
 fn a_timeout_is_that_of_the_command() {
     let world = World::new(WAITS);
     world.begin("it", "asks", &["--timeout", "10m"]).kill();
     let resumed = world.spawn(&["resume", "--json", "it"]);
     eventually(|| world.tells(&["ps", "--json"])[0]["run"].as_str().map(str::to_owned));
-    let follows = world.does(&["run", "--json", "--run-id", "it", &world.file, "--timeout", "5s"]);
+    let follow = |how: &str| world.does(&["run", how, "--run-id", "it", &world.file, "--timeout", "5s"]);
+    let follows = follow("--json");
     let told: Value = serde_json::from_slice(&follows.stdout).unwrap();
-    assert_eq!((&told["status"], follows.status.code()), (&json!("timed-out"), Some(3)), "{told}");
-    assert_eq!(resumed.told().0["status"], "timed-out");
+    assert_eq!((&told["status"], follows.status.code()), (&json!("running"), Some(3)), "{told}");
+    assert_eq!(told["problem"]["kind"], "timed-out");
+    let follows = follow("--color=never");
+    let said = String::from_utf8_lossy(&follows.stderr).into_owned();
+    let why = format!("5s are over: the run it goes on in process {}, and is not followed any more", resumed.id());
+    assert!(said.contains(&why) && said.contains("wfhost logs -f it"), "{said}");
+    world.says(&["signal", "it", "answer", "1"]);
+    assert_eq!(resumed.told().0["outputs"], json!({ "got": 1 }));
 
     // Who cancels it before is what ended it.
     let run = world.begin("cancelled", "asks", &["--timeout", "10m"]);

@@ -57,7 +57,8 @@ pub(in crate::cli) struct Run {
     /// Print one JSON object: status, outputs or problem, statistics.
     #[arg(long)]
     pub(in crate::cli) json: bool,
-    /// Cancel the run when this command has taken so long, loading included: `500ms`, `30s`, `5m`, `24h`, `PT1H` [default: never].
+    /// Cancel the run when this command has taken so long, loading included: `500ms`, `30s`, `5m`, `24h`, `PT1H`; one that another process
+    /// runs is not followed any more then, and goes on [default: never].
     #[arg(long, value_name = "DURATION", value_parser = values::timeout)]
     pub(in crate::cli) timeout: Option<Duration>,
     /// No progress, no logs, no warnings: only outputs and problems.

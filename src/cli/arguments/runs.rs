@@ -8,8 +8,10 @@ use std::time::Duration;
 /// What a run may be.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum State {
-    /// A host runs it.
+    /// A host runs it, also where it only waits.
     Running,
+    /// A host runs it, and all of it waits: for a signal, a time, an answer.
+    Waiting,
     /// It has not ended, and nobody runs it.
     Suspended,
     /// It has not ended, and cannot be taken up: its records are damaged.
@@ -36,6 +38,7 @@ With --json it is a list with an object for each run:
                     cancelled, timed-out
   started, ended    as in RFC 3339; ended is null where it has not
   records           how many there are; of a run that goes on how many there were some time ago
+  state             of a running one: running, waiting, paused, stalled, as `wfhost ps` has it
   host              of a running one: the id of the process
   damage            of a damaged one, be it over or not: what is wrong, as far as that was seen")]
 pub(in crate::cli) struct Ls {
@@ -90,7 +93,10 @@ A run is named by its id, or by the beginning of it.
 With --json it is one object:
   run, workflow, file, status, started, ended, records, host, damage     as `wfhost ls --json` has them
   state              of a running one: running, waiting, paused; of a suspended one only paused
-  steps              node, status, total, done, failed, flying, attempts, and error where it failed
+  steps              node, status, total, done, failed, flying, attempts, and error where it failed;
+                     where it goes on also waiting and queued (items that wait for something, and
+                     for their turn), deadline (when it times out), and waits: for (signal, time,
+                     attempt), since, until, item, and name, or attempt, attempts-max, kind, title
   processes          of a running one: pid, parent, component, entry, names, doing, steps, fuel, mail, outstanding
   signals            of one that has not ended: name, waiting (calls that wait for one), kept (that nobody has taken)
   uncertain          of one that has not ended: pid, tag, handler, key
@@ -166,7 +172,9 @@ Examples:
   wfhost cancel 0198
   wfhost cancel order-4711 --reason 'the order was withdrawn'
 
-A run is named by its id, or by the beginning of it. What nobody runs is cancelled when it is taken up.")]
+A run is named by its id, or by the beginning of it. A run that nobody runs is ended at once, and no
+step of it is run for that: where its guests are to have the grace in which they could clean up,
+resume it and cancel it then. Calls whose outcome is unknown are told.")]
 pub(in crate::cli) struct Cancel {
     /// The run.
     pub(in crate::cli) run: String,

@@ -130,6 +130,14 @@ impl Client {
         self.answers(request)?.next().unwrap_or(Err(ControlError::Gone))
     }
 
+    /// The same, where an answer that takes longer is of no use.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub fn ask_within(&self, waited: Duration, request: Request) -> Result<Answer, ControlError> {
+        self.answers_within(waited, request)?.next().unwrap_or(Err(ControlError::Gone))
+    }
+
     /// Watches a run: the answers come as things happen, the last one is [`Answer::Over`]. Where there is none the host has ended.
     ///
     /// # Errors

@@ -124,6 +124,8 @@ pub struct Interpreter {
     given: BTreeMap<String, Given>,
     /// Nodes that changed in this step.
     changed: BTreeSet<usize>,
+    /// Items that failed in this step.
+    failures: Vec<progress::ItemFailure>,
     work: Work,
 }
 
@@ -188,6 +190,7 @@ impl Interpreter {
             cancelled: None,
             given: BTreeMap::new(),
             changed: BTreeSet::new(),
+            failures: Vec::new(),
             work: Work::default(),
         }
     }

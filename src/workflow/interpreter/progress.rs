@@ -1,21 +1,30 @@
 //! What a run tells of its nodes while it goes on: log lines with fields, for terminals and records.
 //!
-//! A step of the interpreter writes at most one line for each node that changed in it, so the lines of a run are bounded by its
-//! steps and nodes, not by its items. The text is for people; `fields` is a JSON object with one key:
+//! A step of the interpreter writes at most one line for each node that changed in it, so these lines of a run are bounded by its
+//! steps and nodes, not by its items. A line whose text says what the one before said is of level debug. The text is for people;
+//! `fields` is a JSON object with one key:
 //!
-//! - `wfhost.node`: `{node, status, total, done, failed, flying, attempts}`. `status` is waiting, running, succeeded, failed, skipped,
-//!   unreached or cancelled; `total` counts items (1 without `for-each`, 0 before they are known).
-//!   A failed node has `error` as well: the object that expressions see.
-//! - `wfhost.retry`: `{node, item, attempt, kind, title, delay-us}`: an attempt failed and will be repeated.
+//! - `wfhost.node`: [`NodeProgress`]. `status` is waiting, running, succeeded, failed, skipped, unreached or cancelled; `total` counts
+//!   items (1 without `for-each`, 0 before they are known). A failed node has `error` as well: the object that expressions see.
+//! - `wfhost.retry`: [`RetryProgress`]: an attempt failed and will be repeated.
+//! - `wfhost.item`: [`ItemFailure`]: an item of a `for-each` failed for good, of the first [`FAILURES_TOLD_MAX`] of a node.
 //!
 //! [`Progress::of`] reads them back.
 //!
 //! *Rejected*: `expose`. A query reads the whole state, so each change would write all of it again.
 
-use super::state::{Stage, Status};
+use super::state::{NodeState, Stage, Status};
 use super::{Interpreter, ItemKey};
 use crate::process::{Context, Json, Level, LogLine, Micros, Problem};
+use crate::workflow::plan::Action;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// Items of a node whose waits are listed; the rest is counted. Arbitrary: what a person reads.
+const WAITS_MAX: usize = 5;
+
+/// Items of a node whose failures have lines of their own. Arbitrary: what a person reads.
+pub(super) const FAILURES_TOLD_MAX: usize = 100;
 
 /// What a log line of the interpreter says.
 #[derive(Clone, PartialEq, Debug, serde::Deserialize)]
@@ -26,6 +35,9 @@ pub enum Progress {
     /// An attempt failed and will be repeated.
     #[serde(rename = "wfhost.retry")]
     Retry(RetryProgress),
+    /// An item has failed for good.
+    #[serde(rename = "wfhost.item")]
+    Item(ItemFailure),
 }
 
 /// How far a node is.
@@ -43,11 +55,89 @@ pub struct NodeProgress {
     pub failed: usize,
     /// Attempts in flight.
     pub flying: usize,
+    /// Items that wait: see `waits`.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub waiting: usize,
+    /// Items that begin when others have ended.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub queued: usize,
+    /// What they wait for, the first few in the order of items.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub waits: Vec<Wait>,
+    /// When the first of the attempts in flight has had its time, in microseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub deadline: Option<Micros>,
+    /// Whether the time of its deadline stands still while the run is paused: that of calls does, and that of guests does not.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub holds: bool,
     /// The most attempts that one item took.
     pub attempts: u32,
     /// Why it failed.
     #[serde(skip_serializing_if = "Value::is_null", default)]
     pub error: Value,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// An item that waits.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Wait {
+    /// What for.
+    #[serde(rename = "for")]
+    pub cause: Cause,
+    /// Which item, where it has `for-each`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub item: Option<usize>,
+    /// Since when, in microseconds since 1970.
+    pub since: Micros,
+    /// Until when at most, in microseconds since 1970; none: as long as it takes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub until: Option<Micros>,
+}
+
+/// What an item waits for.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum Cause {
+    /// A signal. Its time stands still while the run is paused.
+    Signal {
+        /// Its name.
+        name: String,
+    },
+    /// A time.
+    Time,
+    /// The next attempt.
+    Attempt {
+        /// Its number, from 1.
+        attempt: u32,
+        /// The number of the last one that there may be.
+        attempts_max: u32,
+        /// The kind of the problem that the attempt before had.
+        kind: String,
+        /// The title of that problem.
+        title: String,
+    },
+}
+
+/// An item of a `for-each` that has failed for good.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct ItemFailure {
+    /// The step's id.
+    pub node: String,
+    /// Which item.
+    pub item: usize,
+    /// The attempt that failed, from 1; 0 where nothing was tried.
+    pub attempt: u32,
+    /// The problem's kind.
+    pub kind: String,
+    /// The problem's title.
+    pub title: String,
+    /// What is special about this occurrence.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub detail: Option<String>,
 }
 
 /// An attempt that will be repeated.
@@ -80,39 +170,117 @@ impl Progress {
     }
 }
 
+impl NodeProgress {
+    /// Items that succeeded.
+    #[must_use]
+    pub fn succeeded(&self) -> usize {
+        self.done.saturating_sub(self.failed)
+    }
+
+    /// Whether it has begun, and nothing of it is under way.
+    #[must_use]
+    pub fn only_waits(&self) -> bool {
+        self.status == "running" && self.flying == 0 && self.waiting > 0
+    }
+
+    /// How many items came to what: `3 of 6 done` while it runs, then `6 items`, or `5 of 6 succeeded, 1 failed`.
+    #[must_use]
+    pub fn items(&self) -> String {
+        let mut text = match self.status.as_str() {
+            "succeeded" if self.total == 1 => "1 item".to_owned(),
+            "succeeded" => format!("{} items", self.total),
+            "running" => format!("{} of {} done", self.done, self.total),
+            _ => format!("{} of {} succeeded", self.succeeded(), self.total),
+        };
+        if self.failed > 0 {
+            let _ = write!(text, ", {} failed", self.failed);
+        }
+        text
+    }
+
+    /// Why it failed, in a line: `item 3: the server answered 404 Not Found (http-status), attempt 2`.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        reason(&self.error)
+    }
+}
+
+/// Why something failed, in a line, as expressions see its error.
+fn reason(error: &Value) -> Option<String> {
+    let (title, kind) = (error["title"].as_str()?, error["kind"].as_str().unwrap_or_default());
+    let item = error["item"].as_u64().map_or_else(String::new, |item| format!("item {item}: "));
+    let attempt = error["attempt"].as_u64().filter(|attempt| *attempt > 1);
+    let attempt = attempt.map_or_else(String::new, |attempt| format!(", attempt {attempt}"));
+    let doubt = if error["class"] == "uncertain" { ", may have happened" } else { "" };
+    Some(format!("{item}{title} ({kind}){attempt}{doubt}"))
+}
+
 impl Interpreter {
-    /// Writes a line for each node that changed in this step.
+    /// Writes a line for each node that changed in this step, and before it one for each of its items that failed.
     pub(super) fn tell_changes(&mut self, context: &mut Context<'_>) {
-        for index in std::mem::take(&mut self.changed) {
-            let state = &self.nodes[index];
-            let flying = state.running.as_ref().map_or(0, |running| {
-                running.live.values().filter(|item| matches!(item.stage, Stage::Flying(_))).count()
+        for failure in std::mem::take(&mut self.failures) {
+            let ItemFailure { node, item, attempt, kind, title, .. } = &failure;
+            let attempt = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+            context.log(LogLine {
+                level: Level::Warn,
+                text: format!("{node}[{item}]: failed: {title} ({kind}){attempt}"),
+                fields: Some(Json::from_value(&json!({"wfhost.item": failure}))),
             });
-            let progress = NodeProgress {
-                node: self.plan.nodes[index].id.to_string(),
-                status: state.status.name().to_owned(),
-                total: state.total,
-                done: state.done,
-                failed: state.failed,
-                flying,
-                attempts: state.attempts,
-                error: state.error.clone(),
-            };
-            let items = if self.plan.nodes[index].for_each.is_some() && state.total > 0 {
-                format!(" {}/{}", state.done, state.total)
-            } else {
-                String::new()
-            };
+        }
+        for index in std::mem::take(&mut self.changed) {
+            let progress = self.progress_of(index);
+            let is_list = self.plan.nodes[index].for_each.is_some();
+            let text = text_of(&progress, is_list);
+            let state = &mut self.nodes[index];
+            let is_new = state.told.as_deref() != Some(&*text);
             let level = match state.status {
                 Status::Failed => Level::Error,
                 Status::Waiting => Level::Debug,
-                _ => Level::Info,
+                _ if is_new => Level::Info,
+                _ => Level::Debug,
             };
-            context.log(LogLine {
-                level,
-                text: format!("{}: {}{items}", progress.node, progress.status),
-                fields: Some(Json::from_value(&json!({"wfhost.node": progress}))),
-            });
+            if is_new {
+                state.told = (!state.status.is_end()).then(|| text.as_str().into());
+            }
+            let fields = Some(Json::from_value(&json!({"wfhost.node": progress})));
+            context.log(LogLine { level, text, fields });
+        }
+    }
+
+    fn progress_of(&self, index: usize) -> NodeProgress {
+        let NodeState { status, total, done, failed, attempts, error, running, .. } = &self.nodes[index];
+        let node = &self.plan.nodes[index];
+        let (mut flying, mut waiting, mut waits, mut deadline) = (0, 0, Vec::new(), None::<Micros>);
+        for item in running.iter().flat_map(|running| running.live.values()) {
+            match (&item.wait, item.stage) {
+                (Some(wait), _) => {
+                    waiting += 1;
+                    if waits.len() < WAITS_MAX {
+                        waits.push(Wait::clone(wait));
+                    }
+                }
+                (None, Stage::Flying(_)) => {
+                    flying += 1;
+                    deadline = deadline.into_iter().chain(item.until).min();
+                }
+                (None, _) => {}
+            }
+        }
+        let queued = running.as_ref().filter(|running| !running.stopped);
+        NodeProgress {
+            node: node.id.to_string(),
+            status: status.name().to_owned(),
+            total: *total,
+            done: *done,
+            failed: *failed,
+            flying,
+            waiting,
+            queued: queued.map_or(0, |running| running.total - running.next + running.queued.len()),
+            waits,
+            deadline,
+            holds: deadline.is_some() && matches!(node.action, Action::Call { .. }),
+            attempts: *attempts,
+            error: error.clone(),
         }
     }
 
@@ -145,4 +313,23 @@ impl Interpreter {
             fields: Some(Json::from_value(&json!({"wfhost.retry": progress}))),
         });
     }
+}
+
+/// The text of a node's line.
+fn text_of(progress: &NodeProgress, is_list: bool) -> String {
+    let mut text = format!("{}: {}", progress.node, progress.status);
+    if is_list && progress.total > 0 {
+        let _ = write!(text, ", {}", progress.items());
+    }
+    let signal = progress.waits.iter().find_map(|wait| match &wait.cause {
+        Cause::Signal { name } => Some(name),
+        _ => None,
+    });
+    if let Some(name) = signal {
+        let _ = write!(text, ", waits for signal {name}");
+    }
+    if let Some(reason) = progress.reason() {
+        let _ = write!(text, ": {reason}");
+    }
+    text
 }

@@ -1,5 +1,6 @@
 //! Deciding nodes and starting items.
 
+use super::progress::{Cause, Wait};
 use super::scope::payload;
 use super::state::{Failure, Item, Running, Stage, Status};
 use super::timers::Why;
@@ -189,8 +190,17 @@ impl Interpreter {
             stage,
             timed_out: false,
             deadline: None,
+            until: None,
+            wait: None,
         };
         self.running(index).live.insert(item, state);
+    }
+
+    /// An item waits from now on, until its next attempt or its end.
+    pub(super) fn waits(&mut self, key: ItemKey, since: Micros, until: Option<Micros>, cause: Cause) {
+        let item = self.plan.nodes[key.0].for_each.is_some().then_some(key.1);
+        self.item(key).wait = Some(Box::new(Wait { cause, item, since, until }));
+        self.changed.insert(key.0);
     }
 
     fn wait(
@@ -201,7 +211,9 @@ impl Interpreter {
     ) -> Result<(), Problem> {
         let duration = self.duration(key, template, "wait")?;
         self.insert(key, Payload::NULL, Stage::Sleeping);
-        self.timers.set(context.now.saturating_add(duration), key, Why::Wake);
+        let until = context.now.saturating_add(duration);
+        self.timers.set(until, key, Why::Wake);
+        self.waits(key, context.now, Some(until), Cause::Time);
         Ok(())
     }
 
@@ -248,7 +260,8 @@ impl Interpreter {
         let tag = context.command(Ask::Call(Box::new(call)));
         self.insert(key, args, Stage::Flying(tag));
         self.flying.insert(tag, key);
-        self.changed.insert(key.0);
+        let until = timeout.map(|timeout| context.now.saturating_add(timeout));
+        self.waits(key, context.now, until, Cause::Signal { name });
         Ok(())
     }
 
@@ -296,6 +309,8 @@ impl Interpreter {
         let item = self.item(key);
         item.stage = Stage::Flying(tag);
         item.deadline = deadline;
+        item.until = node.timeout.map(|timeout| context.now.saturating_add(timeout));
+        item.wait = None;
         self.flying.insert(tag, key);
         self.flying_bytes += size;
         self.work.bytes = self.work.bytes.saturating_sub(size);

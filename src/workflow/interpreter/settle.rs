@@ -1,5 +1,6 @@
 //! Ending attempts, items and nodes.
 
+use super::progress::{Cause, FAILURES_TOLD_MAX, ItemFailure};
 use super::scope::{size_of, value};
 use super::state::{Failure, Item, Stage, Status};
 use super::timers::Why;
@@ -33,7 +34,7 @@ impl Interpreter {
             // Late: the attempt was over when its time was.
             _ if timed_out => {
                 let timeout = self.plan.nodes[key.0].timeout.unwrap_or_default();
-                let detail = format!("attempt {attempt} took longer than {:?}", std::time::Duration::from(timeout));
+                let detail = format!("it took longer than {:?}", std::time::Duration::from(timeout));
                 let problem = Problem::new(problem::kind::TIMED_OUT, "The step took too long")
                     .with_detail(detail)
                     .with_class(ProblemClass::Retryable);
@@ -70,6 +71,7 @@ impl Interpreter {
             }
             (Why::Wake, Stage::Sleeping) => {
                 item.stage = Stage::Queued;
+                item.wait = None;
                 self.running(key.0).queued.insert(key.1);
                 self.fillable.insert(key.0);
             }
@@ -94,8 +96,16 @@ impl Interpreter {
                 item.stage = Stage::Sleeping;
                 self.kept += size;
                 let delay = self.backoff(context, key, attempt, retry, problem.retry_after);
-                self.timers.set(context.now.saturating_add(delay), key, Why::Wake);
+                let until = context.now.saturating_add(delay);
+                self.timers.set(until, key, Why::Wake);
                 self.tell_retry(context, key, attempt, &problem, delay);
+                let cause = Cause::Attempt {
+                    attempt: attempt + 1,
+                    attempts_max: retry.max.saturating_add(1),
+                    kind: problem.kind.into_owned(),
+                    title: problem.title.into_owned(),
+                };
+                self.waits(key, context.now, Some(until), cause);
             }
             _ => self.failed(key, attempt, problem),
         }
@@ -154,6 +164,10 @@ impl Interpreter {
         let running = self.running(index);
         let item_number = running.items.is_some().then_some(item);
         let ended = running.live.remove(&item);
+        if item_number.is_some() {
+            self.note_failure((index, item), attempt, &problem);
+        }
+        let running = self.running(index);
         if running.is_first(item_number) {
             problem.data = problem.data.map(outcome::carried);
             // As it came, and as expressions see it.
@@ -177,6 +191,22 @@ impl Interpreter {
         state.done += 1;
         state.failed += 1;
         self.changed.insert(index);
+    }
+
+    /// Has the failure of an item told.
+    fn note_failure(&mut self, (index, item): ItemKey, attempt: u32, problem: &Problem) {
+        let state = &mut self.nodes[index];
+        state.failures_told += 1;
+        if state.failures_told <= FAILURES_TOLD_MAX {
+            self.failures.push(ItemFailure {
+                node: self.plan.nodes[index].id.to_string(),
+                item,
+                attempt,
+                kind: problem.kind.to_string(),
+                title: problem.title.to_string(),
+                detail: problem.detail.clone(),
+            });
+        }
     }
 
     /// Keeps the number in keys that a further attempt of an item would have, and whether one under it may have happened.

@@ -1,8 +1,9 @@
 //! What the interpreter keeps of each node.
 
 use super::given::{Given, Left};
+use super::progress::Wait;
 use super::timers::TimerKey;
-use crate::process::{Payload, Problem, Tag};
+use crate::process::{Micros, Payload, Problem, Tag};
 use crate::workflow::expression::Size;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +69,10 @@ pub(super) struct NodeState {
     pub(super) left: Left,
     /// What a run that repeats another is given of it.
     pub(super) given: Option<Box<Given>>,
+    /// The text of its last line, until it has ended.
+    pub(super) told: Option<Box<str>>,
+    /// Items whose failures were told.
+    pub(super) failures_told: usize,
 }
 
 impl NodeState {
@@ -86,6 +91,8 @@ impl NodeState {
             failed: 0,
             left: Left::default(),
             given: None,
+            told: None,
+            failures_told: 0,
         }
     }
 }
@@ -158,6 +165,10 @@ pub(super) struct Item {
     pub(super) stage: Stage,
     pub(super) timed_out: bool,
     pub(super) deadline: Option<TimerKey>,
+    /// When the attempt in flight has had its time.
+    pub(super) until: Option<Micros>,
+    /// What it waits for, where nothing of it is under way.
+    pub(super) wait: Option<Box<Wait>>,
 }
 
 impl Item {

@@ -112,7 +112,7 @@ fn backoff_doubles_with_jitter_up_to_its_end_and_heeds_retry_after() {
     assert_eq!(waits[5], 60_000_000);
     let delay = |told: &Progress| match told {
         Progress::Retry(retry) => Some(retry.delay_us),
-        Progress::Node(_) => None,
+        Progress::Node(_) | Progress::Item(_) => None,
     };
     let delays: Vec<_> = world.told.iter().filter_map(delay).collect();
     assert_eq!(delays, waits);
@@ -143,7 +143,7 @@ fn the_last_timeout_is_the_steps_failure() {
     assert_eq!(world.problem().data.as_ref().unwrap().to_value()["cause"]["kind"], host::TIMED_OUT);
     assert_eq!(
         world.problem().detail.as_deref(),
-        Some("attempt 1: The step took too long (timed-out): attempt 1 took longer than 10s")
+        Some("attempt 1: The step took too long (timed-out): it took longer than 10s")
     );
 }
 
@@ -431,7 +431,7 @@ steps:
             .iter()
             .filter_map(|told| match told {
                 Progress::Node(node) => Some(node.failed),
-                Progress::Retry(_) => None,
+                Progress::Retry(_) | Progress::Item(_) => None,
             })
             .max()
             .unwrap_or(0);

@@ -5,10 +5,11 @@ mod properties;
 mod retry;
 mod rules;
 mod signals;
+mod waits;
 
 use super::progress::Progress;
 use super::*;
-use crate::process::{Answer, Command, Grants, Limits, Micros, Output, Pid, ProblemClass, Target};
+use crate::process::{Answer, Command, Grants, Level, Limits, LogLine, Micros, Output, Pid, ProblemClass, Target};
 use crate::process::{Native, Progress as Slice};
 use crate::workflow::expression::EngineConfig;
 use crate::workflow::plan::{Unchecked, load};
@@ -74,6 +75,8 @@ pub(super) struct World {
     /// Every command, for comparisons.
     pub(super) commands: Vec<Command>,
     pub(super) told: Vec<Progress>,
+    /// Every line.
+    pub(super) lines: Vec<LogLine>,
     pub(super) end: Option<StepStatus>,
     /// Steps of the interpreter.
     pub(super) steps: usize,
@@ -123,6 +126,7 @@ impl World {
             asked: Vec::new(),
             commands: Vec::new(),
             told: Vec::new(),
+            lines: Vec::new(),
             end: None,
             steps: 0,
             most: 0,
@@ -141,6 +145,7 @@ impl World {
             self.body.begin(Micros(self.now), &mut events);
             let Slice::Stepped(status) = self.body.poll(&mut output) else { panic!("native steps are whole") };
             self.told.extend(output.log.iter().filter_map(Progress::of));
+            self.lines.append(&mut output.log);
             let size = |command: &Command| match &command.action {
                 Action::Spawn(spawn) => spawn.input.size(),
                 Action::Call(call) => call.args.size(),

@@ -186,7 +186,7 @@ fn what_it_tells_can_be_read_back() {
         .iter()
         .map(|progress| match progress {
             Progress::Node(node) => format!("{} {}/{} {}", node.status, node.done, node.total, node.flying),
-            Progress::Retry(_) => unreachable!(),
+            Progress::Retry(_) | Progress::Item(_) => unreachable!(),
         })
         .collect();
     assert_eq!(told, ["running 0/2 2", "running 1/2 1", "succeeded 2/2 0"]);
