@@ -2,14 +2,20 @@
 
 use super::Exit;
 use super::arguments::History;
-use super::refused::Stop;
+use super::record_json;
+use super::refused::{Refused, Stop, kind};
 use super::table::{clock, moment, rfc3339};
-use super::terminal::{Terminal, printable, printable_json, unwritable};
+use super::terminal::{Terminal, printable, printable_json, quoted, unwritable};
 use crate::host::Story;
-use crate::process::{Action, Answer, Ending, Micros, Payload, Pid, Status};
+use crate::process::{Action, Answer, Ending, Micros, Payload, Pid, Status, Tag};
 use crate::run::{Decided, Decision, News, Record};
-use serde_json::{Value, json};
+use crate::workflow::diagnostics::closest;
+use crate::workflow::interpreter::progress::{Cause, Progress};
+use std::collections::BTreeSet;
 use std::io::{self, BufWriter, ErrorKind, Write};
+
+/// Steps that are named where another was meant. Arbitrary: what a person reads.
+const STEPS_MAX: usize = 20;
 
 /// Characters of a value that are shown. Arbitrary: a line of a terminal.
 const VALUE_CHARS_MAX: usize = 100;
@@ -17,51 +23,131 @@ const VALUE_CHARS_MAX: usize = 100;
 pub(super) fn history(command: &History, _: Terminal) -> Result<Exit, Stop> {
     let (runs, stored) = command.data.find(&command.run)?;
     let records = runs.all_records(&stored.id)?;
+    let chosen = choose(command, &records)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    let written = if command.json { write_json(&mut out, &records) } else { write_text(&mut out, &records) };
+    let written = if command.json { write_json(&mut out, &chosen) } else { write_text(&mut out, &records, &chosen) };
     match written.and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritable(error).into()),
         _ => Ok(Exit::Success),
     }
 }
 
-fn write_json(out: &mut impl Write, records: &[Record]) -> io::Result<()> {
-    for (at, record) in records.iter().enumerate() {
-        let mut value = json!({ "number": at + 1 });
-        if let Value::Object(kinds) = readable(json!(record)) {
-            value.as_object_mut().expect("invariant: it was just made").extend(kinds);
-        }
-        writeln!(out, "{}", printable_json(&value.to_string()))?;
+fn write_json(out: &mut impl Write, chosen: &[Numbered<'_>]) -> io::Result<()> {
+    for (number, record) in chosen {
+        writeln!(out, "{}", printable_json(&record_json::record(*number, record).to_string()))?;
     }
     Ok(())
 }
 
-/// The same with JSON in the place of texts of JSON: payloads, and the members that hold an object as text.
-fn readable(value: Value) -> Value {
-    let parsed = |text: &Value| serde_json::from_str(text.as_str()?).ok();
-    match value {
-        Value::Object(members) => {
-            if members.len() == 1
-                && let Some(inner) = members.get("Json").and_then(parsed)
-            {
-                return inner;
-            }
-            let member = |(name, value): (String, Value)| {
-                let inner = matches!(name.as_str(), "fields" | "data" | "narrow").then(|| parsed(&value)).flatten();
-                (name, inner.unwrap_or_else(|| readable(value)))
+/// A record and its number, from 1.
+type Numbered<'a> = (usize, &'a Record);
+
+/// The records that are asked for, in their order.
+fn choose<'a>(command: &History, records: &'a [Record]) -> Result<Vec<Numbered<'a>>, Stop> {
+    let mut chosen: Vec<Numbered<'_>> = records.iter().enumerate().map(|(index, record)| (index + 1, record)).collect();
+    if let Some(step) = &command.step {
+        let mut about = OfStep::new(step);
+        let mut story = Story::default();
+        chosen.retain(|(_, record)| {
+            let is_chosen = about.has(&story, record);
+            story.hear(record, &mut |_| {});
+            is_chosen
+        });
+        if !story.nodes().iter().any(|node| node.node == *step) {
+            let known = story.nodes().iter().map(|node| node.node.as_str());
+            let hint = match closest(step, known.clone()) {
+                Some(meant) => format!("did you mean {meant}?"),
+                None => format!("it has {}", known.take(STEPS_MAX).collect::<Vec<_>>().join(", ")),
             };
-            Value::Object(members.into_iter().map(member).collect())
+            return Err(Refused::new(kind::USAGE, format!("the run has no step `{}`", quoted(step))).hint(hint).into());
         }
-        Value::Array(items) => items.into_iter().map(readable).collect(),
-        plain => plain,
+    }
+    if let Some(tail) = command.tail {
+        chosen.drain(..chosen.len().saturating_sub(tail as usize));
+    }
+    if let Some(limit) = command.limit {
+        chosen.truncate(limit as usize);
+    }
+    Ok(chosen)
+}
+
+/// Which records are about a step: of its processes and theirs, of its calls, and those in which the workflow tells of it.
+struct OfStep<'a> {
+    step: &'a str,
+    /// Calls and spawns of it.
+    tags: BTreeSet<(Pid, Tag)>,
+    /// Signals that it has waited for.
+    signals: BTreeSet<String>,
+}
+
+impl<'a> OfStep<'a> {
+    fn new(step: &'a str) -> Self {
+        Self { step, tags: BTreeSet::new(), signals: BTreeSet::new() }
+    }
+
+    /// Whether what people call a process, or the place of a call, is of the step: `step`, `step[3]`, `step > entry`, `step/3/0`.
+    fn is_its(&self, name: &str) -> bool {
+        name.strip_prefix(self.step).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '/', ' ']))
+    }
+
+    fn has(&mut self, story: &Story, record: &Record) -> bool {
+        let is_its_own = |pid: Pid| story.name(pid).is_some_and(|name| self.is_its(name));
+        match record {
+            Record::Started(_) => false,
+            Record::Died(died) => is_its_own(died.pid),
+            Record::Leaving { pid, tag } => is_its_own(*pid) || self.tags.contains(&(*pid, *tag)),
+            Record::Arrived(arrived) => match &arrived.news {
+                News::Answered { pid, tag, .. } | News::Due { pid, tag } | News::Again { pid, tag } => {
+                    is_its_own(*pid) || self.tags.contains(&(*pid, *tag))
+                }
+                News::Message { pid, .. } | News::Cancel { pid, .. } => is_its_own(*pid),
+                News::Signal { name, .. } => self.signals.contains(&**name),
+                News::Paused(_) | News::TimedOut { .. } => false,
+            },
+            Record::Stepped(stepped) => {
+                let is_own = is_its_own(stepped.pid);
+                let mut is_told = false;
+                for Decided { command, .. } in &stepped.decided {
+                    let placement = match &command.action {
+                        Action::Spawn(spawn) => spawn.placement.as_ref(),
+                        Action::Call(call) => call.placement.as_ref(),
+                        _ => None,
+                    };
+                    if placement.is_some_and(|placement| self.is_its(&placement.scope)) {
+                        self.tags.insert((stepped.pid, command.tag));
+                        is_told = true;
+                    }
+                }
+                for told in stepped.log.iter().filter(|_| stepped.pid == Pid::ROOT).filter_map(Progress::of) {
+                    let (node, waits) = match &told {
+                        Progress::Node(node) => (&node.node, &node.waits[..]),
+                        Progress::Retry(retry) => (&retry.node, &[][..]),
+                        Progress::Item(failure) => (&failure.node, &[][..]),
+                    };
+                    if node == self.step {
+                        is_told = true;
+                        self.signals.extend(waits.iter().filter_map(|wait| match &wait.cause {
+                            Cause::Signal { name } => Some(name.clone()),
+                            _ => None,
+                        }));
+                    }
+                }
+                is_own || is_told
+            }
+        }
     }
 }
 
-fn write_text(out: &mut impl Write, records: &[Record]) -> io::Result<()> {
+fn write_text(out: &mut impl Write, records: &[Record], chosen: &[Numbered<'_>]) -> io::Result<()> {
     let mut story = Story::default();
     let mut day = String::new();
     let width = records.len().to_string().len();
+    let mut chosen = chosen.iter().map(|(number, _)| *number).peekable();
     for (index, record) in records.iter().enumerate() {
+        if chosen.next_if_eq(&(index + 1)).is_none() {
+            story.hear(record, &mut |_| {});
+            continue;
+        }
         // A process has its name until its own last record.
         let name = |pid: Pid| match story.name(pid) {
             Some("") => "the workflow".to_owned(),
@@ -196,13 +282,6 @@ pub(super) fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Tag;
-
-    #[test]
-    fn texts_of_json_become_json() {
-        let value = json!({ "a": { "Json": "{\"Json\": \"1\"}" }, "fields": "{\"x\": 1}", "b": [{ "Json": "[1]" }], "data": null });
-        assert_eq!(readable(value), json!({ "a": { "Json": "1" }, "fields": { "x": 1 }, "b": [[1]], "data": null }));
-    }
 
     #[test]
     fn that_a_call_is_to_be_sent_again_is_said_in_words() {

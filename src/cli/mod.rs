@@ -30,6 +30,7 @@ mod progress;
 mod ps;
 mod query;
 mod reasons;
+mod record_json;
 mod refused;
 mod remote;
 mod repeat;

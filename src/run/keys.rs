@@ -23,6 +23,11 @@ impl FormerKeys {
         self.0.is_empty()
     }
 
+    /// By where keys begin, the digests of what follows in them.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &BTreeSet<Digest>)> {
+        self.0.iter()
+    }
+
     #[cfg(test)]
     pub(super) fn of(keys: BTreeMap<Arc<str>, BTreeSet<Digest>>) -> Self {
         Self(keys)

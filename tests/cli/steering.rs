@@ -224,7 +224,33 @@ fn the_history_of_a_run_is_readable() {
     assert_eq!(records[0]["started"]["run"], "it");
     let last = records.last().unwrap();
     assert_eq!((&last["number"], &last["stepped"]["pid"]), (&json!(records.len()), &json!(1)));
-    assert_eq!(records[1]["stepped"]["decided"][0]["command"]["action"]["Spawn"]["input"], json!({ "name": "Ann" }));
+    let spawn = &records[1]["stepped"]["commands"][0];
+    assert_eq!((&spawn["command"], &spawn["input"]["json"]), (&json!("spawn"), &json!({ "name": "Ann" })));
+    assert!(records.iter().all(|record| record["version"] == 1));
+}
+
+#[test]
+fn a_part_of_a_history_has_the_numbers_of_the_whole() {
+    let world = World::new(ASKS);
+    let run = world.begin("it", "asks", &[]);
+    world.says(&["signal", "it", "answer", "42"]);
+    assert_eq!(run.told().1, Some(0));
+    let numbers = |more: &[&str]| {
+        let text = world.says(&[&["history", "--json", "it"], more].concat());
+        let record = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+        text.lines().map(|line| record(line)["number"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let count = numbers(&[]).len() as u64;
+    assert_eq!(numbers(&["--limit", "2"]), [1, 2]);
+    assert_eq!(numbers(&["--tail", "2"]), [count - 1, count]);
+    let of_step = numbers(&["--step", "asks"]);
+    assert!(!of_step.is_empty() && (of_step.len() as u64) < count, "{of_step:?}");
+    assert_eq!(numbers(&["--step", "asks", "--tail", "1"]), of_step[of_step.len() - 1..]);
+    let text = world.says(&["history", "it", "--step", "asks"]);
+    assert!(text.contains("calls signal") && text.contains("signal answer: 42"), "{text}");
+    let text = world.says(&["history", "it", "--step", "said"]);
+    assert!(text.contains("calls log") && !text.contains("signal answer:"), "{text}");
+    assert!(world.refuses(&["history", "it", "--step", "ask"]).contains("did you mean asks?"));
 }
 
 /// A reader that goes away has what it wanted.

@@ -150,15 +150,52 @@ pub(in crate::cli) struct Logs {
 #[command(after_help = "\
 Examples:
   wfhost history 0198
+  wfhost history 0198 --step approval --tail 20
   wfhost history order-4711 --json | jq -c 'select(.stepped.pid == 2)'
 
 A run is named by its id, or by the beginning of it.
-With --json there is an object in each line: number, and the record under its kind
-  (started, stepped, died, arrived, leaving). `at` is microseconds since 1970: of a step when it began, so that a
-  record may have an earlier time than the one before it, which was written while the step went on.")]
+With --json there is an object in each line: version (1), number, and the record under its kind.
+The version grows where something that is there changes its meaning or goes; more may come
+without that.
+  started   run, at, seed, root, programs, entry, input, limits, grants, bounds, and origin of a
+            retry or fork: run, record (0: a retry), keys, seen-as, held, former-keys
+  stepped   pid, step, at, took (events), fuel, digest, owes, commands, log (level, text,
+            fields), log-dropped, and status: ready, blocked, idle, complete (with output),
+            failed (with problem), renew (with entry and input)
+  died      pid, step, at, fuel, log, log-dropped, and ending: completed, failed (with problem),
+            cancelled (with reason)
+  arrived   at, act (id and digest, or null), and news: answered (pid, tag, output or problem),
+            due and again (pid, tag), message (pid, sender, topic, body), cancel (pid, reason,
+            grace-us), signal (name, body), paused, unpaused, timed-out (after-us)
+  leaving   pid, tag
+A command has tag, command, what was asked for, decision, and what was decided:
+  command   sleep (duration-us), spawn (component, entry, input, name, link, detached, narrow),
+            call (handler, args, timeout-us, idempotency-key), send (target, topic, body),
+            cancel, stop, monitor, link, unlink (target), register (name), expose (query,
+            value); of the workflow's own spawns and calls also scope (STEP/ITEM/N), limits,
+            grants
+  decision  done, answered and took (output or problem), due (due), spawned, delivered, meant
+            (pid), called (key), gone (pid and an ending), waits
+What people and guests gave is { json: ... }, { base64: ... } or { blob: { digest, size,
+media-type } }. A target or sender is { process: pid }, { child: tag }, { call: tag }, { tag:
+tag }, { name: ... }, { run: ..., name: ... } or { outside: ... }. A problem is kind, title,
+class, and as far as they are known status, detail, may-have-happened, retry-after-us, data.
+Times (at, due) are microseconds since 1970: of a step when it began, so that a record may have
+an earlier time than the one before it, which was written while the step went on. A number
+beyond 2^53 is a text of its digits, and null where it means that there is no limit; digests are
+hexadecimal.")]
 pub(in crate::cli) struct History {
     /// The run.
     pub(in crate::cli) run: String,
+    /// Only records about this step.
+    #[arg(long, value_name = "ID")]
+    pub(in crate::cli) step: Option<String>,
+    /// Only the last so many of them.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) tail: Option<u32>,
+    /// Only the first so many of them.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) limit: Option<u32>,
     /// Print the records as JSON, an object in a line.
     #[arg(long)]
     pub(in crate::cli) json: bool,
