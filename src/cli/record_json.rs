@@ -81,10 +81,10 @@ fn hex(bytes: &[u8]) -> String {
 
 fn from(origin: &Origin) -> Value {
     let Origin { run, record, keys, seen_as, held, former_keys } = origin;
-    let former: Map<_, _> = former_keys
-        .iter()
-        .map(|(beginning, calls)| (beginning.to_string(), calls.iter().copied().map(digest).collect()))
-        .collect();
+    let former = former_keys.iter().map(|(call, beginning, asked)| {
+        json!({ "beginning": beginning, "call": digest(call), "asked": asked.map(digest) })
+    });
+    let former: Vec<Value> = former.collect();
     json!({
         "run": run, "record": integer(*record), "keys": keys, "seen-as": seen_as,
         "held": held.iter().copied().map(integer).collect::<Vec<_>>(), "former-keys": former,

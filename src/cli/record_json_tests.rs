@@ -112,7 +112,7 @@ fn all_news() -> Vec<News> {
 /// A record of each kind, with everything in it that there may be.
 fn records() -> Vec<Record> {
     let at = Micros(1_700_000_000_000_000);
-    let former: FormerKeys = serde_json::from_value(json!({ "before": [5] })).unwrap();
+    let former: FormerKeys = serde_json::from_value(json!({ "5": { "beginning": "before", "asked": 7 } })).unwrap();
     let origin = Origin {
         run: "before".into(),
         record: 0,

@@ -31,7 +31,7 @@ impl State {
             return self.decide_signal(fixed, pid, call);
         }
         let own = call.idempotency_key.as_ref().map(Arc::clone);
-        let key = own.unwrap_or_else(|| self.key_of(&fixed.keys, pid, tag, call));
+        let key = own.unwrap_or_else(|| self.key_of(&fixed.keys, &fixed.id, pid, tag, call));
         self.may_wait(pid, call.args.size() as u64, call.handler.len() + key.len())?;
         Ok(Decision::Called(key))
     }
@@ -97,6 +97,7 @@ impl State {
     }
 
     pub(super) fn apply_call(&mut self, pid: Pid, moment: Moment, tag: Tag, call: Call, key: Arc<str>) {
+        let former = self.make_key(pid, tag, &call, &key);
         let Some(entry) = self.table.get_mut(pid) else { return };
         let bytes = call.args.size() as u64;
         let timer =
@@ -119,6 +120,10 @@ impl State {
         };
         self.wait(pid, tag, Pending::Call(Box::new(pending)));
         self.tell(|| RunEvent::Called { pid, tag, handler, scope });
+        if let Some(former) = former {
+            let key = Arc::clone(&key);
+            self.tell(|| RunEvent::Rekeyed { pid, tag, former, key });
+        }
         self.consequences.push(Consequence::Call(Box::new(Departure { pid, tag, call, key, limits, grants })));
     }
 

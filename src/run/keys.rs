@@ -1,20 +1,34 @@
 //! The keys of calls that were asked for before a run was made from another.
 //!
 //! A fork and a repeated run are other runs than the one that they were made of, and what they do by themselves has keys of their own. But a
-//! call that was asked for before may have happened then, so whoever makes it again makes it under the key that it had, however often.
+//! call that was asked for before may have happened then, so whoever makes it again makes it under the key that it had. A person who
+//! repeats a run may have changed what a call asks for: where it is known what became of the former call, a server would answer the
+//! former request, or refuse the new one, so a call with other arguments has a new key. Where it is not known, the key stays whatever
+//! the arguments: a second effect is worse than the answer to another request. What a run makes again by itself always keeps the key.
 
 use super::record::{Decision, Digest};
 use super::scope::{Place, Segment};
 use super::state::State;
-use super::wire::{Damaged, Source, Wire, put_number};
-use crate::process::{Call, Pid, Tag};
+use super::wire::{Damaged, Source, Wire, put_number, unknown};
+use crate::process::{Answer, Call, Pid, ProblemClass, Tag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// By where keys begin, the calls whose keys do: digests of what follows in their keys, 16 bytes for each call.
+/// The calls that were asked for in another run, by a digest of what follows the beginning of their keys.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
-pub struct FormerKeys(BTreeMap<Arc<str>, BTreeSet<Digest>>);
+pub struct FormerKeys(BTreeMap<Digest, FormerKey>);
+
+/// The key of a call that was asked for in another run.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub(super) struct FormerKey {
+    /// What its key begins with.
+    pub(super) beginning: Arc<str>,
+    /// The handler and the arguments, where it is known what became of the call: with others it is another call. None: nobody
+    /// knows whether it happened, or this run has made it itself since, and it keeps the key whatever its arguments.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) asked: Option<Digest>,
+}
 
 impl FormerKeys {
     /// Whether there are none.
@@ -23,57 +37,183 @@ impl FormerKeys {
         self.0.is_empty()
     }
 
-    /// By where keys begin, the digests of what follows in them.
-    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &BTreeSet<Digest>)> {
-        self.0.iter()
+    /// The calls: a digest of what follows the beginning of the key, that beginning, and a digest of
+    /// the handler and the arguments where it is known what became of the call.
+    pub fn iter(&self) -> impl Iterator<Item = (Digest, &Arc<str>, Option<Digest>)> {
+        self.0.iter().map(|(path, known)| (*path, &known.beginning, known.asked))
+    }
+
+    /// Whether all are of the first form, in which no arguments are noted.
+    pub(super) fn is_plain(&self) -> bool {
+        self.0.values().all(|known| known.asked.is_none())
     }
 
     #[cfg(test)]
-    pub(super) fn of(keys: BTreeMap<Arc<str>, BTreeSet<Digest>>) -> Self {
+    pub(super) fn of(keys: BTreeMap<Digest, FormerKey>) -> Self {
         Self(keys)
     }
 
-    fn digest(path: &str) -> Digest {
-        Digest::of(path.as_bytes())
+    /// As [`Wire::put`] does, without the arguments.
+    pub(super) fn put_plain(&self, out: &mut Vec<u8>) {
+        self.put_each(out, |_, _| {});
     }
 
-    /// Where the key of the call of this path began; none: nobody asked for it.
-    fn beginning(&self, path: &str) -> Option<&Arc<str>> {
-        let digest = Self::digest(path);
-        self.0.iter().find(|(_, paths)| paths.contains(&digest)).map(|(beginning, _)| beginning)
+    /// As [`Wire::take`] does, without the arguments.
+    pub(super) fn take_plain(from: &mut Source) -> Result<Self, Damaged> {
+        Self::take_each(from, |_| Ok(None))
     }
 
-    fn insert(&mut self, beginning: &str, path: &str) {
-        match self.0.get_mut(beginning) {
-            Some(paths) => paths.insert(Self::digest(path)),
-            None => self.0.entry(beginning.into()).or_default().insert(Self::digest(path)),
-        };
+    /// By where keys begin, which most of them have in common.
+    fn put_each(&self, out: &mut Vec<u8>, put: impl Fn(&mut Vec<u8>, &FormerKey)) {
+        let mut groups: BTreeMap<&Arc<str>, Vec<(&Digest, &FormerKey)>> = BTreeMap::new();
+        for (path, known) in &self.0 {
+            groups.entry(&known.beginning).or_default().push((path, known));
+        }
+        put_number(out, groups.len() as u64);
+        for (beginning, paths) in groups {
+            beginning.put(out);
+            put_number(out, paths.len() as u64);
+            for (Digest(path), known) in paths {
+                out.extend_from_slice(&path.to_le_bytes());
+                put(out, known);
+            }
+        }
+    }
+
+    fn take_each(
+        from: &mut Source,
+        take: impl Fn(&mut Source) -> Result<Option<Digest>, Damaged>,
+    ) -> Result<Self, Damaged> {
+        let mut all = BTreeMap::new();
+        for _ in 0..from.number()? {
+            let beginning: Arc<str> = Wire::take(from)?;
+            for _ in 0..from.number()? {
+                let path = Digest(u128::from_le_bytes(from.array()?));
+                all.insert(path, FormerKey { beginning: Arc::clone(&beginning), asked: take(from)? });
+            }
+        }
+        Ok(Self(all))
     }
 }
 
+fn digest_of(path: &str) -> Digest {
+    Digest::of(path.as_bytes())
+}
+
+/// What a call asks for.
+fn asked_of(call: &Call) -> Digest {
+    let mut bytes = Vec::new();
+    call.handler.put(&mut bytes);
+    call.args.put(&mut bytes);
+    Digest::of(&bytes)
+}
+
 impl State {
-    /// The key of a call that has none of its own.
-    pub(super) fn key_of(&self, keys: &str, pid: Pid, tag: Tag, call: &Call) -> Arc<str> {
+    /// The key of a call that has none of its own. `keys` begins those of calls that no run has made before, `run` those of calls whose
+    /// former key must not be used again.
+    pub(super) fn key_of(&self, keys: &str, run: &str, pid: Pid, tag: Tag, call: &Call) -> Arc<str> {
         let place = &self.table[pid].place;
         let last = last_of(tag, call);
         let key = place.key(keys, &last);
         if self.former_keys.is_empty() {
             return key;
         }
-        let beginning = self.former_keys.beginning(&key[keys.len()..]);
-        beginning.filter(|beginning| ***beginning != *keys).map_or(key, |beginning| place.key(beginning, &last))
+        match self.former_keys.0.get(&digest_of(&key[keys.len()..])) {
+            Some(known) if known.asked.is_some_and(|asked| asked != asked_of(call)) => place.key(run, &last),
+            Some(known) if *known.beginning != *keys => place.key(&known.beginning, &last),
+            _ => key,
+        }
     }
 
-    /// Notes the key that a call was given, for whoever makes it again in a run that is made from this one.
-    pub(super) fn note_key(&mut self, pid: Pid, tag: Tag, call: &Call, decision: &Decision) {
-        let Decision::Called(key) = decision else { return };
-        let place: &Place = &self.table[pid].place;
-        if call.idempotency_key.is_none() {
-            let path = place.key("", &last_of(tag, call));
-            if let Some(beginning) = key.strip_suffix(&*path) {
-                self.former_keys.insert(beginning, &path);
-            }
+    /// The path of a call's key, and where the key begins. None: the process has given it.
+    fn path_of<'k>(&self, pid: Pid, tag: Tag, call: &Call, key: &'k str) -> Option<(Arc<str>, &'k str)> {
+        if call.idempotency_key.is_some() {
+            return None;
         }
+        let place: &Place = &self.table[pid].place;
+        let path = place.key("", &last_of(tag, call));
+        let beginning = key.strip_suffix(&*path)?;
+        Some((path, beginning))
+    }
+
+    /// A call is made under this key: if it is made again, that is the run's own doing. It gives the key that the call had in another
+    /// run, where this one is new because the arguments are others.
+    pub(super) fn make_key(&mut self, pid: Pid, tag: Tag, call: &Call, key: &str) -> Option<Arc<str>> {
+        if self.former_keys.is_empty() {
+            return None;
+        }
+        let (path, beginning) = self.path_of(pid, tag, call, key)?;
+        let known = self.former_keys.0.get_mut(&digest_of(&path))?;
+        let own = FormerKey { beginning: beginning.into(), asked: None };
+        let former = std::mem::replace(known, own);
+        (*former.beginning != *beginning).then(|| format!("{}{path}", former.beginning).into())
+    }
+
+    /// Notes the key that a call was given before a fork was cut: the fork makes it again under that one.
+    pub(super) fn keep_key(&mut self, pid: Pid, tag: Tag, call: &Call, decision: &Decision) {
+        if let Decision::Called(key) = decision
+            && let Some((path, beginning)) = self.path_of(pid, tag, call, key)
+        {
+            let known = FormerKey { beginning: beginning.into(), asked: None };
+            self.former_keys.0.insert(digest_of(&path), known);
+        }
+    }
+}
+
+/// The calls of a run and what became of them, for a run that repeats it.
+#[derive(Default)]
+pub(super) struct NotedKeys {
+    calls: BTreeMap<Digest, Noted>,
+    /// Calls without an answer.
+    open: BTreeMap<(Pid, Tag), Digest>,
+}
+
+struct Noted {
+    beginning: Arc<str>,
+    asked: Digest,
+    /// Somebody made it under this key, and nobody knows whether it happened.
+    doubtful: bool,
+}
+
+impl NotedKeys {
+    /// A call is asked for, of a process in this state.
+    pub(super) fn ask(&mut self, state: &State, pid: Pid, tag: Tag, call: &Call, decision: &Decision) {
+        let Decision::Called(key) = decision else { return };
+        let Some((path, beginning)) = state.path_of(pid, tag, call, key) else { return };
+        let path = digest_of(&path);
+        let before = self.calls.get(&path).filter(|noted| *noted.beginning == *beginning);
+        let doubtful = match before {
+            Some(noted) => noted.doubtful || self.open.values().any(|open| *open == path),
+            None => state
+                .former_keys
+                .0
+                .get(&path)
+                .is_some_and(|known| *known.beginning == *beginning && known.asked.is_none()),
+        };
+        self.calls.insert(path, Noted { beginning: beginning.into(), asked: asked_of(call), doubtful });
+        self.open.insert((pid, tag), path);
+    }
+
+    /// A call is answered.
+    pub(super) fn answer(&mut self, pid: Pid, tag: Tag, answer: &Answer) {
+        let Some(path) = self.open.remove(&(pid, tag)) else { return };
+        let Some(noted) = self.calls.get_mut(&path) else { return };
+        match answer {
+            // Under one key it happens once: now it has.
+            Ok(_) => noted.doubtful = false,
+            Err(problem) => noted.doubtful |= problem.may_have_happened || problem.class == ProblemClass::Uncertain,
+        }
+    }
+
+    /// The keys for a run that repeats the one of this state.
+    pub(super) fn former(&self, state: &State) -> FormerKeys {
+        let open: BTreeSet<&Digest> = self.open.values().collect();
+        let mut all = state.former_keys.clone();
+        all.0.extend(self.calls.iter().map(|(path, Noted { beginning, asked, doubtful })| {
+            let is_known = !doubtful && !open.contains(path);
+            (*path, FormerKey { beginning: Arc::clone(beginning), asked: is_known.then_some(*asked) })
+        }));
+        all
     }
 }
 
@@ -87,25 +227,19 @@ fn last_of(tag: Tag, call: &Call) -> Segment {
 
 impl Wire for FormerKeys {
     fn put(&self, out: &mut Vec<u8>) {
-        put_number(out, self.0.len() as u64);
-        for (beginning, paths) in &self.0 {
-            beginning.put(out);
-            put_number(out, paths.len() as u64);
-            for Digest(digest) in paths {
-                out.extend_from_slice(&digest.to_le_bytes());
+        self.put_each(out, |out, known| match known.asked {
+            None => out.push(0),
+            Some(Digest(asked)) => {
+                out.push(1);
+                out.extend_from_slice(&asked.to_le_bytes());
             }
-        }
+        });
     }
     fn take(from: &mut Source) -> Result<Self, Damaged> {
-        let mut all = BTreeMap::new();
-        for _ in 0..from.number()? {
-            let beginning = Wire::take(from)?;
-            let mut paths = BTreeSet::new();
-            for _ in 0..from.number()? {
-                paths.insert(Digest(u128::from_le_bytes(from.array()?)));
-            }
-            all.insert(beginning, paths);
-        }
-        Ok(Self(all))
+        Self::take_each(from, |from| match from.byte()? {
+            0 => Ok(None),
+            1 => Ok(Some(Digest(u128::from_le_bytes(from.array()?)))),
+            other => Err(unknown("former key", other)),
+        })
     }
 }

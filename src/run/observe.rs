@@ -45,6 +45,17 @@ pub enum RunEvent {
         /// Its place in the workflow, where the process gave it one.
         scope: Option<Arc<str>>,
     },
+    /// A call that was made in the run that this one repeats has another key here, because its arguments are others.
+    Rekeyed {
+        /// The process.
+        pid: Pid,
+        /// The call.
+        tag: Tag,
+        /// The key that it had.
+        former: Arc<str>,
+        /// The key that it has.
+        key: Arc<str>,
+    },
     /// A call has its answer.
     Answered {
         /// The process.

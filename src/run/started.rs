@@ -119,6 +119,8 @@ impl Default for Bounds {
 
 /// What the number of a kind of origin is raised by where [`Bounds::item_bytes`] follows.
 const ITEMS_COUNT: u8 = 3;
+/// The number of an origin whose former keys have arguments; one more where [`Bounds::item_bytes`] follows.
+const ASKED: u8 = 6;
 
 impl Wire for Started {
     fn put(&self, out: &mut Vec<u8>) {
@@ -146,8 +148,13 @@ impl Wire for Started {
                 out.push(1 + mark);
                 origin.put(out);
             }
-            Some(origin) => {
+            Some(origin) if origin.former_keys.is_plain() => {
                 out.push(2 + mark);
+                origin.put(out);
+                origin.former_keys.put_plain(out);
+            }
+            Some(origin) => {
+                out.push(ASKED + u8::from(counts_items));
                 origin.put(out);
                 origin.former_keys.put(out);
             }
@@ -179,18 +186,22 @@ impl Wire for Started {
             origin: None,
         };
         let mark = from.byte()?;
-        started.origin = match mark % ITEMS_COUNT {
-            0 => None,
-            1 => Some(Wire::take(from)?),
-            _ => {
-                let origin: Origin = Wire::take(from)?;
-                Some(Origin { former_keys: Wire::take(from)?, ..origin })
-            }
-        };
-        match mark / ITEMS_COUNT {
-            0 => {}
-            1 => started.bounds.item_bytes = Wire::take(from)?,
+        let (kind, counts_items) = match mark {
+            0..ASKED => (mark % ITEMS_COUNT, mark >= ITEMS_COUNT),
+            ASKED..=7 => (ASKED, mark > ASKED),
             _ => return Err(unknown("origin", mark)),
+        };
+        if kind > 0 {
+            let origin: Origin = Wire::take(from)?;
+            let former_keys = match kind {
+                1 => FormerKeys::default(),
+                2 => FormerKeys::take_plain(from)?,
+                _ => Wire::take(from)?,
+            };
+            started.origin = Some(Origin { former_keys, ..origin });
+        }
+        if counts_items {
+            started.bounds.item_bytes = Wire::take(from)?;
         }
         Ok(started)
     }

@@ -5,7 +5,7 @@ mod records;
 
 use super::bodies::Bodies;
 use super::fixed::Programs;
-use super::keys::FormerKeys;
+use super::keys::{FormerKeys, NotedKeys};
 use super::past::Past;
 use super::record::{Digest, Record, Started};
 use super::state::{Departure, State};
@@ -102,7 +102,7 @@ pub struct Rebuild {
     /// The programs are others on purpose.
     substituted: bool,
     /// The keys of all calls are noted.
-    noting_keys: bool,
+    noted_keys: Option<NotedKeys>,
     home: Home,
     /// What the instances are taken from; none where their one process has a permit already.
     budget: Option<Arc<Budget>>,
@@ -146,7 +146,7 @@ impl Rebuild {
             only: None,
             keeping: false,
             substituted: false,
-            noting_keys: false,
+            noted_keys: None,
             home: Home::Pool,
             budget: None,
             run: None,
@@ -175,14 +175,15 @@ impl Rebuild {
     /// Notes the keys of all calls, for a run that repeats this one.
     #[must_use]
     pub fn noting_keys(mut self) -> Self {
-        self.noting_keys = true;
+        self.noted_keys = Some(NotedKeys::default());
         self
     }
 
-    /// The keys that were noted.
+    /// The keys that were noted, for a run that repeats this one.
     #[must_use]
     pub fn former_keys(&self) -> FormerKeys {
-        self.run.as_ref().map(|run| run.state.former_keys.clone()).unwrap_or_default()
+        let both = self.run.as_ref().zip(self.noted_keys.as_ref());
+        both.map(|(run, noted)| noted.former(&run.state)).unwrap_or_default()
     }
 
     /// Whether the record that is being applied was there before the run was made from another.

@@ -101,13 +101,13 @@ impl Rebuild {
         let taken = Took::of(&events);
         self.execute(stepped, &mut events)?;
 
-        let is_noted = self.noting_keys || self.is_before();
+        let is_before = self.is_before();
         let run = self.run.as_mut().expect("invariant: the run has started");
         let moment = Moment { at, mono: at };
         let last = stepped.decided.last().map(|decided| decided.command.tag);
         run.state.take(pid, taken, stepped.fuel, last);
         for Decided { command, decision } in &stepped.decided {
-            let state = &mut self.running("the run has not started")?.state;
+            let state = &mut self.run.as_mut().expect("invariant: the run has started").state;
             if let (Action::Spawn(spawn), Decision::Spawned(child)) = (&command.action, decision) {
                 if *child != state.next_pid() {
                     return Err(incoherent("a child's pid is not the next of the run"));
@@ -116,8 +116,13 @@ impl Rebuild {
                     return Err(incoherent("a child has more than its parent"));
                 }
             }
-            if let (true, Action::Call(call)) = (is_noted, &command.action) {
-                state.note_key(pid, command.tag, call, decision);
+            if let Action::Call(call) = &command.action {
+                if is_before {
+                    state.keep_key(pid, command.tag, call, decision);
+                }
+                if let Some(noted) = &mut self.noted_keys {
+                    noted.ask(state, pid, command.tag, call, decision);
+                }
             }
             state.apply(pid, moment, command.clone(), decision.clone());
             if let (Action::Spawn(spawn), Decision::Spawned(child)) = (&command.action, decision) {
@@ -198,7 +203,7 @@ impl Rebuild {
         let Arrived { at, act, news } = arrived;
         let (at, record) = (*at, self.records);
         let unwanted = self.incoherent("nobody waits for what arrived");
-        let run = self.running("the run has not started")?;
+        let run = self.run.as_mut().ok_or(RebuildError::Incoherent { record, why: "the run has not started" })?;
         match run.state.wants(news) {
             Ok(()) => {}
             Err(Unwanted::Idle) if act.is_some() => {}
@@ -208,8 +213,11 @@ impl Rebuild {
             run.state.acts.remember(act.clone(), record);
         }
         run.taken_up.at = run.taken_up.at.max(at);
-        if let News::Answered { pid, tag, .. } = news {
+        if let News::Answered { pid, tag, answer } = news {
             run.taken_up.departures.remove(&(*pid, *tag));
+            if let Some(noted) = &mut self.noted_keys {
+                noted.answer(*pid, *tag, answer);
+            }
         }
         run.state.apply_news(Moment { at, mono: at }, news.clone());
         Ok(())

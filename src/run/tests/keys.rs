@@ -151,8 +151,12 @@ fn what_only_the_fork_asks_for_has_keys_of_its_own() {
 
 /// The start of a run that repeats the one of these records.
 fn repeating(records: &[Record]) -> Record {
+    repeating_of(records, root())
+}
+
+fn repeating_of(records: &[Record], root: Arc<dyn Program>) -> Record {
     let Record::Started(before) = &records[0] else { panic!("no start") };
-    let rebuild = Rebuild::new(root(), programs()).noting_keys().apply_all(records).unwrap();
+    let rebuild = Rebuild::new(root, programs()).noting_keys().apply_all(records).unwrap();
     let former_keys: FormerKeys = rebuild.former_keys();
     let origin = Origin {
         run: Arc::clone(&before.run),
@@ -232,4 +236,107 @@ fn the_time_of_a_call_that_a_fork_sends_again_goes_on_from_host_to_host() {
         desk.settle();
         assert_eq!((output(&run.outcome().unwrap()).contains("timed-out"), desk.now()), (true, Micros(left)));
     }
+}
+
+/// Makes one call after the other, with these arguments, whatever becomes of the one before.
+fn calling(arguments: &'static [u64]) -> Arc<dyn Program> {
+    program(|_| {
+        let mut left = arguments.iter();
+        act(move |context, _| match left.next() {
+            Some(argument) => {
+                let place = Placement { scope: "call/0/0".into(), limits: None, grants: None };
+                let call = call("safe", number(*argument));
+                let call = crate::process::Call { placement: Some(Arc::new(place)), ..call };
+                context.command(Action::Call(Box::new(call)));
+                Status::Blocked
+            }
+            None => Status::Complete(Payload::NULL),
+        })
+    })
+}
+
+/// What becomes of the call in the run that is repeated.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Before {
+    Succeeded,
+    Refused,
+    Unknown,
+    Unanswered,
+    UnknownThenRefused,
+    UnknownThenSucceeded,
+}
+
+impl Before {
+    fn answers(self) -> Vec<crate::process::Answer> {
+        let refused = || Err(Arc::new(Problem::new("no", "It is refused")));
+        let unknown = || Err(Arc::new(unknown()));
+        match self {
+            Self::Succeeded => vec![Ok(number(1))],
+            Self::Refused => vec![refused()],
+            Self::Unknown => vec![unknown()],
+            Self::Unanswered => vec![],
+            Self::UnknownThenRefused => vec![unknown(), refused()],
+            Self::UnknownThenSucceeded => vec![unknown(), Ok(number(1))],
+        }
+    }
+
+    fn is_known(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Refused | Self::UnknownThenSucceeded)
+    }
+}
+
+/// Answers one call after the other, and gives their keys.
+fn answer_all(desk: &mut Desk, handlers: &Handlers, answers: Vec<crate::process::Answer>) -> Vec<String> {
+    let mut all = Vec::new();
+    desk.drain();
+    for answer in answers {
+        all.extend(keys(handlers));
+        for (_, reply) in std::mem::take(&mut *handlers.waiting.lock()) {
+            reply.answer(answer.clone());
+        }
+        desk.drain();
+    }
+    all.extend(keys(handlers));
+    all
+}
+
+#[test]
+fn a_call_that_a_person_repeats_has_a_new_key_where_it_is_another_and_its_outcome_is_known() {
+    use Before::*;
+    for before in [Succeeded, Refused, Unknown, Unanswered, UnknownThenRefused, UnknownThenSucceeded] {
+        let original = || calling(&[1, 1, 1]);
+        let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &original());
+        let made = answer_all(&mut bench.desk.clone(), &bench.handlers, before.answers());
+        assert!(made.iter().all(|key| key == "run/call/0/0"), "{before:?}: {made:?}");
+        // The calls that the answers let it make have not been answered: of those nobody knows.
+        let mut records = bench.run.records().unwrap();
+        while before.is_known() && matches!(records.last(), Some(Record::Stepped(_))) {
+            records.pop();
+        }
+        for (arguments, key) in [(&[1, 2, 1][..], "run/call/0/0"), (&[2, 1, 2], "repeat/call/0/0")] {
+            let key = if before.is_known() { key } else { "run/call/0/0" };
+            let start = repeating_of(&records, original());
+            let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+            let root = calling(if arguments[0] == 1 { &[1, 2, 1] } else { &[2, 1, 2] });
+            let run = resume(&desk, &root, &handlers, std::slice::from_ref(&start));
+            // Whatever becomes of it, what the run makes again by itself has the same key.
+            let answers = vec![Err(Arc::new(unknown())), Ok(number(1))];
+            let made = answer_all(&mut desk, &handlers, answers);
+            assert_eq!(made, [key; 3], "{before:?}, {arguments:?}");
+            // And so it is for who takes it up.
+            let records = run.records().unwrap();
+            let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+            let _run = resume(&desk, &root, &handlers, &records);
+            assert_eq!(answer_all(&mut desk, &handlers, vec![]), [key], "{before:?}, {arguments:?}");
+        }
+    }
+}
+
+#[test]
+fn former_keys_of_the_first_form_are_read_and_keep_their_calls_whatever_the_arguments() {
+    let Record::Started(started) = repeating(&in_flight()) else { panic!("no start") };
+    let mut bytes = Vec::new();
+    Record::Started(started.clone()).encode(&mut bytes);
+    assert!(started.origin.as_ref().unwrap().former_keys.is_plain());
+    assert_eq!(Record::decode(bytes.into()).unwrap(), Record::Started(started));
 }

@@ -4,12 +4,13 @@ use crate::process::{
     Action, Answer, Blob, Call, Command, Ending, Grants, Json, Level, Limits, LogLine, Message, Micros, Payload, Pid,
     Placement, Problem, ProblemClass, Send, Sender, Spawn, Status, Tag, Target,
 };
+use crate::run::keys::FormerKey;
 use crate::run::{
     ActId, Arrived, Bounds, Damaged, DamagedRecord, Decided, Decision, Died, Digest, FORMAT, FormerKeys, News, Origin,
     Record, Started, Stepped,
 };
 use bytes::Bytes;
-use proptest::collection::{btree_map, btree_set, vec};
+use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -270,8 +271,9 @@ fn act() -> impl Strategy<Value = ActId> {
 }
 
 fn origin() -> impl Strategy<Value = Origin> {
-    let paths = btree_set(any::<u128>().prop_map(Digest), 0..3);
-    let former_keys = btree_map(name(), paths, 0..3).prop_map(FormerKeys::of);
+    let digest = || any::<u128>().prop_map(Digest);
+    let known = (name(), option::of(digest())).prop_map(|(beginning, asked)| FormerKey { beginning, asked });
+    let former_keys = btree_map(digest(), known, 0..4).prop_map(FormerKeys::of);
     (name(), number(), name(), name(), vec(number(), 0..3), former_keys).prop_map(
         |(run, record, keys, seen_as, held, former_keys)| Origin { run, record, keys, seen_as, held, former_keys },
     )
