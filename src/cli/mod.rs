@@ -36,6 +36,7 @@ mod remote;
 mod repeat;
 mod replay;
 mod resume;
+mod retrial;
 mod rm;
 mod run;
 mod same;

@@ -91,7 +91,9 @@ fn step(plan: &Plan, node: &Node) -> Vec<String> {
     }
     match node.when {
         When::Succeeded => {}
-        When::Failed => lines.push("when one of them failed or was not reached".to_owned()),
+        When::Failed => lines.push("when one of them failed".to_owned()),
+        When::Unreached => lines.push("when one of them was not reached".to_owned()),
+        When::FailedOrUnreached => lines.push("when one of them failed or was not reached".to_owned()),
         When::Done => lines.push("when they have ended, however".to_owned()),
         When::Any => lines.push("when one of them succeeded".to_owned()),
     }

@@ -1,67 +1,103 @@
 //! `wfhost retry` and `wfhost fork`: new runs out of one that was.
 
 use super::Exit;
-use super::arguments::{Fork, NewArguments, Other, Retry, RunningArguments};
+use super::arguments::{ChangeArguments, Fork, NewArguments, Other, Retry, RunningArguments};
 use super::follow::{Talk, Warnings, Watching};
+use super::inputs;
 use super::refused::{Refused, Stop, kind};
-use super::run::{ANNOUNCED_WITHIN, is_taken};
+use super::run::{ANNOUNCED_WITHIN, INPUT_HINT, is_taken};
 use super::terminal::Terminal;
 use crate::base::processors;
-use crate::host::{AgainError, ForkOptions, Host, LoadError, RunHandle, RunOptions, Workflow};
+use crate::host::{AgainError, ForkOptions, Host, LoadError, RetryOptions, RunHandle, RunOptions, Workflow};
 use crate::run::ForkError;
 use crate::workflow::interpreter::{Again, RepeatError};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) fn retry(command: &Retry, terminal: Terminal) -> anyhow::Result<Exit> {
     let again = command.from.clone().map_or(Again::Failed, Again::From);
-    let begin = |talk: &Talk, host: &Host, id: &str, workflow: &Workflow, options: RunOptions| {
+    let begin = |talk: &Talk, host: &Host, run: &Known<'_>| {
+        let Known { id, workflow, inputs, .. } = run;
         let loaded;
-        let original = if command.others.is_empty() {
+        let original = if command.others.is_empty() && command.changes.workflow.is_none() {
             workflow
         } else {
             loaded = host.workflow_of(id)?;
             &loaded
         };
         let records = super::run::opened(host)?.all_records(id)?;
+        let options = RetryOptions {
+            again: again.clone(),
+            inputs: inputs.clone(),
+            substituted: !command.others.is_empty(),
+            new_keys: command.new_keys,
+        };
+        let retrial = host.plan_retry(original, &records, workflow, options).map_err(|error| refused(error, id))?;
+        if command.dry_run {
+            return Ok(Begun::Told(super::retrial::tell(id, &retrial, command.new.json)?));
+        }
+        if original.source().text() == workflow.source().text() {
+            for line in other_file(workflow, id, command.from.as_deref()) {
+                talk.note(line);
+            }
+        }
+        super::retrial::summary(&retrial).into_iter().for_each(|line| talk.note(line));
         let (watching, watcher) = talk.watcher();
-        let options = RunOptions { watcher, ..options };
-        let run = host.retry(original, &records, &again, workflow, options).map_err(|error| refused(error, id))?;
-        Ok((run, watching))
+        let options = RunOptions { id: command.new.id.clone(), durable: Some(true), watcher, ..RunOptions::default() };
+        let run = host.retry(workflow, retrial, options).map_err(|error| refused(error.into(), id))?;
+        Ok(Begun::Run(run, watching))
     };
-    new_run(&command.run, &command.others, &command.new, terminal, &begin)
+    new_run(&command.run, (&command.others, &command.changes), &command.new, terminal, &begin)
 }
 
 pub(super) fn fork(command: &Fork, terminal: Terminal) -> anyhow::Result<Exit> {
-    let begin = |talk: &Talk, host: &Host, id: &str, workflow: &Workflow, options: RunOptions| {
+    let begin = |talk: &Talk, host: &Host, run: &Known<'_>| {
+        let Known { id, workflow, inputs, .. } = run;
         let fork = ForkOptions {
             at: command.at,
-            id: options.id.clone(),
-            substituted: !command.others.is_empty(),
+            id: command.new.id.clone(),
+            substituted: !command.others.is_empty() || command.changes.workflow.is_some(),
+            inputs: inputs.clone(),
             resend: command.resend,
         };
         let new = host.fork(workflow, id, fork).map_err(|error| refused(error, id))?;
         let (watching, watcher) = talk.watcher_of(host, &new);
-        Ok((host.resume(workflow, &new, RunOptions { watcher, ..options })?, watching))
+        Ok(Begun::Run(host.resume(workflow, &new, RunOptions { watcher, ..RunOptions::default() })?, watching))
     };
-    new_run(&command.run, &command.others, &command.new, terminal, &begin)
+    new_run(&command.run, (&command.others, &command.changes), &command.new, terminal, &begin)
 }
 
-/// How a new run begins: by the host, the id of the other one, and the workflow.
-type Begin<'a> = &'a dyn Fn(&Talk, &Host, &str, &Workflow, RunOptions) -> Result<(RunHandle, Watching), Stop>;
+/// The run that a new one is made of, and what is another in that.
+struct Known<'a> {
+    id: &'a str,
+    /// The workflow of the new run.
+    workflow: &'a Workflow,
+    /// Inputs that are others.
+    inputs: Map<String, Value>,
+}
+
+/// What a command has done with it.
+enum Begun {
+    Run(RunHandle, Watching),
+    /// It was to say what it would do.
+    Told(Exit),
+}
+
+type Begin<'a> = &'a dyn Fn(&Talk, &Host, &Known<'_>) -> Result<Begun, Stop>;
 
 /// Begins a new run, and follows it to its end.
 fn new_run(
     given: &str,
-    others: &[Other],
+    changes: (&[Other], &ChangeArguments),
     new: &NewArguments,
     terminal: Terminal,
     begin: Begin<'_>,
 ) -> anyhow::Result<Exit> {
     let mut talk = Talk::new(new.json, new.quiet, None, terminal);
     let mut place = None;
-    let done = follow(given, others, new, &mut talk, &mut place, begin);
+    let done = follow(given, changes, new, &mut talk, &mut place, begin);
     if let Some(host) = place {
         host.leave_folder();
         // The process ends.
@@ -72,7 +108,7 @@ fn new_run(
 
 fn follow(
     given: &str,
-    others: &[Other],
+    (others, changes): (&[Other], &ChangeArguments),
     new: &NewArguments,
     talk: &mut Talk,
     place: &mut Option<Host>,
@@ -87,9 +123,21 @@ fn follow(
     new.running.check_cache(host, &mut warnings);
     RunningArguments::check_data(host, &mut warnings);
     talk.warn(warnings);
-    let workflow = host.workflow_with(&stored.id, &by_name(others))?;
-    let options = RunOptions { id: new.id.clone(), durable: Some(true), ..RunOptions::default() };
-    let (run, watching) = talk.signals.guard(|| begin(talk, host, &stored.id, &workflow, options))?;
+    let workflow = match &changes.workflow {
+        Some(file) => host.load(file).map_err(Refused::from)?,
+        None => host.workflow_with(&stored.id, &by_name(others))?,
+    };
+    let declared = &workflow.plan().inputs;
+    let inputs = inputs::read(&changes.inputs, |name, text| declared.parse_argument(name, text))
+        .map_err(|why| Refused::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
+    let known = Known { id: &stored.id, workflow: &workflow, inputs };
+    let (run, watching) = match talk.signals.guard(|| begin(talk, host, &known))? {
+        Begun::Run(run, watching) => (run, watching),
+        Begun::Told(exit) => {
+            talk.close();
+            return Ok(exit);
+        }
+    };
     // Who is told of it can count on it. A disk that is full is told of otherwise.
     if run.started(ANNOUNCED_WITHIN) || run.outcome().is_none() {
         talk.note(format!("run {}", run.id()));
@@ -104,6 +152,18 @@ fn follow(
     Ok(talk.tell(&ended, &workflow, host.guests().slots()))
 }
 
+/// What is said where the file that a run was started with is another one now.
+fn other_file(workflow: &Workflow, id: &str, from: Option<&str>) -> Vec<String> {
+    let (file, kept) = (workflow.source().name(), workflow.source().text());
+    let is_other = Workflow::read(file).is_ok_and(|text| text != kept);
+    let from = from.map_or_else(String::new, |step| format!(" --from {step}"));
+    let lines = [
+        format!("{file} is another one now; this retry uses the text that the run was started with"),
+        format!("to use the new one: wfhost retry {id}{from} --workflow {file}"),
+    ];
+    if is_other { lines.into() } else { Vec::new() }
+}
+
 pub(super) fn by_name(others: &[Other]) -> BTreeMap<String, PathBuf> {
     others.iter().map(|other| (other.name.clone(), other.file.clone())).collect()
 }
@@ -112,19 +172,22 @@ fn refused(error: AgainError, id: &str) -> Refused {
     let hint = match &error {
         AgainError::Repeat(RepeatError::NotEnded) => Some(format!("`wfhost status {id}` shows how far it is")),
         AgainError::Repeat(RepeatError::NothingFailed) => {
-            Some("--from STEP runs that step and what depends on it again".to_owned())
+            Some("--from STEP runs that step and what depends on it again; --workflow FILE and --input take what was changed".to_owned())
         }
         AgainError::Fork(ForkError::NoRecord { .. } | ForkError::Ended { .. }) => {
             Some(format!("`wfhost history {id}` shows the records with their numbers"))
         }
-        AgainError::Fork(ForkError::Diverged(_)) => {
-            Some(format!("`wfhost replay {id} --with NAME=FILE` shows the difference; fork it before that record"))
-        }
+        AgainError::Fork(ForkError::Diverged(_)) => Some(format!(
+            "what is another must have done the same up to the cut: fork {id} before that record; `wfhost replay {id} --with NAME=FILE` shows the difference of a component"
+        )),
         _ => None,
     };
     match error {
         AgainError::TakeUp(error) => Refused::from(error),
-        AgainError::Load(error) => Refused::from(error),
+        AgainError::Load(error) => Refused::from(error).hint_on_inputs(INPUT_HINT),
+        AgainError::Repeat(RepeatError::Inputs(problem)) => {
+            Refused::new(kind::BAD_INPUT, problem.to_string()).hint(INPUT_HINT)
+        }
         AgainError::Journal(error) => Refused::from(error),
         error => Refused::new(kind::WRONG_STATE, format!("{:#}", anyhow::Error::from(error))).hint_maybe(hint),
     }

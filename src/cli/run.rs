@@ -24,6 +24,9 @@ pub(super) const SLOTS_DEFAULT: u32 = 64;
 /// Runs that nobody runs, as far as they are counted at each start. Arbitrary.
 const UNFINISHED_MAX: u32 = 1_000;
 
+/// How inputs are given.
+pub(super) const INPUT_HINT: &str = "--input key=value, --input key=@file, or --input @file.json";
+
 /// How long the note of a run's start waits for that start to be durable. Arbitrary.
 pub(super) const ANNOUNCED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -121,14 +124,13 @@ fn start(
     watcher: Option<Watcher>,
 ) -> Result<(Option<RunHandle>, Map<String, Value>), Refused> {
     let declared = &workflow.plan().inputs;
-    let hint = "--input key=value, --input key=@file, or --input @file.json";
     let inputs = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text))
-        .map_err(|why| Refused::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(hint)))?;
+        .map_err(|why| Refused::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
     let options = RunOptions { id: command.id.clone(), durable: Some(is_durable), watcher, ..RunOptions::default() };
     match host.start(workflow, inputs.clone(), options) {
         Ok(run) => Ok((Some(run), inputs)),
         Err(LoadError::Exists { .. }) if command.id.is_some() => Ok((None, inputs)),
-        Err(error) => Err(Refused::from(error).hint_on_inputs(hint)),
+        Err(error) => Err(Refused::from(error).hint_on_inputs(INPUT_HINT)),
     }
 }
 

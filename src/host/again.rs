@@ -3,11 +3,13 @@
 use super::start::{Beginning, fresh_id};
 use super::{Host, LoadError, RunHandle, RunOptions, TakeUpError, Workflow};
 use crate::journal::{Journal as _, StoreError};
-use crate::process::Payload;
+use crate::process::{Payload, Program};
 use crate::run::{
     ForkError, ForkSpec, Origin, RebuildError, Record, Replay, ReplaySpec, ReplayedStep, Started, fork, replay,
 };
-use crate::workflow::interpreter::{Again, RETRY, RepeatError, Repeated, repeat};
+use crate::workflow::interpreter::{
+    Again, Former, RETRY, RepeatError, Repeated, Repeating, Repetition, VERSION, WorkflowProgram, repeat, version_of,
+};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -21,16 +23,46 @@ pub struct ReplayOptions {
 }
 
 /// How a run is forked.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct ForkOptions {
     /// The number of the last record that the new run has too, from 1.
     pub at: u64,
     /// The new run's id; none: a fresh one.
     pub id: Option<String>,
-    /// Whether components are others than those that the run began with, on purpose: they must have done the same so far.
+    /// Whether the workflow or its components are others than those that the run began with, on purpose: they must have done the same so far.
     pub substituted: bool,
+    /// Inputs that are others than those of the run: its steps must have done the same so far.
+    pub inputs: Map<String, Value>,
     /// Whether calls that were in flight at the cut are sent again, under their keys; also those that are not safe to repeat.
     pub resend: bool,
+}
+
+/// How a run is repeated.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RetryOptions {
+    /// Which steps run again beside those that did not succeed.
+    pub again: Again,
+    /// Inputs that are others than those of the run.
+    pub inputs: Map<String, Value>,
+    /// Whether components are others on purpose: what succeeded with the former ones is taken over all the same.
+    pub substituted: bool,
+    /// Whether no idempotency key of the run is used again.
+    pub new_keys: bool,
+}
+
+/// A run that repeats another, before it is begun.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Retrial {
+    /// What becomes of the steps.
+    pub repetition: Repetition,
+    /// Inputs of the other run that the workflow does not declare: they are left out.
+    pub undeclared: Vec<String>,
+    /// The other run.
+    run: Arc<str>,
+    /// Where keys begin; none: with the new run's id.
+    keys: Option<Arc<str>>,
+    /// The version of the interpreter: a workflow that is the same means the same.
+    version: u32,
 }
 
 /// Why a run is not forked or repeated.
@@ -69,7 +101,7 @@ impl Host {
     ) -> Result<Replay, RebuildError> {
         let ReplayOptions { until, substituted } = options;
         let spec = ReplaySpec {
-            root: Arc::clone(&workflow.root),
+            root: self.root_for(workflow, records),
             programs: (*workflow.programs).clone(),
             substituted,
             until,
@@ -79,24 +111,32 @@ impl Host {
     }
 
     /// Makes a new durable run of the first records of another, and gives its id. It is nobody's: [`Host::resume`] takes it up. `workflow` is
-    /// the one of the other run, or one whose components are others, which must have done the same so far.
+    /// the one of the other run, or one whose steps or components are others, which must have done the same so far.
     ///
     /// # Errors
-    /// There is no such run or record, the run has ended there, other components would have done otherwise, or it cannot be written.
+    /// There is no such run or record, the run has ended there, what is other would have done otherwise, the inputs do not fit, or it cannot
+    /// be written.
     pub fn fork(&self, workflow: &Workflow, run: &str, options: ForkOptions) -> Result<Arc<str>, AgainError> {
-        let ForkOptions { at, id, substituted, resend } = options;
+        let ForkOptions { at, id, substituted, inputs, resend } = options;
         let id: Arc<str> = id.unwrap_or_else(fresh_id).into();
         let journal = self.journal().map_err(TakeUpError::from)?.ok_or(TakeUpError::NoJournal)?;
         let records = journal.records(run)?;
+        let other = match records.first() {
+            Some(Record::Started(before)) if substituted || !inputs.is_empty() => {
+                Some((other_input(before, workflow, &inputs)?, workflow.plan.grants()))
+            }
+            _ => None,
+        };
         let started = fork(
             &records,
             ForkSpec {
                 id: Arc::clone(&id),
                 at,
-                root: Arc::clone(&workflow.root),
+                root: self.root_for(workflow, &records),
                 programs: (*workflow.programs).clone(),
                 substituted,
                 resend,
+                other,
                 budget: Some(Arc::clone(self.shared.guests.on_demand_memory())),
             },
         )?;
@@ -107,41 +147,104 @@ impl Host {
         Ok(id)
     }
 
-    /// Starts a run that repeats another, which has ended: steps of it that succeeded are taken as done. What is run again has the
-    /// idempotency keys that it had, so that a server recognises what may have happened. `original` is the workflow of the other run, and
-    /// `workflow` that of the new one: the same, or one with other components.
+    /// What a run would do that repeats another, which has ended: which of its steps are taken over, and why the others run again.
+    /// `original` is the workflow of the other run, and `workflow` that of the new one. Nothing is begun.
     ///
     /// # Errors
-    /// The other run has not ended, nothing of it failed, there is no such step, or the new run cannot be started.
-    pub fn retry(
+    /// The other run has not ended, nothing of it would run again, there is no such step, or the inputs do not fit.
+    pub fn plan_retry(
         &self,
         original: &Workflow,
         records: &[Record],
-        again: &Again,
         workflow: &Workflow,
-        options: RunOptions,
-    ) -> Result<RunHandle, AgainError> {
-        let (repeated, former_keys) = repeat(&original.plan, &self.shared.jq, records, again)?;
+        options: RetryOptions,
+    ) -> Result<Retrial, AgainError> {
+        let RetryOptions { again, inputs, substituted, new_keys } = options;
+        let mut known = match records.first() {
+            Some(Record::Started(before)) => inputs_of(before),
+            _ => Map::new(),
+        };
+        let undeclared = take_undeclared(&mut known, workflow);
+        known.extend(inputs);
+        let former = Former { plan: &original.plan, records };
+        let repeating = Repeating { plan: &workflow.plan, again: &again, inputs: Some(known), substituted, new_keys };
+        let repetition = repeat(&self.shared.jq, &former, &repeating)?;
         let Some(Record::Started(before)) = records.first() else {
             unreachable!("invariant: a run that can be rebuilt begins with its start")
         };
+        let keys = (!new_keys).then(|| Arc::clone(before.keys()));
+        let version =
+            if workflow.source().text() == original.source().text() { version_of(&before.root) } else { VERSION };
+        Ok(Retrial { repetition, undeclared, run: Arc::clone(&before.run), keys, version })
+    }
+
+    /// Starts a run that repeats another, as [`Self::plan_retry`] has found with this workflow.
+    ///
+    /// # Errors
+    /// The new run cannot be started.
+    pub fn retry(&self, workflow: &Workflow, retrial: Retrial, options: RunOptions) -> Result<RunHandle, LoadError> {
+        let Retrial { repetition, run, keys, version, .. } = retrial;
         let id: Arc<str> = options.id.clone().unwrap_or_else(fresh_id).into();
         let beginning = Beginning {
             entry: RETRY,
-            input: Payload::json(&repeated),
-            inputs: object(repeated.inputs),
+            input: Payload::json(&repetition.given),
+            inputs: object(repetition.given.inputs),
             origin: Some(Origin {
-                run: Arc::clone(&before.run),
+                run,
                 record: 0,
-                keys: Arc::clone(before.keys()),
+                keys: keys.unwrap_or_else(|| Arc::clone(&id)),
                 seen_as: Arc::clone(&id),
                 held: Vec::new(),
-                former_keys,
+                former_keys: repetition.former_keys,
             }),
             id,
+            root: self.root_of_version(workflow, version),
         };
-        Ok(self.begin(workflow, beginning, options)?)
+        self.begin(workflow, beginning, options)
     }
+}
+
+impl Host {
+    /// The program for a run of these records: as the version of the interpreter behaves that began it.
+    pub(super) fn root_for(&self, workflow: &Workflow, records: &[Record]) -> Arc<dyn Program> {
+        match records.first() {
+            Some(Record::Started(started)) => self.root_of_version(workflow, version_of(&started.root)),
+            _ => Arc::clone(&workflow.root),
+        }
+    }
+
+    fn root_of_version(&self, workflow: &Workflow, version: u32) -> Arc<dyn Program> {
+        if version == VERSION {
+            return Arc::clone(&workflow.root);
+        }
+        Arc::new(WorkflowProgram::of_version(Arc::clone(&workflow.plan), Arc::clone(&self.shared.jq), version))
+    }
+}
+
+/// Takes out the inputs that a workflow does not declare, and gives their names.
+fn take_undeclared(inputs: &mut Map<String, Value>, workflow: &Workflow) -> Vec<String> {
+    let declared = |name: &str| workflow.plan.inputs.0.iter().any(|input| input.name == name);
+    let undeclared: Vec<String> = inputs.keys().filter(|name| !declared(name)).cloned().collect();
+    inputs.retain(|name, _| declared(name));
+    undeclared
+}
+
+/// What the root of a run is given with other inputs, or by another workflow.
+fn other_input(before: &Started, workflow: &Workflow, others: &Map<String, Value>) -> Result<Payload, AgainError> {
+    let mut inputs = inputs_of(before);
+    take_undeclared(&mut inputs, workflow);
+    inputs.extend(others.clone());
+    let inputs = workflow.plan.inputs.accept(inputs).map_err(|violations| {
+        LoadError::Inputs(violations.into_iter().map(|one| (one.pointer, one.message)).collect())
+    })?;
+    let repeated = match &before.input {
+        Payload::Json(json) if &*before.entry == RETRY => serde_json::from_str::<Repeated>(json.as_str()).ok(),
+        _ => None,
+    };
+    Ok(match repeated {
+        Some(repeated) => Payload::json(&Repeated { inputs: Value::Object(inputs), ..repeated }),
+        None => Payload::json(&inputs),
+    })
 }
 
 /// The inputs of the workflow that a run began with.

@@ -310,7 +310,7 @@ impl Host {
             return Err(TakeUpError::Paused(id.into()));
         }
         let spec = ResumeSpec {
-            root: Arc::clone(&workflow.root),
+            root: self.root_for(workflow, &records),
             programs: (*workflow.programs).clone(),
             left,
             log,

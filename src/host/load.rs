@@ -46,6 +46,14 @@ impl Workflow {
         self.files.iter().filter_map(|(source, file)| Some((source.as_str(), file.undescribed.as_ref()?)))
     }
 
+    /// The text of a workflow file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not UTF-8.
+    pub fn read(path: impl AsRef<Path>) -> Result<String, LoadError> {
+        workflow_file::read(path.as_ref())
+    }
+
     /// What a run of it does.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan

@@ -31,7 +31,7 @@ mod workflow_file;
 mod workflow_of;
 
 pub use about::About;
-pub use again::{AgainError, ForkOptions, ReplayOptions};
+pub use again::{AgainError, ForkOptions, ReplayOptions, Retrial, RetryOptions};
 pub use builder::HostBuilder;
 pub use callable::Callable;
 #[cfg(feature = "cli")]

@@ -29,7 +29,7 @@ impl Host {
         let workflow = self.workflow_of(id)?;
         let records = journal.records(id)?;
         let budget = Arc::clone(self.shared.guests.on_demand_memory());
-        Ok(verify(&records, &workflow.root, &workflow.programs, Some(budget), shelf)?)
+        Ok(verify(&records, &self.root_for(&workflow, &records), &workflow.programs, Some(budget), shelf)?)
     }
 
     /// What became of the snapshots that this host has taken.

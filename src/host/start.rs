@@ -2,7 +2,7 @@
 
 use super::{Host, LoadError, Outcome, Workflow};
 use crate::journal;
-use crate::process::{Limits, Payload};
+use crate::process::{Limits, Payload, Program};
 use crate::run::{
     Bounds, Events, Log, LogSink, Origin, ProcessStatus, Rebuild, RebuildError, Record, Refused, RunSpec, StartError,
     Watcher,
@@ -50,6 +50,8 @@ pub(super) struct Beginning {
     /// The inputs of the workflow.
     pub(super) inputs: Map<String, Value>,
     pub(super) origin: Option<Origin>,
+    /// The program of the workflow itself.
+    pub(super) root: Arc<dyn Program>,
 }
 
 impl Host {
@@ -78,7 +80,14 @@ impl Host {
         let id = options.id.clone().unwrap_or_else(fresh_id).into();
         self.begin(
             workflow,
-            Beginning { id, entry: "run", input: Payload::json(&inputs), inputs, origin: None },
+            Beginning {
+                id,
+                entry: "run",
+                input: Payload::json(&inputs),
+                inputs,
+                origin: None,
+                root: Arc::clone(&workflow.root),
+            },
             options,
         )
     }
@@ -90,7 +99,7 @@ impl Host {
         beginning: Beginning,
         options: RunOptions,
     ) -> Result<RunHandle, LoadError> {
-        let Beginning { id, entry, input, inputs, origin } = beginning;
+        let Beginning { id, entry, input, inputs, origin, root } = beginning;
         let is_wanted = || self.shared.data.is_some() && workflow.plan.durability() == Durability::Journal;
         let log: Box<dyn Log> = if options.durable.unwrap_or_else(is_wanted) {
             self.log(&id, workflow, &inputs)?
@@ -102,7 +111,7 @@ impl Host {
         let spec = RunSpec {
             id,
             seed: options.seed.unwrap_or_else(fresh_seed),
-            root: Arc::clone(&workflow.root),
+            root,
             entry: entry.into(),
             input,
             limits: Limits { payload_bytes: RUN_PAYLOAD_BYTES_MAX, ..Limits::default() },
@@ -131,7 +140,7 @@ impl Host {
     /// The run was one of another workflow, a record does not follow from those before it, a process does not do again what it did, or
     /// guests that cannot be evicted do not find room.
     pub fn rebuild(&self, workflow: &Workflow, records: &[Record]) -> Result<Rebuild, RebuildError> {
-        let rebuild = Rebuild::new(Arc::clone(&workflow.root), (*workflow.programs).clone());
+        let rebuild = Rebuild::new(self.root_for(workflow, records), (*workflow.programs).clone());
         rebuild.outside(Arc::clone(self.shared.guests.on_demand_memory())).apply_all(records)
     }
 

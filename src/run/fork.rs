@@ -9,7 +9,7 @@ use super::fixed::Programs;
 use super::rebuild::{Rebuild, RebuildError};
 use super::record::{Origin, Record, Started};
 use super::replay::{Difference, Replay, ReplaySpec, Unrepeatable, check_programs, replay};
-use crate::process::{Budget, Program};
+use crate::process::{Budget, Grants, Payload, Program};
 use std::sync::Arc;
 
 /// How a run is forked.
@@ -26,6 +26,8 @@ pub struct ForkSpec {
     pub substituted: bool,
     /// Whether calls that were in flight at the cut are sent again, under their keys; also those that are not safe to repeat.
     pub resend: bool,
+    /// The root's input and grants, where they are others than those of the run: its processes must do the same up to the cut.
+    pub other: Option<(Payload, Grants)>,
     /// What instances are taken from while other programs are compared; none: slots that nobody counts.
     pub budget: Option<Arc<Budget>>,
 }
@@ -48,8 +50,8 @@ pub enum ForkError {
         /// What was asked for.
         at: u64,
     },
-    /// The other programs do something else before the cut.
-    #[error("with the other component, process {} does otherwise in step {} (record {})", .0.pid, .0.step, .0.record)]
+    /// The other programs, or the same ones with another input, do something else before the cut.
+    #[error("process {} does otherwise in step {} (record {}) than it did", .0.pid, .0.step, .0.record)]
     Diverged(Box<Difference>),
     /// This host cannot repeat what was before the cut.
     #[error("process {} cannot be replayed beyond step {} (record {})", .0.pid, .0.step, .0.record)]
@@ -66,7 +68,7 @@ pub enum ForkError {
 /// There is no such record or the run has ended there; programs that are others than those of the run do otherwise before the cut; or the
 /// records cannot be read as a run.
 pub fn fork(records: &[Record], spec: ForkSpec) -> Result<Started, ForkError> {
-    let ForkSpec { id, at, root, programs, substituted, resend, budget } = spec;
+    let ForkSpec { id, at, root, programs, substituted, resend, other, budget } = spec;
     let count = usize::try_from(at).unwrap_or(usize::MAX);
     let prefix = records.get(..count).filter(|prefix| !prefix.is_empty());
     let Some(prefix) = prefix else { return Err(ForkError::NoRecord { at, records: records.len() as u64 }) };
@@ -82,8 +84,11 @@ pub fn fork(records: &[Record], spec: ForkSpec) -> Result<Started, ForkError> {
     let before = known.origin.iter().flat_map(|origin| origin.held.iter().copied()).filter(|cut| *cut < at);
     let held = before.chain((!resend).then_some(at)).collect();
     let digests: Vec<_> = programs.iter().map(|(name, program)| (Arc::clone(name), program.digest())).collect();
+    let (input, grants) = other.unwrap_or_else(|| (known.input.clone(), known.grants.clone()));
     let started = Started {
         run: Arc::clone(&id),
+        input,
+        grants,
         root: root.digest(),
         programs: digests,
         origin: Some(Origin {
@@ -96,13 +101,14 @@ pub fn fork(records: &[Record], spec: ForkSpec) -> Result<Started, ForkError> {
         }),
         ..known.clone()
     };
-    if (&started.root, &started.programs) != (&known.root, &known.programs) {
-        let spec = ReplaySpec { root, programs, substituted: true, until: None, budget };
-        match replay(spec, prefix, |_| {})? {
-            Replay::Same { .. } => {}
-            Replay::Diverged(difference) => return Err(ForkError::Diverged(difference)),
-            Replay::CannotReplay(unrepeatable) => return Err(ForkError::CannotReplay(unrepeatable)),
-        }
+    if (&started.root, &started.programs, &started.input) == (&known.root, &known.programs, &known.input) {
+        return Ok(started);
     }
-    Ok(started)
+    let first = Record::Started(Box::new(started.clone()));
+    let spec = ReplaySpec { root, programs, substituted: true, until: None, budget };
+    match replay(spec, std::iter::once(&first).chain(&prefix[1..]), |_| {})? {
+        Replay::Same { .. } => Ok(started),
+        Replay::Diverged(difference) => Err(ForkError::Diverged(difference)),
+        Replay::CannotReplay(unrepeatable) => Err(ForkError::CannotReplay(unrepeatable)),
+    }
 }

@@ -19,6 +19,18 @@ use std::sync::Arc;
 #[serde(transparent)]
 pub struct FormerKeys(BTreeMap<Digest, FormerKey>);
 
+/// When the key of a call is used by a run that makes the call again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reuse {
+    /// Whatever the arguments: nobody knows whether the call happened.
+    Always,
+    /// With the same arguments; with others the call has a new key.
+    Same,
+    /// It has not been used: the call before it is known not to have happened.
+    Never,
+}
+
 /// The key of a call that was asked for in another run.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct FormerKey {
@@ -41,6 +53,14 @@ impl FormerKeys {
     /// the handler and the arguments where it is known what became of the call.
     pub fn iter(&self) -> impl Iterator<Item = (Digest, &Arc<str>, Option<Digest>)> {
         self.0.iter().map(|(path, known)| (*path, &known.beginning, known.asked))
+    }
+
+    /// The key of the call with this path, `/` and what follows in it, and when it is used again. None: no run has asked for it.
+    #[must_use]
+    pub fn reuse(&self, path: &str) -> Option<(String, Reuse)> {
+        let FormerKey { beginning, asked } = self.0.get(&digest_of(path))?;
+        let reuse = if asked.is_some() { Reuse::Same } else { Reuse::Always };
+        Some((format!("{beginning}{path}"), reuse))
     }
 
     /// Whether all are of the first form, in which no arguments are noted.

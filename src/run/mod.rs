@@ -122,7 +122,7 @@ pub use fork::{ForkError, ForkSpec, fork};
 pub use handle::{Doing, ProcessStatus, Refused, RunHandle, RunSpec, StartError};
 pub use keeper::{SnapshotCounts, SnapshotPolicy};
 pub use kernel::{Kernel, Ports, Timer};
-pub use keys::FormerKeys;
+pub use keys::{FormerKeys, Reuse};
 #[cfg(feature = "wasm")]
 pub(crate) use kv::schema as kv_schema;
 pub use log::{Durability, EndStatus, Log, LogOrigin, LogSink, Mail, ParkedLog, Reading, RunEnd};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use wfhost::dispatch::{CallContext, Declaration, from_inline_fn};
-use wfhost::host::{AgainError, ForkOptions, Host, ReplayOptions, RunOptions};
+use wfhost::host::{AgainError, ForkOptions, Host, ReplayOptions, RetryOptions, RunOptions};
 use wfhost::process::{Payload, Pid, Problem, ProblemClass};
 use wfhost::run::{ForkError, Replay, Resolution};
 use wfhost::workflow::interpreter::{Again, RepeatError};
@@ -73,7 +73,7 @@ fn a_fork_goes_on_by_itself_with_another_component_too() {
     wait_until(|| run.inner().signals().len() == 1 && run.inner().acknowledged().is_durable());
     let at = host.journal().unwrap().unwrap().records("r").unwrap().len() as u64;
     let fork_with = |workflow, at, id: &str, substituted| {
-        host.fork(workflow, "r", ForkOptions { at, id: Some(id.to_owned()), substituted, resend: false })
+        host.fork(workflow, "r", ForkOptions { at, id: Some(id.to_owned()), substituted, ..ForkOptions::default() })
     };
     let fork = |workflow, at, id: &str| fork_with(workflow, at, id, false);
     assert_eq!(&*fork(&workflow, at, "f").unwrap(), "f");
@@ -173,7 +173,8 @@ fn a_retry_runs_what_failed_under_keys_that_say_what_is_known() {
     let records = run.records().unwrap();
     let retry = |records: &[_], again: Again| {
         let options = RunOptions { records: true, ..RunOptions::default() };
-        host.retry(&workflow, records, &again, &workflow, options)
+        let again = RetryOptions { again, ..RetryOptions::default() };
+        Ok::<_, AgainError>(host.retry(&workflow, host.plan_retry(&workflow, records, &workflow, again)?, options)?)
     };
     // It fails once more, where it is not known whether it happened.
     flaky.fails("2", Problem::new("lost", "The connection was lost").with_unknown_outcome(true));
@@ -210,7 +211,10 @@ fn a_run_that_goes_on_is_not_repeated_and_one_that_was_cancelled_is() {
     let workflow = parse(&host, WORK);
     let run = start(&host, &workflow);
     wait_until(|| run.inner().signals().len() == 1);
-    let retry = |records: &[_]| host.retry(&workflow, records, &Again::Failed, &workflow, RunOptions::default());
+    let retry = |records: &[_]| {
+        let retrial = host.plan_retry(&workflow, records, &workflow, RetryOptions::default())?;
+        Ok::<_, AgainError>(host.retry(&workflow, retrial, RunOptions::default())?)
+    };
     assert!(matches!(retry(&run.records().unwrap()), Err(AgainError::Repeat(RepeatError::NotEnded))));
     run.kill("enough");
     run.wait();
@@ -231,7 +235,7 @@ fn what_was_in_flight_in_a_durable_run_waits_in_its_fork() {
     let run = host.start(&workflow, Map::new(), named("r")).unwrap();
     wait_until(|| run.inner().counts().calls == 1 && run.inner().acknowledged().is_durable());
     let at = host.journal().unwrap().unwrap().records("r").unwrap().len() as u64;
-    let id = host.fork(&workflow, "r", ForkOptions { at, id: None, substituted: false, resend: false }).unwrap();
+    let id = host.fork(&workflow, "r", ForkOptions { at, ..ForkOptions::default() }).unwrap();
     let fork = host.resume(&workflow, &id, RunOptions::default()).unwrap();
     let held = fork.inner().uncertain();
     assert_eq!(held.len(), 1);

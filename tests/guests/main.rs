@@ -19,6 +19,7 @@ mod parking;
 mod parts;
 mod rebuild;
 mod recursion;
+mod retry;
 mod signals;
 mod slow;
 mod snapshots;

@@ -2,7 +2,7 @@
 
 use super::{DataArguments, RunningArguments};
 use crate::cli::values;
-use clap::Args;
+use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
 /// Another component in the place of one of the workflow.
@@ -17,12 +17,21 @@ pub(in crate::cli) struct Other {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost retry 0198
+  wfhost retry 0198                                     # what did not succeed
+  wfhost retry 0198 --dry-run                           # what would run again, why, and under which keys
+  wfhost retry order-4711 --workflow order.yaml         # the file was corrected
+  wfhost retry order-4711 --input limit=200             # an input was wrong
   wfhost retry order-4711 --from ship
   wfhost retry order-4711 --with ship=fixed.wasm
 
-A run is named by its id, or by the beginning of it. The new run has an id of its own; steps that succeeded are not run again, and
-what is has the idempotency keys that it had. It ends as `wfhost run` ends.")]
+A run is named by its id, or by the beginning of it. The new run has an id of its own, and ends as `wfhost run` ends.
+
+A step is taken over where it succeeded or was skipped, and nothing that it depends on is another: the steps that it needs or reads are
+taken over, its definition and its component are the same, and so are the inputs that it reads. All other steps run again. `retry`,
+`timeout`, `max-parallel`, `limits` and `allow` of a step are no part of that.
+
+A call that is made again has the idempotency key that it had, with two exceptions: where it is known that the former call did not
+happen, and where the outcome of the former call is known and the arguments are others now.")]
 pub(in crate::cli) struct Retry {
     /// The run.
     pub(in crate::cli) run: String,
@@ -32,11 +41,30 @@ pub(in crate::cli) struct Retry {
     /// Run what did not succeed again: the default.
     #[arg(long)]
     pub(in crate::cli) failed: bool,
-    /// Another file in the place of a component of the workflow.
+    /// Say what would be taken over and what would run again, and begin nothing.
+    #[arg(long)]
+    pub(in crate::cli) dry_run: bool,
+    /// Use no idempotency key of the run again: each call that is made again is a new one.
+    #[arg(long)]
+    pub(in crate::cli) new_keys: bool,
+    /// Another file in the place of a component of the workflow. What succeeded with the former one is taken over.
     #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
     pub(in crate::cli) others: Vec<Other>,
     #[command(flatten)]
+    pub(in crate::cli) changes: ChangeArguments,
+    #[command(flatten)]
     pub(in crate::cli) new: NewArguments,
+}
+
+/// What of a run is another in the new one.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct ChangeArguments {
+    /// A workflow file in the place of the one that the run was started with: a corrected one.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "others")]
+    pub(in crate::cli) workflow: Option<PathBuf>,
+    /// An input that is another than it was: `key=value`, `key=@file` (its text), `@file.json` (an object of inputs).
+    #[arg(short, long = "input", value_name = "INPUT")]
+    pub(in crate::cli) inputs: Vec<String>,
 }
 
 #[derive(Args, Debug)]
@@ -45,21 +73,25 @@ Examples:
   wfhost history 0198
   wfhost fork 0198 --at 12
   wfhost fork order-4711 --at 12 --with ship=fixed.wasm
+  wfhost fork order-4711 --at 12 --workflow order.yaml
 
 A run is named by its id, or by the beginning of it. The new run has the first records of the other, an id and idempotency keys
-of its own, and goes on by itself from there. It ends as `wfhost run` ends.")]
+of its own, and goes on by itself from there. It ends as `wfhost run` ends. What is another in it, a component, the workflow or an input,
+must have done the same up to the cut.")]
 pub(in crate::cli) struct Fork {
     /// The run.
     pub(in crate::cli) run: String,
     /// The number of the last record that the new run has too: `wfhost history` shows them.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) at: u64,
-    /// Another file in the place of a component of the workflow. It must do the same up to the cut.
+    /// Another file in the place of a component of the workflow.
     #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
     pub(in crate::cli) others: Vec<Other>,
     /// Send calls again that were in flight at the cut [default: they wait for `wfhost resolve`].
     #[arg(long)]
     pub(in crate::cli) resend: bool,
+    #[command(flatten)]
+    pub(in crate::cli) changes: ChangeArguments,
     #[command(flatten)]
     pub(in crate::cli) new: NewArguments,
 }

@@ -5,7 +5,7 @@ mod files;
 mod run;
 mod runs;
 
-pub(super) use again::{Fork, NewArguments, Other, Replay, Retry, Verify};
+pub(super) use again::{ChangeArguments, Fork, NewArguments, Other, Replay, Retry, Verify};
 pub(super) use files::{Doctor, Graph, GraphFormat, Inspect, Plan, Validate};
 pub(super) use run::{DurabilityChoice, Resume, Run};
 pub(super) use runs::{

@@ -186,6 +186,12 @@ impl Rebuild {
         both.map(|(run, noted)| noted.former(&run.state)).unwrap_or_default()
     }
 
+    /// Where the keys begin of what the run does by itself, once its first record is there.
+    #[must_use]
+    pub fn keys(&self) -> Option<Arc<str>> {
+        self.run.as_ref().map(|run| Arc::clone(run.started.keys()))
+    }
+
     /// Whether the record that is being applied was there before the run was made from another.
     fn is_before(&self) -> bool {
         let origin = self.run.as_ref().and_then(|run| run.started.origin.as_ref());

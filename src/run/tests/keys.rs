@@ -89,7 +89,16 @@ const CALLS: [&str; 2] = ["run/call/0/0", "run/child/0/0/1"];
 
 fn forked(records: &[Record], id: &str, at: usize, resend: bool) -> Vec<Record> {
     let (root, programs) = (root(), programs());
-    let spec = ForkSpec { id: id.into(), at: at as u64, root, programs, substituted: false, resend, budget: None };
+    let spec = ForkSpec {
+        id: id.into(),
+        at: at as u64,
+        root,
+        programs,
+        substituted: false,
+        resend,
+        other: None,
+        budget: None,
+    };
     [&[Record::Started(Box::new(fork(records, spec).unwrap()))], &records[1..at]].concat()
 }
 
@@ -219,8 +228,16 @@ fn the_time_of_a_call_that_a_fork_sends_again_goes_on_from_host_to_host() {
     bench.desk.clone().drain();
     let records = bench.run.records().unwrap();
     let (at, programs) = (records.len() as u64, programs());
-    let spec =
-        ForkSpec { id: "fork".into(), at, root: root(), programs, substituted: false, resend: true, budget: None };
+    let spec = ForkSpec {
+        id: "fork".into(),
+        at,
+        root: root(),
+        programs,
+        substituted: false,
+        resend: true,
+        other: None,
+        budget: None,
+    };
     let started = Record::Started(Box::new(fork(&records, spec).unwrap()));
     let mut records = [&[started], &records[1..]].concat();
     // Each host takes it up two seconds after the one before.

@@ -101,6 +101,7 @@ fn a_step_in_parts_that_is_forked_after_any_of_them_hears_what_came_meanwhile() 
         for at in 1..records.len() as u64 {
             let programs = spec(Arc::clone(&root), Arc::default(), &Setup::default()).programs;
             let spec = ForkSpec {
+                other: None,
                 id: "fork".into(),
                 at,
                 root: Arc::clone(&root),

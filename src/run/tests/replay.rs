@@ -177,7 +177,16 @@ fn a_host_that_cannot_repeat_a_step_says_so_and_another_program_that_dies_does_o
 
 fn fork_spec(at: u64, resend: bool, other: Arc<dyn Program>) -> ForkSpec {
     let substituted = other.digest() != child(1, 42).digest();
-    ForkSpec { id: "fork".into(), at, root: root(), programs: programs(other), substituted, resend, budget: None }
+    ForkSpec {
+        id: "fork".into(),
+        at,
+        root: root(),
+        programs: programs(other),
+        substituted,
+        resend,
+        other: None,
+        budget: None,
+    }
 }
 
 /// The records that a fork begins with.

@@ -1,20 +1,13 @@
-//! Repeating a run: what of another run of the same workflow is taken as done.
+//! What a run that repeats another is given of it, and how it takes that as done.
 //!
-//! A run with the entry point [`RETRY`] is given, beside its inputs, the outcomes of steps: these are not run again. Of a `for-each` that
-//! failed it is given the items that succeeded. What is run again has the idempotency keys that it had, with the number that the next attempt
-//! would have had: it goes on where an attempt is known not to have happened, and stays where one may have.
+//! A run with the entry point [`RETRY`] is given, beside its inputs, how steps ended: these are not run again. Of a `for-each` that
+//! failed it is given the items that succeeded. What is given of which step [`super::repeat()`] decides.
 
 use super::state::{Item, NodeState, Running, Status};
-use super::{Interpreter, ItemKey, WorkflowProgram, kind};
-use crate::process::{Birth, Body, Context, Event, Home, Native, Payload, Pid, Problem, Process, Program};
-use crate::run::{FormerKeys, Programs, Rebuild, RebuildError, Record};
-use crate::workflow::diagnostics::closest;
-use crate::workflow::expression::{Jq, Size};
-use crate::workflow::plan::Plan;
-use parking_lot::Mutex;
+use super::{Interpreter, ItemKey};
+use crate::workflow::expression::Size;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// The entry point of a run that repeats another.
 pub const RETRY: &str = "retry";
@@ -37,6 +30,9 @@ pub struct Given {
     /// It succeeded, and gave `output`.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub succeeded: bool,
+    /// It was skipped.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub skipped: bool,
     /// What it gave.
     #[serde(with = "text", skip_serializing_if = "Value::is_null", default)]
     pub output: Value,
@@ -99,165 +95,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Which steps of a run are run again. All that did not succeed are.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Again {
-    /// No others.
-    Failed,
-    /// This step, and all that depend on it.
-    From(String),
-}
-
-/// Why a run cannot be repeated.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RepeatError {
-    /// It goes on.
-    #[error("the run has not ended")]
-    NotEnded,
-    /// All steps succeeded.
-    #[error("every step of the run succeeded: there is nothing to run again")]
-    NothingFailed,
-    /// There is no such step.
-    #[error("the workflow has no step `{step}`{}", meant.as_ref().map_or_else(|| format!("; it has {known}"), |meant| format!("; did you mean `{meant}`?")))]
-    NoStep {
-        /// Its id.
-        step: String,
-        /// The id that is like it.
-        meant: Option<String>,
-        /// The steps that there are, as far as a line holds them.
-        known: String,
-    },
-    /// The run had no inputs that this workflow takes.
-    #[error("the run never began: {0}")]
-    NotBegun(Problem),
-    /// The records are not those of a run of this workflow.
-    #[error(transparent)]
-    Records(#[from] RebuildError),
-}
-
-/// Steps that are named where another was meant. Arbitrary: what a person reads.
-const STEPS_LISTED_MAX: usize = 20;
-
-/// What a new run is given that repeats another, and the keys that the calls of the other one had. `plan` is that of the other run. No guest
-/// is run for it.
-///
-/// # Errors
-/// The run has not ended, nothing of it failed, there is no such step, or the records are not of a run of the plan.
-pub fn repeat(
-    plan: &Arc<Plan>,
-    jq: &Arc<Jq>,
-    records: &[Record],
-    again: &Again,
-) -> Result<(Repeated, FormerKeys), RepeatError> {
-    let from = match again {
-        Again::Failed => None,
-        Again::From(step) => Some(index_of(plan, step)?),
-    };
-    let program = Arc::new(Looked {
-        digest: WorkflowProgram::new(Arc::clone(plan), Arc::clone(jq)).digest(),
-        seen: Arc::new(Mutex::new(Interpreter::new(Arc::clone(plan), Arc::clone(jq)))),
-    });
-    let rebuild = Rebuild::new(Arc::clone(&program) as _, Programs::new()).only(Pid::ROOT, Home::default());
-    let rebuild = rebuild.noting_keys().apply_all(records)?;
-    if !rebuild.is_finished() {
-        return Err(RepeatError::NotEnded);
-    }
-    let interpreter = program.seen.lock();
-    if interpreter.run.is_null() {
-        let problem = Problem::new(kind::BAD_INPUT, "The inputs do not fit the workflow");
-        return Err(RepeatError::NotBegun(problem));
-    }
-    let steps = interpreter.given(from);
-    if from.is_none() && steps.values().filter(|step| step.succeeded).count() == plan.nodes.len() {
-        return Err(RepeatError::NothingFailed);
-    }
-    Ok((Repeated { inputs: interpreter.inputs.clone(), steps }, rebuild.former_keys()))
-}
-
-fn index_of(plan: &Plan, step: &str) -> Result<usize, RepeatError> {
-    plan.nodes.iter().position(|node| &*node.id == step).ok_or_else(|| RepeatError::NoStep {
-        step: step.to_owned(),
-        meant: closest(step, plan.nodes.iter().map(|node| &*node.id)).map(str::to_owned),
-        known: {
-            let known: Vec<&str> = plan.nodes.iter().take(STEPS_LISTED_MAX).map(|node| &*node.id).collect();
-            let more = if plan.nodes.len() > STEPS_LISTED_MAX { ", and more" } else { "" };
-            format!("{}{more}", known.join(", "))
-        },
-    })
-}
-
-/// The program of a plan whose one process can be looked at from outside.
-struct Looked {
-    digest: Arc<str>,
-    seen: Arc<Mutex<Interpreter>>,
-}
-
-struct Shared(Arc<Mutex<Interpreter>>);
-
-impl Program for Looked {
-    fn digest(&self) -> Arc<str> {
-        Arc::clone(&self.digest)
-    }
-
-    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
-        Ok(Box::new(Native::new(Shared(Arc::clone(&self.seen)), birth)))
-    }
-}
-
-impl Process for Shared {
-    fn init(&mut self, context: &mut Context<'_>, entry: &str, input: Payload) -> Result<(), Problem> {
-        self.0.lock().init(context, entry, input)
-    }
-
-    fn step(&mut self, context: &mut Context<'_>, events: &mut Vec<Event>) -> crate::process::Status {
-        self.0.lock().step(context, events)
-    }
-}
-
 impl Interpreter {
-    /// What is known of the steps now that the run is over; `from` and what depends on it is run again whatever became of it.
-    fn given(&self, from: Option<usize>) -> BTreeMap<String, Given> {
-        let mut again: BTreeSet<usize> = from.into_iter().collect();
-        for index in &self.plan.order {
-            if self.plan.nodes[*index].needs.iter().any(|need| again.contains(need)) {
-                again.insert(*index);
-            }
-        }
-        let known = |(index, state): (usize, &NodeState)| {
-            let is_again = again.contains(&index);
-            let (numbers, mut doubtful) = (state.numbers(), state.doubtful());
-            // What succeeded happened.
-            let all_doubtful = state.left.all_doubtful || state.status == Status::Succeeded;
-            let given = match state.status {
-                Status::Succeeded if !is_again => Given {
-                    succeeded: true,
-                    output: state.output.clone(),
-                    attempts: state.attempts,
-                    numbers,
-                    ..Given::default()
-                },
-                Status::Succeeded => Given { numbers, all_doubtful, ..Given::default() },
-                _ => {
-                    let mut items = state.results();
-                    if is_again {
-                        doubtful.extend(std::mem::take(&mut items).into_keys());
-                    }
-                    Given {
-                        total: (!items.is_empty()).then_some(state.total_known()),
-                        items,
-                        numbers,
-                        doubtful,
-                        all_doubtful,
-                        ..Given::default()
-                    }
-                }
-            };
-            (given != Given::default()).then(|| (self.plan.nodes[index].id.to_string(), given))
-        };
-        self.nodes.iter().enumerate().filter_map(known).collect()
-    }
-
     /// Takes steps as done that the run is given.
     pub(super) fn take_given(&mut self, steps: BTreeMap<String, Given>) {
         for index in 0..self.nodes.len() {
@@ -273,6 +111,8 @@ impl Interpreter {
                 state.output = given.output.clone();
                 self.kept += Size::of(&given.output);
                 self.end(index, Status::Succeeded);
+            } else if given.skipped {
+                self.end(index, Status::Skipped);
             } else {
                 state.given = Some(Box::new(given.clone()));
             }
@@ -341,6 +181,43 @@ impl NodeState {
         }
     }
 
+    /// Of a node that is taken over as it ended.
+    pub(super) fn taken_over(&self) -> Given {
+        match self.status {
+            Status::Succeeded => Given {
+                succeeded: true,
+                output: self.output.clone(),
+                attempts: self.attempts,
+                numbers: self.numbers(),
+                ..Given::default()
+            },
+            _ => Given { skipped: true, ..Given::default() },
+        }
+    }
+
+    /// Of a node that did not succeed and is run again: what of it did.
+    pub(super) fn run_again(&self) -> Given {
+        let items = self.results();
+        Given {
+            total: (!items.is_empty()).then_some(self.total_known()),
+            items,
+            numbers: self.numbers(),
+            doubtful: self.doubtful(),
+            all_doubtful: self.left.all_doubtful,
+            ..Given::default()
+        }
+    }
+
+    /// Of a node that is run again from its beginning: the numbers in its keys. What succeeded happened.
+    pub(super) fn run_anew(&self) -> Given {
+        Given {
+            numbers: self.numbers(),
+            doubtful: self.doubtful().into_iter().chain(self.results().into_keys()).collect(),
+            all_doubtful: self.left.all_doubtful || self.status == Status::Succeeded,
+            ..Given::default()
+        }
+    }
+
     fn results(&self) -> BTreeMap<usize, Value> {
         let mut all = self.left.results.clone();
         all.extend(self.left.succeeded.iter().map(|item| (*item, self.output[*item].clone())));
@@ -356,7 +233,7 @@ impl NodeState {
     }
 
     /// Items in all, as far as that was ever known.
-    fn total_known(&self) -> usize {
+    pub(super) fn total_known(&self) -> usize {
         let given = self.given.as_ref().and_then(|given| given.total);
         if self.total == 0 { given.unwrap_or(0) } else { self.total }
     }

@@ -15,8 +15,9 @@
 //! - A node is decided when every node it depends on has ended, whatever its `when`: what it sees does not depend on what
 //!   finished first.
 //! - `when: succeeded` runs where every dependency succeeded, was skipped, or failed with `continue-on-error`; else the node is
-//!   *unreached*. `failed` runs where one failed or is unreached, else it is *skipped*. `done` always runs. `any` runs where one
-//!   succeeded; else it is unreached where one failed, and skipped where none did.
+//!   *unreached*. `failed` runs where one failed itself, `unreached` where one is unreached, `[failed, unreached]` where one is either;
+//!   else it is *skipped*. `done` always runs. `any` runs where one succeeded; else it is unreached where one failed or is unreached,
+//!   and skipped where none is.
 //! - `if` is asked once, then `for-each`. No items: it succeeds with an empty list.
 //! - After an item has failed for good no further item starts, and those that run go on to their end; with
 //!   `continue-on-error` all items run, and a failed one's result is null. The failure that is told is that of the first item, in
@@ -39,6 +40,7 @@
 mod given;
 mod outcome;
 pub mod progress;
+mod repeat;
 mod schedule;
 mod scope;
 mod settle;
@@ -52,7 +54,8 @@ use super::plan::Plan;
 use crate::process::{
     Action, Birth, Body, Context, Event, Native, Payload, Problem, Process, Program, Status as StepStatus, Tag,
 };
-pub use given::{Again, Given, RETRY, RepeatError, Repeated, repeat};
+pub use given::{Given, RETRY, Repeated};
+pub use repeat::{Again, Former, ItemKeys, RepeatError, Repeating, Repetition, StepFate, Why, repeat};
 use serde_json::{Value, json};
 use state::{NodeState, Status};
 use std::cell::Cell;
@@ -61,7 +64,9 @@ use std::sync::Arc;
 use timers::Timers;
 
 /// The version of the interpreter's behaviour: a run goes on with the one that it was started with.
-pub const VERSION: u32 = 1;
+///
+/// 1: `when: failed` runs where a dependency is unreached, too. 2: it does not; there is `when: unreached`.
+pub const VERSION: u32 = 2;
 /// Items of one `for-each`. Arbitrary.
 pub const ITEMS_MAX: usize = 100_000;
 /// Attempts in flight. Below the 10,000 commands that a process may have outstanding, and may give in one step.
@@ -102,6 +107,7 @@ type ItemKey = (usize, usize);
 
 /// The process that runs a plan.
 pub struct Interpreter {
+    version: u32,
     plan: Arc<Plan>,
     jq: Arc<Jq>,
     inputs: Value,
@@ -165,6 +171,11 @@ impl Interpreter {
     /// A process that has not begun.
     #[must_use]
     pub fn new(plan: Arc<Plan>, jq: Arc<Jq>) -> Self {
+        Self::of_version(plan, jq, VERSION)
+    }
+
+    /// As [`Self::new`], as an earlier version behaves.
+    fn of_version(plan: Arc<Plan>, jq: Arc<Jq>, version: u32) -> Self {
         let mut dependents = vec![Vec::new(); plan.nodes.len()];
         for (index, node) in plan.nodes.iter().enumerate() {
             for need in &node.needs {
@@ -174,6 +185,7 @@ impl Interpreter {
         let nodes = plan.nodes.iter().map(|node| NodeState::new(node.needs.len())).collect();
         let ready = (0..plan.nodes.len()).filter(|index| plan.nodes[*index].needs.is_empty()).collect();
         Self {
+            version,
             plan,
             jq,
             inputs: Value::Null,
@@ -319,6 +331,7 @@ impl Process for Interpreter {
 
 /// The [`Program`] of a plan.
 pub struct WorkflowProgram {
+    version: u32,
     plan: Arc<Plan>,
     jq: Arc<Jq>,
     digest: Arc<str>,
@@ -328,9 +341,23 @@ impl WorkflowProgram {
     /// A program that runs a plan. Its digest has the plan's in it, and that of the expression engine.
     #[must_use]
     pub fn new(plan: Arc<Plan>, jq: Arc<Jq>) -> Self {
-        let digest = format!("native:workflow@{VERSION}/{}/jq:{}", plan.digest(), jq.digest()).into();
-        Self { plan, jq, digest }
+        Self::of_version(plan, jq, VERSION)
     }
+
+    /// As [`Self::new`], as an earlier [`VERSION`] behaves: for runs that were begun with it.
+    #[must_use]
+    pub fn of_version(plan: Arc<Plan>, jq: Arc<Jq>, version: u32) -> Self {
+        let version = version.clamp(1, VERSION);
+        let digest = format!("native:workflow@{version}/{}/jq:{}", plan.digest(), jq.digest()).into();
+        Self { version, plan, jq, digest }
+    }
+}
+
+/// The version that is in the digest of a [`WorkflowProgram`], where this release has it; else its own.
+#[must_use]
+pub fn version_of(digest: &str) -> u32 {
+    let version = digest.strip_prefix("native:workflow@").and_then(|rest| rest.split('/').next()?.parse().ok());
+    version.filter(|version| (1..=VERSION).contains(version)).unwrap_or(VERSION)
 }
 
 impl Program for WorkflowProgram {
@@ -339,7 +366,8 @@ impl Program for WorkflowProgram {
     }
 
     fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
-        Ok(Box::new(Native::new(Interpreter::new(Arc::clone(&self.plan), Arc::clone(&self.jq)), birth)))
+        let (plan, jq) = (Arc::clone(&self.plan), Arc::clone(&self.jq));
+        Ok(Box::new(Native::new(Interpreter::of_version(plan, jq, self.version), birth)))
     }
 
     fn waits_for_signal(&self, name: &str) -> bool {

@@ -58,13 +58,16 @@ impl Interpreter {
         let forgiven = |need: usize| status(need) == Status::Failed && self.plan.nodes[need].continue_on_error;
         let needs = || node.needs.iter().copied();
         let cause = |need: usize| self.nodes[need].cause.unwrap_or(need);
+        let run_where = |is_so: bool| if is_so { Decision::Run } else { Decision::Skip };
         match node.when {
             When::Succeeded => match needs().find(|need| bad(*need) && !forgiven(*need)) {
                 Some(need) => Decision::Unreached(cause(need)),
                 None => Decision::Run,
             },
-            When::Failed if needs().any(bad) => Decision::Run,
-            When::Failed => Decision::Skip,
+            When::Failed if self.version < 2 => run_where(needs().any(bad)),
+            When::Failed => run_where(needs().any(|need| status(need) == Status::Failed)),
+            When::Unreached => run_where(needs().any(|need| status(need) == Status::Unreached)),
+            When::FailedOrUnreached => run_where(needs().any(bad)),
             When::Done => Decision::Run,
             When::Any if needs().any(|need| status(need) == Status::Succeeded) => Decision::Run,
             When::Any => {

@@ -128,8 +128,12 @@ pub enum When {
     /// All succeeded or were skipped.
     #[default]
     Succeeded,
-    /// At least one failed or was not reached.
+    /// At least one failed itself.
     Failed,
+    /// At least one was not reached: a step that it depends on failed.
+    Unreached,
+    /// At least one failed itself or was not reached.
+    FailedOrUnreached,
     /// Whatever became of them.
     Done,
     /// At least one succeeded.

@@ -8,7 +8,7 @@ use super::values::{boolean, duration, shown, whole};
 use super::{Action, Allowed, LimitsPatch, PARALLEL_MAX, RETRIES_MAX, Retry, Spanned, Step, When};
 use crate::process::Micros;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of, plain};
-use crate::workflow::syntax::{Entry, Node, Span};
+use crate::workflow::syntax::{Content, Entry, Node, Span};
 use std::collections::BTreeSet;
 
 const KEYS: Keys = Keys {
@@ -243,15 +243,38 @@ fn read_needs(node: &Node, problems: &mut Diagnostics) -> Vec<Spanned<String>> {
 const WHEN_ELSEWHERE: &[(&[&str], &str)] = &[
     (&["success", "successful", "on-success", "all-success", "ok", "all"], "succeeded"),
     (&["failure", "error", "on-failure", "on-error", "one-failed"], "failed"),
+    (&["not-reached", "upstream-failed", "blocked"], "unreached"),
     (&["always", "finally", "completed", "finished", "ended", "all-done"], "done"),
     (&["one", "one-success", "some"], "any"),
 ];
 
 fn read_when(node: &Node, problems: &mut Diagnostics) -> Option<When> {
-    let names = ["succeeded", "failed", "done", "any"];
+    if let Content::Sequence(items) = &node.content {
+        let before = problems.count();
+        let all: Vec<When> = items.iter().filter_map(|item| read_one_when(item, problems)).collect();
+        return match all[..] {
+            [one] if items.len() == 1 => Some(one),
+            [When::Failed, When::Unreached] | [When::Unreached, When::Failed] if items.len() == 2 => {
+                Some(When::FailedOrUnreached)
+            }
+            _ if problems.count() > before => None,
+            _ => {
+                let message = "`when` has one ending, or `[failed, unreached]`";
+                problems
+                    .push(Diagnostic::new("value", message, node.span).hint("what ended in any other way: when: done"));
+                None
+            }
+        };
+    }
+    read_one_when(node, problems)
+}
+
+fn read_one_when(node: &Node, problems: &mut Diagnostics) -> Option<When> {
+    let names = ["succeeded", "failed", "unreached", "done", "any"];
     match text(node, "when", problems)? {
         "succeeded" => Some(When::Succeeded),
         "failed" => Some(When::Failed),
+        "unreached" => Some(When::Unreached),
         "done" => Some(When::Done),
         "any" => Some(When::Any),
         other => {

@@ -49,6 +49,8 @@ fn label(when: When) -> Option<&'static str> {
     match when {
         When::Succeeded => None,
         When::Failed => Some("failed"),
+        When::Unreached => Some("unreached"),
+        When::FailedOrUnreached => Some("failed or unreached"),
         When::Done => Some("done"),
         When::Any => Some("any"),
     }

@@ -30,7 +30,7 @@ pub use graph::GraphStyle;
 pub use load::{Environment, Found, Handlers, Unchecked, Wants, load};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-pub use template::{Template, Text};
+pub use template::{Reads, Template, Text};
 
 /// The version of the plan's JSON.
 pub const PLAN_VERSION: u32 = 1;
@@ -150,6 +150,22 @@ impl Action {
             Self::Wait(_) | Self::Signal { .. } => "wait",
             Self::Set(_) => "set",
         }
+    }
+}
+
+impl Node {
+    /// Which inputs of the workflow it reads.
+    #[must_use]
+    pub fn reads(&self) -> Reads {
+        let mut reads = Reads::default();
+        let action: [Option<&Template>; 2] = match &self.action {
+            Action::Uses { with, .. } | Action::Call { with, .. } => [Some(with), None],
+            Action::Wait(template) | Action::Set(template) => [Some(template), None],
+            Action::Signal { name, timeout } => [Some(name), timeout.as_ref()],
+        };
+        let templates = action.into_iter().flatten().chain(&self.condition).chain(&self.for_each);
+        templates.for_each(|template| template.add_reads(&mut reads));
+        reads
     }
 }
 

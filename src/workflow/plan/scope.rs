@@ -79,7 +79,7 @@ impl Names<'_> {
             "error" if !place.error => Err(Wrong::new(
                 "no-error",
                 "there is no `.error` here",
-                "a step reacts to a failure by `when: failed`, `when: done` or `when: any`",
+                "a step reacts to a failure by `when: failed`, `unreached`, `done` or `any`",
             )),
             "item" | "index" | "error" => Ok(Target::Given),
             "run" => match rest.first() {

@@ -1,7 +1,41 @@
 //! Values with expressions in them.
 
-use crate::workflow::expression::{self, Jq, Meter, Scope, Size, TemplateProblem};
+use crate::workflow::expression::{self, Jq, Meter, References, Scope, Size, TemplateProblem};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+/// Which inputs of the workflow expressions read.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Reads {
+    /// All of them, or which cannot be told.
+    all: bool,
+    names: BTreeSet<String>,
+}
+
+impl Reads {
+    /// Whether an input is read.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.all || self.names.contains(name)
+    }
+
+    fn add(&mut self, references: &References) {
+        let References::Paths(paths) = references else {
+            self.all = true;
+            return;
+        };
+        for reference in paths {
+            match &reference.path[..] {
+                [] => self.all = true,
+                [root, rest @ ..] if root == "inputs" => match rest.first() {
+                    Some(name) => _ = self.names.insert(name.clone()),
+                    None => self.all = true,
+                },
+                _ => {}
+            }
+        }
+    }
+}
 
 /// A value in which strings may hold expressions.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
@@ -107,6 +141,18 @@ impl Template {
             Self::Object(entries) => {
                 Value::Object(entries.iter().map(|(key, value)| (key.clone(), value.to_value())).collect())
             }
+        }
+    }
+
+    /// Adds the inputs that its expressions read.
+    pub(super) fn add_reads(&self, reads: &mut Reads) {
+        match self {
+            Self::Literal(_) => {}
+            Self::Text(text) => {
+                text.template.expressions().for_each(|placed| reads.add(placed.expression.references()));
+            }
+            Self::List(items) => items.iter().for_each(|item| item.add_reads(reads)),
+            Self::Object(entries) => entries.iter().for_each(|(_, value)| value.add_reads(reads)),
         }
     }
 

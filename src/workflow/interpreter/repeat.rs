@@ -1,0 +1,436 @@
+//! Repeating a run: what of another run is taken over, and what the run is given that repeats it.
+//!
+//! # Which steps are taken over
+//! A step is taken over as it ended, succeeded or skipped, where everything is as it was that its ending depends on: every step that it
+//! needs or reads is taken over too, and the step itself, the components that it uses and the inputs that it reads are the same. All
+//! other steps run again, or are skipped, as they are decided then: a reaction to a failure that is run again has not happened, and what
+//! read the result of such a step reads the new one.
+//!
+//! Of a `for-each` that failed, the items that succeeded are taken over under the same conditions.
+//!
+//! What says only how a step is carried out makes no other step of it: `retry`, `timeout`, `max-parallel`, `continue-on-error`, `limits`,
+//! `allow`. What a step reads of `.run` stays what it was.
+//!
+//! # Keys
+//! What runs again has the number in its keys that the next attempt would have had: it goes on where an attempt is known not to have
+//! happened, and stays where one may have. Which of these keys are used again [`FormerKeys`] tells.
+
+use super::given::{Given, Repeated};
+use super::outcome::accept_inputs;
+use super::state::Status;
+use super::{Interpreter, VERSION, WorkflowProgram, kind, version_of};
+use crate::process::{Birth, Body, Context, Event, Home, Native, Payload, Pid, Problem, Process, Program};
+use crate::run::{FormerKeys, Programs, Rebuild, RebuildError, Record, Reuse};
+use crate::workflow::diagnostics::closest;
+use crate::workflow::expression::Jq;
+use crate::workflow::plan::{Action, Node, Plan, Template};
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Which steps of a run are run again, beside those that did not succeed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Again {
+    /// No others.
+    #[default]
+    Failed,
+    /// This step.
+    From(String),
+}
+
+/// The run that is repeated.
+pub struct Former<'a> {
+    /// What it did.
+    pub plan: &'a Arc<Plan>,
+    /// Its records.
+    pub records: &'a [Record],
+}
+
+/// How it is repeated.
+pub struct Repeating<'a> {
+    /// What the new run does.
+    pub plan: &'a Plan,
+    /// Which steps are run again.
+    pub again: &'a Again,
+    /// The inputs of the new run, as they are given; none: those of the former one.
+    pub inputs: Option<Map<String, Value>>,
+    /// Components are others on purpose: what succeeded with the former ones is taken over.
+    pub substituted: bool,
+    /// No key of the former run is used again.
+    pub new_keys: bool,
+}
+
+/// What becomes of the steps of a run that is repeated.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Repetition {
+    /// What the new run is given.
+    pub given: Repeated,
+    /// The keys of the calls that the former run made.
+    pub former_keys: FormerKeys,
+    /// By the steps of the new run, in the order of its file.
+    pub steps: Vec<StepFate>,
+    /// Steps of the former run that the new one does not have, with how they ended.
+    pub gone: Vec<(Arc<str>, &'static str)>,
+}
+
+/// What becomes of a step.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StepFate {
+    /// Its id.
+    pub id: Arc<str>,
+    /// How it ended in the former run; none: that had no such step.
+    pub before: Option<&'static str>,
+    /// Why it runs again; none: it is taken over.
+    pub why: Option<Why>,
+    /// Of a `for-each` that runs again: how many items are taken over, and of how many.
+    pub items: Option<(usize, usize)>,
+    /// The keys of what it asks for again, as far as the former run asked for it: of the first items.
+    pub keys: Vec<ItemKeys>,
+    /// Items of which keys are told, and others.
+    pub keys_total: usize,
+}
+
+/// Why a step runs again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// It did not succeed.
+    Ended,
+    /// Somebody wants it to.
+    Asked,
+    /// It depends on this step, which runs again.
+    Needs(Arc<str>),
+    /// These keys of it are others.
+    Changed(Vec<&'static str>),
+    /// It reads these inputs, which are others.
+    Inputs(Vec<String>),
+    /// The former run had no such step.
+    New,
+}
+
+/// The keys of an item's calls.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ItemKeys {
+    /// Which item; 0 without a `for-each`.
+    pub item: usize,
+    /// The key; of a guest, what the keys of its calls begin with, up to and with the `/`.
+    pub key: String,
+    /// When it is used again.
+    pub reuse: Reuse,
+}
+
+/// Items of a step whose keys are told. Arbitrary: what a person reads.
+const KEYS_TOLD_MAX: usize = 20;
+
+/// Why a run cannot be repeated.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RepeatError {
+    /// It goes on.
+    #[error("the run has not ended")]
+    NotEnded,
+    /// All steps are taken over, and nothing else is different.
+    #[error("every step of the run succeeded: there is nothing to run again")]
+    NothingFailed,
+    /// There is no such step.
+    #[error("the workflow has no step `{step}`{}", meant.as_ref().map_or_else(|| format!("; it has {known}"), |meant| format!("; did you mean `{meant}`?")))]
+    NoStep {
+        /// Its id.
+        step: String,
+        /// The id that is like it.
+        meant: Option<String>,
+        /// The steps that there are, as far as a line holds them.
+        known: String,
+    },
+    /// The run had no inputs that its workflow takes.
+    #[error("the run never began: {0}")]
+    NotBegun(Problem),
+    /// The inputs do not fit the workflow of the new run.
+    #[error("{0}")]
+    Inputs(Problem),
+    /// The records are not those of a run of this workflow.
+    #[error(transparent)]
+    Records(#[from] RebuildError),
+}
+
+/// Steps that are named where another was meant. Arbitrary: what a person reads.
+const STEPS_LISTED_MAX: usize = 20;
+
+/// What becomes of the steps of a run that is repeated, and what the new run is given. No guest is run for it.
+///
+/// # Errors
+/// The run has not ended, nothing of it would run again, there is no such step, the inputs do not fit, or the records are not of a run
+/// of the plan.
+pub fn repeat(jq: &Arc<Jq>, former: &Former<'_>, repeating: &Repeating<'_>) -> Result<Repetition, RepeatError> {
+    let from = match repeating.again {
+        Again::Failed => None,
+        Again::From(step) => Some(index_of(repeating.plan, step)?),
+    };
+    let version = match former.records.first() {
+        Some(Record::Started(started)) => version_of(&started.root),
+        _ => VERSION,
+    };
+    let program = Arc::new(Looked {
+        digest: WorkflowProgram::of_version(Arc::clone(former.plan), Arc::clone(jq), version).digest(),
+        seen: Arc::new(Mutex::new(Interpreter::of_version(Arc::clone(former.plan), Arc::clone(jq), version))),
+    });
+    let rebuild = Rebuild::new(Arc::clone(&program) as _, Programs::new()).only(Pid::ROOT, Home::default());
+    let rebuild = rebuild.noting_keys().apply_all(former.records)?;
+    if !rebuild.is_finished() {
+        return Err(RepeatError::NotEnded);
+    }
+    let interpreter = program.seen.lock();
+    if interpreter.run.is_null() {
+        let problem = Problem::new(kind::BAD_INPUT, "The inputs do not fit the workflow");
+        return Err(RepeatError::NotBegun(problem));
+    }
+    let known = interpreter.inputs.clone();
+    let inputs = repeating.inputs.clone().map_or_else(|| known.clone(), Value::Object);
+    let completed = accept_inputs(repeating.plan, &Payload::json(&inputs)).map_err(RepeatError::Inputs)?;
+    let comparison = Comparison {
+        former: &interpreter,
+        plan: repeating.plan,
+        indexes: former.plan.nodes.iter().enumerate().map(|(index, node)| (&*node.id, index)).collect(),
+        inputs: other_keys(&known, &completed),
+        substituted: repeating.substituted,
+        from,
+    };
+    let whys = comparison.whys();
+    let is_same = repeating.plan.outputs == former.plan.outputs && comparison.inputs.is_empty();
+    if is_same && whys.iter().all(Option::is_none) {
+        return Err(RepeatError::NothingFailed);
+    }
+    let keys = Keys {
+        former: if repeating.new_keys { FormerKeys::default() } else { rebuild.former_keys() },
+        own: rebuild.keys().unwrap_or_default(),
+    };
+    let given = comparison.given(&whys);
+    let steps = (0..whys.len()).map(|index| comparison.fate(index, &whys, &given, &keys)).collect();
+    let is_gone = |node: &&Node| repeating.plan.node(&node.id).is_none();
+    let gone = former.plan.nodes.iter().filter(is_gone);
+    let gone = gone.map(|node| {
+        (Arc::clone(&node.id), comparison.before(&node.id).expect("invariant: it is one of them").status.name())
+    });
+    Ok(Repetition { gone: gone.collect(), given: Repeated { inputs, steps: given }, former_keys: keys.former, steps })
+}
+
+fn index_of(plan: &Plan, step: &str) -> Result<usize, RepeatError> {
+    plan.nodes.iter().position(|node| &*node.id == step).ok_or_else(|| RepeatError::NoStep {
+        step: step.to_owned(),
+        meant: closest(step, plan.nodes.iter().map(|node| &*node.id)).map(str::to_owned),
+        known: {
+            let known: Vec<&str> = plan.nodes.iter().take(STEPS_LISTED_MAX).map(|node| &*node.id).collect();
+            let more = if plan.nodes.len() > STEPS_LISTED_MAX { ", and more" } else { "" };
+            format!("{}{more}", known.join(", "))
+        },
+    })
+}
+
+/// The keys of two objects whose values are not the same.
+fn other_keys(one: &Value, other: &Value) -> BTreeSet<String> {
+    let keys = |value: &Value| value.as_object().map(|all| all.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
+    let all = keys(one).into_iter().chain(keys(other));
+    all.filter(|key| one.get(key) != other.get(key)).collect()
+}
+
+/// The former run and the plan of the new one, side by side.
+struct Comparison<'a> {
+    former: &'a Interpreter,
+    plan: &'a Plan,
+    /// The former run's nodes.
+    indexes: BTreeMap<&'a str, usize>,
+    /// Inputs that are others.
+    inputs: BTreeSet<String>,
+    substituted: bool,
+    from: Option<usize>,
+}
+
+impl Comparison<'_> {
+    fn before(&self, id: &str) -> Option<&super::NodeState> {
+        self.indexes.get(id).map(|index| &self.former.nodes[*index])
+    }
+
+    /// For each node of the new plan why it runs again.
+    fn whys(&self) -> Vec<Option<Why>> {
+        let mut whys: Vec<Option<Why>> = vec![None; self.plan.nodes.len()];
+        for &index in &self.plan.order {
+            whys[index] = self.why(index, &whys);
+        }
+        whys
+    }
+
+    /// Why a node runs again, of which all dependencies have been looked at. What says most to a person comes first.
+    fn why(&self, index: usize, whys: &[Option<Why>]) -> Option<Why> {
+        let node = &self.plan.nodes[index];
+        if self.from == Some(index) {
+            return Some(Why::Asked);
+        }
+        let Some(state) = self.before(&node.id) else { return Some(Why::New) };
+        self.difference(index, whys)
+            .or_else(|| (!matches!(state.status, Status::Succeeded | Status::Skipped)).then_some(Why::Ended))
+    }
+
+    /// What is not as it was for a node that the former run had.
+    fn difference(&self, index: usize, whys: &[Option<Why>]) -> Option<Why> {
+        let node = &self.plan.nodes[index];
+        let former = &self.former.plan.nodes[self.indexes[&*node.id]];
+        let changed = self.changed(former, node);
+        if !changed.is_empty() {
+            return Some(Why::Changed(changed));
+        }
+        let read: Vec<String> = if self.inputs.is_empty() {
+            Vec::new()
+        } else {
+            let reads = node.reads();
+            self.inputs.iter().filter(|name| reads.contains(name)).cloned().collect()
+        };
+        if !read.is_empty() {
+            return Some(Why::Inputs(read));
+        }
+        let again = node.needs.iter().find(|need| whys[**need].is_some());
+        again.map(|need| Why::Needs(Arc::clone(&self.plan.nodes[*need].id)))
+    }
+
+    /// The keys of a step that are others, of those on which depends what it gives.
+    fn changed(&self, former: &Node, node: &Node) -> Vec<&'static str> {
+        let ids = |plan: &Plan, node: &Node| -> BTreeSet<Arc<str>> {
+            node.needs.iter().map(|need| Arc::clone(&plan.nodes[*need].id)).collect()
+        };
+        let mut changed = self.changed_action(&former.action, &node.action);
+        let others = [
+            ("needs", ids(&self.former.plan, former) != ids(self.plan, node)),
+            ("when", former.when != node.when),
+            ("if", former.condition != node.condition),
+            ("for-each", former.for_each != node.for_each),
+        ];
+        changed.extend(others.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key));
+        changed
+    }
+
+    fn changed_action(&self, former: &Action, now: &Action) -> Vec<&'static str> {
+        let with = |former: &Template, now: &Template| (former != now).then_some("with");
+        match (former, now) {
+            (
+                Action::Uses { component: former, entry: former_entry, with: former_with },
+                Action::Uses { component, entry, with: now_with },
+            ) => {
+                let uses = !self.is_component(former, component);
+                let keys =
+                    [uses.then_some("uses"), (former_entry != entry).then_some("entry"), with(former_with, now_with)];
+                keys.into_iter().flatten().collect()
+            }
+            (Action::Call { handler: former, with: former_with }, Action::Call { handler, with: now_with }) => {
+                let keys = [(former != handler).then_some("call"), with(former_with, now_with)];
+                keys.into_iter().flatten().collect()
+            }
+            (former, now) if former == now => Vec::new(),
+            (_, now) => vec![now.key()],
+        }
+    }
+
+    /// Whether a component is the one that the former run used under that name.
+    fn is_component(&self, former: &str, name: &str) -> bool {
+        let digest = |plan: &Plan, name: &str| {
+            plan.components.iter().find(|component| *component.name == *name).and_then(|found| found.digest.clone())
+        };
+        match (digest(&self.former.plan, former), digest(self.plan, name)) {
+            _ if self.substituted && former == name => true,
+            (Some(former), Some(now)) => former == now,
+            _ => former == name,
+        }
+    }
+
+    /// What the new run is given of its steps.
+    fn given(&self, whys: &[Option<Why>]) -> BTreeMap<String, Given> {
+        let given = |(node, why): (&Node, &Option<Why>)| {
+            let state = self.before(&node.id)?;
+            let given = match why {
+                None => state.taken_over(),
+                Some(Why::Ended) => state.run_again(),
+                Some(_) => state.run_anew(),
+            };
+            (given != Given::default()).then(|| (node.id.to_string(), given))
+        };
+        self.plan.nodes.iter().zip(whys).filter_map(given).collect()
+    }
+
+    fn fate(&self, index: usize, whys: &[Option<Why>], given: &BTreeMap<String, Given>, keys: &Keys) -> StepFate {
+        let node = &self.plan.nodes[index];
+        let (before, given) = (self.before(&node.id), given.get(&*node.id));
+        let why = whys[index].clone();
+        let taken = given.filter(|given| given.total.is_some()).map(|given| given.items.len());
+        let items = taken.zip(given.and_then(|given| given.total)).filter(|_| why.is_some());
+        let acts = matches!(node.action, Action::Uses { .. } | Action::Call { .. });
+        let total = match before {
+            Some(state) if why.is_some() && acts => state.total_known().max(1),
+            _ => 0,
+        };
+        let is_again = |item: &usize| given.is_none_or(|given| !given.items.contains_key(item));
+        let mut told: Vec<ItemKeys> = Vec::new();
+        let mut keys_total = 0;
+        for item in (0..total).filter(is_again) {
+            let number = given.and_then(|given| given.numbers.get(&item)).copied().unwrap_or(0);
+            let doubtful = given.is_some_and(|given| given.all_doubtful || given.doubtful.contains(&item));
+            let Some(found) = keys.of(node, item, number, doubtful) else { continue };
+            keys_total += 1;
+            if told.len() < KEYS_TOLD_MAX {
+                told.push(found);
+            }
+        }
+        let before = before.map(|state| state.status.name());
+        StepFate { id: Arc::clone(&node.id), before, why, items, keys: told, keys_total }
+    }
+}
+
+/// The keys of the former run.
+struct Keys {
+    former: FormerKeys,
+    /// Where keys begin that no run has used.
+    own: Arc<str>,
+}
+
+impl Keys {
+    /// The key of an item's call that the former run may have asked for.
+    fn of(&self, node: &Node, item: usize, number: u32, doubtful: bool) -> Option<ItemKeys> {
+        let path = format!("/{}/{item}/{number}", node.id);
+        let told = |key: String, reuse| Some(ItemKeys { item, key, reuse });
+        if matches!(node.action, Action::Uses { .. }) {
+            // Its calls have keys of their own below this, each with its own rule.
+            let is_asked = (doubtful || number > 0) && !self.former.is_empty();
+            return if is_asked { told(format!("{}{path}/", self.own), Reuse::Same) } else { None };
+        }
+        match self.former.reuse(&path) {
+            Some((key, reuse)) => told(key, reuse),
+            None if number > 0 => told(format!("{}{path}", self.own), Reuse::Never),
+            None => None,
+        }
+    }
+}
+
+/// The program of a plan whose one process can be looked at from outside.
+struct Looked {
+    digest: Arc<str>,
+    seen: Arc<Mutex<Interpreter>>,
+}
+
+struct Shared(Arc<Mutex<Interpreter>>);
+
+impl Program for Looked {
+    fn digest(&self) -> Arc<str> {
+        Arc::clone(&self.digest)
+    }
+
+    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
+        Ok(Box::new(Native::new(Shared(Arc::clone(&self.seen)), birth)))
+    }
+}
+
+impl Process for Shared {
+    fn init(&mut self, context: &mut Context<'_>, entry: &str, input: Payload) -> Result<(), Problem> {
+        self.0.lock().init(context, entry, input)
+    }
+
+    fn step(&mut self, context: &mut Context<'_>, events: &mut Vec<Event>) -> crate::process::Status {
+        self.0.lock().step(context, events)
+    }
+}
