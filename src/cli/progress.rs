@@ -320,6 +320,10 @@ impl Progress {
             RunEvent::Ended { pid, .. } => {
                 self.names.remove(&pid);
             }
+            RunEvent::Rekeyed { former, key, .. } => {
+                let (former, key) = (in_line(&former), in_line(&key));
+                self.line(&format!("new key {key}: the arguments are others than under {former}"));
+            }
             RunEvent::Logged { pid, scope, at, line } => match Told::of(&line) {
                 // Only the root tells of nodes: a guest that writes such lines is just a guest that writes lines.
                 Some(Told::Node(node)) if pid == Pid::ROOT && scope.is_none() => self.node(&node, at),

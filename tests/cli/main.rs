@@ -9,6 +9,7 @@ mod failing;
 mod following;
 mod kept;
 mod readme;
+mod repeating;
 mod running;
 #[path = "../faults/shim.rs"]
 mod shim;

@@ -184,7 +184,12 @@ steps:
   - { id: any-off, needs: [off], when: any, set: 1 }
   - { id: not-failed, needs: [good], when: failed, set: 1 }
   - { id: after, needs: [bad], set: 1 }
-  - { id: far, needs: [after], when: failed, set: '${ .error.step }' }
+  - { id: far, needs: [after], when: unreached, set: '${ .error.step }' }
+  - { id: far-failed, needs: [after], when: failed, set: 1 }
+  - { id: near-unreached, needs: [bad], when: unreached, set: 1 }
+  - { id: far-both, needs: [after], when: [failed, unreached], set: 1 }
+  - { id: near-both, needs: [bad], when: [unreached, failed], set: 1 }
+  - { id: good-both, needs: [good], when: [unreached, failed], set: 1 }
   - { id: keep, needs: [failed, far, done], uses: ./keep.wasm, with: '${ [.steps.failed.output, .steps.far.output, .steps.done.output] }' }";
     let mut kept = Value::Null;
     let world = run(yaml, json!({}), |ask| {
@@ -194,16 +199,44 @@ steps:
         }
         fails("x", Definite)
     });
-    let statuses: Vec<_> = ["failed", "done", "any", "any-bad", "any-off", "not-failed", "after", "far"]
-        .map(|node| world.status(node))
-        .to_vec();
-    assert_eq!(
-        statuses,
-        ["succeeded", "succeeded", "succeeded", "unreached", "skipped", "skipped", "unreached", "succeeded"]
-    );
+    for (node, status) in [
+        ("failed", "succeeded"),
+        ("done", "succeeded"),
+        ("any", "succeeded"),
+        ("any-bad", "unreached"),
+        ("any-off", "skipped"),
+        ("not-failed", "skipped"),
+        ("after", "unreached"),
+        ("far", "succeeded"),
+        ("far-failed", "skipped"),
+        ("near-unreached", "skipped"),
+        ("far-both", "succeeded"),
+        ("near-both", "succeeded"),
+        ("good-both", "skipped"),
+    ] {
+        assert_eq!(world.status(node), status, "{node}");
+    }
     assert_eq!(kept, json!([["x", "bad", 1], "bad", "failed"]));
     // A reaction does not undo the failure.
     assert_eq!(world.problem().kind, kind::STEP_FAILED);
+}
+
+#[test]
+fn a_run_that_the_first_version_began_reacts_as_it_did() {
+    let yaml = "
+steps:
+  - { id: bad, uses: ./bad.wasm }
+  - { id: after, needs: [bad], set: 1 }
+  - { id: far, needs: [after], when: failed, set: 1 }
+  - { id: near, needs: [bad], when: failed, set: 1 }";
+    for (version, far) in [(1, "succeeded"), (VERSION, "skipped")] {
+        let mut world = World::of_version(plan(yaml), version);
+        world.answer_scope("bad/0/0", fails("x", Definite));
+        assert_eq!((world.status("far").as_str(), world.status("near").as_str()), (far, "succeeded"), "{version}");
+        let program = WorkflowProgram::of_version(Arc::new(plan(yaml)), jq(), version);
+        assert_eq!(version_of(&program.digest()), version);
+    }
+    assert_eq!(version_of("native:workflow@99/x"), VERSION, "what is not known is compared, and refused");
 }
 
 #[test]

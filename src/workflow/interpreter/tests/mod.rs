@@ -104,7 +104,17 @@ impl World {
         Self::begun(plan(yaml), (RETRY, Payload::json(given)), Limits::default())
     }
 
-    fn begun(plan: Plan, (entry, input): (&str, Payload), limits: Limits) -> Self {
+    /// As an earlier version of the interpreter runs it.
+    pub(super) fn of_version(plan: Plan, version: u32) -> Self {
+        let interpreter = Interpreter::of_version(Arc::new(plan), jq(), version);
+        Self::born(interpreter, ("run", Payload::json(&json!({}))), Limits::default())
+    }
+
+    fn begun(plan: Plan, given: (&str, Payload), limits: Limits) -> Self {
+        Self::born(Interpreter::new(Arc::new(plan), jq()), given, limits)
+    }
+
+    fn born(interpreter: Interpreter, (entry, input): (&str, Payload), limits: Limits) -> Self {
         let birth = Birth {
             run: "r1".into(),
             pid: Pid::ROOT,
@@ -115,7 +125,7 @@ impl World {
             grants: Grants::default(),
             next_tag: Tag(1),
         };
-        let body = Native::new(Interpreter::new(Arc::new(plan), jq()), birth);
+        let body = Native::new(interpreter, birth);
         let mut world = Self {
             body,
             now: 1_000_000,
