@@ -146,7 +146,8 @@ fn follow(
     talk.show(&run, &workflow, watching);
     let ended = talk.to_the_end(host, &run, true);
     if is_taken(&ended.outcome) && !run.started(Duration::ZERO) {
-        // Somebody began one of its id at the same time, and was quicker: nothing of this one left the host.
+        // Somebody began one of its id at the same time, and was quicker: nothing of this one left
+        // the host.
         return Err(Refused::from(LoadError::Exists { id: run.id().to_string() }).into());
     }
     Ok(talk.tell(&ended, &workflow, host.guests().slots()))

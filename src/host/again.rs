@@ -18,7 +18,8 @@ use std::sync::Arc;
 pub struct ReplayOptions {
     /// The number of the last record that is looked at, from 1; none: all.
     pub until: Option<u64>,
-    /// Whether components are others than those that the run began with, on purpose: they are compared by what they do.
+    /// Whether components are others than those that the run began with, on purpose: they are
+    /// compared by what they do.
     pub substituted: bool,
 }
 
@@ -29,11 +30,13 @@ pub struct ForkOptions {
     pub at: u64,
     /// The new run's id; none: a fresh one.
     pub id: Option<String>,
-    /// Whether the workflow or its components are others than those that the run began with, on purpose: they must have done the same so far.
+    /// Whether the workflow or its components are others than those that the run began with, on
+    /// purpose: they must have done the same so far.
     pub substituted: bool,
     /// Inputs that are others than those of the run: its steps must have done the same so far.
     pub inputs: Map<String, Value>,
-    /// Whether calls that were in flight at the cut are sent again, under their keys; also those that are not safe to repeat.
+    /// Whether calls that were in flight at the cut are sent again, under their keys; also those
+    /// that are not safe to repeat.
     pub resend: bool,
 }
 
@@ -44,7 +47,8 @@ pub struct RetryOptions {
     pub again: Again,
     /// Inputs that are others than those of the run.
     pub inputs: Map<String, Value>,
-    /// Whether components are others on purpose: what succeeded with the former ones is taken over all the same.
+    /// Whether components are others on purpose: what succeeded with the former ones is taken over
+    /// all the same.
     pub substituted: bool,
     /// Whether no idempotency key of the run is used again.
     pub new_keys: bool,
@@ -87,8 +91,9 @@ pub enum AgainError {
 }
 
 impl Host {
-    /// Steps a run again from its records, without effects, and compares every step. `workflow` is the one that it began with, or one whose
-    /// components are others. Its guests take no slots of the pool.
+    /// Steps a run again from its records, without effects, and compares every step. `workflow` is
+    /// the one that it began with, or one whose components are others. Its guests take no slots of
+    /// the pool.
     ///
     /// # Errors
     /// The records are not of a run of this workflow, or there is no room for its guests.
@@ -110,12 +115,13 @@ impl Host {
         replay(spec, records, on_step)
     }
 
-    /// Makes a new durable run of the first records of another, and gives its id. It is nobody's: [`Host::resume`] takes it up. `workflow` is
-    /// the one of the other run, or one whose steps or components are others, which must have done the same so far.
+    /// Makes a new durable run of the first records of another, and gives its id. It is nobody's:
+    /// [`Host::resume`] takes it up. `workflow` is the one of the other run, or one whose steps or
+    /// components are others, which must have done the same so far.
     ///
     /// # Errors
-    /// There is no such run or record, the run has ended there, what is other would have done otherwise, the inputs do not fit, or it cannot
-    /// be written.
+    /// There is no such run or record, the run has ended there, what is other would have done
+    /// otherwise, the inputs do not fit, or it cannot be written.
     pub fn fork(&self, workflow: &Workflow, run: &str, options: ForkOptions) -> Result<Arc<str>, AgainError> {
         let ForkOptions { at, id, substituted, inputs, resend } = options;
         let id: Arc<str> = id.unwrap_or_else(fresh_id).into();
@@ -147,11 +153,13 @@ impl Host {
         Ok(id)
     }
 
-    /// What a run would do that repeats another, which has ended: which of its steps are taken over, and why the others run again.
-    /// `original` is the workflow of the other run, and `workflow` that of the new one. Nothing is begun.
+    /// What a run would do that repeats another, which has ended: which of its steps are taken
+    /// over, and why the others run again. `original` is the workflow of the other run, and
+    /// `workflow` that of the new one. Nothing is begun.
     ///
     /// # Errors
-    /// The other run has not ended, nothing of it would run again, there is no such step, or the inputs do not fit.
+    /// The other run has not ended, nothing of it would run again, there is no such step, or the
+    /// inputs do not fit.
     pub fn plan_retry(
         &self,
         original: &Workflow,
@@ -205,7 +213,8 @@ impl Host {
 }
 
 impl Host {
-    /// The program for a run of these records: as the version of the interpreter behaves that began it.
+    /// The program for a run of these records: as the version of the interpreter behaves that began
+    /// it.
     pub(super) fn root_for(&self, workflow: &Workflow, records: &[Record]) -> Arc<dyn Program> {
         match records.first() {
             Some(Record::Started(started)) => self.root_of_version(workflow, version_of(&started.root)),

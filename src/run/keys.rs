@@ -1,10 +1,12 @@
 //! The keys of calls that were asked for before a run was made from another.
 //!
-//! A fork and a repeated run are other runs than the one that they were made of, and what they do by themselves has keys of their own. But a
-//! call that was asked for before may have happened then, so whoever makes it again makes it under the key that it had. A person who
-//! repeats a run may have changed what a call asks for: where it is known what became of the former call, a server would answer the
-//! former request, or refuse the new one, so a call with other arguments has a new key. Where it is not known, the key stays whatever
-//! the arguments: a second effect is worse than the answer to another request. What a run makes again by itself always keeps the key.
+//! A fork and a repeated run are other runs than the one that they were made of, and what they do
+//! by themselves has keys of their own. But a call that was asked for before may have happened
+//! then, so whoever makes it again makes it under the key that it had. A person who repeats a run
+//! may have changed what a call asks for: where it is known what became of the former call, a
+//! server would answer the former request, or refuse the new one, so a call with other arguments
+//! has a new key. Where it is not known, the key stays whatever the arguments: a second effect is
+//! worse than the answer to another request. What a run makes again by itself always keeps the key.
 
 use super::record::{Decision, Digest};
 use super::scope::{Place, Segment};
@@ -14,7 +16,8 @@ use crate::process::{Answer, Call, Pid, ProblemClass, Tag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The calls that were asked for in another run, by a digest of what follows the beginning of their keys.
+/// The calls that were asked for in another run, by a digest of what follows the beginning of their
+/// keys.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct FormerKeys(BTreeMap<Digest, FormerKey>);
@@ -36,8 +39,9 @@ pub enum Reuse {
 pub(super) struct FormerKey {
     /// What its key begins with.
     pub(super) beginning: Arc<str>,
-    /// The handler and the arguments, where it is known what became of the call: with others it is another call. None: nobody
-    /// knows whether it happened, or this run has made it itself since, and it keeps the key whatever its arguments.
+    /// The handler and the arguments, where it is known what became of the call: with others it is
+    /// another call. None: nobody knows whether it happened, or this run has made it itself since,
+    /// and it keeps the key whatever its arguments.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) asked: Option<Digest>,
 }
@@ -55,7 +59,8 @@ impl FormerKeys {
         self.0.iter().map(|(path, known)| (*path, &known.beginning, known.asked))
     }
 
-    /// The key of the call with this path, `/` and what follows in it, and when it is used again. None: no run has asked for it.
+    /// The key of the call with this path, `/` and what follows in it, and when it is used again.
+    /// None: no run has asked for it.
     #[must_use]
     pub fn reuse(&self, path: &str) -> Option<(String, Reuse)> {
         let FormerKey { beginning, asked } = self.0.get(&digest_of(path))?;
@@ -129,8 +134,8 @@ fn asked_of(call: &Call) -> Digest {
 }
 
 impl State {
-    /// The key of a call that has none of its own. `keys` begins those of calls that no run has made before, `run` those of calls whose
-    /// former key must not be used again.
+    /// The key of a call that has none of its own. `keys` begins those of calls that no run has
+    /// made before, `run` those of calls whose former key must not be used again.
     pub(super) fn key_of(&self, keys: &str, run: &str, pid: Pid, tag: Tag, call: &Call) -> Arc<str> {
         let place = &self.table[pid].place;
         let last = last_of(tag, call);
@@ -156,8 +161,9 @@ impl State {
         Some((path, beginning))
     }
 
-    /// A call is made under this key: if it is made again, that is the run's own doing. It gives the key that the call had in another
-    /// run, where this one is new because the arguments are others.
+    /// A call is made under this key: if it is made again, that is the run's own doing. It gives
+    /// the key that the call had in another run, where this one is new because the arguments are
+    /// others.
     pub(super) fn make_key(&mut self, pid: Pid, tag: Tag, call: &Call, key: &str) -> Option<Arc<str>> {
         if self.former_keys.is_empty() {
             return None;
@@ -169,7 +175,8 @@ impl State {
         (*former.beginning != *beginning).then(|| format!("{}{path}", former.beginning).into())
     }
 
-    /// Notes the key that a call was given before a fork was cut: the fork makes it again under that one.
+    /// Notes the key that a call was given before a fork was cut: the fork makes it again under
+    /// that one.
     pub(super) fn keep_key(&mut self, pid: Pid, tag: Tag, call: &Call, decision: &Decision) {
         if let Decision::Called(key) = decision
             && let Some((path, beginning)) = self.path_of(pid, tag, call, key)

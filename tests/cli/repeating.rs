@@ -87,7 +87,8 @@ fn does(world: &World, words: &[&str]) -> (Value, Option<i32>) {
     (told, output.status.code())
 }
 
-/// What read the result of a step that runs again reads the new one, and what reacted to its failure has not happened.
+/// What read the result of a step that runs again reads the new one, and what reacted to its
+/// failure has not happened.
 #[test]
 fn what_depends_on_a_step_that_runs_again_runs_again_or_is_skipped() {
     let server = Server::start();

@@ -1,5 +1,5 @@
-//! Runs that repeat others, on random graphs, against a plain reference: what is taken over, what every step sees, and the keys that a server
-//! would have seen.
+//! Runs that repeat others, on random graphs, against a plain reference: what is taken over, what
+//! every step sees, and the keys that a server would have seen.
 
 use crate::support::builder;
 use proptest::prelude::*;
@@ -318,7 +318,8 @@ fn change(dice: &mut Dice<'_>, graph: &mut Graph, inputs: &mut [i64; INPUTS]) ->
     change
 }
 
-/// Which steps are taken over, by the rule in a sentence: it succeeded or was skipped, and nothing that it depends on is another.
+/// Which steps are taken over, by the rule in a sentence: it succeeded or was skipped, and nothing
+/// that it depends on is another.
 fn taken_over(
     (before, ended): (&Graph, &[Ended]),
     (graph, change): (&Graph, &Change),

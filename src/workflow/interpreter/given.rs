@@ -1,7 +1,8 @@
 //! What a run that repeats another is given of it, and how it takes that as done.
 //!
-//! A run with the entry point [`RETRY`] is given, beside its inputs, how steps ended: these are not run again. Of a `for-each` that
-//! failed it is given the items that succeeded. What is given of which step [`super::repeat()`] decides.
+//! A run with the entry point [`RETRY`] is given, beside its inputs, how steps ended: these are not
+//! run again. Of a `for-each` that failed it is given the items that succeeded. What is given of
+//! which step [`super::repeat()`] decides.
 
 use super::state::{Item, NodeState, Running, Status};
 use super::{Interpreter, ItemKey};
@@ -48,7 +49,8 @@ pub struct Given {
     /// The numbers in idempotency keys of items that are run again, where they are not 0.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub numbers: BTreeMap<usize, u32>,
-    /// Items of which a call under the key with that number may have happened: the number stays whatever becomes of another one.
+    /// Items of which a call under the key with that number may have happened: the number stays
+    /// whatever becomes of another one.
     #[serde(skip_serializing_if = "BTreeSet::is_empty", default)]
     pub doubtful: BTreeSet<usize>,
     /// That is so of every item.
@@ -167,7 +169,8 @@ impl Left {
 }
 
 impl NodeState {
-    /// Keeps what the items of a `for-each` gave that has not succeeded as a whole: as its output, where the run goes on.
+    /// Keeps what the items of a `for-each` gave that has not succeeded as a whole: as its output,
+    /// where the run goes on.
     pub(super) fn keep_results(&mut self, mut running: Running, goes_on: bool) {
         if running.items.is_none() {
             return;
@@ -208,7 +211,8 @@ impl NodeState {
         }
     }
 
-    /// Of a node that is run again from its beginning: the numbers in its keys. What succeeded happened.
+    /// Of a node that is run again from its beginning: the numbers in its keys. What succeeded
+    /// happened.
     pub(super) fn run_anew(&self) -> Given {
         Given {
             numbers: self.numbers(),

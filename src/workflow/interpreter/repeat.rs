@@ -1,19 +1,22 @@
 //! Repeating a run: what of another run is taken over, and what the run is given that repeats it.
 //!
 //! # Which steps are taken over
-//! A step is taken over as it ended, succeeded or skipped, where everything is as it was that its ending depends on: every step that it
-//! needs or reads is taken over too, and the step itself, the components that it uses and the inputs that it reads are the same. All
-//! other steps run again, or are skipped, as they are decided then: a reaction to a failure that is run again has not happened, and what
-//! read the result of such a step reads the new one.
+//! A step is taken over as it ended, succeeded or skipped, where everything is as it was that its
+//! ending depends on: every step that it needs or reads is taken over too, and the step itself, the
+//! components that it uses and the inputs that it reads are the same. All other steps run again, or
+//! are skipped, as they are decided then: a reaction to a failure that is run again has not
+//! happened, and what read the result of such a step reads the new one.
 //!
 //! Of a `for-each` that failed, the items that succeeded are taken over under the same conditions.
 //!
-//! What says only how a step is carried out makes no other step of it: `retry`, `timeout`, `max-parallel`, `continue-on-error`, `limits`,
-//! `allow`. What a step reads of `.run` stays what it was.
+//! What says only how a step is carried out makes no other step of it: `retry`, `timeout`,
+//! `max-parallel`, `continue-on-error`, `limits`, `allow`. What a step reads of `.run` stays what
+//! it was.
 //!
 //! # Keys
-//! What runs again has the number in its keys that the next attempt would have had: it goes on where an attempt is known not to have
-//! happened, and stays where one may have. Which of these keys are used again [`FormerKeys`] tells.
+//! What runs again has the number in its keys that the next attempt would have had: it goes on
+//! where an attempt is known not to have happened, and stays where one may have. Which of these
+//! keys are used again [`FormerKeys`] tells.
 
 use super::given::{Given, Repeated};
 use super::outcome::accept_inputs;
@@ -85,7 +88,8 @@ pub struct StepFate {
     pub why: Option<Why>,
     /// Of a `for-each` that runs again: how many items are taken over, and of how many.
     pub items: Option<(usize, usize)>,
-    /// The keys of what it asks for again, as far as the former run asked for it: of the first items.
+    /// The keys of what it asks for again, as far as the former run asked for it: of the first
+    /// items.
     pub keys: Vec<ItemKeys>,
     /// Items of which keys are told, and others.
     pub keys_total: usize,
@@ -156,11 +160,12 @@ pub enum RepeatError {
 /// Steps that are named where another was meant. Arbitrary: what a person reads.
 const STEPS_LISTED_MAX: usize = 20;
 
-/// What becomes of the steps of a run that is repeated, and what the new run is given. No guest is run for it.
+/// What becomes of the steps of a run that is repeated, and what the new run is given. No guest is
+/// run for it.
 ///
 /// # Errors
-/// The run has not ended, nothing of it would run again, there is no such step, the inputs do not fit, or the records are not of a run
-/// of the plan.
+/// The run has not ended, nothing of it would run again, there is no such step, the inputs do not
+/// fit, or the records are not of a run of the plan.
 pub fn repeat(jq: &Arc<Jq>, former: &Former<'_>, repeating: &Repeating<'_>) -> Result<Repetition, RepeatError> {
     let from = match repeating.again {
         Again::Failed => None,
@@ -259,7 +264,8 @@ impl Comparison<'_> {
         whys
     }
 
-    /// Why a node runs again, of which all dependencies have been looked at. What says most to a person comes first.
+    /// Why a node runs again, of which all dependencies have been looked at. What says most to a
+    /// person comes first.
     fn why(&self, index: usize, whys: &[Option<Why>]) -> Option<Why> {
         let node = &self.plan.nodes[index];
         if self.from == Some(index) {
