@@ -81,9 +81,9 @@ fn hex(bytes: &[u8]) -> String {
 
 fn from(origin: &Origin) -> Value {
     let Origin { run, record, keys, seen_as, held, former_keys } = origin;
-    let former = former_keys.iter().map(|(call, beginning, asked)| {
-        json!({ "beginning": beginning, "call": digest(call), "asked": asked.map(digest) })
-    });
+    let former = former_keys.iter().map(
+        |(call, beginning, asked)| json!({ "beginning": beginning, "call": digest(call), "asked": asked.map(digest) }),
+    );
     let former: Vec<Value> = former.collect();
     json!({
         "run": run, "record": integer(*record), "keys": keys, "seen-as": seen_as,

@@ -43,7 +43,9 @@ pub(super) fn retry(command: &Retry, terminal: Terminal) -> anyhow::Result<Exit>
                 talk.note(line);
             }
         }
-        super::retrial::summary(&retrial).into_iter().for_each(|line| talk.note(line));
+        for line in super::retrial::summary(&retrial) {
+            talk.note(line);
+        }
         let (watching, watcher) = talk.watcher();
         let options = RunOptions { id: command.new.id.clone(), durable: Some(true), watcher, ..RunOptions::default() };
         let run = host.retry(workflow, retrial, options).map_err(|error| refused(error.into(), id))?;
