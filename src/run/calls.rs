@@ -22,7 +22,8 @@ impl State {
     ) -> Result<Decision, Box<Problem>> {
         let pid = asker.pid;
         if &*call.handler == kv::NAME {
-            let arguments = asker.read.kv.pop_front().expect("invariant: the arguments of each call were read");
+            let arguments = asker.read.as_mut().and_then(|read| read.kv.pop_front());
+            let arguments = arguments.expect("invariant: the arguments of each call were read");
             self.may_carry(pid, &call.args)?;
             return self.decide_kv(asker, call, arguments).map(|answer| Decision::Answered(Ok(answer)));
         }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Wire for Payload {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             Self::Json(json) => {
@@ -85,6 +86,7 @@ impl Wire for Problem {
 }
 
 impl Wire for Target {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             Self::Process(pid) => {
@@ -319,6 +321,7 @@ impl Wire for Call {
 }
 
 impl Wire for Send {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         self.to.put(out);
         self.topic.put(out);
@@ -330,6 +333,7 @@ impl Wire for Send {
 }
 
 impl Wire for Command {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         self.tag.put(out);
         match &self.action {
@@ -376,6 +380,7 @@ fn numbered(out: &mut Vec<u8>, number: u8, part: &impl Wire) {
 }
 
 impl Wire for Status {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             Self::Ready => out.push(0),

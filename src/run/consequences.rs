@@ -6,11 +6,25 @@ use super::core::{Inner, Run};
 use super::kernel::{Kernel, Timer};
 use super::leaving::After;
 use super::spawn::Newborn;
-use super::state::{Moment, Post};
+use super::state::{Moment, Post, State};
 use super::task::{Scratch, Task};
 use crate::process::{Ending, Event, Problem, problem::kind};
 use crate::scheduler::{Interrupt, Pause, Port, Wake};
 use std::sync::Arc;
+
+impl Inner {
+    /// Hands the events that were posted to the scheduler.
+    #[inline]
+    fn post<P: Port<Kernel> + ?Sized>(&mut self, port: &mut P) {
+        let State { posts, table, .. } = &mut self.state;
+        for Post { pid, slot, event } in posts.drain(..) {
+            let wake = if matches!(event, Event::Message(_)) { Wake::Message } else { Wake::Event };
+            if let Some(slot) = slot.or_else(|| table.get(pid)?.slot) {
+                port.post(slot, event, wake);
+            }
+        }
+    }
+}
 
 impl Run {
     /// Lets the consequences of what was recorded out, and counts what the run holds now.
@@ -21,6 +35,10 @@ impl Run {
         moment: Moment,
         after: &mut After,
     ) {
+        // Most commits send something, and nothing else follows.
+        if inner.state.newborn.is_empty() {
+            inner.post(port);
+        }
         if inner.state.has_consequences() {
             self.let_all_out(inner, port, moment, after);
         }
@@ -39,14 +57,7 @@ impl Run {
             while let Some(newborn) = inner.state.newborn.pop_front() {
                 self.start(inner, port, newborn, after);
             }
-            let mut posts = std::mem::take(&mut inner.state.posts);
-            for Post { pid, slot, event } in posts.drain(..) {
-                let wake = if matches!(event, Event::Message(_)) { Wake::Message } else { Wake::Event };
-                if let Some(slot) = slot.or_else(|| inner.slot_of(pid)) {
-                    port.post(slot, event, wake);
-                }
-            }
-            inner.state.posts = posts;
+            inner.post(port);
             inner.state.release_calls();
             if !inner.state.consequences.is_empty() {
                 inner.let_out(port, &self.fixed, after);
@@ -86,7 +97,7 @@ impl Run {
         let task = Task::new(Arc::clone(self), pid, program, body, native);
         match port.spawn(task, permit) {
             Err(task) => {
-                after.refused.push(task);
+                after.add().refused.push(task);
                 inner.state.doomed.push((pid, Ending::Failed(no_capacity().into())));
             }
             Ok(slot) => {

@@ -214,7 +214,7 @@ impl Inner {
             counts: state.counts,
         };
         for watcher in self.watchers.drain(..) {
-            watcher.close(&mut after.wakers);
+            watcher.close(&mut after.add().wakers);
         }
         let outcome = Leave::Outcome(Box::new(outcome));
         match durability {
@@ -363,7 +363,7 @@ impl Run {
         inner: &mut Inner,
         moment: Moment,
         step: &mut Step,
-        read: Read,
+        read: Option<Read>,
         (status, owes, former): (Status, bool, &mut Option<Box<dyn Body>>),
         scratch: &mut Scratch,
     ) -> Next {

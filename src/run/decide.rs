@@ -28,7 +28,7 @@ pub(super) const NAME_BYTES_MAX: usize = 1_024;
 pub(super) struct Asker<'a> {
     pub(super) pid: Pid,
     pub(super) program: &'a Arc<dyn Program>,
-    pub(super) read: Read,
+    pub(super) read: Option<Read>,
     /// Bytes of what `kv` has answered to commands of the step.
     pub(super) kv_bytes: u64,
 }
@@ -43,12 +43,19 @@ pub(super) struct Read {
 }
 
 impl Read {
-    pub(super) fn of(commands: &[Command]) -> Self {
-        let mut read = Self::default();
+    /// None: there is nothing to read in them.
+    pub(super) fn of(commands: &[Command]) -> Option<Self> {
+        let mut read: Option<Self> = None;
         for command in commands {
             match &command.action {
-                Action::Call(call) if &*call.handler == kv::NAME => read.kv.push_back(kv::Arguments::parse(&call.args)),
-                Action::Spawn(spawn) => read.narrows.extend(spawn.narrow.as_ref().map(Narrow::parse)),
+                Action::Call(call) if &*call.handler == kv::NAME => {
+                    read.get_or_insert_default().kv.push_back(kv::Arguments::parse(&call.args));
+                }
+                Action::Spawn(spawn) => {
+                    if let Some(narrow) = &spawn.narrow {
+                        read.get_or_insert_default().narrows.push_back(Narrow::parse(narrow));
+                    }
+                }
                 _ => {}
             }
         }

@@ -214,7 +214,7 @@ impl Kernel {
         };
         // Not before it is certain that the run begins: what has records is a run. Its first step waits for the lock.
         inner.append(&Record::Started(Box::new(started)));
-        inner.watched_by(watcher, &mut after.wakers);
+        inner.watched_by(watcher, &mut after.add().wakers);
         let root = inner.state.living_mut(Pid::ROOT).expect("invariant: the root was just entered");
         root.slot = Some(slot);
         root.begun = native;

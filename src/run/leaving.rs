@@ -31,9 +31,13 @@ pub(super) enum Leave {
     Snapshot(Box<Held>),
 }
 
-/// What is done when the lock is released: all that reaches foreign code.
+/// What is done when the lock is released: all that reaches foreign code. Most commits leave nothing, so it is made when it is first needed.
 #[derive(Default)]
-pub(super) struct After {
+pub(super) struct After(Option<Box<Afterwards>>);
+
+/// What [`After`] holds.
+#[derive(Default)]
+pub(super) struct Afterwards {
     pub(super) leave: Vec<Leave>,
     pub(super) abandoned: Vec<(Pid, Tag)>,
     /// Those who watch.
@@ -43,9 +47,17 @@ pub(super) struct After {
 }
 
 impl After {
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        let Self { leave, abandoned, wakers, refused } = self;
-        leave.is_empty() && abandoned.is_empty() && wakers.is_empty() && refused.is_empty()
+        self.0.is_none()
+    }
+
+    pub(super) fn add(&mut self) -> &mut Afterwards {
+        self.0.get_or_insert_default()
+    }
+
+    pub(super) fn into_leave(self) -> Vec<Leave> {
+        self.0.map(|after| after.leave).unwrap_or_default()
     }
 }
 
@@ -58,7 +70,7 @@ impl Inner {
         }
         let record = self.state.counts.records;
         if self.durable >= record {
-            after.leave.push(what);
+            after.add().leave.push(what);
             return;
         }
         if !matches!(what, Leave::Snapshot(_)) {
@@ -90,14 +102,14 @@ impl Inner {
                     }
                     self.leave(Leave::Call { departure, is_repeatable }, after);
                 }
-                Consequence::Abandon { pid, tag } => after.abandoned.push((pid, tag)),
+                Consequence::Abandon { pid, tag } => after.add().abandoned.push((pid, tag)),
                 Consequence::Pause(pids, paused) => {
                     for slot in pids.into_iter().filter_map(|pid| self.slot_of(pid)) {
                         port.pause(slot, if paused { Pause::On } else { Pause::Off });
                     }
                 }
                 Consequence::Tell(event) => {
-                    self.watchers.retain(|watcher| watcher.push((*event).clone(), &mut after.wakers));
+                    self.watchers.retain(|watcher| watcher.push((*event).clone(), &mut after.add().wakers));
                 }
             }
         }
@@ -118,7 +130,7 @@ impl Run {
             let (_, leave) = inner.outbox.pop_front().expect("invariant: its front was just seen");
             match &leave {
                 Leave::Call { departure, .. } if !inner.is_wanted(departure.pid, departure.tag) => {}
-                _ => after.leave.push(leave),
+                _ => after.add().leave.push(leave),
             }
         }
         drop(inner);
@@ -130,7 +142,8 @@ impl Run {
 
     /// Does what reaches foreign code.
     pub(super) fn after<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, after: After) {
-        let After { leave, abandoned, wakers, refused } = after;
+        let Some(after) = after.0 else { return };
+        let Afterwards { leave, abandoned, wakers, refused } = *after;
         wakers.wake();
         drop(refused);
         for (pid, tag) in abandoned {

@@ -19,6 +19,7 @@ impl Kernel {
 
 impl Run {
     /// Hands a step's lines to whoever takes them, and how many more were dropped. Its record is in the log.
+    #[inline]
     pub(super) fn tell_log(
         &self,
         inner: &mut Inner,
@@ -26,9 +27,12 @@ impl Run {
         at: Micros,
         (lines, dropped): (&[LogLine], u64),
     ) {
-        if lines.is_empty() && dropped == 0 {
-            return;
+        if !lines.is_empty() || dropped > 0 {
+            self.tell_lines(inner, (pid, step), at, (lines, dropped));
         }
+    }
+
+    fn tell_lines(&self, inner: &mut Inner, (pid, step): (Pid, u64), at: Micros, (lines, dropped): (&[LogLine], u64)) {
         inner.state.counts.log_dropped += dropped;
         for line in lines {
             inner.state.tell(|| RunEvent::Logged { pid, scope: None, at, line: line.clone() });

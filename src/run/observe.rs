@@ -223,10 +223,6 @@ impl<T> Drop for Expecting<'_, T> {
 pub(super) struct Wakers(Vec<Waker>);
 
 impl Wakers {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(super) fn wake(self) {
         brief::waits();
         self.0.into_iter().for_each(Waker::wake);

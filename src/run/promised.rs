@@ -63,7 +63,14 @@ impl Promised {
     }
 
     /// A process gives this, and owes that.
+    #[inline]
     pub(super) fn give(&mut self, pid: Pid, given: &[Command], owed: Option<Owed<'_>>) {
+        if owed.is_some() || !self.by.is_empty() {
+            self.note(pid, given, owed);
+        }
+    }
+
+    fn note(&mut self, pid: Pid, given: &[Command], owed: Option<Owed<'_>>) {
         match (self.by.get_mut(&pid), owed) {
             (_, None) => self.end(pid),
             (Some(promised), Some(_)) => {

@@ -150,6 +150,7 @@ impl std::fmt::Debug for Digest {
 }
 
 /// Writes what a step gave: the bytes that the digest is of.
+#[inline]
 pub(super) fn put_act(out: &mut Vec<u8>, status: &Status, commands: &[Command]) {
     status.put(out);
     put_number(out, commands.len() as u64);
@@ -202,6 +203,7 @@ impl SteppedHead {
         out.len() - act
     }
 
+    #[inline]
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         let mut fixed = [0; 26];
         fixed[..2].copy_from_slice(&[FORMAT, if self.owes { STEPPED_IN_PART } else { STEPPED }]);
@@ -230,6 +232,7 @@ impl SteppedHead {
 }
 
 /// Writes the end of a record that has a log.
+#[inline]
 pub(super) fn put_log(out: &mut Vec<u8>, log: &[LogLine], dropped: u64) {
     put_number(out, log.len() as u64);
     for line in log {
@@ -358,6 +361,7 @@ impl Stepped {
 }
 
 impl Wire for Decision {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             Self::Done => out.push(0),

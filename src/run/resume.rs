@@ -158,7 +158,7 @@ impl Kernel {
             let (mut after, mut taken_up) = (After::default(), taken_up);
             let is_taken = run.take_all_up(&mut inner, port, &mut taken_up.pasts, &mut later, &mut after);
             if is_taken {
-                inner.watched_by(watcher, &mut after.wakers);
+                inner.watched_by(watcher, &mut after.add().wakers);
                 later.tell(&run);
                 run.go_on(port, inner, taken_up, &left, ends.as_ref(), &mut after);
             } else {
@@ -196,7 +196,7 @@ impl Run {
             let later = later.take(pid, &self.remarks);
             let refused = self.take_up(inner, port, pid, (past, later), after).err();
             let is_taken = refused.is_none();
-            after.refused.extend(refused);
+            after.add().refused.extend(refused);
             is_taken
         })
     }
@@ -264,7 +264,7 @@ impl Run {
             Err(task) if port.can_ever_admit(permit) => return Err(task),
             Err(task) => {
                 // It was refused before, and its host died before that was durable; or this host's pool is smaller.
-                after.refused.push(task);
+                after.add().refused.push(task);
                 inner.state.doomed.push((pid, Ending::Failed(no_capacity().into())));
                 return Ok(());
             }

@@ -79,7 +79,7 @@ impl Run {
         let Some(held) = held else { return };
         inner.leave(Leave::Snapshot(Box::new(held)), &mut after);
         drop(inner);
-        for leave in after.leave {
+        for leave in after.into_leave() {
             if let Leave::Snapshot(held) = leave {
                 keeper.keep(held);
             }

@@ -29,7 +29,10 @@ impl State {
         asker: &mut Asker<'_>,
         spawn: &Spawn,
     ) -> Result<Decision, Box<Problem>> {
-        let read = || asker.read.narrows.pop_front().expect("invariant: what each spawn asks for was read");
+        let read = || {
+            let narrow = asker.read.as_mut().and_then(|read| read.narrows.pop_front());
+            narrow.expect("invariant: what each spawn asks for was read")
+        };
         let narrow = spawn.narrow.is_some().then(read);
         self.may_spawn(fixed, asker.pid, spawn)?;
         let entry = &self.table[asker.pid];

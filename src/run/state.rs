@@ -284,10 +284,12 @@ impl State {
 
     /// Posts an event that is no message.
     pub(super) fn post(&mut self, pid: Pid, event: Event) {
+        let weight = self.weight_of_event(&event);
         let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.lives()) else { return };
-        let slot = entry.slot;
         entry.waking += 1;
-        self.queue(pid, Post { pid, slot, event });
+        entry.queued_bytes += weight;
+        self.bytes += weight;
+        self.posts.push(Post { pid, slot: entry.slot, event });
     }
 
     /// Posts the one answer of a tag.
@@ -323,22 +325,15 @@ impl State {
 
     /// Posts a message that fits.
     pub(super) fn post_message(&mut self, pid: Pid, message: Box<Message>) {
-        let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.lives()) else { return };
         let bytes = message_bytes(&message.topic, &message.body);
-        let slot = entry.slot;
+        let weight = self.weigh(1, bytes, 0);
+        let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.lives()) else { return };
         entry.mail += 1;
         entry.mail_bytes += bytes;
-        self.counts.messages += 1;
-        self.queue(pid, Post { pid, slot, event: Event::Message(message) });
-    }
-
-    fn queue(&mut self, pid: Pid, post: Post) {
-        let weight = self.weight_of_event(&post.event);
+        entry.queued_bytes += weight;
         self.bytes += weight;
-        if let Some(entry) = self.table.get_mut(pid) {
-            entry.queued_bytes += weight;
-        }
-        self.posts.push(post);
+        self.counts.messages += 1;
+        self.posts.push(Post { pid, slot: entry.slot, event: Event::Message(message) });
     }
 
     /// Takes what a step took off the books, counts the step, and notes the last tag that it used.

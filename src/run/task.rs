@@ -7,7 +7,7 @@ use super::table::Waits;
 use super::weight::{Took, event_bytes};
 use crate::process::{Body, Event, Home, Micros, Output, Pid, Program};
 use crate::scheduler::Next;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// A process as the scheduler holds it.
@@ -108,7 +108,10 @@ impl Step {
             self.held.append(events);
             std::mem::swap(&mut self.held, events);
         }
-        self.held.extend(events.drain(batch(events)..));
+        let batch = batch(events);
+        if batch < events.len() {
+            self.held.extend(events.drain(batch..));
+        }
         self.held_wakes = self.held.iter().any(wakes);
         true
     }
@@ -143,13 +146,15 @@ const BATCH_BYTES_MAX: u64 = 1 << 20;
 
 /// How many events from the front are one batch: one at least.
 fn batch(events: &[Event]) -> usize {
+    if events.len() <= 1 {
+        return events.len();
+    }
     let mut bytes = 0;
     let fits = |event: &&Event| {
         bytes += event_bytes(event);
         bytes <= BATCH_BYTES_MAX
     };
-    let first = usize::from(!events.is_empty());
-    events.iter().take(BATCH_MAX).take_while(fits).count().max(first)
+    events.iter().take(BATCH_MAX).take_while(fits).count().max(1)
 }
 
 /// Whether an event wakes a process that is blocked.
@@ -170,15 +175,14 @@ pub(super) struct Scratch {
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
-    // A worker steps one process at a time; more than one is spare only after preempted steps.
-    #[allow(clippy::vec_box, reason = "the boxes change hands between the thread and its processes")]
-    static SPARE: RefCell<Vec<Box<Scratch>>> = const { RefCell::new(Vec::new()) };
+    // A worker steps one process at a time; more than one is spare only after preempted steps, and is dropped then.
+    static SPARE: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
 impl Scratch {
     #[allow(clippy::unnecessary_box_returns, reason = "the box is what is kept")]
     pub(super) fn get() -> Box<Self> {
-        SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
+        SPARE.take().unwrap_or_default()
     }
 
     pub(super) fn put(mut self: Box<Self>) {
@@ -187,10 +191,6 @@ impl Scratch {
         }
         self.output.clear();
         self.record.clear();
-        SPARE.with_borrow_mut(|spare| {
-            if spare.len() < 4 {
-                spare.push(self);
-            }
-        });
+        SPARE.set(Some(self));
     }
 }

@@ -114,6 +114,7 @@ pub(super) fn unknown(what: &'static str, number: u8) -> Damaged {
 }
 
 impl Wire for u64 {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         put_number(out, *self);
     }
@@ -123,6 +124,7 @@ impl Wire for u64 {
 }
 
 impl Wire for u32 {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         put_number(out, (*self).into());
     }
@@ -132,6 +134,7 @@ impl Wire for u32 {
 }
 
 impl Wire for bool {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         out.push((*self).into());
     }
@@ -145,6 +148,7 @@ impl Wire for bool {
 }
 
 impl Wire for Pid {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
     }
@@ -154,6 +158,7 @@ impl Wire for Pid {
 }
 
 impl Wire for Tag {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
     }
@@ -163,6 +168,7 @@ impl Wire for Tag {
 }
 
 impl Wire for Micros {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
     }
@@ -172,6 +178,7 @@ impl Wire for Micros {
 }
 
 impl Wire for String {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         put_bytes(out, self.as_bytes());
     }
@@ -181,6 +188,7 @@ impl Wire for String {
 }
 
 impl Wire for Arc<str> {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         put_bytes(out, self.as_bytes());
     }
@@ -190,6 +198,7 @@ impl Wire for Arc<str> {
 }
 
 impl Wire for Bytes {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         put_bytes(out, self);
     }
@@ -199,6 +208,7 @@ impl Wire for Bytes {
 }
 
 impl Wire for Json {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         put_bytes(out, self.as_bytes());
     }
@@ -208,6 +218,7 @@ impl Wire for Json {
 }
 
 impl<T: Wire> Wire for Option<T> {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             None => out.push(0),
@@ -223,6 +234,7 @@ impl<T: Wire> Wire for Option<T> {
 }
 
 impl<T: Wire> Wire for Vec<T> {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         put_number(out, self.len() as u64);
         for item in self {
@@ -240,6 +252,7 @@ impl<T: Wire> Wire for Vec<T> {
 }
 
 impl<T: Wire> Wire for Box<T> {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         (**self).put(out);
     }
@@ -249,6 +262,7 @@ impl<T: Wire> Wire for Box<T> {
 }
 
 impl<T: Wire> Wire for Arc<T> {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         (**self).put(out);
     }
@@ -258,6 +272,7 @@ impl<T: Wire> Wire for Arc<T> {
 }
 
 impl<T: Wire, E: Wire> Wire for Result<T, E> {
+    #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             Ok(value) => {

@@ -1,8 +1,9 @@
 //! What commit and records cost: native processes within a run against the bare scheduler, in one program and interleaved.
 //!
 //! ```text
-//! cargo bench --no-default-features --bench run -- [<workload>…] [workers=<n>] [rounds=<n>]
+//! cargo bench --no-default-features --bench run -- [<workload>…] [workers=<n>] [rounds=<n>] [only=<bare|nothing|memory>]
 //! ```
+//! `only` is for profiles: the other columns are not measured.
 //! With one worker the CPU time of all threads is counted, with more the time that passes.
 //!
 //! For each workload: the bare scheduler, a run whose log keeps nothing, and one whose log keeps all in memory; medians, and the
@@ -161,11 +162,13 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn main() {
     let mut workers = 1;
     let mut rounds = 7;
+    let mut only = None;
     let mut names = Vec::new();
     for argument in std::env::args().skip(1).filter(|argument| argument != "--bench") {
         match argument.split_once('=') {
             Some(("workers", number)) => workers = number.parse().expect("a number of workers"),
             Some(("rounds", number)) => rounds = number.parse().expect("a number of rounds"),
+            Some(("only", column)) => only = Some(column.to_owned()),
             _ => names.push(argument),
         }
     }
@@ -175,9 +178,13 @@ fn main() {
         let mut figures = [const { Vec::new() }; 3];
         for _ in 0..rounds {
             let per = |took: Duration| took.as_nanos() as f64 / load.units as f64;
-            figures[0].push(per(bare(load, workers)));
-            figures[1].push(per(within(load, workers, || Box::new(Nothing))));
-            figures[2].push(per(within(load, workers, || Box::new(Memory::new(1 << 30)))));
+            let column = |name: &str, measure: &dyn Fn() -> Duration| match &only {
+                Some(only) if only != name => f64::NAN,
+                _ => per(measure()),
+            };
+            figures[0].push(column("bare", &|| bare(load, workers)));
+            figures[1].push(column("nothing", &|| within(load, workers, || Box::new(Nothing))));
+            figures[2].push(column("memory", &|| within(load, workers, || Box::new(Memory::new(1 << 30)))));
         }
         let [bare, nothing, memory] = figures.map(median);
         let (x, y) = (nothing / bare, memory / bare);
