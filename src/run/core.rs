@@ -325,18 +325,21 @@ impl Run {
         inner.state.ceiling = inner.share.ceiling();
         let mut after = After::default();
         let mut former = None;
-        let next = if inner.state.living(pid).is_none() {
+        let checked = inner.state.living(pid).map(|entry| {
+            inner.has_room(&mut scratch.output, bytes, self.kernel.journal_bytes_max())?;
+            check(&inner.state, (pid, entry), &status, &scratch.output, owed, bytes)
+        });
+        let next = match checked {
             // It was killed meanwhile.
-            Next::Complete
-        } else if let Err(problem) = inner.has_room(&mut scratch.output, bytes, self.kernel.journal_bytes_max()) {
-            self.end(&mut inner, moment, pid, Ending::Failed(problem.into()), &mut scratch);
-            Next::Complete
-        } else if let Err(problem) = check(&inner.state, pid, &status, &scratch.output, owed, bytes) {
-            self.end(&mut inner, moment, pid, Ending::Failed(problem.into()), &mut scratch);
-            Next::Complete
-        } else {
-            inner.state.promised.give(pid, &scratch.output.commands, owed);
-            self.apply_step(&mut inner, moment, step, read, (status, head.owes, &mut former), &mut scratch)
+            None => Next::Complete,
+            Some(Err(problem)) => {
+                self.end(&mut inner, moment, pid, Ending::Failed(problem.into()), &mut scratch);
+                Next::Complete
+            }
+            Some(Ok(())) => {
+                inner.state.promised.give(pid, &scratch.output.commands, owed);
+                self.apply_step(&mut inner, moment, step, read, (status, head.owes, &mut former), &mut scratch)
+            }
         };
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);

@@ -63,6 +63,7 @@ impl Read {
     }
 }
 
+#[cold]
 pub(super) fn too_large(what: &str, bytes: u64, limit: u64) -> Problem {
     Problem::new(kind::TOO_LARGE, "Something is larger than allowed")
         .with_detail(format!("{what} has {bytes} bytes; the limit is {limit}."))
@@ -75,7 +76,7 @@ pub(super) fn too_large(what: &str, bytes: u64, limit: u64) -> Problem {
 /// The problem that the process fails with.
 pub(super) fn check(
     state: &State,
-    pid: Pid,
+    (pid, entry): (Pid, &Entry),
     status: &Status,
     output: &Output,
     owed: Option<Owed<'_>>,
@@ -87,27 +88,32 @@ pub(super) fn check(
     let Output { commands, fuel, .. } = output;
     let (further, status) = owed.map_or((&[][..], status), |owed| (owed.commands, owed.status));
     let count = commands.len() + further.len();
-    let entry = &state.table[pid];
     let limits = &*entry.limits;
-    if *fuel > limits.fuel_total.saturating_sub(entry.fuel) {
-        return Err(Box::new(
-            Problem::new(kind::FUEL_EXHAUSTED, "The process used more fuel than it may")
-                .with_detail(format!("Its steps may use {} together.", limits.fuel_total)),
-        ));
-    }
-    if count > limits.commands_per_step as usize {
-        return Err(Box::new(
-            Problem::new(kind::TOO_MANY_COMMANDS, "A step gave more commands than it may")
-                .with_detail(format!("It gave {count}; the limit is {}.", limits.commands_per_step)),
-        ));
-    }
-    if bytes as u64 > limits.output_bytes {
-        return Err(Box::new(too_large("The output of a step", bytes as u64, limits.output_bytes)));
+    let bytes = bytes as u64;
+    let fuel_max = limits.fuel_total.saturating_sub(entry.fuel);
+    if *fuel > fuel_max || count > limits.commands_per_step as usize || bytes > limits.output_bytes {
+        return Err(too_much(limits, *fuel > fuel_max, count, bytes));
     }
     check_status(status, limits)?;
     if count == 0 { Ok(()) } else { check_commands(state, entry, commands.iter().chain(further)) }
 }
 
+/// Why a step gave too much: it used too much fuel, or gave too many commands, or too many bytes.
+#[cold]
+fn too_much(limits: &Limits, fuel: bool, count: usize, bytes: u64) -> Box<Problem> {
+    let problem = if fuel {
+        Problem::new(kind::FUEL_EXHAUSTED, "The process used more fuel than it may")
+            .with_detail(format!("Its steps may use {} together.", limits.fuel_total))
+    } else if count > limits.commands_per_step as usize {
+        Problem::new(kind::TOO_MANY_COMMANDS, "A step gave more commands than it may")
+            .with_detail(format!("It gave {count}; the limit is {}.", limits.commands_per_step))
+    } else {
+        too_large("The output of a step", bytes, limits.output_bytes)
+    };
+    Box::new(problem)
+}
+
+#[inline]
 fn check_status(status: &Status, limits: &Limits) -> Result<(), Box<Problem>> {
     let payload = match status {
         Status::Complete(output) => output,
@@ -120,37 +126,44 @@ fn check_status(status: &Status, limits: &Limits) -> Result<(), Box<Problem>> {
     check_payload(payload, limits)
 }
 
+#[inline]
 fn check_payload(payload: &Payload, limits: &Limits) -> Result<(), Box<Problem>> {
     let bytes = payload.size() as u64;
     if bytes > limits.payload_bytes {
         return Err(Box::new(too_large("A payload", bytes, limits.payload_bytes)));
     }
-    if matches!(payload, Payload::Blob(_)) {
-        return Err(Box::new(
-            Problem::new(kind::BAD_BLOB, "The run was given no such blob").with_detail("There is no blob store yet."),
-        ));
-    }
-    Ok(())
+    if matches!(payload, Payload::Blob(_)) { Err(no_blob()) } else { Ok(()) }
 }
 
+#[cold]
+fn no_blob() -> Box<Problem> {
+    Box::new(Problem::new(kind::BAD_BLOB, "The run was given no such blob").with_detail("There is no blob store yet."))
+}
+
+#[inline]
 fn check_name(what: &str, name: &str) -> Result<(), Box<Problem>> {
-    if name.len() > NAME_BYTES_MAX {
-        return Err(Box::new(
-            Problem::new(kind::TOO_LARGE, "A name is longer than allowed")
-                .with_detail(format!("{what} has {} bytes; the limit is {NAME_BYTES_MAX}.", name.len())),
-        ));
-    }
-    Ok(())
+    if name.len() <= NAME_BYTES_MAX { Ok(()) } else { Err(too_long(what, name)) }
 }
 
+#[cold]
+fn too_long(what: &str, name: &str) -> Box<Problem> {
+    Box::new(
+        Problem::new(kind::TOO_LARGE, "A name is longer than allowed")
+            .with_detail(format!("{what} has {} bytes; the limit is {NAME_BYTES_MAX}.", name.len())),
+    )
+}
+
+#[inline]
 fn check_number(what: &str, number: u64) -> Result<(), Box<Problem>> {
-    if number >= NUMBER_MAX {
-        return Err(Box::new(
-            Problem::new(kind::BAD_NUMBER, "A number is too large")
-                .with_detail(format!("{what} is {number}; the contract's numbers are below 2^53.")),
-        ));
-    }
-    Ok(())
+    if number < NUMBER_MAX { Ok(()) } else { Err(bad_number(what, number)) }
+}
+
+#[cold]
+fn bad_number(what: &str, number: u64) -> Box<Problem> {
+    Box::new(
+        Problem::new(kind::BAD_NUMBER, "A number is too large")
+            .with_detail(format!("{what} is {number}; the contract's numbers are below 2^53.")),
+    )
 }
 
 fn check_commands<'a>(
@@ -208,10 +221,13 @@ fn check_commands<'a>(
 
 /// What is set twice in a step, or anew, counts as if it stayed beside what was there.
 fn check_exposed(state: &State, new: u64, new_bytes: u64) -> Result<(), Box<Problem>> {
+    if new == 0 && new_bytes == 0 {
+        return Ok(());
+    }
     let promised = state.promised.all();
     let all = state.exposed.len() as u64 + promised.exposed + new;
     let bytes = state.exposed_bytes + promised.exposed_bytes + new_bytes;
-    if (new > 0 || new_bytes > 0) && (all > state.bounds.exposed || bytes > state.bounds.exposed_bytes) {
+    if all > state.bounds.exposed || bytes > state.bounds.exposed_bytes {
         return Err(Box::new(Problem::new(kind::TOO_LARGE, "The run exposes too much").with_detail(format!(
             "{all} queries of {bytes} bytes; the run may have {} of {}.",
             state.bounds.exposed, state.bounds.exposed_bytes
@@ -366,11 +382,13 @@ impl State {
     }
 
     /// Whether a payload is one that the process may give.
+    #[inline]
     pub(super) fn may_carry(&self, pid: Pid, payload: &Payload) -> Result<(), Box<Problem>> {
         check_payload(payload, &self.table[pid].limits)
     }
 
     /// Which process a target is.
+    #[inline]
     pub(super) fn resolve(&self, pid: Pid, target: &Target) -> Option<Pid> {
         match target {
             Target::Process(target) => Some(*target),

@@ -3,51 +3,68 @@
 use super::decide::too_large;
 use super::record::Decision;
 use super::state::State;
+use super::table::Entry;
 use super::weight::message_bytes;
 use crate::process::{Message, Pid, Problem, ProblemClass, Send, Sender, Target, problem::kind};
 
 impl State {
+    #[inline]
     pub(super) fn decide_send(&self, pid: Pid, send: &Send) -> Result<Decision, Box<Problem>> {
+        let receiver = self.resolve(pid, &send.to).and_then(|to| Some((to, self.living(to)?)));
+        let bytes = message_bytes(&send.topic, &send.body);
+        match receiver {
+            Some((to, entry))
+                if self.may_carry(pid, &send.body).is_ok()
+                    && self.takes_message(entry, bytes)
+                    && self.has_room(self.weigh(1, bytes, 0)) =>
+            {
+                Ok(Decision::Delivered(to))
+            }
+            receiver => Err(self.no_send(pid, send, receiver.map(|(_, entry)| entry))),
+        }
+    }
+
+    /// Why a message cannot be sent.
+    #[cold]
+    fn no_send(&self, pid: Pid, send: &Send, receiver: Option<&Entry>) -> Box<Problem> {
         if let Target::Run { run, .. } = &send.to {
             // What crosses runs is an effect outside of this one: it needs an outbox and a dedupe id.
-            return Err(Box::new(
+            return Box::new(
                 Problem::new(kind::NOT_SUPPORTED, "Messages to other runs are not supported yet")
                     .with_detail(format!("The message was for the run {run:?}.")),
-            ));
+            );
         }
-        self.may_carry(pid, &send.body)?;
-        let receiver = self.resolve(pid, &send.to).and_then(|to| Some((to, self.living(to)?)));
-        let Some((to, entry)) = receiver else {
-            return Err(Box::new(
+        if let Err(problem) = self.may_carry(pid, &send.body) {
+            return problem;
+        }
+        let Some(entry) = receiver else {
+            return Box::new(
                 Problem::new(kind::NO_PROCESS, "No such process, or it has ended")
                     .with_detail(format!("The message was for {:?}.", send.to)),
-            ));
+            );
         };
         let bytes = message_bytes(&send.topic, &send.body);
         if bytes > entry.limits.mailbox_bytes {
-            return Err(Box::new(too_large("A message", bytes, entry.limits.mailbox_bytes)));
+            return Box::new(too_large("A message", bytes, entry.limits.mailbox_bytes));
         }
         if !self.takes_message(entry, bytes) {
-            return Err(Box::new(
+            return Box::new(
                 Problem::new(kind::MAILBOX_FULL, "The receiver's mailbox is full")
                     .with_detail(format!(
                         "It holds {} messages of {} bytes, its run {} bytes of {}.",
                         entry.mail, entry.mail_bytes, self.bytes, self.bounds.bytes
                     ))
                     .with_class(ProblemClass::Retryable),
-            ));
+            );
         }
-        let weight = self.weigh(1, bytes, 0);
-        if !self.has_room(weight) {
-            return Err(Box::new(
-                Problem::new(kind::MAILBOX_FULL, "The host has no room for another message of the run")
-                    .with_detail(self.no_room(weight))
-                    .with_class(ProblemClass::Retryable),
-            ));
-        }
-        Ok(Decision::Delivered(to))
+        Box::new(
+            Problem::new(kind::MAILBOX_FULL, "The host has no room for another message of the run")
+                .with_detail(self.no_room(self.weigh(1, bytes, 0)))
+                .with_class(ProblemClass::Retryable),
+        )
     }
 
+    #[inline]
     pub(super) fn apply_send(&mut self, pid: Pid, to: Pid, send: Send) {
         let sender = match self.table.get(pid).and_then(|entry| entry.parent) {
             Some((parent, tag)) if parent == to => Sender::Child(tag),

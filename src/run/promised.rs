@@ -59,7 +59,7 @@ impl Promised {
 
     /// Whether what a process gives now was checked before.
     pub(super) fn covers(&self, pid: Pid) -> bool {
-        self.by.contains_key(&pid)
+        !self.by.is_empty() && self.by.contains_key(&pid)
     }
 
     /// A process gives this, and owes that.

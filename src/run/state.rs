@@ -256,6 +256,7 @@ impl State {
     }
 
     /// A process that has not ended.
+    #[inline]
     pub(super) fn living(&self, pid: Pid) -> Option<&Entry> {
         self.table.get(pid).filter(|entry| entry.lives())
     }
@@ -317,6 +318,7 @@ impl State {
     }
 
     /// Whether a message fits into a process's mailbox.
+    #[inline]
     pub(super) fn takes_message(&self, entry: &Entry, bytes: u64) -> bool {
         entry.mail < entry.limits.mailbox
             && entry.mail_bytes + bytes <= entry.limits.mailbox_bytes
@@ -324,6 +326,7 @@ impl State {
     }
 
     /// Posts a message that fits.
+    #[inline]
     pub(super) fn post_message(&mut self, pid: Pid, message: Box<Message>) {
         let bytes = message_bytes(&message.topic, &message.body);
         let weight = self.weigh(1, bytes, 0);
@@ -337,6 +340,7 @@ impl State {
     }
 
     /// Takes what a step took off the books, counts the step, and notes the last tag that it used.
+    #[inline]
     pub(super) fn take(&mut self, pid: Pid, took: Took, fuel: u64, last: Option<Tag>) {
         let weight = self.weight_of_batch(took);
         let entry = self.table.get_mut(pid).expect("invariant: a process that is stepped is in the table");
