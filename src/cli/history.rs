@@ -231,7 +231,7 @@ fn decided(decided: &Decided, name: &dyn Fn(Pid) -> String) -> String {
             format!("{tag}: starts {}{place} with {}", spawn.entry, shown(&spawn.input))
         }
         Action::Call(call) => format!("{tag}: calls {} with {}", call.handler, shown(&call.args)),
-        Action::Send(send) => format!("{tag}: sends {} {}", send.topic, shown(&send.body)),
+        Action::Send(send) => format!("{tag}: sends {} {}", send.message.topic, shown(&send.message.body)),
         Action::Cancel(other) => format!("{tag}: cancels {other}"),
         Action::Stop(_) => format!("{tag}: stops a process"),
         Action::Monitor(_) => format!("{tag}: monitors a process"),

@@ -195,7 +195,8 @@ fn asked(action: &Action) -> Value {
             with(value, placement(at.as_deref()))
         }
         Action::Send(send) => {
-            let Send { to, topic, body } = &**send;
+            let Send { to, message } = send;
+            let Message { sender: _, topic, body } = &**message;
             json!({ "command": "send", "target": target(to), "topic": topic, "body": payload(body) })
         }
         Action::Cancel(tag) => json!({ "command": "cancel", "target": { "tag": integer(tag.0) } }),

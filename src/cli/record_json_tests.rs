@@ -46,17 +46,13 @@ fn actions() -> Vec<Action> {
     };
     let plain = Call { timeout: None, idempotency_key: None, placement: None, ..call.clone() };
     let blob = Blob { digest: "blake3:00".to_owned(), size: 3, media_type: "text/csv".to_owned() };
-    let send = Send {
-        to: Target::Run { run: "r".into(), name: "n".into() },
-        topic: "t".into(),
-        body: Payload::Blob(Arc::new(blob)),
-    };
+    let send = Send::new(Target::Run { run: "r".into(), name: "n".into() }, "t".into(), Payload::Blob(Arc::new(blob)));
     vec![
         Action::Sleep(Micros(9)),
         Action::Spawn(Box::new(spawn)),
         Action::Call(Box::new(call)),
         Action::Call(Box::new(plain)),
-        Action::Send(Box::new(send)),
+        Action::Send(send),
         Action::Cancel(Tag(1)),
         Action::Stop(Target::Process(Pid(2))),
         Action::Monitor(Target::Child(Tag(2))),

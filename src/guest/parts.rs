@@ -69,7 +69,7 @@ fn weight_of(command: &Command) -> usize {
             spawn.input.size() + spawn.narrow.as_ref().map_or(0, |narrow| narrow.as_bytes().len() * NARROW_FACTOR),
         ),
         Action::Call(call) => (OTHER_WEIGHT, call.args.size()),
-        Action::Send(send) => (OTHER_WEIGHT, send.body.size()),
+        Action::Send(send) => (OTHER_WEIGHT, send.message.body.size()),
         Action::Expose { value, .. } => (OTHER_WEIGHT, value.size()),
         _ => (OTHER_WEIGHT, 0),
     };

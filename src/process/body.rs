@@ -141,7 +141,7 @@ pub struct Birth {
 /// `begin`; after [`Progress::Preempted`] the next `poll`; after a death nothing but drop.
 pub trait Body: Send {
     /// Hands over the events of the next step and the time of their batch. The first one follows birth, perhaps with no events.
-    /// The events are taken out of the vector, whose buffer stays with the caller.
+    /// The events are taken out of the vector.
     fn begin(&mut self, now: Micros, events: &mut Vec<Event>);
 
     /// Runs one slice of the step.

@@ -1,6 +1,6 @@
 //! What a process asks for.
 
-use super::{Grants, Json, Limits, Micros, Payload, Pid, Problem, Tag};
+use super::{Grants, Json, Limits, Message, Micros, Payload, Pid, Problem, Sender, Tag};
 use std::sync::Arc;
 
 /// One item of a step's output.
@@ -22,7 +22,7 @@ pub enum Action {
     /// Answers with what the handler answers.
     Call(Box<Call>),
     /// Answers only with a problem: no such process, mailbox full.
-    Send(Box<Send>),
+    Send(Send),
     /// That tag is answered `cancelled`, unless its answer was recorded first. No answer of its own.
     Cancel(Tag),
     /// Asks a process to end. No answer.
@@ -113,13 +113,42 @@ pub struct Call {
 
 /// Sends a message.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(from = "SendParts", into = "SendParts")]
 pub struct Send {
     /// To whom.
     pub to: Target,
-    /// What it is about.
-    pub topic: Arc<str>,
-    /// Its content.
-    pub body: Payload,
+    /// What is sent, in the memory in which it is received: a process that answers a message can answer in that one's. Its sender is
+    /// written by the run, whatever stands there.
+    pub message: Box<Message>,
+}
+
+impl Send {
+    /// A new message.
+    #[must_use]
+    pub fn new(to: Target, topic: Arc<str>, body: Payload) -> Self {
+        Self { to, message: Box::new(Message { sender: Sender::Process(Pid(0)), topic, body }) }
+    }
+}
+
+/// What of a message is its sender's to say.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(rename = "Send")]
+struct SendParts {
+    to: Target,
+    topic: Arc<str>,
+    body: Payload,
+}
+
+impl From<SendParts> for Send {
+    fn from(SendParts { to, topic, body }: SendParts) -> Self {
+        Self::new(to, topic, body)
+    }
+}
+
+impl From<Send> for SendParts {
+    fn from(Send { to, message }: Send) -> Self {
+        Self { to, topic: message.topic, body: message.body }
+    }
 }
 
 /// How a step ended, when the process itself says so.

@@ -35,6 +35,7 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     /// Asks for something; the answer comes under the tag.
+    #[inline]
     pub fn command(&mut self, action: Action) -> Tag {
         let tag = *self.next_tag;
         self.next_tag.0 += 1;
@@ -47,6 +48,9 @@ impl Context<'_> {
         self.output.log.push(line);
     }
 }
+
+/// A larger buffer of events does not stay with a process that waits. Arbitrary.
+const KEPT_MAX: usize = 16;
 
 /// A native [`Process`] as a [`Body`].
 pub struct Native<P> {
@@ -68,7 +72,11 @@ impl<P: Process> Native<P> {
 impl<P: Process> Body for Native<P> {
     fn begin(&mut self, now: Micros, events: &mut Vec<Event>) {
         self.now = now;
-        self.events.append(events);
+        if self.events.is_empty() && events.capacity() <= KEPT_MAX {
+            std::mem::swap(&mut self.events, events);
+        } else {
+            self.events.append(events);
+        }
     }
 
     fn poll(&mut self, output: &mut Output) -> Progress {
@@ -83,7 +91,14 @@ impl<P: Process> Body for Native<P> {
         }
         let status = self.process.step(&mut context, &mut self.events);
         self.events.clear();
-        Progress::Stepped(status)
+        // What has just been written by the byte and is read by the word waits for the write: a status that is nothing but its name is
+        // made again.
+        Progress::Stepped(match status {
+            Status::Ready => Status::Ready,
+            Status::Blocked => Status::Blocked,
+            Status::Idle => Status::Idle,
+            status => status,
+        })
     }
 
     fn close(&mut self) {

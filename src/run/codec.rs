@@ -324,11 +324,11 @@ impl Wire for Send {
     #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         self.to.put(out);
-        self.topic.put(out);
-        self.body.put(out);
+        self.message.topic.put(out);
+        self.message.body.put(out);
     }
     fn take(from: &mut Source) -> Result<Self, Damaged> {
-        Ok(Self { to: Wire::take(from)?, topic: Wire::take(from)?, body: Wire::take(from)? })
+        Ok(Self::new(Wire::take(from)?, Wire::take(from)?, Wire::take(from)?))
     }
 }
 

@@ -11,6 +11,7 @@ use super::task::{Scratch, Task};
 use crate::process::{Ending, Event, Problem, problem::kind};
 use crate::scheduler::{Interrupt, Pause, Port, Wake};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 impl Inner {
     /// Hands the events that were posted to the scheduler.
@@ -35,6 +36,9 @@ impl Run {
         moment: Moment,
         after: &mut After,
     ) {
+        if moment.at.0 > self.last_at.load(Relaxed) {
+            self.last_at.store(moment.at.0, Relaxed);
+        }
         // Most commits send something, and nothing else follows.
         if inner.state.newborn.is_empty() {
             inner.post(port);

@@ -36,7 +36,8 @@ use std::sync::{Arc, Weak};
 pub(super) struct Run {
     pub(super) fixed: Fixed,
     pub(super) kernel: Kernel,
-    /// The time of the last batch. Batches of one process and of those that it causes never go back.
+    /// The time of the last batch of which something follows. Batches of one process and of those that it causes never go back. Written
+    /// under the commit lock before anything follows, so that whatever does finds it.
     pub(super) last_at: AtomicU64,
     /// How far the run's own clock is ahead of the host's monotonic clock. It starts at the wall clock's
     /// time when the run begins or is taken up, so it keeps the time if the wall clock is set back.
@@ -286,9 +287,7 @@ impl Run {
         // Where the wall clock was set back, time passes all the same.
         let wall = self.kernel.clock().at(mono).0.max(own);
         // A batch that was caused by another begins after it has been committed, and so reads what that one has written here.
-        let last = self.last_at.load(Relaxed);
-        let at = if wall > last { self.last_at.fetch_max(wall, Relaxed).max(wall) } else { last };
-        Moment { at: Micros(at), mono: Micros(own) }
+        Moment { at: Micros(wall.max(self.last_at.load(Relaxed))), mono: Micros(own) }
     }
 
     /// Commits a step.

@@ -197,7 +197,7 @@ fn check_commands<'a>(
                 call.idempotency_key.iter().try_for_each(|key| check_name("An idempotency key", key))?;
             }
             Action::Send(send) => {
-                check_name("A topic", &send.topic)?;
+                check_name("A topic", &send.message.topic)?;
                 check_target(&send.to)?;
             }
             Action::Cancel(_) => {}
@@ -301,7 +301,7 @@ impl State {
         self.counts.commands += 1;
         match action {
             Action::Send(send) => match decision {
-                Decision::Delivered(to) => self.apply_send(pid, to, *send),
+                Decision::Delivered(to) => self.apply_send(pid, to, send),
                 decision => self.apply_answer(pid, tag, decision),
             },
             Action::Spawn(spawn) => match decision {

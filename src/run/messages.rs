@@ -5,16 +5,16 @@ use super::record::Decision;
 use super::state::State;
 use super::table::Entry;
 use super::weight::message_bytes;
-use crate::process::{Message, Pid, Problem, ProblemClass, Send, Sender, Target, problem::kind};
+use crate::process::{Pid, Problem, ProblemClass, Send, Sender, Target, problem::kind};
 
 impl State {
     #[inline]
     pub(super) fn decide_send(&self, pid: Pid, send: &Send) -> Result<Decision, Box<Problem>> {
         let receiver = self.resolve(pid, &send.to).and_then(|to| Some((to, self.living(to)?)));
-        let bytes = message_bytes(&send.topic, &send.body);
+        let bytes = message_bytes(&send.message.topic, &send.message.body);
         match receiver {
             Some((to, entry))
-                if self.may_carry(pid, &send.body).is_ok()
+                if self.may_carry(pid, &send.message.body).is_ok()
                     && self.takes_message(entry, bytes)
                     && self.has_room(self.weigh(1, bytes, 0)) =>
             {
@@ -34,7 +34,7 @@ impl State {
                     .with_detail(format!("The message was for the run {run:?}.")),
             );
         }
-        if let Err(problem) = self.may_carry(pid, &send.body) {
+        if let Err(problem) = self.may_carry(pid, &send.message.body) {
             return problem;
         }
         let Some(entry) = receiver else {
@@ -43,7 +43,7 @@ impl State {
                     .with_detail(format!("The message was for {:?}.", send.to)),
             );
         };
-        let bytes = message_bytes(&send.topic, &send.body);
+        let bytes = message_bytes(&send.message.topic, &send.message.body);
         if bytes > entry.limits.mailbox_bytes {
             return Box::new(too_large("A message", bytes, entry.limits.mailbox_bytes));
         }
@@ -66,10 +66,11 @@ impl State {
 
     #[inline]
     pub(super) fn apply_send(&mut self, pid: Pid, to: Pid, send: Send) {
-        let sender = match self.table.get(pid).and_then(|entry| entry.parent) {
+        let mut message = send.message;
+        message.sender = match self.table.get(pid).and_then(|entry| entry.parent) {
             Some((parent, tag)) if parent == to => Sender::Child(tag),
             _ => Sender::Process(pid),
         };
-        self.post_message(to, Box::new(Message { sender, topic: send.topic, body: send.body }));
+        self.post_message(to, message);
     }
 }

@@ -293,7 +293,7 @@ impl Player {
                 self.sent += 1;
                 let body = Payload::json(&(self.birth.pid.0, self.sent));
                 let to = self.target();
-                (Action::Send(Box::new(Send { to, topic: "play".into(), body })), Some(false))
+                (Action::Send(Send::new(to, "play".into(), body)), Some(false))
             }
             9 => (Action::Cancel(Tag(1 + self.below(self.next_tag.0 + 2))), None),
             10 => {

@@ -23,8 +23,8 @@ impl Process for Deaf {
     fn step(&mut self, context: &mut Context<'_>, _: &mut Vec<Event>) -> Status {
         for _ in 0..MESSAGES {
             let body = Payload::Bytes(vec![7; self.0].into());
-            let send = Send { to: Target::Process(Pid::ROOT), topic: "t".into(), body };
-            context.command(Action::Send(Box::new(send)));
+            let send = Send::new(Target::Process(Pid::ROOT), "t".into(), body);
+            context.command(Action::Send(send));
         }
         context.command(Action::Sleep(Micros(1_000_000)));
         Status::Blocked

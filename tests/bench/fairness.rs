@@ -46,7 +46,7 @@ impl Pinger {
     fn ping(&mut self, context: &mut Context<'_>, pong: Tag) {
         self.sent = Instant::now();
         let to = Target::Child(pong);
-        context.command(Action::Send(Box::new(Send { to, topic: "ping".into(), body: Payload::NULL })));
+        context.command(Action::Send(Send::new(to, "ping".into(), Payload::NULL)));
     }
 }
 

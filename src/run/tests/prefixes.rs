@@ -59,8 +59,8 @@ fn child(entry: &str) -> Act {
         match (entry.as_str(), first) {
             ("sends", true) => {
                 for body in 0..3 {
-                    let send = Send { to: Target::Name("hub".into()), topic: "t".into(), body: number(body) };
-                    ask(Action::Send(Box::new(send)));
+                    let send = Send::new(Target::Name("hub".into()), "t".into(), number(body));
+                    ask(Action::Send(send));
                 }
                 return said(&number(3));
             }

@@ -156,12 +156,12 @@ fn call() -> impl Strategy<Value = Call> {
 }
 
 fn action() -> impl Strategy<Value = Action> {
-    let send = (target(), name(), payload()).prop_map(|(to, topic, body)| Send { to, topic, body });
+    let send = (target(), name(), payload()).prop_map(|(to, topic, body)| Send::new(to, topic, body));
     prop_oneof![
         micros().prop_map(Action::Sleep),
         spawn().prop_map(|spawn| Action::Spawn(spawn.into())),
         call().prop_map(|call| Action::Call(call.into())),
-        send.prop_map(|send| Action::Send(send.into())),
+        send.prop_map(Action::Send),
         tag().prop_map(Action::Cancel),
         target().prop_map(Action::Stop),
         target().prop_map(Action::Monitor),

@@ -22,11 +22,8 @@ fn tree() -> Arc<dyn Program> {
                 if leaf {
                     context.command(Action::Sleep(Micros(1_000)));
                     context.command(calls("inline", number(3)));
-                    context.command(Action::Send(Box::new(crate::process::Send {
-                        to: Target::Name("hub".into()),
-                        topic: "t".into(),
-                        body: number(1),
-                    })));
+                    let hub = Target::Name("hub".into());
+                    context.command(Action::Send(crate::process::Send::new(hub, "t".into(), number(1))));
                 } else {
                     if root {
                         context.command(Action::Register("hub".into()));

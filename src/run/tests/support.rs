@@ -233,7 +233,7 @@ pub(super) fn calls(handler: &str, args: Payload) -> Action {
 }
 
 pub(super) fn sends(to: Target, body: Payload) -> Action {
-    Action::Send(Box::new(Send { to, topic: "t".into(), body }))
+    Action::Send(Send::new(to, "t".into(), body))
 }
 
 /// The answers among events, with their tags.

@@ -87,9 +87,8 @@ impl Play {
     }
 }
 
-fn send(context: &mut Context<'_>, to: Pid, message: Message) {
-    let Message { topic, body, .. } = message;
-    context.command(Action::Send(Box::new(Send { to: Target::Process(to), topic, body })));
+fn send(context: &mut Context<'_>, to: Pid, message: Box<Message>) {
+    context.command(Action::Send(Send { to: Target::Process(to), message }));
 }
 
 impl Process for Play {
@@ -122,7 +121,7 @@ impl Process for Play {
                     }
                     *left -= 1;
                     let pong = Pid(context.birth.pid.0 - 1);
-                    send(context, pong, *message);
+                    send(context, pong, message);
                 }
                 Status::Idle
             }
@@ -131,7 +130,7 @@ impl Process for Play {
                     match event {
                         Event::Message(message) => {
                             let Sender::Process(ping) = message.sender else { continue };
-                            send(context, ping, *message);
+                            send(context, ping, message);
                         }
                         Event::Cancel { .. } => return Status::Complete(Payload::NULL),
                         _ => {}
@@ -151,7 +150,7 @@ impl Process for Play {
                     Self::spawn(context, &names.pong);
                     let ping = Self::spawn(context, &names.ping);
                     let (topic, body) = (Arc::clone(&names.topic), names.one.clone());
-                    context.command(Action::Send(Box::new(Send { to: Target::Child(ping), topic, body })));
+                    context.command(Action::Send(Send::new(Target::Child(ping), topic, body)));
                 }
                 Status::Blocked
             }

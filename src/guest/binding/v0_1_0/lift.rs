@@ -212,7 +212,7 @@ impl Reader {
             Action::Sleep(micros) => process::Action::Sleep(self.micros(micros, "sleep")?),
             Action::Spawn(spawn) => process::Action::Spawn(Box::new(self.spawn(spawn)?)),
             Action::Call(call) => process::Action::Call(Box::new(self.call(call)?)),
-            Action::Send(send) => process::Action::Send(Box::new(self.send(send)?)),
+            Action::Send(send) => process::Action::Send(self.send(send)?),
             Action::Cancel(tag) => process::Action::Cancel(self.tag(tag)?),
             Action::Stop(target) => process::Action::Stop(self.target(target)?),
             Action::Monitor(target) => process::Action::Monitor(self.target(target)?),
@@ -249,7 +249,7 @@ impl Reader {
     }
 
     fn send(&self, send: Send) -> Checked<process::Send> {
-        Ok(process::Send { to: self.target(send.to)?, topic: send.topic, body: self.payload(send.body)? })
+        Ok(process::Send::new(self.target(send.to)?, send.topic, self.payload(send.body)?))
     }
 
     fn target(&self, target: Target) -> Checked<process::Target> {
