@@ -18,9 +18,9 @@ impl Inner {
     #[inline]
     fn post<P: Port<Kernel> + ?Sized>(&mut self, port: &mut P) {
         let State { posts, table, .. } = &mut self.state;
-        for Post { pid, slot, event } in posts.drain(..) {
+        for Post { pid, event } in posts.drain(..) {
             let wake = if matches!(event, Event::Message(_)) { Wake::Message } else { Wake::Event };
-            if let Some(slot) = slot.or_else(|| table.get(pid)?.slot) {
+            if let Some(slot) = table.get(pid).and_then(|entry| entry.slot) {
                 port.post(slot, event, wake);
             }
         }

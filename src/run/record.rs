@@ -205,11 +205,9 @@ impl SteppedHead {
 
     #[inline]
     pub(super) fn put(&self, out: &mut Vec<u8>) {
-        let mut fixed = [0; 26];
-        fixed[..2].copy_from_slice(&[FORMAT, if self.owes { STEPPED_IN_PART } else { STEPPED }]);
-        fixed[2..18].copy_from_slice(&self.digest.0.to_le_bytes());
-        fixed[18..].copy_from_slice(&self.at.0.to_le_bytes());
-        out.extend_from_slice(&fixed);
+        out.extend_from_slice(&[FORMAT, if self.owes { STEPPED_IN_PART } else { STEPPED }]);
+        out.extend_from_slice(&self.digest.0.to_le_bytes());
+        out.extend_from_slice(&self.at.0.to_le_bytes());
         self.pid.put(out);
         self.step.put(out);
         self.took.put(out);

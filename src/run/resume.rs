@@ -215,7 +215,7 @@ impl Run {
         let TakenUp { queues, departures, .. } = taken_up;
         let moment = self.moment(port.monotonic());
         for (pid, events) in queues {
-            inner.state.posts.extend(events.into_iter().map(|event| Post { pid, slot: None, event }));
+            inner.state.posts.extend(events.into_iter().map(|event| Post { pid, event }));
         }
         for (pid, tag) in inner.state.depart_again(departures, &self.fixed) {
             let _ = inner.take_news(moment, News::Again { pid, tag }, None);

@@ -16,7 +16,6 @@ use super::table::{Entry, Family, Phase, Table, Waits};
 use super::timers::Timers;
 use super::weight::{Took, message_bytes};
 use crate::process::{Answer, Ending, Event, Limits, Message, Micros, Payload, Pid, Problem, Tag, problem::kind};
-use crate::scheduler::Slot;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -36,10 +35,9 @@ impl Moment {
     }
 }
 
-/// An event that goes onto a process's queue. The slot is none where the process was spawned by the same commit.
+/// An event that goes onto a process's queue.
 pub(super) struct Post {
     pub(super) pid: Pid,
-    pub(super) slot: Option<Slot>,
     pub(super) event: Event,
 }
 
@@ -290,7 +288,7 @@ impl State {
         entry.waking += 1;
         entry.queued_bytes += weight;
         self.bytes += weight;
-        self.posts.push(Post { pid, slot: entry.slot, event });
+        self.posts.push(Post { pid, event });
     }
 
     /// Posts the one answer of a tag.
@@ -336,7 +334,7 @@ impl State {
         entry.queued_bytes += weight;
         self.bytes += weight;
         self.counts.messages += 1;
-        self.posts.push(Post { pid, slot: entry.slot, event: Event::Message(message) });
+        self.posts.push(Post { pid, event: Event::Message(message) });
     }
 
     /// Takes what a step took off the books, counts the step, and notes the last tag that it used.

@@ -39,7 +39,10 @@ pub fn tell_command(command: &Command) -> String {
             put(&mut line, format_args!(", arguments {}", tell(&call.args)));
         }
         Action::Send(send) => {
-            put(&mut line, format_args!("send {} to {}: {}", send.message.topic, target(&send.to), tell(&send.message.body)));
+            put(
+                &mut line,
+                format_args!("send {} to {}: {}", send.message.topic, target(&send.to), tell(&send.message.body)),
+            );
         }
         Action::Cancel(other) => put(&mut line, format_args!("cancel {other}")),
         Action::Stop(to) => put(&mut line, format_args!("stop {}", target(to))),

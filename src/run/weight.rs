@@ -24,6 +24,7 @@ pub(super) struct Took {
 }
 
 impl Took {
+    #[inline]
     pub(super) fn of(events: &[Event]) -> Self {
         let mut took = Self { events: events.len() as u32, ..Self::default() };
         for event in events {
@@ -41,6 +42,7 @@ impl Took {
 }
 
 /// What an event carries that its sender chose.
+#[inline]
 pub(super) fn event_bytes(event: &Event) -> u64 {
     match event {
         Event::Completed { answer: Ok(payload), .. } => payload.size() as u64,
@@ -53,6 +55,7 @@ pub(super) fn message_bytes(topic: &str, body: &Payload) -> u64 {
     (topic.len() + body.size()) as u64
 }
 
+#[inline]
 fn event_problem_bytes(event: &Event) -> u64 {
     match event {
         Event::Completed { answer: Err(problem), .. } => problem_bytes(problem),
@@ -78,6 +81,7 @@ fn problem_bytes(problem: &Problem) -> u64 {
 
 impl State {
     /// What so many items count that carry so many bytes. `texts` are what is not counted where items are not.
+    #[inline]
     pub(super) fn weigh(&self, items: u64, bytes: u64, texts: u64) -> u64 {
         match self.bounds.item_bytes {
             0 => bytes,
@@ -89,6 +93,7 @@ impl State {
         self.weigh(1, event_bytes(event), event_problem_bytes(event))
     }
 
+    #[inline]
     pub(super) fn weight_of_batch(&self, took: Took) -> u64 {
         self.weigh(took.events.into(), took.bytes, took.problem_bytes)
     }
@@ -116,12 +121,14 @@ impl State {
     }
 
     /// Whether so much more is within the run's own bounds.
+    #[inline]
     pub(super) fn is_bounded(&self, more: u64) -> bool {
         more == 0 || self.bytes.saturating_add(more) <= self.bounds.bytes
     }
 
     /// Whether so much more is within the run's bounds and within what the host has for it. It depends on other runs: only a decision that
     /// is recorded may ask.
+    #[inline]
     pub(super) fn has_room(&self, more: u64) -> bool {
         more == 0 || self.is_bounded(more) && self.held().saturating_add(more) <= self.ceiling
     }
@@ -139,6 +146,7 @@ impl State {
     }
 
     /// All bytes that the host holds for the run's processes.
+    #[inline]
     pub(super) fn held(&self) -> u64 {
         self.bytes + self.signals.bytes() + self.exposed_bytes + self.kv.bytes() + self.endings.bytes()
     }

@@ -91,9 +91,23 @@ impl Source {
 }
 
 #[inline]
-pub(super) fn put_number(out: &mut Vec<u8>, mut value: u64) {
-    if value < 0x80 {
+pub(super) fn put_number(out: &mut Vec<u8>, value: u64) {
+    if value < 1 << 7 {
         out.push(value as u8);
+    } else {
+        put_larger(out, value);
+    }
+}
+
+/// A number of more than one byte. Those of two and three are most of them, and are written at once.
+fn put_larger(out: &mut Vec<u8>, mut value: u64) {
+    let group = |number: u32| (value >> (7 * number)) as u8;
+    if value < 1 << 14 {
+        out.extend_from_slice(&[group(0) | 0x80, group(1)]);
+        return;
+    }
+    if value < 1 << 21 {
+        out.extend_from_slice(&[group(0) | 0x80, group(1) | 0x80, group(2)]);
         return;
     }
     while value >= 0x80 {

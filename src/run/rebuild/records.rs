@@ -239,7 +239,7 @@ impl Rebuilding {
                 self.taken_up.departures.insert((departure.pid, departure.tag), departure);
             }
         }
-        for Post { pid, event, .. } in std::mem::take(&mut self.state.posts) {
+        for Post { pid, event } in std::mem::take(&mut self.state.posts) {
             if self.state.living(pid).is_some() {
                 self.queues.entry(pid).or_default().push_back(event);
             }
