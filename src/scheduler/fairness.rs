@@ -6,16 +6,22 @@
 //! - **S1** after 3 processes in a row that this worker woke since it last looked elsewhere, it takes from the top of its deque;
 //! - **S2** so it does at every 31st turn;
 //! - **S3** it looks at the global queue first at every 61st turn, and when a whole slice of fuel was used since it last did: by one turn
-//!   or by several;
+//!   or by several. Where turns are short it looks at every 5th reading of the [pace](super::pace)'s clock, which is about 30 µs: whoever
+//!   waits there waits no longer for that, and of two processes that play ping-pong one would else meet a slice of somebody else's at each
+//!   61st turn;
 //! - **S4** but after a used-up slice that such a look led to, it takes from the top of its deque: two processes that use up their
-//!   slices go to and fro through the global queue, and the deque would never have its turn.
+//!   slices go to and fro through the global queue, and the deque would never have its turn;
+//! - **S5** a look at the global queue that is due waits while the turn before has woken a process here, for 3 turns at most: a question
+//!   and its answer are not parted by a slice of somebody else's.
 //!
-//! 31 and 61 are coprime with each other and with small periods of a workload; 3 is Go's and tokio's bound for the same. All three
+//! 31 and 61 are coprime with each other and with small periods of a workload; 3 is Go's and tokio's bound for the same. All four
 //! arbitrary otherwise.
 
 const STREAK_MAX: u32 = 3;
 const TOP_EVERY: u32 = 31;
 const GLOBAL_EVERY: u32 = 61;
+/// The same in readings of the clock, where more turns than that lie between them.
+const GLOBAL_EVERY_READINGS: u32 = 5;
 
 /// Where to look first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,9 +37,14 @@ pub(crate) enum Look {
 /// The counters of the rules.
 #[derive(Debug)]
 pub(crate) struct Fairness {
+    /// Turns until such a look is due; at zero it is.
     until_top: u32,
     until_global: u32,
     streak: u32,
+    /// A process was woken here since the last look.
+    woken: bool,
+    /// For how many turns a look at the global queue has waited.
+    waited: u32,
     last: Look,
     /// The fuel of a slice, and what was used since the last look at the global queue.
     slice_fuel: u64,
@@ -42,34 +53,45 @@ pub(crate) struct Fairness {
 
 impl Fairness {
     pub(crate) fn new(slice_fuel: u64) -> Self {
-        let (until_top, until_global) = (TOP_EVERY, GLOBAL_EVERY);
-        Self { until_top, until_global, streak: 0, last: Look::Bottom, slice_fuel: slice_fuel.max(1), used: 0 }
+        let (until_top, until_global) = (TOP_EVERY + 1, GLOBAL_EVERY + 1);
+        let (streak, woken, waited, last) = (0, false, 0, Look::Bottom);
+        Self { until_top, until_global, streak, woken, waited, last, slice_fuel: slice_fuel.max(1), used: 0 }
     }
 
-    /// Where to look first in this turn.
+    /// Where to look first in this turn. So many turns lie between two readings of the clock.
     #[inline]
-    pub(crate) fn look(&mut self) -> Look {
-        self.last = self.next();
+    pub(crate) fn look(&mut self, turns: u32) -> Look {
+        self.last = self.next(turns);
         self.last
     }
 
     #[inline]
-    fn next(&mut self) -> Look {
-        self.until_top = self.until_top.wrapping_sub(1);
-        self.until_global = self.until_global.wrapping_sub(1);
-        if self.until_global >= GLOBAL_EVERY {
-            self.until_global = GLOBAL_EVERY - 1;
-            self.used = 0;
-            return Look::Global;
+    fn next(&mut self, turns: u32) -> Look {
+        self.until_top = self.until_top.saturating_sub(1);
+        self.until_global = self.until_global.saturating_sub(1);
+        let woken = std::mem::take(&mut self.woken);
+        if self.until_global == 0 {
+            if !woken || self.waited == STREAK_MAX {
+                self.until_global = GLOBAL_EVERY.max(GLOBAL_EVERY_READINGS * turns);
+                (self.used, self.waited) = (0, 0);
+                return Look::Global;
+            }
+            self.waited += 1;
         }
-        if self.until_top >= TOP_EVERY || self.streak >= STREAK_MAX {
-            if self.until_top >= TOP_EVERY {
-                self.until_top = TOP_EVERY - 1;
+        if self.until_top == 0 || self.streak >= STREAK_MAX {
+            if self.until_top == 0 {
+                self.until_top = TOP_EVERY;
             }
             self.streak = 0;
             return Look::Top;
         }
         Look::Bottom
+    }
+
+    /// A process was woken here, and goes to the bottom.
+    #[inline]
+    pub(crate) fn woken(&mut self) {
+        self.woken = true;
     }
 
     /// A job was popped at the bottom.
@@ -103,7 +125,7 @@ mod tests {
 
     fn first(fairness: &mut Fairness, look: Look, woken: bool) -> Option<usize> {
         (1..200).find(|_| {
-            let found = fairness.look();
+            let found = fairness.look(1);
             if found == Look::Bottom {
                 fairness.popped(woken);
             }
@@ -127,13 +149,15 @@ mod tests {
     proptest::proptest! {
         /// Whatever is popped: no four woken ones in a row, and each look within its number of turns.
         #[test]
-        fn the_rules_hold_for_any_sequence(pops in proptest::collection::vec(proptest::bool::weighted(0.8), 0..500)) {
+        fn the_rules_hold_for_any_sequence(
+            pops in proptest::collection::vec((proptest::bool::weighted(0.8), proptest::bool::ANY), 0..500),
+        ) {
             let mut fairness = Fairness::new(1_000);
             let (mut streak, mut since_top, mut since_global) = (0, 0, 0);
-            for woken in pops {
+            for (woken, wakes) in pops {
                 since_top += 1;
                 since_global += 1;
-                match fairness.look() {
+                match fairness.look(1) {
                     Look::Bottom => {
                         fairness.popped(woken);
                         streak = if woken { streak + 1 } else { 0 };
@@ -141,18 +165,46 @@ mod tests {
                     Look::Top => (streak, since_top) = (0, 0),
                     Look::Global => since_global = 0,
                 }
+                if wakes {
+                    fairness.woken();
+                }
                 proptest::prop_assert!(streak <= STREAK_MAX);
                 // A turn may be due for both: then the global queue comes first, and the top after it.
-                proptest::prop_assert!(since_top <= TOP_EVERY + 1 && since_global <= GLOBAL_EVERY + 1);
+                proptest::prop_assert!(since_top <= TOP_EVERY + 1 && since_global <= GLOBAL_EVERY + STREAK_MAX + 1);
             }
         }
+    }
+
+    #[test]
+    fn where_turns_are_short_the_global_queue_comes_less_often() {
+        let mut fairness = Fairness::new(1_000);
+        let global: Vec<usize> = (0..800).filter(|_| fairness.look(64) == Look::Global).collect();
+        assert_eq!(global, [61, 61 + 5 * 64, 61 + 2 * 5 * 64]);
+    }
+
+    #[test]
+    fn a_look_at_the_global_queue_waits_for_what_was_woken_but_not_for_ever() {
+        let mut fairness = Fairness::new(1_000);
+        let mut look = |wakes: bool| {
+            let look = fairness.look(1);
+            fairness.popped(true);
+            if wakes {
+                fairness.woken();
+            }
+            look
+        };
+        let mut first = |wakes: bool| (1..).find(|_| look(wakes) == Look::Global);
+        assert_eq!(first(false), Some(62));
+        // The turn before has woken nobody.
+        assert_eq!(first(true), Some(61 + STREAK_MAX as usize));
+        assert_eq!(first(true), Some(61 + STREAK_MAX as usize));
     }
 
     #[test]
     fn a_spent_slice_turns_to_the_global_queue() {
         let mut fairness = Fairness::new(1_000);
         fairness.used_slice();
-        assert_eq!(fairness.look(), Look::Global);
+        assert_eq!(fairness.look(1), Look::Global);
     }
 
     #[test]
@@ -161,7 +213,7 @@ mod tests {
         let looks: Vec<Look> = (0..50)
             .map(|_| {
                 fairness.used(400);
-                fairness.look()
+                fairness.look(1)
             })
             .collect();
         let global = |looks: &[Look]| looks.iter().filter(|look| **look == Look::Global).count();
@@ -174,7 +226,7 @@ mod tests {
         let looks: Vec<Look> = (0..200)
             .map(|_| {
                 fairness.used_slice();
-                fairness.look()
+                fairness.look(1)
             })
             .collect();
         assert!(looks.chunks(2).all(|pair| pair == [Look::Global, Look::Top]), "{looks:?}");

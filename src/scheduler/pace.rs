@@ -61,6 +61,12 @@ impl Pace {
         self.left = self.interval;
     }
 
+    /// How many turns lie between two readings of the clock.
+    #[inline]
+    pub(crate) fn interval(&self) -> u32 {
+        self.interval
+    }
+
     /// Whether turns take less than about a microsecond, so that what is said to others at a turn's end is said at once.
     #[inline]
     pub(crate) fn is_fine(&self) -> bool {

@@ -326,10 +326,15 @@ fn a_job_that_another_goes_before_is_told_of() {
     let mut rig = Rig::with_workers(2, 0);
     let (told, steps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (time, handle, hears, count) = (rig.time.clone(), rig.handle.clone(), Arc::clone(&told), Arc::clone(&steps));
-    // Its second step starts one that uses up its slices, so that the global queue is looked at first.
+    // Its second step starts one that uses up its slices, so that the global queue is looked at first. Then it wakes itself, for which that
+    // look waits three times.
     let sleeper = rig.spawn(
-        actor(move |port, _, _| {
-            if count.fetch_add(1, SeqCst) == 1 {
+        actor(move |port, turn, _| {
+            let steps = count.fetch_add(1, SeqCst);
+            if steps > 1 {
+                assert!(port.post(turn.slot, 0, Wake::Event));
+            }
+            if steps == 1 {
                 let (time, handle, hears) = (time.clone(), handle.clone(), Arc::clone(&hears));
                 let step = move |port: &mut dyn Port<World>, _, _: &mut Vec<u64>| {
                     hears.fetch_or(wakes_the_other(&handle), SeqCst);
@@ -350,9 +355,9 @@ fn a_job_that_another_goes_before_is_told_of() {
     let _ = timers.set(Micros(50), sleeper);
     while !told.load(SeqCst) {
         let _ = rig.scheduler.turn(0);
-        assert!(steps.load(SeqCst) < 3, "it waited for a slice while the other worker slept");
+        assert!(steps.load(SeqCst) < 6, "it waited for a slice while the other worker slept");
     }
-    assert_eq!(steps.load(SeqCst), 2);
+    assert_eq!(steps.load(SeqCst), 5);
 }
 
 /// The same for one that said `ready`, and so lies in the global queue, and a timer that goes before it.
