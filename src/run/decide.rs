@@ -92,7 +92,7 @@ pub(super) fn check(
     let bytes = bytes as u64;
     let fuel_max = limits.fuel_total.saturating_sub(entry.fuel);
     if *fuel > fuel_max || count > limits.commands_per_step as usize || bytes > limits.output_bytes {
-        return Err(too_much(limits, *fuel > fuel_max, count, bytes));
+        return Err(Box::new(too_much(limits, *fuel > fuel_max, count, bytes)));
     }
     check_status(status, limits)?;
     if count == 0 { Ok(()) } else { check_commands(state, entry, commands.iter().chain(further)) }
@@ -100,8 +100,8 @@ pub(super) fn check(
 
 /// Why a step gave too much: it used too much fuel, or gave too many commands, or too many bytes.
 #[cold]
-fn too_much(limits: &Limits, fuel: bool, count: usize, bytes: u64) -> Box<Problem> {
-    let problem = if fuel {
+fn too_much(limits: &Limits, fuel: bool, count: usize, bytes: u64) -> Problem {
+    if fuel {
         Problem::new(kind::FUEL_EXHAUSTED, "The process used more fuel than it may")
             .with_detail(format!("Its steps may use {} together.", limits.fuel_total))
     } else if count > limits.commands_per_step as usize {
@@ -109,8 +109,7 @@ fn too_much(limits: &Limits, fuel: bool, count: usize, bytes: u64) -> Box<Proble
             .with_detail(format!("It gave {count}; the limit is {}.", limits.commands_per_step))
     } else {
         too_large("The output of a step", bytes, limits.output_bytes)
-    };
-    Box::new(problem)
+    }
 }
 
 #[inline]
@@ -132,38 +131,34 @@ fn check_payload(payload: &Payload, limits: &Limits) -> Result<(), Box<Problem>>
     if bytes > limits.payload_bytes {
         return Err(Box::new(too_large("A payload", bytes, limits.payload_bytes)));
     }
-    if matches!(payload, Payload::Blob(_)) { Err(no_blob()) } else { Ok(()) }
+    if matches!(payload, Payload::Blob(_)) { Err(Box::new(no_blob())) } else { Ok(()) }
 }
 
 #[cold]
-fn no_blob() -> Box<Problem> {
-    Box::new(Problem::new(kind::BAD_BLOB, "The run was given no such blob").with_detail("There is no blob store yet."))
+fn no_blob() -> Problem {
+    Problem::new(kind::BAD_BLOB, "The run was given no such blob").with_detail("There is no blob store yet.")
 }
 
 #[inline]
 fn check_name(what: &str, name: &str) -> Result<(), Box<Problem>> {
-    if name.len() <= NAME_BYTES_MAX { Ok(()) } else { Err(too_long(what, name)) }
+    if name.len() <= NAME_BYTES_MAX { Ok(()) } else { Err(Box::new(too_long(what, name))) }
 }
 
 #[cold]
-fn too_long(what: &str, name: &str) -> Box<Problem> {
-    Box::new(
-        Problem::new(kind::TOO_LARGE, "A name is longer than allowed")
-            .with_detail(format!("{what} has {} bytes; the limit is {NAME_BYTES_MAX}.", name.len())),
-    )
+fn too_long(what: &str, name: &str) -> Problem {
+    Problem::new(kind::TOO_LARGE, "A name is longer than allowed")
+        .with_detail(format!("{what} has {} bytes; the limit is {NAME_BYTES_MAX}.", name.len()))
 }
 
 #[inline]
 fn check_number(what: &str, number: u64) -> Result<(), Box<Problem>> {
-    if number < NUMBER_MAX { Ok(()) } else { Err(bad_number(what, number)) }
+    if number < NUMBER_MAX { Ok(()) } else { Err(Box::new(bad_number(what, number))) }
 }
 
 #[cold]
-fn bad_number(what: &str, number: u64) -> Box<Problem> {
-    Box::new(
-        Problem::new(kind::BAD_NUMBER, "A number is too large")
-            .with_detail(format!("{what} is {number}; the contract's numbers are below 2^53.")),
-    )
+fn bad_number(what: &str, number: u64) -> Problem {
+    Problem::new(kind::BAD_NUMBER, "A number is too large")
+        .with_detail(format!("{what} is {number}; the contract's numbers are below 2^53."))
 }
 
 fn check_commands<'a>(

@@ -20,48 +20,40 @@ impl State {
             {
                 Ok(Decision::Delivered(to))
             }
-            receiver => Err(self.no_send(pid, send, receiver.map(|(_, entry)| entry))),
+            receiver => Err(Box::new(self.no_send(pid, send, receiver.map(|(_, entry)| entry)))),
         }
     }
 
     /// Why a message cannot be sent.
     #[cold]
-    fn no_send(&self, pid: Pid, send: &Send, receiver: Option<&Entry>) -> Box<Problem> {
+    fn no_send(&self, pid: Pid, send: &Send, receiver: Option<&Entry>) -> Problem {
         if let Target::Run { run, .. } = &send.to {
             // What crosses runs is an effect outside of this one: it needs an outbox and a dedupe id.
-            return Box::new(
-                Problem::new(kind::NOT_SUPPORTED, "Messages to other runs are not supported yet")
-                    .with_detail(format!("The message was for the run {run:?}.")),
-            );
+            return Problem::new(kind::NOT_SUPPORTED, "Messages to other runs are not supported yet")
+                .with_detail(format!("The message was for the run {run:?}."));
         }
         if let Err(problem) = self.may_carry(pid, &send.message.body) {
-            return problem;
+            return *problem;
         }
         let Some(entry) = receiver else {
-            return Box::new(
-                Problem::new(kind::NO_PROCESS, "No such process, or it has ended")
-                    .with_detail(format!("The message was for {:?}.", send.to)),
-            );
+            return Problem::new(kind::NO_PROCESS, "No such process, or it has ended")
+                .with_detail(format!("The message was for {:?}.", send.to));
         };
         let bytes = message_bytes(&send.message.topic, &send.message.body);
         if bytes > entry.limits.mailbox_bytes {
-            return Box::new(too_large("A message", bytes, entry.limits.mailbox_bytes));
+            return too_large("A message", bytes, entry.limits.mailbox_bytes);
         }
         if !self.takes_message(entry, bytes) {
-            return Box::new(
-                Problem::new(kind::MAILBOX_FULL, "The receiver's mailbox is full")
-                    .with_detail(format!(
-                        "It holds {} messages of {} bytes, its run {} bytes of {}.",
-                        entry.mail, entry.mail_bytes, self.bytes, self.bounds.bytes
-                    ))
-                    .with_class(ProblemClass::Retryable),
-            );
+            return Problem::new(kind::MAILBOX_FULL, "The receiver's mailbox is full")
+                .with_detail(format!(
+                    "It holds {} messages of {} bytes, its run {} bytes of {}.",
+                    entry.mail, entry.mail_bytes, self.bytes, self.bounds.bytes
+                ))
+                .with_class(ProblemClass::Retryable);
         }
-        Box::new(
-            Problem::new(kind::MAILBOX_FULL, "The host has no room for another message of the run")
-                .with_detail(self.no_room(self.weigh(1, bytes, 0)))
-                .with_class(ProblemClass::Retryable),
-        )
+        Problem::new(kind::MAILBOX_FULL, "The host has no room for another message of the run")
+            .with_detail(self.no_room(self.weigh(1, bytes, 0)))
+            .with_class(ProblemClass::Retryable)
     }
 
     #[inline]
