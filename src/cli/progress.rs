@@ -389,6 +389,9 @@ impl Progress {
             _ => ("!", "33"),
         };
         let mut line = format!("{} {}: {}", self.terminal.paint(colour, sign), in_line(&node.node), node.status);
+        if node.taken_over {
+            line.push_str(", taken over");
+        }
         if self.lists.contains(&node.node) && took.is_some() {
             let _ = write!(line, ", {}", node.items());
         }

@@ -252,7 +252,8 @@ impl Seen {
                 let items = if node.total > 1 { node.items() } else { String::new() };
                 let attempts = if node.attempts > 1 { node.attempts.to_string() } else { String::new() };
                 let status = if node.only_waits() { "waiting" } else { &node.status };
-                let why = node.reason().or_else(|| waits::left_in_full(node, now)).unwrap_or_default();
+                let taken = || node.taken_over.then(|| "taken over from the run before".to_owned());
+                let why = node.reason().or_else(|| waits::left_in_full(node, now)).or_else(taken).unwrap_or_default();
                 let why = in_line(&why).into_owned();
                 table.row(vec![node.node.clone(), status.to_owned(), items, attempts, why]);
             }

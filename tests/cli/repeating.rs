@@ -116,6 +116,17 @@ outputs: {{ a: \"${{ .steps.a.status }}\", sum: \"${{ .steps.sum.output }}\", al
     let (told, code) = does(&world, &["retry", "s1", "--run-id", "s2"]);
     let outputs = json!({ "a": "succeeded", "sum": "a was succeeded: 200", "alert": "skipped" });
     assert_eq!((&told["outputs"], code), (&outputs, Some(0)), "{told}");
+    let status = world.tells(&["status", "s2", "--json"]);
+    let taken: Vec<&str> = status["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|step| step["taken-over"] == true)
+        .filter_map(|step| step["id"].as_str().or(step["node"].as_str()))
+        .collect();
+    assert_eq!(taken, ["beside"], "{status}");
+    assert!(world.says(&["logs", "s2"]).contains("beside: succeeded, taken over"));
+    assert!(world.says(&["status", "s2"]).contains("taken over from the run before"));
     // And the other way round: a reaction that is due this time happens.
     server.next("/flip", Does::Answers(404));
     let (told, code) = does(&world, &["retry", "s2", "--from", "a", "--run-id", "s3"]);

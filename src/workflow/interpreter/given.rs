@@ -106,6 +106,7 @@ impl Interpreter {
             state.left.numbers.clone_from(&given.numbers);
             state.left.doubtful.clone_from(&given.doubtful);
             state.left.all_doubtful = given.all_doubtful;
+            state.taken_over = given.succeeded || given.skipped;
             if given.succeeded {
                 let items = self.plan.nodes[index].for_each.is_some();
                 state.total = given.output.as_array().filter(|_| items).map_or(1, Vec::len);

@@ -72,6 +72,9 @@ pub struct NodeProgress {
     pub holds: bool,
     /// The most attempts that one item took.
     pub attempts: u32,
+    /// Whether its ending is taken over from the run that this one repeats.
+    #[serde(rename = "taken-over", skip_serializing_if = "std::ops::Not::not", default)]
+    pub taken_over: bool,
     /// Why it failed.
     #[serde(skip_serializing_if = "Value::is_null", default)]
     pub error: Value,
@@ -248,7 +251,7 @@ impl Interpreter {
     }
 
     fn progress_of(&self, index: usize) -> NodeProgress {
-        let NodeState { status, total, done, failed, attempts, error, running, .. } = &self.nodes[index];
+        let NodeState { status, total, done, failed, attempts, taken_over, error, running, .. } = &self.nodes[index];
         let node = &self.plan.nodes[index];
         let (mut flying, mut waiting, mut waits, mut deadline) = (0, 0, Vec::new(), None::<Micros>);
         for item in running.iter().flat_map(|running| running.live.values()) {
@@ -280,6 +283,7 @@ impl Interpreter {
             deadline,
             holds: deadline.is_some() && matches!(node.action, Action::Call { .. }),
             attempts: *attempts,
+            taken_over: *taken_over,
             error: error.clone(),
         }
     }
@@ -318,6 +322,9 @@ impl Interpreter {
 /// The text of a node's line.
 fn text_of(progress: &NodeProgress, is_list: bool) -> String {
     let mut text = format!("{}: {}", progress.node, progress.status);
+    if progress.taken_over {
+        text.push_str(", taken over");
+    }
     if is_list && progress.total > 0 {
         let _ = write!(text, ", {}", progress.items());
     }

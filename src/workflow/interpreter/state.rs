@@ -69,6 +69,8 @@ pub(super) struct NodeState {
     pub(super) left: Left,
     /// What a run that repeats another is given of it.
     pub(super) given: Option<Box<Given>>,
+    /// Its ending is taken over from that run.
+    pub(super) taken_over: bool,
     /// The text of its last line, until it has ended.
     pub(super) told: Option<Box<str>>,
     /// Items whose failures were told.
@@ -91,6 +93,7 @@ impl NodeState {
             failed: 0,
             left: Left::default(),
             given: None,
+            taken_over: false,
             told: None,
             failures_told: 0,
         }
