@@ -13,7 +13,7 @@ use super::scope::{Place, Segment};
 use super::state::State;
 use super::wire::{Damaged, Source, Wire, put_number, unknown};
 use crate::process::{Answer, Call, Pid, ProblemClass, Tag};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The calls that were asked for in another run, by a digest of what follows the beginning of their
@@ -161,6 +161,13 @@ impl State {
         Some((path, beginning))
     }
 
+    /// Whether a run before made the call of this path under a key that begins so, and nobody knows
+    /// what became of it.
+    fn is_unknown(&self, path: Digest, beginning: &str) -> bool {
+        let known = self.former_keys.0.get(&path);
+        known.is_some_and(|known| *known.beginning == *beginning && known.asked.is_none())
+    }
+
     /// A call is made under this key: if it is made again, that is the run's own doing. It gives
     /// the key that the call had in another run, where this one is new because the arguments are
     /// others.
@@ -198,6 +205,8 @@ pub(super) struct NotedKeys {
 struct Noted {
     beginning: Arc<str>,
     asked: Digest,
+    /// How many of its sendings have no answer.
+    open: u32,
     /// Somebody made it under this key, and nobody knows whether it happened.
     doubtful: bool,
 }
@@ -209,15 +218,12 @@ impl NotedKeys {
         let Some((path, beginning)) = state.path_of(pid, tag, call, key) else { return };
         let path = digest_of(&path);
         let before = self.calls.get(&path).filter(|noted| *noted.beginning == *beginning);
-        let doubtful = match before {
-            Some(noted) => noted.doubtful || self.open.values().any(|open| *open == path),
-            None => state
-                .former_keys
-                .0
-                .get(&path)
-                .is_some_and(|known| *known.beginning == *beginning && known.asked.is_none()),
+        let (open, doubtful) = match before {
+            Some(noted) => (noted.open, noted.doubtful || noted.open > 0),
+            None => (0, state.is_unknown(path, beginning)),
         };
-        self.calls.insert(path, Noted { beginning: beginning.into(), asked: asked_of(call), doubtful });
+        let noted = Noted { beginning: beginning.into(), asked: asked_of(call), open: open + 1, doubtful };
+        self.calls.insert(path, noted);
         self.open.insert((pid, tag), path);
     }
 
@@ -225,6 +231,7 @@ impl NotedKeys {
     pub(super) fn answer(&mut self, pid: Pid, tag: Tag, answer: &Answer) {
         let Some(path) = self.open.remove(&(pid, tag)) else { return };
         let Some(noted) = self.calls.get_mut(&path) else { return };
+        noted.open = noted.open.saturating_sub(1);
         match answer {
             // Under one key it happens once: now it has.
             Ok(_) => noted.doubtful = false,
@@ -234,11 +241,11 @@ impl NotedKeys {
 
     /// The keys for a run that repeats the one of this state.
     pub(super) fn former(&self, state: &State) -> FormerKeys {
-        let open: BTreeSet<&Digest> = self.open.values().collect();
         let mut all = state.former_keys.clone();
-        all.0.extend(self.calls.iter().map(|(path, Noted { beginning, asked, doubtful })| {
-            let is_known = !doubtful && !open.contains(path);
-            (*path, FormerKey { beginning: Arc::clone(beginning), asked: is_known.then_some(*asked) })
+        all.0.extend(self.calls.iter().map(|(path, Noted { beginning, asked, open, doubtful })| {
+            let is_known = !doubtful && *open == 0;
+            let beginning = Arc::clone(beginning);
+            (*path, FormerKey { beginning, asked: is_known.then_some(*asked) })
         }));
         all
     }
