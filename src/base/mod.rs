@@ -12,7 +12,9 @@ mod processors;
 pub(crate) mod sync;
 
 pub use clock::{Clock, VirtualClock};
-#[cfg(feature = "wasm")]
 pub(crate) use guarded::guarded;
+#[cfg(feature = "wasm")]
+#[cfg(feature = "cli")]
+pub(crate) use guarded::guarded_file;
 pub(crate) use panics::message_of;
 pub(crate) use processors::processors;

@@ -5,6 +5,7 @@ use super::arguments::{DataArguments, Doctor};
 use super::data::{ANEW_HINT, ANOTHER_FOLDER, FULL, FULL_HINT, PUT_BACK, Runs, Whose, gone, left_alone};
 use super::refused::{Refused, kind};
 use super::run::{SLOTS_DEFAULT, exposed};
+use super::settings::Settings;
 use super::terminal::{print, print_json, printable};
 use crate::base::processors;
 use crate::guest::slots_max;
@@ -36,8 +37,10 @@ const FREE_BYTES_MIN: u64 = 64 << 20;
 const SELF_TEST: &str =
     "steps: [{ id: sum, set: \"${ [1, 2] | add }\" }]\noutputs: { sum: \"${ .steps.sum.output }\" }\n";
 
-pub(super) fn doctor(command: &Doctor) -> anyhow::Result<Exit> {
+pub(super) fn doctor(command: &Doctor, settings: &Settings, unusable: Option<Refused>) -> anyhow::Result<Exit> {
     let mut problems = Vec::new();
+    problems.extend(unusable.map(|refused| Problem::of(refused, "mend the file, or leave it out with --config ''")));
+    let engine = &command.running.engine;
     let mut report = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "processors": processors(),
@@ -45,16 +48,17 @@ pub(super) fn doctor(command: &Doctor) -> anyhow::Result<Exit> {
             "vm.max_map_count": read_number("/proc/sys/vm/max_map_count"),
             "vm.overcommit_memory": read_number("/proc/sys/vm/overcommit_memory"),
         },
+        "settings": settings.to_json(),
     });
-    let asked = command.host.slots.unwrap_or(SLOTS_DEFAULT);
-    match command.host.builder(SLOTS_DEFAULT).workers(processors()).build() {
+    let asked = engine.slots.unwrap_or(SLOTS_DEFAULT);
+    match engine.builder(SLOTS_DEFAULT).workers(processors()).build() {
         Ok(host) => examine(&host, asked, command, &mut report, &mut problems),
         Err(error) => problems.push(unbuildable(error)),
     }
     report["data"] = data(&command.data, &mut problems);
     // The pool of a service, so that what the kernel refuses shows here too.
     let most = slots_max();
-    let service = command.host.code.builder(most).workers(1).build();
+    let service = engine.code.builder(most).workers(1).build();
     report["service"] =
         json!({ "slots-asked": most, "slots": service.as_ref().map(|host| host.guests().slots()).ok() });
     if let Ok(given) = service.map(|host| host.guests().slots())
@@ -91,6 +95,10 @@ struct Problem {
 }
 
 impl Problem {
+    fn of(refused: Refused, hint: &str) -> Self {
+        Self { hint: refused.hint.clone().unwrap_or_else(|| hint.to_owned()), message: refused.in_full() }
+    }
+
     fn slots(whose: &str, given: u32, asked: u32) -> Self {
         Self {
             message: format!("{whose} gets {given} of {asked} slots"),
@@ -135,7 +143,7 @@ fn examine(host: &Host, asked: u32, command: &Doctor, report: &mut Value, proble
     };
     let kept = cache.dir().map_err(str::to_owned).and_then(|_| cache.probe());
     if let Err(reason) = kept
-        && !command.host.code.keeps_nothing()
+        && !command.running.engine.code.keeps_nothing()
     {
         problems.push(Problem {
             message: format!("compiled code is not kept, so each start compiles anew: {reason}"),
@@ -156,9 +164,9 @@ fn examine(host: &Host, asked: u32, command: &Doctor, report: &mut Value, proble
 
 /// The folder of durable runs: what is in it, and whether a run could be written there.
 fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
-    let refused = |refused: Refused| Problem {
-        message: format!("no run can be durable: {}", refused.title),
-        hint: refused.hint.unwrap_or_else(|| "--data DIR or WFHOST_DATA names another folder".to_owned()),
+    let refused = |mut refused: Refused| {
+        refused.title = format!("no run can be durable: {}", refused.title);
+        Problem::of(refused, "--data DIR or WFHOST_DATA names another folder")
     };
     let folder = match arguments.required() {
         Ok(folder) => folder,
@@ -360,16 +368,26 @@ fn read_number(path: &str) -> Option<u64> {
 fn describe(lines: &mut String, name: &str, value: &Value) {
     let join = |part: &str| if name.is_empty() { part.to_owned() } else { format!("{name}.{part}") };
     match value {
+        Value::Object(setting) if setting.contains_key("from") => {
+            describe(lines, name, &json!(format!("{} ({})", plain(&setting["value"]), plain(&setting["from"]))));
+        }
         Value::Object(members) => members.iter().for_each(|(key, value)| describe(lines, &join(key), value)),
         Value::Array(items) if items.is_empty() => {}
-        Value::Array(items) => {
-            let words: Vec<String> =
-                items.iter().map(|item| item.as_str().map_or(item.to_string(), str::to_owned)).collect();
-            lines.push_str(&format!("{name:<28} {}\n", words.join(", ")));
-        }
+        Value::Array(_) => lines.push_str(&format!("{name:<28} {}\n", plain(value))),
         Value::String(text) => lines.push_str(&format!("{name:<28} {text}\n")),
         Value::Null => lines.push_str(&format!("{name:<28} unknown\n")),
         other => lines.push_str(&format!("{name:<28} {other}\n")),
+    }
+}
+
+/// A value in a line; a list with commas.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Array(items) if items.is_empty() => "none".to_owned(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::String(text) => text.clone(),
+        Value::Null => "unknown".to_owned(),
+        other => other.to_string(),
     }
 }
 

@@ -8,6 +8,7 @@
 mod act;
 mod again;
 mod arguments;
+mod config;
 mod data;
 mod doctor;
 mod follow;
@@ -40,6 +41,7 @@ mod retrial;
 mod rm;
 mod run;
 mod same;
+mod settings;
 mod signals;
 mod status;
 mod table;
@@ -54,6 +56,7 @@ use crate::host::Workflow;
 use arguments::{Arguments, Command, HostArguments};
 use clap::{CommandFactory, Parser};
 use refused::Stop;
+use settings::Settings;
 use std::path::Path;
 use std::process::ExitCode;
 use terminal::Terminal;
@@ -90,11 +93,15 @@ impl From<Exit> for ExitCode {
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
     crate::guest::serve_compiler();
-    let arguments = match Arguments::try_parse() {
+    let mut arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return usage::tell(&error).into(),
     };
     let terminal = Terminal::new(arguments.color);
+    let (settings, unusable) = match Settings::fill(&mut arguments) {
+        Ok(filled) => filled,
+        Err(refused) => return usage::refuse(refused, terminal).into(),
+    };
     let done = match arguments.command {
         Command::Run(command) => run::run(&command, terminal),
         Command::Resume(command) => resume::resume(&command, terminal),
@@ -117,7 +124,7 @@ pub fn main() -> ExitCode {
         Command::Plan(command) => plan::plan(&command, terminal),
         Command::Graph(command) => graph::graph(&command, terminal),
         Command::Inspect(command) => inspect::inspect(&command, terminal),
-        Command::Doctor(command) => doctor::doctor(&command),
+        Command::Doctor(command) => doctor::doctor(&command, &settings, unusable),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "wfhost", &mut script);

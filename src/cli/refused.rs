@@ -48,6 +48,14 @@ impl Refused {
         Self { status: "refused", kind, title: title.into(), hint: None, definition: None, inputs: Vec::new() }
     }
 
+    /// Of a file that has problems.
+    pub(super) fn of_definition(definition: Diagnostics) -> Self {
+        let count = definition.count();
+        let plural = if count == 1 { "" } else { "s" };
+        let title = format!("{} has {count} problem{plural}", definition.source().name());
+        Self { definition: Some(definition), ..Self::new(kind::BAD_DEFINITION, title) }
+    }
+
     /// The same, where nothing was wrong but that a person ended it.
     pub(super) fn cancelled(mut self) -> Self {
         self.status = "cancelled";
@@ -120,6 +128,14 @@ impl Refused {
         value
     }
 
+    /// In one text: of a file all its problems, each with its place.
+    pub(super) fn in_full(self) -> String {
+        match self.definition {
+            Some(definition) => definition.render(false).trim_end().to_owned(),
+            None => self.title,
+        }
+    }
+
     /// For people, on standard error.
     pub(super) fn say(&self, terminal: Terminal) {
         if let Some(definition) = &self.definition {
@@ -141,12 +157,7 @@ impl From<LoadError> for Refused {
     fn from(error: LoadError) -> Self {
         let title = error.to_string();
         match error {
-            LoadError::Definition(definition) => {
-                let count = definition.count();
-                let plural = if count == 1 { "" } else { "s" };
-                let title = format!("{} has {count} problem{plural}", definition.source().name());
-                Self { definition: Some(definition), ..Self::new(kind::BAD_DEFINITION, title) }
-            }
+            LoadError::Definition(definition) => Self::of_definition(definition),
             LoadError::Inputs(inputs) => Self { inputs, ..Self::new(kind::BAD_INPUT, title) },
             LoadError::Read { path, source }
                 if source.kind() == std::io::ErrorKind::NotFound && !path.is_absolute() =>

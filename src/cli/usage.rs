@@ -1,11 +1,8 @@
 //! A command line that cannot be understood: what is said of it, for people and for programs.
 
-use super::arguments::Arguments;
 use super::refused::{Refused, kind};
 use super::terminal::{Terminal, quoted, say, unwritable};
 use super::values::Refusal;
-use clap::CommandFactory as _;
-use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -23,8 +20,6 @@ pub(super) fn tell(error: &clap::Error) -> super::Exit {
             _ => super::Exit::Success,
         };
     }
-    let plain = plain(error);
-    let error = plain.as_ref().unwrap_or(error);
     let refused = refused(error);
     if wants_json(std::env::args_os().skip(1)) && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return match refused.print() {
@@ -42,11 +37,13 @@ pub(super) fn tell(error: &clap::Error) -> super::Exit {
     super::Exit::Usage
 }
 
-/// The same error as it is where the environment says nothing: clap shows in the usage what is set there as if it were required.
-fn plain(error: &clap::Error) -> Option<clap::Error> {
-    let forget = |argument: clap::Arg| argument.env(Resettable::Reset);
-    let command = Arguments::command().mut_args(forget).mut_subcommands(|command| command.mut_args(forget));
-    command.try_get_matches().err().filter(|plain| plain.kind() == error.kind())
+/// Tells why a command cannot be used as it was given, for people or for programs.
+pub(super) fn refuse(refused: Refused, terminal: Terminal) -> super::Exit {
+    if wants_json(std::env::args_os().skip(1)) {
+        return if refused.print().is_ok() { super::Exit::Usage } else { super::Exit::Failed };
+    }
+    refused.say(terminal);
+    super::Exit::Usage
 }
 
 fn refused(error: &clap::Error) -> Refused {
@@ -77,6 +74,7 @@ fn wants_json(words: impl Iterator<Item = OsString>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::arguments::Arguments;
     use super::*;
     use clap::Parser;
 

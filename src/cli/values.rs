@@ -23,7 +23,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { message: message.into(), hint: hint.into() }
     }
 }
@@ -187,8 +187,45 @@ pub(super) fn other(text: &str) -> Result<super::arguments::Other, Refusal> {
     }
 }
 
-/// `--allow-address`.
-pub(super) fn address(text: &str) -> Result<Permission, Refusal> {
+/// Addresses that are permitted although they are not public.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Addresses(pub(super) Vec<Permission>);
+
+/// The word that stands for no address at all, so that it can be said explicitly.
+const NO_ADDRESS: &str = "none";
+
+impl Addresses {
+    /// Those of several flags, each with one or more.
+    pub(super) fn of_flags(flags: Vec<Self>) -> Result<Self, Refusal> {
+        if flags.len() > 1 && flags.iter().any(|flag| flag.0.is_empty()) {
+            return Err(none_among_others());
+        }
+        Ok(Self(flags.into_iter().flat_map(|flag| flag.0).collect()))
+    }
+
+    /// As they are written.
+    pub(super) fn texts(&self) -> Vec<String> {
+        self.0.iter().map(ToString::to_string).collect()
+    }
+}
+
+fn none_among_others() -> Refusal {
+    Refusal::new("`none` permits no address, and there are others", "leave out `none`, or the others")
+}
+
+/// `--allow-address`: addresses with commas or blanks between them, or `none`.
+pub(super) fn addresses(text: &str) -> Result<Addresses, Refusal> {
+    let words: Vec<&str> = text.split([',', ' ', '\t', '\n']).filter(|word| !word.is_empty()).collect();
+    match &words[..] {
+        [NO_ADDRESS] => Ok(Addresses::default()),
+        words if words.contains(&NO_ADDRESS) => Err(none_among_others()),
+        // A blank text is no address either; what is wrong with it is said by whoever reads one.
+        [] => Ok(Addresses(vec![address(text)?])),
+        words => words.iter().map(|word| address(word)).collect::<Result<_, _>>().map(Addresses),
+    }
+}
+
+fn address(text: &str) -> Result<Permission, Refusal> {
     text.parse().map_err(|error: crate::dispatch::http::PermissionError| Refusal::new(error.message, error.hint))
 }
 
@@ -249,8 +286,15 @@ mod tests {
 
     #[test]
     fn an_address_is_refused_with_what_would_do() {
-        assert_eq!(address("localhost"), Ok(Permission::Host("localhost".into())));
-        assert!(told(address("nonsense")).contains("write an address (127.0.0.1, ::1)"));
+        assert_eq!(addresses("localhost").unwrap().0, [Permission::Host("localhost".into())]);
+        assert_eq!(addresses(" ::1,db.,10.0.0.0/8").unwrap().texts(), ["::1", "db.", "10.0.0.0/8"]);
+        assert_eq!(addresses("none"), Ok(Addresses::default()));
+        for odd in ["", " ", "nonsense", "::1,nonsense"] {
+            assert!(told(addresses(odd)).contains("write an address (127.0.0.1, ::1)"), "{odd}");
+        }
+        for odd in [addresses("none,::1"), Addresses::of_flags(vec![Addresses::default(), addresses("::1").unwrap()])] {
+            assert!(told(odd).ends_with("leave out `none`, or the others"));
+        }
     }
 
     #[test]

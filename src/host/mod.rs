@@ -45,6 +45,7 @@ pub use snapshots::VerifyRunError;
 pub use start::{RunHandle, RunOptions};
 pub use storage::StorageNews;
 pub use story::{Line, Story};
+pub(crate) use workflow_file::read as read_definition;
 
 use crate::dispatch::Dispatcher;
 use crate::guest::{Component, GuestEngine};
@@ -76,6 +77,8 @@ struct Shared {
     natives: BTreeMap<String, Arc<dyn Program>>,
     /// Where durable runs are written.
     data: Option<durable::Data>,
+    /// What `http` may reach beyond public addresses.
+    addresses: Vec<String>,
     /// Compiled components by the digest of their bytes.
     components: Mutex<BTreeMap<[u8; 32], Component>>,
 }

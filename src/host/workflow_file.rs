@@ -12,7 +12,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// It cannot be read, or is not UTF-8.
-pub(super) fn read(path: &Path) -> Result<String, LoadError> {
+pub(crate) fn read(path: &Path) -> Result<String, LoadError> {
     let bytes = read_bytes(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
     if bytes.len() > SOURCE_BYTES_MAX {
         return Ok(String::from_utf8_lossy(&bytes).into_owned());

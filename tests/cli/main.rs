@@ -11,6 +11,7 @@ mod kept;
 mod readme;
 mod repeating;
 mod running;
+mod settings;
 #[path = "../faults/shim.rs"]
 mod shim;
 mod shimmed;
@@ -46,6 +47,11 @@ fn command(arguments: &[&str]) -> Command {
 fn command_in(data: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wfhost"));
     command.current_dir(root()).env("WFHOST_CACHE", cache()).env("WFHOST_DATA", data).env_remove("NO_COLOR");
+    // The person who runs the tests may have settings too.
+    command.env("WFHOST_CONFIG", "");
+    for variable in ["WFHOST_ALLOW_ADDRESS", "WFHOST_PROFILE", "WFHOST_SLOTS", "WFHOST_WORKERS"] {
+        command.env_remove(variable);
+    }
     command.args(arguments);
     command
 }

@@ -1,6 +1,6 @@
 //! Commands upon files and this machine.
 
-use super::{DataArguments, EngineArguments, HostArguments};
+use super::{DataArguments, HostArguments, RunningArguments};
 use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
@@ -155,5 +155,5 @@ pub(in crate::cli) struct Doctor {
     #[command(flatten)]
     pub(in crate::cli) data: DataArguments,
     #[command(flatten)]
-    pub(in crate::cli) host: EngineArguments,
+    pub(in crate::cli) running: RunningArguments,
 }

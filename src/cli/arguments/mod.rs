@@ -12,7 +12,7 @@ pub(super) use runs::{
     ActArguments, Cancel, History, Logs, Ls, Pause, Ps, Query, Remove, Resolve, Show, Signal, State,
 };
 
-use super::values::{self, CacheDir};
+use super::values::{self, Addresses, CacheDir};
 use crate::dispatch::http::Permission;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -29,11 +29,21 @@ Examples:
   wfhost validate workflows/*.yaml
   wfhost inspect guests/built/hello.wasm
 
+Settings: a flag comes before its environment variable (WFHOST_ALLOW_ADDRESS, WFHOST_SLOTS, WFHOST_WORKERS, WFHOST_PROFILE, \
+WFHOST_DATA, WFHOST_CACHE), and that before the configuration file, which has the same keys: `allow-address: [ localhost ]`. \
+The file is wfhost/config.yaml in $XDG_CONFIG_HOME or ~/.config, or what --config or WFHOST_CONFIG names. `wfhost doctor` \
+shows the settings in effect.
+
 Exit codes: 0 success, 1 the run failed, 2 usage or definition error, 3 cancelled, timed out or suspended.")]
 pub(in crate::cli) struct Arguments {
-    /// When to use colours.
-    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    /// When to use colours: auto, always or never.
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", hide_possible_values = true)]
+    #[arg(help_heading = "Global options")]
     pub(in crate::cli) color: Colour,
+    /// Configuration file; an empty one: none is read [default: `wfhost/config.yaml` in the user's configuration folder].
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Global options")]
+    #[arg(value_parser = OsStringValueParser::new().map(PathBuf::from))]
+    pub(in crate::cli) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(in crate::cli) command: Command,
 }
@@ -122,9 +132,15 @@ pub(in crate::cli) struct RunningArguments {
     #[arg(long, value_name = "N", value_parser = values::workers)]
     pub(in crate::cli) workers: Option<usize>,
     /// Permit `http` to reach an address although it is loopback or private: an address, a network (`10.0.0.0/8`), `localhost`, or
-    /// a name. Repeatable [default: public addresses only].
-    #[arg(long = "allow-address", value_name = "ADDRESS", value_parser = values::address)]
+    /// a name. Repeatable; `none` permits none [default: public addresses only].
+    #[arg(long = "allow-address", value_name = "ADDRESS", value_parser = values::addresses)]
+    pub(in crate::cli) allow: Vec<Addresses>,
+    /// Those in effect, wherever they come from.
+    #[arg(skip)]
     pub(in crate::cli) allow_addresses: Vec<Permission>,
+    /// Whether they were chosen for this command alone.
+    #[arg(skip)]
+    pub(in crate::cli) chosen_addresses: bool,
     #[command(flatten)]
     pub(in crate::cli) engine: EngineArguments,
 }
@@ -134,7 +150,7 @@ pub(in crate::cli) struct RunningArguments {
 #[command(next_help_heading = "Host")]
 pub(in crate::cli) struct DataArguments {
     /// Folder of durable runs [default: `wfhost` in the user's data folder].
-    #[arg(long, env = "WFHOST_DATA", hide_env_values = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(in crate::cli) data: Option<PathBuf>,
 }
 
@@ -143,7 +159,7 @@ pub(in crate::cli) struct DataArguments {
 #[command(next_help_heading = "Host")]
 pub(in crate::cli) struct HostArguments {
     /// Folder of compiled code; an empty one: none is kept [default: `wfhost` in the user's cache folder].
-    #[arg(long, env = "WFHOST_CACHE", hide_env_values = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     #[arg(value_parser = OsStringValueParser::new().map(CacheDir::from))]
     pub(in crate::cli) cache: Option<CacheDir>,
 }
@@ -154,6 +170,16 @@ pub(in crate::cli) enum MemoryProfile {
     Fast,
     /// 64 MiB of address space each, explicit bounds checks: more guests in one host.
     Dense,
+}
+
+impl MemoryProfile {
+    /// As flags and files have it.
+    pub(in crate::cli) fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Dense => "dense",
+        }
+    }
 }
 
 #[cfg(test)]

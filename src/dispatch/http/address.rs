@@ -91,7 +91,33 @@ fn host(text: &str) -> Result<Permission, PermissionError> {
     }
 }
 
+impl fmt::Display for Permission {
+    /// As it is read by [`FromStr`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network { address, prefix } if *prefix == if address.is_ipv4() { 32 } else { 128 } => {
+                write!(f, "{address}")
+            }
+            Self::Network { address, prefix } => write!(f, "{address}/{prefix}"),
+            Self::Host(name) if name.contains('.') || name == "localhost" => f.write_str(name),
+            Self::Host(name) => write!(f, "{name}."),
+        }
+    }
+}
+
 impl Permission {
+    /// Whether whatever the other one permits is permitted by this one too.
+    #[must_use]
+    pub fn includes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Network { prefix, .. }, Self::Network { address, prefix: narrower }) => {
+                prefix <= narrower && self.covers("", *address)
+            }
+            (Self::Host(name), Self::Host(other)) => name == other,
+            _ => false,
+        }
+    }
+
     fn covers(&self, host: &str, ip: IpAddr) -> bool {
         match self {
             Self::Host(name) => name == host,

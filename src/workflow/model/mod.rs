@@ -22,6 +22,8 @@ use super::syntax::{Node, Span};
 use crate::process::Micros;
 pub use durations::{millis, parse_duration, write_duration};
 pub(crate) use fields::shorten;
+#[cfg(feature = "cli")]
+pub(crate) use fields::{Fields, Keys, texts};
 pub use inputs::{Input, Inputs};
 pub use limits::{LIMITS, Limit, LimitsPatch};
 pub use read::read;
