@@ -15,10 +15,15 @@ pub(super) struct Again {
     begun: Instant,
     /// A word is no text.
     odd: bool,
+    /// Addresses that are permitted although no word of the command says so.
+    addresses: Vec<String>,
 }
 
+/// The flag that permits addresses.
+pub(super) const ALLOW_ADDRESS: &str = "--allow-address";
+
 /// Flags with a value that say how a run is carried out and not what it is: they do not stand beside a durable run.
-const CARRIED: [&str; 6] = ["--data", "--allow-address", "--slots", "--workers", "--profile", "--cache"];
+const CARRIED: [&str; 7] = ["--data", ALLOW_ADDRESS, "--slots", "--workers", "--profile", "--cache", "--config"];
 
 impl Again {
     /// This process's own words; `timeout` is what they say of it.
@@ -29,7 +34,25 @@ impl Again {
     pub(super) fn of(words: impl IntoIterator<Item = OsString>, timeout: Option<Duration>) -> Self {
         let words: Vec<Result<String, OsString>> = words.into_iter().map(OsString::into_string).collect();
         let odd = words.iter().any(Result::is_err);
-        Self { words: words.into_iter().filter_map(Result::ok).collect(), timeout, begun: Instant::now(), odd }
+        Self {
+            words: words.into_iter().filter_map(Result::ok).collect(),
+            timeout,
+            begun: Instant::now(),
+            odd,
+            addresses: Vec::new(),
+        }
+    }
+
+    /// The same where the environment or a file permits these addresses: a flag takes their place, so it has to name them too.
+    pub(super) fn permitting(mut self, addresses: Vec<String>) -> Self {
+        self.addresses = addresses;
+        self
+    }
+
+    /// The command with these addresses permitted too.
+    pub(super) fn with_addresses(&self, more: &[String]) -> Option<String> {
+        let all: Vec<&str> = self.addresses.iter().chain(more).map(String::as_str).collect();
+        self.with(ALLOW_ADDRESS, &all.join(","), true)
     }
 
     /// Whether the command has a flag.
@@ -51,7 +74,7 @@ impl Again {
                 }
             }
         }
-        Self { words, timeout: None, begun: self.begun, odd: self.odd }
+        Self { words, timeout: None, begun: self.begun, odd: self.odd, addresses: self.addresses.clone() }
     }
 
     /// A command about a durable run that runs nothing: only the folder of the runs goes with it.
@@ -174,6 +197,15 @@ mod tests {
         let signal = run.beside("signal", "a").and(&["it's ok", "JSON"]);
         assert_eq!(signal.plain().unwrap(), "wfhost signal a 'it'\\''s ok' JSON --data d");
         assert_eq!(again(&["run", "--", "--data"]).about("retry", "a").plain().unwrap(), "wfhost retry a");
+    }
+
+    #[test]
+    fn a_flag_for_one_address_more_names_those_that_a_file_permits() {
+        let one = ["localhost".to_owned()];
+        let run = again(&["run", "f"]).permitting(vec!["10.0.0.0/8".to_owned()]);
+        assert_eq!(run.with_addresses(&one).unwrap(), "wfhost run f --allow-address 10.0.0.0/8,localhost");
+        let resume = run.about("resume", "a").with_addresses(&one);
+        assert_eq!(resume.unwrap(), "wfhost resume a --allow-address 10.0.0.0/8,localhost");
     }
 
     #[test]

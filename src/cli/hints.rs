@@ -62,7 +62,7 @@ impl Case<'_> {
         let place = if is_word { format!("{host}.") } else { host.to_owned() };
         // A guest can fail with a problem of this kind too, and say what it likes in it.
         place.parse::<crate::dispatch::http::Permission>().ok()?;
-        Some(match self.again.with("--allow-address", &place, true) {
+        Some(match self.again.with_addresses(std::slice::from_ref(&place)) {
             Some(command) => format!("if it is to be reached from here: {command}"),
             None => format!("if it is to be reached from here, add --allow-address {place}"),
         })

@@ -25,6 +25,7 @@ mod ls;
 mod outcome;
 mod past;
 mod patience;
+mod permitted;
 mod place;
 mod plan;
 mod progress;

@@ -98,6 +98,7 @@ fn new_run(
     begin: Begin<'_>,
 ) -> anyhow::Result<Exit> {
     let mut talk = Talk::new(new.json, new.quiet, None, terminal);
+    talk.again = new.running.again(talk.again);
     let mut place = None;
     let done = follow(given, changes, new, &mut talk, &mut place, begin);
     if let Some(host) = place {
@@ -117,6 +118,7 @@ fn follow(
     begin: Begin<'_>,
 ) -> Result<Exit, Stop> {
     let (runs, stored) = new.data.find(given)?;
+    new.running.check_addresses(&runs, &stored.id, &talk.again)?;
     drop(runs);
     let mut warnings = Warnings::new();
     let builder = new.running.host(processors()).data(new.data.required()?);

@@ -26,6 +26,7 @@ use std::fmt::Write as _;
 
 pub(super) fn resume(command: &Resume, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut talk = Talk::new(command.json, command.quiet, None, terminal);
+    talk.again = command.running.again(talk.again);
     let mut host = None;
     let done = match &command.run {
         Some(given) => one(command, given, &mut talk, &mut host),
@@ -65,6 +66,7 @@ fn one(command: &Resume, given: &str, talk: &mut Talk, place: &mut Option<Host>)
         Whose::Living(owner) => return go_on(&runs, stored, owner.pid, talk),
         Whose::Nobody => {}
     }
+    command.running.check_addresses(&runs, &id, &talk.again)?;
     // The host has its own.
     drop(runs);
     let host = host(command, talk, place)?;
@@ -138,6 +140,11 @@ fn all(command: &Resume, talk: &mut Talk, place: &mut Option<Host>) -> Result<Ex
     let mut workflows = Workflows { runs: opened(host)?, loaded: HashMap::new() };
     talk.signals.guard(|| {
         for stored in waiting {
+            let resume = talk.again.about("resume", &stored.id);
+            if let Err(why) = command.running.check_addresses(&workflows.runs, &stored.id, &resume) {
+                refused.push((stored.id, why));
+                continue;
+            }
             let workflow = match workflows.of(host, &stored.id) {
                 Ok(workflow) => workflow,
                 Err(why) => {

@@ -32,6 +32,7 @@ pub(super) const ANNOUNCED_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) fn run(command: &Run, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut talk = Talk::new(command.json, command.quiet, command.timeout, terminal);
+    talk.again = command.running.again(talk.again);
     let (host, workflow) = match prepare(command, &mut talk) {
         Ok(prepared) => prepared,
         Err(refused) => return talk.stop(refused.into()),
@@ -144,7 +145,7 @@ fn same<'a>(
     let inputs = workflow.plan().inputs.accept(inputs.clone());
     let inputs = inputs.map_err(|_| anyhow::anyhow!("invariant: the inputs were accepted before"))?;
     let id = command.id.as_deref().unwrap_or_default();
-    Ok(Start { host, workflow, inputs, id })
+    Ok(Start { host, workflow, inputs, id, running: &command.running })
 }
 
 /// The runs of the host's folder.

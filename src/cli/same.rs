@@ -2,6 +2,7 @@
 //! is about that run: it follows it, takes it up, or tells its end again. Where it is of others, that is a conflict.
 
 use super::Exit;
+use super::arguments::RunningArguments;
 use super::data::{Runs, Whose, not_listening, refused_of};
 use super::follow::{Ended, Talk};
 use super::past::Past;
@@ -28,6 +29,7 @@ pub(super) struct Start<'a> {
     /// As the workflow accepts them.
     pub(super) inputs: Map<String, Value>,
     pub(super) id: &'a str,
+    pub(super) running: &'a RunningArguments,
 }
 
 impl Start<'_> {
@@ -47,6 +49,7 @@ impl Start<'_> {
                     return Ok(self.end(runs, talk, outcome));
                 }
                 Whose::Nobody => {
+                    self.running.check_addresses(runs, self.id, &talk.again)?;
                     let (watching, watcher) = talk.watcher_of(self.host, self.id);
                     match self.host.resume(self.workflow, self.id, RunOptions { watcher, ..RunOptions::default() }) {
                         Ok(run) => {

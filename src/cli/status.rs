@@ -56,7 +56,8 @@ pub(super) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
     if live.as_ref().is_some_and(|live| live.facts.stalled) {
         say(&terminal.warning_text(FULL, Some(FULL_HINT)));
     }
-    let seen = Seen { stored, whose, story, live, silent: silent.is_some(), left, damage, has_story };
+    let resume = runs.to_take_up(&stored.id);
+    let seen = Seen { resume, stored, whose, story, live, silent: silent.is_some(), left, damage, has_story };
     let file = about.map_or_else(|_| "unknown".to_owned(), |about| about.file);
     if command.json {
         print_json(&seen.to_json(&file))?;
@@ -134,6 +135,8 @@ fn ask(host: &Client, run: &str) -> Result<RunStatus, ControlError> {
 
 /// A run as it is known.
 struct Seen {
+    /// The command that takes it up.
+    resume: String,
     stored: Stored,
     whose: Whose,
     story: Story,
@@ -360,7 +363,7 @@ impl Seen {
             _ => {}
         }
         if self.whose == Whose::Nobody {
-            hints.push(format!("nobody runs it; to take it up: wfhost resume {id}"));
+            hints.push(format!("nobody runs it; to take it up: {}", self.resume));
         }
         let is_told = |call: &Uncertain| self.left.iter().any(|left| left.resolves() == Some((call.pid, call.tag)));
         let untold: Vec<Uncertain> = self.uncertain().into_iter().filter(|call| !is_told(call)).collect();

@@ -18,6 +18,10 @@ pub struct About {
     pub components: BTreeMap<String, String>,
     /// The digest of the workflow, its components and the inputs: what was started, so that the same start can be told from another.
     pub start: String,
+    /// The addresses that its host permitted although they are not public. They are kept to be named to whoever resumes the run, and
+    /// permit nothing by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
 }
 
 impl About {
@@ -38,6 +42,7 @@ impl About {
             source: workflow.source().text().to_owned(),
             components,
             start: start.finalize().to_hex().to_string(),
+            addresses: Vec::new(),
         }
     }
 
@@ -98,6 +103,7 @@ mod tests {
             source: "steps: [{ id: a, set: \"1 \u{e9}\" }]".to_owned(),
             components: BTreeMap::from([("./x.wasm".to_owned(), "00ff".to_owned())]),
             start: "77".to_owned(),
+            addresses: vec!["localhost".to_owned()],
         };
         let text = about.to_text();
         assert_eq!(About::read(&text).unwrap(), about);

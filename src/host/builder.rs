@@ -171,6 +171,7 @@ impl HostBuilder {
                 kernel.log(call.run(), call.pid(), call.scope().cloned(), line);
             }
         };
+        let addresses = self.http.permissions.iter().map(ToString::to_string).collect();
         let http = crate::dispatch::http::Http::new(self.http).map_err(HostError::Http)?;
         let registry = self.registry.built_in("http", http).built_in("log", Log::new(logs)).build()?;
         let dispatcher = Arc::new(match self.runtime {
@@ -187,6 +188,7 @@ impl HostBuilder {
         let data = self.data.map(|folder| Data::new(folder, &kernel, self.watcher));
         let shared = Shared {
             data,
+            addresses,
             kernel,
             scheduler: Mutex::new(Some(scheduler)),
             door,

@@ -272,7 +272,8 @@ impl Host {
             let kept = data.kept.keep(&file.hash, bytes);
             kept.map_err(|error| LoadError::Keep { component: source.clone(), error })?;
         }
-        let about = About::new(workflow, inputs);
+        let addresses = self.shared.addresses.clone();
+        let about = About { addresses, ..About::new(workflow, inputs) };
         let name = about.name.as_str().into();
         let components = about.components.values().map(|hash| hash.as_str().into()).collect();
         Ok(NewRun { id: Arc::clone(id), name, created: system_time(), about: about.to_text(), components })

@@ -1,7 +1,9 @@
-//! What an operator sets once: in the environment and in a configuration file.
+//! What an operator sets once: in the environment and in a configuration file; and the addresses that a run was started with.
 
+use super::support::World;
 use super::{command, transcript};
 use serde_json::{Value, json};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -123,4 +125,64 @@ fn a_configuration_file_that_others_can_write_is_not_used() {
     change(&path, 0o644);
     change(folder.path(), 0o777);
     assert!(says(&run(), 2).contains("can be written by others, who could replace what is in it"));
+}
+
+#[test]
+fn addresses_are_permitted_by_the_environment_and_named_in_hints() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let world = World::new(&calls(port, ""));
+    let run = |permitted: &str| {
+        let mut command = super::command_in(&world.data, &["run", "--timeout", "300ms", &world.file]);
+        command.env("WFHOST_ALLOW_ADDRESS", permitted).output().unwrap()
+    };
+    let told = says(&run("10.0.0.0/8"), 1);
+    assert!(told.contains("--allow-address 10.0.0.0/8,127.0.0.1"), "{told}");
+    // Nobody answers there.
+    assert_eq!(run("10.0.0.0/8, 127.0.0.0/8").status.code(), Some(3));
+}
+
+/// A workflow whose step `call` asks a port of this machine.
+fn calls(port: u16, needs: &str) -> String {
+    format!(
+        "
+steps:
+  - {{ id: asks, wait: {{ signal: answer, timeout: 1m }}, if: {waits} }}
+  - id: call
+    {needs}
+    call: http
+    with: {{ url: \"http://127.0.0.1:{port}/\" }}
+    allow: {{ http: [ \"GET http://127.0.0.1:{port}\" ] }}
+",
+        waits = !needs.is_empty()
+    )
+}
+
+/// Without the permission the run would fail for good, and what it did so far would have to be repeated.
+#[test]
+fn a_run_that_had_an_address_permitted_is_not_resumed_without_it_by_accident() {
+    let world = World::new(&calls(9, "needs: asks"));
+    world.begin("it", "asks", &["--allow-address", "127.0.0.0/8"]).kill();
+    let permit = "wfhost resume it --allow-address 127.0.0.0/8";
+    let told = world.does(&["status", "it"]);
+    assert!(String::from_utf8_lossy(&told.stderr).contains(permit), "{}", transcript(&told));
+    let told = world.refuses(&["resume", "it"]);
+    assert!(told.contains("started with --allow-address 127.0.0.0/8") && told.contains(permit), "{told}");
+    assert!(told.contains("--allow-address none"), "{told}");
+    let told = world.does(&["resume", "--all"]);
+    assert!(says(&told, 1).contains(permit), "{}", transcript(&told));
+    let told = world.refuses(&["run", "--run-id", "it", &world.file]);
+    assert!(told.contains(&format!("wfhost run --run-id it {} --allow-address 127.0.0.0/8", world.file)), "{told}");
+    assert_eq!(world.tells(&["status", "--json", "it"])["status"], "suspended");
+
+    world.says(&["signal", "it", "answer", "1"]);
+    let resume = |flags: &[&str]| says(&world.does(&[&["resume", "it"], flags].concat()), 1);
+    assert!(resume(&["--allow-address", "none"]).contains("address-refused"));
+    let told = world.refuses(&["retry", "it"]);
+    assert!(told.contains("wfhost retry it --allow-address 127.0.0.0/8"), "{told}");
+    let told = world.refuses(&["fork", "it", "--at", "1"]);
+    assert!(told.contains("wfhost fork it --at 1 --allow-address 127.0.0.0/8"), "{told}");
+    // A wider permission holds for it too.
+    let told = world.does(&["retry", "it", "--allow-address", "::1,127.0.0.0/7"]);
+    assert!(!says(&told, 1).contains("address-refused"), "{}", transcript(&told));
 }
