@@ -2,52 +2,90 @@
 
 use super::Exit;
 use super::arguments::Inspect;
+use super::compiling::{self, SAID_BYTES_MIN};
 use super::terminal::{Terminal, print, print_json, printable, say};
 use super::validate::NO_SLOTS;
-use crate::guest::{Component, LoadError, Misfit};
-use crate::host::component_file;
+use crate::guest::{Cancellation, Component, LoadError, Misfit};
+use crate::host::{Host, component_file};
 use crate::process::{Json, Program};
 use serde_json::{Value, json};
+use std::path::Path;
 
 pub(super) fn inspect(command: &Inspect, terminal: Terminal) -> anyhow::Result<Exit> {
     let host = command.host.builder(NO_SLOTS).workers(1).build()?;
-    let path = command.component.display();
-    let bytes = match component_file::read(&command.component) {
-        Ok(bytes) => bytes,
-        Err(error) if command.json => {
-            let value = refused(&path.to_string(), &error.to_string(), None, &[]);
-            print_json(&value)?;
-            return Ok(Exit::Usage);
-        }
-        Err(error) => anyhow::bail!("{path}: {error}"),
-    };
-    let component = match Component::load(host.guests(), &bytes) {
-        Ok(component) => component,
-        Err(error) => {
-            let (why, hint) = component_file::explain(&path.to_string(), &bytes, &error);
-            let misfits = if let LoadError::Misfit(misfits) = &error { &misfits[..] } else { &[] };
-            if command.json {
-                print_json(&refused(&path.to_string(), &why, Some(&hint), misfits))?;
-            } else if !misfits.is_empty() {
-                terminal.error(&format!("{path} cannot be a step"), None);
-                for misfit in misfits {
-                    say(&printable(&describe_misfit(misfit)));
+    let mut exit = Exit::Success;
+    let mut reports = Vec::new();
+    for path in &command.components {
+        let path = &path.display().to_string();
+        match look(&host, path, command.json) {
+            Ok(component) => {
+                let report = report(path, &component);
+                if command.json {
+                    reports.push(report);
+                } else {
+                    print(&printable(&describe(path, &report)))?;
                 }
-                let hint = "wit/process.wit has the whole contract, guests/README.md how it is met in some languages";
-                say(&format!("{}: {hint}", terminal.paint("1;36", "hint")));
-            } else {
-                terminal.error(&why, Some(&hint));
             }
-            return Ok(Exit::Usage);
+            Err(misfit) => {
+                exit = Exit::Usage;
+                if command.json {
+                    reports.push(misfit.to_json(path));
+                } else {
+                    misfit.say(path, terminal);
+                }
+            }
+        }
+    }
+    match &reports[..] {
+        _ if !command.json => {}
+        [report] => print_json(report)?,
+        reports => print_json(&reports)?,
+    }
+    Ok(exit)
+}
+
+/// Why a file cannot be a step.
+struct Unfit {
+    why: String,
+    hint: Option<String>,
+    /// Of its exports and imports.
+    misfits: Vec<Misfit>,
+}
+
+/// The component of a file.
+fn look(host: &Host, path: &str, json: bool) -> Result<Component, Unfit> {
+    let unread = |error: std::io::Error| Unfit { why: format!("{path}: {error}"), hint: None, misfits: Vec::new() };
+    let bytes = component_file::read(Path::new(path)).map_err(unread)?;
+    let compiling = || {
+        if bytes.len() as u64 >= SAID_BYTES_MIN && !json {
+            say(&compiling::text(path, bytes.len() as u64));
         }
     };
-    let report = report(&path.to_string(), &component);
-    if command.json {
-        print_json(&report)?;
-    } else {
-        print(&printable(&describe(&path.to_string(), &report)))?;
+    let hash = blake3::hash(&bytes);
+    Component::load_hashed(host.guests(), &bytes, hash, &Cancellation::new(), &compiling).map_err(|error| {
+        let (why, hint) = component_file::explain(path, &bytes, &error);
+        let misfits = if let LoadError::Misfit(misfits) = error { misfits } else { Vec::new() };
+        Unfit { why, hint: Some(hint), misfits }
+    })
+}
+
+impl Unfit {
+    fn say(&self, path: &str, terminal: Terminal) {
+        if self.misfits.is_empty() {
+            terminal.error(&self.why, self.hint.as_deref());
+            return;
+        }
+        terminal.error(&format!("{path} cannot be a step"), None);
+        for misfit in &self.misfits {
+            say(&printable(&describe_misfit(misfit)));
+        }
+        let hint = "wit/process.wit has the whole contract, guests/README.md how it is met in some languages";
+        terminal.hint(hint);
     }
-    Ok(Exit::Success)
+
+    fn to_json(&self, path: &str) -> Value {
+        refused(path, &self.why, self.hint.as_deref(), &self.misfits)
+    }
 }
 
 /// A file that cannot be a step.

@@ -8,9 +8,11 @@
 mod act;
 mod again;
 mod arguments;
+mod compiling;
 mod config;
 mod data;
 mod doctor;
+mod example;
 mod follow;
 mod graph;
 mod hints;
@@ -56,6 +58,7 @@ mod waits;
 use crate::host::Workflow;
 use arguments::{Arguments, Command, HostArguments};
 use clap::{CommandFactory, Parser};
+use compiling::say_compiling;
 use refused::Stop;
 use settings::Settings;
 use std::path::Path;
@@ -125,6 +128,7 @@ pub fn main() -> ExitCode {
         Command::Plan(command) => plan::plan(&command, terminal),
         Command::Graph(command) => graph::graph(&command, terminal),
         Command::Inspect(command) => inspect::inspect(&command, terminal),
+        Command::Example(command) => told(example::example(&command), command.json, terminal),
         Command::Doctor(command) => doctor::doctor(&command, &settings, unusable),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -149,7 +153,7 @@ fn told(done: Result<Exit, Stop>, json: bool, terminal: Terminal) -> anyhow::Res
 
 /// Loads a workflow that is looked at and not run. None where it has problems: they have been told.
 fn load(host: &HostArguments, file: &Path, json: bool, terminal: Terminal) -> anyhow::Result<Option<Workflow>> {
-    let host = host.builder(validate::NO_SLOTS).workers(1).build()?;
+    let host = host.builder(validate::NO_SLOTS).workers(1).on_compile(say_compiling(json)).build()?;
     match host.load(file).map_err(refused::Refused::from) {
         Ok(workflow) => Ok(Some(workflow)),
         Err(refused) => {

@@ -47,6 +47,8 @@ const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '�
 enum Notice {
     /// A line, or several.
     Line(String),
+    /// This is compiled; or nothing any more.
+    Compiling(Option<String>),
     /// The run has begun, or been found.
     Follow(Box<Followed>),
     /// Nothing more will come.
@@ -85,6 +87,11 @@ impl Follower {
     /// Writes lines that stay, soon.
     pub(super) fn note(&self, lines: String) {
         let _ = self.0.notices.send(Notice::Line(lines));
+    }
+
+    /// Shows what is compiled, until that is done: on a terminal with the time that it takes, elsewhere in a line that stays.
+    pub(super) fn compiling(&self, what: Option<String>) {
+        let _ = self.0.notices.send(Notice::Compiling(what));
     }
 
     /// Shows a run until it is over.
@@ -127,6 +134,8 @@ struct Progress {
     /// In the order in which they began.
     running: Vec<Running>,
     is_loading: bool,
+    /// What is compiled meanwhile, and since when.
+    compiling: Option<(String, Instant)>,
     lists: BTreeSet<String>,
     /// What processes are called: the step that they belong to, or the entry that they run.
     names: BTreeMap<Pid, String>,
@@ -156,6 +165,7 @@ impl Progress {
             is_in_front: is_in_front(),
             running: Vec::new(),
             is_loading: true,
+            compiling: None,
             lists: BTreeSet::new(),
             names: BTreeMap::new(),
             signal: None,
@@ -167,6 +177,10 @@ impl Progress {
             let goes_on = match notices.recv_timeout(TICK) {
                 Ok(Notice::Line(lines)) => {
                     self.line(&lines);
+                    true
+                }
+                Ok(Notice::Compiling(what)) => {
+                    self.compiles(what);
                     true
                 }
                 Ok(Notice::Follow(followed)) => self.follow(*followed, notices),
@@ -182,6 +196,13 @@ impl Progress {
         self.write();
     }
 
+    fn compiles(&mut self, what: Option<String>) {
+        if let Some(what) = what.as_ref().filter(|_| !self.terminal.live) {
+            self.line(what);
+        }
+        self.compiling = what.map(|what| (what, Instant::now()));
+    }
+
     /// Follows a run until it is over. False: nothing more will come.
     fn follow(&mut self, followed: Followed, notices: &Receiver<Notice>) -> bool {
         let Followed { source: events, lists, past, signal } = followed;
@@ -194,6 +215,7 @@ impl Progress {
             for notice in notices.try_iter() {
                 match notice {
                     Notice::Line(lines) => self.line(&lines),
+                    Notice::Compiling(what) => self.compiles(what),
                     // What has happened is shown to its end all the same.
                     Notice::Close => goes_on = false,
                     // The end of this one is to be shown before.
@@ -279,13 +301,13 @@ impl Progress {
         let tick = (self.began.elapsed().as_millis() / TICK.as_millis()) as usize;
         let sign = SPINNER[tick % SPINNER.len()];
         if self.is_loading {
-            let elapsed = self.began.elapsed();
-            let is_long = elapsed >= LOADING_SHOWN_AFTER;
-            return if is_long {
-                vec![format!("{sign} loading and compiling  {}", seconds(elapsed))]
-            } else {
-                Vec::new()
+            let (what, since) = match &self.compiling {
+                Some((what, since)) => (what.as_str(), *since),
+                None => ("loading", self.began),
             };
+            let elapsed = since.elapsed();
+            let is_long = elapsed >= LOADING_SHOWN_AFTER;
+            return if is_long { vec![format!("{sign} {what}  {}", seconds(elapsed))] } else { Vec::new() };
         }
         let most = LINES_MAX.min(size.rows.saturating_sub(2)).max(1);
         let shown = self.running.iter().take(most);

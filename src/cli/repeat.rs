@@ -121,7 +121,7 @@ fn follow(
     new.running.check_addresses(&runs, &stored.id, &talk.again)?;
     drop(runs);
     let mut warnings = Warnings::new();
-    let builder = new.running.host(processors()).data(new.data.required()?);
+    let builder = new.running.host(processors()).on_compile(talk.compiling()).data(new.data.required()?);
     let host = place.insert(builder.build().map_err(Refused::from)?);
     new.running.check(host, &mut warnings);
     new.running.check_cache(host, &mut warnings);

@@ -2,6 +2,7 @@
 
 use super::Exit;
 use super::arguments::{Replay, RunningArguments, Verify};
+use super::compiling::say_compiling;
 use super::refused::{Refused, Stop, kind};
 use super::repeat::by_name;
 use super::table::Table;
@@ -20,7 +21,7 @@ const LINES_AROUND: usize = 3;
 pub(super) fn replay(command: &Replay, terminal: Terminal) -> Result<Exit, Stop> {
     let (runs, stored) = command.data.find(&command.run)?;
     let records = runs.all_records(&stored.id)?;
-    let host = host(&command.running, command.data.required()?)?;
+    let host = host(&command.running, command.data.required()?, command.json)?;
     let workflow = host.workflow_with(&stored.id, &by_name(&command.others))?;
     let options = ReplayOptions { until: command.until, substituted: !command.others.is_empty() };
     let answer = host.replay(&workflow, &records, options, |step| {
@@ -41,7 +42,7 @@ pub(super) fn replay(command: &Replay, terminal: Terminal) -> Result<Exit, Stop>
 pub(super) fn verify(command: &Verify, terminal: Terminal) -> Result<Exit, Stop> {
     let (runs, stored) = command.data.find(&command.run)?;
     drop(runs);
-    let host = host(&command.running, command.data.required()?)?;
+    let host = host(&command.running, command.data.required()?, command.json)?;
     let verified = match host.verify(&stored.id) {
         Ok(verified) => verified,
         Err(VerifyRunError::TakeUp(error)) => return Err(error.into()),
@@ -63,8 +64,8 @@ pub(super) fn verify(command: &Verify, terminal: Terminal) -> Result<Exit, Stop>
     Ok(if differs { Exit::Failed } else { Exit::Success })
 }
 
-fn host(running: &RunningArguments, data: PathBuf) -> Result<Host, Refused> {
-    Ok(running.host(processors()).data(data).build()?)
+fn host(running: &RunningArguments, data: PathBuf, json: bool) -> Result<Host, Refused> {
+    Ok(running.host(processors()).data(data).on_compile(say_compiling(json)).build()?)
 }
 
 fn place(pid: Pid, scope: Option<&str>) -> String {

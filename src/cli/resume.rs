@@ -43,7 +43,12 @@ pub(super) fn resume(command: &Resume, terminal: Terminal) -> anyhow::Result<Exi
 /// A host for what is taken up.
 fn host<'a>(command: &Resume, talk: &mut Talk, place: &'a mut Option<Host>) -> Result<&'a Host, Stop> {
     let mut warnings = Warnings::new();
-    let builder = command.running.host(processors()).on_storage(talk.storage()).data(command.data.required()?);
+    let builder = command
+        .running
+        .host(processors())
+        .on_storage(talk.storage())
+        .on_compile(talk.compiling())
+        .data(command.data.required()?);
     let host = place.insert(builder.build().map_err(Refused::from)?);
     command.running.check(host, &mut warnings);
     command.running.check_cache(host, &mut warnings);

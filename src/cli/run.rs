@@ -48,7 +48,7 @@ pub(super) fn run(command: &Run, terminal: Terminal) -> anyhow::Result<Exit> {
 
 fn prepare(command: &Run, talk: &mut Talk) -> Result<(Host, Workflow), Refused> {
     let mut warnings = Warnings::new();
-    let mut builder = command.running.host(processors()).on_storage(talk.storage());
+    let mut builder = command.running.host(processors()).on_storage(talk.storage()).on_compile(talk.compiling());
     if command.durability != Some(DurabilityChoice::None) {
         match command.data.folder() {
             Some(folder) => builder = builder.data(folder),

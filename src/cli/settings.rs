@@ -76,7 +76,7 @@ impl Settings {
             Command::Plan(command) => return self.code(&mut command.host),
             Command::Graph(command) => return self.code(&mut command.host),
             Command::Inspect(command) => return self.code(&mut command.host),
-            Command::Completions { .. } => (None, None),
+            Command::Example(_) | Command::Completions { .. } => (None, None),
         };
         data.map_or(Ok(()), |data| self.data(data))?;
         running.map_or(Ok(()), |running| self.running(running))

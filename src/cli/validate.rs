@@ -2,6 +2,7 @@
 
 use super::Exit;
 use super::arguments::Validate;
+use super::compiling::say_compiling;
 use super::refused::Refused;
 use super::terminal::{Terminal, in_line, print_json, say};
 use crate::host::LoadError;
@@ -13,7 +14,7 @@ use std::path::Path;
 pub(super) const NO_SLOTS: u32 = 1;
 
 pub(super) fn validate(command: &Validate, terminal: Terminal) -> anyhow::Result<Exit> {
-    let host = command.host.builder(NO_SLOTS).workers(1).build()?;
+    let host = command.host.builder(NO_SLOTS).workers(1).on_compile(say_compiling(command.json)).build()?;
     let mut files: Vec<Value> = Vec::new();
     let mut is_good = true;
     for file in &command.files {

@@ -86,15 +86,16 @@ impl Component {
     /// # Errors
     /// As [`Self::load`], and where it was cancelled. A compiler in this process is not interrupted.
     pub fn load_until(engine: &Arc<GuestEngine>, bytes: &[u8], cancellation: &Cancellation) -> Result<Self, LoadError> {
-        Self::load_hashed(engine, bytes, blake3::hash(bytes), cancellation)
+        Self::load_hashed(engine, bytes, blake3::hash(bytes), cancellation, &|| {})
     }
 
-    /// As [`Self::load_until`], of bytes whose hash is known.
+    /// As [`Self::load_until`], of bytes whose hash is known. `compiling` is called when no code of it is kept, before it is compiled.
     pub(crate) fn load_hashed(
         engine: &Arc<GuestEngine>,
         bytes: &[u8],
         hash: blake3::Hash,
         cancellation: &Cancellation,
+        compiling: &dyn Fn(),
     ) -> Result<Self, LoadError> {
         if bytes.len() > BYTES_MAX {
             return Err(LoadError::TooLarge { bytes: bytes.len(), bytes_max: BYTES_MAX });
@@ -104,6 +105,8 @@ impl Component {
         }
         let prepare = || {
             let note = Note::of(bytes)?;
+            check_names(&note.survey)?;
+            compiling();
             let note = serde_json::to_vec(&note).expect("invariant: a note can be written as JSON");
             let code = compiler::compile(engine.options(), engine.engine(), bytes, cancellation)?;
             Ok(Prepared { note, code })
@@ -301,21 +304,26 @@ impl Linked {
     }
 }
 
+/// Refuses what cannot fit, by the names of its imports and exports: compiling it would take long, and be of no use. Their types are
+/// known when it is compiled.
+fn check_names(survey: &Survey) -> Result<(), LoadError> {
+    let unknown = survey.imports.iter().filter(|import| !offers::is_offered(import));
+    let mut misfits: Vec<_> = unknown.map(|import| Misfit::import_missing(import)).collect();
+    let has = |contract: &&dyn binding::Contract| survey.exports.iter().any(|export| export == contract.interface());
+    if !binding::CONTRACTS.iter().any(has) {
+        misfits.push(Misfit::export_missing(binding::CONTRACTS[0].interface(), ""));
+    }
+    if misfits.is_empty() { Ok(()) } else { Err(LoadError::Misfit(misfits)) }
+}
+
 /// Resolves a component's imports.
 fn instantiate_pre(
     linker: &Linker<Context>,
     component: &wasmtime::component::Component,
     survey: &Survey,
 ) -> Result<InstancePre<Context>, LoadError> {
-    let unknown: Vec<_> = survey
-        .imports
-        .iter()
-        .filter(|import| !offers::is_offered(import))
-        .map(|import| Misfit::import_missing(import))
-        .collect();
-    if !unknown.is_empty() {
-        return Err(LoadError::Misfit(unknown));
-    }
+    // Code that is kept was made when other names may have been offered.
+    check_names(survey)?;
     linker.instantiate_pre(component).map_err(|error| LoadError::Misfit(vec![Misfit::import_type(&error)]))
 }
 

@@ -4,7 +4,7 @@ use super::code::Cached;
 use super::door::Door;
 use super::durable::Data;
 use super::storage::{StorageNews, StorageWatcher};
-use super::{Host, HostError, Shared};
+use super::{CompileNews, Host, HostError, Shared};
 use crate::base::processors;
 use crate::dispatch::{CallContext, Dispatcher, Handler, Log, RegistryBuilder};
 use crate::guest::{EngineOptions, GuestEngine};
@@ -15,6 +15,9 @@ use crate::workflow::expression::{EngineConfig, Jq};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Who hears when a component is compiled.
+pub(super) type CompileWatcher = Arc<dyn Fn(&CompileNews<'_>) + Send + Sync>;
 
 /// Makes a [`Host`]. Everything has a default.
 #[derive(Default)]
@@ -29,6 +32,7 @@ pub struct HostBuilder {
     data: Option<std::path::PathBuf>,
     snapshots: crate::run::SnapshotPolicy,
     watcher: Option<Arc<dyn StorageWatcher>>,
+    compiling: Option<CompileWatcher>,
     parking: crate::run::ParkingPolicy,
     journal_bytes_max: Option<u64>,
     held_bytes_max: Option<u64>,
@@ -103,6 +107,13 @@ impl HostBuilder {
     #[must_use]
     pub fn on_storage(mut self, watcher: impl Fn(&StorageNews) + Send + Sync + 'static) -> Self {
         self.watcher = Some(Arc::new(watcher));
+        self
+    }
+
+    /// Who hears when a component is compiled, which takes seconds for a large one. It is called on the thread that loads.
+    #[must_use]
+    pub fn on_compile(mut self, watcher: impl Fn(&CompileNews<'_>) + Send + Sync + 'static) -> Self {
+        self.compiling = Some(Arc::new(watcher));
         self
     }
 
@@ -189,6 +200,7 @@ impl HostBuilder {
         let shared = Shared {
             data,
             addresses,
+            compiling: self.compiling,
             kernel,
             scheduler: Mutex::new(Some(scheduler)),
             door,

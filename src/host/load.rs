@@ -8,10 +8,11 @@ use crate::workflow::interpreter::WorkflowProgram;
 use crate::workflow::plan::{self, Environment, Found, Handlers, Plan};
 use crate::workflow::syntax::Source;
 use bytes::Bytes;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A loaded workflow: its plan, and the programs that it runs. Cloning it is cheap.
 #[derive(Clone)]
@@ -23,6 +24,26 @@ pub struct Workflow {
     pub(super) programs: Arc<BTreeMap<Arc<str>, Arc<dyn Program>>>,
     /// Its components by their sources.
     pub(super) files: Arc<BTreeMap<String, ComponentFile>>,
+}
+
+/// What a host compiles: a component of which no code is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum CompileNews<'a> {
+    /// It begins: seconds for a large component.
+    Begins {
+        /// The component, as the workflow names it.
+        component: &'a str,
+        /// How large it is.
+        bytes: u64,
+    },
+    /// It is done, whether or not it succeeded.
+    Ended {
+        /// The component.
+        component: &'a str,
+        /// How long it took.
+        took: Duration,
+    },
 }
 
 /// A component's file as it was when it was loaded.
@@ -197,7 +218,7 @@ impl Loader<'_> {
                 .then(|| format!("the path is taken from the workflow's folder: {}", path.display()));
             (about(format!("cannot read the component `{name}`: {error}")), hint)
         })?;
-        let (component, hash) = self.host.component(&bytes, self.cancellation).map_err(|error| {
+        let (component, hash) = self.host.component(&name, &bytes, self.cancellation).map_err(|error| {
             let (message, hint) = component_file::explain(&name, &bytes, &error);
             (about(message), Some(hint))
         })?;
@@ -234,6 +255,7 @@ impl Shared {
     /// The component of these bytes, compiled once in the life of the host, and their hash.
     fn component(
         &self,
+        name: &str,
         bytes: &[u8],
         cancellation: &Cancellation,
     ) -> Result<(Component, blake3::Hash), crate::guest::LoadError> {
@@ -241,9 +263,25 @@ impl Shared {
         if let Some(component) = self.components.lock().get(hash.as_bytes()) {
             return Ok((component.clone(), hash));
         }
-        let component = Component::load_hashed(&self.guests, bytes, hash, cancellation)?;
+        let begins = Instant::now();
+        let is_compiled = Cell::new(false);
+        let compiling = || {
+            is_compiled.set(true);
+            self.tell(&CompileNews::Begins { component: name, bytes: bytes.len() as u64 });
+        };
+        let loaded = Component::load_hashed(&self.guests, bytes, hash, cancellation, &compiling);
+        if is_compiled.get() {
+            self.tell(&CompileNews::Ended { component: name, took: begins.elapsed() });
+        }
+        let component = loaded?;
         self.components.lock().insert(*hash.as_bytes(), component.clone());
         Ok((component, hash))
+    }
+
+    fn tell(&self, news: &CompileNews<'_>) {
+        if let Some(watcher) = &self.compiling {
+            watcher(news);
+        }
     }
 
     /// Whether components are kept for durable runs.

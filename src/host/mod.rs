@@ -39,7 +39,7 @@ pub(crate) use durable::exposed;
 pub use durable::{Journal, TakeUpError};
 pub use error::{HostError, LoadError};
 pub use kept::KeptError;
-pub use load::Workflow;
+pub use load::{CompileNews, Workflow};
 pub use outcome::{Outcome, Status};
 pub use snapshots::VerifyRunError;
 pub use start::{RunHandle, RunOptions};
@@ -79,6 +79,8 @@ struct Shared {
     data: Option<durable::Data>,
     /// What `http` may reach beyond public addresses.
     addresses: Vec<String>,
+    /// Who hears when a component is compiled.
+    compiling: Option<builder::CompileWatcher>,
     /// Compiled components by the digest of their bytes.
     components: Mutex<BTreeMap<[u8; 32], Component>>,
 }

@@ -286,6 +286,12 @@ fn inspect_names_what_does_not_fit() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("core WebAssembly module") && errors.contains("wasm-tools component new"), "{errors}");
 
+    // Several files at once: each is told of, and one that does not fit decides.
+    let both = [module.to_str().unwrap(), "guests/built/hello.wasm"];
+    let output = wfhost(&[&["inspect", "--json"], &both[..]].concat());
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&list[0]["fits"], &list[1]["fits"], output.status.code()), (&json!(false), &json!(true), Some(2)));
+
     let wit = "package wfhost:process@0.1.0;
         interface guest { record reading { at: u64, value: option<f64> }
             init: func(entry: string, readings: list<reading>) -> result<u32, string>; close: func(); }
@@ -336,8 +342,11 @@ fn help_has_the_options_that_mean_something() {
         }
     }
     let doctor = help("doctor");
-    assert!(doctor.contains("--slots") && doctor.contains("--profile"));
-    assert!(!doctor.contains("--workers") && !doctor.contains("--allow-address"));
+    // It shows the settings that the other commands would have.
+    for flag in ["--workers", "--slots", "--profile", "--allow-address", "--data", "--cache"] {
+        assert!(doctor.contains(flag), "{flag}");
+    }
+    assert!(!doctor.contains("--timeout"));
 }
 
 #[test]

@@ -47,6 +47,41 @@ fn await_end(process: &Path) {
     panic!("it goes on");
 }
 
+/// What cannot fit by its names alone is refused without compiling it, however long that would take.
+#[test]
+fn what_cannot_fit_is_refused_before_it_is_compiled() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("misfit.wasm");
+    std::fs::write(&path, slow::misfit()).unwrap();
+    let path = path.to_str().unwrap();
+    std::fs::write(folder.path().join("flow.yaml"), "steps: [{ id: a, uses: ./misfit.wasm }]\n").unwrap();
+    let flow = folder.path().join("flow.yaml");
+    for arguments in [["inspect", path], ["validate", flow.to_str().unwrap()]] {
+        let mut command = command(&arguments);
+        let output = command.env("WFHOST_CACHE", folder.path().join("cache")).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("wfhost:process/guest@0.1.0") && !said.contains("compiling"), "{said}");
+    }
+}
+
+/// Half a minute without a word looks like a host that hangs.
+#[test]
+fn what_is_compiled_is_said() {
+    let (folder, file) = world();
+    std::fs::write(folder.path().join("slow.wasm"), slow::large()).unwrap();
+    for (arguments, is_said) in [
+        (&["run", &file, "--timeout", "2s"][..], true),
+        (&["run", &file, "--timeout", "2s", "-q"], false),
+        (&["run", &file, "--timeout", "2s", "--json"], false),
+    ] {
+        let mut command = command(arguments);
+        let output = command.env("WFHOST_CACHE", folder.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said.contains("compiling slow.wasm ("), is_said, "{arguments:?} {said}");
+    }
+}
+
 fn told(child: Child) -> (Value, Option<i32>) {
     let output = child.wait_with_output().unwrap();
     (serde_json::from_slice(&output.stdout).unwrap(), output.status.code())

@@ -5,6 +5,7 @@ mod commands;
 mod compiling;
 mod durable;
 mod endings;
+mod examples;
 mod failing;
 mod following;
 mod kept;

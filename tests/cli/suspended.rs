@@ -135,7 +135,8 @@ outputs: {{ pay: \"${{ .steps.pay.output }}\" }}
     assert_eq!(left[0]["outcome"], "completed", "{left}");
     let shown = world.does(&["status", "it"]);
     assert!(!said(&shown).contains("wfhost resolve"), "{}", transcript(&shown));
-    assert_eq!(world.tells(&["resume", "--json", "it"])["outputs"], json!({ "pay": 5 }));
+    let resumed = world.tells(&[&["resume", "--json", "it"], &allow[..]].concat());
+    assert_eq!(resumed["outputs"], json!({ "pay": 5 }));
 }
 
 #[test]

@@ -97,7 +97,7 @@ outputs: {{ create: \"${{ .steps.create.output.body }}\" }}
         }
         // Twice it is refused here: when it is sent again, and in a run that repeats this one.
         for refused in [&["resume", "--json", "it"][..], &["retry", "--json", "it", "--run-id", "second"]] {
-            let output = world.does(refused);
+            let output = world.does(&[refused, &["--allow-address", "none"]].concat());
             assert_eq!(output.status.code(), Some(1), "{}", transcript(&output));
             let told: Value = serde_json::from_slice(&output.stdout).unwrap();
             let cause = &told["problem"]["data"]["cause"];
@@ -117,7 +117,8 @@ outputs: {{ create: \"${{ .steps.create.output.body }}\" }}
             assert_eq!((&told["outputs"], code), (&json!({ "create": 1 }), Some(0)), "{told}");
         }
         // What succeeded happened: run again and refused it keeps its key.
-        assert_eq!(world.does(&["retry", "third", "--from", "create", "--run-id", "fifth"]).status.code(), Some(1));
+        let refused = ["retry", "third", "--from", "create", "--run-id", "fifth", "--allow-address", "none"];
+        assert_eq!(world.does(&refused).status.code(), Some(1));
         let retry = world.spawn(&[&["retry", "fifth", "--json"], &allow[..]].concat());
         let (head, mut stream) = requests.recv().unwrap();
         assert_eq!(key_of(&head), key);
@@ -217,7 +218,7 @@ fn a_call_is_resolved_once_also_before_its_run_goes_on() {
     assert_eq!(world.tells(&["status", "--json", "it"])["left"].as_array().unwrap().len(), 2);
 
     // It ends as what was said, and how it goes on is told.
-    assert_eq!(world.does(&["resume", "it"]).status.code(), Some(1));
+    assert_eq!(world.does(&["resume", "it", "--allow-address", "none"]).status.code(), Some(1));
     let shown = world.does(&["status", "it"]);
     assert!(String::from_utf8_lossy(&shown.stderr).contains("wfhost retry it"), "{}", transcript(&shown));
     let refused = world.refuses(&["resume", "it"]);

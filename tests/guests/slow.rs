@@ -21,9 +21,18 @@ pub(crate) fn section(id: u8, content: &[u8]) -> Vec<u8> {
     [&[id][..], &leb(content.len()), content].concat()
 }
 
-/// A component of one core module, whose functions of type `(param i32)` have these bodies, without
-/// their locals and ends.
+/// A component that fits by the names of its exports, and has one core module, whose functions of type
+/// `(param i32)` have these bodies, without their locals and ends.
 pub(crate) fn of_bodies(bodies: &[Vec<u8>]) -> Vec<u8> {
+    let name = b"wfhost:process/guest@0.1.0";
+    // An instance of nothing, exported by that name.
+    let instance = section(5, &[1, 1, 0]);
+    let export = section(11, &[&[1, 0, name.len() as u8][..], name, &[5, 0, 0]].concat());
+    [unnamed(bodies), instance, export].concat()
+}
+
+/// The same without any export.
+fn unnamed(bodies: &[Vec<u8>]) -> Vec<u8> {
     let mut types = leb(bodies.len());
     types.resize(types.len() + bodies.len(), 0);
     let mut code = leb(bodies.len());
@@ -52,4 +61,14 @@ pub(crate) fn additions(bytes: usize) -> Vec<u8> {
 /// One that takes minutes: 80 KB for each 5 s.
 pub(crate) fn component() -> Vec<u8> {
     of_bodies(&vec![branches(20_000); 9])
+}
+
+/// The same, and so large that people are told of it: the rest is a section that says nothing.
+pub(crate) fn large() -> Vec<u8> {
+    [component(), section(0, &[&[1, b'x'][..], &vec![0; 1 << 20]].concat())].concat()
+}
+
+/// One that would take minutes, and does not fit: it exports nothing.
+pub(crate) fn misfit() -> Vec<u8> {
+    unnamed(&vec![branches(20_000); 9])
 }

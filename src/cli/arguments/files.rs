@@ -117,8 +117,9 @@ pub(in crate::cli) enum GraphFormat {
 Examples:
   wfhost inspect guests/built/hello.wasm
   wfhost inspect component.wasm --json | jq '.mismatches'
+  wfhost inspect *.wasm
 
-With --json it is one object:
+With --json it is one object, of several files a list of them:
   file, fits    whether it can be a step
   why, hint     where it cannot
   mismatches    where it cannot for its exports or imports: at, expected and found (as in WIT; null: nothing)
@@ -129,16 +130,35 @@ With --json it is one object:
   snapshots     fits, refused-for: whether it can give its slot to others while it waits without its help;
                 saves-itself: whether it has the export `snapshot`, which helps where it does not fit
 
-Exit codes: 0 it fits, 2 it does not.")]
+Exit codes: 0 each of them fits, 2 one does not.")]
 pub(in crate::cli) struct Inspect {
-    /// The component.
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub(in crate::cli) component: PathBuf,
+    /// Components.
+    #[arg(required = true, value_name = "COMPONENT", value_hint = ValueHint::FilePath)]
+    pub(in crate::cli) components: Vec<PathBuf>,
     /// Print it as JSON.
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
     pub(in crate::cli) host: HostArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost example
+  wfhost example hello
+  wfhost example weather some/folder
+
+Without a name the examples are listed. Files that are there already are never overwritten.")]
+pub(in crate::cli) struct Example {
+    /// Which one.
+    pub(in crate::cli) name: Option<String>,
+    /// The folder that it is written to; it is made if it does not exist [default: one with the example's name].
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(in crate::cli) folder: Option<PathBuf>,
+    /// Print the list, or what was written and the commands to run it, as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
 }
 
 #[derive(Args, Debug)]

@@ -6,7 +6,7 @@ mod run;
 mod runs;
 
 pub(super) use again::{ChangeArguments, Fork, NewArguments, Other, Replay, Retry, Verify};
-pub(super) use files::{Doctor, Graph, GraphFormat, Inspect, Plan, Validate};
+pub(super) use files::{Doctor, Example, Graph, GraphFormat, Inspect, Plan, Validate};
 pub(super) use run::{DurabilityChoice, Resume, Run};
 pub(super) use runs::{
     ActArguments, Cancel, History, Logs, Ls, Pause, Ps, Query, Remove, Resolve, Show, Signal, State,
@@ -100,6 +100,8 @@ pub(in crate::cli) enum Command {
     Graph(Graph),
     /// Show what a component exports, imports and needs, and whether it fits.
     Inspect(Inspect),
+    /// Write an example to begin with: a workflow and its components.
+    Example(Example),
     /// Look at this machine: pool sizes, kernel limits, the folders of code and of runs.
     Doctor(Doctor),
     /// Print a completion script for a shell.
