@@ -214,8 +214,10 @@ impl Loader<'_> {
             |message: String| if is_other { format!("{message} (in the place of `{source}`)") } else { message };
         let read = || component_file::read(&path).map(Bytes::from);
         let bytes = bytes.map_or_else(read, Ok).map_err(|error| {
-            let hint = (error.kind() == std::io::ErrorKind::NotFound && !is_other)
-                .then(|| format!("the path is taken from the workflow's folder: {}", path.display()));
+            let hint = (error.kind() == std::io::ErrorKind::NotFound && !is_other).then(|| {
+                let whole = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+                format!("the path is taken from the workflow's folder: {}", whole.display())
+            });
             (about(format!("cannot read the component `{name}`: {error}")), hint)
         })?;
         let (component, hash) = self.host.component(&name, &bytes, self.cancellation).map_err(|error| {

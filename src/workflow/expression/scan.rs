@@ -3,11 +3,16 @@
 use super::syntax::comment_length;
 
 /// The length of the expression at the beginning of `text`, which ends before the first `}` that closes nothing of its own:
-/// braces within strings, interpolations and comments do not count. `None` if there is no such `}`.
-pub(super) fn expression_length(text: &str) -> Option<usize> {
+/// braces within strings, interpolations and comments do not count.
+///
+/// # Errors
+/// There is no such `}`: what is missing before it, a bracket or a quote, else that brace itself.
+pub(super) fn expression_length(text: &str) -> Result<usize, char> {
     let bytes = text.as_bytes();
     // What is open, innermost last: `"` for a string, else the bracket that closes it. An interpolation closes with `)`.
     let mut open: Vec<u8> = Vec::new();
+    // What was still open at the first `}` that could have been the end.
+    let mut missing = None;
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         if open.last() == Some(&b'"') {
@@ -26,11 +31,12 @@ pub(super) fn expression_length(text: &str) -> Option<usize> {
             b'(' => open.push(b')'),
             b'[' => open.push(b']'),
             b'{' => open.push(b'}'),
-            b'}' if open.is_empty() => return Some(at),
+            b'}' if open.is_empty() => return Ok(at),
             // A bracket that does not fit is jq's to report. It must not hide the end.
             b')' | b']' | b'}' if open.last() == Some(&byte) => {
                 open.pop();
             }
+            b'}' => missing = missing.or(open.last().copied()),
             b'#' => {
                 at += comment_length(&text[at..]);
                 continue;
@@ -39,7 +45,7 @@ pub(super) fn expression_length(text: &str) -> Option<usize> {
         }
         at += 1;
     }
-    None
+    Err(missing.or(open.last().copied()).map_or('}', char::from))
 }
 
 #[cfg(test)]
@@ -65,7 +71,23 @@ mod tests {
             ("\"é\\é}\" }", Some("\"é\\é}\" ")),
         ];
         for (text, expected) in cases {
-            assert_eq!(expression_length(text).map(|n| &text[..n]), expected, "{text}");
+            assert_eq!(expression_length(text).ok().map(|n| &text[..n]), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_before_the_end_is_found() {
+        let cases = [
+            ("(1 + 2 }", ')'),
+            ("[1, 2 | map(. + 1) }", ']'),
+            ("[1,2] | map(. + 1 }", ')'),
+            ("(1 } and ${ .x }", ')'),
+            ("\"abc }", '"'),
+            ("{a: 1", '}'),
+            (".a", '}'),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(expression_length(text), Err(expected), "{text}");
         }
     }
 }

@@ -145,10 +145,14 @@ impl Template {
 /// The expression whose `${` is at `start`, and where the text goes on after it.
 fn expression(text: &str, start: usize) -> Result<(Placed, usize), TemplateError> {
     let begin = start + 2;
-    let Some(length) = expression_length(&text[begin..]) else {
-        let message = "the expression that begins here has no closing `}`".into();
-        return Err(TemplateError { message, offset: start });
-    };
+    let length = expression_length(&text[begin..]).map_err(|missing| {
+        let message = match missing {
+            '}' => "the expression that begins here has no closing `}`".to_owned(),
+            '"' => "a string in the expression that begins here has no closing `\"`".to_owned(),
+            bracket => format!("a bracket in the expression that begins here has no closing `{bracket}`"),
+        };
+        TemplateError { message, offset: start }
+    })?;
     let raw = &text[begin..begin + length];
     let trimmed = raw.trim_matches([' ', '\t', '\r', '\n']);
     if trimmed.is_empty() {

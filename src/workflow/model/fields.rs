@@ -11,8 +11,8 @@ pub(crate) struct Keys {
     pub(crate) what: &'static str,
     /// The keys that mean something.
     pub(crate) known: &'static [&'static str],
-    /// Keys of a later version.
-    pub(crate) later: &'static [&'static str],
+    /// Keys of a later version, each with what to do until then.
+    pub(crate) later: &'static [(&'static str, &'static str)],
     /// Keys that other tools have for the same.
     pub(crate) meant: Meant,
 }
@@ -72,13 +72,14 @@ fn check_key(entry: &Entry, entries: &[Entry], keys: &Keys, problems: &mut Diagn
     if keys.known.contains(&key) {
         return true;
     }
-    if keys.later.contains(&key) {
-        problems.push(Diagnostic::new("not-supported", format!("`{key}` is not supported yet"), entry.key_span));
+    if let Some((_, meanwhile)) = keys.later.iter().find(|(later, _)| *later == key) {
+        let problem = Diagnostic::new("not-supported", format!("`{key}` is not supported yet"), entry.key_span);
+        problems.push(problem.hint(*meanwhile));
         return true;
     }
     // A key that is there already was hardly meant once more.
     let is_free = |known: &&str| !entries.iter().any(|entry| entry.key == **known);
-    let known = || keys.known.iter().chain(keys.later).copied();
+    let known = || keys.known.iter().copied().chain(keys.later.iter().map(|(later, _)| *later));
     let spelled = plain(key);
     let same = known().find(|known| plain(known) == spelled);
     let nearest = || closest(key, known().filter(is_free)).or_else(|| closest(key, known()));

@@ -143,23 +143,27 @@ const KEYS: &[&str] = &[
     "required",
     "additionalProperties",
 ];
-const LATER: &[&str] = &[
-    "pattern",
-    "oneOf",
-    "anyOf",
-    "allOf",
-    "not",
-    "$ref",
-    "$defs",
-    "multipleOf",
-    "prefixItems",
-    "contains",
-    "patternProperties",
-    "propertyNames",
-    "dependentRequired",
-    "if",
-    "then",
-    "else",
+/// What to do where a schema cannot say it.
+const UNTIL_THEN: &str =
+    "until then let a first step check the input, and fail: set: ${ if … then . else error(\"…\") end }";
+
+const LATER: &[(&str, &str)] = &[
+    ("pattern", UNTIL_THEN),
+    ("oneOf", UNTIL_THEN),
+    ("anyOf", UNTIL_THEN),
+    ("allOf", UNTIL_THEN),
+    ("not", UNTIL_THEN),
+    ("$ref", UNTIL_THEN),
+    ("$defs", UNTIL_THEN),
+    ("multipleOf", UNTIL_THEN),
+    ("prefixItems", UNTIL_THEN),
+    ("contains", UNTIL_THEN),
+    ("patternProperties", UNTIL_THEN),
+    ("propertyNames", UNTIL_THEN),
+    ("dependentRequired", UNTIL_THEN),
+    ("if", UNTIL_THEN),
+    ("then", UNTIL_THEN),
+    ("else", UNTIL_THEN),
 ];
 
 /// Reads `inputs:`.

@@ -13,9 +13,20 @@ use std::collections::BTreeMap;
 const KEYS: Keys = Keys {
     what: "a workflow",
     known: &["name", "description", "inputs", "components", "defaults", "steps", "outputs", "durability"],
-    later: &["secrets", "on", "schedule", "concurrency", "document"],
+    later: &[
+        (
+            "secrets",
+            "until then a secret is an input, `--input token=@file`, and stands in the run's records: keep the data folder private",
+        ),
+        ("on", SCHEDULE),
+        ("schedule", SCHEDULE),
+        ("concurrency", "until then `wfhost run --run-id NAME` lets there be one run of a name"),
+        ("document", "until then write the steps as workflows/README.md has them"),
+    ],
     meant: meant::TOP,
 };
+
+const SCHEDULE: &str = "until then let cron or a timer start it: wfhost run FILE --run-id report-$(date +%F)";
 
 /// Reads the tree of a file.
 #[must_use]

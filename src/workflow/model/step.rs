@@ -33,7 +33,18 @@ const KEYS: Keys = Keys {
         "limits",
         "allow",
     ],
-    later: &["switch", "steps", "workflow", "repeat", "compensate", "cache", "secrets"],
+    later: &[
+        ("switch", "until then give each case a step of its own, with an `if`"),
+        ("steps", "until then write them in the list of all steps; `needs` puts them in order"),
+        ("workflow", "until then write its steps here, or let a guest spawn others: guests/README.md"),
+        ("repeat", "until then `retry` repeats what fails, `for-each` what a list has, and a guest whatever it likes"),
+        ("compensate", "until then write a step that undoes it: needs: [ this-step ], when: failed"),
+        ("cache", "until then `retry` and `fork` reuse what a run has done"),
+        (
+            "secrets",
+            "until then a secret is an input, `--input token=@file`, and stands in the run's records: keep the data folder private",
+        ),
+    ],
     meant: meant::STEP,
 };
 /// The entry point of a guest where a step names none.
@@ -61,8 +72,11 @@ pub(super) fn read_step(index: usize, node: &Node, problems: &mut Diagnostics) -
     if let Some(node) = fields.get("name") {
         fixed_text(node, "name", problems);
     }
-    let action = read_action(&fields, id.as_ref(), problems)?;
-    check_belonging(&fields, &action, problems);
+    let action = read_action(&fields, id.as_ref(), problems);
+    // The other keys are checked too where it has a mistake.
+    if let Some(action) = &action {
+        check_belonging(&fields, action, problems);
+    }
     let for_each = fields.get("for-each").cloned();
     if let Some(node) = &for_each {
         check_list(node, problems);
@@ -74,25 +88,30 @@ pub(super) fn read_step(index: usize, node: &Node, problems: &mut Diagnostics) -
         }
         whole(node, "max-parallel", 1, u64::from(PARALLEL_MAX), problems).map(|number| number as u32)
     });
+    let needs = fields.get("needs").map(|node| read_needs(node, problems));
+    let when = fields.get("when").and_then(|node| read_when(node, problems)).unwrap_or_default();
+    let retry = fields.get("retry").and_then(|node| read_retry(node, problems));
+    let timeout = fields.get("timeout").and_then(|node| duration(node, "timeout", problems));
     let continue_on_error = fields.get("continue-on-error");
+    let continue_on_error = continue_on_error.and_then(|node| boolean(node, "continue-on-error", problems));
+    let limits = fields.get("limits").map(|node| LimitsPatch::read(node, problems)).unwrap_or_default();
+    let allow = fields.get("allow").map_or(Some(Vec::new()), |node| read_allow(node, problems));
     Some(Step {
         index,
         span: node.span,
         id: id?,
-        action,
-        needs: fields.get("needs").map(|node| read_needs(node, problems)),
+        action: action?,
+        needs,
         condition: fields.get("if").cloned(),
-        when: fields.get("when").and_then(|node| read_when(node, problems)).unwrap_or_default(),
+        when,
         for_each,
         max_parallel,
         with: fields.get("with").cloned(),
-        retry: fields.get("retry").and_then(|node| read_retry(node, problems)),
-        timeout: fields.get("timeout").and_then(|node| duration(node, "timeout", problems)),
-        continue_on_error: continue_on_error
-            .and_then(|node| boolean(node, "continue-on-error", problems))
-            .unwrap_or(false),
-        limits: fields.get("limits").map(|node| LimitsPatch::read(node, problems)).unwrap_or_default(),
-        allow: fields.get("allow").map_or(Some(Vec::new()), |node| read_allow(node, problems)),
+        retry,
+        timeout,
+        continue_on_error: continue_on_error.unwrap_or(false),
+        limits,
+        allow,
     })
 }
 

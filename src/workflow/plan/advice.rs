@@ -1,9 +1,235 @@
 //! Hints for expressions that are written as other tools have them.
 
 use super::scope::{Names, Place};
+use crate::workflow::diagnostics::closest;
 
 /// What exists at the top of an expression.
 pub(super) const ROOTS: [&str; 6] = ["inputs", "steps", "item", "index", "run", "error"];
+
+/// The functions of jq 1.8 that people call, for hints.
+const FUNCTIONS: &[&str] = &[
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "all",
+    "any",
+    "arrays",
+    "ascii",
+    "ascii_downcase",
+    "ascii_upcase",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "booleans",
+    "bsearch",
+    "capture",
+    "cbrt",
+    "ceil",
+    "combinations",
+    "contains",
+    "copysign",
+    "cos",
+    "cosh",
+    "debug",
+    "del",
+    "delpaths",
+    "drem",
+    "empty",
+    "endswith",
+    "env",
+    "error",
+    "exp",
+    "exp10",
+    "exp2",
+    "expm1",
+    "explode",
+    "fabs",
+    "fdim",
+    "finites",
+    "first",
+    "flatten",
+    "floor",
+    "fma",
+    "fmax",
+    "fmin",
+    "fmod",
+    "frexp",
+    "from_entries",
+    "fromdate",
+    "fromdateiso8601",
+    "fromjson",
+    "fromstream",
+    "gamma",
+    "getpath",
+    "gmtime",
+    "group_by",
+    "gsub",
+    "halt",
+    "has",
+    "have_decnum",
+    "have_literal_numbers",
+    "hypot",
+    "implode",
+    "in",
+    "index",
+    "indices",
+    "inside",
+    "isempty",
+    "iterables",
+    "isfinite",
+    "isinfinite",
+    "isnan",
+    "isnormal",
+    "isvalid",
+    "join",
+    "keys",
+    "keys_unsorted",
+    "last",
+    "ldexp",
+    "length",
+    "lgamma",
+    "limit",
+    "localtime",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logb",
+    "ltrimstr",
+    "ltrim",
+    "map",
+    "map_values",
+    "match",
+    "max",
+    "max_by",
+    "min",
+    "min_by",
+    "mktime",
+    "modf",
+    "nan",
+    "nearbyint",
+    "nextafter",
+    "not",
+    "nth",
+    "nulls",
+    "numbers",
+    "objects",
+    "path",
+    "paths",
+    "pick",
+    "pow",
+    "pow10",
+    "range",
+    "recurse",
+    "recurse_down",
+    "reduce",
+    "repeat",
+    "reverse",
+    "rindex",
+    "rint",
+    "round",
+    "rtrimstr",
+    "rtrim",
+    "scalars",
+    "scan",
+    "select",
+    "significand",
+    "sin",
+    "sinh",
+    "skip",
+    "sort",
+    "sort_by",
+    "split",
+    "splits",
+    "sqrt",
+    "startswith",
+    "strflocaltime",
+    "strftime",
+    "strings",
+    "strptime",
+    "sub",
+    "tan",
+    "tanh",
+    "test",
+    "to_entries",
+    "toarray",
+    "toboolean",
+    "todate",
+    "todateiso8601",
+    "tojson",
+    "tonumber",
+    "tostream",
+    "tostring",
+    "transpose",
+    "trim",
+    "trimstr",
+    "trunc",
+    "truncate_stream",
+    "type",
+    "unique",
+    "unique_by",
+    "until",
+    "utf8bytelength",
+    "values",
+    "walk",
+    "while",
+    "with_entries",
+];
+
+/// What was probably meant by a function that there is not, from jq's own words: `mapp/1 is not defined`.
+pub(super) fn function(message: &str) -> Option<String> {
+    let (name, arguments) = message.strip_suffix(" is not defined")?.rsplit_once('/')?;
+    if name.starts_with('$') {
+        return None;
+    }
+    if FUNCTIONS.contains(&name) {
+        return Some(format!("`{name}` takes another number of arguments than {arguments}; they are separated by `;`"));
+    }
+    closest(name, FUNCTIONS.iter().copied()).map(|meant| format!("did you mean `{meant}`?"))
+}
+
+/// A condition as other tools have it, written as jq: with a dot before what is read, and strings in double quotes.
+pub(super) fn as_jq(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut rest = text.trim();
+    let mut previous = ' ';
+    while let Some(c) = rest.chars().next() {
+        let root = ROOTS.iter().find(|root| {
+            let after = rest.strip_prefix(**root).map(|after| after.chars().next());
+            after.is_some_and(|next| next.is_none_or(|next| !next.is_alphanumeric() && next != '_'))
+        });
+        let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$');
+        let operator = [("===", "=="), ("!==", "!="), ("&&", "and"), ("||", "or")]
+            .into_iter()
+            .find(|(theirs, _)| rest.starts_with(theirs));
+        let taken = match (c, root, operator) {
+            ('"' | '\'', _, _) => {
+                let inner = rest[1..].split(c).next().unwrap_or_default();
+                out.push_str(&serde_json::Value::from(inner).to_string());
+                (inner.len() + 2).min(rest.len())
+            }
+            (_, Some(root), _) if !word(previous) => {
+                out.push('.');
+                out.push_str(root);
+                root.len()
+            }
+            (_, _, Some((theirs, ours))) => {
+                out.push_str(ours);
+                theirs.len()
+            }
+            _ => {
+                out.push(c);
+                c.len_utf8()
+            }
+        };
+        previous = rest[..taken].chars().next_back().unwrap_or(' ');
+        rest = &rest[taken..];
+    }
+    out
+}
 
 /// An expression that is in trouble.
 pub(super) struct Troubled<'a> {
@@ -138,6 +364,29 @@ mod tests {
         assert!(advice("${{ github.sha }}", "").unwrap().contains("reads .inputs, .steps"));
         assert!(advice("${{a: .nope}}", "").unwrap().contains("makes an object"));
         assert_eq!(advice("${ {a: .nope} }", ""), None);
+    }
+
+    #[test]
+    fn functions_that_there_are_not() {
+        assert_eq!(function("mapp/1 is not defined").unwrap(), "did you mean `map`?");
+        assert_eq!(function("to_entrys/0 is not defined").unwrap(), "did you mean `to_entries`?");
+        assert!(function("map/2 is not defined").unwrap().contains("separated by `;`"));
+        assert_eq!(function("$x is not defined"), None);
+        assert_eq!(function("frobnicate/0 is not defined"), None);
+    }
+
+    #[test]
+    fn conditions_of_other_tools() {
+        for (theirs, ours) in [
+            ("inputs.env == 'prod'", ".inputs.env == \"prod\""),
+            ("steps.a.output.inputs && !item", ".steps.a.output.inputs and !.item"),
+            (".inputs.n > 1 || error", ".inputs.n > 1 or .error"),
+            ("inputs.a === \"inputs.b\"", ".inputs.a == \"inputs.b\""),
+            ("inputs_of.x", "inputs_of.x"),
+            ("it's", "it\"s\""),
+        ] {
+            assert_eq!(as_jq(theirs), ours);
+        }
     }
 
     #[test]

@@ -6,7 +6,6 @@ use super::scope::{Names, Place, Target};
 use super::template::{Template, Text};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::expression::{CompileError, Expression, Jq, Reference, References, TemplateError};
-use crate::workflow::model::shorten;
 use crate::workflow::syntax::Places;
 use crate::workflow::syntax::{Content, Node, Scalar, Source, Span, Style};
 use serde_json::{Value, json};
@@ -83,7 +82,12 @@ impl Templates<'_> {
     pub(super) fn whole(&mut self, node: &Node, what: &str, place: Place) -> Option<Template> {
         if let Some(text) = node.as_text().filter(|text| !text.contains("${")) {
             let problem = Diagnostic::new("expression", format!("`{what}` is an expression, not a string"), node.span);
-            self.problems.push(problem.hint(format!("write {what}: ${{ {} }}", shorten(text))));
+            let meant = advice::as_jq(text);
+            let hint = match self.jq.check(&Expression::new(meant.trim())) {
+                Ok(()) if !text.trim().is_empty() => format!("write {what}: {}", self.braced(&meant, node.span)),
+                _ => format!("it is jq within ${{ … }}: {what}: ${{ .inputs.count > 1 }}"),
+            };
+            self.problems.push(problem.hint(hint));
             return None;
         }
         let template = self.value(node, place)?;
@@ -96,6 +100,19 @@ impl Templates<'_> {
         };
         self.problems.push(problem);
         None
+    }
+
+    /// An expression with its braces, as it can stand at a place of the file: within `{ }` and `[ ]`, and where YAML has other plans
+    /// with a part of it, in quotes.
+    fn braced(&self, expression: &str, at: Span) -> String {
+        let line = self.source.line_of(at.start);
+        let is_flow =
+            line.trim_start_matches(['-', ' ']).starts_with(['{', '[']) || line.contains(": {") || line.contains(": [");
+        let plain = format!("${{ {} }}", expression.trim());
+        if is_flow || [": ", " #"].iter().any(|odd| plain.contains(odd)) {
+            return format!("'{}'", plain.replace('\'', "''"));
+        }
+        plain
     }
 
     fn text(&mut self, scalar: &Scalar, span: Span, place: Place) -> Option<Template> {
@@ -199,18 +216,18 @@ impl Templates<'_> {
         let span = self.place(written, offset + error.span.start..offset + error.span.end);
         let problem = Diagnostic::new("expression", error.message.clone(), span);
         // `.steps.my-step` is a subtraction to jq, and `step` a function.
-        let dashed = self
-            .names
-            .steps
-            .iter()
-            .copied()
-            .chain(self.names.inputs.0.iter().map(|input| input.name.as_str()))
-            .find(|name| name.contains('-') && expression.text().contains(&format!(".{name}")));
-        let hint = dashed.map(|name| format!("a name with a dash is written [\"{name}\"]"));
         let text = expression.text();
+        let steps = self.names.steps.iter().map(|name| ("steps", *name));
+        let inputs = self.names.inputs.0.iter().map(|input| ("inputs", input.name.as_str()));
+        let dashed = steps
+            .chain(inputs)
+            .filter(|(root, name)| name.contains('-') && text.contains(&format!(".{root}.{name}")))
+            .max_by_key(|(_, name)| name.len());
+        let hint = dashed.map(|(root, name)| format!("a name with a dash is written .{root}[\"{name}\"]"));
         let part = text.get(error.span.clone()).unwrap_or_default();
         let troubled = Troubled { string: &written.scalar.text, offset, text, part };
-        self.problems.push(problem.hint_maybe(hint.or_else(|| troubled.advice())));
+        let hint = hint.or_else(|| troubled.advice()).or_else(|| advice::function(&error.message));
+        self.problems.push(problem.hint_maybe(hint));
     }
 
     /// Where a part of a string's text stands in the file.

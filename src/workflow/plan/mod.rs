@@ -14,6 +14,7 @@ mod arguments;
 mod build;
 mod calls;
 mod components;
+mod doubts;
 mod edges;
 mod expressions;
 mod graph;
@@ -26,6 +27,7 @@ mod view;
 
 use super::model::{Durability, Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};
+pub use doubts::Doubt;
 pub use graph::GraphStyle;
 pub use load::{Environment, Found, Handlers, Unchecked, Wants, load};
 use std::collections::BTreeMap;

@@ -164,7 +164,12 @@ pub(super) fn unknown_need(names: &Names<'_>, id: &str, own: &str) -> Wrong {
             "`needs` holds ids as they are; what an expression reads need not be named".to_owned()
         }
         Some(meant) => format!("did you mean `{meant}`?"),
-        None if others().next().is_none() => "there is no other step".to_owned(),
+        None if others().next().is_none() && names.unread.iter().all(|other| other == own) => {
+            "there is no other step".to_owned()
+        }
+        None if others().next().is_none() => {
+            format!("the other steps are {}", all_of(names.unread.iter().map(String::as_str).take(20)))
+        }
         None => format!("the other steps are {}", all_of(others().take(20))),
     };
     Wrong::new("unknown-step", format!("there is no step `{}`", shorten(id)), hint)

@@ -9,6 +9,67 @@ pub(super) struct Advice {
     pub(super) elsewhere: Option<(Span, &'static str)>,
 }
 
+/// What the parser says, without its inner words.
+pub(super) fn plainly(info: &str) -> &str {
+    const WORDS: &[(&str, &str)] = &[
+        ("did not find expected '-' indicator", "the indentation of this line fits no line above it"),
+        (
+            "while parsing a block mapping, did not find expected key",
+            "the indentation of this line fits no line above it",
+        ),
+        ("mapping values are not allowed", "a key with a value cannot stand here"),
+        ("mapping keys are not allowed", "a key cannot stand here"),
+        ("block sequence entries are not allowed", "an item of a list cannot stand here"),
+        ("flow mapping, did not find expected ',' or '}'", "there is no `,` or `}` here"),
+        ("flow sequence, expected ',' or ']'", "there is no `,` or `]` here"),
+        ("quoted scalar, found unexpected end of stream", "this quote is never closed"),
+        ("invalid trailing content after double-quoted scalar", "there is text after the closing quote"),
+        ("found unknown escape character", "there is no such escape in a text with double quotes"),
+        ("tabs disallowed", "there is a tab in the indentation"),
+        ("tab cannot be used as indentation", "there is a tab in the indentation"),
+    ];
+    WORDS.iter().find(|(theirs, _)| info.contains(theirs)).map_or(info, |(_, ours)| ours)
+}
+
+/// How far a line is indented.
+fn indent_of(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
+}
+
+/// The indentations that a line could have, by those above it: the nearest that is smaller, and the nearest that is larger.
+fn indentations(text: &str, start: usize, line: &str) -> Option<String> {
+    let own = indent_of(line);
+    let is_item = line.trim_start().starts_with("- ");
+    let mut limit = usize::MAX;
+    let mut open = Vec::new();
+    for above in
+        text[..start].lines().rev().filter(|above| !above.trim().is_empty() && !above.trim_start().starts_with('#'))
+    {
+        let indent = indent_of(above);
+        let item = above.trim_start().strip_prefix('-').filter(|rest| rest.starts_with(' '));
+        // What an item holds is indented by more than its dash.
+        let inner = item.map(|rest| indent + 1 + indent_of(rest));
+        for (column, opens_item) in [(inner, false), (Some(indent), item.is_some())] {
+            if let Some(column) = column.filter(|column| *column < limit) {
+                limit = column;
+                if opens_item == is_item {
+                    open.push(column);
+                }
+            }
+        }
+    }
+    let (less, more) = (open.iter().find(|column| **column < own), open.iter().rfind(|column| **column > own));
+    match (less, more) {
+        (Some(less), Some(more)) => {
+            Some(format!("indent it by {less} or {more} spaces, as the lines that it belongs to"))
+        }
+        (Some(one), None) | (None, Some(one)) => {
+            Some(format!("indent it by {one} spaces, as the lines that it belongs to"))
+        }
+        (None, None) => None,
+    }
+}
+
 /// The hint for an error at a byte of the text.
 pub(super) fn of(text: &str, at: usize, error: &ScanError) -> Option<Advice> {
     let here = |hint: &str| Some(Advice { hint: hint.to_owned(), elsewhere: None });
@@ -40,6 +101,12 @@ pub(super) fn of(text: &str, at: usize, error: &ScanError) -> Option<Advice> {
             hint: format!("close it by `{closing}`"),
             elsewhere: Some((Span::new(open..open + 1), "this is still open")),
         });
+    }
+    if plainly(info).starts_with("the indentation") && before.trim().is_empty() {
+        return indentations(text, start, line).map(|hint| Advice { hint, elsewhere: None });
+    }
+    if info.contains("quoted scalar, found unexpected end") {
+        return here("close it with the same quote; a quote within the text is written twice ('') or as \\\"");
     }
     if info.contains("mapping values are not allowed") {
         return slip_above(text, start)

@@ -254,7 +254,7 @@ impl Reader<'_> {
         if error.info().contains("recursion limit") {
             return Diagnostic::new("too-deep", format!("values nest deeper than {DEPTH_MAX} levels"), span);
         }
-        let mut problem = Diagnostic::new("yaml", format!("not YAML: {}", error.info()), span);
+        let mut problem = Diagnostic::new("yaml", format!("not YAML: {}", advice::plainly(error.info())), span);
         if let Some(advice) = advice::of(text, at, error) {
             problem = problem.hint(advice.hint);
             if let Some((span, label)) = advice.elsewhere {
