@@ -9,6 +9,7 @@ mod act;
 mod again;
 mod arguments;
 mod compiling;
+mod completions;
 mod config;
 mod data;
 mod doctor;
@@ -55,9 +56,9 @@ mod validate;
 mod values;
 mod waits;
 
-use crate::host::Workflow;
+use crate::host::{Host, LoadError, Workflow, read_definition};
 use arguments::{Arguments, Command, HostArguments};
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use compiling::say_compiling;
 use refused::Stop;
 use settings::Settings;
@@ -99,7 +100,7 @@ pub fn main() -> ExitCode {
     crate::guest::serve_compiler();
     let mut arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return usage::tell(&error).into(),
+        Err(error) => return usage::tell(error).into(),
     };
     let terminal = Terminal::new(arguments.color);
     let (settings, unusable) = match Settings::fill(&mut arguments) {
@@ -130,11 +131,8 @@ pub fn main() -> ExitCode {
         Command::Inspect(command) => inspect::inspect(&command, terminal),
         Command::Example(command) => told(example::example(&command), command.json, terminal),
         Command::Doctor(command) => doctor::doctor(&command, &settings, unusable),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "wfhost", &mut script);
-            terminal::print(&String::from_utf8_lossy(&script)).map(|()| Exit::Success).map_err(Into::into)
-        }
+        Command::Completions { shell } => completions::completions(shell),
+        Command::Complete { words } => completions::complete(&words),
     };
     match done {
         Ok(exit) => exit.into(),
@@ -151,10 +149,19 @@ fn told(done: Result<Exit, Stop>, json: bool, terminal: Terminal) -> anyhow::Res
     done.or_else(|stop| stop.tell(json, terminal))
 }
 
+/// Loads a workflow file, or what comes from standard input: then paths are taken from the current folder.
+fn load_file(host: &Host, file: &Path) -> Result<Workflow, LoadError> {
+    if file != Path::new("-") {
+        return host.load(file);
+    }
+    let text = read_definition(Path::new("/dev/stdin"))?;
+    host.parse("stdin", &text, ".")
+}
+
 /// Loads a workflow that is looked at and not run. None where it has problems: they have been told.
 fn load(host: &HostArguments, file: &Path, json: bool, terminal: Terminal) -> anyhow::Result<Option<Workflow>> {
     let host = host.builder(validate::NO_SLOTS).workers(1).on_compile(say_compiling(json)).build()?;
-    match host.load(file).map_err(refused::Refused::from) {
+    match load_file(&host, file).map_err(refused::Refused::from) {
         Ok(workflow) => Ok(Some(workflow)),
         Err(refused) => {
             if json {

@@ -5,9 +5,11 @@ use super::arguments::{DurabilityChoice, Run, RunningArguments};
 use super::data::{ANOTHER_FOLDER, Runs};
 use super::follow::{Talk, Warnings};
 use super::inputs;
+use super::load_file;
 use super::refused::{Refused, Stop, kind};
 use super::same::Start;
 use super::terminal::Terminal;
+use super::validate::doubts;
 use crate::base::processors;
 use crate::dispatch::http::HttpConfig;
 use crate::host::{Host, HostBuilder, LoadError, Outcome, RunHandle, RunOptions, Status, Workflow};
@@ -63,9 +65,10 @@ fn prepare(command: &Run, talk: &mut Talk) -> Result<(Host, Workflow), Refused> 
     }
     let host = builder.build()?;
     command.running.check(&host, &mut warnings);
-    let workflow = host.load(&command.file)?;
+    let workflow = load_file(&host, &command.file)?;
     command.running.check_cache(&host, &mut warnings);
     RunningArguments::check_data(&host, &mut warnings);
+    warnings.extend(doubts(&workflow));
     talk.warn(warnings);
     Ok((host, workflow))
 }

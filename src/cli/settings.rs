@@ -76,7 +76,7 @@ impl Settings {
             Command::Plan(command) => return self.code(&mut command.host),
             Command::Graph(command) => return self.code(&mut command.host),
             Command::Inspect(command) => return self.code(&mut command.host),
-            Command::Example(_) | Command::Completions { .. } => (None, None),
+            Command::Example(_) | Command::Completions { .. } | Command::Complete { .. } => (None, None),
         };
         data.map_or(Ok(()), |data| self.data(data))?;
         running.map_or(Ok(()), |running| self.running(running))
@@ -118,6 +118,14 @@ impl Settings {
         };
         code.cache = self.choose("cache", code.cache.take(), environment, file, show);
         Ok(())
+    }
+
+    /// The folder of durable runs where no flag names one.
+    pub(super) fn default_data() -> Result<DataArguments, Refused> {
+        let named = std::env::var_os(config::VARIABLE).map(PathBuf::from);
+        let path = named.or_else(config::default_path).filter(|path| path.exists());
+        let file = path.map_or_else(|| Ok(Config::default()), |path| config::read(&path))?;
+        Ok(DataArguments { data: environment(|name| std::env::var_os(name))?.data.or(file.data) })
     }
 
     fn data(&mut self, data: &mut DataArguments) -> Result<(), Refused> {

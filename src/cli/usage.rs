@@ -1,15 +1,19 @@
 //! A command line that cannot be understood: what is said of it, for people and for programs.
 
+use super::arguments::Arguments;
 use super::refused::{Refused, kind};
 use super::terminal::{Terminal, quoted, say, unwritable};
 use super::values::Refusal;
+use crate::workflow::diagnostics::closest;
+use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 
 /// Tells of an error of the command line, or gives the help that was asked for.
-pub(super) fn tell(error: &clap::Error) -> super::Exit {
+pub(super) fn tell(error: clap::Error) -> super::Exit {
+    let error = &with_tip(error);
     if !error.use_stderr() {
         // Help and version: clap knows how to write them.
         return match error.print().and_then(|()| io::stdout().flush()) {
@@ -46,6 +50,38 @@ pub(super) fn refuse(refused: Refused, terminal: Terminal) -> super::Exit {
     super::Exit::Usage
 }
 
+/// Commands of other tools, and what they are called here.
+const MEANT: &[(&[&str], &str)] = &[
+    (&["show", "info", "describe", "get"], "status"),
+    (&["list", "runs", "jobs"], "ls"),
+    (&["start", "exec", "launch", "execute", "apply", "submit"], "run"),
+    (&["tail", "follow", "watch"], "logs -f"),
+    (&["events", "records", "trace", "journal"], "history"),
+    (&["stop", "kill", "abort", "terminate"], "cancel"),
+    (&["delete", "remove", "prune", "clean", "gc"], "rm"),
+    (&["check", "lint", "test"], "validate"),
+    (&["init", "new", "examples", "create", "demo"], "example"),
+    (&["continue", "unpause", "recover"], "resume"),
+    (&["rerun", "redo", "restart"], "retry"),
+    (&["send", "approve", "notify"], "signal"),
+    (&["dry-run", "explain"], "plan"),
+    (&["config", "settings", "env"], "doctor"),
+    (&["completion"], "completions"),
+];
+
+/// The same error with the command that was probably meant, where there is none of the name that was given.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) {
+        let aliased = MEANT.iter().find(|(names, _)| names.contains(&given.as_str())).map(|(_, meant)| *meant);
+        let command = Arguments::command();
+        let known = command.get_subcommands().filter(|one| !one.is_hide_set()).map(clap::Command::get_name);
+        if let Some(meant) = aliased.or_else(|| closest(given, known)) {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![meant.to_owned()]));
+        }
+    }
+    error
+}
+
 fn refused(error: &clap::Error) -> Refused {
     if let Some(refusal) = error.source().and_then(<dyn std::error::Error>::downcast_ref::<Refusal>) {
         let context = |kind| match error.get(kind) {
@@ -74,13 +110,12 @@ fn wants_json(words: impl Iterator<Item = OsString>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::arguments::Arguments;
     use super::*;
     use clap::Parser;
 
     fn refusal_of(words: &[&str]) -> (String, Option<String>) {
         let error = Arguments::try_parse_from([&["wfhost"], words].concat()).unwrap_err();
-        let refused = refused(&error);
+        let refused = refused(&with_tip(error));
         (refused.title, refused.hint)
     }
 
@@ -109,6 +144,24 @@ mod tests {
         assert!(hint.unwrap().contains("'--json'"));
         let (title, hint) = refusal_of(&["run", "--json"]);
         assert_eq!(title, "the following required arguments were not provided: <FILE>");
+        assert!(hint.unwrap().contains("--help"));
+    }
+
+    #[test]
+    fn a_command_that_there_is_not_is_told_with_the_one_that_was_meant() {
+        for (given, meant) in [
+            ("rnu", "'run'"),
+            ("show", "'status'"),
+            ("list", "'ls'"),
+            ("start", "'run'"),
+            ("tail", "'logs -f'"),
+            ("events", "'history'"),
+            ("statsu", "'status'"),
+        ] {
+            let (title, hint) = refusal_of(&[given]);
+            assert!(title.contains(given) && hint.unwrap().contains(meant), "{given}");
+        }
+        let (_, hint) = refusal_of(&["zzz"]);
         assert!(hint.unwrap().contains("--help"));
     }
 

@@ -3,10 +3,13 @@
 use super::Exit;
 use super::arguments::Validate;
 use super::compiling::say_compiling;
+use super::load_file;
+use super::place::Map;
 use super::refused::Refused;
 use super::terminal::{Terminal, in_line, print_json, say};
-use crate::host::LoadError;
+use crate::host::{LoadError, Workflow};
 use crate::process::Problem;
+use crate::workflow::plan::Doubt;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -18,13 +21,14 @@ pub(super) fn validate(command: &Validate, terminal: Terminal) -> anyhow::Result
     let mut files: Vec<Value> = Vec::new();
     let mut is_good = true;
     for file in &command.files {
-        match host.load(file) {
+        match load_file(&host, file) {
             Ok(workflow) => {
                 let steps = workflow.plan().nodes.len();
                 let warning = |(source, problem): (&str, &Problem)| {
                     format!("{}: the component `{source}` fails to tell its entries: {problem}", file.display())
                 };
-                let warnings: Vec<String> = workflow.undescribed().map(warning).collect();
+                let mut warnings: Vec<String> = workflow.undescribed().map(warning).collect();
+                warnings.extend(doubts(&workflow).into_iter().map(|(message, hint)| format!("{message}; {hint}")));
                 if command.json {
                     let mut told = json!({ "file": file, "valid": true, "steps": steps, "count": 0, "problems": [] });
                     if !warnings.is_empty() {
@@ -53,6 +57,18 @@ pub(super) fn validate(command: &Validate, terminal: Terminal) -> anyhow::Result
         print_json(&files)?;
     }
     Ok(if is_good { Exit::Success } else { Exit::Usage })
+}
+
+/// What a workflow says and was hardly meant, each with its place, and what probably was.
+pub(super) fn doubts(workflow: &Workflow) -> Vec<(String, String)> {
+    let doubts = workflow.plan().doubts();
+    // Reading the file again for the places in it is of use only where there is something to say.
+    let Some(map) = (!doubts.is_empty()).then(|| Map::of(workflow.source())).flatten() else { return Vec::new() };
+    let placed = |doubt: Doubt| {
+        let place = map.short(map.find(&doubt.pointer, None));
+        (format!("{place}: {}", doubt.message), doubt.hint)
+    };
+    doubts.into_iter().map(placed).collect()
 }
 
 /// A file that is not valid.

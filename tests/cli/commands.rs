@@ -66,6 +66,35 @@ fn validate_reports_every_problem_with_its_place() {
     assert_eq!((&unreadable["code"], &unreadable["at"]["line"]), (&json!("unreadable"), &Value::Null));
 }
 
+/// It runs, and gives null for ever: that is said before.
+#[test]
+fn what_was_hardly_meant_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flow.yaml");
+    let text = "steps:
+  - { id: ask, call: http, with: { url: https://example.com/a }, allow: { http: [ \"GET https://example.com\" ] } }
+  - { id: raw, call: http, with: { url: https://example.com/a, as: bytes }, allow: { http: [ \"GET https://example.com\" ] } }
+  - { id: sum, set: \"${ [.steps.ask.output.orders, .steps.ask.output.body.x, .steps.raw.output.x] }\" }
+  - { id: odd, if: \"${ .steps.ask.output.status = 1 }\", set: 1 }
+  - { id: even, if: \"${ .steps.ask.output.status >= 1 and .steps.ask.status != \\\"a=b\\\" }\", set: 1 }
+outputs: { orders: \"${ .steps.ask.output.total }\" }
+";
+    std::fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap();
+    let output = wfhost(&["validate", path, "--json"]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let warnings: Vec<&str> = told[0]["warnings"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+    assert_eq!(warnings.len(), 3, "{warnings:#?}");
+    for (warning, parts) in warnings.iter().zip([
+        ["flow.yaml:4:11: `.steps.ask.output.orders` is always null", "did you mean `.steps.ask.output.body.orders`?"],
+        ["flow.yaml:7:", "`.steps.ask.output.body.total`?"],
+        ["flow.yaml:5:11: `=` sets a value", "did you mean `.steps.ask.output.status == 1`?"],
+    ]) {
+        assert!(parts.iter().all(|part| warning.contains(part)), "{warning}");
+    }
+    assert!(String::from_utf8_lossy(&wfhost(&["validate", path]).stderr).contains("warning: "));
+}
+
 /// What can be told before anything runs is told by each command, and nothing runs.
 #[test]
 fn a_call_that_must_fail_is_told_before_anything_runs() {

@@ -3,6 +3,7 @@
 mod again;
 mod commands;
 mod compiling;
+mod completions;
 mod durable;
 mod endings;
 mod examples;

@@ -229,7 +229,7 @@ fn a_call_is_resolved_once_also_before_its_run_goes_on() {
 fn help_says_which_calls_are_sent_again() {
     let world = World::new("steps: []");
     let help = world.says(&["resume", "--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(help.contains("repeated under its key where that is safe") && help.contains("waits for `wfhost resolve`"));
+    assert!(help.contains("repeated under its key if that is safe") && help.contains("waits for `wfhost resolve`"));
     assert!(!help.contains("nobody knows whether it happened is repeated"), "{help}");
 }
 

@@ -24,13 +24,13 @@ Examples:
   wfhost retry order-4711 --from ship
   wfhost retry order-4711 --with ship=fixed.wasm
 
-A run is named by its id, or by the beginning of it. The new run has an id of its own, and ends as `wfhost run` ends.
+RUN is a run's id, or a unique prefix of it. The new run has an id of its own, and ends as `wfhost run` ends.
 
-A step is taken over where it succeeded or was skipped, and nothing that it depends on is another: the steps that it needs or reads are
-taken over, its definition and its component are the same, and so are the inputs that it reads. All other steps run again. `retry`,
+A step is taken over where it succeeded or was skipped, and nothing that it depends on is another: the steps that it needs or reads are \
+taken over, its definition and its component are the same, and so are the inputs that it reads. All other steps run again. `retry`, \
 `timeout`, `max-parallel`, `limits` and `allow` of a step are no part of that.
 
-A call that is made again has the idempotency key that it had, with two exceptions: where it is known that the former call did not
+A call that is made again has the idempotency key that it had, with two exceptions: where it is known that the former call did not \
 happen, and where the outcome of the former call is known and the arguments are others now.")]
 pub(in crate::cli) struct Retry {
     /// The run.
@@ -75,8 +75,8 @@ Examples:
   wfhost fork order-4711 --at 12 --with ship=fixed.wasm
   wfhost fork order-4711 --at 12 --workflow order.yaml
 
-A run is named by its id, or by the beginning of it. The new run has the first records of the other, an id and idempotency keys
-of its own, and goes on by itself from there. It ends as `wfhost run` ends. What is another in it, a component, the workflow or an input,
+RUN is a run's id, or a unique prefix of it. The new run has the first records of the other, an id and idempotency keys \
+of its own, and goes on by itself from there. It ends as `wfhost run` ends. What is another in it, a component, the workflow or an input, \
 must have done the same up to the cut.")]
 pub(in crate::cli) struct Fork {
     /// The run.
@@ -121,14 +121,15 @@ Examples:
   wfhost replay order-4711 --with ship=fixed.wasm
   wfhost replay 0198 --until 12 --verbose
 
-A run is named by its id, or by the beginning of it. Nothing leaves the host: calls have the answers that they had. The first step that
-does otherwise is shown. A step that this host cannot repeat, as where a limit ends it that did not end it then, is a third answer: it
-says nothing of the component.
+RUN is a run's id, or a unique prefix of it. Nothing leaves the host: calls get the answers that were recorded. The first step that \
+does otherwise is shown. A step that this host cannot repeat, as where a limit ends it that did not end it then, is a third answer: it \
+says nothing of the component. \
 With --json it is one object:
   answer        same, diverged, or cannot-replay
   steps, fuel-differs, records         where it is the same: how many of each
   record, pid, step, scope, component  else: where it is otherwise
-  expected, got, line                  lines of what was recorded, and of what is; the first one that differs
+  expected, got, line                  lines of what was recorded, and of what
+    is; the first one that differs
   problem                              how this host ends the step
 
 Exit codes: 0 the same, 1 it is not, or cannot be said.")]
@@ -159,10 +160,11 @@ Examples:
   wfhost verify 0198
   wfhost verify order-4711 --json | jq '.snapshots[] | select(.verdict != \"equal\")'
 
-A run is named by its id, or by the beginning of it. Every step is stepped again from the first record on, without any snapshot.
+RUN is a run's id, or a unique prefix of it. Every step is stepped again from the first record on, without any snapshot. \
 With --json it is one object:
   steps       that were stepped again, all as recorded
-  snapshots   pid, step, bytes, verdict: equal, differs, or ignored with the reason
+  snapshots   pid, step, bytes, verdict: equal, differs, or ignored with the
+              reason
 
 Exit codes: 0 the run is what its records say, and so are its snapshots; 1 it is not.")]
 pub(in crate::cli) struct Verify {

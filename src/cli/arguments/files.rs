@@ -14,13 +14,14 @@ With --json it is a list with an object for each file:
   file, valid
   steps      how many; null where the file is not valid
   count      how many problems there are; the first 100 are listed
-  problems   code (a word that stays), message, hint (or null),
-             at (file, line, column, end-line, end-column, from 1; null where the file cannot be read),
-             related (other places of the same problem, where there are some: label, at)
+  problems   code (a word that stays), message, hint (or null), at (file, line,
+             column, end-line, end-column, from 1; null where the file cannot be
+             read), related (other places of the same problem, where there are
+             some: label, at)
 
 Exit codes: 0 all files are valid, 2 they are not.")]
 pub(in crate::cli) struct Validate {
-    /// Workflow files.
+    /// Workflow files; `-` is standard input.
     #[arg(required = true, value_hint = ValueHint::FilePath)]
     pub(in crate::cli) files: Vec<PathBuf>,
     /// Print the problems as JSON.
@@ -43,24 +44,28 @@ Examples:
   wfhost plan workflows/weather/workflow.yaml
   wfhost plan flow.yaml --json | jq '.steps[] | select(.[\"timeout-ms\"] == null) | .id'
 
-Where the file cannot be used, --json gives status (refused), problem, and problems as `wfhost run --json` does.
+Where the file cannot be used, --json gives status (refused), problem, and problems as `wfhost run --json` does. \
 With --json it is one object. Durations are milliseconds, sizes are bytes; null is none, or no bound.
   name, digest   what the workflow is called, and what a run of it is pinned to
   inputs         name, required, schema (JSON Schema, with the default)
   components     name, source, digest
   steps          in an order in which each follows what it needs:
-    id, pointer, stage          pointer leads to it in the file; those of one stage can run together
+    id, pointer, stage          pointer leads to it in the file; those of one
+                                stage can run together
     action                      uses, call, wait or set
     component, entry, with      of uses
     handler, with               of call
     wait, set                   their values, as the file has them
-    needs, when, if             ids; succeeded, failed, done or any; an expression
+    needs, when, if             ids; succeeded, failed, done or any; an
+                                expression
     for-each, max-parallel      the list; how many items run at one time
     timeout-ms                  of one attempt
     retry                       max, backoff-min-ms, backoff-max-ms
     continue-on-error
-    limits                      of uses: memory-bytes, fuel-per-step, fuel, table-elements, commands-per-step,
-                                outstanding, mailbox, payload-bytes, output-bytes, spawn-depth, processes, links,
+    limits                      of uses: memory-bytes, fuel-per-step, fuel,
+                                table-elements, commands-per-step, outstanding,
+                                mailbox, payload-bytes, output-bytes,
+                                spawn-depth, processes, links,
                                 log-per-step-bytes, grace-ms
     allow                       for each capability its patterns
   outputs        names with values, as the file has them
@@ -83,10 +88,11 @@ Examples:
   wfhost graph flow.yaml --format dot | dot -Tsvg > flow.svg
   wfhost graph flow.yaml --json | jq -r '.edges[] | \"\\(.from) \\(.to)\"' | tsort
 
-Where the file cannot be used, --json gives status (refused), problem, and problems as `wfhost run --json` does.
+Where the file cannot be used, --json gives status (refused), problem, and problems as `wfhost run --json` does. \
 With --json it is one object:
   name
-  nodes   id, action (uses, call, wait, set), label, stage (from 1), conditional, for-each (true or false)
+  nodes   id, action (uses, call, wait, set), label, stage (from 1),
+          conditional, for-each (true or false)
   edges   from, to (ids), when (succeeded, failed, done, any)")]
 pub(in crate::cli) struct Graph {
     /// The workflow file.
@@ -122,13 +128,17 @@ Examples:
 With --json it is one object, of several files a list of them:
   file, fits    whether it can be a step
   why, hint     where it cannot
-  mismatches    where it cannot for its exports or imports: at, expected and found (as in WIT; null: nothing)
+  mismatches    where it cannot for its exports or imports: at, expected and
+                found (as in WIT; null: nothing)
   digest, bytes, functions, exports, imports
-  entries       what it says of its entry points, by name: description, input, output; null where it says nothing
-  description   all that it says of itself; description-failure: why it could not
+  entries       what it says of its entry points, by name: description, input,
+                output; null where it says nothing
+  description   all that it says of itself; description-failure: why it could
+                not
   pool          core-instances, memories, tables that each of its guests takes
-  snapshots     fits, refused-for: whether it can give its slot to others while it waits without its help;
-                saves-itself: whether it has the export `snapshot`, which helps where it does not fit
+  snapshots     fits, refused-for: whether it can give its slot to others while
+                it waits without its help; saves-itself: whether it has the
+                export `snapshot`, which helps where it does not fit
 
 Exit codes: 0 each of them fits, 2 one does not.")]
 pub(in crate::cli) struct Inspect {

@@ -60,39 +60,39 @@ pub(in crate::cli) enum Colour {
 pub(in crate::cli) enum Command {
     /// Run a workflow and print its outputs.
     Run(Box<Run>),
-    /// Take up runs that nobody runs, or let a paused one go on.
+    /// Resume suspended or paused runs.
     Resume(Resume),
     /// List runs, the newest first.
     Ls(Ls),
-    /// List what is being run now, by all hosts of the data folder.
+    /// List the runs that are executing now, in all processes of the data folder.
     Ps(Ps),
-    /// Show how far a run is.
+    /// Show the progress of a run.
     Status(Show),
-    /// Show what a run wrote to its log.
+    /// Show the log of a run.
     Logs(Logs),
     /// Show everything that happened in a run, record by record.
     History(History),
-    /// Ask a run to end.
+    /// Cancel a run.
     Cancel(Cancel),
-    /// Stop a run from being stepped, until it is resumed.
+    /// Pause a run until it is resumed.
     Pause(Pause),
-    /// Hand a signal to a run.
+    /// Send a signal to a run.
     Signal(Signal),
-    /// Show what a run exposes.
+    /// Show the values that a run exposes.
     Query(Query),
-    /// Say what became of a call of which nobody knows whether it happened.
+    /// Settle a call whose outcome is unknown.
     Resolve(Resolve),
-    /// Run what failed of a run again, in a new run.
+    /// Run the failed part of a run again, in a new run.
     Retry(Retry),
-    /// Begin a new run that has the first records of another.
+    /// Start a new run from the first records of another.
     Fork(Fork),
-    /// Step a run again from its records, and show where it does otherwise.
+    /// Execute a run again from its records, and show the first difference.
     Replay(Replay),
-    /// Step a run again from its records, and compare its snapshots with it.
+    /// Execute a run again from its records, and compare its snapshots.
     Verify(Verify),
-    /// Remove runs that are over.
+    /// Remove runs that have ended.
     Rm(Remove),
-    /// Check workflow files: every problem of each file, with its place.
+    /// Check workflow files: every problem, with its place.
     Validate(Validate),
     /// Show what a run would do: order, grants, digests.
     Plan(Plan),
@@ -102,13 +102,20 @@ pub(in crate::cli) enum Command {
     Inspect(Inspect),
     /// Write an example to begin with: a workflow and its components.
     Example(Example),
-    /// Look at this machine: pool sizes, kernel limits, the folders of code and of runs.
+    /// Check this machine: settings, pool sizes, kernel limits, the folders of code and of runs.
     Doctor(Doctor),
     /// Print a completion script for a shell.
     #[command(after_help = "Example:\n  wfhost completions bash > ~/.local/share/bash-completion/completions/wfhost")]
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
+    },
+    /// Print what may stand in place of the last word: for completion scripts.
+    #[command(hide = true)]
+    Complete {
+        /// The words after `wfhost`, the last one as far as it is written.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
     },
 }
 
@@ -192,5 +199,27 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    /// What stands in a line of its own stays in it on 80 columns, and nothing else is broken by hand: the terminal's width
+    /// breaks it once.
+    #[test]
+    fn the_text_below_help_is_wrapped_once() {
+        let mut all = vec![Arguments::command()];
+        all.extend(Arguments::command().get_subcommands().cloned());
+        for command in all {
+            let texts = [command.get_after_help(), command.get_after_long_help()];
+            for line in texts
+                .into_iter()
+                .flatten()
+                .flat_map(|text| text.to_string().lines().map(str::to_owned).collect::<Vec<_>>())
+            {
+                let is_whole = match line.strip_prefix("  ") {
+                    Some(item) => item.starts_with("wfhost ") || line.chars().count() <= 80,
+                    None => line.is_empty() || line.ends_with(['.', ':']),
+                };
+                assert!(is_whole, "{}: {line}", command.get_name());
+            }
+        }
     }
 }
