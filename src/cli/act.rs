@@ -82,7 +82,7 @@ pub(super) fn pause(command: &Pause, _: Terminal) -> Result<Exit, Stop> {
     let Pause { run, act } = command;
     let id = act.id();
     let request = |run: &Stored| Request::Pause { run: run.id.to_string(), id: Some(id.clone()) };
-    let go_on = |id: &str| format!("`wfhost resume {id}` lets it go on");
+    let go_on = |id: &str| format!("`wfhost resume {id}` resumes it");
     let left = |id: &str| format!("nobody runs {id}, and now `wfhost resume --all` leaves it alone; {}", go_on(id));
     done_or_left(&act.data, run, &request, |id| format!("{id} is paused; {}", go_on(id)), left)
 }
@@ -258,7 +258,7 @@ fn leave(runs: &Runs, id: &str, mut request: Request) -> Result<bool, Stop> {
         Posted::Conflict => Err(ControlError::Refused(Refusal::Conflict { id: act_id.to_owned() }).into()),
         Posted::Full => {
             let refused = Refused::new(kind::WRONG_STATE, format!("as much is left for {id} as may be"));
-            Err(refused.hint(format!("to take it up: wfhost resume {id}")).into())
+            Err(refused.hint(format!("to resume it: wfhost resume {id}")).into())
         }
     }
 }
@@ -296,5 +296,5 @@ pub(super) fn to_retry(id: &str) -> String {
 
 /// What is said where nobody runs a run.
 fn nobody(id: &str) -> Refused {
-    Refused::new(kind::WRONG_STATE, format!("nobody runs {id}")).hint(format!("to take it up: wfhost resume {id}"))
+    Refused::new(kind::WRONG_STATE, format!("nobody runs {id}")).hint(format!("to resume it: wfhost resume {id}"))
 }

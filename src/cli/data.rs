@@ -82,7 +82,7 @@ pub(super) fn torn(kept: &Path) -> String {
 pub(super) const TORN_HINT: &str = "`wfhost doctor` tells how much that is; end the hosts of the folder, and put copies of journal.db and journal.db-wal in their place, both of one time";
 
 /// What is said where the journal of a host waits for room.
-pub(super) const FULL: &str = "the disk with the data folder is full: nothing goes on until there is room";
+pub(super) const FULL: &str = "the disk with the data folder is full: all runs wait until there is room";
 
 pub(super) const FULL_HINT: &str = "nothing is lost; make room";
 

@@ -83,7 +83,7 @@ impl Talk {
         move |news| {
             let line = match news {
                 StorageNews::Full => terminal.warning_text(FULL, Some(FULL_HINT)),
-                StorageNews::Room => "there is room on the disk again: it goes on".to_owned(),
+                StorageNews::Room => "there is room on the disk again: runs continue".to_owned(),
                 StorageNews::Torn(kept) => terminal.warning_text(&torn(kept), Some(TORN_HINT)),
                 StorageNews::Anew(path) => terminal.warning_text(&begun_anew(path), Some(ANEW_HINT)),
                 // The runs' outcomes tell.
@@ -216,13 +216,13 @@ impl Talk {
     }
 
     pub(super) fn say_suspended(&self, run: &str) {
-        say(&format!("{}: the run {run} is left as it is", self.terminal.paint("33", "suspended")));
+        say(&format!("{}: the run {run} can be resumed", self.terminal.paint("33", "suspended")));
         self.terminal.hint(&self.to_take_up(run));
     }
 
     fn to_take_up(&self, run: &str) -> String {
         let command = self.again.about("resume", run).plain().unwrap_or_else(|| format!("wfhost resume {run}"));
-        format!("to take it up: {command}")
+        format!("to resume it: {command}")
     }
 }
 

@@ -34,7 +34,7 @@ impl Case<'_> {
             kind::TIMED_OUT => self.timeout(),
             kind::CANCELLED => None,
             kind::JOURNAL_FAILED => Some(
-                "what was recorded is kept: when the disk works again, `wfhost resume` takes the run up".to_owned(),
+                "what was recorded is kept: when the disk works again, `wfhost resume` continues the run".to_owned(),
             ),
             TOO_EXPENSIVE => Some(
                 "the budget grows with what the expression reads: give a long list as an input, or make it in a guest (`uses`)".to_owned(),

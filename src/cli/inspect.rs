@@ -209,14 +209,14 @@ fn grants(has_wasi: bool) -> String {
 fn entries(report: &Value) -> String {
     let mut out = String::new();
     if let Some(failure) = report["description-failure"].as_str() {
-        return format!("  entries    it failed to tell them: {failure}\n");
+        return format!("  entries    describing them failed: {failure}\n");
     }
     let text = documentation(&report["description"]);
     if !text.is_empty() {
         out.push_str(&format!("  says       {}\n", text.replace('\n', "\n             ")));
     }
     let Some(entries) = report["entries"].as_object() else {
-        out.push_str("  entries    it does not tell them; where a step names none, `run` is asked for\n");
+        out.push_str("  entries    not described; a step that names none uses `run`\n");
         return out;
     };
     let width = entries.keys().map(|name| name.chars().count()).max().unwrap_or(0);

@@ -196,7 +196,7 @@ impl From<TakeUpError> for Refused {
             TakeUpError::Run(ResumeError::Refused) => Self::new(kind::HOST_FAULT, error.to_string()),
             TakeUpError::Paused(run) => Self::new(kind::WRONG_STATE, format!("the run {run} is paused"))
                 .suspended()
-                .hint(format!("to let it go on: wfhost resume {run}")),
+                .hint(format!("to resume it: wfhost resume {run}")),
             TakeUpError::NoComponent { .. } => Self::new(kind::USAGE, error.to_string()),
             error => {
                 let hint = error

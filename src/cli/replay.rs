@@ -55,10 +55,8 @@ pub(super) fn verify(command: &Verify, terminal: Terminal) -> Result<Exit, Stop>
     } else {
         print(&printable(&text_of(&verified)))?;
         if differs {
-            terminal.error(
-                "a snapshot is not what the run was",
-                Some("the run goes on without it where it is taken up anew; please report it"),
-            );
+            terminal
+                .error("a snapshot is not what the run was", Some("the next resume does without it; please report it"));
         }
     }
     Ok(if differs { Exit::Failed } else { Exit::Success })

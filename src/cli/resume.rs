@@ -88,12 +88,12 @@ pub(super) fn warn_of_uncertain(run: &RunHandle, talk: &Talk) {
     let uncertain = run.inner().uncertain();
     let Some(first) = uncertain.first() else { return };
     let warning = match uncertain.len() {
-        1 => "a call waits for somebody to say whether it happened".to_owned(),
-        count => format!("{count} calls wait for somebody to say whether they happened"),
+        1 => "the outcome of a call is unknown, and the call waits for somebody to settle it".to_owned(),
+        count => format!("the outcome of {count} calls is unknown, and they wait for somebody to settle them"),
     };
     let (id, call) = (run.id(), format!("{}/{}", first.pid, first.tag));
     let hint = format!(
-        "`wfhost status {id}` tells more; to say it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
+        "`wfhost status {id}` tells more; to settle it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
     );
     talk.insist(talk.terminal.warning_text(&warning, Some(&hint)));
 }
@@ -112,12 +112,12 @@ fn go_on(runs: &Runs, stored: Stored, process: u32, talk: &Talk) -> Result<Exit,
         heard => heard.status(),
     };
     if live.is_none_or(|live| live.facts.state != crate::host::control::RunState::Paused) {
-        let refused = Refused::new(kind::WRONG_STATE, format!("the run {id} goes on already, in process {process}"));
+        let refused = Refused::new(kind::WRONG_STATE, format!("the run {id} is already running, in process {process}"));
         return Err(refused.hint(format!("to see what it does: wfhost logs -f {id}")).into());
     }
     act::ask(runs, stored, &|run| Request::Resume { run: run.id.to_string(), id: None })?;
     talk.close();
-    say(&format!("{id} goes on, in process {process}"));
+    say(&format!("{id} is resumed, in process {process}"));
     Ok(Exit::Success)
 }
 
@@ -169,7 +169,7 @@ fn all(command: &Resume, talk: &mut Talk, place: &mut Option<Host>) -> Result<Ex
             }
         }
     });
-    talk.note(if taken.len() == 1 { "1 run goes on".to_owned() } else { format!("{} runs go on", taken.len()) });
+    talk.note(if taken.len() == 1 { "1 run resumed".to_owned() } else { format!("{} runs resumed", taken.len()) });
     let runs = taken.iter().map(|(run, _)| run.clone()).collect();
     talk.signals.enter(Stage::Running(Running { runs, host: Some(host.clone()) }));
     let runs = opened(host)?;
@@ -215,7 +215,7 @@ fn nothing(json: bool) -> Result<Exit, Stop> {
     if json {
         print("[]")?;
     } else {
-        say("no run waits to be taken up");
+        say("no run is suspended");
     }
     Ok(Exit::Success)
 }
@@ -266,10 +266,10 @@ fn tell(
     overs.for_each(|over| over.say_uncertain(talk.terminal));
     for (id, refused) in refused {
         if refused.is_left() {
-            say(&talk.terminal.warning_text(&format!("{}, and is left so", refused.title), refused.hint.as_deref()));
+            say(&talk.terminal.warning_text(&format!("{}, and stays so", refused.title), refused.hint.as_deref()));
             continue;
         }
-        talk.terminal.error(&format!("{id} is not taken up: {}", refused.title), refused.hint.as_deref());
+        talk.terminal.error(&format!("{id} is not resumed: {}", refused.title), refused.hint.as_deref());
     }
     Ok(exit)
 }

@@ -90,15 +90,15 @@ fn check(runs: &Runs, stored: &Stored, unfinished: bool) -> Result<(), Stop> {
         Whose::Nobody if unfinished => Ok(()),
         Whose::Nobody => {
             let way = match &stored.damage {
-                Some(why) => format!("it cannot be taken up: {why}"),
-                None => format!("`wfhost resume {id}` takes it up"),
+                Some(why) => format!("it cannot be resumed: {why}"),
+                None => format!("`wfhost resume {id}` resumes it"),
             };
             Err(Refused::new(kind::WRONG_STATE, format!("the run {id} has not ended"))
                 .hint(format!("{way}; --unfinished removes it for good"))
                 .into())
         }
         Whose::Living(owner) => {
-            Err(Refused::new(kind::WRONG_STATE, format!("the run {id} goes on in process {}", owner.pid))
+            Err(Refused::new(kind::WRONG_STATE, format!("the run {id} is running in process {}", owner.pid))
                 .hint(format!("to end it: wfhost cancel {id}"))
                 .into())
         }

@@ -54,9 +54,9 @@ impl Start<'_> {
                     match self.host.resume(self.workflow, self.id, RunOptions { watcher, ..RunOptions::default() }) {
                         Ok(run) => {
                             talk.note(if run.inner().is_paused() {
-                                format!("the run {0} is paused; to let it go on: wfhost resume {0}", self.id)
+                                format!("the run {0} is paused; to resume it: wfhost resume {0}", self.id)
                             } else {
-                                format!("the run {} goes on", self.id)
+                                format!("the run {} is resumed", self.id)
                             });
                             return Ok(talk.follow(self.host, self.workflow, &run, watching));
                         }
@@ -96,9 +96,9 @@ impl Start<'_> {
             here.components.keys().chain(there.components.keys()).find(differs)
         };
         let what = if here.source != there.source {
-            format!("of another workflow, or another state of it ({})", there.file)
+            format!("with another version of the workflow ({})", there.file)
         } else if let Some(source) = component() {
-            format!("of another `{source}`")
+            format!("with another `{source}`")
         } else {
             "with other inputs".to_owned()
         };
@@ -119,7 +119,7 @@ impl Start<'_> {
 
     /// Follows a run that another process runs.
     fn attach(&self, runs: &Runs, talk: &Talk, answers: Answers, process: u32) -> Result<Exit, Stop> {
-        talk.note(format!("the run {} goes on in process {process}", self.id));
+        talk.note(format!("the run {} is running in process {process}", self.id));
         talk.signals.enter(Stage::Attached { run: self.id.to_owned(), process });
         let (remote, events) = Remote::new();
         let show = |remote, records| {
@@ -165,7 +165,7 @@ impl Start<'_> {
             None => {
                 let refused =
                     Refused::new(kind::WRONG_STATE, format!("process {process} ended before the run {}", self.id));
-                Err(refused.suspended().hint(format!("to take it up: wfhost resume {}", self.id)).into())
+                Err(refused.suspended().hint(format!("to resume it: wfhost resume {}", self.id)).into())
             }
         }
     }

@@ -226,7 +226,7 @@ impl Signals {
                 Wish::Leave => {
                     if running.host.is_some() {
                         say(&format!(
-                            "{}: what is not written yet is given up",
+                            "{}: what is not written yet is lost",
                             self.0.terminal.paint("33", "interrupted")
                         ));
                     }
@@ -243,9 +243,9 @@ impl Signals {
 
     fn cancel(&self, running: &Running) {
         let what = if running.host.as_ref().is_some_and(Host::is_full) {
-            "the disk is full, and the run is cancelled when there is room; again to end it at once"
+            "the disk is full: the run is cancelled as soon as there is room; interrupt again to kill it"
         } else {
-            "the run is cancelled; again to end it at once"
+            "cancelling the run; interrupt again to kill it"
         };
         self.tell(what, || {
             for run in &running.runs {
@@ -257,7 +257,7 @@ impl Signals {
 
     /// Asks what is to become of a durable run. It goes on until that is said.
     fn ask(&self, running: Running) {
-        let what = "Ctrl-C or c cancels the run, d leaves it for `wfhost resume` (then Enter); it goes on meanwhile";
+        let what = "type c to cancel the run or d to leave it for `wfhost resume`, then Enter; Ctrl-C cancels it too; it keeps running meanwhile";
         self.tell(what, || {});
         let signals = self.clone();
         // A person who answers nothing holds nothing but this thread.
@@ -290,7 +290,7 @@ impl Signals {
     /// Ends the process, and not the run.
     fn detach(&self, run: &str, process: u32) {
         // What is shown ends with what the other process tells, which nobody waits for.
-        let title = format!("the run {run} goes on in process {process}");
+        let title = format!("the run {run} keeps running in process {process}");
         let refused = Refused::new(problem::kind::CANCELLED, title).running();
         end_soon();
         self.end(&refused.hint(format!("to end it: wfhost cancel {run}")));

@@ -350,7 +350,7 @@ impl Seen {
         let id = &self.stored.id;
         let mut hints = Vec::new();
         if self.whose == Whose::Nobody && self.stored.damage.is_some() {
-            return vec![format!("it cannot be taken up; {}", left_alone(id))];
+            return vec![format!("it cannot be resumed; {}", left_alone(id))];
         }
         let outcome = self.story.outcome(id).filter(|_| self.has_story);
         let problem = outcome.as_ref().and_then(|outcome| outcome.result.as_ref().err());
@@ -363,7 +363,7 @@ impl Seen {
             _ => {}
         }
         if self.whose == Whose::Nobody {
-            hints.push(format!("nobody runs it; to take it up: {}", self.resume));
+            hints.push(format!("nobody runs it; to resume it: {}", self.resume));
         }
         let is_told = |call: &Uncertain| self.left.iter().any(|left| left.resolves() == Some((call.pid, call.tag)));
         let untold: Vec<Uncertain> = self.uncertain().into_iter().filter(|call| !is_told(call)).collect();

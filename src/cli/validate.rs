@@ -25,7 +25,7 @@ pub(super) fn validate(command: &Validate, terminal: Terminal) -> anyhow::Result
             Ok(workflow) => {
                 let steps = workflow.plan().nodes.len();
                 let warning = |(source, problem): (&str, &Problem)| {
-                    format!("{}: the component `{source}` fails to tell its entries: {problem}", file.display())
+                    format!("{}: the component `{source}` fails to describe its entries: {problem}", file.display())
                 };
                 let mut warnings: Vec<String> = workflow.undescribed().map(warning).collect();
                 warnings.extend(doubts(&workflow).into_iter().map(|(message, hint)| format!("{message}; {hint}")));

@@ -109,7 +109,7 @@ pub(super) fn since(text: &str) -> Result<Since, Refusal> {
     micros.map(|micros| Since(Micros(micros))).ok_or_else(|| {
         let hint =
             "write how long ago (30m, 24h, 7d), a day (2026-01-31) or a time (2026-01-31T12:00:00Z); both are in UTC";
-        Refusal::new(format!("`{}` is no time", quoted(text)), hint)
+        Refusal::new(format!("`{}` is not a time", quoted(text)), hint)
     })
 }
 
@@ -132,7 +132,7 @@ fn id(text: &str) -> Result<String, Refusal> {
         "letters, digits and - _ . : + @ make an id, at most {ID_BYTES_MAX} of them, the first a letter or digit"
     );
     let is_id = text.bytes().all(takes) && text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric());
-    if is_id && text.len() <= ID_BYTES_MAX { Ok(text.to_owned()) } else { Err(Refusal::new("this is no id", hint)) }
+    if is_id && text.len() <= ID_BYTES_MAX { Ok(text.to_owned()) } else { Err(Refusal::new("not a valid id", hint)) }
 }
 
 /// A call: its tag, and its process where it is said.
@@ -149,7 +149,7 @@ pub(super) fn call(text: &str) -> Result<Call, Refusal> {
         None => Some(Call { pid: None, tag: Tag(text.parse().ok()?) }),
     };
     parse().ok_or_else(|| {
-        Refusal::new("this is no call", "write its tag (7), or process and tag (3/7): `wfhost status` lists them")
+        Refusal::new("not a call", "write its tag (7), or process and tag (3/7): `wfhost status` lists them")
     })
 }
 
@@ -171,7 +171,7 @@ pub(super) fn json(text: &str) -> Result<serde_json::Value, Refusal> {
         }
         Err(_) => "write JSON, in single quotes for the shell: '{\"a\": 1}'".to_owned(),
     };
-    serde_json::from_str(&text).map_err(|error| Refusal::new(format!("this is no JSON: {error}"), hint()))
+    serde_json::from_str(&text).map_err(|error| Refusal::new(format!("not valid JSON: {error}"), hint()))
 }
 
 /// `--with`.
@@ -181,8 +181,8 @@ pub(super) fn other(text: &str) -> Result<super::arguments::Other, Refusal> {
             Ok(super::arguments::Other { name: name.to_owned(), file: file.into() })
         }
         _ => Err(Refusal::new(
-            "this is no component and its file",
-            "write the workflow's name of it, and the file: ship=fixed.wasm",
+            "expected NAME=FILE",
+            "write the name that the workflow gives the component, and the file: ship=fixed.wasm",
         )),
     }
 }
@@ -304,7 +304,7 @@ mod tests {
         let (hour, day) = (since("1h").unwrap().0, since("24h").unwrap().0);
         assert!(day < hour && hour.0 - day.0 < 23 * 3_600_000_000 + 60_000_000);
         for odd in ["yesterday", "2026-13-01", "", "12", "1969-01-01"] {
-            assert!(told(since(odd)).contains("is no time / write how long ago"), "{odd}");
+            assert!(told(since(odd)).contains("is not a time / write how long ago"), "{odd}");
         }
     }
 
@@ -312,7 +312,7 @@ mod tests {
     fn ids_are_words() {
         assert_eq!(run_id("order-4711").as_deref(), Ok("order-4711"));
         for odd in ["", "-x", "a b", "a/b", "ä", &"x".repeat(129)] {
-            assert!(told(run_id(odd)).starts_with("this is no id / letters"), "{odd}");
+            assert!(told(run_id(odd)).starts_with("not a valid id / letters"), "{odd}");
         }
     }
 
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(call("7"), Ok(Call { pid: None, tag: Tag(7) }));
         assert_eq!(call("3/7"), Ok(Call { pid: Some(Pid(3)), tag: Tag(7) }));
         for odd in ["", "x", "3/", "/7", "1/2/3", "-1"] {
-            assert!(told(call(odd)).starts_with("this is no call / "), "{odd}");
+            assert!(told(call(odd)).starts_with("not a call / "), "{odd}");
         }
     }
 

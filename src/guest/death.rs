@@ -135,9 +135,29 @@ pub(crate) fn last_words(problem: &mut Problem, log: &[LogLine]) {
     if let (true, Some(line)) = (problem.kind == kind::TRAP, last) {
         let mut words = line.text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
         truncate(&mut words);
-        let rest = problem.detail.take().unwrap_or_default();
+        let rest = without_panic(&problem.detail.take().unwrap_or_default());
         problem.detail = Some(format!("{words} ({rest})"));
     }
+}
+
+/// What [`detail`] gave, without the functions by which Rust panics: the message says that it did.
+fn without_panic(detail: &str) -> String {
+    const OF_PANIC: [&str; 7] = [
+        "std::panicking",
+        "std::sys::backtrace",
+        "core::panicking",
+        "core::option::",
+        "core::result::",
+        "__rustc",
+        "rust_",
+    ];
+    let Some((what, functions)) = detail.split_once(", in ") else { return detail.to_owned() };
+    let is_of_panic = |name: &&str| {
+        let name = name.trim_start_matches('<');
+        OF_PANIC.iter().any(|of| name.starts_with(of)) || matches!(name, "abort" | "__rust_start_panic")
+    };
+    let rest: Vec<&str> = functions.split(" < ").skip_while(is_of_panic).collect();
+    if rest.is_empty() { what.to_owned() } else { format!("{what}, in {}", rest.join(" < ")) }
 }
 
 /// Names come from the guest's name section, so both their length and their characters are the guest's. Arbitrary.
@@ -153,5 +173,25 @@ fn truncate(text: &mut String) {
         let end = (0..=DETAIL_BYTES_MAX).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
         text.truncate(end);
         text.push('…');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A panic's message is what it is about; where it was in the functions of the guest follows, and not in those that panic.
+    #[test]
+    fn a_panic_whose_message_is_known_names_no_function_of_the_standard_library() {
+        let detail = "wasm `unreachable` instruction executed, in std::panicking::panic_with_hook < rust_begin_unwind \
+            < core::panicking::panic_fmt < core::result::unwrap_failed < app::price < app::step";
+        let mut problem = Problem::new(kind::TRAP, "The guest trapped").with_detail(detail);
+        let line = LogLine { level: Level::Error, text: "panicked at src/lib.rs:3:5:\nno price".into(), fields: None };
+        last_words(&mut problem, &[line]);
+        let expected =
+            "panicked at src/lib.rs:3:5: no price (wasm `unreachable` instruction executed, in app::price < app::step)";
+        assert_eq!(problem.detail.as_deref(), Some(expected));
+        assert_eq!(without_panic("unreachable, in core::panicking::panic"), "unreachable");
+        assert_eq!(without_panic("unreachable"), "unreachable");
     }
 }

@@ -58,7 +58,7 @@ pub struct ResumeSpec {
 #[non_exhaustive]
 pub enum ResumeError {
     /// There is an unfinished run of that id.
-    #[error("the run {0:?} goes on already")]
+    #[error("the run {0:?} is already running")]
     Exists(Arc<str>),
     /// There is nothing left to do.
     #[error("the run {0:?} has ended")]

@@ -232,7 +232,7 @@ fn graph_as_text_and_mermaid() {
 #[test]
 fn inspect_says_what_a_component_is_and_would_have_to_be_granted() {
     let plain = String::from_utf8(wfhost(&["inspect", "guests/built/fanout.wasm"]).stdout).unwrap();
-    assert!(plain.contains("entries    it does not tell them"), "{plain}");
+    assert!(plain.contains("entries    not described"), "{plain}");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("described.wasm");
     std::fs::write(&path, described()).unwrap();

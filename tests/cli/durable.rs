@@ -91,9 +91,7 @@ fn all_that_nobody_runs_is_taken_up_but_what_is_paused() {
     assert!(String::from_utf8_lossy(&all.stdout).starts_with("free "), "{said}");
     for id in ["one", "two"] {
         assert!(
-            said.contains(&format!(
-                "the run {id} is paused, and is left so\nhint: to let it go on: wfhost resume {id}\n"
-            )),
+            said.contains(&format!("the run {id} is paused, and stays so\nhint: to resume it: wfhost resume {id}\n")),
             "{said}"
         );
     }
@@ -122,7 +120,7 @@ fn a_start_that_is_given_again_is_about_the_same_run() {
     let mut leaves = command_in(&world.data, &["run", "--run-id", "it", &world.file, "-i", "n=10"]);
     let mut leaves = leaves.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(leaves.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.any(|line| line.contains("the run it goes on in process")), "it follows");
+    assert!(lines.any(|line| line.contains("the run it is running in process")), "it follows");
     assert!(std::process::Command::new("kill").args(["-INT", &leaves.id().to_string()]).status().unwrap().success());
     assert_eq!(eventually(|| leaves.try_wait().unwrap()).code(), Some(3));
     assert!(lines.any(|line| line.contains("to end it: wfhost cancel it")));
@@ -154,7 +152,7 @@ fn a_termination_leaves_the_run_for_others() {
         (told["status"].as_str(), told["problem"]["kind"].as_str(), code),
         (Some("suspended"), Some("suspended"), Some(3))
     );
-    assert_eq!(told["problem"]["hint"], "to take it up: wfhost resume it");
+    assert_eq!(told["problem"]["hint"], "to resume it: wfhost resume it");
     assert!(files(&world.data.join("sockets"), "sock").is_empty());
 
     // For people it is a sentence.
@@ -163,7 +161,7 @@ fn a_termination_leaves_the_run_for_others() {
     resumed.send("-TERM");
     let output = resumed.output();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("suspended: the run it is left as it is\nhint: to take it up: wfhost resume it\n"), "{said}");
+    assert!(said.contains("suspended: the run it can be resumed\nhint: to resume it: wfhost resume it\n"), "{said}");
     assert_eq!((output.status.code(), output.stdout.len()), (Some(3), 0));
 }
 

@@ -70,7 +70,7 @@ fn a_run_is_steered_from_elsewhere() {
     world.says(&["signal", "it", "answer", "{\"by\": \"Ann\"}"]);
     assert_eq!(world.tells(&["status", "--json", "it"])["steps"][1]["status"], "running");
     let resumed = world.does(&["resume", "it"]);
-    assert!(String::from_utf8_lossy(&resumed.stderr).contains("it goes on, in process"), "{}", transcript(&resumed));
+    assert!(String::from_utf8_lossy(&resumed.stderr).contains("it is resumed, in process"), "{}", transcript(&resumed));
     assert_eq!(run.told().0["outputs"]["answer"], json!({ "by": "Ann" }));
 
     for (arguments, grace) in [
@@ -79,7 +79,7 @@ fn a_run_is_steered_from_elsewhere() {
     ] {
         let world = World::new(ASKS);
         let run = world.begin("it-2", "asks", &[]);
-        assert!(world.refuses(&["resume", "it-2"]).contains("goes on already"));
+        assert!(world.refuses(&["resume", "it-2"]).contains("is already running"));
         world.says(arguments);
         let (told, code) = run.told();
         assert_eq!((told["status"].as_str(), code), (Some("cancelled"), Some(3)));

@@ -55,7 +55,7 @@ fn of_a_host_that_does_not_answer_the_records_are_told() {
             assert_eq!(child.wait().unwrap().code(), Some(3), "{told}");
             let told: serde_json::Value = serde_json::from_str(&told).unwrap();
             assert_eq!(told["status"], "running");
-            assert!(told["problem"]["title"].as_str().unwrap().contains("goes on in process"), "{told}");
+            assert!(told["problem"]["title"].as_str().unwrap().contains("keeps running in process"), "{told}");
         });
     });
     stopped.send("-CONT");

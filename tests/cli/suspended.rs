@@ -243,11 +243,11 @@ fn a_run_whose_records_are_damaged_is_passed_by() {
     assert_eq!((&status["status"], &status["left"][0]["act"]), (&json!("damaged"), &json!("signal")));
     let shown = world.does(&["status", "bad"]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("\nstatus     damaged\n"), "{}", transcript(&shown));
-    assert!(said(&shown).contains("hint: it cannot be taken up; "), "{}", transcript(&shown));
+    assert!(said(&shown).contains("hint: it cannot be resumed; "), "{}", transcript(&shown));
     assert!(world.refuses(&["resume", "bad"]).contains("wfhost rm bad --unfinished"));
     assert!(said(&shown).contains("wfhost rm bad --unfinished"), "{}", transcript(&shown));
     let refused = world.refuses(&["rm", "bad"]);
-    assert!(refused.contains("it cannot be taken up") && refused.contains("--unfinished"), "{refused}");
+    assert!(refused.contains("it cannot be resumed") && refused.contains("--unfinished"), "{refused}");
     assert_eq!(world.tells(&["rm", "--json", "--unfinished", "bad"]), json!({ "removed": 1 }));
     assert_eq!(world.tells(&["ls", "--json"]).as_array().unwrap().len(), 1);
 }
@@ -267,7 +267,7 @@ fn what_is_paused_while_nobody_runs_it_is_not_told_to_be_resumed() {
     let world = World::new(ASKS);
     world.begin("it", "asks", &[]).kill();
     let paused = world.does(&["pause", "it"]);
-    assert!(said(&paused).contains("`wfhost resume --all` leaves it alone; `wfhost resume it` lets it go on"));
+    assert!(said(&paused).contains("`wfhost resume --all` leaves it alone; `wfhost resume it` resumes it"));
 }
 
 /// `doctor` reads what others would only stumble upon.

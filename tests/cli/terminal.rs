@@ -78,7 +78,7 @@ fn a_run_can_be_left_for_others() {
     // The letter 3 is Ctrl-C.
     let script = ["wait:asks", "type:\\x03", ASKED, "type:d\\n"];
     let Some(shown) = at_a_terminal(&world, "left", &script) else { return };
-    assert!(shown.contains("exit 3") && shown.contains("to take it up: wfhost resume left"), "{shown}");
+    assert!(shown.contains("exit 3") && shown.contains("to resume it: wfhost resume left"), "{shown}");
     assert_eq!(world.tells(&["status", "--json", "left"])["status"], "suspended");
 }
 
@@ -103,7 +103,10 @@ fn a_second_interrupt_cancels_and_so_does_the_letter() {
     let world = World::new(ASKS);
     for (id, last) in [("twice", "type:\\x03"), ("letter", "type:c\\n")] {
         let Some(shown) = at_a_terminal(&world, id, &["wait:asks", "type:\\x03", ASKED, last]) else { return };
-        assert!(shown.contains("the run is cancelled; again to end it at once") && shown.contains("exit 3"), "{shown}");
+        assert!(
+            shown.contains("cancelling the run; interrupt again to kill it") && shown.contains("exit 3"),
+            "{shown}"
+        );
         assert_eq!(world.tells(&["status", "--json", id])["status"], "cancelled");
     }
 }

@@ -224,7 +224,7 @@ fn failure_of(error: &(dyn Error + 'static), request: &Request, is_sent: bool) -
             Some(rustls::Error::InvalidCertificate(_)) => ProblemClass::Definite,
             _ => ProblemClass::Retryable,
         };
-        return Problem::new(kind::CONNECTION_FAILED, "no connection to the server came about")
+        return Problem::new(kind::CONNECTION_FAILED, "could not connect to the server")
             .with_detail(format!("{}: {}", target::shown(&request.url), innermost(error)))
             .with_class(class);
     }
