@@ -88,7 +88,7 @@ impl Again {
                 words.push(word.clone());
             }
         }
-        Self { words, timeout: None, begun: self.begun, odd: self.odd }
+        Self { words, timeout: None, begun: self.begun, odd: self.odd, addresses: self.addresses.clone() }
     }
 
     /// The command with these words behind its first two.

@@ -257,7 +257,8 @@ impl Signals {
 
     /// Asks what is to become of a durable run. It goes on until that is said.
     fn ask(&self, running: Running) {
-        let what = "type c to cancel the run or d to leave it for `wfhost resume`, then Enter; Ctrl-C cancels it too; it keeps running meanwhile";
+        let what =
+            "c or Ctrl-C cancels the run, d leaves it for `wfhost resume` (then Enter); until then it keeps running";
         self.tell(what, || {});
         let signals = self.clone();
         // A person who answers nothing holds nothing but this thread.
@@ -303,7 +304,7 @@ impl Signals {
         }
         let after = super::hints::duration(after);
         let title =
-            format!("{after} are over: the run {run} goes on in process {process}, and is not followed any more");
+            format!("{after} are over: the run {run} keeps running in process {process}, and is not followed any more");
         let refused = Refused::new(problem::kind::TIMED_OUT, title).running();
         let hint = format!("to follow it: wfhost logs -f {run}; to end it: wfhost cancel {run}");
         // As where it is detached: what is shown ends with what the other process tells.

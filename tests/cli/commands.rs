@@ -1,7 +1,7 @@
 //! Everything but `run`.
 
 use super::wat_guest::{self, component_of};
-use super::{assert_transcript, command, wfhost};
+use super::{assert_transcript, assert_transcript_in, command, wfhost};
 use serde_json::{Value, json};
 
 #[test]
@@ -71,11 +71,12 @@ fn validate_reports_every_problem_with_its_place() {
 fn what_was_hardly_meant_is_warned_of() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("flow.yaml");
-    let text = "steps:
+    let text = "inputs: { n: { type: integer, default: 1 } }
+steps:
   - { id: ask, call: http, with: { url: https://example.com/a }, allow: { http: [ \"GET https://example.com\" ] } }
   - { id: raw, call: http, with: { url: https://example.com/a, as: bytes }, allow: { http: [ \"GET https://example.com\" ] } }
   - { id: sum, set: \"${ [.steps.ask.output.orders, .steps.ask.output.body.x, .steps.raw.output.x] }\" }
-  - { id: odd, if: \"${ .steps.ask.output.status = 1 }\", set: 1 }
+  - { id: odd, needs: ask, if: \"${ .inputs.n = 1 }\", set: 1 }
   - { id: even, if: \"${ .steps.ask.output.status >= 1 and .steps.ask.status != \\\"a=b\\\" }\", set: 1 }
 outputs: { orders: \"${ .steps.ask.output.total }\" }
 ";
@@ -86,9 +87,9 @@ outputs: { orders: \"${ .steps.ask.output.total }\" }
     let warnings: Vec<&str> = told[0]["warnings"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
     assert_eq!(warnings.len(), 3, "{warnings:#?}");
     for (warning, parts) in warnings.iter().zip([
-        ["flow.yaml:4:11: `.steps.ask.output.orders` is always null", "did you mean `.steps.ask.output.body.orders`?"],
-        ["flow.yaml:7:", "`.steps.ask.output.body.total`?"],
-        ["flow.yaml:5:11: `=` sets a value", "did you mean `.steps.ask.output.status == 1`?"],
+        ["flow.yaml:5:11: `.steps.ask.output.orders` is always null", "did you mean `.steps.ask.output.body.orders`?"],
+        ["flow.yaml:8:", "`.steps.ask.output.body.total`?"],
+        ["flow.yaml:6:11: `=` sets a value", "did you mean `.inputs.n == 1`?"],
     ]) {
         assert!(parts.iter().all(|part| warning.contains(part)), "{warning}");
     }
@@ -158,7 +159,11 @@ steps:
 ",
     );
     let mut command = command(&["validate", "flow.yaml"]);
-    assert_transcript("files_that_are_no_components", &command.current_dir(folder.path()).output().unwrap());
+    assert_transcript_in(
+        folder.path(),
+        "files_that_are_no_components",
+        &command.current_dir(folder.path()).output().unwrap(),
+    );
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn a_start_that_is_given_again_is_about_the_same_run() {
     assert!(other.contains("there is a run it already, with other inputs"), "{other}");
     let (_folder, path) = scratch("steps: [{ id: a, set: 1 }]\n");
     let other = world.refuses(&["run", "--run-id", "it", &path]);
-    assert!(other.contains("of another workflow") && other.contains("another --run-id"), "{other}");
+    assert!(other.contains("with another version of the workflow") && other.contains("another --run-id"), "{other}");
 
     // Ctrl-C ends one that follows and shows what it sees, and not the run.
     let mut leaves = command_in(&world.data, &["run", "--run-id", "it", &world.file, "-i", "n=10"]);

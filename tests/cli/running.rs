@@ -90,7 +90,7 @@ fn ctrl_c_cancels_cleanly() {
     let mut rest = String::new();
     stderr.read_to_string(&mut rest).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(3), "{rest}");
-    assert!(rest.contains("interrupted: the run is cancelled"), "{rest}");
+    assert!(rest.contains("interrupted: cancelling the run"), "{rest}");
 }
 
 /// A full disk is told, and is no usage error.

@@ -227,7 +227,7 @@ fn a_run_whose_records_are_damaged_is_passed_by() {
     let all = all.output();
     assert_eq!(all.status.code(), Some(1), "{}", transcript(&all));
     assert!(String::from_utf8_lossy(&all.stdout).starts_with("good "), "{}", transcript(&all));
-    assert!(said(&all).contains("bad is not taken up") && said(&all).contains("checksum"), "{}", transcript(&all));
+    assert!(said(&all).contains("bad is not resumed") && said(&all).contains("checksum"), "{}", transcript(&all));
     let statuses: Vec<Value> = world
         .tells(&["ls", "--json"])
         .as_array()

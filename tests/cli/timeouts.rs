@@ -44,7 +44,8 @@ fn a_timeout_is_that_of_the_command() {
     assert_eq!(told["problem"]["kind"], "timed-out");
     let follows = follow("--color=never");
     let said = String::from_utf8_lossy(&follows.stderr).into_owned();
-    let why = format!("5s are over: the run it goes on in process {}, and is not followed any more", resumed.id());
+    let why =
+        format!("5s are over: the run it keeps running in process {}, and is not followed any more", resumed.id());
     assert!(said.contains(&why) && said.contains("wfhost logs -f it"), "{said}");
     world.says(&["signal", "it", "answer", "1"]);
     assert_eq!(resumed.told().0["outputs"], json!({ "got": 1 }));

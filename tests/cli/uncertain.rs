@@ -168,7 +168,7 @@ fn a_fork_says_that_calls_wait_or_sends_them_again() {
     world.says(&["cancel", "waits", "--now"]);
     let output = waits.output();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("2 calls wait for somebody to say whether they happened"), "{said}");
+    assert!(said.contains("the outcome of 2 calls is unknown"), "{said}");
     assert!(said.contains("wfhost resolve waits 1/"), "{said}");
     assert!(requests.try_recv().is_err(), "nothing is sent by itself");
 
@@ -191,7 +191,7 @@ fn that_calls_wait_for_a_person_is_said_where_little_is_said() {
     let (says, said) = channel();
     let lines = BufReader::new(resumed.stderr()).lines().map(Result::unwrap);
     std::thread::spawn(move || lines.for_each(|line| says.send(line).unwrap()));
-    let waits = "warning: 2 calls wait for somebody to say whether they happened";
+    let waits = "warning: the outcome of 2 calls is unknown, and they wait for somebody to settle them";
     eventually(|| said.try_iter().any(|line| line == waits).then_some(()));
     world.says(&["cancel", "--now", "it"]);
     assert_eq!(resumed.ends(), Some(3));

@@ -23,7 +23,8 @@ use std::path::PathBuf;
 #[command(name = "wfhost", version, about, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
 Examples:
-  wfhost run workflows/hello.yaml --input name=Ann
+  wfhost example hello
+  wfhost run hello/hello.yaml --input name=Ann
   wfhost ls
   wfhost resume --all
   wfhost validate workflows/*.yaml

@@ -231,6 +231,26 @@ pub(super) fn as_jq(text: &str) -> String {
     out
 }
 
+/// What was meant by a condition that sets something: a comparison.
+pub(super) fn assigns(expression: &str) -> Option<String> {
+    let bytes = expression.as_bytes();
+    let mut in_string = false;
+    for (at, byte) in bytes.iter().enumerate() {
+        let (before, after) = (at.checked_sub(1).map(|before| bytes[before]), bytes.get(at + 1));
+        match byte {
+            b'"' if before != Some(b'\\') => in_string = !in_string,
+            b'=' if !in_string
+                && after != Some(&b'=')
+                && !before.is_some_and(|before| b"=!<>|+-*/%".contains(&before)) =>
+            {
+                return Some(format!("did you mean `{}=={}`?", &expression[..at], &expression[at + 1..]));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 /// An expression that is in trouble.
 pub(super) struct Troubled<'a> {
     /// The string of the file.

@@ -1,5 +1,6 @@
 //! From the model to the plan.
 
+use super::advice;
 use super::edges::Edges;
 use super::expressions::{Dependency, Templates};
 use super::load::Environment;
@@ -131,10 +132,15 @@ fn add_edges(index: usize, step: &Step, templates: &mut Templates<'_>, edges: &m
         match dependency {
             Dependency::Step(to, span) if to == index => templates.problems.push(own(span)),
             Dependency::Step(to, span) => edges.add(index, to, span),
-            Dependency::Unknown(span) if step.needs.is_none() => templates.problems.push(
-                Diagnostic::new("unknown-dependency", "which steps this reads cannot be told before it runs", span)
-                    .hint("name them: needs: [ … ]; `needs: []` where it reads none"),
-            ),
+            Dependency::Unknown(span) if step.needs.is_none() => {
+                let compared = advice::assigns(templates.source.slice(span));
+                let hint = "name them: needs: [ … ]; `needs: []` where it reads none";
+                templates.problems.push(
+                    Diagnostic::new("unknown-dependency", "which steps this reads cannot be told before it runs", span)
+                        .hint(hint)
+                        .hint_maybe(compared),
+                );
+            }
             Dependency::Unknown(_) => {}
         }
     }

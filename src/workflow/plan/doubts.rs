@@ -1,5 +1,6 @@
 //! What a valid plan says that was hardly meant: it runs all the same.
 
+use super::advice::assigns;
 use super::{Action, Node, Plan, Template};
 use crate::workflow::diagnostics::one_of;
 use crate::workflow::expression::{Expression, References};
@@ -83,26 +84,6 @@ fn gives_an_answer(action: &Action) -> bool {
         Template::Text(_) | Template::List(_) => return false,
     };
     &**handler == "http" && reads_as.as_deref() != Some("bytes")
-}
-
-/// What was meant by a condition that sets something: a comparison.
-fn assigns(expression: &str) -> Option<String> {
-    let bytes = expression.as_bytes();
-    let mut in_string = false;
-    for (at, byte) in bytes.iter().enumerate() {
-        let (before, after) = (at.checked_sub(1).map(|before| bytes[before]), bytes.get(at + 1));
-        match byte {
-            b'"' if before != Some(b'\\') => in_string = !in_string,
-            b'=' if !in_string
-                && after != Some(&b'=')
-                && !before.is_some_and(|before| b"=!<>|+-*/%".contains(&before)) =>
-            {
-                return Some(format!("did you mean `{}=={}`?", &expression[..at], &expression[at + 1..]));
-            }
-            _ => {}
-        }
-    }
-    None
 }
 
 fn templates(node: &Node) -> impl Iterator<Item = &Template> {
