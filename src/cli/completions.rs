@@ -43,9 +43,9 @@ _wfhost_and_runs() {
 compdef _wfhost_and_runs wfhost
 "#;
 
-const FISH: &str = r#"
+const FISH: &str = r"
 complete -c wfhost -a '(wfhost complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
-"#;
+";
 
 /// `wfhost completions`.
 pub(super) fn completions(shell: Shell) -> anyhow::Result<Exit> {

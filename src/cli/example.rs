@@ -156,7 +156,7 @@ impl File {
     /// What is written: a workflow has its components beside it, in place of where they are in the project.
     fn content(&self) -> Vec<u8> {
         match std::str::from_utf8(self.bytes) {
-            Ok(text) if self.name.ends_with(".yaml") => {
+            Ok(text) if Path::new(self.name).extension().is_some_and(|ending| ending == "yaml") => {
                 let text = text.replace("../../guests/built/", "./").replace("../guests/built/", "./");
                 text.replace("workflows/weather/", "").replace("workflows/", "").into_bytes()
             }

@@ -21,7 +21,7 @@ impl RunningArguments {
         }
         let flag = format!("{ALLOW_ADDRESS} {}", missing.join(","));
         let title = format!("the run {id} was started with {flag}, and would fail without it");
-        let permit = again.with_addresses(&missing).map_or_else(|| format!("add {flag}"), |command| command);
+        let permit = again.with_addresses(&missing).unwrap_or_else(|| format!("add {flag}"));
         Err(Refused::new(kind::USAGE, title)
             .hint(format!("to permit it again: {permit}\nto go on without it: {ALLOW_ADDRESS} none")))
     }

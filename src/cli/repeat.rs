@@ -38,6 +38,7 @@ pub(super) fn retry(command: &Retry, terminal: Terminal) -> anyhow::Result<Exit>
         if command.dry_run {
             return Ok(Begun::Told(super::retrial::tell(id, &retrial, command.new.json)?));
         }
+        command.new.running.check_addresses(&super::run::opened(host)?, id, &talk.again)?;
         if original.source().text() == workflow.source().text() {
             for line in other_file(workflow, id, command.from.as_deref()) {
                 talk.note(line);
@@ -57,6 +58,7 @@ pub(super) fn retry(command: &Retry, terminal: Terminal) -> anyhow::Result<Exit>
 pub(super) fn fork(command: &Fork, terminal: Terminal) -> anyhow::Result<Exit> {
     let begin = |talk: &Talk, host: &Host, run: &Known<'_>| {
         let Known { id, workflow, inputs, .. } = run;
+        command.new.running.check_addresses(&super::run::opened(host)?, id, &talk.again)?;
         let fork = ForkOptions {
             at: command.at,
             id: command.new.id.clone(),
@@ -118,7 +120,6 @@ fn follow(
     begin: Begin<'_>,
 ) -> Result<Exit, Stop> {
     let (runs, stored) = new.data.find(given)?;
-    new.running.check_addresses(&runs, &stored.id, &talk.again)?;
     drop(runs);
     let mut warnings = Warnings::new();
     let builder = new.running.host(processors()).on_compile(talk.compiling()).data(new.data.required()?);

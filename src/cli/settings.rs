@@ -2,7 +2,8 @@
 //! Each setting is taken whole from the first of them that mentions it.
 
 use super::arguments::{
-    Arguments, Command, DataArguments, EngineArguments, HostArguments, MemoryProfile, RunningArguments,
+    Arguments, Command, DataArguments, EngineArguments, Graph, HostArguments, Inspect, MemoryProfile, Plan,
+    RunningArguments, Validate,
 };
 use super::config::{self, Config};
 use super::refused::{Refused, kind};
@@ -34,6 +35,10 @@ impl Settings {
     /// # Errors
     /// A variable cannot be used, or the configuration file; `doctor` goes on without that file and reports it.
     pub(super) fn fill(arguments: &mut Arguments) -> Result<(Self, Option<Refused>), Refused> {
+        if matches!(arguments.command, Command::Example(_) | Command::Completions { .. } | Command::Complete { .. }) {
+            let none = Config::default;
+            return Ok((Self { environment: none(), file: none(), path: None, rows: Vec::new() }, None));
+        }
         let named = arguments.config.clone().or_else(|| std::env::var_os(config::VARIABLE).map(PathBuf::from));
         let is_named = named.is_some();
         let path = named.or_else(config::default_path).filter(|path| !path.as_os_str().is_empty());
@@ -72,13 +77,18 @@ impl Settings {
             Command::Query(command) => (Some(&mut command.data), None),
             Command::Resolve(command) => (Some(&mut command.act.data), None),
             Command::Rm(command) => (Some(&mut command.data), None),
-            Command::Validate(command) => return self.code(&mut command.host),
-            Command::Plan(command) => return self.code(&mut command.host),
-            Command::Graph(command) => return self.code(&mut command.host),
-            Command::Inspect(command) => return self.code(&mut command.host),
+            Command::Validate(Validate { host, .. })
+            | Command::Plan(Plan { host, .. })
+            | Command::Graph(Graph { host, .. })
+            | Command::Inspect(Inspect { host, .. }) => {
+                self.code(host);
+                (None, None)
+            }
             Command::Example(_) | Command::Completions { .. } | Command::Complete { .. } => (None, None),
         };
-        data.map_or(Ok(()), |data| self.data(data))?;
+        if let Some(data) = data {
+            self.data(data);
+        }
         running.map_or(Ok(()), |running| self.running(running))
     }
 
@@ -96,20 +106,21 @@ impl Settings {
         let show = |workers: &Option<usize>| json!(workers.unwrap_or_else(processors));
         let (environment, file) = (self.environment.workers, self.file.workers);
         running.workers = self.choose("workers", running.workers, environment, file, show);
-        self.engine(&mut running.engine)
+        self.engine(&mut running.engine);
+        Ok(())
     }
 
-    fn engine(&mut self, engine: &mut EngineArguments) -> Result<(), Refused> {
+    fn engine(&mut self, engine: &mut EngineArguments) {
         let (environment, file) = (self.environment.slots, self.file.slots);
         engine.slots =
             self.choose("slots", engine.slots, environment, file, |slots| json!(slots.unwrap_or(SLOTS_DEFAULT)));
         let show = |profile: &Option<MemoryProfile>| json!(profile.map_or("fast", MemoryProfile::name));
         let (environment, file) = (self.environment.profile, self.file.profile);
         engine.profile = self.choose("profile", engine.profile, environment, file, show);
-        self.code(&mut engine.code)
+        self.code(&mut engine.code);
     }
 
-    fn code(&mut self, code: &mut HostArguments) -> Result<(), Refused> {
+    fn code(&mut self, code: &mut HostArguments) {
         let (environment, file) = (self.environment.cache.take(), self.file.cache.take());
         let show = |cache: &Option<CacheDir>| match cache {
             Some(CacheDir(Some(folder))) => json!(folder),
@@ -117,7 +128,6 @@ impl Settings {
             None => json!(crate::guest::EngineOptions::default().cache_dir),
         };
         code.cache = self.choose("cache", code.cache.take(), environment, file, show);
-        Ok(())
     }
 
     /// The folder of durable runs where no flag names one.
@@ -128,11 +138,10 @@ impl Settings {
         Ok(DataArguments { data: environment(|name| std::env::var_os(name))?.data.or(file.data) })
     }
 
-    fn data(&mut self, data: &mut DataArguments) -> Result<(), Refused> {
+    fn data(&mut self, data: &mut DataArguments) {
         let (environment, file) = (self.environment.data.take(), self.file.data.take());
         let show = |folder: &Option<PathBuf>| json!(DataArguments { data: folder.clone() }.folder());
         data.data = self.choose("data", data.data.take(), environment, file, show);
-        Ok(())
     }
 
     /// The first of the three that is there; what is in effect is noted.

@@ -180,6 +180,7 @@ fn a_run_that_had_an_address_permitted_is_not_resumed_without_it_by_accident() {
     assert!(resume(&["--allow-address", "none"]).contains("address-refused"));
     let told = world.refuses(&["retry", "it"]);
     assert!(told.contains("wfhost retry it --allow-address 127.0.0.0/8"), "{told}");
+    assert!(world.does(&["retry", "it", "--dry-run"]).status.success(), "it runs nothing");
     let told = world.refuses(&["fork", "it", "--at", "1"]);
     assert!(told.contains("wfhost fork it --at 1 --allow-address 127.0.0.0/8"), "{told}");
     // A wider permission holds for it too.

@@ -125,12 +125,14 @@ RUN is a run's id, or a unique prefix of it. Nothing leaves the host: calls get 
 does otherwise is shown. A step that this host cannot repeat, as where a limit ends it that did not end it then, is a third answer: it \
 says nothing of the component. \
 With --json it is one object:
-  answer        same, diverged, or cannot-replay
-  steps, fuel-differs, records         where it is the same: how many of each
-  record, pid, step, scope, component  else: where it is otherwise
-  expected, got, line                  lines of what was recorded, and of what
-    is; the first one that differs
-  problem                              how this host ends the step
+  answer                same, diverged, or cannot-replay
+  steps, fuel-differs, records
+                        where it is the same: how many of each
+  record, pid, step, scope, component
+                        else: where it is otherwise
+  expected, got, line   lines of what was recorded, and of what is; the first
+                        one that differs
+  problem               how this host ends the step
 
 Exit codes: 0 the same, 1 it is not, or cannot be said.")]
 pub(in crate::cli) struct Replay {
