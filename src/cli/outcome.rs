@@ -97,7 +97,21 @@ impl Over<'_> {
 
     fn hint(&self, told: &Told<'_>) -> Option<String> {
         let node = told.step.as_deref().and_then(|step| self.workflow.plan().node(step));
-        Case { problem: &told.cause, node, again: self.again, slots: self.slots }.hint()
+        let hint = Case { problem: &told.cause, node, again: self.again, slots: self.slots }.hint();
+        let lines: Vec<String> = hint.into_iter().chain(self.go_on(told)).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
+
+    /// How a run goes on whose file, or what it gives a step, has to be another.
+    fn go_on(&self, told: &Told<'_>) -> Option<String> {
+        let text = |key: &str| told.cause[key].as_str().unwrap_or_default();
+        let is_definite = text("class") == "definite" && self.outcome.status == Status::Failed;
+        if !is_definite || !self.again.is("retry") || text("kind") == crate::dispatch::kind::ADDRESS_REFUSED {
+            return None;
+        }
+        let file = self.workflow.source().name();
+        let command = self.again.with("--workflow", file, false)?;
+        Some(format!("to go on once {file} is corrected: {command}"))
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn tell(run: &str, retrial: &Retrial, is_json: bool) -> anyhow::Resul
 pub(super) fn summary(retrial: &Retrial) -> Vec<String> {
     let steps = &retrial.repetition.steps;
     let again = steps.iter().filter(|step| step.why.is_some()).count();
-    let mut lines = vec![format!("{} taken over, {again} to run again", steps.len() - again)];
+    let mut lines = vec![format!("{} steps taken over, {again} to run again", steps.len() - again)];
     lines.extend(remarks(retrial));
     lines
 }

@@ -185,7 +185,7 @@ fn a_server_hears_a_new_key_for_another_request_and_the_old_one_for_the_same() {
     let talk = world.does(&[&["retry", "known", "--input", "amount=3", "--run-id", "told"][..], &ALLOW].concat());
     let told = String::from_utf8_lossy(&talk.stderr).into_owned();
     let wanted = "new key told/pay/0/0: the arguments are others than under known/pay/0/0";
-    assert!(told.contains(wanted) && told.contains("0 taken over, 2 to run again"), "{told}");
+    assert!(told.contains(wanted) && told.contains("0 steps taken over, 2 to run again"), "{told}");
     server.seen();
     assert_eq!(does(&world, &["retry", "known", "--from", "pay", "--new-keys", "--run-id", "fresh"]).1, Some(0));
     assert_eq!(server.seen(), request("fresh", 1), "nothing is used again");
