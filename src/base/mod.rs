@@ -12,8 +12,8 @@ mod processors;
 pub(crate) mod sync;
 
 pub use clock::{Clock, VirtualClock};
-pub(crate) use guarded::guarded;
 #[cfg(feature = "wasm")]
+pub(crate) use guarded::guarded;
 #[cfg(feature = "cli")]
 pub(crate) use guarded::guarded_file;
 pub(crate) use panics::message_of;
