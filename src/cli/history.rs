@@ -2,6 +2,7 @@
 
 use super::Exit;
 use super::arguments::History;
+use super::hints;
 use super::record_json;
 use super::refused::{Refused, Stop, kind};
 use super::table::{clock, moment, rfc3339};
@@ -230,7 +231,10 @@ fn decided(decided: &Decided, name: &dyn Fn(Pid) -> String) -> String {
                 spawn.placement.as_ref().map_or_else(String::new, |placement| format!(" for {}", placement.scope));
             format!("{tag}: starts {}{place} with {}", spawn.entry, shown(&spawn.input))
         }
-        Action::Call(call) => format!("{tag}: calls {} with {}", call.handler, shown(&call.args)),
+        Action::Call(call) => {
+            let timeout = call.timeout.map(|timeout| format!(", at most {}", hints::duration(timeout.into())));
+            format!("{tag}: calls {} with {}{}", call.handler, shown(&call.args), timeout.unwrap_or_default())
+        }
         Action::Send(send) => format!("{tag}: sends {} {}", send.message.topic, shown(&send.message.body)),
         Action::Cancel(other) => format!("{tag}: cancels {other}"),
         Action::Stop(_) => format!("{tag}: stops a process"),

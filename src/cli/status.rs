@@ -17,7 +17,7 @@ use crate::host::Story;
 use crate::host::control::{Answer, Client, ControlError, Request, RunState, RunStatus};
 use crate::journal::Stored;
 use crate::process::{Payload, Pid, ProblemClass};
-use crate::run::{EndStatus, SignalStatus, Uncertain, system_time};
+use crate::run::{Doing, EndStatus, SignalStatus, Uncertain, system_time};
 use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -175,7 +175,7 @@ impl Seen {
     fn to_json(&self, file: &str) -> Value {
         let mut value = ls::to_json(&self.stored, &self.whose);
         value["file"] = json!(file);
-        value["steps"] = self.story.nodes().iter().map(step_json).collect();
+        value["steps"] = self.story.steps().iter().map(step_json).collect();
         if let Some(RunStatus { facts, processes, queries, .. }) = &self.live {
             value["state"] = json!(facts.state);
             value["stalled"] = json!(facts.stalled);
@@ -248,15 +248,17 @@ impl Seen {
                 counts.processes, counts.steps, counts.calls, counts.records
             ),
         );
-        if !story.nodes().is_empty() {
+        let steps = story.steps();
+        if !steps.is_empty() {
             let mut table = Table::new(&["STEP", "STATUS", "ITEMS", "ATTEMPTS", "WHY"]).open();
             let now = story.time(system_time());
-            for node in story.nodes() {
+            for node in &steps {
                 let items = if node.total > 1 { node.items() } else { String::new() };
                 let attempts = if node.attempts > 1 { node.attempts.to_string() } else { String::new() };
                 let status = if node.only_waits() { "waiting" } else { &node.status };
                 let taken = || node.taken_over.then(|| "taken over from the run before".to_owned());
-                let why = node.reason().or_else(|| waits::left_in_full(node, now)).or_else(taken).unwrap_or_default();
+                let why = node.reason().or_else(|| waits::left_in_full(node, now)).or_else(taken);
+                let why = why.into_iter().chain(self.queued(&node.node)).collect::<Vec<_>>().join("; ");
                 let why = in_line(&why).into_owned();
                 table.row(vec![node.node.clone(), status.to_owned(), items, attempts, why]);
             }
@@ -288,6 +290,18 @@ impl Seen {
             };
         }
         text
+    }
+
+    /// Guests of a step that have no slot yet.
+    fn queued(&self, step: &str) -> Option<String> {
+        let live = self.live.as_ref()?;
+        let is_its = |pid: Pid| self.story.step_of(pid).is_some_and(|(of, _)| of == step);
+        let waits = live.processes.iter().filter(|process| process.doing == Doing::Queued && is_its(process.pid));
+        match waits.count() {
+            0 => None,
+            1 => Some("1 guest waits for a slot".to_owned()),
+            count => Some(format!("{count} guests wait for a slot")),
+        }
     }
 
     fn state(&self) -> String {

@@ -31,7 +31,8 @@ fn told(node: &NodeProgress, now: Micros, in_full: bool) -> Option<String> {
     if let Some(first) = node.waits.first() {
         let item = first.item.map_or_else(String::new, |item| format!("item {item} "));
         parts.push(format!("{item}{}", wait(first, now, in_full)));
-        let more = node.waiting.saturating_sub(1);
+        // Guests that wait are under way.
+        let more = node.waiting.max(node.waits.len()) - 1;
         if more > 0 {
             parts.push(format!("{more} more {}", if more == 1 { "item waits" } else { "items wait" }));
         }

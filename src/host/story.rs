@@ -8,10 +8,13 @@ use crate::run::{
     Abandoned, Counts, Decided, Decision, News, Origin, Outcome as RunOutcome, Record, RunEvent, SignalStatus,
     Uncertain, answer_of,
 };
-use crate::workflow::interpreter::progress::{Cause, NodeProgress, Progress};
+use crate::workflow::interpreter::progress::{NodeProgress, Progress};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+#[path = "story_steps.rs"]
+mod steps;
 
 /// The handler whose calls are lines.
 const LOG: &str = "log";
@@ -154,17 +157,6 @@ impl Story {
         if let Some(held) = self.origin.as_ref().and_then(|origin| origin.cut(self.counts.records)) {
             // What is in flight is in flight in the other run.
             self.calls.values_mut().for_each(|call| call.is_leaving = held);
-        }
-    }
-
-    /// The run goes on: what stood still goes on later.
-    fn unpause(&mut self, at: Micros) {
-        let Some(since) = self.paused.take() else { return };
-        let later = |until: &mut Micros| *until = until.saturating_add(Micros(at.0.saturating_sub(since.0)));
-        for node in &mut self.nodes {
-            node.deadline.iter_mut().filter(|_| node.holds).for_each(later);
-            let signals = node.waits.iter_mut().filter(|wait| matches!(wait.cause, Cause::Signal { .. }));
-            signals.filter_map(|wait| wait.until.as_mut()).for_each(later);
         }
     }
 
@@ -334,7 +326,9 @@ impl Story {
                     tell(Line { at, pid, process, line });
                 }
             }
-            (Action::Call(call), Decision::Waits) => self.waits.begin(pid, decided.command.tag, &call.args),
+            (Action::Call(call), Decision::Waits) => {
+                self.waits.begin((pid, decided.command.tag), &call.args, at, call.timeout);
+            }
             (Action::Call(call), Decision::Took(_)) => self.waits.took(&call.args),
             (Action::Register(name), Decision::Answered(Ok(_))) => self.waits.register(pid, name),
             (Action::Cancel(tag), _) => {
@@ -361,7 +355,7 @@ impl Story {
             }
         }
         if pid == Pid::ROOT {
-            self.nodes.iter_mut().for_each(cut_off);
+            self.cut_off();
             self.end = Some((ending, answer));
         }
     }
@@ -395,15 +389,6 @@ impl Story {
             Some(item) if is_list => format!("{step}[{item}]"),
             _ => step.to_owned(),
         }
-    }
-}
-
-/// What becomes of a step whose run has ended before it told of its end.
-fn cut_off(node: &mut NodeProgress) {
-    if matches!(node.status.as_str(), "waiting" | "running") {
-        "cancelled".clone_into(&mut node.status);
-        (node.flying, node.waiting, node.queued, node.deadline) = (0, 0, 0, None);
-        node.waits.clear();
     }
 }
 

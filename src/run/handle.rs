@@ -112,7 +112,9 @@ pub struct ProcessStatus {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Doing {
-    /// Waits for its first step.
+    /// Waits for an instance: as many guests have one as may at one time.
+    Queued,
+    /// Waits for its first step, or takes it.
     Starting,
     /// Is stepped, or will be without waiting for anything.
     Running,
@@ -403,6 +405,7 @@ impl RunHandle {
                     doing: match (&entry.phase, entry.waits) {
                         (Phase::Ended(_), _) => Doing::Ended,
                         (Phase::Cancelling { .. }, _) => Doing::Cancelling,
+                        (Phase::Live, _) if !entry.begun => Doing::Queued,
                         (Phase::Live, _) if entry.steps == 0 => Doing::Starting,
                         (Phase::Live, Waits::Not | Waits::Owes) => Doing::Running,
                         (Phase::Live, Waits::Blocked) => Doing::Blocked,

@@ -45,6 +45,7 @@ fn a_step_that_waits_for_a_signal_says_so_wherever_its_run_is_told_of() {
         assert!(!text.contains("ATTEMPTS") && !text.contains("ITEMS"), "what is empty is left out: {text}");
     };
     is_told(&world, &mut since);
+    assert!(world.says(&["history", "it"]).contains("calls signal with {\"name\":\"answer\"}, at most 1d"));
     run.send("-TERM");
     let said = String::from_utf8(run.output().stderr).unwrap();
     let lines: Vec<&str> = said.lines().collect();
@@ -103,4 +104,47 @@ fn a_step_says_until_when_it_waits_and_when_it_times_out() {
     assert!(row("naps").contains("waits since ") && row("naps").contains(", until "), "{text}");
     assert!(row("busy").contains("times out at "), "{text}");
     assert!(row("tries").contains("for attempt 2 of 4, after: "), "{text}");
+}
+
+#[test]
+fn a_guest_that_waits_for_a_signal_is_seen_at_its_step() {
+    let world = World::new(
+        "steps:
+  - id: guests
+    for-each: [one, two]
+    uses: ./guests/approval.wasm
+    with: { signal: \"${ .item }\", count: 1, timeout_ms: 3600000 }
+outputs: { got: \"${ .steps.guests.output }\" }
+",
+    );
+    let run = world.begin("it", "guests", &[]);
+    let waits = eventually(|| {
+        let waits = step(&world.tells(&["status", "--json", "it"]), "guests")["waits"].clone();
+        (waits.as_array().map(Vec::len) == Some(2)).then_some(waits)
+    });
+    let mut told: Vec<_> = waits.as_array().unwrap().iter().map(|wait| json!([wait["item"], wait["name"]])).collect();
+    told.sort_by_key(|wait| wait[0].as_u64());
+    assert_eq!(told, [json!([0, "one"]), json!([1, "two"])]);
+    assert!(waits[0]["until"].is_string(), "{waits}");
+    let text = world.says(&["status", "it"]);
+    assert!(text.contains(" waits for signal ") && text.contains("; 1 more item waits"), "{text}");
+    for name in ["one", "two"] {
+        world.says(&["signal", "it", name, "1"]);
+    }
+    assert_eq!(run.told().0["outputs"], json!({ "got": [[1], [1]] }));
+}
+
+#[test]
+fn a_guest_that_waits_for_a_slot_is_seen_at_its_step() {
+    let world = World::new(
+        "steps:
+  - id: guests
+    for-each: [1, 2]
+    uses: ./guests/hostile.wasm
+    entry: endless-loop
+    limits: { fuel-per-step: 1000G, fuel: 1000G }
+",
+    );
+    let _run = world.begin("it", "guests", &["--slots", "1"]);
+    eventually(|| world.says(&["status", "it"]).contains("1 guest waits for a slot").then_some(()));
 }

@@ -127,7 +127,7 @@ fn all(kernel: &Kernel) -> Vec<RunFacts> {
 /// A run in a line, and its processes.
 fn facts(kernel: &Kernel, run: &RunHandle) -> (RunFacts, Vec<crate::run::ProcessStatus>) {
     let processes = run.processes();
-    let is_busy = |doing| matches!(doing, Doing::Starting | Doing::Running | Doing::Cancelling);
+    let is_busy = |doing| matches!(doing, Doing::Queued | Doing::Starting | Doing::Running | Doing::Cancelling);
     let state = if run.is_paused() {
         RunState::Paused
     } else if processes.iter().any(|process| is_busy(process.doing)) {

@@ -2,7 +2,7 @@
 
 use super::desk::Desk;
 use super::support::*;
-use crate::process::{Action, Ending, Event, Micros, Payload, Pid, Program, Status, Tag};
+use crate::process::{Action, Birth, Body, Ending, Event, Micros, Payload, Pid, Problem, Program, Status, Tag};
 use crate::run::{Act, Mail, News, Record, Resolution, ResumeSpec, RunHandle};
 use std::sync::Arc;
 
@@ -112,4 +112,44 @@ fn what_was_left_is_done_in_its_order_and_once() {
     assert_eq!(heard.matches("outside").count(), 5, "{heard}");
     let order: Vec<_> = [1, 2, 4, 5, 6].map(|number| heard.find(&format!(": {number}")).unwrap()).to_vec();
     assert!(order.is_sorted(), "{heard}");
+}
+
+/// A program that is known by name alone.
+struct Absent(Arc<str>);
+
+impl Program for Absent {
+    fn digest(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+
+    fn body(&self, _: Birth) -> Result<Box<dyn Body>, Problem> {
+        panic!("nothing of the run is stepped")
+    }
+}
+
+#[test]
+fn a_run_that_nobody_has_is_ended_without_its_programs() {
+    let root = caller();
+    let records = in_flight(&root);
+    let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+    let absent: Arc<dyn Program> = Arc::new(Absent(root.digest()));
+    let whole = resume_spec(&root, &handlers, &records);
+    let programs = whole.programs.iter().map(|(name, program)| {
+        let absent: Arc<dyn Program> = Arc::new(Absent(program.digest()));
+        (Arc::clone(name), absent)
+    });
+    // What was left for it is delivered all the same, and nobody reads it.
+    let left = vec![Act::Pause.to_mail("p"), cancel(None).to_mail("c")];
+    let spec = ResumeSpec { root: Arc::clone(&absent), programs: programs.collect(), left, ..whole };
+    let run = desk.kernel.end(spec, &records, "no more").unwrap();
+    desk.settle();
+    let outcome = run.outcome().unwrap();
+    assert_eq!(outcome.ending, Ending::Cancelled("enough".into()), "the first who asked is the reason");
+    assert!(handlers.waiting.lock().is_empty() && desk.living() == 0);
+    // Its records are those of a run like any other.
+    let all = run.records().unwrap();
+    let programs = resume_spec(&root, &handlers, &all).programs;
+    let rebuilt = crate::run::rebuild(&all, &root, &programs).unwrap();
+    assert!(rebuilt.is_finished());
+    assert_eq!(rebuilt.result(), Some(&outcome.result));
 }

@@ -1,0 +1,57 @@
+//! Steps of a run as its records tell of them: what they wait for, and how a pause or the end of the run changes that.
+
+use super::Story;
+use crate::process::{Micros, Pid};
+use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
+
+impl Story {
+    /// The steps as [`Story::nodes`] has them, with the signals that their guests wait for.
+    pub fn steps(&self) -> Vec<NodeProgress> {
+        let mut steps = self.nodes.clone();
+        for waiting in self.waits.waiting().filter(|waiting| waiting.pid != Pid::ROOT) {
+            let Some((step, item)) = self.step_of(waiting.pid) else { continue };
+            let running = |node: &&mut NodeProgress| node.node == step && node.status == "running";
+            if let Some(node) = steps.iter_mut().find(running) {
+                let cause = Cause::Signal { name: waiting.name.to_string() };
+                node.waits.push(Wait { cause, item, since: waiting.since, until: waiting.until });
+            }
+        }
+        steps
+    }
+
+    /// The step that a process belongs to which lives, and its item where the step has several. None for the workflow itself.
+    pub fn step_of(&self, pid: Pid) -> Option<(&str, Option<usize>)> {
+        step_of(self.name(pid)?)
+    }
+
+    /// The run goes on: what stood still ends later.
+    pub(super) fn unpause(&mut self, at: Micros) {
+        let Some(since) = self.paused.take() else { return };
+        let paused = Micros(at.0.saturating_sub(since.0));
+        let later = |until: &mut Micros| *until = until.saturating_add(paused);
+        for node in &mut self.nodes {
+            node.deadline.iter_mut().filter(|_| node.holds).for_each(later);
+            let signals = node.waits.iter_mut().filter(|wait| matches!(wait.cause, Cause::Signal { .. }));
+            signals.filter_map(|wait| wait.until.as_mut()).for_each(later);
+        }
+        self.waits.later(paused);
+    }
+
+    /// The run has ended: steps that have not told of their end are cut off.
+    pub(super) fn cut_off(&mut self) {
+        for node in self.nodes.iter_mut().filter(|node| matches!(node.status.as_str(), "waiting" | "running")) {
+            "cancelled".clone_into(&mut node.status);
+            (node.flying, node.waiting, node.queued, node.deadline) = (0, 0, 0, None);
+            node.waits.clear();
+        }
+    }
+}
+
+/// The step of a process by what people call it, `step`, `step[item]`, `step > entry`, and its item where it has several.
+fn step_of(name: &str) -> Option<(&str, Option<usize>)> {
+    let place = name.split(" > ").next().filter(|place| !place.is_empty())?;
+    match place.strip_suffix(']').and_then(|place| place.rsplit_once('[')) {
+        Some((step, item)) => Some((step, Some(item.parse().ok()?))),
+        None => Some((place, None)),
+    }
+}
