@@ -205,6 +205,7 @@ impl HostBuilder {
             scheduler: Mutex::new(Some(scheduler)),
             door,
             guests,
+            fresh: super::fresh::Fresh::default(),
             jq,
             dispatcher,
             natives,

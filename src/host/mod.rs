@@ -18,6 +18,7 @@ pub mod control;
 mod door;
 mod durable;
 mod error;
+mod fresh;
 pub(crate) mod kept;
 mod load;
 mod outcome;
@@ -72,6 +73,7 @@ struct Shared {
     scheduler: Mutex<Option<Scheduler<Kernel>>>,
     door: door::Door,
     guests: Arc<GuestEngine>,
+    fresh: fresh::Fresh,
     jq: Arc<Jq>,
     dispatcher: Arc<Dispatcher>,
     natives: BTreeMap<String, Arc<dyn Program>>,

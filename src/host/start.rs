@@ -1,5 +1,6 @@
 //! Starting runs, and ending the host.
 
+use super::fresh::fill;
 use super::{Host, LoadError, Outcome, Workflow};
 use crate::journal;
 use crate::process::{Limits, Payload, Program};
@@ -77,7 +78,7 @@ impl Host {
         let inputs = workflow.plan.inputs.accept(inputs).map_err(|violations| {
             LoadError::Inputs(violations.into_iter().map(|one| (one.pointer, one.message)).collect())
         })?;
-        let id = options.id.clone().unwrap_or_else(fresh_id).into();
+        let id = options.id.clone().unwrap_or_else(|| id_of(&self.shared.fresh.bytes())).into();
         self.begin(
             workflow,
             Beginning {
@@ -110,7 +111,7 @@ impl Host {
         };
         let spec = RunSpec {
             id,
-            seed: options.seed.unwrap_or_else(fresh_seed),
+            seed: options.seed.unwrap_or_else(|| self.shared.fresh.bytes()),
             root,
             entry: entry.into(),
             input,
@@ -259,16 +260,15 @@ impl RunHandle {
     }
 }
 
-/// Milliseconds since 1970 and 40 random bits, in hexadecimal: ids sort by the time of their start.
+/// The id of a run that is made but not started here.
 pub(super) fn fresh_id() -> String {
-    let millis = crate::run::system_time().0 / 1_000;
-    let random = fresh_seed();
-    format!("{millis:012x}-{:02x}{:02x}{:02x}{:02x}{:02x}", random[0], random[1], random[2], random[3], random[4])
+    let mut random = [0; 32];
+    fill(&mut random);
+    id_of(&random)
 }
 
-/// Bytes of the operating system.
-fn fresh_seed() -> [u8; 32] {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).expect("invariant: every system that is supported has a source of random bytes");
-    seed
+/// Milliseconds since 1970 and 40 random bits, in hexadecimal: ids sort by the time of their start.
+fn id_of(random: &[u8; 32]) -> String {
+    let millis = crate::run::system_time().0 / 1_000;
+    format!("{millis:012x}-{:02x}{:02x}{:02x}{:02x}{:02x}", random[0], random[1], random[2], random[3], random[4])
 }
