@@ -57,6 +57,9 @@ mod core;
 mod ctx;
 mod describe;
 mod executor;
+#[cfg(target_arch = "wasm32")]
+#[allow(unsafe_code, reason = "the name of an export is a promise to the linker")]
+mod heap;
 pub mod host;
 mod message;
 mod payload;
