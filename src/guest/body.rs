@@ -4,9 +4,11 @@ use super::binding::{Binding, Call, Outcome, Returned};
 use super::component::Loaded;
 use super::context::{Context, HostState};
 use super::death::{Phase, classify, host_fault, last_words, lost};
-use super::metering::{CLOSE_FUEL, FuelMeter, INSTANTIATE_FUEL};
+use super::instance::{Instance, Source};
+use super::metering::{CLOSE_FUEL, FuelMeter};
 use super::parts::Rest;
 use super::saving::{self, Asked, Evicted, Kept, TakenGuest};
+use super::spares;
 use crate::process::problem::kind;
 use crate::process::{
     Birth, Body, Death, Event, Eviction, Form, Home, Micros, Output, Owed, Problem, Progress, Saving, Status, Taken,
@@ -45,7 +47,7 @@ enum State {
     /// Nothing has been executed.
     Fresh,
     /// Between two steps.
-    Live(Live),
+    Live(Instance),
     /// In a step.
     Running(Running),
     /// Between two steps, without an instance.
@@ -56,12 +58,6 @@ enum State {
     Remains { _store: Box<Store<Context>> },
     /// Dead, closed, or in the middle of a transition that panicked.
     Dead,
-}
-
-/// An instance between two steps.
-struct Live {
-    store: Store<Context>,
-    binding: Box<dyn Binding>,
 }
 
 /// What is kept of an instance that is given back.
@@ -135,19 +131,14 @@ impl Guest {
         let budget = self.fuel.budget(&self.birth.limits);
         let events = std::mem::take(&mut self.events);
         let step = match std::mem::replace(&mut self.state, State::Dead) {
-            State::Fresh => {
-                let store = self.store()?;
-                Step::First(Box::pin(first(Arc::clone(&self.loaded), self.home, store, self.now, budget, events)))
-            }
-            State::Live(Live { mut store, binding }) => {
+            State::Fresh => Step::First(Box::pin(first(self.source()?, self.now, budget, events))),
+            State::Live(Instance { mut store, binding }) => {
                 prepare(&mut store, self.now, budget);
                 Step::Next(binding.step(store, events), binding)
             }
             State::Evicted(evicted) => {
-                let store = self.store()?;
-                let loaded = Arc::clone(&self.loaded);
-                let restored = restored(loaded, self.home, store, evicted, self.now, budget, events);
-                Step::First(Box::pin(restored))
+                let (source, loaded) = (self.source()?, Arc::clone(&self.loaded));
+                Step::First(Box::pin(restored(source, loaded, evicted, self.now, budget, events)))
             }
             State::Running(running) => return Ok(running),
             State::Lost(problem) => return Err(Death::Lost(problem)),
@@ -158,10 +149,9 @@ impl Guest {
         Ok(Running { step, budget })
     }
 
-    /// A store for a new instance.
-    fn store(&self) -> Result<Store<Context>, Death> {
-        let linked = self.loaded.linked(self.home).map_err(|reason| Death::Host(host_fault(reason.to_owned())))?;
-        Ok(linked.store(self.loaded.engine().options(), &self.birth))
+    /// Where it gets an instance from.
+    fn source(&self) -> Result<Source, Death> {
+        Source::of(&self.loaded, self.home, &self.birth).map_err(|reason| Death::Host(host_fault(reason)))
     }
 
     /// The step has ended: counts it, and keeps the instance for the next.
@@ -179,7 +169,7 @@ impl Guest {
                     store.data_mut().tag_used(last.tag);
                 }
                 if let Some(binding) = binding {
-                    self.state = State::Live(Live { store, binding });
+                    self.state = State::Live(Instance { store, binding });
                 }
                 let status = Rest::divide(status, &mut commands).unwrap_or_else(|rest| {
                     self.rest = Some(Box::new(rest));
@@ -210,18 +200,19 @@ impl Guest {
     /// Makes the instance of one that was evicted before it is stepped. Where that fails, its step fails.
     fn take_up(&mut self) {
         let State::Evicted(evicted) = &self.state else { return };
-        let Ok(mut store) = self.store() else { return };
-        prepare(&mut store, self.now, INSTANTIATE_FUEL);
-        let Ok(binding) = finish(instantiate(&self.loaded, self.home, &mut store)) else { return };
+        let Ok(source) = self.source() else { return };
+        let Ok(Instance { store, binding }) = finish(source.instance(self.now)) else { return };
         let (store, restored) = finish(saving::restore(&self.loaded, &*binding, store, evicted));
         if restored.is_ok() {
-            self.state = State::Live(Live { store, binding });
+            self.state = State::Live(Instance { store, binding });
         }
     }
 
     /// The state of a live guest in its own form. None: it has said no, or is lost.
     fn ask(&mut self) -> Option<(Bytes, HostState)> {
-        let State::Live(Live { store, binding }) = std::mem::replace(&mut self.state, State::Dead) else { return None };
+        let State::Live(Instance { store, binding }) = std::mem::replace(&mut self.state, State::Dead) else {
+            return None;
+        };
         let (store, asked) = saving::ask(&*binding, store, self.now);
         let host = store.data().save();
         if let Asked::Lost(error) = asked {
@@ -230,7 +221,7 @@ impl Guest {
             self.state = State::Lost(lost(&error, store.data(), Phase::Save));
             return None;
         }
-        self.state = State::Live(Live { store, binding });
+        self.state = State::Live(Instance { store, binding });
         let Asked::Gave(state) = asked else { return None };
         Some((state, host))
     }
@@ -299,13 +290,20 @@ impl Body for Guest {
     }
 
     fn close(&mut self) {
-        let State::Live(Live { mut store, binding }) = std::mem::replace(&mut self.state, State::Dead) else {
+        let State::Live(Instance { mut store, binding }) = std::mem::replace(&mut self.state, State::Dead) else {
             return;
         };
         prepare(&mut store, self.now, CLOSE_FUEL);
         // Its fuel bounds it to a few slices.
-        let Returned { store, .. } = finish(binding.close(store));
-        self.leave(store);
+        let Returned { store, result } = finish(binding.close(store));
+        let instance = Instance { store, binding };
+        let left = match (result, self.home) {
+            (Ok(()), Home::Pool) => spares::put(&self.loaded, instance),
+            _ => Err(instance),
+        };
+        if let Err(Instance { store, .. }) = left {
+            self.leave(store);
+        }
     }
 
     fn evict(&mut self) -> Eviction {
@@ -386,19 +384,13 @@ fn is_large(store: &Store<Context>) -> bool {
     store.data().limiter.memory_bytes() > SLOW_DROP_BYTES
 }
 
-/// Instantiates, calls `init`, and steps.
-async fn first(
-    loaded: Arc<Loaded>,
-    home: Home,
-    mut store: Store<Context>,
-    now: Micros,
-    budget: u64,
-    events: Vec<Event>,
-) -> Begun {
-    prepare(&mut store, now, INSTANTIATE_FUEL);
-    let binding = match instantiate(&loaded, home, &mut store).await {
-        Ok(binding) => binding,
-        Err(error) => return Begun { store, binding: None, phase: Phase::Instantiation, result: Err(error) },
+/// Gets an instance, calls `init`, and steps.
+async fn first(source: Source, now: Micros, budget: u64, events: Vec<Event>) -> Begun {
+    let Instance { mut store, binding } = match source.instance(now).await {
+        Ok(instance) => instance,
+        Err((store, error)) => {
+            return Begun { store, binding: None, phase: Phase::Instantiation, result: Err(error) };
+        }
     };
     prepare(&mut store, now, budget);
     let birth = store.data().birth();
@@ -415,23 +407,20 @@ async fn first(
     Begun { store, binding: Some(binding), phase: Phase::Step, result: result.map(Ok) }
 }
 
-/// Instantiates, puts the guest's state into the instance, and steps.
+/// Gets an instance, puts the guest's state into it, and steps.
 async fn restored(
+    source: Source,
     loaded: Arc<Loaded>,
-    home: Home,
-    mut store: Store<Context>,
     evicted: Evicted,
     now: Micros,
     budget: u64,
     events: Vec<Event>,
 ) -> Begun {
-    prepare(&mut store, now, INSTANTIATE_FUEL);
-    let binding = match instantiate(&loaded, home, &mut store).await {
-        Ok(binding) => binding,
-        Err(error) => return Begun { store, binding: None, phase: Phase::Restoration, result: Err(error) },
+    let Instance { store, binding } = match source.instance(now).await {
+        Ok(instance) => instance,
+        Err((store, error)) => return Begun { store, binding: None, phase: Phase::Restoration, result: Err(error) },
     };
-    let (back, restored) = saving::restore(&loaded, &*binding, store, &evicted).await;
-    store = back;
+    let (mut store, restored) = saving::restore(&loaded, &*binding, store, &evicted).await;
     if let Err(error) = restored {
         let phase = if evicted.kept.form() == Form::Own { Phase::Load } else { Phase::Restoration };
         return Begun { store, binding: None, phase, result: Err(error) };
@@ -440,11 +429,6 @@ async fn restored(
     prepare(&mut store, now, budget);
     let Returned { store, result } = binding.step(store, events).await;
     Begun { store, binding: Some(binding), phase: Phase::Step, result: result.map(Ok) }
-}
-
-async fn instantiate(loaded: &Loaded, home: Home, store: &mut Store<Context>) -> wasmtime::Result<Box<dyn Binding>> {
-    let linked = loaded.linked(home).expect("invariant: its store is of there");
-    linked.instantiate(store).await
 }
 
 /// Sets what the coming calls see and may use.

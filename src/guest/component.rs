@@ -13,6 +13,7 @@ use super::problem::LoadError;
 use super::sandbox::Sandbox;
 use super::saving;
 use super::snapshot::{self, Template, Verdict};
+use super::spares::{self, Reuse};
 use super::survey::{BYTES_MAX, Survey};
 use crate::process::{
     Birth, Body, Form, Home, Json, Permit, Problem, Program, Saved, SavedError, Saving, problem::kind,
@@ -43,6 +44,13 @@ pub(crate) struct Loaded {
     /// A guest was lost when it was asked for its own form: no other is asked. It guards no other data.
     own_fails: AtomicBool,
     description: OnceLock<Result<Option<Json>, Problem>>,
+    reuse: Reuse,
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        spares::forget(self);
+    }
 }
 
 /// A component in one engine, ready to be instantiated.
@@ -116,10 +124,12 @@ impl Component {
         let pool = Linked::new(engine.linker(&note.survey.imports)?, &component, &note.survey)?;
         // What the first instance would do otherwise, on a worker. Where it fails, instances are made the slow way.
         let _ = component.initialize_copy_on_write_image();
+        let permit = permit(&component, &note.survey);
         let loaded = Loaded {
             engine: Arc::clone(engine),
             digest: format!("blake3:{}", hash.to_hex()).into(),
-            permit: permit(&component, &note.survey),
+            permit,
+            reuse: Reuse::new(permit, engine.options().snapshots && note.verdict.snapshottable()),
             pool,
             on_demand: OnceLock::new(),
             hash,
@@ -269,6 +279,10 @@ impl Loaded {
         self.pool.contract
     }
 
+    pub(crate) fn reuse(&self) -> &Reuse {
+        &self.reuse
+    }
+
     pub(crate) fn engine(&self) -> &GuestEngine {
         &self.engine
     }
@@ -294,6 +308,11 @@ impl Linked {
     /// A store for a guest of that birth, with all its limits.
     pub(crate) fn store(&self, options: &EngineOptions, birth: &Arc<Birth>) -> Store<Context> {
         new_store(self.pre.engine(), options, birth, self.transcodes)
+    }
+
+    /// Makes the store of an instance that is as good as fresh the next guest's. Its bounds stay: they are of the same limits.
+    pub(crate) fn renew(&self, store: &mut Store<Context>, options: &EngineOptions, birth: &Arc<Birth>) {
+        store.data_mut().renew(Arc::clone(birth), options, self.transcodes);
     }
 
     /// Makes the instance, the first thing in its store.

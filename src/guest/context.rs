@@ -2,7 +2,7 @@
 
 use super::engine::EngineOptions;
 use super::metering::{Limiter, handed_over_max};
-use super::snapshot::SnapshotView;
+use super::snapshot::{Handles, SnapshotView};
 use super::wasi::{Wasi, WasiView};
 use super::work::{HostWork, settle};
 use crate::process::{Birth, Limits, LogLine, Micros, Output, Random, Tag};
@@ -25,6 +25,8 @@ pub(crate) struct Context {
     wasi: Wasi,
     handed_over_max: usize,
     pub(crate) work: HostWork,
+    /// The handles of the store, once they were needed. Each binding of them adds to the store.
+    pub(crate) handles: Option<Arc<Handles>>,
 }
 
 /// What of the context a guest can see, and therefore goes with its snapshot.
@@ -72,8 +74,18 @@ impl Context {
             limiter: Limiter::new(Arc::clone(&birth.limits), memory_bytes_max),
             wasi: Wasi::default(),
             handed_over_max: handed_over_max(&birth.limits, transcodes),
+            handles: None,
             birth,
         }
+    }
+
+    /// Of the next guest in an instance that is as good as fresh: all of it is new but what belongs to the instance itself.
+    pub(crate) fn renew(&mut self, birth: Arc<Birth>, options: &EngineOptions, transcodes: bool) {
+        let mut next = Self::new(birth, options, transcodes);
+        next.limiter.inherit(&self.limiter);
+        next.handles = self.handles.take();
+        next.instantiated();
+        *self = next;
     }
 
     /// Sets what the coming step sees.

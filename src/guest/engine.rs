@@ -8,6 +8,7 @@ use super::context::Context;
 use super::images::Images;
 use super::metering::{TABLE_ELEMENTS_MAX, operator_cost};
 use super::problem::EngineError;
+use super::spares::{PERMIT_EACH, Spares};
 use super::{sizing, wasi};
 use crate::process::{Budget, Permit};
 use std::path::PathBuf;
@@ -64,6 +65,9 @@ pub struct EngineOptions {
     pub compiler: Compiler,
     /// What compiling one may take, where it is done in a process of its own.
     pub compile_limits: CompileLimits,
+    /// Instances of guests that have ended which may wait for another guest of their component, as good as fresh; they take no
+    /// slots, and 2 MiB of memory at most each. A quarter of the slots at most; 0: every guest has an instance of its own.
+    pub spares: u32,
     /// Whether guests may be written out of the pool; off, [`Body::evict`](crate::process::Body::evict) refuses.
     pub snapshots: bool,
 }
@@ -82,6 +86,7 @@ impl Default for EngineOptions {
             cache_bytes_max: CACHE_BYTES_MAX,
             compiler: Compiler::default(),
             compile_limits: CompileLimits::default(),
+            spares: SPARES,
             snapshots: true,
         }
     }
@@ -92,6 +97,12 @@ const SLICE_FUEL: u64 = 1_000_000;
 
 /// Arbitrary: 59 guests of the default limits. It is what they may take, and not what they do take.
 const ON_DEMAND_BYTES: u64 = 4 << 30;
+
+/// Arbitrary: many times the workers of most machines, as guests end and begin in bursts.
+const SPARES: u32 = 32;
+
+/// Arbitrary. Few slots mean little memory and a quick start, and a spare instance takes as much of the pool as a slot.
+const SLOTS_PER_SPARE: u32 = 4;
 
 /// Arbitrary: some ten thousand evicted Python guests, of which one run may have a half.
 const IMAGE_BYTES: u64 = 2 << 30;
@@ -118,6 +129,7 @@ pub(super) const CORE_INSTANCES_PER_GUEST_MAX: u32 = 128;
 /// what a small guest touches in its first step. Measured (`spawn` of `tests/bench/guests.rs`).
 const MEMORY_RESIDENT_BYTES: usize = 64 << 10;
 const STACK_RESIDENT_BYTES: usize = 16 << 10;
+const TABLE_RESIDENT_BYTES: usize = 16 << 10;
 
 /// The structures that wasmtime keeps beside an instance, which grow with its functions and types.
 const INSTANCE_BYTES_MAX: usize = 4 << 20;
@@ -139,6 +151,7 @@ pub struct GuestEngine {
     on_demand: OnceLock<(Engine, Linker<Context>)>,
     on_demand_memory: Arc<Budget>,
     images: Images,
+    spares: Spares,
 }
 
 impl GuestEngine {
@@ -162,7 +175,19 @@ impl GuestEngine {
         let spill = options.spill_dir.clone().map(|folder| (folder, options.spill_bytes));
         let images = Images::new(options.image_bytes, spill);
         let (linker_with_wasi, on_demand) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { engine, options, slots, cache, linker, linker_with_wasi, on_demand, on_demand_memory, images })
+        let spares = Spares::new(spares_max(&options, slots));
+        Ok(Self {
+            engine,
+            options,
+            slots,
+            cache,
+            linker,
+            linker_with_wasi,
+            on_demand,
+            on_demand_memory,
+            images,
+            spares,
+        })
     }
 
     /// Guests that can be live at one time.
@@ -183,6 +208,15 @@ impl GuestEngine {
     /// What the images of evicted guests take.
     pub fn images(&self) -> &Images {
         &self.images
+    }
+
+    pub(super) fn spares(&self) -> &Spares {
+        &self.spares
+    }
+
+    /// How many instances wait for another guest, and the bytes of memory that they hold.
+    pub fn spare_instances(&self) -> (usize, u64) {
+        self.spares.held()
     }
 
     /// What it was made from.
@@ -275,14 +309,19 @@ pub(super) fn code_config(profile: Profile) -> Config {
     config
 }
 
+fn spares_max(options: &EngineOptions, slots: u32) -> u32 {
+    options.spares.min(slots / SLOTS_PER_SPARE)
+}
+
 fn pool(options: &EngineOptions, slots: u32) -> InstanceAllocationStrategy {
     let capacity = sizing::capacity(slots);
+    let spares = spares_max(options, slots);
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(capacity.instances)
-        .total_core_instances(capacity.core_instances)
-        .total_memories(capacity.memories)
-        .total_tables(capacity.tables)
-        .total_stacks(slots)
+    pool.total_component_instances(capacity.instances + spares * PERMIT_EACH.instances)
+        .total_core_instances(capacity.core_instances + spares * PERMIT_EACH.core_instances)
+        .total_memories(capacity.memories + spares * PERMIT_EACH.memories)
+        .total_tables(capacity.tables + spares * PERMIT_EACH.tables)
+        .total_stacks(slots + spares)
         .max_memory_size(usize::try_from(options.profile.memory_bytes_max()).unwrap_or(usize::MAX))
         .table_elements(TABLE_ELEMENTS_MAX)
         .max_core_instance_size(INSTANCE_BYTES_MAX)
@@ -292,6 +331,7 @@ fn pool(options: &EngineOptions, slots: u32) -> InstanceAllocationStrategy {
         .max_tables_per_component(TABLES_PER_GUEST_MAX)
         .linear_memory_keep_resident(MEMORY_RESIDENT_BYTES)
         .async_stack_keep_resident(STACK_RESIDENT_BYTES)
+        .table_keep_resident(TABLE_RESIDENT_BYTES)
         .pagemap_scan(Enabled::Auto);
     InstanceAllocationStrategy::Pooling(pool)
 }

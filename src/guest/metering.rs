@@ -163,6 +163,12 @@ impl Limiter {
         }
     }
 
+    /// Takes over the memories and tables of an instance, which the limiter of its last guest has counted.
+    pub(crate) fn inherit(&mut self, last: &Self) {
+        self.memory_bytes = last.memory_bytes;
+        self.table_elements = last.table_elements;
+    }
+
     /// Forgets what was refused in an earlier step.
     pub(crate) fn begin_step(&mut self) {
         self.refused = false;

@@ -12,7 +12,7 @@
 //!   nothing of the host's troubles is ever visible to the guest.
 //! - **I4** Everything that goes in or comes out is bounded, and its numbers and texts are checked once, in `binding`.
 //! - **I5** What a guest can see depends on its component, its birth, its events and the times of their batches, and on nothing
-//!   else: so it can be run again from them.
+//!   else: so it can be run again from them. An instance that has served another guest is as good as a fresh one (`spares`).
 //!
 //! This room knows no scheduler and no journal: admission, eviction and records are decided above it.
 
@@ -26,6 +26,7 @@ mod death;
 mod engine;
 mod images;
 mod inspect;
+mod instance;
 mod metering;
 mod offers;
 mod parts;
@@ -34,6 +35,7 @@ mod sandbox;
 mod saving;
 mod sizing;
 pub mod snapshot;
+mod spares;
 mod survey;
 mod wasi;
 mod wit;

@@ -10,7 +10,7 @@ use super::component::Loaded;
 use super::context::{Context, HostState};
 use super::images::Held;
 use super::metering::{FuelMeter, SAVE_FUEL};
-use super::snapshot::{CompactError, Search, Snapshot};
+use super::snapshot::{CompactError, Handles, Search, Snapshot, Template, Unfit};
 use crate::process::{Birth, Form, Micros, Problem, Saved, SavedError, Taken};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -73,8 +73,29 @@ pub(crate) fn take(loaded: &Loaded, store: &mut Store<Context>) -> Option<Snapsh
     if !store.data_mut().holds_nothing() {
         return None;
     }
-    let handles = template.bind(&mut *store).ok()?;
+    let handles = handles(template, store).ok()?;
     template.take(&mut *store, &handles, Search::Auto).ok()
+}
+
+/// Makes the instance of a guest that has closed as good as a fresh one. Returns how many pages it holds; none where it cannot be done, and the
+/// instance is of no use any more.
+pub(crate) fn reset(loaded: &Loaded, store: &mut Store<Context>, pages_max: usize) -> Option<usize> {
+    let template = loaded.template()?;
+    if !store.data().holds_nothing() {
+        return None;
+    }
+    let handles = handles(template, store).ok()?;
+    template.reset(&mut *store, &handles, pages_max).ok()
+}
+
+/// The handles of a store, bound once.
+fn handles(template: &Template, store: &mut Store<Context>) -> Result<Arc<Handles>, Unfit> {
+    if let Some(handles) = &store.data().handles {
+        return Ok(Arc::clone(handles));
+    }
+    let handles = Arc::new(template.bind(&mut *store)?);
+    store.data_mut().handles = Some(Arc::clone(&handles));
+    Ok(handles)
 }
 
 /// The compact form of an image, and its bytes before that.
@@ -150,7 +171,7 @@ fn put_packed(loaded: &Loaded, store: &mut Store<Context>, held: &Held) -> wasmt
 
 fn put_image(loaded: &Loaded, store: &mut Store<Context>, snapshot: &Snapshot) -> wasmtime::Result<()> {
     let template = loaded.template().expect("invariant: the image is of this template");
-    let handles = template.bind(&mut *store)?;
+    let handles = handles(template, store)?;
     template.restore(&mut *store, &handles, snapshot)?;
     Ok(())
 }

@@ -6,6 +6,7 @@ mod expressions;
 mod guests;
 mod http;
 mod saving;
+mod spares;
 mod support;
 mod wasi;
 mod wat_guest;

@@ -23,9 +23,14 @@ pub(crate) fn engine(options: EngineOptions) -> Arc<GuestEngine> {
 
 /// A guest of `guests/built`.
 pub(crate) fn built(name: &str) -> Component {
+    built_in(&ENGINE, name)
+}
+
+/// The same in another engine.
+pub(crate) fn built_in(engine: &Arc<GuestEngine>, name: &str) -> Component {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("guests/built").join(format!("{name}.wasm"));
     let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    Component::load(&ENGINE, &bytes).expect("a component that fits")
+    Component::load(engine, &bytes).expect("a component that fits")
 }
 
 pub(crate) fn birth(entry: &str, input: &str) -> Birth {

@@ -15,6 +15,8 @@
 //! 4. [`Template::take`] between two steps gives a [`Snapshot`]; [`Template::pack`] makes few bytes of it, for memory or disk.
 //! 5. Later: instantiate anew, [`Template::bind`], [`Template::unpack`], [`Template::restore`], then step. `init` is not called.
 //!
+//! Or, where a guest has ended: [`Template::reset`] makes its instance a fresh one again, for another guest of the component.
+//!
 //! Invariants:
 //! - **I1** The component is the first thing that is instantiated in its store: the numbers in the handles are counted from there.
 //! - **I2** No host function is called while a guest is instantiated, so that every fresh instance has the same bytes and globals.
@@ -35,6 +37,7 @@ mod handles;
 mod image;
 mod pagemap;
 mod ready;
+mod reset;
 mod restore;
 mod state;
 mod take;
@@ -42,6 +45,7 @@ mod template;
 
 pub use check::{CheckError, Reason, Refusal, Verdict, check};
 pub use compact::{CompactError, Key};
+pub use reset::ResetError;
 pub use restore::RestoreError;
 pub use state::{GlobalValue, PAGE_BYTES, Snapshot};
 pub use take::{Search, TakeError};

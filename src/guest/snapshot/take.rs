@@ -41,7 +41,7 @@ pub(super) struct Trust {
     /// Snapshots so far; read and written by whoever takes one, and only its remainder matters.
     taken: AtomicU32,
     /// Set for good by whoever finds that the kernel missed a page. It guards no other data, so no ordering is needed.
-    lost: AtomicBool,
+    pub(super) lost: AtomicBool,
 }
 
 impl Template {
@@ -103,7 +103,7 @@ impl Template {
     }
 }
 
-fn compare_all(data: &[u8], image: &Image) -> MemoryState {
+pub(super) fn compare_all(data: &[u8], image: &Image) -> MemoryState {
     let mut state = MemoryState { bytes: data.len() as u64, ..MemoryState::default() };
     compare(data, 0..data.len(), image, &mut state);
     state

@@ -77,7 +77,8 @@ const TRAP: &[u8] = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x05\
 const WASM_PAGE_BYTES: u64 = 64 << 10;
 
 impl Template {
-    /// Learns a component from two throw-away instances, which check each other.
+    /// Learns a component from two throw-away instances, which check each other, and tests in a third whether the kernel says which pages
+    /// were written.
     ///
     /// `pre` belongs to an engine that collects core dumps and allocates on demand. Otherwise its configuration is that of the live
     /// engines in everything that shapes code and state. `store` gives a new store as the host makes them: with data, limiter
@@ -96,7 +97,12 @@ impl Template {
         probe.agrees_with(&one_more()?)?;
         let Probe { memories, globals, images, fresh_globals, .. } = probe;
         let key = Key { component, image: image_digest(&memories, &globals, &images, &fresh_globals) };
-        Ok(Self { memories, globals, images, fresh_globals, key, trust: Trust::default() })
+        let template = Self { memories, globals, images, fresh_globals, key, trust: Trust::default() };
+        let mut store = store().map_err(engine)?;
+        finish(pre.instantiate_async(&mut store)).map_err(Unfit::Instantiate)?;
+        let handles = template.bind(&mut store)?;
+        template.test_kernel(&mut store, &handles);
+        Ok(template)
     }
 
     /// The handles of a live store in which the component was the first thing to be instantiated. Valid as long as the store is.

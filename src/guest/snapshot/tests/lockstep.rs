@@ -5,7 +5,7 @@ use crate::guest::snapshot::{GlobalValue, Search};
 
 /// Two modules with a memory each, of which one grows; globals of every numeric type, whose random bits are NaNs at times. What a
 /// step answers depends on all of them.
-const EVERYTHING: &str = r#"
+pub(super) const EVERYTHING: &str = r#"
 (component
   (core module $state
     (memory (export "m") 1 10)

@@ -5,7 +5,7 @@ use crate::guest::snapshot::image::Image;
 use crate::guest::snapshot::pagemap;
 use crate::guest::snapshot::state::PAGE_BYTES;
 use crate::guest::snapshot::take::CROSS_CHECK_PERIOD;
-use crate::guest::snapshot::{Search, TakeError, Template};
+use crate::guest::snapshot::{ResetError, Search, TakeError, Template};
 
 const BYTES: usize = 64 << 10;
 const PAGES: usize = BYTES / PAGE_BYTES;
@@ -43,4 +43,18 @@ fn what_the_kernel_misses_is_an_error_where_both_ways_are_asked_for() {
     let missed = found(&template, Search::CrossCheck);
     assert!(matches!(missed, Err(TakeError::MissedPages(PAGES))), "{missed:?}");
     assert_eq!(found(&template, Search::Auto).expect("a search"), PAGES);
+}
+
+#[test]
+fn where_the_kernel_once_missed_something_no_instance_is_reset() {
+    if template().is_none() {
+        return;
+    }
+    let rig = rig::Rig::new(super::lockstep::EVERYTHING);
+    let mut guest = rig.guest();
+    let mut reset = || rig.template.reset(&mut guest.store, &guest.handles, 1_000);
+    assert!(reset().is_ok());
+    let missed = rig.template.differing(&UNWRITTEN.0, &Image::default(), Search::CrossCheck);
+    assert!(matches!(missed, Err(TakeError::MissedPages(PAGES))), "{missed:?}");
+    assert!(matches!(reset(), Err(ResetError::Unknown)));
 }

@@ -6,4 +6,5 @@ mod lockstep;
 #[cfg(target_os = "linux")]
 mod missed;
 mod refused;
+mod reset;
 mod rig;

@@ -1,0 +1,70 @@
+//! An instance between two calls, and how a guest comes by one.
+
+use super::binding::Binding;
+use super::body::prepare;
+use super::component::Loaded;
+use super::context::Context;
+use super::metering::INSTANTIATE_FUEL;
+use super::spares;
+use crate::process::{Birth, Home, Limits, Micros};
+use std::sync::Arc;
+use wasmtime::Store;
+
+/// An instance in its store.
+pub(super) struct Instance {
+    pub(super) store: Store<Context>,
+    pub(super) binding: Box<dyn Binding>,
+}
+
+impl Instance {
+    /// Whether it was made for guests of these limits.
+    pub(super) fn is_within(&self, limits: &Limits) -> bool {
+        self.store.data().limits() == limits
+    }
+}
+
+/// How a guest comes by its instance.
+pub(super) enum Source {
+    /// It is made, in this store.
+    New { loaded: Arc<Loaded>, home: Home, store: Box<Store<Context>> },
+    /// There is one.
+    Spare(Instance),
+}
+
+impl Source {
+    /// For a guest of that birth.
+    ///
+    /// # Errors
+    /// Why there is no engine for it: a fault of the host's.
+    pub(super) fn of(loaded: &Arc<Loaded>, home: Home, birth: &Arc<Birth>) -> Result<Self, String> {
+        let options = loaded.engine().options();
+        let linked = loaded.linked(home).map_err(str::to_owned)?;
+        if home == Home::Pool
+            && let Some(mut spare) = spares::take(loaded, &birth.limits)
+        {
+            linked.renew(&mut spare.store, options, birth);
+            return Ok(Self::Spare(spare));
+        }
+        let store = Box::new(linked.store(options, birth));
+        Ok(Self::New { loaded: Arc::clone(loaded), home, store })
+    }
+
+    /// The instance, in which nothing has been called.
+    ///
+    /// # Errors
+    /// Why it cannot be made, with the store.
+    pub(super) async fn instance(self, now: Micros) -> Result<Instance, (Store<Context>, wasmtime::Error)> {
+        match self {
+            Self::Spare(instance) => Ok(instance),
+            Self::New { loaded, home, store } => {
+                let mut store = *store;
+                prepare(&mut store, now, INSTANTIATE_FUEL);
+                let linked = loaded.linked(home).expect("invariant: its store is of there");
+                match linked.instantiate(&mut store).await {
+                    Ok(binding) => Ok(Instance { store, binding }),
+                    Err(error) => Err((store, error)),
+                }
+            }
+        }
+    }
+}
