@@ -124,7 +124,7 @@ impl<C: Commit> std::fmt::Debug for Scheduler<C> {
 /// A scheduler without threads: its caller says whose turn it is. For simulation.
 pub struct VirtualScheduler<C: Commit> {
     pub(crate) shared: Arc<Shared<C>>,
-    workers: Vec<(Worker<C>, Option<Bed>)>,
+    pub(super) workers: Vec<(Worker<C>, Option<Bed>)>,
 }
 
 impl<C: Commit> VirtualScheduler<C> {

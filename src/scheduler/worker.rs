@@ -42,7 +42,7 @@ const SPIN_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
 const YIELD_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 /// For so many of these rounds a thief leaves the only job of a deque to its worker, which will mostly take it next and has all that it
 /// needs at hand: some microseconds. Measured by the workloads `count` and `pingpong` with two workers.
-const PATIENT_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 12 };
+pub(super) const PATIENT_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 12 };
 /// Looks at one victim before the next one, while others are quicker. Arbitrary.
 const RETRIES: u32 = 8;
 
@@ -142,7 +142,7 @@ impl<C: Commit> Worker<C> {
     pub(crate) fn run(mut self) {
         let mut rounds = 0;
         while self.shared.phase() != Phase::Stopped {
-            self.core.patient = rounds < PATIENT_ROUNDS;
+            self.has_searched_for(rounds);
             if self.turn() != Turned::Nothing {
                 rounds = 0;
                 continue;
@@ -155,6 +155,11 @@ impl<C: Commit> Worker<C> {
                 _ => thread::yield_now(),
             }
         }
+    }
+
+    /// Says for how many rounds it has found nothing. One of which nobody says so is in a hurry.
+    pub(crate) fn has_searched_for(&mut self, rounds: u32) {
+        self.core.patient = rounds < PATIENT_ROUNDS;
     }
 
     /// Runs one slice of one process, if there is any to run.

@@ -1,5 +1,6 @@
 //! Workers that are turned by hand, with processes that are closures.
 
+use super::worker::PATIENT_ROUNDS;
 use super::*;
 use crate::base::{Clock, VirtualClock};
 use crate::process::{Budget, Micros, Permit};
@@ -318,6 +319,29 @@ fn is_told_of_what_said_ready(turns: u32) -> Option<bool> {
     }
     let _ = rig.scheduler.turn(0);
     Some(told.load(SeqCst))
+}
+
+/// What a worker will take next is left to it for a while, and no longer.
+#[test]
+fn a_thief_leaves_the_only_job_of_a_deque_for_some_rounds() {
+    for jobs in [1, 2] {
+        let mut rig = Rig::with_workers(2, 0);
+        rig.spawn(
+            actor(move |port, _, _| {
+                for _ in 0..jobs {
+                    assert!(port.spawn(says(Next::Complete), Permit::NONE).is_ok());
+                }
+                Next::Blocked
+            }),
+            Permit::NONE,
+        );
+        let _ = rig.scheduler.turn(0);
+        let mut rounds = (0..=PATIENT_ROUNDS).filter(|rounds| {
+            rig.scheduler.workers[1].0.has_searched_for(*rounds);
+            rig.scheduler.turn(1) != Turned::Nothing
+        });
+        assert_eq!(rounds.next(), Some(if jobs == 1 { PATIENT_ROUNDS } else { 0 }));
+    }
 }
 
 /// A worker does not tell of the one job in its deque, since it takes that next. Where a rule has it take another first, it does.
