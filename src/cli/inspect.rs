@@ -3,6 +3,7 @@
 use super::Exit;
 use super::arguments::Inspect;
 use super::compiling::{self, SAID_BYTES_MIN};
+use super::table::counted;
 use super::terminal::{Terminal, print, print_json, printable, say};
 use super::validate::NO_SLOTS;
 use crate::guest::{Cancellation, Component, LoadError, Misfit};
@@ -161,9 +162,9 @@ fn describe(path: &str, report: &Value) -> String {
     let (cores, memories, tables) = (number("/pool/core-instances"), number("/pool/memories"), number("/pool/tables"));
     out.push_str(&format!(
         "  pool       {}, {}, {} for each live guest\n",
-        count(cores, "core instance", "core instances"),
-        count(memories, "memory", "memories"),
-        count(tables, "table", "tables")
+        counted(cores, "core instance", "core instances"),
+        counted(memories, "memory", "memories"),
+        counted(tables, "table", "tables")
     ));
     let refusals = list("/snapshots/refused-for");
     let saves_itself = report["snapshots"]["saves-itself"] == true;
@@ -184,10 +185,6 @@ fn describe(path: &str, report: &Value) -> String {
     out.push_str(&grants(has_wasi));
     out.push_str(&entries(report));
     out
-}
-
-fn count(number: u64, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 /// What it would have to be granted.

@@ -4,6 +4,7 @@ use super::Exit;
 use super::arguments::{ChangeArguments, Fork, NewArguments, Other, Retry, RunningArguments};
 use super::follow::{Talk, Warnings, Watching};
 use super::inputs;
+use super::load_file;
 use super::refused::{Refused, Stop, kind};
 use super::run::{ANNOUNCED_WITHIN, INPUT_HINT, is_taken};
 use super::terminal::Terminal;
@@ -129,7 +130,7 @@ fn follow(
     RunningArguments::check_data(host, &mut warnings);
     talk.warn(warnings);
     let workflow = match &changes.workflow {
-        Some(file) => host.load(file).map_err(Refused::from)?,
+        Some(file) => load_file(host, file).map_err(Refused::from)?,
         None => host.workflow_with(&stored.id, &by_name(others))?,
     };
     let declared = &workflow.plan().inputs;

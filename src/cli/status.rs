@@ -10,7 +10,7 @@ use super::ls;
 use super::patience::by_the_records;
 use super::reasons;
 use super::refused::Stop;
-use super::table::{Table, moment, rfc3339, took};
+use super::table::{Table, counted, moment, rfc3339, took};
 use super::terminal::{Terminal, in_line, print, print_json, printable, say};
 use super::waits;
 use crate::host::Story;
@@ -243,10 +243,13 @@ impl Seen {
         let counts = live.as_ref().map_or_else(|| story.counts(), |live| live.facts.counts);
         line(
             "counts",
-            &format!(
-                "{} processes, {} steps, {} calls, {} records",
-                counts.processes, counts.steps, counts.calls, counts.records
-            ),
+            &[
+                counted(counts.processes, "process", "processes"),
+                counted(counts.steps, "step", "steps"),
+                counted(counts.calls, "call", "calls"),
+                counted(counts.records, "record", "records"),
+            ]
+            .join(", "),
         );
         let steps = story.steps();
         if !steps.is_empty() {

@@ -63,6 +63,12 @@ impl Table {
     }
 }
 
+/// `1 step`, `2 steps`.
+pub(super) fn counted(count: impl Into<u64>, one: &str, many: &str) -> String {
+    let count = count.into();
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// A moment in RFC 3339, in UTC.
 pub(super) fn rfc3339(at: Micros) -> String {
     let at = jiff::Timestamp::from_microsecond(at.0.cast_signed()).unwrap_or_default();

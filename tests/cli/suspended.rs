@@ -33,6 +33,7 @@ fn what_is_left_for_a_run_is_shown() {
         json!([{ "act": "signal", "id": "s-1", "name": "answer", "bytes": 12 }, { "act": "pause", "id": "p-1" }])
     );
     let text = world.says(&["status", "it"]);
+    assert!(text.contains(" 1 process, "), "{text}");
     let table = "
 WAITS TO BE DELIVERED  WITH
 signal                 answer {\"by\":\"Ann\"}
