@@ -149,13 +149,16 @@ fn told(done: Result<Exit, Stop>, json: bool, terminal: Terminal) -> anyhow::Res
     done.or_else(|stop| stop.tell(json, terminal))
 }
 
+/// What a workflow is called that comes from standard input.
+const STDIN: &str = "stdin";
+
 /// Loads a workflow file, or what comes from standard input: then paths are taken from the current folder.
 fn load_file(host: &Host, file: &Path) -> Result<Workflow, LoadError> {
     if file != Path::new("-") {
         return host.load(file);
     }
     let text = read_definition(Path::new("/dev/stdin"))?;
-    host.parse("stdin", &text, ".")
+    host.parse(STDIN, &text, ".")
 }
 
 /// Loads a workflow that is looked at and not run. None where it has problems: they have been told.

@@ -1,6 +1,7 @@
 //! What a run came to: for people as text, for programs as JSON.
 
 use super::Exit;
+use super::STDIN;
 use super::again::Again;
 use super::hints::Case;
 use super::place::{Map, Place, Shown};
@@ -109,7 +110,11 @@ impl Over<'_> {
         if !is_definite || !self.again.is("retry") || text("kind") == crate::dispatch::kind::ADDRESS_REFUSED {
             return None;
         }
-        let file = self.workflow.source().name();
+        let file = match self.workflow.source().name() {
+            // What came through a pipe stands in no file of that name.
+            STDIN => "FILE",
+            file => file,
+        };
         let command = self.again.with("--workflow", file, false)?;
         Some(format!("to go on once {file} is corrected: {command}"))
     }
