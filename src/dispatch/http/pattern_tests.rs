@@ -94,6 +94,25 @@ fn what_a_pattern_does_not_grant() {
 }
 
 #[test]
+fn names_in_other_scripts_are_what_the_resolver_is_asked_for() {
+    for (written, asked) in [
+        ("bu\u{308}cher.example", "xn--bcher-kva.example"),
+        ("ＢÜＣＨＥＲ.example", "xn--bcher-kva.example"),
+        ("faß.example", "xn--fa-hia.example"),
+        ("例え。example", "xn--r8jz45g.example"),
+        ("مثال.example", "xn--mgbh0fb.example"),
+        ("क्\u{200d}ष.example", "xn--11b2ezcw70k.example"),
+        ("１２７.0.0.1", "127.0.0.1"),
+    ] {
+        assert!(grants(&format!("GET https://{written}"), "GET", &format!("https://{asked}/")), "{written}");
+        assert!(grants(&format!("GET https://{asked}"), "GET", &format!("https://{written}/")), "{written}");
+    }
+    for refused in ["a\u{5d0}.example", "a\u{200d}b.example", "\u{202e}a.example", "xn--a.example"] {
+        assert!(format!("GET https://{refused}").parse::<Pattern>().is_err(), "{refused}");
+    }
+}
+
+#[test]
 fn what_is_no_pattern() {
     for text in [
         "",
