@@ -193,7 +193,7 @@ mod tests {
             }
             look
         };
-        let mut first = |wakes: bool| (1..).find(|_| look(wakes) == Look::Global);
+        let mut first = |wakes: bool| (1..1_000).find(|_| look(wakes) == Look::Global);
         assert_eq!(first(false), Some(62));
         // The turn before has woken nobody.
         assert_eq!(first(true), Some(61 + STREAK_MAX as usize));
