@@ -18,28 +18,42 @@ pub(crate) fn guarded(folder: &Path, user: u32) -> io::Result<()> {
 /// What is wrong, by the path of what it is wrong with; or what the system says.
 #[cfg(feature = "cli")]
 pub(crate) fn guarded_file(file: &Path, user: u32) -> io::Result<()> {
+    if let (true, Some(name)) = (file.is_symlink(), file.file_name()) {
+        // Who can replace the link chooses the file.
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let link = folder.canonicalize()?.join(name);
+        for folder in link.ancestors().skip(1) {
+            only_folder_of(folder, user)?;
+        }
+    }
     only_written_by(&file.canonicalize()?, &[user, 0], user)
 }
 
 /// `owners`: who may own what the path leads to. Its folders belong to the user or to root.
 fn only_written_by(path: &Path, owners: &[u32], user: u32) -> io::Result<()> {
-    let refuse = |path: &Path, why: &str| Err(io::Error::other(format!("{} {why}", path.display())));
-    for (depth, path) in path.ancestors().enumerate() {
-        let metadata = std::fs::symlink_metadata(path)?;
-        let writable_by_others = metadata.mode() & 0o022 != 0;
-        let sticky = metadata.mode() & 0o1000 != 0;
-        if depth == 0 {
-            if !owners.contains(&metadata.uid()) {
-                return refuse(path, "belongs to another user");
-            }
-            if writable_by_others {
-                return refuse(path, "can be written by others");
-            }
-        } else if metadata.uid() != user && metadata.uid() != 0 {
-            return refuse(path, "belongs to another user, who could replace what is in it");
-        } else if writable_by_others && !sticky {
-            return refuse(path, "can be written by others, who could replace what is in it");
-        }
+    let metadata = std::fs::symlink_metadata(path)?;
+    if !owners.contains(&metadata.uid()) {
+        return refuse(path, "belongs to another user");
+    }
+    if metadata.mode() & 0o022 != 0 {
+        return refuse(path, "can be written by others");
+    }
+    path.ancestors().skip(1).try_for_each(|folder| only_folder_of(folder, user))
+}
+
+/// Refuses a folder in which another user could replace what is in it.
+fn only_folder_of(folder: &Path, user: u32) -> io::Result<()> {
+    let metadata = std::fs::symlink_metadata(folder)?;
+    let sticky = metadata.mode() & 0o1000 != 0;
+    if metadata.uid() != user && metadata.uid() != 0 {
+        return refuse(folder, "belongs to another user, who could replace what is in it");
+    }
+    if metadata.mode() & 0o022 != 0 && !sticky {
+        return refuse(folder, "can be written by others, who could replace what is in it");
     }
     Ok(())
+}
+
+fn refuse(path: &Path, why: &str) -> io::Result<()> {
+    Err(io::Error::other(format!("{} {why}", path.display())))
 }

@@ -37,6 +37,10 @@ fn remarks(retrial: &Retrial) -> Vec<String> {
         let names = retrial.undeclared.join(", ");
         lines.push(format!("inputs that the workflow does not declare any more are left out: {names}"));
     }
+    if !retrial.repetition.signals.is_empty() {
+        let names = retrial.repetition.signals.join(", ");
+        lines.push(format!("signals that nobody took are not sent to the new run: {names}"));
+    }
     if !retrial.repetition.gone.is_empty() {
         let gone = retrial.repetition.gone.iter().map(|(id, status)| format!("{id} ({status})"));
         let gone = gone.collect::<Vec<_>>().join(", ");
@@ -65,7 +69,7 @@ fn text(retrial: &Retrial) -> String {
     for step in with_keys {
         for ItemKeys { key, reuse, .. } in &step.keys {
             let key = match key.strip_suffix('/') {
-                Some(key) => format!("{key}/… (the calls of its guest)"),
+                Some(key) => format!("{key}/… (the calls of its guest that were made)"),
                 None => key.clone(),
             };
             let when = match reuse {
@@ -93,6 +97,7 @@ fn reason(why: &Why) -> String {
         Why::Needs(step) => format!("{step} runs again"),
         Why::Changed(keys) => format!("changed: {}", keys.join(", ")),
         Why::Inputs(names) => format!("other inputs: {}", names.join(", ")),
+        Why::Store => "it may have written to kv, which begins empty".to_owned(),
         Why::New => "a new step".to_owned(),
     }
 }
@@ -112,6 +117,7 @@ fn view(run: &str, retrial: &Retrial) -> Value {
                 Why::Needs(step) => json!({ "kind": "needs", "step": &**step }),
                 Why::Changed(keys) => json!({ "kind": "changed", "keys": keys }),
                 Why::Inputs(names) => json!({ "kind": "inputs", "inputs": names }),
+                Why::Store => json!({ "kind": "store" }),
                 Why::New => json!({ "kind": "new" }),
             };
         }
@@ -130,5 +136,6 @@ fn view(run: &str, retrial: &Retrial) -> Value {
         "steps": steps.collect::<Vec<_>>(),
         "gone": gone.collect::<Vec<_>>(),
         "undeclared": retrial.undeclared,
+        "signals": retrial.repetition.signals,
     })
 }

@@ -17,7 +17,9 @@ use crate::host::Story;
 use crate::host::control::{Answer, Client, ControlError, Request, RunState, RunStatus};
 use crate::journal::Stored;
 use crate::process::{Payload, Pid, ProblemClass};
+use crate::run::Origin;
 use crate::run::{Doing, EndStatus, SignalStatus, Uncertain, system_time};
+use crate::workflow::interpreter::kind::STEP_FAILED;
 use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -212,6 +214,13 @@ impl Seen {
                 }
             }
         }
+        if let Some(origin) = self.story.origin() {
+            let how = if origin.record == 0 { "retry" } else { "fork" };
+            value["made-from"] = json!({ "run": origin.run, "by": how });
+            if origin.record > 0 {
+                value["made-from"]["record"] = json!(origin.record);
+            }
+        }
         if let Some(damage) = &self.damage {
             value["damage"] = json!(damage);
         }
@@ -232,6 +241,9 @@ impl Seen {
         };
         line("run", &stored.id);
         line("workflow", &format!("{} ({file})", stored.name));
+        if let Some(origin) = story.origin() {
+            line("made from", &made_from(origin));
+        }
         line("status", &self.state());
         line("started", &moment(stored.created));
         if let Some(ended) = stored.ended {
@@ -376,6 +388,9 @@ impl Seen {
                 hints.push(look_first(Some(&format!("wfhost retry {id}"))));
             }
             Some(EndStatus::Failed | EndStatus::TimedOut) if !self.uncertain().is_empty() => {}
+            Some(EndStatus::Failed) if problem.is_some_and(|problem| problem.kind != STEP_FAILED) => {
+                hints.push(format!("once the workflow file is corrected: wfhost retry {id} --workflow FILE"));
+            }
             Some(EndStatus::Failed | EndStatus::TimedOut) => hints.push(act::to_retry(id)),
             _ => {}
         }
@@ -404,5 +419,13 @@ impl Seen {
             hints.push(format!("it waits for a signal: wfhost signal {id} {} JSON", signal.name));
         }
         hints
+    }
+}
+
+/// The run that another was made from, and how.
+fn made_from(origin: &Origin) -> String {
+    match origin.record {
+        0 => format!("{}, by retry", origin.run),
+        record => format!("{}, by fork at record {record}", origin.run),
     }
 }

@@ -103,6 +103,11 @@ impl Context {
         &self.birth.limits
     }
 
+    /// Bytes of its memories.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.limiter.memory_bytes()
+    }
+
     /// Bytes that it may hand over in one call.
     pub(crate) fn handed_over_max(&self) -> usize {
         self.handed_over_max

@@ -6,7 +6,7 @@ use super::component::Loaded;
 use super::context::Context;
 use super::metering::INSTANTIATE_FUEL;
 use super::spares;
-use crate::process::{Birth, Home, Limits, Micros};
+use crate::process::{Birth, Grants, Home, Limits, Micros, Payload, Pid, Tag};
 use std::sync::Arc;
 use wasmtime::Store;
 
@@ -17,6 +17,23 @@ pub(super) struct Instance {
 }
 
 impl Instance {
+    /// Lets go of what belonged to the guest that has ended.
+    pub(super) fn vacate(&mut self, loaded: &Loaded) {
+        let nobody = Birth {
+            run: "".into(),
+            pid: Pid::ROOT,
+            seed: [0; 32],
+            entry: "".into(),
+            input: Payload::NULL,
+            limits: Arc::clone(&self.store.data().birth().limits),
+            grants: Grants::default(),
+            next_tag: Tag(1),
+        };
+        if let Ok(linked) = loaded.linked(Home::Pool) {
+            linked.renew(&mut self.store, loaded.engine().options(), &Arc::new(nobody));
+        }
+    }
+
     /// Whether it was made for guests of these limits.
     pub(super) fn is_within(&self, limits: &Limits) -> bool {
         self.store.data().limits() == limits
@@ -55,7 +72,10 @@ impl Source {
     /// Why it cannot be made, with the store.
     pub(super) async fn instance(self, now: Micros) -> Result<Instance, (Store<Context>, wasmtime::Error)> {
         match self {
-            Self::Spare(instance) => Ok(instance),
+            Self::Spare(mut instance) => {
+                prepare(&mut instance.store, now, INSTANTIATE_FUEL);
+                Ok(instance)
+            }
             Self::New { loaded, home, store } => {
                 let mut store = *store;
                 prepare(&mut store, now, INSTANTIATE_FUEL);

@@ -88,6 +88,11 @@ pub(crate) fn reset(loaded: &Loaded, store: &mut Store<Context>, pages_max: usiz
     template.reset(&mut *store, &handles, pages_max).ok()
 }
 
+/// Whether an instance that was reset is to be trusted.
+pub(crate) fn may_reset(loaded: &Loaded) -> bool {
+    !loaded.has_to_learn() && loaded.template().is_some_and(Template::trusts_the_kernel)
+}
+
 /// The handles of a store, bound once.
 fn handles(template: &Template, store: &mut Store<Context>) -> Result<Arc<Handles>, Unfit> {
     if let Some(handles) = &store.data().handles {

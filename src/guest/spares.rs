@@ -12,14 +12,16 @@
 //!   to the pool.
 //! - tables, segments that were dropped, references, resources and everything else that the engine or the host keeps for a component: only
 //!   components are taken that cannot have any, by the [verdict](super::snapshot::Verdict) on their bytes, which guests are evicted by as well.
-//! - what the host keeps beside the instance (random stream, log, tags, WASI, counts): the next guest gets a new [`Context`](super::context::Context).
+//! - what the host keeps beside the instance (input, random stream, log, tags, WASI, counts): it gets a new
+//!   [`Context`](super::context::Context) when its guest has ended, and another one for the next guest.
 //! - fuel: it is set before every call. The bounds of the store are those of the limits, and an instance serves guests of equal limits only.
 //! - an instance that has trapped, or whose `close` has, is never kept.
 //! - the stack: compiled code reads nothing of it that it has not written.
 //!
 //! An instance is here or a guest's, never both: it is moved. While it is here it takes no seat of a guest: the pool is made larger
 //! by as many as may be here ([`PERMIT_EACH`]). When there are too many, the oldest goes back to the pool, whatever component it is of; those of
-//! a component that is dropped go with it. Each holds 2 MiB of memory at most, most of them a few pages.
+//! a component that is dropped go with it. Each holds 2 MiB of its memory at most, most of them a few pages, and what its
+//! guests have used of a stack, 640 KiB at most.
 //!
 //! Rejected: to reset an instance when it is taken, as its guest's data would stay in memory for as long as nobody comes; to shrink memories that
 //! have grown, as no engine offers it, and to take the pages from the guest's reach is the `mprotect` that this avoids.
@@ -41,6 +43,9 @@ pub(super) const PERMIT_EACH: Permit = Permit { instances: 1, core_instances: 8,
 /// guest writes five.
 const PAGES_MAX: usize = 64;
 
+/// Memory of an instance beyond which it goes back to the pool. Derived: the kernel's word on so much takes some ten microseconds.
+const MEMORY_BYTES_MAX: u64 = 4 << 20;
+
 /// How many guests of a component end before it is learned how its instances are reset. Derived: that takes as long as some hundred
 /// instances, so a host that ends after a few guests does not pay for it.
 const LEARN_AFTER: u32 = 64;
@@ -48,9 +53,16 @@ const LEARN_AFTER: u32 = 64;
 /// The instances of an engine that wait for guests.
 pub(super) struct Spares {
     max: usize,
-    /// The newest last: its memory is likeliest to be in a processor's cache.
-    inner: Mutex<VecDeque<Spare>>,
+    inner: Mutex<Waiting>,
     bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// The newest last: its memory is likeliest to be in a processor's cache.
+    spares: VecDeque<Spare>,
+    /// Those that are being given back: the pool has not got them yet.
+    leaving: usize,
 }
 
 struct Spare {
@@ -82,11 +94,11 @@ impl Spares {
 
     /// How many wait, and the bytes of memory that they hold.
     pub(super) fn held(&self) -> (usize, u64) {
-        (self.inner.lock().len(), self.bytes.load(Relaxed))
+        (self.inner.lock().spares.len(), self.bytes.load(Relaxed))
     }
 
     fn take(&self, kind: Kind, limits: &Limits) -> Option<Instance> {
-        let mut spares = self.inner.lock();
+        let spares = &mut self.inner.lock().spares;
         let found = spares.iter().rposition(|spare| spare.kind == kind && spare.instance.is_within(limits))?;
         let spare = spares.remove(found)?;
         self.bytes.fetch_sub(spare.bytes, Relaxed);
@@ -95,10 +107,10 @@ impl Spares {
 
     fn put(&self, spare: Spare) {
         let oldest = {
-            let mut spares = self.inner.lock();
+            let Waiting { spares, leaving } = &mut *self.inner.lock();
             self.bytes.fetch_add(spare.bytes, Relaxed);
             spares.push_back(spare);
-            let oldest = if spares.len() > self.max { spares.pop_front() } else { None };
+            let oldest = if spares.len() + *leaving > self.max { spares.pop_front() } else { None };
             self.bytes.fetch_sub(oldest.as_ref().map_or(0, |spare| spare.bytes), Relaxed);
             oldest
         };
@@ -108,16 +120,22 @@ impl Spares {
 
     fn forget(&self, kind: Kind) {
         let mut gone = Vec::new();
-        let mut spares = self.inner.lock();
-        for spare in std::mem::take(&mut *spares) {
-            if spare.kind == kind {
-                self.bytes.fetch_sub(spare.bytes, Relaxed);
-                gone.push(spare);
-            } else {
-                spares.push_back(spare);
+        {
+            let Waiting { spares, leaving } = &mut *self.inner.lock();
+            for spare in std::mem::take(spares) {
+                if spare.kind == kind {
+                    self.bytes.fetch_sub(spare.bytes, Relaxed);
+                    gone.push(spare);
+                } else {
+                    spares.push_back(spare);
+                }
             }
+            *leaving += gone.len();
         }
-        drop(spares);
+        for spare in gone {
+            drop(spare);
+            self.inner.lock().leaving -= 1;
+        }
     }
 }
 
@@ -140,14 +158,15 @@ impl Reuse {
 /// An instance of the component for a guest of these limits, as good as new. None: there is none.
 pub(super) fn take(loaded: &Loaded, limits: &Limits) -> Option<Instance> {
     let Reuse { kind, fits, .. } = *loaded.reuse();
-    if fits { loaded.engine().spares().take(kind, limits) } else { None }
+    if fits && saving::may_reset(loaded) { loaded.engine().spares().take(kind, limits) } else { None }
 }
 
 /// Resets the instance of a guest that has closed and lives in the pool, and puts it with the spares. Gives it back where that cannot be.
 pub(super) fn put(loaded: &Arc<Loaded>, mut instance: Instance) -> Result<(), Instance> {
     let reuse = loaded.reuse();
     let spares = loaded.engine().spares();
-    if !reuse.fits || spares.max == 0 {
+    // To ask the kernel about the pages takes time that grows with the memory, whatever was written.
+    if !reuse.fits || spares.max == 0 || instance.store.data().memory_bytes() > MEMORY_BYTES_MAX {
         return Err(instance);
     }
     if loaded.has_to_learn() {
@@ -156,6 +175,7 @@ pub(super) fn put(loaded: &Arc<Loaded>, mut instance: Instance) -> Result<(), In
     }
     match saving::reset(loaded, &mut instance.store, PAGES_MAX) {
         Some(pages) => {
+            instance.vacate(loaded);
             spares.put(Spare { kind: reuse.kind, instance, bytes: (pages * PAGE_BYTES) as u64 });
             Ok(())
         }

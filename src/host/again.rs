@@ -5,7 +5,7 @@ use super::{Host, LoadError, RunHandle, RunOptions, TakeUpError, Workflow};
 use crate::journal::{Journal as _, StoreError};
 use crate::process::{Payload, Program};
 use crate::run::{
-    ForkError, ForkSpec, Origin, RebuildError, Record, Replay, ReplaySpec, ReplayedStep, Started, fork, replay,
+    ForkError, ForkSpec, Origin, RebuildError, Record, Replay, ReplaySpec, ReplayedStep, Started, fork, repeats, replay,
 };
 use crate::workflow::interpreter::{
     Again, Former, RETRY, RepeatError, Repeated, Repeating, Repetition, VERSION, WorkflowProgram, repeat, version_of,
@@ -82,6 +82,9 @@ pub enum AgainError {
     /// It cannot be forked there.
     #[error(transparent)]
     Fork(#[from] ForkError),
+    /// It repeats another run itself: what it has taken over may be otherwise with another workflow or other inputs.
+    #[error("the run repeats another one: it is forked with its own workflow and inputs only")]
+    TakenOver,
     /// It cannot be repeated so.
     #[error(transparent)]
     Repeat(#[from] RepeatError),
@@ -129,6 +132,11 @@ impl Host {
         let records = journal.records(run)?;
         let other = match records.first() {
             Some(Record::Started(before)) if substituted || !inputs.is_empty() => {
+                let is_other = !inputs.is_empty() || journal.about(run)?.source != workflow.source().text();
+                if &*before.entry == RETRY && is_other {
+                    // What it has taken over stands in its first record, and no step of it could be compared.
+                    return Err(AgainError::TakenOver);
+                }
                 Some((other_input(before, workflow, &inputs)?, workflow.plan.grants()))
             }
             _ => None,
@@ -173,6 +181,7 @@ impl Host {
             _ => Map::new(),
         };
         let undeclared = take_undeclared(&mut known, workflow);
+        drop_former_defaults(&mut known, original, workflow);
         known.extend(inputs);
         let former = Former { plan: &original.plan, records };
         let repeating = Repeating { plan: &workflow.plan, again: &again, inputs: Some(known), substituted, new_keys };
@@ -180,7 +189,7 @@ impl Host {
         let Some(Record::Started(before)) = records.first() else {
             unreachable!("invariant: a run that can be rebuilt begins with its start")
         };
-        let keys = (!new_keys).then(|| Arc::clone(before.keys()));
+        let keys = (!new_keys).then(|| repeats(before.keys()));
         let version =
             if workflow.source().text() == original.source().text() { version_of(&before.root) } else { VERSION };
         Ok(Retrial { repetition, undeclared, run: Arc::clone(&before.run), keys, version })
@@ -193,6 +202,10 @@ impl Host {
     pub fn retry(&self, workflow: &Workflow, retrial: Retrial, options: RunOptions) -> Result<RunHandle, LoadError> {
         let Retrial { repetition, run, keys, version, .. } = retrial;
         let id: Arc<str> = options.id.clone().unwrap_or_else(fresh_id).into();
+        if keys.is_none() && id == run {
+            // A run that was removed since: its keys would be used again.
+            return Err(LoadError::Exists { id: id.to_string() });
+        }
         let beginning = Beginning {
             entry: RETRY,
             input: Payload::json(&repetition.given),
@@ -236,6 +249,19 @@ fn take_undeclared(inputs: &mut Map<String, Value>, workflow: &Workflow) -> Vec<
     let undeclared: Vec<String> = inputs.keys().filter(|name| !declared(name)).cloned().collect();
     inputs.retain(|name, _| declared(name));
     undeclared
+}
+
+/// Takes out the inputs that have the default of the former workflow where that of the new one is
+/// another.
+fn drop_former_defaults(inputs: &mut Map<String, Value>, former: &Workflow, now: &Workflow) {
+    let default = |workflow: &Workflow, name: &str| {
+        let input = workflow.plan.inputs.0.iter().find(|input| input.name == name);
+        input.and_then(|input| input.schema.default.clone())
+    };
+    inputs.retain(|name, value| {
+        let known = default(former, name);
+        known.as_ref() != Some(&*value) || known == default(now, name)
+    });
 }
 
 /// What the root of a run is given with other inputs, or by another workflow.

@@ -238,6 +238,11 @@ impl Story {
         self.input.as_ref()
     }
 
+    /// The run that it was made from, where it was.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+
     /// When it began.
     pub fn began(&self) -> Micros {
         self.began

@@ -32,7 +32,7 @@ impl State {
             return self.decide_signal(fixed, pid, call);
         }
         let own = call.idempotency_key.as_ref().map(Arc::clone);
-        let key = own.unwrap_or_else(|| self.key_of(&fixed.keys, &fixed.id, pid, tag, call));
+        let key = own.unwrap_or_else(|| self.key_of(&fixed.keys, pid, tag, call));
         self.may_wait(pid, call.args.size() as u64, call.handler.len() + key.len())?;
         Ok(Decision::Called(key))
     }

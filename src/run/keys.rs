@@ -12,8 +12,9 @@ use super::record::{Decision, Digest};
 use super::scope::{Place, Segment};
 use super::state::State;
 use super::wire::{Damaged, Source, Wire, put_number, unknown};
-use crate::process::{Answer, Call, Pid, ProblemClass, Tag};
+use crate::process::{Answer, Call, Pid, ProblemClass, Spawn, Tag};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// The calls that were asked for in another run, by a digest of what follows the beginning of their
@@ -121,6 +122,22 @@ impl FormerKeys {
     }
 }
 
+/// What follows the id of the first run, in the keys of what a run that repeats it makes for the
+/// first time: before a digest of what is asked for. No id of a run has it. Two runs that repeat the
+/// same one ask for the same under one key, and for other things under others.
+pub(crate) const REPEATS: char = '~';
+
+/// What begins the keys of a run that repeats one of these keys.
+#[must_use]
+pub fn repeats(keys: &str) -> Arc<str> {
+    format!("{}{REPEATS}", keys.trim_end_matches(REPEATS)).into()
+}
+
+/// Where the key of a call begins that no run has made with these arguments.
+fn own_beginning(keys: &str, Digest(asked): Digest) -> Arc<str> {
+    format!("{}{REPEATS}{:016x}", keys.trim_end_matches(REPEATS), asked as u64).into()
+}
+
 fn digest_of(path: &str) -> Digest {
     Digest::of(path.as_bytes())
 }
@@ -134,20 +151,47 @@ fn asked_of(call: &Call) -> Digest {
 }
 
 impl State {
-    /// The key of a call that has none of its own. `keys` begins those of calls that no run has
-    /// made before, `run` those of calls whose former key must not be used again.
-    pub(super) fn key_of(&self, keys: &str, run: &str, pid: Pid, tag: Tag, call: &Call) -> Arc<str> {
+    /// The key of a call that has none of its own. `keys` begins those of calls that no run has made
+    /// before.
+    pub(super) fn key_of(&self, keys: &str, pid: Pid, tag: Tag, call: &Call) -> Arc<str> {
         let place = &self.table[pid].place;
         let last = last_of(tag, call);
         let key = place.key(keys, &last);
-        if self.former_keys.is_empty() {
+        if self.former_keys.is_empty() && self.repeats.is_none() {
             return key;
         }
-        match self.former_keys.0.get(&digest_of(&key[keys.len()..])) {
-            Some(known) if known.asked.is_some_and(|asked| asked != asked_of(call)) => place.key(run, &last),
-            Some(known) if *known.beginning != *keys => place.key(&known.beginning, &last),
-            _ => key,
+        let path = &key[keys.len()..];
+        match self.former_keys.0.get(&digest_of(path)) {
+            Some(known) if known.asked.is_some_and(|asked| asked != asked_of(call)) => {
+                place.key(&own_beginning(keys, asked_of(call)), &last)
+            }
+            Some(known) if *known.beginning == *keys => key,
+            Some(known) => place.key(&known.beginning, &last),
+            None if self.repeats.is_none() => key,
+            None => match self.beginning_above(path) {
+                Some(beginning) if call.placement.is_none() => place.key(beginning, &last),
+                _ => place.key(&own_beginning(keys, asked_of(call)), &last),
+            },
         }
+    }
+
+    /// Where the keys of a process begin that was spawned at a place of the workflow above that path.
+    fn beginning_above(&self, path: &str) -> Option<&Arc<str>> {
+        let ends = path.char_indices().rev().filter(|(at, c)| *c == '/' && *at > 0);
+        let mut known = ends.filter_map(|(at, _)| self.former_keys.0.get(&digest_of(&path[..at])));
+        known.next().map(|known| &known.beginning)
+    }
+
+    /// A process is spawned at a place of the workflow: in a run that repeats another, the keys of its
+    /// calls begin with a digest of what it is given.
+    pub(super) fn make_keys_below(&mut self, spawn: &Spawn) {
+        let (Some(keys), Some(placement)) = (&self.repeats, &spawn.placement) else { return };
+        let mut bytes = Vec::new();
+        spawn.component.as_deref().unwrap_or_default().to_owned().put(&mut bytes);
+        spawn.entry.put(&mut bytes);
+        spawn.input.put(&mut bytes);
+        let known = FormerKey { beginning: own_beginning(keys, Digest::of(&bytes)), asked: None };
+        self.former_keys.0.insert(digest_of(&format!("/{}", placement.scope)), known);
     }
 
     /// The path of a call's key, and where the key begins. None: the process has given it.
@@ -172,14 +216,24 @@ impl State {
     /// the key that the call had in another run, where this one is new because the arguments are
     /// others.
     pub(super) fn make_key(&mut self, pid: Pid, tag: Tag, call: &Call, key: &str) -> Option<Arc<str>> {
-        if self.former_keys.is_empty() {
+        if self.former_keys.is_empty() && self.repeats.is_none() {
             return None;
         }
         let (path, beginning) = self.path_of(pid, tag, call, key)?;
-        let known = self.former_keys.0.get_mut(&digest_of(&path))?;
         let own = FormerKey { beginning: beginning.into(), asked: None };
-        let former = std::mem::replace(known, own);
-        (*former.beginning != *beginning).then(|| format!("{}{path}", former.beginning).into())
+        match self.former_keys.0.entry(digest_of(&path)) {
+            Entry::Occupied(mut known) => {
+                let former = known.insert(own);
+                (*former.beginning != *beginning).then(|| format!("{}{path}", former.beginning).into())
+            }
+            Entry::Vacant(place) => {
+                // What a guest is given stays the same, and so do the keys below it.
+                if call.placement.is_some() && self.repeats.is_some() {
+                    place.insert(own);
+                }
+                None
+            }
+        }
     }
 
     /// Notes the key that a call was given before a fork was cut: the fork makes it again under
@@ -209,6 +263,8 @@ struct Noted {
     open: u32,
     /// Somebody made it under this key, and nobody knows whether it happened.
     doubtful: bool,
+    /// It was made with other arguments while that was so: what succeeds may be either of them.
+    mixed: bool,
 }
 
 impl NotedKeys {
@@ -218,11 +274,13 @@ impl NotedKeys {
         let Some((path, beginning)) = state.path_of(pid, tag, call, key) else { return };
         let path = digest_of(&path);
         let before = self.calls.get(&path).filter(|noted| *noted.beginning == *beginning);
+        let asked = asked_of(call);
         let (open, doubtful) = match before {
             Some(noted) => (noted.open, noted.doubtful || noted.open > 0),
             None => (0, state.is_unknown(path, beginning)),
         };
-        let noted = Noted { beginning: beginning.into(), asked: asked_of(call), open: open + 1, doubtful };
+        let mixed = before.is_some_and(|noted| noted.mixed || doubtful && noted.asked != asked);
+        let noted = Noted { beginning: beginning.into(), asked, open: open + 1, doubtful, mixed };
         self.calls.insert(path, noted);
         self.open.insert((pid, tag), path);
     }
@@ -234,7 +292,7 @@ impl NotedKeys {
         noted.open = noted.open.saturating_sub(1);
         match answer {
             // Under one key it happens once: now it has.
-            Ok(_) => noted.doubtful = false,
+            Ok(_) => noted.doubtful = noted.mixed,
             Err(problem) => noted.doubtful |= problem.may_have_happened || problem.class == ProblemClass::Uncertain,
         }
     }
@@ -242,7 +300,7 @@ impl NotedKeys {
     /// The keys for a run that repeats the one of this state.
     pub(super) fn former(&self, state: &State) -> FormerKeys {
         let mut all = state.former_keys.clone();
-        all.0.extend(self.calls.iter().map(|(path, Noted { beginning, asked, open, doubtful })| {
+        all.0.extend(self.calls.iter().map(|(path, Noted { beginning, asked, open, doubtful, .. })| {
             let is_known = !doubtful && *open == 0;
             let beginning = Arc::clone(beginning);
             (*path, FormerKey { beginning, asked: is_known.then_some(*asked) })

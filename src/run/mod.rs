@@ -122,7 +122,9 @@ pub use fork::{ForkError, ForkSpec, fork};
 pub use handle::{Doing, ProcessStatus, Refused, RunHandle, RunSpec, StartError};
 pub use keeper::{SnapshotCounts, SnapshotPolicy};
 pub use kernel::{Kernel, Ports, Timer};
-pub use keys::{FormerKeys, Reuse};
+pub use keys::{FormerKeys, Reuse, repeats};
+#[cfg(feature = "wasm")]
+pub(crate) use kv::NAME as KV;
 #[cfg(feature = "wasm")]
 pub(crate) use kv::schema as kv_schema;
 pub use log::{Durability, EndStatus, Log, LogOrigin, LogSink, Mail, ParkedLog, Reading, RunEnd};
@@ -136,7 +138,6 @@ pub use record::{
 pub use replay::{Difference, Replay, ReplaySpec, ReplayedStep, Unrepeatable, replay};
 pub use resume::{Resolution, ResumeError, ResumeSpec, Uncertain};
 pub use shelf::{Ignored, MemoryShelf, Shelf, Shelved};
-#[cfg(feature = "wasm")]
 pub(crate) use signals::NAME as SIGNAL;
 pub use signals::SignalStatus;
 pub use state::{Abandoned, Counts};

@@ -104,6 +104,7 @@ impl State {
                 self.inherited(pid, &spawn).expect("invariant: a spawn that was granted has limits that its parent has")
             }
         };
+        self.make_keys_below(&spawn);
         let Some(parent) = self.table.get_mut(pid) else { return };
         let segment = match &spawn.placement {
             Some(placement) => Segment::Scope(Arc::clone(&placement.scope)),

@@ -5,7 +5,7 @@
 
 use super::acts::Acts;
 use super::endings::Endings;
-use super::keys::FormerKeys;
+use super::keys::{FormerKeys, REPEATS};
 use super::kv::Kv;
 use super::observe::RunEvent;
 use super::promised::Promised;
@@ -116,6 +116,8 @@ pub(super) struct State {
     pub(super) names: HashMap<Arc<str>, Pid>,
     /// Calls that keep the keys that they had.
     pub(super) former_keys: FormerKeys,
+    /// Of a run that repeats another: where the keys begin of what it does for the first time.
+    pub(super) repeats: Option<Arc<str>>,
     pub(super) exposed: BTreeMap<Arc<str>, Payload>,
     pub(super) exposed_bytes: u64,
     pub(super) kv: Kv,
@@ -166,6 +168,8 @@ impl State {
     pub(super) fn new(started: &Started) -> Self {
         let mut state = Self::bare(started.bounds);
         state.former_keys = started.origin.as_ref().map(|origin| origin.former_keys.clone()).unwrap_or_default();
+        let repeats = started.origin.as_ref().filter(|origin| origin.record == 0 && origin.keys.ends_with(REPEATS));
+        state.repeats = repeats.map(|origin| Arc::clone(&origin.keys));
         let root = Self::root(started);
         let pid = state.next_pid();
         debug_assert_eq!(pid, Pid::ROOT);
@@ -182,6 +186,7 @@ impl State {
             living: 0,
             names: HashMap::new(),
             former_keys: FormerKeys::default(),
+            repeats: None,
             exposed: BTreeMap::new(),
             exposed_bytes: 0,
             kv: Kv::default(),

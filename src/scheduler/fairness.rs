@@ -68,11 +68,13 @@ impl Fairness {
     #[inline]
     fn next(&mut self, turns: u32) -> Look {
         self.until_top = self.until_top.saturating_sub(1);
-        self.until_global = self.until_global.saturating_sub(1);
+        // Turns may have become longer since it was set.
+        let until_global_max = GLOBAL_EVERY.max(GLOBAL_EVERY_READINGS * turns);
+        self.until_global = self.until_global.saturating_sub(1).min(until_global_max);
         let woken = std::mem::take(&mut self.woken);
         if self.until_global == 0 {
             if !woken || self.waited == STREAK_MAX {
-                self.until_global = GLOBAL_EVERY.max(GLOBAL_EVERY_READINGS * turns);
+                self.until_global = until_global_max;
                 (self.used, self.waited) = (0, 0);
                 return Look::Global;
             }

@@ -179,13 +179,20 @@ fn a_server_hears_a_new_key_for_another_request_and_the_old_one_for_the_same() {
     assert_eq!(does(&world, &["retry", "known", "--from", "pay", "--run-id", "same"]).1, Some(0));
     assert_eq!(server.seen(), request("known", 1), "the same is asked");
     assert_eq!(does(&world, &["retry", "known", "--input", "amount=2", "--run-id", "other"]).1, Some(0));
-    assert_eq!(server.seen(), request("other", 2), "another thing is asked");
+    let other = server.seen();
+    assert!(other[0].1.starts_with("known~") && other[0].1.ends_with("/pay/0/0"), "{other:?}");
+    assert_eq!(other[0].2, "{\"amount\":2}", "another thing is asked");
     assert_eq!(does(&world, &["retry", "other", "--from", "pay", "--run-id", "again"]).1, Some(0));
-    assert_eq!(server.seen(), request("other", 2), "and the same as before again");
+    assert_eq!(server.seen(), other, "and the same as before again");
+    assert_eq!(does(&world, &["retry", "known", "--input", "amount=2", "--run-id", "twice"]).1, Some(0));
+    assert_eq!(server.seen(), other, "so it is where the first run is repeated once more");
     let talk = world.does(&[&["retry", "known", "--input", "amount=3", "--run-id", "told"][..], &ALLOW].concat());
     let told = String::from_utf8_lossy(&talk.stderr).into_owned();
-    let wanted = "new key told/pay/0/0: the arguments are others than under known/pay/0/0";
-    assert!(told.contains(wanted) && told.contains("0 steps taken over, 2 to run again"), "{told}");
+    let wanted = "/pay/0/0: the arguments are others than under known/pay/0/0";
+    assert!(
+        told.contains("new key known~") && told.contains(wanted) && told.contains("0 steps taken over, 2 to run again"),
+        "{told}"
+    );
     server.seen();
     assert_eq!(does(&world, &["retry", "known", "--from", "pay", "--new-keys", "--run-id", "fresh"]).1, Some(0));
     assert_eq!(server.seen(), request("fresh", 1), "nothing is used again");
@@ -208,9 +215,10 @@ fn a_server_hears_a_new_key_for_another_request_and_the_old_one_for_the_same() {
     assert_eq!(run("refused").1, Some(1));
     server.seen();
     let dry = world.says(&["retry", "refused", "--dry-run"]);
-    assert!(dry.contains("pay: refused/pay/0/1\n  new: the call before is known not to have happened"), "{dry}");
+    assert!(dry.contains("pay: refused…/pay/0/1\n  new: the call before is known not to have happened"), "{dry}");
     assert_eq!(does(&world, &["retry", "refused", "--run-id", "r2"]).1, Some(0));
-    assert_eq!(server.seen()[0].1, "refused/pay/0/1");
+    let key = server.seen()[0].1.clone();
+    assert!(key.starts_with("refused~") && key.ends_with("/pay/0/1"), "{key}");
 }
 
 /// What the host repeats by itself has the key that it had, whatever came between.
@@ -230,7 +238,8 @@ fn what_the_host_repeats_by_itself_has_one_key() {
         };
         assert_eq!(does(&world, &words).1, Some(0));
         let keys: Vec<String> = server.seen().into_iter().map(|(_, key, _)| key).collect();
-        assert_eq!(keys, vec![format!("{id}/pay/0/0"); 3]);
+        assert_eq!(keys, vec![keys[0].clone(); 3]);
+        assert_eq!(keys[0] == "first/pay/0/0", id == "first", "{keys:?}");
     }
 }
 
@@ -308,4 +317,55 @@ outputs: { two: \"${ .steps.two.output }\" }
     let (told, code) = fork(text.replace("signal: go", "signal: gone"), &["--run-id", "f2"]).told();
     assert_eq!(code, Some(2), "{told}");
     assert!(told["problem"]["hint"].as_str().unwrap().contains("up to the cut"), "{told}");
+}
+
+/// What no run has asked for before: two retries of one run that ask for different things have different keys.
+#[test]
+fn of_two_retries_of_one_run_each_has_the_keys_of_what_it_asks_for() {
+    let server = Server::start();
+    let text = paying(server.port, "").replace(
+        "id: before, set: \"${ .inputs.amount }\"",
+        "id: before, set: \"${ if .inputs.amount < 0 then error(\\\"no\\\") else .inputs.amount end }\"",
+    );
+    let world = World::new(&text);
+    assert_eq!(does(&world, &["run", &world.file, "--run-id", "x", "--input", "amount=-1"]).1, Some(1));
+    for (id, amount) in [("xa", "200"), ("xb", "20"), ("xc", "200")] {
+        let words = ["retry", "x", "--input", &format!("amount={amount}"), "--run-id", id];
+        assert_eq!(does(&world, &words).1, Some(0));
+    }
+    let keys: Vec<String> = server.seen().into_iter().map(|(_, key, _)| key).collect();
+    assert!(keys[0] != keys[1] && keys[0] == keys[2], "{keys:?}");
+    let status = world.tells(&["status", "xa", "--json"]);
+    assert_eq!(status["made-from"], json!({ "run": "x", "by": "retry" }), "{status}");
+    assert!(world.says(&["status", "xa"]).contains("made from  x, by retry"));
+    // A run that has taken something over is not forked with other inputs: nobody could compare.
+    let refused = world.refuses(&["fork", "xa", "--at", "1", "--input", "amount=3", ALLOW[0], ALLOW[1]]);
+    assert!(refused.contains("with its own workflow and inputs only"), "{refused}");
+}
+
+/// What a retry cannot take over it does again, or says.
+#[test]
+fn a_store_that_begins_empty_and_signals_that_nobody_took_are_no_secret() {
+    let text = "inputs: { n: { type: integer, default: 1 } }
+steps:
+  - { id: put, call: kv, with: { op: set, key: k, value: 7 }, allow: { kv: [ \"*\" ] } }
+  - { id: fails, needs: put, set: \"${ if .inputs.n == 1 then error else 1 end }\" }
+  - { id: get, needs: fails, call: kv, with: { op: get, key: k }, allow: { kv: [ \"*\" ] } }
+  - { id: asks, needs: fails, wait: { signal: go, timeout: 1s } }
+outputs: { got: \"${ .steps.get.output }\" }
+";
+    let world = World::new(text);
+    let run = world.spawn(&["run", &world.file, "--run-id", "it", "--json"]);
+    assert_eq!(run.told().1, Some(1));
+    let dry = world.says(&["retry", "it", "--input", "n=2", "--dry-run"]);
+    assert!(dry.contains("it may have written to kv, which begins empty"), "{dry}");
+    // A default that was corrected is the new one.
+    std::fs::write(&world.file, text.replace("default: 1", "default: 2").replace(", timeout: 1s", ", timeout: 1ms"))
+        .unwrap();
+    let told = world.tells(&["retry", "it", "--workflow", &world.file, "--dry-run", "--json"]);
+    assert_eq!(told["steps"][1]["why"], json!({ "kind": "inputs", "inputs": ["n"] }), "{told}");
+    let again = world.spawn(&["retry", "it", "--workflow", &world.file, "--run-id", "again", "--json"]);
+    again.told();
+    let history = world.says(&["history", "again"]);
+    assert!(history.contains('7'), "what was put is there: {history}");
 }

@@ -28,10 +28,27 @@ RUN is a run's id, or a unique prefix of it. The new run has an id of its own, a
 
 A step is taken over where it succeeded or was skipped, and nothing that it depends on is another: the steps that it needs or reads are \
 taken over, its definition and its component are the same, and so are the inputs that it reads. All other steps run again. `retry`, \
-`timeout`, `max-parallel`, `limits` and `allow` of a step are no part of that.
+`timeout`, `max-parallel`, `continue-on-error`, `limits` and `allow` of a step are no part of that. Items of a `for-each` are known by \
+their place in its list. A run's store `kv` begins empty: steps that may write to it run again, and what depends on them.
 
 A call that is made again has the idempotency key that it had, with two exceptions: where it is known that the former call did not \
-happen, and where the outcome of the former call is known and the arguments are others now.")]
+happen, and where the outcome of the former call is known and the arguments are others now. A new key has a digest of what is asked for \
+in it: two retries of one run that ask for the same have the same key.
+
+With --dry-run --json it prints:
+  run         the run
+  steps       in the order of the file:
+    id, before, now   before: how it ended, null for a new step;
+                      now: taken-over or runs-again
+    why               kind: ended, asked, needs, changed, inputs, store or new,
+                      with step, keys or inputs
+    items             of a for-each that runs again: taken-over, total
+    keys, keys-total  of the first 20 items: item, key, reuse (always: nobody
+                      knows of its outcome; same: with the same arguments;
+                      never: it is a new one)
+  gone        steps that there are no more: id, before
+  undeclared  inputs that are left out: the workflow does not declare them
+  signals     signals that nobody took: the new run is not sent them")]
 pub(in crate::cli) struct Retry {
     /// The run.
     pub(in crate::cli) run: String,

@@ -56,7 +56,7 @@ With --json it is one object. Durations are milliseconds, sizes are bytes; null 
     component, entry, with      of uses
     handler, with               of call
     wait, set                   their values, as the file has them
-    needs, when, if             ids; succeeded, failed, done or any; an
+    needs, when, if             ids; an ending or [failed, unreached]; an
                                 expression
     for-each, max-parallel      the list; how many items run at one time
     timeout-ms                  of one attempt
@@ -93,7 +93,7 @@ With --json it is one object:
   name
   nodes   id, action (uses, call, wait, set), label, stage (from 1),
           conditional, for-each (true or false)
-  edges   from, to (ids), when (succeeded, failed, done, any)")]
+  edges   from, to (ids), when (an ending, or [failed, unreached])")]
 pub(in crate::cli) struct Graph {
     /// The workflow file.
     #[arg(value_hint = ValueHint::FilePath)]

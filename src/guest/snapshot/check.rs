@@ -412,7 +412,10 @@ impl Scan {
             if let Some(name) = changes_the_unseen(&operator) {
                 let reason = Reason::Instruction(name.into());
                 match &mut self.module {
-                    Some(module) if is_start => module.of_start.push(reason),
+                    // Whether a table grows depends on the limits of the guest.
+                    Some(module) if is_start && !matches!(operator, Operator::TableGrow { .. }) => {
+                        module.of_start.push(reason);
+                    }
                     _ => self.found(reason),
                 }
             } else if let Some(proposal) = proposal_refused(&operator) {

@@ -41,6 +41,12 @@ pub enum ResetError {
 }
 
 impl Template {
+    /// Whether the kernel has named every page so far.
+    #[must_use]
+    pub fn trusts_the_kernel(&self) -> bool {
+        !self.trust().lost.load(Ordering::Relaxed)
+    }
+
     /// Makes an instance between two calls equal to a fresh one, where no more pages than `pages_max` have to be written for it. Returns how many
     /// pages it may hold in memory.
     ///
@@ -55,7 +61,7 @@ impl Template {
         handles: &Handles,
         pages_max: usize,
     ) -> Result<usize, ResetError> {
-        if self.trust().lost.load(Ordering::Relaxed) {
+        if !self.trusts_the_kernel() {
             return Err(ResetError::Unknown);
         }
         let (mut named, mut differing) = (0, 0);
@@ -75,14 +81,14 @@ impl Template {
                     let fresh = image.page(page);
                     // A page that was only read stays what it is: to write it would give it memory of its own.
                     if content != fresh {
-                        content.copy_from_slice(fresh);
                         differing += 1;
+                        if differing > pages_max {
+                            return Err(ResetError::Pages);
+                        }
+                        content.copy_from_slice(fresh);
                     }
                 }
             }
-        }
-        if differing > pages_max {
-            return Err(ResetError::Pages);
         }
         for (global, value) in handles.globals.iter().zip(self.fresh_globals()) {
             global.set(&mut store, value.to_val()).map_err(ResetError::Engine)?;

@@ -192,6 +192,13 @@ impl Rebuild {
         self.run.as_ref().map(|run| Arc::clone(run.started.keys()))
     }
 
+    /// The names of the signals that were sent and nobody has taken.
+    #[must_use]
+    pub fn kept_signals(&self) -> Vec<Arc<str>> {
+        let all = self.run.as_ref().map(|run| run.state.signals.status()).unwrap_or_default();
+        all.into_iter().filter(|signal| signal.kept > 0).map(|signal| signal.name).collect()
+    }
+
     /// Whether the record that is being applied was there before the run was made from another.
     fn is_before(&self) -> bool {
         let origin = self.run.as_ref().and_then(|run| run.started.origin.as_ref());

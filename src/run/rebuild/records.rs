@@ -117,11 +117,11 @@ impl Rebuild {
                 }
             }
             if let Action::Call(call) = &command.action {
-                if is_before {
-                    state.keep_key(pid, command.tag, call, decision);
-                }
                 if let Some(noted) = &mut self.noted_keys {
                     noted.ask(state, pid, command.tag, call, decision);
+                }
+                if is_before {
+                    state.keep_key(pid, command.tag, call, decision);
                 }
             }
             state.apply(pid, moment, command.clone(), decision.clone());

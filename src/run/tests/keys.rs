@@ -4,7 +4,7 @@ use super::desk::Desk;
 use super::support::*;
 use crate::process::{Action, Event, Micros, Payload, Pid, Placement, Problem, ProblemClass, Program, Status, Tag};
 use crate::run::{
-    ForkSpec, FormerKeys, Origin, Programs, Rebuild, Record, Resolution, RunHandle, Started, fork, rebuild,
+    ForkSpec, FormerKeys, Origin, Programs, Rebuild, Record, Resolution, RunHandle, Started, fork, rebuild, repeats,
 };
 use std::sync::Arc;
 
@@ -170,7 +170,7 @@ fn repeating_of(records: &[Record], root: Arc<dyn Program>) -> Record {
     let origin = Origin {
         run: Arc::clone(&before.run),
         record: 0,
-        keys: Arc::clone(before.keys()),
+        keys: repeats(before.keys()),
         seen_as: "repeat".into(),
         held: Vec::new(),
         former_keys,
@@ -330,8 +330,8 @@ fn a_call_that_a_person_repeats_has_a_new_key_where_it_is_another_and_its_outcom
         while before.is_known() && matches!(records.last(), Some(Record::Stepped(_))) {
             records.pop();
         }
-        for (arguments, key) in [(&[1, 2, 1][..], "run/call/0/0"), (&[2, 1, 2], "repeat/call/0/0")] {
-            let key = if before.is_known() { key } else { "run/call/0/0" };
+        for arguments in [&[1, 2, 1][..], &[2, 1, 2]] {
+            let is_kept = arguments[0] == 1 || !before.is_known();
             let start = repeating_of(&records, original());
             let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
             let root = calling(if arguments[0] == 1 { &[1, 2, 1] } else { &[2, 1, 2] });
@@ -339,11 +339,17 @@ fn a_call_that_a_person_repeats_has_a_new_key_where_it_is_another_and_its_outcom
             // Whatever becomes of it, what the run makes again by itself has the same key.
             let answers = vec![Err(Arc::new(unknown())), Ok(number(1))];
             let made = answer_all(&mut desk, &handlers, answers);
-            assert_eq!(made, [key; 3], "{before:?}, {arguments:?}");
+            let key = made[0].clone();
+            assert_eq!(made, vec![key.clone(); 3], "{before:?}, {arguments:?}");
+            assert!(if is_kept { key == "run/call/0/0" } else { key.starts_with("run~") }, "{before:?}, {made:?}");
             // And so it is for who takes it up.
             let records = run.records().unwrap();
             let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
             let _run = resume(&desk, &root, &handlers, &records);
+            assert_eq!(answer_all(&mut desk, &handlers, vec![]), [key.clone()], "{before:?}, {arguments:?}");
+            // Another run that repeats the same one and asks for the same: a server takes both for one.
+            let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+            let _run = resume(&desk, &root, &handlers, std::slice::from_ref(&start));
             assert_eq!(answer_all(&mut desk, &handlers, vec![]), [key], "{before:?}, {arguments:?}");
         }
     }
@@ -356,4 +362,29 @@ fn former_keys_of_the_first_form_are_read_and_keep_their_calls_whatever_the_argu
     Record::Started(started.clone()).encode(&mut bytes);
     assert!(started.origin.as_ref().unwrap().former_keys.is_plain());
     assert_eq!(Record::decode(bytes.into()).unwrap(), Record::Started(started));
+}
+
+/// What no run has asked for before: two runs that repeat the same one have one key where they ask for the same, and not
+/// where they ask for something else. So have the guests of their steps.
+#[test]
+fn runs_that_repeat_the_same_one_share_keys_where_they_ask_for_the_same() {
+    let none = || calling(&[]);
+    let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &none());
+    bench.desk.clone().drain();
+    let start = repeating_of(&bench.run.records().unwrap(), none());
+    let keys_of = |root: Arc<dyn Program>| {
+        let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
+        let run = resume(&desk, &root, &handlers, std::slice::from_ref(&start));
+        desk.drain();
+        assert!(run.outcome().is_none());
+        keys(&handlers)
+    };
+    let [one, same, other] =
+        [[1, 1], [1, 2], [2, 1]].map(|[first, _]| keys_of(calling(if first == 1 { &[1] } else { &[2] })));
+    assert_eq!(one, same);
+    assert!(one != other && one[0].starts_with("run~") && one[0].ends_with("/call/0/0"), "{one:?} {other:?}");
+    // A guest's calls have the beginning of what it was given.
+    let both = keys_of(root());
+    assert!(both[1].starts_with("run~") && both[1].ends_with("/child/0/0/1"), "{both:?}");
+    assert_eq!(both, keys_of(root()));
 }

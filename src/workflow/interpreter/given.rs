@@ -99,7 +99,7 @@ fn is_zero(number: &u32) -> bool {
 
 impl Interpreter {
     /// Takes steps as done that the run is given.
-    pub(super) fn take_given(&mut self, steps: BTreeMap<String, Given>) {
+    pub(super) fn take_given(&mut self, mut steps: BTreeMap<String, Given>) {
         for index in 0..self.nodes.len() {
             let Some(given) = steps.get(&*self.plan.nodes[index].id) else { continue };
             let state = &mut self.nodes[index];
@@ -120,6 +120,8 @@ impl Interpreter {
                 state.given = Some(Box::new(given.clone()));
             }
         }
+        steps.retain(|id, _| self.plan.node(id).is_none());
+        self.strangers = steps;
         self.ready.retain(|index| self.nodes[*index].status == Status::Waiting);
     }
 
@@ -195,7 +197,8 @@ impl NodeState {
                 numbers: self.numbers(),
                 ..Given::default()
             },
-            _ => Given { skipped: true, ..Given::default() },
+            // Its calls may have been made in a run before.
+            _ => Given { skipped: true, ..self.run_anew() },
         }
     }
 

@@ -128,6 +128,8 @@ pub struct Interpreter {
     cancelled: Option<Arc<str>>,
     /// What the run is given of steps, until it begins.
     given: BTreeMap<String, Given>,
+    /// What it was given of steps that its workflow does not have: for a run that repeats it, and has them.
+    strangers: BTreeMap<String, Given>,
     /// Nodes that changed in this step.
     changed: BTreeSet<usize>,
     /// Items that failed in this step.
@@ -201,6 +203,7 @@ impl Interpreter {
             ended: 0,
             cancelled: None,
             given: BTreeMap::new(),
+            strangers: BTreeMap::new(),
             changed: BTreeSet::new(),
             failures: Vec::new(),
             work: Work::default(),

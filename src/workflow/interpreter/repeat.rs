@@ -75,6 +75,8 @@ pub struct Repetition {
     pub steps: Vec<StepFate>,
     /// Steps of the former run that the new one does not have, with how they ended.
     pub gone: Vec<(Arc<str>, &'static str)>,
+    /// Names of signals that the former run was sent and nobody took: the new run is not sent them.
+    pub signals: Vec<Arc<str>>,
 }
 
 /// What becomes of a step.
@@ -108,6 +110,8 @@ pub enum Why {
     Changed(Vec<&'static str>),
     /// It reads these inputs, which are others.
     Inputs(Vec<String>),
+    /// It may have written into the run's store `kv`, which the new run does not have.
+    Store,
     /// The former run had no such step.
     New,
 }
@@ -200,14 +204,15 @@ pub fn repeat(jq: &Arc<Jq>, former: &Former<'_>, repeating: &Repeating<'_>) -> R
         substituted: repeating.substituted,
         from,
     };
-    let whys = comparison.whys();
     let is_same = repeating.plan.outputs == former.plan.outputs && comparison.inputs.is_empty();
-    if is_same && whys.iter().all(Option::is_none) {
+    if is_same && comparison.whys(false).iter().all(Option::is_none) {
         return Err(RepeatError::NothingFailed);
     }
+    let whys = comparison.whys(true);
     let keys = Keys {
         former: if repeating.new_keys { FormerKeys::default() } else { rebuild.former_keys() },
         own: rebuild.keys().unwrap_or_default(),
+        is_new: repeating.new_keys,
     };
     let given = comparison.given(&whys);
     let steps = (0..whys.len()).map(|index| comparison.fate(index, &whys, &given, &keys)).collect();
@@ -216,7 +221,14 @@ pub fn repeat(jq: &Arc<Jq>, former: &Former<'_>, repeating: &Repeating<'_>) -> R
     let gone = gone.map(|node| {
         (Arc::clone(&node.id), comparison.before(&node.id).expect("invariant: it is one of them").status.name())
     });
-    Ok(Repetition { gone: gone.collect(), given: Repeated { inputs, steps: given }, former_keys: keys.former, steps })
+    let signals = rebuild.kept_signals();
+    Ok(Repetition {
+        signals,
+        gone: gone.collect(),
+        given: Repeated { inputs, steps: given },
+        former_keys: keys.former,
+        steps,
+    })
 }
 
 fn index_of(plan: &Plan, step: &str) -> Result<usize, RepeatError> {
@@ -256,10 +268,15 @@ impl Comparison<'_> {
     }
 
     /// For each node of the new plan why it runs again.
-    fn whys(&self) -> Vec<Option<Why>> {
+    ///
+    /// Its store `kv` begins empty. `stores`: so a step that may have written there runs again.
+    fn whys(&self, stores: bool) -> Vec<Option<Why>> {
         let mut whys: Vec<Option<Why>> = vec![None; self.plan.nodes.len()];
         for &index in &self.plan.order {
-            whys[index] = self.why(index, &whys);
+            let node = &self.plan.nodes[index];
+            let ran = self.before(&node.id).is_some_and(|state| state.status == Status::Succeeded);
+            let store = || (stores && ran && node.uses_store()).then_some(Why::Store);
+            whys[index] = self.why(index, &whys).or_else(store);
         }
         whys
     }
@@ -352,12 +369,19 @@ impl Comparison<'_> {
             let state = self.before(&node.id)?;
             let given = match why {
                 None => state.taken_over(),
-                Some(Why::Ended) => state.run_again(),
+                Some(Why::Ended) if !node.uses_store() => state.run_again(),
                 Some(_) => state.run_anew(),
             };
             (given != Given::default()).then(|| (node.id.to_string(), given))
         };
-        self.plan.nodes.iter().zip(whys).filter_map(given).collect()
+        let mut all: BTreeMap<String, Given> = self.plan.nodes.iter().zip(whys).filter_map(given).collect();
+        // Of steps that come and go with the file the keys stay.
+        let strangers = self.former.strangers.iter().map(|(id, given)| (id.clone(), given.clone()));
+        let gone = self.indexes.iter().map(|(id, index)| ((*id).to_owned(), self.former.nodes[*index].run_anew()));
+        for (id, given) in strangers.chain(gone).filter(|(_, given)| *given != Given::default()) {
+            all.entry(id).or_insert(given);
+        }
+        all
     }
 
     fn fate(&self, index: usize, whys: &[Option<Why>], given: &BTreeMap<String, Given>, keys: &Keys) -> StepFate {
@@ -391,23 +415,27 @@ impl Comparison<'_> {
 /// The keys of the former run.
 struct Keys {
     former: FormerKeys,
-    /// Where keys begin that no run has used.
+    /// Where keys begin that no run has used, but for the digest of what is asked for.
     own: Arc<str>,
+    /// None is used again.
+    is_new: bool,
 }
 
 impl Keys {
     /// The key of an item's call that the former run may have asked for.
     fn of(&self, node: &Node, item: usize, number: u32, doubtful: bool) -> Option<ItemKeys> {
+        if self.is_new {
+            return None;
+        }
         let path = format!("/{}/{item}/{number}", node.id);
         let told = |key: String, reuse| Some(ItemKeys { item, key, reuse });
         if matches!(node.action, Action::Uses { .. }) {
             // Its calls have keys of their own below this, each with its own rule.
-            let is_asked = (doubtful || number > 0) && !self.former.is_empty();
-            return if is_asked { told(format!("{}{path}/", self.own), Reuse::Same) } else { None };
+            return if doubtful || number > 0 { told(format!("…{path}/"), Reuse::Same) } else { None };
         }
         match self.former.reuse(&path) {
             Some((key, reuse)) => told(key, reuse),
-            None if number > 0 => told(format!("{}{path}", self.own), Reuse::Never),
+            None if number > 0 => told(format!("{}…{path}", self.own), Reuse::Never),
             None => None,
         }
     }

@@ -27,6 +27,7 @@ mod view;
 
 use super::model::{Durability, Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};
+use crate::run::KV;
 pub use doubts::Doubt;
 pub use graph::GraphStyle;
 pub use load::{Environment, Found, Handlers, Unchecked, Wants, load};
@@ -156,6 +157,13 @@ impl Action {
 }
 
 impl Node {
+    /// Whether it may use the run's store `kv`: itself, or by what it grants its guest.
+    #[must_use]
+    pub fn uses_store(&self) -> bool {
+        let calls = matches!(&self.action, Action::Call { handler, .. } if **handler == *KV);
+        calls || self.grants.of(KV).is_some()
+    }
+
     /// Which inputs of the workflow it reads.
     #[must_use]
     pub fn reads(&self) -> Reads {

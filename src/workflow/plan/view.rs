@@ -3,7 +3,7 @@
 //! The plan's own JSON ([`Plan::to_json`]) is what runs and what the digest is of; it may change with each release.
 
 use super::{Action, Node, Plan};
-use crate::workflow::model::{LIMITS, millis};
+use crate::workflow::model::{LIMITS, When, millis};
 use serde_json::{Map, Value, json};
 
 impl Plan {
@@ -48,7 +48,9 @@ impl Plan {
             })
         });
         let edges = self.nodes.iter().flat_map(|node| {
-            node.needs.iter().map(|need| json!({ "from": &*self.nodes[*need].id, "to": &*node.id, "when": node.when }))
+            node.needs
+                .iter()
+                .map(|need| json!({ "from": &*self.nodes[*need].id, "to": &*node.id, "when": when(node.when) }))
         });
         json!({ "name": &*self.name, "nodes": nodes.collect::<Vec<_>>(), "edges": edges.collect::<Vec<_>>() })
     }
@@ -91,7 +93,7 @@ impl Plan {
             Action::Set(value) => step["set"] = value.to_value(),
         }
         step["needs"] = json!(needs);
-        step["when"] = json!(node.when);
+        step["when"] = when(node.when);
         step["if"] = node.condition.as_ref().map_or(Value::Null, super::Template::to_value);
         step["for-each"] = node.for_each.as_ref().map_or(Value::Null, super::Template::to_value);
         step["max-parallel"] = node.for_each.as_ref().map_or(Value::Null, |_| json!(node.max_parallel));
@@ -110,5 +112,13 @@ impl Plan {
         };
         step["allow"] = json!(*node.grants.0);
         step
+    }
+}
+
+/// As the file has it.
+fn when(when: When) -> Value {
+    match when {
+        When::FailedOrUnreached => json!(["failed", "unreached"]),
+        one => json!(one),
     }
 }
