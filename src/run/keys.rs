@@ -163,7 +163,9 @@ impl State {
         let path = &key[keys.len()..];
         match self.former_keys.0.get(&digest_of(path)) {
             Some(known) if known.asked.is_some_and(|asked| asked != asked_of(call)) => {
-                place.key(&own_beginning(keys, asked_of(call)), &last)
+                // The former key may be that of these arguments: others were asked for under it since.
+                let both = format!("{}{:032x}", known.beginning, asked_of(call).0);
+                place.key(&own_beginning(keys, digest_of(&both)), &last)
             }
             Some(known) if *known.beginning == *keys => key,
             Some(known) => place.key(&known.beginning, &last),
