@@ -264,7 +264,9 @@ fn no_more_wait_than_may_and_the_oldest_gives_way() {
         // As many as there are slots, of one component and then of the other: those that wait take none from them.
         for component in [&one, &other] {
             let mut guests: Vec<_> = (0..8).map(|_| live(component)).collect();
-            guests.iter_mut().for_each(|guest| guest.body.close());
+            for guest in &mut guests {
+                guest.body.close();
+            }
             assert_eq!(spares(&engine), 2);
         }
     }

@@ -346,7 +346,11 @@ fn a_call_that_a_person_repeats_has_a_new_key_where_it_is_another_and_its_outcom
             let records = run.records().unwrap();
             let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
             let _run = resume(&desk, &root, &handlers, &records);
-            assert_eq!(answer_all(&mut desk, &handlers, vec![]), [key.clone()], "{before:?}, {arguments:?}");
+            assert_eq!(
+                answer_all(&mut desk, &handlers, vec![]),
+                std::slice::from_ref(&key),
+                "{before:?}, {arguments:?}"
+            );
             // Another run that repeats the same one and asks for the same: a server takes both for one.
             let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
             let _run = resume(&desk, &root, &handlers, std::slice::from_ref(&start));

@@ -102,14 +102,14 @@ pub(crate) fn figures() {
         for _ in 0..ROUNDS {
             let (before, ipis, slept) = (processor_time(), shootdowns(), sleeps());
             workflows(&host, &workflow, in_flight);
-            least = least.min((processor_time() - before) / WORKFLOWS);
+            least = least.min(processor_time().saturating_sub(before) / WORKFLOWS);
             interrupts = interrupts.min(shootdowns() - ipis);
             switches = switches.min(sleeps() - slept);
             let before = processor_time();
             for _ in 0..10 * WORKFLOWS {
                 three_guests(&component, &birth, &mut output);
             }
-            floor = floor.min((processor_time() - before) / (10 * WORKFLOWS));
+            floor = floor.min(processor_time().saturating_sub(before) / (10 * WORKFLOWS));
         }
         let each = |count: u64| count as f64 / f64::from(WORKFLOWS);
         println!(
