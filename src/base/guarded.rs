@@ -12,7 +12,8 @@ pub(crate) fn guarded(folder: &Path, user: u32) -> io::Result<()> {
     only_written_by(folder, &[user], user)
 }
 
-/// Refuses a file that a user other than this one and root owns or could write, or could replace through one of its folders.
+/// Refuses a file that a user other than this one and root owns or could write, or could replace
+/// through one of its folders.
 ///
 /// # Errors
 /// What is wrong, by the path of what it is wrong with; or what the system says.

@@ -1,6 +1,7 @@
-//! Commands that change a run: `cancel`, `pause`, `signal`, `resolve`. The host that runs it does what is asked, and answers when it is
-//! durable. For a run that nobody runs it is written down, and done when the run is taken up; a cancel of it ends it here. Each act has an id, so that it is done once even
-//! where a host ends in the middle of it and another is asked.
+//! Commands that change a run: `cancel`, `pause`, `signal`, `resolve`. The host that runs it does
+//! what is asked, and answers when it is durable. For a run that nobody runs it is written down,
+//! and done when the run is taken up; a cancel of it ends it here. Each act has an id, so that it
+//! is done once even where a host ends in the middle of it and another is asked.
 
 use super::Exit;
 use super::arguments::{ActArguments, Cancel, DataArguments, Pause, Resolve, Signal};

@@ -43,7 +43,8 @@ impl Again {
         }
     }
 
-    /// The same where the environment or a file permits these addresses: a flag takes their place, so it has to name them too.
+    /// The same where the environment or a file permits these addresses: a flag takes their place,
+    /// so it has to name them too.
     pub(super) fn permitting(mut self, addresses: Vec<String>) -> Self {
         self.addresses = addresses;
         self

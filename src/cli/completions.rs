@@ -1,7 +1,7 @@
 //! Completion scripts, and what they ask this program: ids of runs, and the steps of one.
 //!
-//! The script of clap completes commands and flags. Around it stands a function that first asks `wfhost complete` for what only this
-//! program knows.
+//! The script of clap completes commands and flags. Around it stands a function that first asks
+//! `wfhost complete` for what only this program knows.
 
 use super::Exit;
 use super::arguments::Arguments;
@@ -61,8 +61,8 @@ pub(super) fn completions(shell: Shell) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// `wfhost complete`: what begins as the last word does, a line each. Nothing where there is nothing, or something is wrong: whoever
-/// presses a key is told no error.
+/// `wfhost complete`: what begins as the last word does, a line each. Nothing where there is
+/// nothing, or something is wrong: whoever presses a key is told no error.
 pub(super) fn complete(words: &[String]) -> anyhow::Result<Exit> {
     let found = candidates(words).unwrap_or_default();
     if !found.is_empty() {

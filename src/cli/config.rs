@@ -38,7 +38,8 @@ pub(super) struct Config {
     pub(super) workers: Option<usize>,
 }
 
-/// Where the file is that nobody has named: `wfhost/config.yaml` in `$XDG_CONFIG_HOME` or `~/.config`. None without a home.
+/// Where the file is that nobody has named: `wfhost/config.yaml` in `$XDG_CONFIG_HOME` or
+/// `~/.config`. None without a home.
 pub(super) fn default_path() -> Option<PathBuf> {
     let absolute = |dir: PathBuf| dir.is_absolute().then_some(dir);
     let base = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).and_then(absolute);

@@ -1,4 +1,5 @@
-//! `wfhost example`: workflows to begin with, out of the program itself, so that there is something to run when nothing but it is at hand.
+//! `wfhost example`: workflows to begin with, out of the program itself, so that there is something
+//! to run when nothing but it is at hand.
 
 use super::Exit;
 use super::again::quoted;

@@ -72,7 +72,8 @@ fn choose<'a>(command: &History, records: &'a [Record]) -> Result<Vec<Numbered<'
     Ok(chosen)
 }
 
-/// Which records are about a step: of its processes and theirs, of its calls, and those in which the workflow tells of it.
+/// Which records are about a step: of its processes and theirs, of its calls, and those in which
+/// the workflow tells of it.
 struct OfStep<'a> {
     step: &'a str,
     /// Calls and spawns of it.
@@ -86,7 +87,8 @@ impl<'a> OfStep<'a> {
         Self { step, tags: BTreeSet::new(), signals: BTreeSet::new() }
     }
 
-    /// Whether what people call a process, or the place of a call, is of the step: `step`, `step[3]`, `step > entry`, `step/3/0`.
+    /// Whether what people call a process, or the place of a call, is of the step: `step`,
+    /// `step[3]`, `step > entry`, `step/3/0`.
     fn is_its(&self, name: &str) -> bool {
         name.strip_prefix(self.step).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '/', ' ']))
     }

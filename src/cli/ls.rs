@@ -90,7 +90,8 @@ impl Row {
     }
 }
 
-/// How long a host may take to say what its runs do. Arbitrary: a list is not worth more; without an answer they are running.
+/// How long a host may take to say what its runs do. Arbitrary: a list is not worth more; without
+/// an answer they are running.
 const STATES_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the runs of hosts that live do, by their ids.

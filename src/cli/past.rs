@@ -20,7 +20,8 @@ pub(super) struct Past {
 }
 
 impl Past {
-    /// All that the records of a run say, as far as it is not too much. A run that was forked has its steps from the time on when it was.
+    /// All that the records of a run say, as far as it is not too much. A run that was forked has
+    /// its steps from the time on when it was.
     pub(super) fn of(records: &[Record], created: Micros) -> Self {
         let (lines, story) = read(records, created);
         let all = lines.len();

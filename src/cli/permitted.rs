@@ -1,7 +1,8 @@
-//! Runs that were started with permitted addresses, and are to go on with the same or with a deliberate choice of others.
+//! Runs that were started with permitted addresses, and are to go on with the same or with a
+//! deliberate choice of others.
 //!
-//! A permission is never taken from a run: whoever resumes it grants it anew. Without it the run would fail for good, so that is refused
-//! before anything runs.
+//! A permission is never taken from a run: whoever resumes it grants it anew. Without it the run
+//! would fail for good, so that is refused before anything runs.
 
 use super::again::{ALLOW_ADDRESS, Again};
 use super::arguments::RunningArguments;
@@ -11,7 +12,8 @@ use crate::dispatch::http::Permission;
 use crate::host::About;
 
 impl RunningArguments {
-    /// Refuses to go on with a run without an address that it was started with, unless the command chose its addresses itself.
+    /// Refuses to go on with a run without an address that it was started with, unless the command
+    /// chose its addresses itself.
     pub(super) fn check_addresses(&self, runs: &Runs, id: &str, again: &Again) -> Result<(), Refused> {
         // A run whose start cannot be read is refused as a damaged one where it is loaded.
         let Ok(Ok(about)) = runs.readable_about(id) else { return Ok(()) };

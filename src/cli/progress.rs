@@ -89,7 +89,8 @@ impl Follower {
         let _ = self.0.notices.send(Notice::Line(lines));
     }
 
-    /// Shows what is compiled, until that is done: on a terminal with the time that it takes, elsewhere in a line that stays.
+    /// Shows what is compiled, until that is done: on a terminal with the time that it takes,
+    /// elsewhere in a line that stays.
     pub(super) fn compiling(&self, what: Option<String>) {
         let _ = self.0.notices.send(Notice::Compiling(what));
     }

@@ -1,8 +1,9 @@
 //! Records as JSON, for programs: the shape that `wfhost history --help` promises, whatever records are within.
 //!
-//! Words are kebab-case. A number is one that any reader of JSON keeps; a larger one is the text of its digits, and the largest of all, which
-//! stands for no limit, is null. Digests and seeds are hexadecimal texts. Every struct is taken apart whole, so that what is added to a record is
-//! not forgotten here.
+//! Words are kebab-case. A number is one that any reader of JSON keeps; a larger one is the text of
+//! its digits, and the largest of all, which stands for no limit, is null. Digests and seeds are
+//! hexadecimal texts. Every struct is taken apart whole, so that what is added to a record is not
+//! forgotten here.
 
 use crate::process::{
     Action, Answer, Call, Command, Ending, Grants, Level, LogLine, Message, Payload, Placement, Problem, Send, Sender,

@@ -106,7 +106,8 @@ impl Start<'_> {
         Err(refused.hint(format!("another --run-id starts another run; `wfhost status {}` tells of that one", self.id)))
     }
 
-    /// Ends this command, and not the run, when what is left of its time is over: whoever runs the run gave it the time that it has.
+    /// Ends this command, and not the run, when what is left of its time is over: whoever runs the
+    /// run gave it the time that it has.
     fn stop_following(&self, process: u32, timeout: Duration, left: Duration, talk: &Talk) -> std::io::Result<()> {
         let (signals, run) = (talk.signals.clone(), self.id.to_owned());
         // It ends with this process, which ends with the run.

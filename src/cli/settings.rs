@@ -1,5 +1,6 @@
-//! Where the settings of a host come from: a flag, else a variable of the environment, else the configuration file, else the default.
-//! Each setting is taken whole from the first of them that mentions it.
+//! Where the settings of a host come from: a flag, else a variable of the environment, else the
+//! configuration file, else the default. Each setting is taken whole from the first of them that
+//! mentions it.
 
 use super::arguments::{
     Arguments, Command, DataArguments, EngineArguments, Graph, HostArguments, Inspect, MemoryProfile, Plan,

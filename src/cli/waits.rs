@@ -7,8 +7,8 @@ use crate::process::Micros;
 use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
 use std::time::Duration;
 
-/// What a step waits for, as people are told while they look on: `waits for signal approve, 23 h 58 min left`. None where it waits for nothing
-/// and may take as long as it likes.
+/// What a step waits for, as people are told while they look on: `waits for signal approve, 23 h 58
+/// min left`. None where it waits for nothing and may take as long as it likes.
 pub(super) fn left(node: &NodeProgress, now: Micros) -> Option<String> {
     told(node, now, false)
 }

@@ -97,7 +97,8 @@ impl Component {
         Self::load_hashed(engine, bytes, blake3::hash(bytes), cancellation, &|| {})
     }
 
-    /// As [`Self::load_until`], of bytes whose hash is known. `compiling` is called when no code of it is kept, before it is compiled.
+    /// As [`Self::load_until`], of bytes whose hash is known. `compiling` is called when no code of
+    /// it is kept, before it is compiled.
     pub(crate) fn load_hashed(
         engine: &Arc<GuestEngine>,
         bytes: &[u8],
@@ -310,7 +311,8 @@ impl Linked {
         new_store(self.pre.engine(), options, birth, self.transcodes)
     }
 
-    /// Makes the store of an instance that is as good as fresh the next guest's. Its bounds stay: they are of the same limits.
+    /// Makes the store of an instance that is as good as fresh the next guest's. Its bounds stay:
+    /// they are of the same limits.
     pub(crate) fn renew(&self, store: &mut Store<Context>, options: &EngineOptions, birth: &Arc<Birth>) {
         store.data_mut().renew(Arc::clone(birth), options, self.transcodes);
     }
@@ -323,8 +325,8 @@ impl Linked {
     }
 }
 
-/// Refuses what cannot fit, by the names of its imports and exports: compiling it would take long, and be of no use. Their types are
-/// known when it is compiled.
+/// Refuses what cannot fit, by the names of its imports and exports: compiling it would take long,
+/// and be of no use. Their types are known when it is compiled.
 fn check_names(survey: &Survey) -> Result<(), LoadError> {
     let unknown = survey.imports.iter().filter(|import| !offers::is_offered(import));
     let mut misfits: Vec<_> = unknown.map(|import| Misfit::import_missing(import)).collect();

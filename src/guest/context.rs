@@ -79,7 +79,8 @@ impl Context {
         }
     }
 
-    /// Of the next guest in an instance that is as good as fresh: all of it is new but what belongs to the instance itself.
+    /// Of the next guest in an instance that is as good as fresh: all of it is new but what belongs
+    /// to the instance itself.
     pub(crate) fn renew(&mut self, birth: Arc<Birth>, options: &EngineOptions, transcodes: bool) {
         let mut next = Self::new(birth, options, transcodes);
         next.limiter.inherit(&self.limiter);

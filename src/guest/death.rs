@@ -180,7 +180,8 @@ fn truncate(text: &mut String) {
 mod tests {
     use super::*;
 
-    /// A panic's message is what it is about; where it was in the functions of the guest follows, and not in those that panic.
+    /// A panic's message is what it is about; where it was in the functions of the guest follows,
+    /// and not in those that panic.
     #[test]
     fn a_panic_whose_message_is_known_names_no_function_of_the_standard_library() {
         let detail = "wasm `unreachable` instruction executed, in std::panicking::panic_with_hook < rust_begin_unwind \

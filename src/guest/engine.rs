@@ -65,8 +65,9 @@ pub struct EngineOptions {
     pub compiler: Compiler,
     /// What compiling one may take, where it is done in a process of its own.
     pub compile_limits: CompileLimits,
-    /// Instances of guests that have ended which may wait for another guest of their component, as good as fresh; they take no
-    /// slots, and 2 MiB of memory at most each. A quarter of the slots at most; 0: every guest has an instance of its own.
+    /// Instances of guests that have ended which may wait for another guest of their component, as
+    /// good as fresh; they take no slots, and 2 MiB of memory at most each. A quarter of the slots
+    /// at most; 0: every guest has an instance of its own.
     pub spares: u32,
     /// Whether guests may be written out of the pool; off, [`Body::evict`](crate::process::Body::evict) refuses.
     pub snapshots: bool,

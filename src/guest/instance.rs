@@ -29,9 +29,8 @@ impl Instance {
             grants: Grants::default(),
             next_tag: Tag(1),
         };
-        if let Ok(linked) = loaded.linked(Home::Pool) {
-            linked.renew(&mut self.store, loaded.engine().options(), &Arc::new(nobody));
-        }
+        let linked = loaded.linked(Home::Pool).expect("invariant: its store is of there");
+        linked.renew(&mut self.store, loaded.engine().options(), &Arc::new(nobody));
     }
 
     /// Whether it was made for guests of these limits.

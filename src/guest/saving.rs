@@ -77,8 +77,8 @@ pub(crate) fn take(loaded: &Loaded, store: &mut Store<Context>) -> Option<Snapsh
     template.take(&mut *store, &handles, Search::Auto).ok()
 }
 
-/// Makes the instance of a guest that has closed as good as a fresh one. Returns how many pages it holds; none where it cannot be done, and the
-/// instance is of no use any more.
+/// Makes the instance of a guest that has closed as good as a fresh one. Returns how many pages it
+/// holds; none where it cannot be done, and the instance is of no use any more.
 pub(crate) fn reset(loaded: &Loaded, store: &mut Store<Context>, pages_max: usize) -> Option<usize> {
     let template = loaded.template()?;
     if !store.data().holds_nothing() {

@@ -1,30 +1,36 @@
 //! Instances whose guests have ended, each ready for another guest of its component.
 //!
-//! To make an instance in the pool and to give it back takes system calls that change the memory's map: where a guest has grown its memory and
-//! touched some pages, two `mprotect` and two `madvise`, each of which interrupts every other worker to flush its TLB. That is several times the
-//! work of a small guest. So an instance whose guest has closed is made a fresh one again where it is
-//! ([`Template::reset`](super::snapshot::Template::reset)), and waits here for the next guest of its component.
+//! To make an instance in the pool and to give it back takes system calls that change the memory's
+//! map: where a guest has grown its memory and touched some pages, two `mprotect` and two
+//! `madvise`, each of which interrupts every other worker to flush its TLB. That is several times
+//! the work of a small guest. So an instance whose guest has closed is made a fresh one again where
+//! it is ([`Template::reset`](super::snapshot::Template::reset)), and waits here for the next guest
+//! of its component.
 //!
-//! The next guest may be another customer's, in another run. What it finds is what a fresh instance has, because of each kind of state
-//! somebody answers for it:
+//! The next guest may be another customer's, in another run. What it finds is what a fresh instance
+//! has, because of each kind of state somebody answers for it:
 //!
-//! - memories, mutable globals: `reset` gives them their first content. A memory that has grown cannot be made smaller: such an instance goes back
-//!   to the pool.
-//! - tables, segments that were dropped, references, resources and everything else that the engine or the host keeps for a component: only
-//!   components are taken that cannot have any, by the [verdict](super::snapshot::Verdict) on their bytes, which guests are evicted by as well.
+//! - memories, mutable globals: `reset` gives them their first content. A memory that has grown
+//!   cannot be made smaller: such an instance goes back to the pool.
+//! - tables, segments that were dropped, references, resources and everything else that the engine
+//!   or the host keeps for a component: only components are taken that cannot have any, by the
+//!   [verdict](super::snapshot::Verdict) on their bytes, which guests are evicted by as well.
 //! - what the host keeps beside the instance (input, random stream, log, tags, WASI, counts): it gets a new
 //!   [`Context`](super::context::Context) when its guest has ended, and another one for the next guest.
-//! - fuel: it is set before every call. The bounds of the store are those of the limits, and an instance serves guests of equal limits only.
+//! - fuel: it is set before every call. The bounds of the store are those of the limits, and an
+//!   instance serves guests of equal limits only.
 //! - an instance that has trapped, or whose `close` has, is never kept.
 //! - the stack: compiled code reads nothing of it that it has not written.
 //!
-//! An instance is here or a guest's, never both: it is moved. While it is here it takes no seat of a guest: the pool is made larger
-//! by as many as may be here ([`PERMIT_EACH`]). When there are too many, the oldest goes back to the pool, whatever component it is of; those of
-//! a component that is dropped go with it. Each holds 2 MiB of its memory at most, most of them a few pages, and what its
-//! guests have used of a stack, 640 KiB at most.
+//! An instance is here or a guest's, never both: it is moved. While it is here it takes no seat of
+//! a guest: the pool is made larger by as many as may be here ([`PERMIT_EACH`]). When there are too
+//! many, the oldest goes back to the pool, whatever component it is of; those of a component that
+//! is dropped go with it. Each holds 2 MiB of its memory at most, most of them a few pages, and
+//! what its guests have used of a stack, 640 KiB at most.
 //!
-//! Rejected: to reset an instance when it is taken, as its guest's data would stay in memory for as long as nobody comes; to shrink memories that
-//! have grown, as no engine offers it, and to take the pages from the guest's reach is the `mprotect` that this avoids.
+//! Rejected: to reset an instance when it is taken, as its guest's data would stay in memory for as
+//! long as nobody comes; to shrink memories that have grown, as no engine offers it, and to take
+//! the pages from the guest's reach is the `mprotect` that this avoids.
 
 use super::component::Loaded;
 use super::instance::Instance;
@@ -39,15 +45,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 /// What an instance may take of the pool to be kept. An SDK's guest takes 3 core instances, a memory and 2 tables.
 pub(super) const PERMIT_EACH: Permit = Permit { instances: 1, core_instances: 8, memories: 1, tables: 4, bytes: 0 };
 
-/// Written pages beyond which an instance goes back to the pool. Estimated: to copy so many costs as much as a new instance. A small
-/// guest writes five.
+/// Written pages beyond which an instance goes back to the pool. Estimated: to copy so many costs
+/// as much as a new instance. A small guest writes five.
 const PAGES_MAX: usize = 64;
 
-/// Memory of an instance beyond which it goes back to the pool. Derived: the kernel's word on so much takes some ten microseconds.
+/// Memory of an instance beyond which it goes back to the pool. Derived: the kernel's word on so
+/// much takes some ten microseconds.
 const MEMORY_BYTES_MAX: u64 = 4 << 20;
 
-/// How many guests of a component end before it is learned how its instances are reset. Derived: that takes as long as some hundred
-/// instances, so a host that ends after a few guests does not pay for it.
+/// How many guests of a component end before it is learned how its instances are reset. Derived:
+/// that takes as long as some hundred instances, so a host that ends after a few guests does not
+/// pay for it.
 const LEARN_AFTER: u32 = 64;
 
 /// The instances of an engine that wait for guests.
@@ -161,7 +169,8 @@ pub(super) fn take(loaded: &Loaded, limits: &Limits) -> Option<Instance> {
     if fits && saving::may_reset(loaded) { loaded.engine().spares().take(kind, limits) } else { None }
 }
 
-/// Resets the instance of a guest that has closed and lives in the pool, and puts it with the spares. Gives it back where that cannot be.
+/// Resets the instance of a guest that has closed and lives in the pool, and puts it with the
+/// spares. Gives it back where that cannot be.
 pub(super) fn put(loaded: &Arc<Loaded>, mut instance: Instance) -> Result<(), Instance> {
     let reuse = loaded.reuse();
     let spares = loaded.engine().spares();
@@ -191,7 +200,8 @@ pub(super) fn forget(loaded: &Loaded) {
     }
 }
 
-/// Learns how a component's instances are reset, where enough of its guests have ended: on a thread of its own, as it takes some milliseconds.
+/// Learns how a component's instances are reset, where enough of its guests have ended: on a thread
+/// of its own, as it takes some milliseconds.
 fn learn(loaded: &Arc<Loaded>) {
     let reuse = loaded.reuse();
     if reuse.ended.fetch_add(1, Relaxed) < LEARN_AFTER || reuse.learning.swap(true, Relaxed) {

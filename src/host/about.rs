@@ -18,8 +18,8 @@ pub struct About {
     pub components: BTreeMap<String, String>,
     /// The digest of the workflow, its components and the inputs: what was started, so that the same start can be told from another.
     pub start: String,
-    /// The addresses that its host permitted although they are not public. They are kept to be named to whoever resumes the run, and
-    /// permit nothing by themselves.
+    /// The addresses that its host permitted although they are not public. They are kept to be
+    /// named to whoever resumes the run, and permit nothing by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
 }

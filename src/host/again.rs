@@ -130,14 +130,12 @@ impl Host {
         let id: Arc<str> = id.unwrap_or_else(fresh_id).into();
         let journal = self.journal().map_err(TakeUpError::from)?.ok_or(TakeUpError::NoJournal)?;
         let records = journal.records(run)?;
+        let is_other = !inputs.is_empty() || (substituted && journal.about(run)?.source != workflow.source().text());
         let other = match records.first() {
-            Some(Record::Started(before)) if substituted || !inputs.is_empty() => {
-                let is_other = !inputs.is_empty() || journal.about(run)?.source != workflow.source().text();
-                if &*before.entry == RETRY && is_other {
-                    // What it has taken over stands in its first record, and no step of it could be compared.
-                    return Err(AgainError::TakenOver);
-                }
-                Some((other_input(before, workflow, &inputs)?, workflow.plan.grants()))
+            // What it has taken over stands in its first record, and no step of it could be compared.
+            Some(Record::Started(before)) if is_other && &*before.entry == RETRY => return Err(AgainError::TakenOver),
+            Some(Record::Started(before)) if is_other => {
+                Some((other_input(before, workflow, inputs)?, workflow.plan.grants()))
             }
             _ => None,
         };
@@ -184,7 +182,7 @@ impl Host {
         drop_former_defaults(&mut known, original, workflow);
         known.extend(inputs);
         let former = Former { plan: &original.plan, records };
-        let repeating = Repeating { plan: &workflow.plan, again: &again, inputs: Some(known), substituted, new_keys };
+        let repeating = Repeating { plan: &workflow.plan, again: &again, inputs: known, substituted, new_keys };
         let repetition = repeat(&self.shared.jq, &former, &repeating)?;
         let Some(Record::Started(before)) = records.first() else {
             unreachable!("invariant: a run that can be rebuilt begins with its start")
@@ -223,9 +221,7 @@ impl Host {
         };
         self.begin(workflow, beginning, options)
     }
-}
 
-impl Host {
     /// The program for a run of these records: as the version of the interpreter behaves that began
     /// it.
     pub(super) fn root_for(&self, workflow: &Workflow, records: &[Record]) -> Arc<dyn Program> {
@@ -265,21 +261,14 @@ fn drop_former_defaults(inputs: &mut Map<String, Value>, former: &Workflow, now:
 }
 
 /// What the root of a run is given with other inputs, or by another workflow.
-fn other_input(before: &Started, workflow: &Workflow, others: &Map<String, Value>) -> Result<Payload, AgainError> {
+fn other_input(before: &Started, workflow: &Workflow, others: Map<String, Value>) -> Result<Payload, AgainError> {
     let mut inputs = inputs_of(before);
     take_undeclared(&mut inputs, workflow);
-    inputs.extend(others.clone());
+    inputs.extend(others);
     let inputs = workflow.plan.inputs.accept(inputs).map_err(|violations| {
         LoadError::Inputs(violations.into_iter().map(|one| (one.pointer, one.message)).collect())
     })?;
-    let repeated = match &before.input {
-        Payload::Json(json) if &*before.entry == RETRY => serde_json::from_str::<Repeated>(json.as_str()).ok(),
-        _ => None,
-    };
-    Ok(match repeated {
-        Some(repeated) => Payload::json(&Repeated { inputs: Value::Object(inputs), ..repeated }),
-        None => Payload::json(&inputs),
-    })
+    Ok(Payload::json(&inputs))
 }
 
 /// The inputs of the workflow that a run began with.

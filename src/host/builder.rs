@@ -110,7 +110,8 @@ impl HostBuilder {
         self
     }
 
-    /// Who hears when a component is compiled, which takes seconds for a large one. It is called on the thread that loads.
+    /// Who hears when a component is compiled, which takes seconds for a large one. It is called on
+    /// the thread that loads.
     #[must_use]
     pub fn on_compile(mut self, watcher: impl Fn(&CompileNews<'_>) + Send + Sync + 'static) -> Self {
         self.compiling = Some(Arc::new(watcher));

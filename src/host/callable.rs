@@ -1,9 +1,8 @@
 //! What the plan asks of handlers, answered by a registry.
 
-use super::KV;
 use crate::dispatch::{Registry, Schema};
 use crate::process::{Grants, Payload};
-use crate::run::SIGNAL;
+use crate::run::{KV, SIGNAL};
 use crate::workflow::plan::{Handlers, Wants};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -10,8 +10,8 @@ const BYTES: usize = 32;
 
 /// Bytes of the operating system, got in batches. Each is handed out once.
 ///
-/// It is a host's own, so that no two hosts share a batch: what a process that was forked off has of its parent's host is without workers and
-/// starts nothing.
+/// It is a host's own, so that no two hosts share a batch: what a process that was forked off has
+/// of its parent's host is without workers and starts nothing.
 pub(super) struct Fresh(Mutex<Batch>);
 
 struct Batch {

@@ -51,15 +51,12 @@ pub(crate) use workflow_file::read as read_definition;
 use crate::dispatch::Dispatcher;
 use crate::guest::{Component, GuestEngine};
 use crate::process::{Problem, Program, problem::kind};
-use crate::run::Kernel;
+use crate::run::{KV, Kernel};
 use crate::scheduler::Scheduler;
 use crate::workflow::expression::Jq;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The handler that runs decide themselves.
-const KV: &str = "kv";
 
 /// Runs workflows. Cloning it gives another handle of the same host.
 #[derive(Clone)]

@@ -19,7 +19,8 @@ impl Story {
         steps
     }
 
-    /// The step that a process belongs to which lives, and its item where the step has several. None for the workflow itself.
+    /// The step that a process belongs to which lives, and its item where the step has several.
+    /// None for the workflow itself.
     pub fn step_of(&self, pid: Pid) -> Option<(&str, Option<usize>)> {
         step_of(self.name(pid)?)
     }
@@ -47,7 +48,8 @@ impl Story {
     }
 }
 
-/// The step of a process by what people call it, `step`, `step[item]`, `step > entry`, and its item where it has several.
+/// The step of a process by what people call it, `step`, `step[item]`, `step > entry`, and its item
+/// where it has several.
 fn step_of(name: &str) -> Option<(&str, Option<usize>)> {
     let place = name.split(" > ").next().filter(|place| !place.is_empty())?;
     match place.strip_suffix(']').and_then(|place| place.rsplit_once('[')) {

@@ -20,9 +20,10 @@ impl Program for Absent {
 }
 
 impl Host {
-    /// Ends a durable run that no living host has, at once: what was left for it is delivered, and then all its processes are cancelled without a
-    /// grace. Neither its workflow nor its components are loaded, none of its processes is stepped and no call of it leaves, so a call without an
-    /// answer stays without one.
+    /// Ends a durable run that no living host has, at once: what was left for it is delivered, and
+    /// then all its processes are cancelled without a grace. Neither its workflow nor its
+    /// components are loaded, none of its processes is stepped and no call of it leaves, so a call
+    /// without an answer stays without one.
     ///
     /// # Errors
     /// There is no such run, it has ended, a living host has it, or its records are damaged.

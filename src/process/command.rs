@@ -117,8 +117,8 @@ pub struct Call {
 pub struct Send {
     /// To whom.
     pub to: Target,
-    /// What is sent, in the memory in which it is received: a process that answers a message can answer in that one's. Its sender is
-    /// written by the run, whatever stands there.
+    /// What is sent, in the memory in which it is received: a process that answers a message can
+    /// answer in that one's. Its sender is written by the run, whatever stands there.
     pub message: Box<Message>,
 }
 

@@ -91,8 +91,8 @@ impl<P: Process> Body for Native<P> {
         }
         let status = self.process.step(&mut context, &mut self.events);
         self.events.clear();
-        // What has just been written by the byte and is read by the word waits for the write: a status that is nothing but its name is
-        // made again.
+        // What has just been written by the byte and is read by the word waits for the write: a
+        // status that is nothing but its name is made again.
         Progress::Stepped(match status {
             Status::Ready => Status::Ready,
             Status::Blocked => Status::Blocked,

@@ -36,8 +36,9 @@ use std::sync::{Arc, Weak};
 pub(super) struct Run {
     pub(super) fixed: Fixed,
     pub(super) kernel: Kernel,
-    /// The time of the last batch of which something follows. Batches of one process and of those that it causes never go back. Written
-    /// under the commit lock before anything follows, so that whatever does finds it.
+    /// The time of the last batch of which something follows. Batches of one process and of those
+    /// that it causes never go back. Written under the commit lock before anything follows, so that
+    /// whatever does finds it.
     pub(super) last_at: AtomicU64,
     /// How far the run's own clock is ahead of the host's monotonic clock. It starts at the wall clock's
     /// time when the run begins or is taken up, so it keeps the time if the wall clock is set back.

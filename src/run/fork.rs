@@ -26,7 +26,8 @@ pub struct ForkSpec {
     pub substituted: bool,
     /// Whether calls that were in flight at the cut are sent again, under their keys; also those that are not safe to repeat.
     pub resend: bool,
-    /// The root's input and grants, where they are others than those of the run: its processes must do the same up to the cut.
+    /// The root's input and grants, where they are others than those of the run: its processes must
+    /// do the same up to the cut.
     pub other: Option<(Payload, Grants)>,
     /// What instances are taken from while other programs are compared; none: slots that nobody counts.
     pub budget: Option<Arc<Budget>>,

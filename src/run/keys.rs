@@ -7,6 +7,11 @@
 //! server would answer the former request, or refuse the new one, so a call with other arguments
 //! has a new key. Where it is not known, the key stays whatever the arguments: a second effect is
 //! worse than the answer to another request. What a run makes again by itself always keeps the key.
+//!
+//! A run that repeats another has no id of its own in its keys: what it calls for the first time, or
+//! under a new key, has a digest of what is asked for there, `<first run>~<digest>/<path>`. So two
+//! runs that repeat the same one have one key where they ask for the same, and a server does that
+//! once. Below a guest it is the digest of what the guest is given.
 
 use super::record::{Decision, Digest};
 use super::scope::{Place, Segment};

@@ -31,7 +31,8 @@ pub(super) enum Leave {
     Snapshot(Box<Held>),
 }
 
-/// What is done when the lock is released: all that reaches foreign code. Most commits leave nothing, so it is made when it is first needed.
+/// What is done when the lock is released: all that reaches foreign code. Most commits leave
+/// nothing, so it is made when it is first needed.
 #[derive(Default)]
 pub(super) struct After(Option<Box<Afterwards>>);
 

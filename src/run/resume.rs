@@ -105,8 +105,9 @@ impl Kernel {
         self.resume_as(spec, records, None, None).map(RunHandle::new)
     }
 
-    /// Takes up a run and ends it at once: what was left for it is done, then all its processes are cancelled without a grace. None of them is
-    /// stepped, so their programs are never asked for a body.
+    /// Takes up a run and ends it at once: what was left for it is done, then all its processes are
+    /// cancelled without a grace. None of them is stepped, so their programs are never asked for a
+    /// body.
     ///
     /// # Errors
     /// As those of [`Self::resume`].
@@ -114,7 +115,8 @@ impl Kernel {
         self.resume_as(spec, records, None, Some(reason.into())).map(RunHandle::new)
     }
 
-    /// As [`Self::resume`], for a run that was parked where something of it is given, and as [`Self::end`] for the reason that is given.
+    /// As [`Self::resume`], for a run that was parked where something of it is given, and as
+    /// [`Self::end`] for the reason that is given.
     pub(super) fn resume_as(
         &self,
         spec: ResumeSpec,

@@ -5,17 +5,19 @@
 //!
 //! - **S1** after 3 processes in a row that this worker woke since it last looked elsewhere, it takes from the top of its deque;
 //! - **S2** so it does at every 31st turn;
-//! - **S3** it looks at the global queue first at every 61st turn, and when a whole slice of fuel was used since it last did: by one turn
-//!   or by several. Where turns are short it looks at every 5th reading of the [pace](super::pace)'s clock, which is about 30 µs: whoever
-//!   waits there waits no longer for that, and of two processes that play ping-pong one would else meet a slice of somebody else's at each
-//!   61st turn;
+//! - **S3** it looks at the global queue first at every 61st turn, and when a whole slice of fuel
+//!   was used since it last did: by one turn or by several. Where turns are short it looks at every
+//!   5th reading of the [pace](super::pace)'s clock, which is about 30 µs: whoever waits there
+//!   waits no longer for that, and of two processes that play ping-pong one would else meet a slice
+//!   of somebody else's at each 61st turn;
 //! - **S4** but after a used-up slice that such a look led to, it takes from the top of its deque: two processes that use up their
 //!   slices go to and fro through the global queue, and the deque would never have its turn;
-//! - **S5** a look at the global queue that is due waits while the turn before has woken a process here, for 3 turns at most: a question
-//!   and its answer are not parted by a slice of somebody else's.
+//! - **S5** a look at the global queue that is due waits while the turn before has woken a process
+//!   here, for 3 turns at most: a question and its answer are not parted by a slice of somebody
+//!   else's.
 //!
-//! 31 and 61 are coprime with each other and with small periods of a workload; 3 is Go's and tokio's bound for the same. All four
-//! arbitrary otherwise.
+//! 31 and 61 are coprime with each other and with small periods of a workload; 3 is Go's and
+//! tokio's bound for the same. All four arbitrary otherwise.
 
 const STREAK_MAX: u32 = 3;
 const TOP_EVERY: u32 = 31;

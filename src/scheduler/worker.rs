@@ -40,8 +40,9 @@ const YIELDED_MAX: usize = 16;
 /// model is after what happens where workers park, and pays for each round.)
 const SPIN_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
 const YIELD_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
-/// For so many of these rounds a thief leaves the only job of a deque to its worker, which will mostly take it next and has all that it
-/// needs at hand: some microseconds. Measured by the workloads `count` and `pingpong` with two workers.
+/// For so many of these rounds a thief leaves the only job of a deque to its worker, which will
+/// mostly take it next and has all that it needs at hand: some microseconds. Measured by the
+/// workloads `count` and `pingpong` with two workers.
 pub(super) const PATIENT_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 12 };
 /// Looks at one victim before the next one, while others are quicker. Arbitrary.
 const RETRIES: u32 = 8;

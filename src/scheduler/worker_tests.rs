@@ -350,8 +350,8 @@ fn a_job_that_another_goes_before_is_told_of() {
     let mut rig = Rig::with_workers(2, 0);
     let (told, steps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (time, handle, hears, count) = (rig.time.clone(), rig.handle.clone(), Arc::clone(&told), Arc::clone(&steps));
-    // Its second step starts one that uses up its slices, so that the global queue is looked at first. Then it wakes itself, for which that
-    // look waits three times.
+    // Its second step starts one that uses up its slices, so that the global queue is looked at
+    // first. Then it wakes itself, for which that look waits three times.
     let sleeper = rig.spawn(
         actor(move |port, turn, _| {
             let steps = count.fetch_add(1, SeqCst);

@@ -4,7 +4,7 @@ use super::support::{World, eventually};
 use super::transcript;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Output, Stdio};
 
 const ASKS: &str = "
@@ -78,30 +78,8 @@ steps:
     assert_eq!(world.tells(&["ls", "--json", "--status", "suspended"]), json!([]));
 }
 
-#[test]
-fn a_call_whose_outcome_is_unknown_is_told_when_its_run_is_cancelled_by_nobody_who_ran_it() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let world = World::new(&format!(
-        "steps:
-  - id: pay
-    call: http
-    with: {{ method: POST, url: \"http://127.0.0.1:{port}/pay\" }}
-    allow: {{ http: [ \"POST http://127.0.0.1:{port}\" ] }}
-"
-    ));
-    let run = world.begin("it", "pay", &["--allow-address", "127.0.0.1"]);
-    let _connection = listener.accept().unwrap();
-    run.kill();
-    let output = world.does(&["cancel", "it"]);
-    let warning = "warning: 1 call may have happened: the run ended before its outcome was known";
-    assert!(said(&output).contains(warning), "{}", transcript(&output));
-    assert_eq!(world.tells(&["status", "--json", "it"])["uncertain"][0]["handler"], "http");
-}
-
-/// A call that was in flight when its host died is known to be uncertain before anybody takes the run up, and can be resolved then.
-#[test]
-fn a_call_that_may_have_happened_is_shown_and_resolved_before_its_run_goes_on() {
+/// A run that was killed while its one call was in flight, with what keeps that call open.
+fn killed_in_a_call() -> (World, (TcpListener, TcpStream)) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let world = World::new(&format!(
@@ -113,17 +91,34 @@ fn a_call_that_may_have_happened_is_shown_and_resolved_before_its_run_goes_on() 
 outputs: {{ pay: \"${{ .steps.pay.output }}\" }}
 "
     ));
-    let allow = ["--allow-address", "127.0.0.1"];
-    let run = world.begin("it", "pay", &allow);
-    let _connection = listener.accept().unwrap();
+    let run = world.begin("it", "pay", &ALLOW);
+    let (connection, _) = listener.accept().unwrap();
     run.kill();
+    (world, (listener, connection))
+}
+
+const ALLOW: [&str; 2] = ["--allow-address", "127.0.0.1"];
+
+#[test]
+fn a_call_whose_outcome_is_unknown_is_told_when_its_run_is_cancelled_by_nobody_who_ran_it() {
+    let (world, _call) = killed_in_a_call();
+    let output = world.does(&["cancel", "it"]);
+    let warning = "warning: 1 call may have happened: the run ended before its outcome was known";
+    assert!(said(&output).contains(warning), "{}", transcript(&output));
+    assert_eq!(world.tells(&["status", "--json", "it"])["uncertain"][0]["handler"], "http");
+}
+
+/// A call that was in flight when its host died is known to be uncertain before anybody takes the run up, and can be resolved then.
+#[test]
+fn a_call_that_may_have_happened_is_shown_and_resolved_before_its_run_goes_on() {
+    let (world, _call) = killed_in_a_call();
     let uncertain = world.tells(&["status", "--json", "it"])["uncertain"].clone();
     assert_eq!((uncertain.as_array().unwrap().len(), &uncertain[0]["handler"]), (1, &json!("http")), "{uncertain}");
     let call = format!("{}/{}", uncertain[0]["pid"], uncertain[0]["tag"]);
     let shown = world.does(&["status", "it"]);
     assert!(said(&shown).contains(&format!("wfhost resolve it {call} ")), "{}", transcript(&shown));
     // It is what whoever takes the run up finds.
-    let resumed = world.spawn(&[&["resume", "--json", "it"], &allow[..]].concat());
+    let resumed = world.spawn(&[&["resume", "--json", "it"], &ALLOW[..]].concat());
     let living = eventually(|| {
         let status: Value = serde_json::from_slice(&world.does(&["status", "--json", "it"]).stdout).ok()?;
         (status["status"] == "running").then(|| status["uncertain"].clone())
@@ -136,7 +131,7 @@ outputs: {{ pay: \"${{ .steps.pay.output }}\" }}
     assert_eq!(left[0]["outcome"], "completed", "{left}");
     let shown = world.does(&["status", "it"]);
     assert!(!said(&shown).contains("wfhost resolve"), "{}", transcript(&shown));
-    let resumed = world.tells(&[&["resume", "--json", "it"], &allow[..]].concat());
+    let resumed = world.tells(&[&["resume", "--json", "it"], &ALLOW[..]].concat());
     assert_eq!(resumed["outputs"], json!({ "pay": 5 }));
 }
 

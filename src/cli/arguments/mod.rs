@@ -41,7 +41,8 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", hide_possible_values = true)]
     #[arg(help_heading = "Global options")]
     pub(in crate::cli) color: Colour,
-    /// Configuration file; an empty one: none is read [default: `wfhost/config.yaml` in the user's configuration folder].
+    /// Configuration file; an empty one: none is read [default: `wfhost/config.yaml` in the user's
+    /// configuration folder].
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Global options")]
     #[arg(value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(in crate::cli) config: Option<PathBuf>,
@@ -202,8 +203,8 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// What stands in a line of its own stays in it on 80 columns, and nothing else is broken by hand: the terminal's width
-    /// breaks it once.
+    /// What stands in a line of its own stays in it on 80 columns, and nothing else is broken by
+    /// hand: the terminal's width breaks it once.
     #[test]
     fn the_text_below_help_is_wrapped_once() {
         let mut all = vec![Arguments::command()];

@@ -64,15 +64,15 @@ pub(in crate::cli) struct Run {
     /// Print one JSON object: status, outputs or problem, statistics.
     #[arg(long)]
     pub(in crate::cli) json: bool,
-    /// Cancel the run after this time, loading included: `500ms`, `30s`, `5m`, `24h`, `PT1H`. A run of another process is only no
-    /// longer followed then [default: never].
+    /// Cancel the run after this time, loading included: `500ms`, `30s`, `5m`, `24h`, `PT1H`. A run
+    /// of another process is only no longer followed then [default: never].
     #[arg(long, value_name = "DURATION", value_parser = values::timeout)]
     pub(in crate::cli) timeout: Option<Duration>,
     /// No progress, no logs, no warnings: only outputs and problems.
     #[arg(short, long)]
     pub(in crate::cli) quiet: bool,
-    /// The id of the run. If there is a run with that id, it must have the same workflow and inputs, and is followed, resumed, or
-    /// reported again [default: a fresh id].
+    /// The id of the run. If there is a run with that id, it must have the same workflow and
+    /// inputs, and is followed, resumed, or reported again [default: a fresh id].
     #[arg(long = "run-id", value_name = "ID", value_parser = values::run_id)]
     pub(in crate::cli) id: Option<String>,
     /// Whether the run outlives this process [default: as the workflow says, else journal].

@@ -15,7 +15,8 @@
 //! 4. [`Template::take`] between two steps gives a [`Snapshot`]; [`Template::pack`] makes few bytes of it, for memory or disk.
 //! 5. Later: instantiate anew, [`Template::bind`], [`Template::unpack`], [`Template::restore`], then step. `init` is not called.
 //!
-//! Or, where a guest has ended: [`Template::reset`] makes its instance a fresh one again, for another guest of the component.
+//! Or, where a guest has ended: [`Template::reset`] makes its instance a fresh one again, for
+//! another guest of the component.
 //!
 //! Invariants:
 //! - **I1** The component is the first thing that is instantiated in its store: the numbers in the handles are counted from there.

@@ -1,11 +1,13 @@
 //! Makes an instance that has been used what a fresh one is, without instantiating.
 //!
-//! What a snapshot holds is all that tells one instance of a component from another (I4 of the room), so to undo it is enough: the written
-//! pages get the bytes of the fresh image, the mutable globals their first values. A memory that has grown cannot be made smaller again,
-//! and its instance cannot be reset.
+//! What a snapshot holds is all that tells one instance of a component from another (I4 of the
+//! room), so to undo it is enough: the written pages get the bytes of the fresh image, the mutable
+//! globals their first values. A memory that has grown cannot be made smaller again, and its
+//! instance cannot be reset.
 //!
-//! The next guest in the instance may be another customer's, and which pages were written is the kernel's word, as it is for wasmtime's pool.
-//! So it is put to the test before it is relied on ([`Template::probe`]), and once a page was missed, nothing is reset any more. Where the kernel
+//! The next guest in the instance may be another customer's, and which pages were written is the
+//! kernel's word, as it is for wasmtime's pool. So it is put to the test before it is relied on
+//! ([`Template::probe`]), and once a page was missed, nothing is reset any more. Where the kernel
 //! does not say, nothing is reset either.
 
 use super::pagemap;
@@ -15,8 +17,8 @@ use super::template::{Handles, Template};
 use std::sync::atomic::Ordering;
 use wasmtime::AsContextMut;
 
-/// Pages that the kernel may name: those that were written and those of zeros that were only read. Derived: to compare so many takes some
-/// twenty microseconds.
+/// Pages that the kernel may name: those that were written and those of zeros that were only read.
+/// Derived: to compare so many takes some twenty microseconds.
 const NAMED_MAX: usize = 512;
 
 /// Every so many pages are written when the kernel is put to the test.
@@ -47,8 +49,8 @@ impl Template {
         !self.trust().lost.load(Ordering::Relaxed)
     }
 
-    /// Makes an instance between two calls equal to a fresh one, where no more pages than `pages_max` have to be written for it. Returns how many
-    /// pages it may hold in memory.
+    /// Makes an instance between two calls equal to a fresh one, where no more pages than
+    /// `pages_max` have to be written for it. Returns how many pages it may hold in memory.
     ///
     /// # Errors
     /// Why the instance is not reset.

@@ -77,8 +77,8 @@ const TRAP: &[u8] = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x05\
 const WASM_PAGE_BYTES: u64 = 64 << 10;
 
 impl Template {
-    /// Learns a component from two throw-away instances, which check each other, and tests in a third whether the kernel says which pages
-    /// were written.
+    /// Learns a component from two throw-away instances, which check each other, and tests in a
+    /// third whether the kernel says which pages were written.
     ///
     /// `pre` belongs to an engine that collects core dumps and allocates on demand. Otherwise its configuration is that of the live
     /// engines in everything that shapes code and state. `store` gives a new store as the host makes them: with data, limiter

@@ -368,8 +368,8 @@ fn former_keys_of_the_first_form_are_read_and_keep_their_calls_whatever_the_argu
     assert_eq!(Record::decode(bytes.into()).unwrap(), Record::Started(started));
 }
 
-/// What no run has asked for before: two runs that repeat the same one have one key where they ask for the same, and not
-/// where they ask for something else. So have the guests of their steps.
+/// What no run has asked for before: two runs that repeat the same one have one key where they ask
+/// for the same, and not where they ask for something else. So have the guests of their steps.
 #[test]
 fn runs_that_repeat_the_same_one_share_keys_where_they_ask_for_the_same() {
     let none = || calling(&[]);

@@ -14,10 +14,11 @@
 //! # Rules
 //! - A node is decided when every node it depends on has ended, whatever its `when`: what it sees does not depend on what
 //!   finished first.
-//! - `when: succeeded` runs where every dependency succeeded, was skipped, or failed with `continue-on-error`; else the node is
-//!   *unreached*. `failed` runs where one failed itself, `unreached` where one is unreached, `[failed, unreached]` where one is either;
-//!   else it is *skipped*. `done` always runs. `any` runs where one succeeded; else it is unreached where one failed or is unreached,
-//!   and skipped where none is.
+//! - `when: succeeded` runs where every dependency succeeded, was skipped, or failed with
+//!   `continue-on-error`; else the node is *unreached*. `failed` runs where one failed itself,
+//!   `unreached` where one is unreached, `[failed, unreached]` where one is either; else it is
+//!   *skipped*. `done` always runs. `any` runs where one succeeded; else it is unreached where one
+//!   failed or is unreached, and skipped where none is.
 //! - `if` is asked once, then `for-each`. No items: it succeeds with an empty list.
 //! - After an item has failed for good no further item starts, and those that run go on to their end; with
 //!   `continue-on-error` all items run, and a failed one's result is null. The failure that is told is that of the first item, in

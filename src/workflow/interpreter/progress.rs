@@ -1,13 +1,16 @@
 //! What a run tells of its nodes while it goes on: log lines with fields, for terminals and records.
 //!
-//! A step of the interpreter writes at most one line for each node that changed in it, so these lines of a run are bounded by its
-//! steps and nodes, not by its items. A line whose text says what the one before said is of level debug. The text is for people;
-//! `fields` is a JSON object with one key:
+//! A step of the interpreter writes at most one line for each node that changed in it, so these
+//! lines of a run are bounded by its steps and nodes, not by its items. A line whose text says what
+//! the one before said is of level debug. The text is for people; `fields` is a JSON object with
+//! one key:
 //!
-//! - `wfhost.node`: [`NodeProgress`]. `status` is waiting, running, succeeded, failed, skipped, unreached or cancelled; `total` counts
-//!   items (1 without `for-each`, 0 before they are known). A failed node has `error` as well: the object that expressions see.
+//! - `wfhost.node`: [`NodeProgress`]. `status` is waiting, running, succeeded, failed, skipped,
+//!   unreached or cancelled; `total` counts items (1 without `for-each`, 0 before they are known).
+//!   A failed node has `error` as well: the object that expressions see.
 //! - `wfhost.retry`: [`RetryProgress`]: an attempt failed and will be repeated.
-//! - `wfhost.item`: [`ItemFailure`]: an item of a `for-each` failed for good, of the first [`FAILURES_TOLD_MAX`] of a node.
+//! - `wfhost.item`: [`ItemFailure`]: an item of a `for-each` failed for good, of the first
+//!   [`FAILURES_TOLD_MAX`] of a node.
 //!
 //! [`Progress::of`] reads them back.
 //!
@@ -67,7 +70,8 @@ pub struct NodeProgress {
     /// When the first of the attempts in flight has had its time, in microseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub deadline: Option<Micros>,
-    /// Whether the time of its deadline stands still while the run is paused: that of calls does, and that of guests does not.
+    /// Whether the time of its deadline stands still while the run is paused: that of calls does,
+    /// and that of guests does not.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub holds: bool,
     /// The most attempts that one item took.

@@ -56,8 +56,8 @@ pub struct Repeating<'a> {
     pub plan: &'a Plan,
     /// Which steps are run again.
     pub again: &'a Again,
-    /// The inputs of the new run, as they are given; none: those of the former one.
-    pub inputs: Option<Map<String, Value>>,
+    /// The inputs of the new run, as they are given.
+    pub inputs: Map<String, Value>,
     /// Components are others on purpose: what succeeded with the former ones is taken over.
     pub substituted: bool,
     /// No key of the former run is used again.
@@ -193,14 +193,13 @@ pub fn repeat(jq: &Arc<Jq>, former: &Former<'_>, repeating: &Repeating<'_>) -> R
         let problem = Problem::new(kind::BAD_INPUT, "The inputs do not fit the workflow");
         return Err(RepeatError::NotBegun(problem));
     }
-    let known = interpreter.inputs.clone();
-    let inputs = repeating.inputs.clone().map_or_else(|| known.clone(), Value::Object);
+    let inputs = Value::Object(repeating.inputs.clone());
     let completed = accept_inputs(repeating.plan, &Payload::json(&inputs)).map_err(RepeatError::Inputs)?;
     let comparison = Comparison {
         former: &interpreter,
         plan: repeating.plan,
         indexes: former.plan.nodes.iter().enumerate().map(|(index, node)| (&*node.id, index)).collect(),
-        inputs: other_keys(&known, &completed),
+        inputs: other_keys(&interpreter.inputs, &completed),
         substituted: repeating.substituted,
         from,
     };
@@ -377,7 +376,8 @@ impl Comparison<'_> {
         let mut all: BTreeMap<String, Given> = self.plan.nodes.iter().zip(whys).filter_map(given).collect();
         // Of steps that come and go with the file the keys stay.
         let strangers = self.former.strangers.iter().map(|(id, given)| (id.clone(), given.clone()));
-        let gone = self.indexes.iter().map(|(id, index)| ((*id).to_owned(), self.former.nodes[*index].run_anew()));
+        let gone = self.indexes.iter().filter(|(id, _)| self.plan.node(id).is_none());
+        let gone = gone.map(|(id, index)| ((*id).to_owned(), self.former.nodes[*index].run_anew()));
         for (id, given) in strangers.chain(gone).filter(|(_, given)| *given != Given::default()) {
             all.entry(id).or_insert(given);
         }

@@ -102,8 +102,8 @@ impl Templates<'_> {
         None
     }
 
-    /// An expression with its braces, as it can stand at a place of the file: within `{ }` and `[ ]`, and where YAML has other plans
-    /// with a part of it, in quotes.
+    /// An expression with its braces, as it can stand at a place of the file: in quotes within
+    /// `{ }` and `[ ]`, and where YAML has other plans with a part of it.
     fn braced(&self, expression: &str, at: Span) -> String {
         let line = self.source.line_of(at.start);
         let is_flow =

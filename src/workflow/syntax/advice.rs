@@ -36,7 +36,8 @@ fn indent_of(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// The indentations that a line could have, by those above it: the nearest that is smaller, and the nearest that is larger.
+/// The indentations that a line could have, by those above it: the nearest that is smaller, and the
+/// nearest that is larger.
 fn indentations(text: &str, start: usize, line: &str) -> Option<String> {
     let own = indent_of(line);
     let is_item = line.trim_start().starts_with("- ");
