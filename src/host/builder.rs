@@ -1,8 +1,8 @@
 //! How a host is made.
 
-use super::code::Cached;
-use super::door::Door;
 use super::durable::Data;
+use super::expression_cache::Cached;
+use super::port::Door;
 use super::storage::{StorageNews, StorageWatcher};
 use super::{CompileNews, Host, HostError, Shared};
 use crate::base::processors;
@@ -206,7 +206,7 @@ impl HostBuilder {
             scheduler: Mutex::new(Some(scheduler)),
             door,
             guests,
-            fresh: super::fresh::Fresh::default(),
+            fresh: super::random::Fresh::default(),
             jq,
             dispatcher,
             natives,

@@ -1,10 +1,10 @@
 //! Durable runs: where they are written, taking them up, and letting them go.
 //!
 //! What a run needs stands in the data folder: its records, the text of its workflow and the digests of its components ([`About`]), and the
-//! components themselves ([`Kept`](super::kept::Kept)). So it is taken up without the files that it was started from.
+//! components themselves ([`Kept`](super::component_store::Kept)). So it is taken up without the files that it was started from.
 
+use super::component_store::Kept;
 use super::control::Control;
-use super::kept::Kept;
 use super::storage::{StorageWatcher, Told};
 use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::base::guarded;

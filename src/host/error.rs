@@ -1,6 +1,6 @@
 //! Why a host cannot be built, or a workflow not loaded or started.
 
-use super::kept::KeptError;
+use super::component_store::KeptError;
 use crate::workflow::diagnostics::Diagnostics;
 use std::path::PathBuf;
 

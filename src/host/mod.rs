@@ -8,40 +8,40 @@
 //!
 //! It decides nothing about processes: it hands plans to the run, and programs to the scheduler.
 
-mod about;
-mod again;
 mod builder;
-mod callable;
-mod code;
 pub(crate) mod component_file;
+pub(crate) mod component_store;
 pub mod control;
-mod door;
 mod durable;
+mod end;
 mod error;
-mod fresh;
-pub(crate) mod kept;
+mod expression_cache;
+mod handler_catalog;
 mod load;
+mod manifest;
 mod outcome;
+mod port;
+mod random;
+mod repeat;
 mod snapshots;
 mod start;
 mod storage;
 mod story;
-mod unrun;
 mod waits;
 mod workflow_file;
 mod workflow_of;
 
-pub use about::About;
-pub use again::{AgainError, ForkOptions, ReplayOptions, Retrial, RetryOptions};
 pub use builder::HostBuilder;
-pub use callable::Callable;
+pub use component_store::KeptError;
 #[cfg(feature = "cli")]
 pub(crate) use durable::exposed;
 pub use durable::{Journal, TakeUpError};
 pub use error::{HostError, LoadError};
-pub use kept::KeptError;
+pub use handler_catalog::Callable;
 pub use load::{CompileNews, Workflow};
+pub use manifest::About;
 pub use outcome::{Outcome, Status};
+pub use repeat::{AgainError, ForkOptions, ReplayOptions, Retrial, RetryOptions};
 pub use snapshots::VerifyRunError;
 pub use start::{RunHandle, RunOptions};
 pub use storage::StorageNews;
@@ -68,9 +68,9 @@ struct Shared {
     kernel: Arc<Kernel>,
     /// None after the shutdown.
     scheduler: Mutex<Option<Scheduler<Kernel>>>,
-    door: door::Door,
+    door: port::Door,
     guests: Arc<GuestEngine>,
-    fresh: fresh::Fresh,
+    fresh: random::Fresh,
     jq: Arc<Jq>,
     dispatcher: Arc<Dispatcher>,
     natives: BTreeMap<String, Arc<dyn Program>>,

@@ -1,6 +1,6 @@
 //! Starting runs, and ending the host.
 
-use super::fresh::fill;
+use super::random::fill;
 use super::{Host, LoadError, Outcome, Workflow};
 use crate::journal;
 use crate::process::{Limits, Payload, Program};

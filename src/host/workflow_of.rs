@@ -2,7 +2,7 @@
 
 use super::durable::Data;
 use super::load::At;
-use super::{About, Host, LoadError, TakeUpError, Workflow, component_file, kept};
+use super::{About, Host, LoadError, TakeUpError, Workflow, component_file, component_store};
 use crate::workflow::plan::{self, Unchecked};
 use crate::workflow::syntax::Source;
 use bytes::Bytes;
@@ -84,7 +84,7 @@ fn kept_components(
         .map(|(source, hash)| {
             let bytes = data.kept.read(hash).or_else(|error| {
                 let original = component_file::read(&folder.join(source)).ok();
-                let Some(bytes) = original.filter(|bytes| kept::is_of(bytes, hash)) else {
+                let Some(bytes) = original.filter(|bytes| component_store::is_of(bytes, hash)) else {
                     return Err(LoadError::Kept { component: source.clone(), error });
                 };
                 // Where it cannot be written now it is taken from there the next time too.

@@ -1,7 +1,7 @@
 //! The other end: asking the hosts of a data folder.
 
-use super::place;
 use super::protocol::{ANSWER_BYTES_MAX, Answer, Answered, Asked, Refusal, Request, VERSION, line};
+use super::socket_folder;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -78,8 +78,8 @@ impl Client {
     /// The folder is not there, or its sockets are not this user's alone.
     pub fn hosts(data: &Path) -> Result<Vec<Self>, ControlError> {
         let failed = |error| ControlError::Place { data: data.to_owned(), error };
-        let folder = place::folder(data).map_err(failed)?;
-        let sockets = place::sockets(&folder).map_err(failed)?;
+        let folder = socket_folder::folder(data).map_err(failed)?;
+        let sockets = socket_folder::sockets(&folder).map_err(failed)?;
         remove_unfinished(&folder);
         let is_living = |client: &Self| !matches!(client.connect(), Err(ControlError::Gone));
         Ok(sockets.into_iter().map(|path| Self { path }).filter(is_living).collect())
@@ -98,7 +98,7 @@ impl Client {
 
     /// The host at a socket of which the journal tells. None where the socket stands where others could have put it.
     pub fn told(path: &Path) -> Option<Self> {
-        place::check(path.parent()?).is_ok().then(|| Self::at(path))
+        socket_folder::check(path.parent()?).is_ok().then(|| Self::at(path))
     }
 
     /// The host at a socket.

@@ -21,13 +21,13 @@
 
 mod carry_out;
 mod client;
-mod place;
 mod protocol;
 mod server;
+mod socket_folder;
 #[cfg(test)]
 mod tests;
 
 pub use client::{Answers, Client, ControlError};
-pub(super) use place::user;
 pub use protocol::{Answer, HostFacts, Refusal, Request, Resolve, RunFacts, RunState, RunStatus, VERSION};
 pub(super) use server::Control;
+pub(super) use socket_folder::user;

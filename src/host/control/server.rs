@@ -1,8 +1,8 @@
 //! The host's end: listening, reading requests, writing answers.
 
 use super::carry_out::{Carried, OUTCOME_AFTER_MAX, Watched, carry_out};
-use super::place::{self, ENDING};
 use super::protocol::{Answer, Answered, Asked, REQUEST_BYTES_MAX, Refusal};
+use super::socket_folder::{self, ENDING};
 use crate::host::Outcome;
 use crate::run::Kernel;
 use std::io::{self, ErrorKind};
@@ -61,12 +61,12 @@ impl Control {
     /// # Errors
     /// There is no place for a socket, or it cannot be made.
     pub(in crate::host) fn listen(data: &Path, kernel: Weak<Kernel>) -> io::Result<Self> {
-        Self::listen_for(data, kernel, place::user()?)
+        Self::listen_for(data, kernel, socket_folder::user()?)
     }
 
     pub(super) fn listen_for(data: &Path, kernel: Weak<Kernel>, user: u32) -> io::Result<Self> {
-        let folder = place::folder(data)?;
-        place::make(&folder)?;
+        let folder = socket_folder::folder(data)?;
+        socket_folder::make(&folder)?;
         let (listener, path) = bind(&folder)?;
         let shared = Arc::new(Shared {
             kernel,

@@ -227,7 +227,7 @@ fn only_the_user_can_reach_it_and_stale_ones_go() {
 #[test]
 fn a_stranger_is_told_so_and_no_more() {
     let folder = tempfile::tempdir().unwrap();
-    let (own, someone) = (super::place::user().unwrap(), 4_242);
+    let (own, someone) = (super::socket_folder::user().unwrap(), 4_242);
     let control = Control::listen_for(folder.path(), Weak::new(), someone).unwrap();
     let answer = Client::at(control.path()).ask(Request::Host);
     // Root may do what it likes anyway.

@@ -5,9 +5,9 @@
 //! so when it has grown, the rest is copied while the writer waits, which is short since most of it is there already.
 
 use super::StoreError;
-use super::done;
+use super::archive;
+use super::commit_loop::{Shared, leave_as_it_is};
 use super::schema::{connect, sqlite};
-use super::thread::{Shared, leave_as_it_is};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
@@ -115,9 +115,9 @@ impl Shared {
             let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
             let (mut runs, mut bytes) = (0, 0);
             while runs < MOVED.0 && bytes < MOVED.1 {
-                let Some(place) = done::unmoved(&change, last).map_err(&fails)? else { break };
+                let Some(place) = archive::unmoved(&change, last).map_err(&fails)? else { break };
                 last = place.run;
-                bytes += done::take(&change, &place).map_err(&fails)?;
+                bytes += archive::take(&change, &place).map_err(&fails)?;
                 runs += 1;
             }
             change.commit().map_err(&fails)?;

@@ -1,8 +1,8 @@
 //! Writing a group: what one transaction does.
 
 use super::batch::{Sealed, seal};
+use super::heads::{Last, Save, Unsaved};
 use super::queue::{Group, Owned, Queue};
-use super::unsaved::{Last, Save, Unsaved};
 use super::{StoreError, blob};
 use crate::journal::NewRun;
 use bytes::Bytes;

@@ -3,7 +3,7 @@
 //! **Layout.** `log` is appended to in the order of its row ids: one row holds what one run wrote since the last commit of the file, with
 //! the id of the run's row before it (`prev`). There is no index beside the row ids: an append dirties the last page only. Compared with a
 //! table keyed by run and number it is 4 to 13 times faster at large groups. A run's last row is known to the writer; it is in `run.head` when
-//! nobody has the run, and otherwise there or near the end of the log (`unsaved.rs`). The rows of an ended run are moved to `done`, beside the
+//! nobody has the run, and otherwise there or near the end of the log (`heads.rs`). The rows of an ended run are moved to `done`, beside the
 //! writer (`checkpoint.rs`). Large records are in `blob`, once for all runs.
 //!
 //! **Group commit.** One thread writes. While it commits, the runs' records gather; it takes all of them into the next transaction: one
@@ -36,25 +36,25 @@
 //! - **I4** The locks of a process are taken in this order: the reader's connection, the pen, the queue. Nobody holds the queue over a
 //!   commit, and nobody calls foreign code with any of them.
 
+mod archive;
 mod batch;
 mod blob;
+mod check;
 mod checkpoint;
-mod done;
-mod find;
+mod commit_loop;
 mod group;
+mod heads;
 mod hosts;
 mod inbox;
 #[allow(clippy::module_inception, reason = "it is what the trait is called")]
 mod journal;
 mod list;
+mod ownership;
 mod queue;
 mod read;
 mod schema;
 mod snapshots;
 mod sweep;
-mod take;
-mod thread;
-mod unsaved;
 mod wal;
 mod wal_index;
 mod writer;

@@ -2,7 +2,7 @@
 
 use super::schema::sqlite;
 use super::writer::Writer;
-use super::{StoreError, batch, blob, done};
+use super::{StoreError, archive, batch, blob};
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row};
 use std::fmt::Display;
@@ -151,7 +151,7 @@ pub(super) fn rows(db: &Connection, place: &Place) -> Result<Vec<LogRow>, Troubl
 pub(super) fn read(db: &Connection, place: &Place) -> Result<Vec<Bytes>, Trouble> {
     let mut all = Vec::new();
     if place.is_moved() {
-        for part in done::parts(db, place.run)? {
+        for part in archive::parts(db, place.run)? {
             follows(&all, part.seq, &part)?;
             for batch in part.batches()? {
                 open(db, &mut all, &batch, &part)?;

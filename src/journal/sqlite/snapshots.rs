@@ -7,9 +7,9 @@
 //! found beside another step of the same number.
 
 use super::StoreError;
+use super::commit_loop::Shared;
 use super::queue::Owned;
 use super::schema::{io, make_file, sqlite};
-use super::thread::Shared;
 use crate::base::brief;
 use crate::journal::StoredSnapshot;
 use crate::journal::stored::SNAPSHOTS_MAX;

@@ -1,8 +1,8 @@
 //! Retention: ended runs that are too old or too many go, and what only they had.
 
+use super::ownership::delete;
 use super::read::Place;
 use super::schema::{io, sqlite};
-use super::take::delete;
 use super::{Sqlite, StoreError};
 use crate::journal::Retention;
 use rusqlite::{Connection, TransactionBehavior, params};

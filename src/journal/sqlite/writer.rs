@@ -1,11 +1,11 @@
 //! The writer, for those who hand it records.
 
+use super::commit_loop::{Shared, leave_as_it_is};
 use super::hosts::{Host, Locks};
 use super::inbox::Consumed;
 use super::queue::{Known, Owned, Queue};
 use super::schema::{connect, io, sqlite, waits};
 use super::snapshots::{Pending, Snapshots};
-use super::thread::{Shared, leave_as_it_is};
 use super::{StoreError, checkpoint};
 use crate::base::brief;
 use crate::journal::{Durables, NewRun};

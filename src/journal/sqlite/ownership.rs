@@ -5,7 +5,7 @@ use super::inbox::mail;
 use super::queue::Known;
 use super::read::{Place, head, place, read, saved};
 use super::schema::sqlite;
-use super::{RunLog, Sqlite, StoreError, blob, bytes_of, done};
+use super::{RunLog, Sqlite, StoreError, archive, blob, bytes_of};
 use crate::journal::{NewRun, TakenUp};
 use bytes::Bytes;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Removes a run, with all that belongs to it but its snapshots.
 pub(super) fn delete(change: &Connection, place: &Place) -> rusqlite::Result<()> {
-    done::remove(change, place)?;
+    archive::remove(change, place)?;
     blob::release(change, place.run)?;
     for table in ["inbox", "about", "run_component", "run"] {
         change.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?.execute([place.run])?;
