@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 const FORMAT: u8 = 1;
 const SUM_BYTES: usize = 8;
-/// Records beyond this are blobs. From the design: bodies above 64 KiB.
+/// Records beyond this are blobs. Arbitrary.
 pub(super) const INLINE_BYTES_MAX: usize = 64 << 10;
 
 /// The BLAKE3 of a blob.

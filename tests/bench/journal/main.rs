@@ -19,7 +19,7 @@ use wfhost::journal::{Durables, Journal, NewRun, Sqlite, StoreError};
 use wfhost::process::Micros;
 use wfhost::run::{EndStatus, Log, RunEnd};
 
-/// Records have this size, and take part in turn: those of `journal.md`.
+/// Records have this size, and runs take turns in writing them.
 const RECORD_BYTES: usize = 300;
 const RUNS: usize = 1_000;
 const GROUPS: [usize; 4] = [1, 8, 64, 512];
