@@ -49,102 +49,47 @@
 //! *Rejected.* A lock per process instead of one per run: sends, links and names would need ordered multi-locks, and the log would
 //! still need one order. Replaying decisions instead of recording them: mailbox bounds, races for names and the clock depend on timing.
 
-mod acts;
-mod arrived;
-mod aside;
-mod backlog;
-mod bodies;
-mod calls;
-mod clock;
-mod codec;
-mod consequences;
-mod core;
-mod decide;
-mod effects;
-mod endings;
-mod exit;
-mod fixed;
-mod fork;
-mod handle;
-mod keeper;
-mod kernel;
-mod keys;
-mod kv;
-mod leaving;
-mod lines;
-mod links;
-mod log;
-mod look;
-mod mail;
-mod messages;
-mod names;
-mod narrow;
-mod news;
-mod observe;
-mod outstanding;
-mod parking;
-mod past;
-mod place;
-mod promised;
-mod rebuild;
+mod commit;
 mod record;
-mod remarks;
-mod replay;
-mod reply;
-mod resume;
-mod room;
-mod scope;
-mod shelf;
-mod signals;
-mod snapshots;
-mod spawn;
-mod stall;
-mod started;
+mod recovery;
+mod seam;
 mod state;
-mod stepping;
-mod table;
-mod task;
-mod telling;
-mod timers;
-mod verify;
-mod waking;
-mod weight;
-mod wire;
 
-pub use acts::{ACTS_MAX, Acknowledged, Act, NotDurable};
-pub use backlog::Backlog;
-pub use clock::{Clock, system_time};
-pub use effects::{Dispatched, Effects, Outgoing, Reply};
-#[cfg(feature = "wasm")]
-pub(crate) use exit::answer_of;
-pub use fixed::Programs;
-pub use fork::{ForkError, ForkSpec, fork};
-pub use handle::{Doing, ProcessStatus, Refused, RunHandle, RunSpec, StartError};
-pub use keeper::{SnapshotCounts, SnapshotPolicy};
-pub use kernel::{Kernel, Ports, Timer};
-pub use keys::{FormerKeys, Reuse, repeats};
-#[cfg(feature = "wasm")]
-pub(crate) use kv::NAME as KV;
-#[cfg(feature = "wasm")]
-pub(crate) use kv::schema as kv_schema;
-pub use log::{Durability, EndStatus, Log, LogOrigin, LogSink, Mail, ParkedLog, Reading, RunEnd};
-pub use observe::{Events, Outcome, RunEvent, Watcher};
-pub use parking::{ParkedRun, ParkingPolicy};
-pub use rebuild::{Rebuild, RebuildError, rebuild};
-pub use record::{
+pub use commit::acts::{ACTS_MAX, Acknowledged, Act, NotDurable};
+pub use commit::backlog::Backlog;
+pub use commit::handle::{Doing, ProcessStatus, Refused, RunHandle, RunSpec, StartError};
+pub use commit::kernel::{Kernel, Ports, Timer};
+pub use commit::observe::{Events, Outcome, RunEvent, Watcher};
+pub use commit::parking::{ParkedRun, ParkingPolicy};
+pub use commit::snapshot_writer::{SnapshotCounts, SnapshotPolicy};
+pub use commit::task::Task;
+pub use record::kinds::{
     ActId, Arrived, Bounds, DamagedRecord, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record, Started,
     Stepped,
 };
-pub use replay::{Difference, Replay, ReplaySpec, ReplayedStep, Unrepeatable, replay};
-pub use resume::{Resolution, ResumeError, ResumeSpec, Uncertain};
-pub use shelf::{Ignored, MemoryShelf, Shelf, Shelved};
-pub(crate) use signals::NAME as SIGNAL;
-pub use signals::SignalStatus;
-pub use state::{Abandoned, Counts};
-pub use task::Task;
-pub use telling::{tell_act, tell_command, tell_status};
-pub use verify::{Compared, Verdict, Verified, VerifyError, verify};
-pub use wire::Damaged;
+pub use record::wire::Damaged;
+pub use recovery::describe::{tell_act, tell_command, tell_status};
+pub use recovery::fork::{ForkError, ForkSpec, fork};
+pub use recovery::rebuild::{Rebuild, RebuildError, rebuild};
+pub use recovery::recover::{Resolution, ResumeError, ResumeSpec, Uncertain};
+pub use recovery::replay::{Difference, Replay, ReplaySpec, ReplayedStep, Unrepeatable, replay};
+pub use recovery::verify::{Compared, Verdict, Verified, VerifyError, verify};
+pub use seam::clock::{Clock, system_time};
+pub use seam::effects::{Dispatched, Effects, Outgoing, Reply};
+pub use seam::log::{Durability, EndStatus, Log, LogOrigin, LogSink, Mail, ParkedLog, Reading, RunEnd};
+pub use seam::snapshot_store::{Ignored, MemoryShelf, Shelf, Shelved};
+pub use state::config::Programs;
+#[cfg(feature = "wasm")]
+pub(crate) use state::exit::answer_of;
+pub use state::keys::{FormerKeys, Reuse, repeats};
+#[cfg(feature = "wasm")]
+pub(crate) use state::kv::NAME as KV;
+#[cfg(feature = "wasm")]
+pub(crate) use state::kv::schema as kv_schema;
+pub use state::run_state::{Abandoned, Counts};
+#[cfg(feature = "wasm")]
+pub(crate) use state::signals::NAME as SIGNAL;
+pub use state::signals::SignalStatus;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

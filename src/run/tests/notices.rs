@@ -7,7 +7,7 @@ use crate::journal::Memory;
 use crate::process::{
     Birth, Body, Event, Level, LogLine, Micros, Output, Payload, Pid, Problem, Program, Progress, Status,
 };
-use crate::run::aside::Aside;
+use crate::run::commit::offload::Aside;
 use crate::run::{Act, Durability, Kernel, Log, NotDurable, ParkedLog, ParkingPolicy, RunHandle};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -45,7 +45,7 @@ fn later(desk: &Desk, handlers: &Arc<Handlers>, root: Arc<dyn Program>) -> RunHa
 /// Looks whether a run's lock is free whenever it is called.
 #[derive(Default)]
 struct Caller {
-    run: Mutex<Option<Arc<crate::run::core::Run>>>,
+    run: Mutex<Option<Arc<crate::run::commit::run::Run>>>,
     free: AtomicU32,
     held: AtomicU32,
 }
@@ -214,7 +214,7 @@ fn each_future_that_waits_is_woken_by_its_last_waker() {
             self.0.fetch_add(1, Relaxed);
         }
     }
-    let once = crate::run::observe::Once::new();
+    let once = crate::run::commit::observe::Once::new();
     let counts = [0, 1].map(|_| Arc::new(Count(AtomicU32::new(0))));
     let wakers = counts.clone().map(Waker::from);
     let (mut one, mut other) = (Box::pin(once.expect()), Box::pin(once.expect()));
@@ -347,10 +347,12 @@ fn a_snapshot_that_panics_is_counted_and_keeps_no_other_from_being_kept() {
             panic!("a page of it is upside down")
         }
     }
-    let (keeper, shelf) = (crate::run::keeper::Keeper::new(), Arc::new(crate::run::MemoryShelf::default()));
+    let (keeper, shelf) =
+        (crate::run::commit::snapshot_writer::Keeper::new(), Arc::new(crate::run::MemoryShelf::default()));
     let shelf: Arc<dyn crate::run::Shelf> = shelf;
     for step in 0..3 {
-        let held = keeper.hold(&shelf, Pid::ROOT, step, Box::new(Bad), &crate::run::keeper::Tail::default());
+        let held =
+            keeper.hold(&shelf, Pid::ROOT, step, Box::new(Bad), &crate::run::commit::snapshot_writer::Tail::default());
         keeper.keep(Box::new(held));
     }
     keeper.flush();

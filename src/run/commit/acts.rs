@@ -1,0 +1,316 @@
+//! What somebody outside does to a run, and what becomes certain of it.
+//!
+//! An act can have an id. The same id with the same act again is the same act: it is done once, and answered as it was the first time.
+//! The same id with another act is a conflict. The ids stand in the records, and a run keeps the last [`ACTS_MAX`] of them.
+//!
+//! That an act is acknowledged means that its record is durable: [`Acknowledged`] waits for that.
+
+use super::handle::{Refused, RunHandle};
+use super::kernel::Kernel;
+use super::observe::Once;
+use super::outbox::After;
+use super::run::{Inner, Run};
+use crate::process::{Micros, Payload, Pid, Tag};
+use crate::run::record::arrived::{ActId, News};
+use crate::run::record::kinds::Digest;
+use crate::run::record::wire::Wire;
+use crate::run::recovery::recover::Resolution;
+use crate::run::state::decide::NAME_BYTES_MAX;
+use crate::run::state::news::Unwanted;
+use crate::run::state::run_state::Moment;
+use crate::scheduler::Port;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Ids of acts that a run keeps. Arbitrary.
+pub const ACTS_MAX: usize = 1_000;
+
+/// What somebody outside does to a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// Hands it a signal: [`RunHandle::signal`].
+    Signal {
+        /// The name.
+        name: Arc<str>,
+        /// What it carries.
+        body: Payload,
+    },
+    /// Asks it to end: [`RunHandle::cancel`].
+    Cancel {
+        /// Why.
+        reason: Arc<str>,
+        /// How long it may go on; none: the root's own limit.
+        grace: Option<Micros>,
+    },
+    /// Asks it to end because it takes longer than it may: [`RunHandle::time_out`].
+    TimeOut {
+        /// How long it was to take at most.
+        after: Micros,
+    },
+    /// Keeps its processes from being stepped.
+    Pause,
+    /// Lets them go on.
+    Resume,
+    /// Says what became of an uncertain call: [`RunHandle::uncertain`].
+    Resolve {
+        /// The process that asked.
+        pid: Pid,
+        /// The call.
+        tag: Tag,
+        /// What is known after all.
+        resolution: Resolution,
+    },
+}
+
+impl Act {
+    pub(in crate::run) fn into_news(self) -> News {
+        match self {
+            Self::Signal { name, body } => News::Signal { name, body },
+            Self::Cancel { reason, grace } => News::Cancel { pid: Pid::ROOT, reason, grace },
+            Self::TimeOut { after } => News::TimedOut { after },
+            Self::Pause => News::Paused(true),
+            Self::Resume => News::Paused(false),
+            Self::Resolve { pid, tag, resolution: Resolution::Answered(answer) } => News::Answered { pid, tag, answer },
+            Self::Resolve { pid, tag, resolution: Resolution::Again } => News::Again { pid, tag },
+        }
+    }
+}
+
+/// The ids of acts.
+#[derive(Default)]
+pub(in crate::run) struct Acts {
+    /// What each was, and the number of its record.
+    known: HashMap<Arc<str>, (Digest, u64)>,
+    /// The oldest first.
+    order: VecDeque<Arc<str>>,
+}
+
+impl Acts {
+    pub(in crate::run) fn remember(&mut self, act: ActId, record: u64) {
+        let ActId { id, digest } = act;
+        if self.known.insert(Arc::clone(&id), (digest, record)).is_none() {
+            self.order.push_back(id);
+        }
+        if self.order.len() > ACTS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    /// The record of an act that was done already.
+    fn of(&self, act: &ActId) -> Option<Result<u64, Refused>> {
+        let (digest, record) = self.known.get(&act.id)?;
+        Some(if *digest == act.digest { Ok(*record) } else { Err(Refused::Conflict) })
+    }
+}
+
+/// Nobody will ever say that a record is durable: the journal has failed, or the host has let go of the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("whether it is durable is not known: the run's journal is written no more")]
+pub struct NotDurable;
+
+pub(in crate::run) type Durable = Arc<Once<Result<(), NotDurable>>>;
+
+/// An act that a run has taken.
+#[must_use = "an act is certain only when it is durable"]
+pub struct Acknowledged {
+    record: u64,
+    durable: Option<Durable>,
+}
+
+impl std::fmt::Debug for Acknowledged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Acknowledged").field("record", &self.record).finish_non_exhaustive()
+    }
+}
+
+impl Acknowledged {
+    /// The number of the record that it depends on, from 1.
+    #[must_use]
+    pub fn record(&self) -> u64 {
+        self.record
+    }
+
+    /// Whether it is durable already.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.durable.as_ref().is_none_or(|durable| durable.get() == Some(Ok(())))
+    }
+
+    /// Waits until it is durable.
+    ///
+    /// # Errors
+    /// Where that will never be known.
+    pub async fn durable(self) -> Result<(), NotDurable> {
+        match &self.durable {
+            None => Ok(()),
+            Some(durable) => durable.expect().await,
+        }
+    }
+
+    /// Waits on this thread until it is durable; none where the time is over first.
+    ///
+    /// # Errors
+    /// Where that will never be known.
+    pub fn wait_for(&self, timeout: Duration) -> Result<Option<()>, NotDurable> {
+        match &self.durable {
+            None => Ok(Some(())),
+            Some(durable) => durable.wait(Some(timeout)).transpose(),
+        }
+    }
+}
+
+/// Who waits for which record to be durable.
+#[derive(Default)]
+pub(in crate::run) struct Waiters(Vec<(u64, Durable)>);
+
+impl Waiters {
+    /// Records up to this number are durable: those who wait for them are to be told so.
+    pub(in crate::run) fn durable(&mut self, record: u64) -> Vec<Durable> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        self.0.extract_if(.., |(number, _)| *number <= record).map(|(_, durable)| durable).collect()
+    }
+}
+
+impl Drop for Waiters {
+    /// No further record will be.
+    fn drop(&mut self) {
+        for (_, durable) in self.0.drain(..) {
+            durable.set(Err(NotDurable));
+        }
+    }
+}
+
+impl Inner {
+    /// Waits for a record; those before it are durable then too.
+    pub(in crate::run) fn acknowledge(&mut self, record: u64) -> Acknowledged {
+        if self.is_durable(record) {
+            return Acknowledged { record, durable: None };
+        }
+        if self.is_lost() {
+            return Acknowledged { record, durable: Some(Arc::new(Once::of(Err(NotDurable)))) };
+        }
+        let durable = Arc::new(Once::new());
+        self.log.hurry();
+        self.waiters.0.push((record, Arc::clone(&durable)));
+        Acknowledged { record, durable: Some(durable) }
+    }
+
+    pub(in crate::run) fn act(&mut self, moment: Moment, act: Act, id: Option<&str>) -> Result<Acknowledged, Refused> {
+        if id.is_some_and(|id| id.len() > NAME_BYTES_MAX) {
+            return Err(Refused::TooLarge);
+        }
+        let news = act.into_news();
+        let act = id.map(|id| {
+            let mut bytes = Vec::new();
+            news.put(&mut bytes);
+            ActId { id: id.into(), digest: Digest::of(&bytes) }
+        });
+        if let Some(done) = act.as_ref().and_then(|act| self.state.acts.of(act)) {
+            return done.map(|record| self.acknowledge(record));
+        }
+        match &news {
+            // A call that nobody is uncertain of has its own answer.
+            News::Answered { pid, tag, .. } | News::Again { pid, tag }
+                if !self.state.uncertain.contains_key(&(*pid, *tag)) =>
+            {
+                return Err(Refused::Ended);
+            }
+            _ => {}
+        }
+        match self.take_news(moment, news, act) {
+            Ok(()) | Err(Unwanted::Idle) => Ok(self.acknowledge(self.state.counts.records)),
+            Err(Unwanted::Late) => Err(Refused::Ended),
+            Err(Unwanted::Full) => Err(Refused::Full),
+            Err(Unwanted::TooLarge) => Err(Refused::TooLarge),
+        }
+    }
+}
+
+impl Inner {
+    /// Cancels all processes without a grace.
+    pub(in crate::run) fn kill_all(&mut self, moment: Moment, reason: &Arc<str>) {
+        // Parents come first, so that fewer are told of their children's end.
+        let living = self.state.table.iter().filter(|(_, entry)| entry.lives());
+        let pids: Vec<Pid> = living.map(|(pid, _)| pid).collect();
+        for &pid in &pids {
+            let cancel = News::Cancel { pid, reason: Arc::clone(reason), grace: Some(Micros(0)) };
+            let _ = self.take_news(moment, cancel, None);
+        }
+        for pid in pids {
+            self.state.kill(pid);
+        }
+    }
+}
+
+impl Run {
+    /// Ends all processes in one go, so that none is left that could start another. False: the run was parked.
+    pub(in crate::run) fn kill<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, reason: &Arc<str>) -> bool {
+        let moment = self.moment(port.monotonic());
+        let mut inner = self.inner.lock();
+        if inner.parked {
+            return false;
+        }
+        inner.kill_all(moment, reason);
+        let mut after = After::default();
+        self.flush(&mut inner, port, moment, &mut after);
+        drop(inner);
+        self.after(port, after);
+        true
+    }
+
+    /// Takes an act. None: the run was parked, and the act is still there.
+    fn act<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        port: &mut P,
+        act: &mut Option<Act>,
+        id: Option<&str>,
+    ) -> Option<Result<Acknowledged, Refused>> {
+        let moment = self.moment(port.monotonic());
+        let mut inner = self.inner.lock();
+        if inner.parked {
+            return None;
+        }
+        let mut after = After::default();
+        let acted = inner.act(moment, act.take()?, id);
+        self.flush(&mut inner, port, moment, &mut after);
+        drop(inner);
+        self.after(port, after);
+        Some(acted)
+    }
+}
+
+impl RunHandle {
+    /// Does something to the run. With an id it is done once however often it is asked for: see [`Act`].
+    ///
+    /// # Errors
+    /// Where the run, or what the act is for, has ended; where there is no room for it, or it is too large; where the id was that of
+    /// another act. Such an act is not remembered.
+    pub fn act(&self, act: Act, id: Option<&str>) -> Result<Acknowledged, Refused> {
+        let mut act = Some(act);
+        loop {
+            let run = self.run().ok_or(Refused::Ended)?;
+            let mut acted = Some(Err(Refused::Ended));
+            run.kernel.with_port(|port| acted = run.act(port, &mut act, id));
+            match acted {
+                Some(acted) => return acted,
+                None => self.was_parked(&run),
+            }
+        }
+    }
+
+    /// Waits for everything that the run has recorded so far to be durable.
+    pub fn acknowledged(&self) -> Acknowledged {
+        let acknowledge = |inner: &mut Inner| {
+            let record = inner.state.counts.records;
+            inner.acknowledge(record)
+        };
+        // What has ended, or was let go of, waits for nothing.
+        let over = Acknowledged { record: 0, durable: None };
+        self.with(|_, inner| acknowledge(inner)).unwrap_or(over)
+    }
+}

@@ -1,0 +1,135 @@
+//! Room for what the processes of runs make the host hold: queues, commands without an answer, names, queries, keys and values.
+//!
+//! The host has so many bytes for all its runs, and of them a run may hold as much as it leaves free, as of the images of evicted guests.
+//! So a run that asks for too much meets its own bound, and one that holds little finds room whatever the others hold.
+//!
+//! It guards no other data, so nothing is ordered by it. It is asked where commands are decided, and never by a rebuild: what was
+//! decided stands in the records. Answers to commands that were let in are not refused for want of it; the run's own bounds count them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// How far a share may be from what its run holds: most commits change nothing that all workers share. A run that holds less is never refused
+/// for what others hold. Arbitrary: a few times what a run takes that holds nothing.
+const GRAIN_BYTES: u64 = 16 << 10;
+
+/// Bytes of all runs of a host. Arbitrary: as much as for images of evicted guests.
+const BYTES_MAX: u64 = 2 << 30;
+
+/// The room of a host.
+#[derive(Debug)]
+pub(in crate::run) struct Room {
+    bytes_max: AtomicU64,
+    used: AtomicU64,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { bytes_max: AtomicU64::new(BYTES_MAX), used: AtomicU64::new(0) }
+    }
+}
+
+impl Room {
+    pub(in crate::run) fn set_max(&self, bytes_max: u64) {
+        self.bytes_max.store(bytes_max, Relaxed);
+    }
+
+    /// What all runs hold, but for less than a grain of each.
+    pub(in crate::run) fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+}
+
+/// What of it one run has. It is given back with it.
+#[derive(Debug)]
+pub(in crate::run) struct Share {
+    of: Arc<Room>,
+    bytes: u64,
+}
+
+impl Share {
+    pub(in crate::run) fn new(of: Arc<Room>) -> Self {
+        Self { of, bytes: 0 }
+    }
+
+    /// What the run may hold now.
+    pub(in crate::run) fn ceiling(&self) -> u64 {
+        let others = self.of.used().saturating_sub(self.bytes);
+        (self.of.bytes_max.load(Relaxed).saturating_sub(others) / 2).max(GRAIN_BYTES)
+    }
+
+    /// Counts what the run holds.
+    #[inline]
+    pub(in crate::run) fn hold(&mut self, held: u64) {
+        let is_near = held < self.bytes + GRAIN_BYTES && self.bytes <= held + GRAIN_BYTES;
+        if !is_near {
+            self.set(held);
+        }
+    }
+
+    #[cold]
+    fn set(&mut self, held: u64) {
+        let bytes = held / GRAIN_BYTES * GRAIN_BYTES;
+        if bytes >= self.bytes {
+            self.of.used.fetch_add(bytes - self.bytes, Relaxed);
+        } else {
+            self.of.used.fetch_sub(self.bytes - bytes, Relaxed);
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(bytes_max: u64) -> Arc<Room> {
+        let room = Arc::new(Room::default());
+        room.set_max(bytes_max);
+        room
+    }
+
+    #[test]
+    fn a_run_may_hold_what_it_leaves_free() {
+        let room = room(300 * GRAIN_BYTES);
+        let (mut one, mut other) = (Share::new(Arc::clone(&room)), Share::new(Arc::clone(&room)));
+        assert_eq!(one.ceiling(), 150 * GRAIN_BYTES);
+        one.hold(150 * GRAIN_BYTES);
+        assert_eq!((one.ceiling(), other.ceiling()), (150 * GRAIN_BYTES, 75 * GRAIN_BYTES));
+        other.hold(75 * GRAIN_BYTES);
+        assert_eq!(room.used(), 225 * GRAIN_BYTES);
+        // Where answers have brought it more than there is, others may still hold a little.
+        one.hold(1_000 * GRAIN_BYTES);
+        assert_eq!(other.ceiling(), GRAIN_BYTES);
+        drop(one);
+        assert_eq!(room.used(), 75 * GRAIN_BYTES);
+        drop(other);
+        assert_eq!(room.used(), 0);
+    }
+
+    #[test]
+    fn what_comes_and_goes_at_once_is_not_counted() {
+        let room = room(300 * GRAIN_BYTES);
+        let mut share = Share::new(Arc::clone(&room));
+        for held in [1, GRAIN_BYTES - 1, 0] {
+            share.hold(held);
+            assert_eq!(room.used(), 0);
+        }
+        share.hold(GRAIN_BYTES);
+        for held in [2 * GRAIN_BYTES - 1, 0, 1] {
+            share.hold(held);
+            assert_eq!(room.used(), GRAIN_BYTES);
+        }
+        share.hold(5 * GRAIN_BYTES + 1);
+        share.hold(3 * GRAIN_BYTES);
+        assert_eq!(room.used(), 3 * GRAIN_BYTES);
+        share.hold(0);
+        assert_eq!(room.used(), 0);
+    }
+}

@@ -1,0 +1,468 @@
+//! Starting a run, and what can be done with it from outside.
+
+use super::acts::{Acknowledged, Act};
+use super::kernel::Kernel;
+use super::observe::{Events, Outcome, RunEvent, Shared, Wakers, Watcher};
+use super::outbox::After;
+use super::parking::residence::Place;
+use super::run::{Inner, Run};
+use super::task::Task;
+use crate::process::{Grants, Limits, LogLine, Payload, Pid, Problem, Program, Tag};
+use crate::run::record::kinds::{Bounds, Origin, Record, Started};
+use crate::run::seam::effects::Effects;
+use crate::run::seam::log::{Log, LogSink};
+use crate::run::state::config::{Fixed, Programs};
+use crate::run::state::run_state::{Counts, State};
+use crate::run::state::signals::SignalStatus;
+use crate::run::state::table::{Phase, Waits};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a run is started from.
+pub struct RunSpec {
+    /// Its id: unique among the unfinished runs of the host.
+    pub id: Arc<str>,
+    /// What its random streams are keyed by.
+    pub seed: [u8; 32],
+    /// The program of its root process.
+    pub root: Arc<dyn Program>,
+    /// The root's entry point.
+    pub entry: Arc<str>,
+    /// The root's input.
+    pub input: Payload,
+    /// The root's limits; each child has its parent's, or less.
+    pub limits: Limits,
+    /// The root's grants; each child has its parent's, or less.
+    pub grants: Grants,
+    /// What all its processes together may hold.
+    pub bounds: Bounds,
+    /// The programs that its processes may spawn.
+    pub programs: Programs,
+    /// Where its records go.
+    pub log: Box<dyn Log>,
+    /// What carries out its calls.
+    pub effects: Arc<dyn Effects>,
+    /// What takes its log lines.
+    pub sink: Option<Arc<dyn LogSink>>,
+    /// Who watches it from its first step on.
+    pub watcher: Option<Watcher>,
+    /// The run that it repeats; none: it is the first of its kind.
+    pub origin: Option<Origin>,
+}
+
+/// Why a run was not started.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// There is an unfinished run of that id.
+    #[error("there is an unfinished run with the id {0:?}")]
+    Exists(Arc<str>),
+    /// The root's program gave no body.
+    #[error("the root process cannot be made")]
+    Root(#[source] Box<Problem>),
+    /// The scheduler takes no more processes.
+    #[error("the host is shutting down or full")]
+    Refused,
+}
+
+/// Why something that was handed to a run did not count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The run, or the process that it is for, has ended.
+    #[error("the run or process has ended")]
+    Ended,
+    /// There is no room for it now: as much as is kept waits to be taken.
+    #[error("the queue is full: as many as are kept wait to be taken")]
+    Full,
+    /// It is larger than the run may carry.
+    #[error("it is larger than the run's payloads may be")]
+    TooLarge,
+    /// Its id was that of another act.
+    #[error("its id was that of another act")]
+    Conflict,
+}
+
+/// A process of a run, as it stands after its last committed step.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct ProcessStatus {
+    /// The process.
+    pub pid: Pid,
+    /// Who spawned it; none for the root.
+    pub parent: Option<Pid>,
+    /// Its component; none is the root's program.
+    pub component: Option<Arc<str>>,
+    /// Its entry point.
+    pub entry: Arc<str>,
+    /// Its registered names.
+    pub names: Vec<Arc<str>>,
+    /// What it does.
+    pub doing: Doing,
+    /// Committed steps.
+    pub steps: u64,
+    /// Fuel of those.
+    pub fuel: u64,
+    /// Messages in its mailbox.
+    pub mail: u32,
+    /// Commands without an answer.
+    pub outstanding: usize,
+}
+
+/// What a process does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Doing {
+    /// Waits for an instance: as many guests have one as may at one time.
+    Queued,
+    /// Waits for its first step, or takes it.
+    Starting,
+    /// Is stepped, or will be without waiting for anything.
+    Running,
+    /// Waits for answers, exits, cancel.
+    Blocked,
+    /// Waits for anything.
+    Idle,
+    /// Has been asked to end.
+    Cancelling,
+    /// Has ended and waits for its attached descendants.
+    Ended,
+}
+
+/// A run, for whoever has started it or asks for it. Cloning it is cheap, and dropping it changes nothing.
+#[derive(Clone)]
+pub struct RunHandle(pub(in crate::run) Arc<Place>);
+
+impl Kernel {
+    /// Starts a run.
+    ///
+    /// # Errors
+    /// Where a run of that id is unfinished, the root cannot be made, or the scheduler refuses it.
+    pub fn start(&self, spec: RunSpec) -> Result<RunHandle, StartError> {
+        let mut spec = Some(spec);
+        let mut started = Err(StartError::Refused);
+        self.with_port(|port| {
+            if let Some(spec) = spec.take() {
+                started = self.start_on(port, spec);
+            }
+        });
+        started
+    }
+
+    /// Starts a run by a port that is at hand.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_on(
+        &self,
+        port: &mut dyn crate::scheduler::Port<Self>,
+        spec: RunSpec,
+    ) -> Result<RunHandle, StartError> {
+        let RunSpec {
+            id,
+            seed,
+            root,
+            entry,
+            input,
+            limits,
+            grants,
+            bounds,
+            programs,
+            log,
+            effects,
+            sink,
+            origin,
+            watcher,
+        } = spec;
+        let mono = port.monotonic();
+        let at = self.clock().at(mono);
+        let digests = programs.iter().map(|(name, program)| (Arc::clone(name), program.digest())).collect();
+        let root_digest = root.digest();
+        let started = Started {
+            run: Arc::clone(&id),
+            seed,
+            at,
+            root: root_digest,
+            programs: digests,
+            entry,
+            input,
+            limits,
+            grants,
+            bounds,
+            origin,
+        };
+        let fixed = Fixed::new(&started, root, programs, effects, sink);
+        let state = State::new(&started);
+        let entry = &state.table[Pid::ROOT];
+        let root = (&entry.limits, &entry.grants);
+        let body = fixed
+            .body(&fixed.root, Pid::ROOT, Tag(1), &started.entry, &started.input, root)
+            .map_err(StartError::Root)?;
+        let program = Arc::clone(&fixed.root);
+        let permit = program.permit().within(root.0);
+        let run = Arc::new(Run::new(fixed, self.clone(), (at, mono), state, log));
+        let mut inner = run.inner.lock();
+        let Some(entered) = self.remember(&run, false) else { return Err(StartError::Exists(id)) };
+        let mut after = After::default();
+        let task = Task::new(Arc::clone(&run), Pid::ROOT, program, body, permit.is_none());
+        let native = task.step.native;
+        let slot = match port.spawn(task, permit) {
+            Ok(slot) => slot,
+            Err(task) => {
+                drop(inner);
+                drop(task);
+                self.forget(&run);
+                return Err(StartError::Refused);
+            }
+        };
+        // Not before it is certain that the run begins: what has records is a run. Its first step waits for the lock.
+        inner.append(&Record::Started(Box::new(started)));
+        inner.watched_by(watcher, &mut after.add().wakers);
+        let root = inner.state.living_mut(Pid::ROOT).expect("invariant: the root was just entered");
+        root.slot = Some(slot);
+        root.begun = native;
+        run.begin_looks(&mut inner, port);
+        drop(inner);
+        run.after(port, after);
+        self.entered(&run, entered);
+        self.sweep(port, Some(&run));
+        Ok(RunHandle::new(run))
+    }
+}
+
+impl Inner {
+    /// Tells a watcher of the processes that there are, and what happens from now on.
+    pub(in crate::run) fn watched_by(&mut self, watcher: Option<Watcher>, wakers: &mut Wakers) {
+        if let Some(Watcher(watcher)) = watcher {
+            self.tell_of_processes(&watcher, wakers);
+            self.watch(watcher, wakers);
+        }
+    }
+
+    /// Tells a watcher of the processes that there are.
+    fn tell_of_processes(&self, watcher: &Shared, wakers: &mut Wakers) {
+        for (pid, entry) in self.state.table.iter() {
+            let spawned = RunEvent::Spawned {
+                pid,
+                parent: entry.parent.map(|(parent, _)| parent),
+                component: entry.component.clone(),
+                entry: Arc::clone(&entry.begins_at),
+                scope: entry.place.scope(),
+            };
+            watcher.push(spawned, wakers);
+        }
+    }
+
+    /// Tells a watcher what happens from now on.
+    fn watch(&mut self, watcher: Arc<Shared>, wakers: &mut Wakers) {
+        if self.over {
+            watcher.close(wakers);
+        } else {
+            self.state.observed = true;
+            self.watchers.push(watcher);
+        }
+    }
+}
+
+impl RunHandle {
+    pub(in crate::run) fn new(run: Arc<Run>) -> Self {
+        Self(Place::of(run))
+    }
+
+    /// The run's id.
+    #[must_use]
+    pub fn id(&self) -> &Arc<str> {
+        &self.0.id
+    }
+
+    /// What the run came to, once it is over.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Arc<Outcome>> {
+        self.0.outcome.get()
+    }
+
+    /// Waits on this thread until the run is over.
+    #[must_use]
+    pub fn wait(&self) -> Arc<Outcome> {
+        self.0.outcome.wait(None).expect("invariant: without a timeout it waits for the outcome")
+    }
+
+    /// Waits on this thread until the run is over or the time is.
+    #[must_use]
+    pub fn wait_for(&self, timeout: Duration) -> Option<Arc<Outcome>> {
+        self.0.outcome.wait(Some(timeout))
+    }
+
+    /// Waits until the run is over.
+    pub async fn finished(&self) -> Arc<Outcome> {
+        self.0.outcome.expect().await
+    }
+
+    /// Asks the run to end: its root hears cancel, and is ended when the grace is over; without one, its own limit counts. A paused
+    /// run goes on for it.
+    ///
+    /// # Errors
+    /// Where the root has ended.
+    pub fn cancel(&self, reason: &str, grace: Option<Duration>) -> Result<(), Refused> {
+        self.act(Act::Cancel { reason: reason.into(), grace: grace.map(Into::into) }, None).map(drop)
+    }
+
+    /// As [`Self::cancel`], because the run takes longer than `after`: where it ends by this it has timed out, which its journal says too.
+    ///
+    /// # Errors
+    /// Where the root has ended.
+    pub fn time_out(&self, after: Duration) -> Result<(), Refused> {
+        self.act(Act::TimeOut { after: after.into() }, None).map(drop)
+    }
+
+    /// Ends the run now: every process ends, and is stepped no more after its slice.
+    pub fn kill(&self, reason: &str) {
+        let reason: Arc<str> = reason.into();
+        while let Some(run) = self.run() {
+            let mut is_killed = true;
+            run.kernel.with_port(|port| is_killed = run.kill(port, &reason));
+            if is_killed {
+                return;
+            }
+            self.was_parked(&run);
+        }
+    }
+
+    /// Keeps the run's processes from being stepped.
+    ///
+    /// # Errors
+    /// Where the run has ended.
+    pub fn pause(&self) -> Result<(), Refused> {
+        self.act(Act::Pause, None).map(drop)
+    }
+
+    /// Lets a paused run go on.
+    ///
+    /// # Errors
+    /// Where the run has ended.
+    pub fn resume(&self) -> Result<(), Refused> {
+        self.act(Act::Resume, None).map(drop)
+    }
+
+    /// Hands a signal to whoever waits for its name: the call of the handler `signal` that waits longest, else the process that has
+    /// registered the name. Where nobody waits yet it is kept, in order.
+    ///
+    /// # Errors
+    /// Where the run has ended, there is no room, or the signal is larger than a payload of the run may be.
+    pub fn signal(&self, name: &str, body: Payload) -> Result<(), Refused> {
+        self.act(Act::Signal { name: name.into(), body }, None).map(drop)
+    }
+
+    /// Takes a line that a handler writes for a call of a process: it goes where the process's own lines go. `scope` is the call's
+    /// place in the workflow, where it has one.
+    pub fn log(&self, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
+        self.0.kernel.log(&self.0.id, pid, scope, line);
+    }
+
+    /// The names of signals that somebody waits for, or that are kept.
+    #[must_use]
+    pub fn signals(&self) -> Vec<SignalStatus> {
+        self.with(|_, inner| inner.state.signals.status()).unwrap_or_default()
+    }
+
+    /// What a process has last exposed under a name.
+    #[must_use]
+    pub fn query(&self, name: &str) -> Option<Payload> {
+        self.with(|_, inner| inner.state.exposed.get(name).cloned())?
+    }
+
+    /// The names under which something is exposed.
+    #[must_use]
+    pub fn queries(&self) -> Vec<Arc<str>> {
+        self.with(|_, inner| inner.state.exposed.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// That the run has begun: whoever waits for it knows that it will not be forgotten. None: it has ended.
+    pub fn started(&self) -> Option<Acknowledged> {
+        self.with(|_, inner| inner.acknowledge(1))
+    }
+
+    /// What has happened, in numbers.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let counts = self.with(|_, inner| inner.state.counts);
+        counts.or_else(|| Some(self.outcome()?.counts)).unwrap_or_default()
+    }
+
+    /// The processes that live or wait for their descendants, in the order of their pids.
+    #[must_use]
+    pub fn processes(&self) -> Vec<ProcessStatus> {
+        let processes = |inner: &Inner| {
+            inner
+                .state
+                .table
+                .iter()
+                .map(|(pid, entry)| ProcessStatus {
+                    pid,
+                    parent: entry.parent.map(|(parent, _)| parent),
+                    component: entry.component.clone(),
+                    entry: Arc::clone(&entry.begins_at),
+                    names: entry.names().to_vec(),
+                    doing: match (&entry.phase, entry.waits) {
+                        (Phase::Ended(_), _) => Doing::Ended,
+                        (Phase::Cancelling { .. }, _) => Doing::Cancelling,
+                        (Phase::Live, _) if !entry.begun => Doing::Queued,
+                        (Phase::Live, _) if entry.steps == 0 => Doing::Starting,
+                        (Phase::Live, Waits::Not | Waits::Owes) => Doing::Running,
+                        (Phase::Live, Waits::Blocked) => Doing::Blocked,
+                        (Phase::Live, Waits::Idle) => Doing::Idle,
+                    },
+                    steps: entry.steps,
+                    fuel: entry.fuel,
+                    mail: entry.mail,
+                    outstanding: entry.outstanding.len(),
+                })
+                .collect()
+        };
+        self.with(|_, inner| processes(inner)).unwrap_or_default()
+    }
+
+    /// What happens in the run from now on, at most `capacity` events waiting. The processes that there are come first.
+    #[must_use]
+    pub fn observe(&self, capacity: usize) -> Events {
+        self.watch(capacity).0
+    }
+
+    /// As [`Self::observe`], and how many records there were by then: what they say is not told again.
+    #[must_use]
+    pub fn watch(&self, capacity: usize) -> (Events, u64) {
+        let (events, shared) = Events::new(capacity);
+        // Nobody can wait for them yet.
+        let mut wakers = Wakers::default();
+        let watching = Arc::clone(&shared);
+        let records = self.with(|_, inner| {
+            inner.tell_of_processes(&watching, &mut wakers);
+            inner.watch(watching, &mut wakers);
+            inner.state.counts.records
+        });
+        if records.is_none() {
+            shared.close(&mut wakers);
+        }
+        wakers.wake();
+        (events, records.unwrap_or_default())
+    }
+
+    /// All records of the run, where its log has all at hand.
+    #[must_use]
+    pub fn records(&self) -> Option<Vec<Record>> {
+        let read = self.with(|_, inner| inner.reading())?;
+        Record::decode_all(read()?).ok()
+    }
+
+    /// Nothing that the run writes will be durable any more: nothing leaves the host for it from now on, and whoever waits for its outcome
+    /// hears this problem. What it is on disk stays as it is.
+    pub fn abandon(&self, problem: &Problem) {
+        self.0.kernel.abandon_run(&self.0.id, problem);
+    }
+
+    /// The log says that its records up to this number, counted from 1, are durable: what waited for them leaves.
+    pub fn durable(&self, record: u64) {
+        if let Some(run) = self.run() {
+            run.kernel.with_port(|port| run.durable(port, record));
+        }
+    }
+}

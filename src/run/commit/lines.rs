@@ -1,0 +1,68 @@
+//! Log lines of a run's processes, and of the handlers that they call, for those who watch the run and for the sink.
+
+use super::kernel::Kernel;
+use super::observe::{RunEvent, Wakers};
+use super::run::{Inner, Run};
+use crate::process::{LogLine, Micros, Pid};
+use crate::run::seam::log::LogOrigin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Kernel {
+    /// Takes a line that a handler writes for a call of a process. A run that has left the memory has no call at a handler.
+    pub fn log(&self, run: &str, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
+        if let Some(run) = self.here(run) {
+            run.log(pid, scope, line);
+        }
+    }
+}
+
+impl Run {
+    /// Hands a step's lines to whoever takes them, and how many more were dropped. Its record is in the log.
+    #[inline]
+    pub(in crate::run) fn tell_log(
+        &self,
+        inner: &mut Inner,
+        (pid, step): (Pid, u64),
+        at: Micros,
+        (lines, dropped): (&[LogLine], u64),
+    ) {
+        if !lines.is_empty() || dropped > 0 {
+            self.tell_lines(inner, (pid, step), at, (lines, dropped));
+        }
+    }
+
+    fn tell_lines(&self, inner: &mut Inner, (pid, step): (Pid, u64), at: Micros, (lines, dropped): (&[LogLine], u64)) {
+        inner.state.counts.log_dropped += dropped;
+        for line in lines {
+            inner.state.tell(|| RunEvent::Logged { pid, scope: None, at, line: line.clone() });
+        }
+        self.fixed.log(lines, dropped, || {
+            let component = inner.state.table[pid].component.clone();
+            LogOrigin { run: Arc::clone(&self.fixed.id), pid, scope: None, component, step, at }
+        });
+    }
+
+    /// Takes a line that a handler writes for a call of a process. The record of the call has the line already.
+    pub(in crate::run) fn log(&self, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
+        let mut wakers = Wakers::default();
+        let mut inner = self.inner.lock();
+        let Some(entry) = inner.state.living(pid) else { return };
+        let (component, step) = (entry.component.clone(), entry.steps);
+        let at = Micros(self.last_at.load(Relaxed));
+        if inner.state.observed {
+            let event = RunEvent::Logged { pid, scope: scope.clone(), at, line: line.clone() };
+            inner.watchers.retain(|watcher| watcher.push(event.clone(), &mut wakers));
+        }
+        self.fixed.log(std::slice::from_ref(&line), 0, || LogOrigin {
+            run: Arc::clone(&self.fixed.id),
+            pid,
+            scope,
+            component,
+            step,
+            at,
+        });
+        drop(inner);
+        wakers.wake();
+    }
+}

@@ -1,0 +1,377 @@
+//! Watching a run: what happens in it, as a bounded stream that costs nothing when nobody listens, and its outcome.
+
+use crate::base::brief;
+use crate::process::{Answer, Ending, LogLine, Micros, Pid, Problem, Tag};
+use crate::run::state::run_state::{Abandoned, Counts};
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// Something that happened in a run, in the order of its log.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunEvent {
+    /// A process was started.
+    Spawned {
+        /// The process.
+        pid: Pid,
+        /// Who spawned it; none for the root.
+        parent: Option<Pid>,
+        /// Its component; none is the root's program.
+        component: Option<Arc<str>>,
+        /// Its entry point.
+        entry: Arc<str>,
+        /// Its place in the workflow, `<node path>/<item>/<n>`, where its parent gave it one.
+        scope: Option<Arc<str>>,
+    },
+    /// A process has a name.
+    Named {
+        /// The process.
+        pid: Pid,
+        /// The name.
+        name: Arc<str>,
+    },
+    /// A process called a handler.
+    Called {
+        /// The process.
+        pid: Pid,
+        /// The call.
+        tag: Tag,
+        /// The handler.
+        handler: Arc<str>,
+        /// Its place in the workflow, where the process gave it one.
+        scope: Option<Arc<str>>,
+    },
+    /// A call that was made in the run that this one repeats has another key here, because its arguments are others.
+    Rekeyed {
+        /// The process.
+        pid: Pid,
+        /// The call.
+        tag: Tag,
+        /// The key that it had.
+        former: Arc<str>,
+        /// The key that it has.
+        key: Arc<str>,
+    },
+    /// A call has its answer.
+    Answered {
+        /// The process.
+        pid: Pid,
+        /// The call.
+        tag: Tag,
+        /// What went wrong, where something did.
+        problem: Option<Arc<Problem>>,
+    },
+    /// A process wrote a line, or a handler did for a call of it.
+    Logged {
+        /// The process.
+        pid: Pid,
+        /// Of a handler's line: the call's place in the workflow, where the process gave it one.
+        scope: Option<Arc<str>>,
+        /// When, in microseconds since 1970: the time of the record that has the line.
+        at: Micros,
+        /// The line.
+        line: LogLine,
+    },
+    /// A process has ended.
+    Ended {
+        /// The process.
+        pid: Pid,
+        /// How.
+        ending: Ending,
+    },
+}
+
+/// What a run came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// How the root ended.
+    pub ending: Ending,
+    /// The root's output, or why there is none.
+    pub result: Answer,
+    /// How long it was to take at most, where it was asked to end for taking longer.
+    pub late: Option<Micros>,
+    /// Calls that processes did not wait for when they completed, as far as they are listed.
+    pub abandoned: Vec<Abandoned>,
+    /// Abandoned calls beyond the list.
+    pub abandoned_more: u64,
+    /// What happened, in numbers.
+    pub counts: Counts,
+}
+
+impl Outcome {
+    /// That of a run which goes on no more in this host, for a reason that is not its own.
+    pub(in crate::run) fn of_problem(problem: Problem, counts: Counts) -> Self {
+        let problem = Arc::new(problem);
+        let (ending, result) = (Ending::Failed(Arc::clone(&problem)), Err(problem));
+        Self { ending, result, late: None, abandoned: Vec::new(), abandoned_more: 0, counts }
+    }
+}
+
+/// A place for one value that many may wait for. The first that it is set to stays.
+pub(in crate::run) struct Once<T> {
+    place: Mutex<Expected<T>>,
+    set: Condvar,
+}
+
+struct Expected<T> {
+    value: Option<T>,
+    /// Those of the futures that wait, by their numbers. A future that is dropped takes its own away.
+    wakers: BTreeMap<u64, Waker>,
+    next: u64,
+}
+
+impl<T: Clone> Once<T> {
+    pub(in crate::run) fn new() -> Self {
+        Self { place: Mutex::new(Expected { value: None, wakers: BTreeMap::new(), next: 0 }), set: Condvar::new() }
+    }
+
+    /// One that is set already.
+    pub(in crate::run) fn of(value: T) -> Self {
+        let once = Self::new();
+        once.place.lock().value = Some(value);
+        once
+    }
+
+    /// Sets it, unless it is set already. It calls wakers, which are foreign code.
+    pub(in crate::run) fn set(&self, value: T) {
+        let wakers = {
+            let mut place = self.place.lock();
+            if place.value.is_some() {
+                return;
+            }
+            place.value = Some(value);
+            std::mem::take(&mut place.wakers)
+        };
+        self.set.notify_all();
+        wakers.into_values().collect::<Wakers>().wake();
+    }
+
+    pub(in crate::run) fn get(&self) -> Option<T> {
+        self.place.lock().value.clone()
+    }
+
+    /// Waits on this thread; none where the timeout comes first.
+    pub(in crate::run) fn wait(&self, timeout: Option<Duration>) -> Option<T> {
+        brief::waits();
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut place = self.place.lock();
+        while place.value.is_none() {
+            match until {
+                None => self.set.wait(&mut place),
+                Some(until) if self.set.wait_until(&mut place, until).timed_out() => break,
+                Some(_) => {}
+            }
+        }
+        place.value.clone()
+    }
+
+    /// Waits until it is set.
+    pub(in crate::run) fn expect(&self) -> Expecting<'_, T> {
+        Expecting { once: self, number: None }
+    }
+
+    /// How many futures wait.
+    #[cfg(test)]
+    pub(in crate::run) fn waiting(&self) -> usize {
+        self.place.lock().wakers.len()
+    }
+}
+
+/// Waits for a value.
+pub(in crate::run) struct Expecting<'a, T> {
+    once: &'a Once<T>,
+    /// Of its waker, once it has one there.
+    number: Option<u64>,
+}
+
+impl<T: Clone> Future for Expecting<'_, T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let once = self.once;
+        let mut place = once.place.lock();
+        if let Some(value) = &place.value {
+            return Poll::Ready(value.clone());
+        }
+        let number = *self.number.get_or_insert_with(|| {
+            place.next += 1;
+            place.next
+        });
+        let before = place.wakers.insert(number, context.waker().clone());
+        drop(place);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for Expecting<'_, T> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            let waker = self.once.place.lock().wakers.remove(&number);
+            drop(waker);
+        }
+    }
+}
+
+/// Who is to be woken when all locks are released: wakers are foreign code.
+#[derive(Default)]
+#[must_use = "whoever waits would wait for ever"]
+pub(in crate::run) struct Wakers(Vec<Waker>);
+
+impl Wakers {
+    pub(in crate::run) fn wake(self) {
+        brief::waits();
+        self.0.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl FromIterator<Waker> for Wakers {
+    fn from_iter<I: IntoIterator<Item = Waker>>(wakers: I) -> Self {
+        Self(wakers.into_iter().collect())
+    }
+}
+
+/// What happens in a run from now on, as far as there is room: what does not fit is dropped and counted, and the run goes on.
+pub struct Events {
+    shared: Arc<Shared>,
+}
+
+/// The side that tells: given to a run that begins, it tells from the first step on.
+#[derive(Clone)]
+pub struct Watcher(pub(in crate::run) Arc<Shared>);
+
+pub(in crate::run) struct Shared {
+    capacity: usize,
+    queue: Mutex<Queue>,
+    more: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    events: VecDeque<RunEvent>,
+    dropped: u64,
+    closed: bool,
+    /// The receiver is gone.
+    deaf: bool,
+    waker: Option<Waker>,
+}
+
+impl Events {
+    /// Events of a run that has not begun, at most `capacity` of them waiting, and what it is given to tell them.
+    #[must_use]
+    pub fn of_new_run(capacity: usize) -> (Self, Watcher) {
+        let (events, shared) = Self::new(capacity);
+        (events, Watcher(shared))
+    }
+
+    pub(in crate::run) fn new(capacity: usize) -> (Self, Arc<Shared>) {
+        let shared = Arc::new(Shared { capacity, queue: Mutex::default(), more: Condvar::new() });
+        (Self { shared: Arc::clone(&shared) }, shared)
+    }
+
+    /// The next event; waits for it on this thread. None when the run is over and all was taken.
+    #[must_use]
+    pub fn wait(&self) -> Option<RunEvent> {
+        brief::waits();
+        let mut queue = self.shared.queue.lock();
+        loop {
+            if let Some(event) = queue.events.pop_front() {
+                return Some(event);
+            }
+            if queue.closed {
+                return None;
+            }
+            self.shared.more.wait(&mut queue);
+        }
+    }
+
+    /// The next event if it comes in time. None too when the run is over and all was taken: [`Self::is_over`] tells.
+    #[must_use]
+    pub fn wait_for(&self, timeout: Duration) -> Option<RunEvent> {
+        brief::waits();
+        let until = Instant::now().checked_add(timeout)?;
+        let mut queue = self.shared.queue.lock();
+        while queue.events.is_empty() && !queue.closed {
+            if self.shared.more.wait_until(&mut queue, until).timed_out() {
+                break;
+            }
+        }
+        queue.events.pop_front()
+    }
+
+    /// Whether the run is over and all was taken.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let queue = self.shared.queue.lock();
+        queue.closed && queue.events.is_empty()
+    }
+
+    /// The next event, for one task at a time. None when the run is over and all was taken.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<RunEvent>> {
+        let mut queue = self.shared.queue.lock();
+        match queue.events.pop_front() {
+            Some(event) => Poll::Ready(Some(event)),
+            None if queue.closed => Poll::Ready(None),
+            None => {
+                queue.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// The next event. None when the run is over and all was taken.
+    pub async fn next(&mut self) -> Option<RunEvent> {
+        std::future::poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// How many events were dropped.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.shared.queue.lock().dropped
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.shared.queue.lock().deaf = true;
+    }
+}
+
+impl Shared {
+    /// Whether nobody listens any more.
+    pub(in crate::run) fn is_deaf(&self) -> bool {
+        self.queue.lock().deaf
+    }
+
+    /// Tells of an event. False: nobody listens any more.
+    pub(in crate::run) fn push(&self, event: RunEvent, wakers: &mut Wakers) -> bool {
+        let mut queue = self.queue.lock();
+        if queue.deaf {
+            return false;
+        }
+        if queue.events.len() >= self.capacity {
+            queue.dropped += 1;
+        } else {
+            queue.events.push_back(event);
+        }
+        self.notify(queue, wakers);
+        true
+    }
+
+    /// The run is over.
+    pub(in crate::run) fn close(&self, wakers: &mut Wakers) {
+        let mut queue = self.queue.lock();
+        queue.closed = true;
+        self.notify(queue, wakers);
+    }
+
+    fn notify(&self, mut queue: parking_lot::MutexGuard<'_, Queue>, wakers: &mut Wakers) {
+        wakers.0.extend(queue.waker.take());
+        drop(queue);
+        self.more.notify_one();
+    }
+}

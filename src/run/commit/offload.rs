@@ -1,0 +1,121 @@
+//! A thread for what would keep a worker: it starts with the first piece of work, and does one after the other.
+//!
+//! In a simulation there is no such thread: whoever flushes does the work.
+
+use crate::base::brief;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Queue {
+    work: VecDeque<Work>,
+    busy: bool,
+    closing: bool,
+    /// There is to be no thread.
+    by_hand: bool,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    /// There is something to do, or the end.
+    more: Condvar,
+    /// Nothing is left to do.
+    idle: Condvar,
+}
+
+/// The thread, for those who have work for it. Dropped, it drops what it has not begun.
+pub(in crate::run) struct Aside {
+    name: &'static str,
+    shared: Arc<Shared>,
+}
+
+impl Aside {
+    pub(in crate::run) fn new(name: &'static str) -> Self {
+        Self { name, shared: Arc::default() }
+    }
+
+    /// Has work wait until somebody flushes, who does it then. For simulation.
+    pub(in crate::run) fn do_by_hand(&self) {
+        self.shared.queue.lock().by_hand = true;
+    }
+
+    /// Hands it work. False: there is no thread to be had, or it ends.
+    pub(in crate::run) fn push(&self, work: impl FnOnce() + Send + 'static) -> bool {
+        let mut queue = self.shared.queue.lock();
+        if queue.closing {
+            return false;
+        }
+        if queue.thread.is_none() && !queue.by_hand {
+            let shared = Arc::clone(&self.shared);
+            queue.thread = std::thread::Builder::new().name(self.name.to_owned()).spawn(move || shared.run()).ok();
+            if queue.thread.is_none() {
+                return false;
+            }
+        }
+        queue.work.push_back(Box::new(work));
+        drop(queue);
+        self.shared.more.notify_one();
+        true
+    }
+
+    /// Waits until everything that was handed over is done.
+    pub(in crate::run) fn flush(&self) {
+        brief::waits();
+        let mut queue = self.shared.queue.lock();
+        while queue.busy || !queue.work.is_empty() {
+            if !queue.by_hand {
+                self.shared.idle.wait(&mut queue);
+            } else if let Some(work) = queue.work.pop_front() {
+                drop(queue);
+                work();
+                queue = self.shared.queue.lock();
+            }
+        }
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let (thread, work) = {
+            let mut queue = self.shared.queue.lock();
+            queue.closing = true;
+            (queue.thread.take(), std::mem::take(&mut queue.work))
+        };
+        drop(work);
+        self.shared.more.notify_one();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            brief::waits();
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(work) = queue.work.pop_front() {
+                queue.busy = true;
+                drop(queue);
+                // What panics is over. Who must know of it is told by the work itself.
+                let _ = catch_unwind(AssertUnwindSafe(work));
+                queue = self.queue.lock();
+                queue.busy = false;
+            } else if queue.closing {
+                return;
+            } else {
+                self.idle.notify_all();
+                self.more.wait(&mut queue);
+            }
+        }
+    }
+}

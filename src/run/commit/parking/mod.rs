@@ -1,0 +1,322 @@
+//! Runs that wait leave the memory.
+//!
+//! A run all of whose processes wait, and which is durable up to its last record, needs nothing of the host but to be found when something
+//! comes for it: a signal, an act, a query, a due timer. It is *parked*: its state, its processes and its log are dropped, and an index entry
+//! stays ([`Parked`]). It remains this host's. Whoever asks for it takes it up from its records, as after a crash.
+//!
+//! **Who parks.** A run is looked at by a timer of its own, every [`ParkingPolicy::after`]. If nothing was recorded between two looks and it is quiet
+//! ([`Inner::is_quiet`]), it is parked. Where replaying a process would be dear, it is saved first: the processes are visited
+//! ([`Port::interrupt`]), and the run is parked at the next look. Where more runs are in memory than [`ParkingPolicy::resident_max`], each new one
+//! looks at a few others, and parks those that are quiet without waiting.
+//!
+//! **Protocol.** The truth is [`Inner::parked`], which the run's commit lock guards.
+//! 1. Under the commit lock: the run is quiet. So nothing is in a queue that somebody will be stepped for, no step is in progress, no
+//!    call is at a handler, and nothing waits to be durable.
+//! 2. Still under it: the log is parked, `parked` is set, the state is taken away, and the index entry takes the place of the run in the
+//!    kernel's list. This is the point at which the run is parked.
+//! 3. The scheduler's tasks are interrupted. Each finds no process in the state, and completes. Nothing can be posted to them: the slots are gone
+//!    with the state.
+//! 4. Whoever wants something of the run takes the commit lock first. If it came before 2, the run is not quiet any more, or what it
+//!    did stands in the records. If it came after, it sees `parked`, and asks the kernel for the run.
+//! 5. The kernel's list says which run there is for an id: here, parked, or being taken up. The first who asks for a parked one changes the entry
+//!    to *waking* and takes it up, on its own thread; the others wait for that one.
+//! 6. The scheduler may refuse its processes, because it is full or the host stops. Nothing has been recorded then, and the run goes back by steps
+//!    2 and 3 under the commit lock under which its processes were made: what they are on disk is not changed by a host that has no room.
+//!
+//! - **I1** For an id there is at most one run that is not parked.
+//! - **I2** What was acknowledged stands in the records before 2, or is done by the run of 5.
+//! - **I3** The locks are taken in this order: commit lock, kernel's list, place. None is held while a run is taken up.
+//!
+//! A timer names its run by id ([`Timer`]): those that were set before a run was parked find it afterwards, and take it up on a thread
+//! of their own if it is due.
+//!
+//! *Rejected.* Parking single processes: the state of the run, which others of its processes need, would stay, and it is the larger part. Taking
+//! a run up on the worker that fires its timer: it waits for a disk.
+
+pub(in crate::run) mod residence;
+pub(in crate::run) mod waking;
+
+use super::consequences::no_capacity;
+use super::kernel::{Kernel, Timer};
+use super::observe::Outcome;
+use super::parking::residence::Place;
+use super::parking::waking::{Parked, WAKE_AGAIN};
+use super::run::{Inner, Run};
+use crate::base::brief::BriefGuard;
+use crate::process::{Micros, Problem, problem::kind};
+use crate::run::seam::log::{Durability, Log, ParkedLog};
+use crate::run::state::outstanding::Pending;
+use crate::run::state::run_state::{Counts, State};
+use crate::run::state::table::{Phase, Waits};
+use crate::scheduler::{Interrupt, Pause, Port, Slot, TimerId};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// When runs that wait leave the memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ParkingPolicy {
+    /// A run that waits is parked when nothing has happened in it for this long, and at the latest after twice that.
+    pub after: Duration,
+    /// Where more runs than this are in memory, those that wait are parked at once.
+    pub resident_max: usize,
+}
+
+impl Default for ParkingPolicy {
+    // Both arbitrary: long against a pause between two events, few against what memory holds.
+    fn default() -> Self {
+        Self { after: Duration::from_secs(5), resident_max: 10_000 }
+    }
+}
+
+impl ParkingPolicy {
+    /// No run is ever parked.
+    pub const NEVER: Self = Self { after: Duration::MAX, resident_max: usize::MAX };
+}
+
+/// Looks that find a run that does not change and cannot be parked are up to so many times as far apart.
+const LOOK_FACTOR_MAX: u32 = 64;
+/// How long a run's processes have to be saved before it is looked at again.
+const SAVE_TIME: Micros = Micros(50_000);
+
+/// What is known of a parked run without taking it up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ParkedRun {
+    /// Processes that have not ended.
+    pub processes: u32,
+    /// Calls of which nobody knows whether they happened.
+    pub uncertain: u32,
+    /// An operator has stopped it.
+    pub is_paused: bool,
+    /// What happened in it, in numbers.
+    pub counts: Counts,
+}
+
+/// What was found when the run was last looked at.
+#[derive(Default)]
+pub(in crate::run) struct Looked {
+    /// How many records it had.
+    records: u64,
+    /// How much farther apart the looks are, since nothing changes and it cannot be parked.
+    factor: u32,
+    /// Its processes were asked to be saved.
+    saving: bool,
+    /// The scheduler's timer for the next look.
+    timer: Option<TimerId>,
+}
+
+/// Where a run's log was.
+struct Gone;
+
+impl Log for Gone {
+    fn append(&mut self, _: &[u8]) -> Durability {
+        debug_assert!(false, "a run that is parked writes nothing");
+        Durability::Later
+    }
+
+    fn records(&self) -> Option<Vec<Bytes>> {
+        None
+    }
+}
+
+/// What the outcome of a run says that is nobody's, because its host stops.
+pub(in crate::run) fn stopped() -> Problem {
+    Problem::new(kind::SUSPENDED, "The host stopped before the run was over")
+        .with_detail("It goes on where it is taken up.")
+}
+
+impl Inner {
+    /// Whether the run waits, and nothing is on its way into it or out of it.
+    fn is_quiet(&mut self, soon: Micros) -> bool {
+        self.watchers.retain(|watcher| !watcher.is_deaf());
+        if self.over || self.parked || self.is_lost() || !self.watchers.is_empty() || self.has_undurable() {
+            return false;
+        }
+        let state = &self.state;
+        if state.has_consequences() || state.timers.next_due().is_some_and(|due| due <= soon) {
+            return false;
+        }
+        state.table.iter().all(|(pid, entry)| match &entry.phase {
+            Phase::Ended(_) => true,
+            Phase::Cancelling { .. } => false,
+            Phase::Live => {
+                let waits = match entry.waits {
+                    Waits::Not | Waits::Owes => false,
+                    Waits::Blocked => true,
+                    Waits::Idle => entry.mail == 0,
+                };
+                let is_known = |(tag, pending): (_, &Pending)| {
+                    !matches!(pending, Pending::Call(_)) || state.uncertain.contains_key(&(pid, tag))
+                };
+                waits && entry.waking == 0 && entry.slot.is_some() && entry.outstanding.iter().all(is_known)
+            }
+        })
+    }
+
+    /// The scheduler's timers of this run, which nobody needs any more.
+    pub(in crate::run) fn disarm(&mut self) -> impl Iterator<Item = TimerId> + use<> {
+        self.looked.timer.take().into_iter().chain(self.state.timers.disarm())
+    }
+
+    /// The processes of which replaying what they did would be dear.
+    fn unsaved(&self) -> Vec<Slot> {
+        self.state.table.iter().filter(|(_, entry)| entry.unsaved).filter_map(|(_, entry)| entry.slot).collect()
+    }
+}
+
+impl Run {
+    /// The first look at a run is a while away.
+    pub(in crate::run) fn begin_looks<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, inner: &mut Inner, port: &mut P) {
+        let policy = self.kernel.parking();
+        if policy.after != Duration::MAX && inner.log.can_park() {
+            self.kernel.stays(self);
+            self.look_after(policy.after.into(), inner, port);
+        }
+    }
+
+    /// Looks whether the run can be parked.
+    pub(in crate::run) fn look<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P) {
+        let policy = self.kernel.parking();
+        let mut inner = self.inner.lock();
+        if inner.over || inner.parked || inner.is_lost() {
+            return;
+        }
+        let records = inner.state.counts.records;
+        let is_still = std::mem::replace(&mut inner.looked.records, records) == records;
+        let now = port.monotonic();
+        let after = Micros::from(policy.after);
+        let mut next = after;
+        if is_still {
+            let soon = self.moment(now).mono.saturating_add(after);
+            if inner.is_quiet(soon) {
+                let unsaved = inner.unsaved();
+                if unsaved.is_empty() || inner.looked.saving {
+                    if self.park(inner, port) {
+                        return;
+                    }
+                    inner = self.inner.lock();
+                } else {
+                    inner.looked.saving = true;
+                    self.asked.fetch_add(1, Relaxed);
+                    for slot in unsaved {
+                        port.interrupt(slot, Interrupt::Visit);
+                    }
+                    next = SAVE_TIME.min(after);
+                }
+            } else {
+                inner.looked.factor = (inner.looked.factor * 2).clamp(1, LOOK_FACTOR_MAX);
+                next = Micros(after.0.saturating_mul(inner.looked.factor.into()));
+            }
+        } else {
+            (inner.looked.factor, inner.looked.saving) = (0, false);
+        }
+        self.look_after(next, &mut inner, port);
+    }
+
+    /// The next look is so far away. Under the lock, so that whoever ends the run finds the timer.
+    fn look_after<P: Port<Kernel> + ?Sized>(&self, time: Micros, inner: &mut Inner, port: &mut P) {
+        let due = port.monotonic().saturating_add(time);
+        inner.looked.timer = Some(port.timer(due, Timer::Look(Arc::clone(&self.fixed.id), self.serial)));
+    }
+
+    /// Parks the run at once, if it is quiet and nothing of it has to be saved.
+    pub(in crate::run) fn park_now<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P) {
+        let mut inner = self.inner.lock();
+        let now = self.moment(port.monotonic()).mono;
+        if inner.log.can_park() && inner.is_quiet(now) {
+            let unsaved = inner.unsaved();
+            if unsaved.is_empty() {
+                self.park(inner, port);
+            } else {
+                self.asked.fetch_add(1, Relaxed);
+                for slot in unsaved {
+                    port.interrupt(slot, Interrupt::Visit);
+                }
+            }
+        }
+    }
+
+    /// Steps 2 and 3 of the protocol, of a run that is quiet. False: its log cannot be parked.
+    fn park<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, mut inner: BriefGuard<'_, Inner>, port: &mut P) -> bool {
+        let Some(log) = inner.log.park() else { return false };
+        self.park_as(log, Micros(0), inner, port);
+        true
+    }
+
+    /// Takes a run back that the scheduler takes no process of, or not all: it was being taken up, and nothing has been recorded since. One that
+    /// was parked is parked again, and its timers wait for a while. Any other one, and each where the host stops, is nobody's.
+    pub(in crate::run) fn take_back<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        was_parked: bool,
+        mut inner: BriefGuard<'_, Inner>,
+        port: &mut P,
+    ) {
+        let is_closing = self.kernel.is_closing();
+        if was_parked
+            && !is_closing
+            && let Some(log) = inner.log.park()
+        {
+            let again = port.monotonic().saturating_add(WAKE_AGAIN);
+            return self.park_as(log, again, inner, port);
+        }
+        let (state, log) = self.vacate(&mut inner, port);
+        self.kernel.forget(self);
+        drop(inner);
+        let problem = if is_closing { stopped() } else { no_capacity() };
+        self.outcome.set(Arc::new(Outcome::of_problem(problem, state.counts)));
+        drop(log);
+        self.dismiss(&state, port);
+    }
+
+    /// Parks the run with this log. No timer takes it up before that time of the host's clock.
+    fn park_as<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        log: Box<dyn ParkedLog>,
+        earliest: Micros,
+        mut inner: BriefGuard<'_, Inner>,
+        port: &mut P,
+    ) {
+        let (state, gone) = self.vacate(&mut inner, port);
+        let due = state.timers.next_due().map(|due| self.host_time(due).max(earliest));
+        let parked = Parked {
+            parts: self.kernel.parts_of(&self.fixed),
+            log,
+            outcome: Arc::downgrade(&self.outcome),
+            wakes: due.map(|due| (due, port.timer(due, Timer::Due(Arc::clone(&self.fixed.id))))),
+            ahead: self.ahead,
+            facts: ParkedRun {
+                processes: state.living,
+                uncertain: state.uncertain.len() as u32,
+                is_paused: state.paused.is_some(),
+                counts: state.counts,
+            },
+        };
+        self.kernel.put_parked(&self.fixed.id, parked);
+        drop(inner);
+        drop(gone);
+        self.dismiss(&state, port);
+    }
+
+    /// The run is in memory no more: whoever finds it from now on asks the kernel anew. Gives what it was made of, which is dropped without
+    /// the lock.
+    fn vacate<P: Port<Kernel> + ?Sized>(&self, inner: &mut Inner, port: &mut P) -> (State, Box<dyn Log>) {
+        for timer in inner.disarm() {
+            port.unset_timer(timer);
+        }
+        let bounds = inner.state.bounds;
+        inner.parked = true;
+        self.left.store(true, Relaxed);
+        (std::mem::replace(&mut inner.state, State::bare(bounds)), std::mem::replace(&mut inner.log, Box::new(Gone)))
+    }
+
+    /// The handles find the run no more, and the processes that it had in memory end.
+    fn dismiss<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, state: &State, port: &mut P) {
+        let place = self.place.lock().clone();
+        Place::leave(&place, self);
+        for slot in state.table.iter().filter_map(|(_, entry)| entry.slot) {
+            port.pause(slot, Pause::Off);
+            port.interrupt(slot, Interrupt::End);
+        }
+    }
+}

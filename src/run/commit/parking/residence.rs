@@ -1,0 +1,87 @@
+//! Where a run is, for its handles: in memory, or parked.
+
+use crate::run::commit::handle::RunHandle;
+use crate::run::commit::kernel::Kernel;
+use crate::run::commit::observe::{Once, Outcome};
+use crate::run::commit::run::{Inner, Run};
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
+
+/// The outcome of a run, for whoever waits. It is the same one however often the run is parked and taken up again.
+pub(in crate::run) type Outcomes = Once<Arc<Outcome>>;
+
+/// What handles of a run share.
+pub(in crate::run) struct Place {
+    pub(in crate::run) id: Arc<str>,
+    pub(in crate::run) kernel: Kernel,
+    pub(in crate::run) outcome: Arc<Outcomes>,
+    /// None: it was parked when somebody last looked. Only an optimisation: what counts is [`Inner::parked`]. A leaf among locks.
+    run: Mutex<Option<Arc<Run>>>,
+}
+
+impl Place {
+    /// The place of a run that is parked.
+    pub(in crate::run) fn parked(id: Arc<str>, kernel: Kernel, outcome: Arc<Outcomes>) -> Arc<Self> {
+        Arc::new(Self { id, kernel, outcome, run: Mutex::default() })
+    }
+
+    /// The place of a run in memory.
+    pub(in crate::run) fn of(run: Arc<Run>) -> Arc<Self> {
+        let mut known = run.place.lock();
+        if let Some(place) = known.upgrade() {
+            return place;
+        }
+        let place = Arc::new(Self {
+            id: Arc::clone(&run.fixed.id),
+            kernel: run.kernel.clone(),
+            outcome: Arc::clone(&run.outcome),
+            run: Mutex::new(Some(Arc::clone(&run))),
+        });
+        *known = Arc::downgrade(&place);
+        place
+    }
+
+    /// The run was parked.
+    pub(in crate::run) fn leave(place: &Weak<Self>, run: &Arc<Run>) {
+        if let Some(place) = place.upgrade() {
+            place.forget(run);
+        }
+    }
+
+    fn forget(&self, run: &Arc<Run>) {
+        let former = self.run.lock().take_if(|known| Arc::ptr_eq(known, run));
+        drop(former);
+    }
+}
+
+impl RunHandle {
+    /// The run. One that is parked is taken up, which waits for a disk. None: it has ended meanwhile, or could not be taken up, which its
+    /// outcome says.
+    pub(in crate::run) fn run(&self) -> Option<Arc<Run>> {
+        if let Some(run) = &*self.0.run.lock() {
+            return Some(Arc::clone(run));
+        }
+        let run = self.0.kernel.wake(&self.0.id)?;
+        let former = self.0.run.lock().replace(Arc::clone(&run));
+        drop(former);
+        Some(run)
+    }
+
+    /// The run was found parked: the next to ask takes it up.
+    pub(in crate::run) fn was_parked(&self, run: &Arc<Run>) {
+        self.0.forget(run);
+    }
+
+    /// Looks at the run, or does something to it that posts nothing. None as in [`Self::run`].
+    pub(in crate::run) fn with<R>(&self, look: impl FnOnce(&Arc<Run>, &mut Inner) -> R) -> Option<R> {
+        loop {
+            let run = self.run()?;
+            let mut inner = run.inner.lock();
+            if !inner.parked {
+                return Some(look(&run, &mut inner));
+            }
+            drop(inner);
+            self.was_parked(&run);
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! Runs for ids: in memory, parked, or being taken up again. The protocol is in [`crate::run::commit::parking`].
+
+use super::residence::{Outcomes, Place};
+use super::{ParkedRun, ParkingPolicy};
+use crate::base::message_of;
+use crate::process::{Micros, Problem, ProblemClass, Program, problem::kind};
+use crate::run::commit::kernel::{Kernel, Timer};
+use crate::run::commit::observe::{Once, Outcome};
+use crate::run::commit::run::Run;
+use crate::run::record::kinds::Record;
+use crate::run::recovery::recover::{ResumeError, ResumeSpec};
+use crate::run::seam::effects::Effects;
+use crate::run::seam::log::{LogSink, ParkedLog};
+use crate::run::state::config::{Fixed, Programs};
+use crate::scheduler::{Port, TimerId};
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+
+/// How long to wait before a thread, or places for processes, are asked for again.
+pub(in crate::run) const WAKE_AGAIN: Micros = Micros(1_000_000);
+/// Runs that each new one looks at where there are too many.
+const SWEEP: usize = 16;
+/// Entries of runs that are not in memory any more are let be up to so many.
+const RESIDENTS_MIN: usize = 1_024;
+/// Sets of programs that are compared before those are forgotten that nobody uses.
+const PARTS_MAX: usize = 1_024;
+
+/// What many runs have in common.
+pub(in crate::run) struct Parts {
+    root: Arc<dyn Program>,
+    programs: Programs,
+    effects: Arc<dyn Effects>,
+    sink: Option<Arc<dyn LogSink>>,
+}
+
+/// What stays of a run that is parked.
+pub(in crate::run) struct Parked {
+    pub(in crate::run) parts: Arc<Parts>,
+    pub(in crate::run) log: Box<dyn ParkedLog>,
+    pub(in crate::run) outcome: Weak<Outcomes>,
+    /// When its first timer is due, by the host's monotonic clock, and the scheduler's timer for that.
+    pub(in crate::run) wakes: Option<(Micros, TimerId)>,
+    /// What its clock was ahead of the host's: it goes on, however long the run is parked.
+    pub(in crate::run) ahead: i64,
+    pub(in crate::run) facts: ParkedRun,
+}
+
+impl Parked {
+    /// It is not parked any more: nobody needs its timer.
+    pub(in crate::run) fn disarm(&self, kernel: &Kernel) {
+        if let Some((_, timer)) = self.wakes {
+            kernel.with_port(|port| port.unset_timer(timer));
+        }
+    }
+}
+
+/// A run for an id.
+pub(in crate::run) enum Known {
+    /// It is in memory, and this is its number among the runs of its id and others.
+    Here(Weak<Run>, u64),
+    /// It is over, and its outcome waits for a disk. Nobody else may have it any more: no process, and no handle that was there while it was
+    /// parked.
+    Ending(Arc<Run>),
+    /// It is parked.
+    Parked(Box<Parked>),
+    /// Somebody takes it up.
+    Waking {
+        /// Set when that is over.
+        done: Arc<Once<()>>,
+        /// It was abandoned meanwhile, for this.
+        abandoned: Option<Box<Problem>>,
+    },
+}
+
+impl Known {
+    /// The run in memory. Whoever has the list's lock does not drop it before it has let go of that: it may be the last to have it.
+    pub(in crate::run) fn here(&self) -> Option<Arc<Run>> {
+        match self {
+            Self::Here(run, _) => run.upgrade(),
+            Self::Ending(run) => Some(Arc::clone(run)),
+            Self::Parked(_) | Self::Waking { .. } => None,
+        }
+    }
+
+    /// The number of the run that is in memory.
+    pub(in crate::run) fn serial(&self) -> Option<u64> {
+        match self {
+            Self::Here(_, serial) => Some(*serial),
+            Self::Ending(run) => Some(run.serial),
+            Self::Parked(_) | Self::Waking { .. } => None,
+        }
+    }
+
+    pub(in crate::run) fn facts(&self) -> Option<ParkedRun> {
+        if let Self::Parked(parked) = self { Some(parked.facts) } else { None }
+    }
+
+    /// The place of a parked run.
+    pub(in crate::run) fn place(&mut self, id: &Arc<str>, kernel: &Kernel) -> Option<Arc<Place>> {
+        let Self::Parked(parked) = self else { return None };
+        let outcome = parked.outcome.upgrade().unwrap_or_else(|| {
+            let outcome = Arc::new(Once::new());
+            parked.outcome = Arc::downgrade(&outcome);
+            outcome
+        });
+        Some(Place::parked(Arc::clone(id), kernel.clone(), outcome))
+    }
+
+    /// Nobody will take it up again: whoever waits for its outcome hears why.
+    pub(in crate::run) fn abandon(&self, kernel: &Kernel, problem: &Problem) {
+        let Self::Parked(parked) = self else { return };
+        parked.disarm(kernel);
+        if let Some(outcome) = parked.outcome.upgrade() {
+            outcome.set(Arc::new(Outcome::of_problem(problem.clone(), parked.facts.counts)));
+        }
+    }
+}
+
+impl Kernel {
+    /// Says when runs that wait leave the memory. It counts for runs that begin or are taken up from then on.
+    pub fn park_when(&self, policy: ParkingPolicy) {
+        *self.shared().parking.lock() = policy;
+    }
+
+    pub(in crate::run) fn parking(&self) -> ParkingPolicy {
+        *self.shared().parking.lock()
+    }
+
+    /// How many runs are in memory.
+    #[must_use]
+    pub fn resident(&self) -> usize {
+        self.shared().resident.load(Relaxed)
+    }
+
+    /// The runs that are parked, in the order of their ids, and what is known of each.
+    #[must_use]
+    pub fn parked(&self) -> Vec<(Arc<str>, ParkedRun)> {
+        let runs = self.shared().runs.lock();
+        runs.iter().filter_map(|(id, known)| Some((Arc::clone(id), known.facts()?))).collect()
+    }
+
+    /// Has runs whose timers are due taken up by whoever calls [`Self::flush_waking`], and by no thread of the kernel's. For simulation.
+    pub fn wake_by_hand(&self) {
+        self.shared().waking.do_by_hand();
+    }
+
+    /// Parks some of the runs that are quiet, where more are in memory than there are to be, as each run does that begins.
+    pub fn park_some(&self) {
+        self.with_port(|port| self.sweep(port, None));
+    }
+
+    /// When the first timer of an unfinished run is due, by the host's monotonic clock. It looks at all of them: for simulation.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Micros> {
+        let (mut here, mut dues) = (Vec::new(), Vec::new());
+        for known in self.shared().runs.lock().values() {
+            here.extend(known.here());
+            dues.extend(if let Known::Parked(parked) = known { parked.wakes.map(|(due, _)| due) } else { None });
+        }
+        let due = |run: &Arc<Run>| Some(run.host_time(run.inner.lock().state.timers.next_due()?));
+        dues.into_iter().chain(here.iter().filter_map(due)).min()
+    }
+
+    /// Waits on this thread until runs whose timers were due are taken up.
+    pub fn flush_waking(&self) {
+        self.shared().waking.flush();
+    }
+
+    /// What these runs have in common, kept once.
+    pub(in crate::run) fn parts_of(&self, fixed: &Fixed) -> Arc<Parts> {
+        let digest = fixed.root.digest();
+        let mut all = self.shared().parts.lock();
+        if let Some(parts) = all.get(&digest).and_then(Weak::upgrade).filter(|parts| parts.are_of(fixed)) {
+            return parts;
+        }
+        if all.len() >= PARTS_MAX {
+            all.retain(|_, parts| parts.strong_count() > 0);
+        }
+        let parts = Arc::new(Parts {
+            root: Arc::clone(&fixed.root),
+            programs: fixed.programs.clone(),
+            effects: Arc::clone(&fixed.effects),
+            sink: fixed.sink.clone(),
+        });
+        all.insert(digest, Arc::downgrade(&parts));
+        parts
+    }
+
+    pub(in crate::run) fn put_parked(&self, id: &Arc<str>, parked: Parked) {
+        let mut runs = self.shared().runs.lock();
+        runs.insert(Arc::clone(id), Known::Parked(Box::new(parked)));
+        self.shared().resident.fetch_sub(1, Relaxed);
+    }
+
+    /// The run of an id: step 5 of the protocol. None: there is none any more, or it cannot be taken up.
+    pub(in crate::run) fn wake(&self, id: &str) -> Option<Arc<Run>> {
+        loop {
+            let mut runs = self.shared().runs.lock();
+            let known = runs.get_mut(id)?;
+            if matches!(known, Known::Parked(_)) && self.is_closing() {
+                // It stays what it is on disk.
+                return None;
+            }
+            match known {
+                Known::Here(..) | Known::Ending(_) => return known.here(),
+                Known::Waking { done, .. } => {
+                    let done = Arc::clone(done);
+                    drop(runs);
+                    let _ = done.wait(None);
+                }
+                Known::Parked(_) => {
+                    let waking = Waking { kernel: self, id, done: Arc::new(Once::new()) };
+                    let done = Arc::clone(&waking.done);
+                    let known = std::mem::replace(known, Known::Waking { done, abandoned: None });
+                    drop(runs);
+                    let Known::Parked(parked) = known else { unreachable!("invariant: it was just seen") };
+                    return waking.take_up(*parked);
+                }
+            }
+        }
+    }
+
+    /// A timer of a run has fired that was parked when it was last seen.
+    pub(in crate::run) fn fired_parked<P: Port<Self> + ?Sized>(&self, port: &mut P, id: &Arc<str>) {
+        let wakes = match self.shared().runs.lock().get(id) {
+            Some(Known::Parked(parked)) => parked.wakes,
+            _ => None,
+        };
+        // One that was set before the run was parked may come early: that of the parked run is to come.
+        if wakes.is_none_or(|(due, _)| due > port.monotonic()) {
+            return;
+        }
+        let (kernel, woken) = (self.downgrade(), Arc::clone(id));
+        let is_pushed = self.shared().waking.push(move || {
+            if let Some(kernel) = kernel.upgrade() {
+                kernel.wake(&woken);
+            }
+        });
+        if !is_pushed {
+            // There is no thread to be had now.
+            let again = port.monotonic().saturating_add(WAKE_AGAIN);
+            if let Some(Known::Parked(parked)) = self.shared().runs.lock().get_mut(id) {
+                parked.wakes = Some((again, port.timer(again, Timer::Due(Arc::clone(id)))));
+            }
+        }
+    }
+
+    /// Where too many runs are in memory: parks some that are quiet, but not the one that has just come, for which somebody has a use.
+    pub(in crate::run) fn sweep<P: Port<Self> + ?Sized>(&self, port: &mut P, newcomer: Option<&Run>) {
+        if self.shared().resident.load(Relaxed) <= self.parking().resident_max {
+            return;
+        }
+        let some: Vec<_> = {
+            let mut queue = self.shared().residents.lock();
+            let count = SWEEP.min(queue.len());
+            queue.drain(..count).collect()
+        };
+        let here = |(id, serial): (Arc<str>, u64)| self.here(&id).filter(|run| run.serial == serial);
+        for run in some.into_iter().filter_map(here) {
+            // It stays in the queue, at the end, until it is parked or over.
+            self.shared().residents.lock().push_back((Arc::clone(&run.fixed.id), run.serial));
+            if newcomer.is_none_or(|newcomer| newcomer.serial != run.serial) {
+                run.park_now(port);
+            }
+        }
+    }
+
+    /// A run that can be parked is in memory.
+    pub(in crate::run) fn stays(&self, run: &Run) {
+        let mut queue = self.shared().residents.lock();
+        queue.push_back((Arc::clone(&run.fixed.id), run.serial));
+        // Those that were parked by themselves or are over are forgotten now and then.
+        if queue.len() > 2 * self.shared().resident.load(Relaxed) + RESIDENTS_MIN {
+            let runs = self.shared().runs.lock();
+            queue.retain(|(id, serial)| runs.get(id).and_then(Known::serial) == Some(*serial));
+        }
+    }
+}
+
+impl Parts {
+    fn are_of(&self, fixed: &Fixed) -> bool {
+        let same_sink = match (&self.sink, &fixed.sink) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        same_sink
+            && Arc::ptr_eq(&self.effects, &fixed.effects)
+            && self.programs.len() == fixed.programs.len()
+            && self
+                .programs
+                .iter()
+                .zip(&fixed.programs)
+                .all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(one.1, other.1))
+    }
+}
+
+/// What a run that was parked is taken up with, beside its records.
+pub(in crate::run) struct Rests {
+    pub(in crate::run) outcome: Arc<Outcomes>,
+    /// As [`Parked::ahead`].
+    pub(in crate::run) ahead: i64,
+}
+
+/// Who takes up a run. However that ends, those who wait for it go on.
+struct Waking<'a> {
+    kernel: &'a Kernel,
+    id: &'a str,
+    done: Arc<Once<()>>,
+}
+
+impl Waking<'_> {
+    fn take_up(self, parked: Parked) -> Option<Arc<Run>> {
+        parked.disarm(self.kernel);
+        let Parked { parts, log, outcome, facts, ahead, .. } = parked;
+        let outcome = outcome.upgrade().unwrap_or_else(|| Arc::new(Once::new()));
+        let rests = Rests { outcome: Arc::clone(&outcome), ahead };
+        // What is wrong with one run, or with what takes it up, is that run's alone.
+        let taken = catch_unwind(AssertUnwindSafe(|| self.try_take_up(&parts, log, rests)));
+        match taken.unwrap_or_else(|cause| Err(format!("taking it up panicked: {}", message_of(&*cause)))) {
+            Ok(run) => run,
+            Err(why) => {
+                let problem = Problem::new(kind::JOURNAL_FAILED, "The run was parked and cannot be taken up again")
+                    .with_detail(why)
+                    .with_class(ProblemClass::Uncertain);
+                outcome.set(Arc::new(Outcome::of_problem(problem, facts.counts)));
+                None
+            }
+        }
+    }
+
+    /// None: the host has no room for it, and it went back to where it was.
+    fn try_take_up(&self, parts: &Parts, log: Box<dyn ParkedLog>, rests: Rests) -> Result<Option<Arc<Run>>, String> {
+        let (log, records) = log.take_up()?;
+        let records = Record::decode_all(records).map_err(|damaged| format!("{damaged}: {}", damaged.why))?;
+        let spec = ResumeSpec {
+            root: Arc::clone(&parts.root),
+            programs: parts.programs.clone(),
+            left: Vec::new(),
+            log,
+            effects: Arc::clone(&parts.effects),
+            sink: parts.sink.clone(),
+            watcher: None,
+        };
+        match self.kernel.resume_as(spec, &records, Some(rests), None) {
+            Ok(run) => Ok(Some(run)),
+            Err(ResumeError::Refused) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl Drop for Waking<'_> {
+    fn drop(&mut self) {
+        let mut runs = self.kernel.shared().runs.lock();
+        if matches!(runs.get(self.id), Some(Known::Waking { done, .. }) if Arc::ptr_eq(done, &self.done)) {
+            runs.remove(self.id);
+        }
+        drop(runs);
+        self.done.set(());
+    }
+}
+
+/// The places of [`Parts`], by the digest of the root.
+pub(in crate::run) type AllParts = HashMap<Arc<str>, Weak<Parts>>;

@@ -1,0 +1,53 @@
+//! What a run has to say of itself that is no record: snapshots that were not used.
+
+use crate::base::foreign;
+use crate::process::{Level, LogLine, Micros};
+use crate::run::seam::log::{LogOrigin, LogSink};
+use crate::run::seam::snapshot_store::Ignored;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Remarks that are kept; more are counted. Arbitrary.
+const KEPT_MAX: usize = 100;
+
+/// The remarks of one run.
+pub(in crate::run) struct Remarks {
+    run: Arc<str>,
+    sink: Option<Arc<dyn LogSink>>,
+    ignored: Mutex<(Vec<Ignored>, u64)>,
+}
+
+impl Remarks {
+    pub(in crate::run) fn new(run: Arc<str>, sink: Option<Arc<dyn LogSink>>) -> Self {
+        Self { run, sink, ignored: Mutex::default() }
+    }
+
+    /// A snapshot is not used.
+    pub(in crate::run) fn ignore(&self, ignored: Ignored) {
+        if let Some(sink) = &self.sink {
+            let Ignored { pid, step, why } = &ignored;
+            let text = format!("the snapshot of process {pid} after step {step} is not used: {why}");
+            let origin = LogOrigin {
+                run: Arc::clone(&self.run),
+                pid: *pid,
+                scope: None,
+                component: None,
+                step: *step,
+                at: Micros(0),
+            };
+            // Snapshots are looked at with the run's lock too.
+            let line = LogLine { level: Level::Warn, text, fields: None };
+            let _ = foreign::call(|| sink.lines(&origin, &[line], 0));
+        }
+        let (kept, count) = &mut *self.ignored.lock();
+        *count += 1;
+        if kept.len() < KEPT_MAX {
+            kept.push(ignored);
+        }
+    }
+
+    /// The snapshots that were not used, as many as are kept, and how many there were.
+    pub(in crate::run) fn ignored(&self) -> (Vec<Ignored>, u64) {
+        self.ignored.lock().clone()
+    }
+}

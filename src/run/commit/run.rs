@@ -1,0 +1,542 @@
+//! The commit point: one run's state behind its lock, and the way in and out of it.
+//!
+//! Whatever changes a run takes the lock, decides, appends its record, and then lets the consequences out: events, new processes and
+//! timers under the lock, so that queues have the order of the log; calls and notices after it, since they reach foreign code.
+
+use super::acts::Waiters;
+use super::backlog::Backlog;
+use super::capacity::{Room, Share};
+use super::kernel::Kernel;
+use super::observe::{Once, Outcome, Shared};
+use super::outbox::{After, Leave};
+use super::parking::Looked;
+use super::parking::residence::{Outcomes, Place};
+use super::remarks::Remarks;
+use super::task::{Scratch, Step};
+use crate::base::brief::Brief;
+use crate::process::{Answer, Body, Ending, LogLine, Micros, Output, Owed, Pid, Problem, Status, Tag, problem::kind};
+use crate::run::record::kinds::{ActId, Arrived, Died, Digest, News, Record, SteppedHead, put_log, whole_bytes};
+use crate::run::record::wire::Wire;
+use crate::run::seam::log::{Durability, EndStatus, Log, Reading, RunEnd};
+use crate::run::seam::snapshot_store::Shelf;
+use crate::run::state::config::{Fixed, house};
+use crate::run::state::decide::{Asker, Read, check};
+use crate::run::state::exit::answer_of;
+use crate::run::state::news::Unwanted;
+use crate::run::state::outstanding::Pending;
+use crate::run::state::run_state::{Moment, State};
+use crate::run::state::table::Waits;
+use crate::scheduler::{Next, Port, Slot};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+/// A run in the host.
+pub(in crate::run) struct Run {
+    pub(in crate::run) fixed: Fixed,
+    pub(in crate::run) kernel: Kernel,
+    /// The time of the last batch of which something follows. Batches of one process and of those
+    /// that it causes never go back. Written under the commit lock before anything follows, so that
+    /// whatever does finds it.
+    pub(in crate::run) last_at: AtomicU64,
+    /// How far the run's own clock is ahead of the host's monotonic clock. It starts at the wall clock's
+    /// time when the run begins or is taken up, so it keeps the time if the wall clock is set back.
+    pub(in crate::run) ahead: i64,
+    /// Where snapshots of its processes are kept.
+    pub(in crate::run) shelf: Option<Arc<dyn Shelf>>,
+    /// Of the journal that its records go to.
+    pub(in crate::run) backlog: Option<Arc<Backlog>>,
+    pub(in crate::run) remarks: Arc<Remarks>,
+    /// How often its processes were asked to be saved. A process that reads an old number is visited after it.
+    pub(in crate::run) asked: AtomicU64,
+    pub(in crate::run) inner: Brief<Inner>,
+    pub(in crate::run) outcome: Arc<Outcomes>,
+    /// What its handles share, as long as there is one. A leaf among locks.
+    pub(in crate::run) place: Mutex<Weak<Place>>,
+    /// The run was parked: its processes here have nothing to do but to end. Only a hint, so no ordering is needed; what counts is
+    /// [`Inner::parked`].
+    pub(in crate::run) left: AtomicBool,
+    /// Whether its processes are paused, so that no step of them begins. Written under the commit lock, before the scheduler is told.
+    pub(in crate::run) is_paused: Arc<AtomicBool>,
+    /// Which of the runs of its id it is: timers that look after another do not mean this one.
+    pub(in crate::run) serial: u64,
+}
+
+/// What the commit lock guards.
+pub(in crate::run) struct Inner {
+    pub(in crate::run) state: State,
+    pub(in crate::run) log: Box<dyn Log>,
+    /// The number of the last record whose consequences may leave.
+    pub(in crate::run) durable: u64,
+    /// Nothing more of the run will be durable.
+    pub(in crate::run) lost: bool,
+    /// Who waits for a record to be durable.
+    pub(in crate::run) waiters: Waiters,
+    /// What waits for its record to be durable.
+    pub(in crate::run) outbox: VecDeque<(u64, Leave)>,
+    pub(in crate::run) watchers: Vec<Arc<Shared>>,
+    /// The outcome is made.
+    pub(in crate::run) over: bool,
+    /// The run has left the memory: whoever finds this asks the kernel for the run anew.
+    pub(in crate::run) parked: bool,
+    pub(in crate::run) looked: Looked,
+    /// What of the host's room it has.
+    pub(in crate::run) share: Share,
+    bytes: Vec<u8>,
+}
+
+impl Inner {
+    pub(in crate::run) fn new(state: State, log: Box<dyn Log>, room: Arc<Room>) -> Self {
+        Self {
+            share: Share::new(room),
+            state,
+            log,
+            durable: 0,
+            lost: false,
+            waiters: Waiters::default(),
+            outbox: VecDeque::new(),
+            watchers: Vec::new(),
+            over: false,
+            parked: false,
+            looked: Looked::default(),
+            bytes: Vec::new(),
+        }
+    }
+
+    pub(in crate::run) fn is_durable(&self, record: u64) -> bool {
+        self.durable >= record
+    }
+
+    /// Whether a record, or what it causes, waits for a disk.
+    pub(in crate::run) fn has_undurable(&self) -> bool {
+        !self.outbox.is_empty() || self.durable < self.state.counts.records
+    }
+
+    pub(in crate::run) fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    pub(in crate::run) fn append(&mut self, record: &Record) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        record.encode(&mut bytes);
+        self.append_bytes(&bytes);
+        self.bytes = bytes;
+    }
+
+    fn append_bytes(&mut self, record: &[u8]) {
+        self.state.counts.records += 1;
+        match self.log.append(record) {
+            Durability::Now => self.durable = self.state.counts.records,
+            Durability::Later => {}
+        }
+    }
+
+    /// Whether the run's journal has room for what a step gave: an act of so many bytes, and its log, which goes where it has none.
+    fn has_room(&self, output: &mut Output, act_bytes: usize, bound: u64) -> Result<(), Box<Problem>> {
+        let log_bytes = output.log.iter().map(LogLine::bytes).sum::<usize>();
+        let bytes = self.log.bytes().saturating_add((act_bytes + log_bytes) as u64);
+        if bytes <= bound {
+            return Ok(());
+        }
+        output.log_dropped += output.log.len() as u64;
+        output.log.clear();
+        Err(Box::new(
+            Problem::new(kind::JOURNAL_EXHAUSTED, "The run has written more than its journal may hold")
+                .with_detail(format!("With this step it would be {bytes} bytes; the limit is {bound}.")),
+        ))
+    }
+
+    /// What gives the records, without the lock where that waits for a disk.
+    pub(in crate::run) fn reading(&self) -> Reading {
+        self.log.reading().unwrap_or_else(|| {
+            let records = self.log.records();
+            Box::new(|| records)
+        })
+    }
+
+    pub(in crate::run) fn slot_of(&self, pid: Pid) -> Option<Slot> {
+        self.state.table.get(pid)?.slot
+    }
+
+    /// Records and applies news, where it counts.
+    pub(in crate::run) fn take_news(&mut self, moment: Moment, news: News, act: Option<ActId>) -> Result<(), Unwanted> {
+        let state = &mut self.state;
+        let wants = state.wants(&news);
+        // An act that changes nothing is recorded all the same where it has an id, so that its id is taken.
+        if let Err(unwanted) = wants
+            && !(unwanted == Unwanted::Idle && act.is_some())
+        {
+            state.counts.dropped += u64::from(unwanted != Unwanted::Idle);
+            return Err(unwanted);
+        }
+        if let Some(act) = &act {
+            self.log.consume(&super::mail::of_act(act, &news));
+        }
+        let news = match news {
+            News::Answered { pid, tag, answer } => News::Answered { pid, tag, answer: state.bounded(pid, tag, answer) },
+            news => news,
+        };
+        // The process that hears it steps at once, and what it asks for then leaves when both records are durable: one commit and not two.
+        // Were the answer lost, the call would be repeated under its key; one that must not be is not waited with.
+        let is_awaited = match &news {
+            News::Answered { pid, tag, .. } => {
+                !matches!(state.pending(*pid, *tag), Some(Pending::Call(call)) if !call.leaving)
+            }
+            News::Due { .. } => false,
+            _ => true,
+        };
+        let record = Record::Arrived(Box::new(Arrived { at: moment.at, act, news }));
+        self.append(&record);
+        if is_awaited {
+            self.log.hurry();
+        }
+        let Record::Arrived(arrived) = record else { unreachable!("invariant: it was just made") };
+        if let Some(act) = arrived.act {
+            self.state.acts.remember(act, self.state.counts.records);
+        }
+        self.state.apply_news(moment, arrived.news);
+        Ok(())
+    }
+
+    /// The run is over.
+    pub(in crate::run) fn finish(&mut self, at: Micros, after: &mut After) {
+        self.over = true;
+        let state = &mut self.state;
+        let result = state.result.clone().expect("invariant: a finished run has its result");
+        let ending = state.root_ending.clone().expect("invariant: the root has ended");
+        let durability = self.log.ended(&RunEnd { status: EndStatus::of(&ending, &result, state.late), at });
+        let outcome = Outcome {
+            ending,
+            result,
+            late: state.late,
+            abandoned: std::mem::take(&mut state.abandoned),
+            abandoned_more: state.abandoned_more,
+            counts: state.counts,
+        };
+        for watcher in self.watchers.drain(..) {
+            watcher.close(&mut after.add().wakers);
+        }
+        let outcome = Leave::Outcome(Box::new(outcome));
+        match durability {
+            Durability::Now => self.leave(outcome, after),
+            Durability::Later if self.lost => {}
+            Durability::Later => self.outbox.push_back((self.state.counts.records + 1, outcome)),
+        }
+    }
+}
+
+impl Run {
+    /// A run that was started at this time, which is that one by the host's monotonic clock.
+    pub(in crate::run) fn new(
+        fixed: Fixed,
+        kernel: Kernel,
+        (started, mono): (Micros, Micros),
+        state: State,
+        log: Box<dyn Log>,
+    ) -> Self {
+        let inner = Inner::new(state, log, kernel.room());
+        Self::of(fixed, kernel, (started, mono), inner, Arc::new(Once::new()))
+    }
+
+    /// A run that goes on: its state is that of records whose last time is `last_at`, and its timers are due by the wall clock. One that
+    /// was parked goes on by its own clock too: where the wall clock is behind, its time would stand still.
+    pub(in crate::run) fn taken_up(
+        fixed: Fixed,
+        kernel: Kernel,
+        (last_at, mono, ahead): (Micros, Micros, Option<i64>),
+        state: State,
+        log: Box<dyn Log>,
+        outcome: Arc<Outcomes>,
+    ) -> Self {
+        let own = ahead.map_or(Micros(0), |ahead| Micros(mono.0.saturating_add_signed(ahead)));
+        let now = kernel.clock().at(mono).max(last_at).max(own);
+        let mut inner = Inner::new(state, log, kernel.room());
+        inner.durable = inner.state.counts.records;
+        Self::of(fixed, kernel, (now, mono), inner, outcome)
+    }
+
+    fn of(fixed: Fixed, kernel: Kernel, (now, mono): (Micros, Micros), inner: Inner, outcome: Arc<Outcomes>) -> Self {
+        let signed = |time: Micros| i64::try_from(time.0).unwrap_or(i64::MAX);
+        Self {
+            serial: kernel.next_serial(),
+            place: Mutex::default(),
+            left: AtomicBool::new(false),
+            is_paused: Arc::clone(&inner.state.is_paused),
+            shelf: inner.log.shelf(),
+            backlog: inner.log.backlog(),
+            remarks: Arc::new(Remarks::new(Arc::clone(&fixed.id), fixed.sink.clone())),
+            asked: AtomicU64::new(0),
+            fixed,
+            kernel,
+            last_at: AtomicU64::new(now.0),
+            ahead: signed(now) - signed(mono),
+            inner: Brief::new(inner),
+            outcome,
+        }
+    }
+
+    /// A time of the run's monotonic clock, by the host's.
+    pub(in crate::run) fn host_time(&self, time: Micros) -> Micros {
+        Micros(time.0.saturating_add_signed(-self.ahead))
+    }
+
+    /// The time of a batch that begins now.
+    pub(in crate::run) fn moment(&self, mono: Micros) -> Moment {
+        let own = mono.0.saturating_add_signed(self.ahead);
+        // Where the wall clock was set back, time passes all the same.
+        let wall = self.kernel.clock().at(mono).0.max(own);
+        // A batch that was caused by another begins after it has been committed, and so reads what that one has written here.
+        Moment { at: Micros(wall.max(self.last_at.load(Relaxed))), mono: Micros(own) }
+    }
+
+    /// Commits a step.
+    pub(in crate::run) fn commit<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        port: &mut P,
+        step: &mut Step,
+        status: Status,
+    ) -> Next {
+        let mut scratch = step.scratch.take().expect("invariant: a step has its buffers");
+        let head = SteppedHead {
+            pid: step.pid,
+            step: step.steps + 1,
+            at: step.at,
+            took: step.took.events,
+            fuel: scratch.output.fuel,
+            digest: Digest(0),
+            owes: step.body.owes().is_some(),
+        };
+        // What can be written before the lock is taken is written here.
+        let act_bytes = head.put_with_act(&mut scratch.record, &status, &scratch.output.commands);
+        let owed = step.body.owes();
+        let bytes = match owed {
+            Some(Owed { commands, status }) if step.waits != Waits::Owes => {
+                whole_bytes(&mut scratch.record, status, [&scratch.output.commands, commands])
+            }
+            _ => act_bytes,
+        };
+        let moment = Moment { at: step.at, mono: step.mono };
+        let pid = step.pid;
+        let read = Read::of(&scratch.output.commands);
+
+        let mut inner = self.inner.lock();
+        inner.state.ceiling = inner.share.ceiling();
+        let mut after = After::default();
+        let mut former = None;
+        let checked = inner.state.living(pid).map(|entry| {
+            inner.has_room(&mut scratch.output, bytes, self.kernel.journal_bytes_max())?;
+            check(&inner.state, (pid, entry), &status, &scratch.output, owed, bytes)
+        });
+        let next = match checked {
+            // It was killed meanwhile.
+            None => Next::Complete,
+            Some(Err(problem)) => {
+                self.end(&mut inner, moment, pid, Ending::Failed(problem.into()), &mut scratch);
+                Next::Complete
+            }
+            Some(Ok(())) => {
+                inner.state.promised.give(pid, &scratch.output.commands, owed);
+                self.apply_step(&mut inner, moment, step, read, (status, head.owes, &mut former), &mut scratch)
+            }
+        };
+        self.flush(&mut inner, port, moment, &mut after);
+        drop(inner);
+
+        if let Some(mut former) = former {
+            former.close();
+        }
+
+        scratch.put();
+        step.waits = match next {
+            _ if head.owes => Waits::Owes,
+            Next::Blocked => Waits::Blocked,
+            Next::Idle => Waits::Idle,
+            _ => Waits::Not,
+        };
+        if !after.is_empty() {
+            self.after(port, after);
+        }
+        next
+    }
+
+    fn apply_step(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        moment: Moment,
+        step: &mut Step,
+        read: Option<Read>,
+        (status, owes, former): (Status, bool, &mut Option<Box<dyn Body>>),
+        scratch: &mut Scratch,
+    ) -> Next {
+        let pid = step.pid;
+        let state = &mut inner.state;
+        let output = &mut scratch.output;
+        step.steps += 1;
+        state.take(pid, step.took, output.fuel, output.commands.last().map(|command| command.tag));
+        let mut asker = Asker { pid, program: &step.program, read, kv_bytes: 0 };
+        for command in output.commands.drain(..) {
+            let decision = state.decide(&self.fixed, &mut asker, moment, &command);
+            decision.put(&mut scratch.record);
+            state.apply(pid, moment, command, decision);
+        }
+        put_log(&mut scratch.record, &output.log, output.log_dropped);
+        inner.append_bytes(&scratch.record);
+        self.tell_log(inner, (pid, step.steps), moment.at, (&output.log, output.log_dropped));
+
+        let stuck = matches!(status, Status::Blocked) && !inner.state.can_wake(pid);
+        let renewed = self.renewed(&inner.state, step, &status);
+        let next = inner.state.apply_status(moment, pid, status, owes);
+        let problem = match renewed.map(|body| *former = body) {
+            Err(problem) => problem,
+            Ok(()) if stuck => Box::new(
+                Problem::new(kind::BLOCKED_ON_NOTHING, "The process waits for something that cannot come")
+                    .with_detail("It is blocked with no unanswered tag, no link and no monitor."),
+            ),
+            Ok(()) => return next,
+        };
+        self.end(inner, moment, pid, Ending::Failed(problem.into()), &mut Scratch::default());
+        Next::Complete
+    }
+
+    /// Makes the fresh body of a renewal. Gives the former one, which is closed and dropped when the lock is released.
+    fn renewed(&self, state: &State, step: &mut Step, status: &Status) -> Result<Option<Box<dyn Body>>, Box<Problem>> {
+        let Status::Renew { entry, input } = status else { return Ok(None) };
+        let known = &state.table[step.pid];
+        let next_tag = Tag(known.last_tag.0 + 1);
+        let bounds = (&known.limits, &known.grants);
+        let mut body = self.fixed.body(&step.program, step.pid, next_tag, entry, input, bounds)?;
+        house(&mut *body, step.home)?;
+        let former = std::mem::replace(&mut step.body, body);
+        if let Some(tail) = &mut step.tail {
+            tail.restart();
+            tail.fresh = true;
+        }
+        Ok(Some(former))
+    }
+
+    /// Ends a process that did not return its end.
+    pub(in crate::run) fn die<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        port: &mut P,
+        step: &mut Step,
+        moment: Moment,
+        ending: Ending,
+    ) {
+        let mut scratch = step.scratch.take().unwrap_or_default();
+        let mut inner = self.inner.lock();
+        let mut after = After::default();
+        self.end(&mut inner, moment, step.pid, ending, &mut scratch);
+        self.flush(&mut inner, port, moment, &mut after);
+        drop(inner);
+        scratch.put();
+        self.after(port, after);
+    }
+
+    /// Records and applies the end of a process that did not return it.
+    pub(in crate::run) fn end(
+        &self,
+        inner: &mut Inner,
+        moment: Moment,
+        pid: Pid,
+        ending: Ending,
+        scratch: &mut Scratch,
+    ) {
+        let Some(entry) = inner.state.living(pid) else { return };
+        let step = entry.steps + 1;
+        let output = &mut scratch.output;
+        let log = std::mem::take(&mut output.log);
+        let (fuel, log_dropped) = (output.fuel, output.log_dropped);
+        let died = Died { pid, step, at: moment.at, fuel, ending: ending.clone(), log, log_dropped };
+        let record = Record::Died(Box::new(died));
+        inner.append(&record);
+        let Record::Died(died) = record else { unreachable!("invariant: it was just made") };
+        self.tell_log(inner, (pid, step), moment.at, (&died.log, died.log_dropped));
+        let answer = answer_of(&ending);
+        inner.state.exit(moment, pid, ending, answer);
+    }
+
+    /// Takes news from within the host, of calls and processes; a run that is parked has none of these. An error where it does not count.
+    pub(in crate::run) fn arrive<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        port: &mut P,
+        news: News,
+    ) -> Result<(), Unwanted> {
+        self.take_in(port, &mut Some(news)).unwrap_or(Err(Unwanted::Late))
+    }
+
+    /// Takes news. None: the run was parked, and the news is still there.
+    pub(in crate::run) fn take_in<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        port: &mut P,
+        news: &mut Option<News>,
+    ) -> Option<Result<(), Unwanted>> {
+        let moment = self.moment(port.monotonic());
+        let mut inner = self.inner.lock();
+        if inner.parked {
+            return None;
+        }
+        let mut after = After::default();
+        let taken = inner.take_news(moment, news.take()?, None);
+        self.flush(&mut inner, port, moment, &mut after);
+        drop(inner);
+        self.after(port, after);
+        Some(taken)
+    }
+
+    /// Timers of the run are due. It may have been parked since somebody found it in memory, and what was armed for it is armed no more.
+    pub(in crate::run) fn fired<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P) {
+        let moment = self.moment(port.monotonic());
+        let mut inner = self.inner.lock();
+        if inner.parked {
+            drop(inner);
+            return self.kernel.fired_parked(port, &self.fixed.id);
+        }
+        let mut after = After::default();
+        inner.state.timers.fired(moment.mono);
+        while let Some((pid, alarm)) = inner.state.timers.pop(moment.mono) {
+            if let Some(news) = inner.state.alarm(pid, alarm) {
+                let _ = inner.take_news(moment, news, None);
+            }
+        }
+        self.flush(&mut inner, port, moment, &mut after);
+        drop(inner);
+        self.after(port, after);
+    }
+
+    pub(in crate::run) fn answer<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        port: &mut P,
+        pid: Pid,
+        tag: Tag,
+        answer: Answer,
+    ) {
+        // A late answer is counted where it is dropped.
+        let _ = self.arrive(port, News::Answered { pid, tag, answer });
+    }
+}
+
+impl State {
+    /// What a step's status means.
+    pub(in crate::run) fn apply_status(&mut self, moment: Moment, pid: Pid, status: Status, owes: bool) -> Next {
+        let (waits, next) = match status {
+            Status::Ready if owes => (Waits::Owes, Next::Ready),
+            Status::Ready | Status::Renew { .. } => (Waits::Not, Next::Ready),
+            Status::Blocked => (Waits::Blocked, Next::Blocked),
+            Status::Idle => (Waits::Idle, Next::Idle),
+            Status::Complete(output) => {
+                self.exit(moment, pid, Ending::Completed, Ok(output));
+                return Next::Complete;
+            }
+            Status::Failed(problem) => {
+                self.exit(moment, pid, Ending::Failed(Arc::clone(&problem)), Err(problem));
+                return Next::Complete;
+            }
+        };
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.waits = waits;
+        }
+        next
+    }
+}

@@ -1,0 +1,256 @@
+//! When snapshots of durable runs are taken, and the thread that writes them down.
+//!
+//! To save a process costs its worker the copying of the pages that it has written; to compress, to hash and to write them is done here, by
+//! one thread for all runs of a host. A snapshot is handed over when the record of the step that it follows is durable
+//! (it waits in the run's outbox until then), so whatever is on a shelf follows a durable step.
+//!
+//! **When.** Where doing the steps since the last snapshot again would take longer than [`SnapshotPolicy::tail`], in measured time, and ten times as long
+//! as the last snapshot took to write: a guest whose snapshots are dear has few. At the latest after [`SnapshotPolicy::steps_max`] steps. Before
+//! an eviction or when a run is parked, where the tail is longer than [`SnapshotPolicy::parked_tail`]. And when it is asked for.
+//!
+//! **Whole, not in increments.** An image holds only the pages that differ from a fresh instance's. Measured by `cargo bench --bench guests --
+//! snapshot`: the bytes of an increment, which holds the pages that changed since an earlier snapshot, XORed with what they were and compressed
+//! alike, against those of the whole snapshot, after 401 and after 999 steps of small guests:
+//!
+//! | guest | whole | 1 step apart | 10 | 100 | 400 |
+//! |---|---|---|---|---|---|
+//! | Rust | 33, 102 KB | 0.03 to 0.10 | 0.22 to 0.54 | 0.64 to 0.91 | 0.68 to 1.00 |
+//! | C | 44, 110 KB | 0.04 to 0.08 | 0.21 to 0.39 | 0.58 to 0.62 | 0.59 to 1.00 |
+//! | JavaScript | 68 to 102 KB | 0.02 to 0.03 | 0.05 to 0.10 | 0.33 to 0.52 | 0.51 to 1.12 |
+//! | Python | 27 to 150 KB | 0.01 to 0.07 | 0.02 to 0.11 | 0.08 to 0.32 | 0.22 to 0.93 |
+//!
+//! Where snapshots are at most 10 steps apart, an increment of JavaScript or Python is a tenth of the whole one or less: 2 to 8 KB. But by the
+//! policy above they are further apart. Steps of these guests take 4 to 24 µs, so a tail of 50 ms is 2,000 of them and more; and to be parked,
+//! one that was saved before has a tail of ten times what that took, which is some hundred steps (compressing alone took 0.2 to 0.9 ms in
+//! JavaScript and Python). There an increment saves between nothing and four fifths, most in Python, of bytes that are written in a tenth of the
+//! process's time at most, by a thread aside. For that the pages of the snapshot before would be kept (1 to 2 MB for each process in JavaScript
+//! or Python) or unpacked again (0.1 to 0.5 ms); taking up would read and undo a chain, no link of which could be removed before those that
+//! follow it. With one increment at most on each whole snapshot there is no chain, but the further an increment is from its whole snapshot, the
+//! less it saves: the columns to the right. Increments would pay for processes whose steps take milliseconds and change little, and for megabytes
+//! of state that stays as it is; neither was measured.
+
+use super::offload::Aside;
+use crate::base::message_of;
+use crate::process::{Micros, Pid, Program, Taken};
+use crate::run::seam::snapshot_store::Shelf;
+use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// When snapshots are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SnapshotPolicy {
+    /// Doing again what a process did may take this long before it is saved.
+    pub tail: Duration,
+    /// So many steps at most between two snapshots.
+    pub steps_max: u64,
+    /// The same as `tail`, for a process that is evicted or parked.
+    pub parked_tail: Duration,
+    /// Bytes of snapshots that may wait to be written. Beyond it none is taken, and that is counted.
+    pub waiting_bytes_max: usize,
+}
+
+impl Default for SnapshotPolicy {
+    // All arbitrary: a person does not notice the first; the second is where a tail is warned about.
+    fn default() -> Self {
+        Self {
+            tail: Duration::from_millis(50),
+            steps_max: 10_000,
+            parked_tail: Duration::from_millis(2),
+            waiting_bytes_max: 64 << 20,
+        }
+    }
+}
+
+/// How much longer the tail is than the writing of the last snapshot took, at least.
+const TAIL_PER_COST: u64 = 10;
+
+/// What became of snapshots, for whoever asks.
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SnapshotCounts {
+    /// Written.
+    pub kept: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Not taken, since too many waited.
+    pub skipped: u64,
+    /// Not written.
+    pub failed: u64,
+    /// Why the last of those was not.
+    pub last_failure: Option<String>,
+}
+
+/// Which moment it is for a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::run) enum When {
+    /// It has stepped.
+    Stepped,
+    /// It waits, and leaves the pool or the memory.
+    Leaving,
+    /// Somebody asks for it.
+    Asked,
+}
+
+/// What a process did since its last snapshot.
+#[derive(Default)]
+pub(in crate::run) struct Tail {
+    /// How long it took.
+    pub(in crate::run) took: u64,
+    pub(in crate::run) steps: u64,
+    /// Microseconds that the last snapshot took to write. The thread that writes it sets it; whoever reads an old value decides a little worse.
+    cost: Arc<AtomicU64>,
+    /// It was renewed in its last step: there is nothing yet to be saved.
+    pub(in crate::run) fresh: bool,
+    /// It was asked to learn how its program is saved.
+    pub(in crate::run) learns: bool,
+    /// The commit point was told that to replay it would be dear.
+    pub(in crate::run) told: bool,
+    /// The last request to be saved that it has heard.
+    pub(in crate::run) asked: u64,
+}
+
+impl Tail {
+    /// Whether a snapshot pays.
+    pub(in crate::run) fn is_dear(&self, policy: &SnapshotPolicy, when: When) -> bool {
+        let bound = match when {
+            When::Stepped => policy.tail,
+            When::Leaving => policy.parked_tail,
+            When::Asked => return self.steps > 0,
+        };
+        let bound = Micros::from(bound).0.max(self.cost.load(Relaxed).saturating_mul(TAIL_PER_COST));
+        self.steps > 0 && (self.took > bound || self.steps >= policy.steps_max)
+    }
+
+    /// It was saved, or cannot be now: the next time is a tail away.
+    pub(in crate::run) fn restart(&mut self) {
+        (self.took, self.steps) = (0, 0);
+    }
+}
+
+/// A snapshot on its way to a shelf.
+pub(in crate::run) struct Held {
+    pub(in crate::run) shelf: Arc<dyn Shelf>,
+    pub(in crate::run) pid: Pid,
+    pub(in crate::run) step: u64,
+    pub(in crate::run) taken: Box<dyn Taken>,
+    cost: Arc<AtomicU64>,
+    _room: Room,
+}
+
+/// Room among the bytes that wait.
+struct Room {
+    shared: Arc<Shared>,
+    bytes: usize,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.shared.waiting_bytes.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Bytes of what was taken and is not written. Only a bound: it guards no other data.
+    waiting_bytes: AtomicUsize,
+    counts: Mutex<SnapshotCounts>,
+}
+
+/// Writes snapshots down. Its thread starts with the first.
+pub(in crate::run) struct Keeper {
+    policy: Mutex<SnapshotPolicy>,
+    aside: Aside,
+    shared: Arc<Shared>,
+}
+
+impl Keeper {
+    pub(in crate::run) fn new() -> Self {
+        Self { policy: Mutex::default(), aside: Aside::new("snapshots"), shared: Arc::default() }
+    }
+
+    pub(in crate::run) fn set(&self, policy: SnapshotPolicy) {
+        *self.policy.lock() = policy;
+    }
+
+    pub(in crate::run) fn policy(&self) -> SnapshotPolicy {
+        *self.policy.lock()
+    }
+
+    pub(in crate::run) fn counts(&self) -> SnapshotCounts {
+        self.shared.counts.lock().clone()
+    }
+
+    /// Whether one more may be taken. If not, that is counted.
+    pub(in crate::run) fn has_room(&self) -> bool {
+        let has_room = self.shared.waiting_bytes.load(Relaxed) < self.policy().waiting_bytes_max;
+        if !has_room {
+            self.shared.counts.lock().skipped += 1;
+        }
+        has_room
+    }
+
+    /// Counts a snapshot among those that wait.
+    pub(in crate::run) fn hold(
+        &self,
+        shelf: &Arc<dyn Shelf>,
+        pid: Pid,
+        step: u64,
+        taken: Box<dyn Taken>,
+        tail: &Tail,
+    ) -> Held {
+        let bytes = taken.bytes();
+        self.shared.waiting_bytes.fetch_add(bytes, Relaxed);
+        let room = Room { shared: Arc::clone(&self.shared), bytes };
+        Held { shelf: Arc::clone(shelf), pid, step, taken, cost: Arc::clone(&tail.cost), _room: room }
+    }
+
+    /// Writes a snapshot whose step is durable.
+    pub(in crate::run) fn keep(&self, held: Box<Held>) {
+        let shared = Arc::clone(&self.shared);
+        // Without a thread nothing is kept, and everything is replayed.
+        if !self.aside.push(move || shared.keep(*held)) {
+            self.shared.counts.lock().skipped += 1;
+        }
+    }
+
+    /// Learns what it takes to save a program's bodies.
+    pub(in crate::run) fn learn(&self, program: &Arc<dyn Program>) {
+        let program = Arc::clone(program);
+        self.aside.push(move || program.learn_saving());
+    }
+
+    /// Waits until everything that was handed over is written.
+    pub(in crate::run) fn flush(&self) {
+        self.aside.flush();
+    }
+}
+
+impl Shared {
+    fn keep(&self, held: Held) {
+        let begun = Instant::now();
+        let Held { shelf, pid, step, taken, cost, _room } = held;
+        let keep = || {
+            let packed = taken.pack().and_then(|saved| Ok((saved.encode()?, saved.program)));
+            let (data, program) = packed.map_err(|error| error.to_string())?;
+            let bytes = data.len() as u64;
+            shelf.put(pid, step, program.as_bytes(), data.into()).map(|()| bytes)
+        };
+        let kept = catch_unwind(AssertUnwindSafe(keep));
+        let kept = kept.unwrap_or_else(|cause| Err(format!("keeping it panicked: {}", message_of(&*cause))));
+        cost.store(Micros::from(begun.elapsed()).0, Relaxed);
+        let mut counts = self.counts.lock();
+        match kept {
+            Ok(bytes) => {
+                counts.kept += 1;
+                counts.bytes += bytes;
+            }
+            Err(why) => {
+                counts.failed += 1;
+                counts.last_failure = Some(why);
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! How the scheduler steps the processes of runs: the kernel's side of its seam.
+//!
+//! A task is stepped until its step is whole, and its run commits it. What ends a process from this side is here too: a guest that died, a host
+//! that shuts down, and a fault of the host, after which the step is taken again from the records.
+
+use super::kernel::{Kernel, Timer};
+use super::outbox::After;
+use super::snapshot_writer::When;
+use super::task::{Scratch, Task};
+use crate::process::{
+    Death, Ending, Event, Eviction, Home, Level, LogLine, Micros, Pid, Problem, ProblemClass, Progress, problem::kind,
+};
+use crate::run::record::kinds::{News, Record};
+use crate::run::recovery::rebuild::Rebuild;
+use crate::run::seam::log::LogOrigin;
+use crate::run::state::run_state::Moment;
+use crate::run::state::weight::Took;
+use crate::scheduler::{Commit, Interrupt, Next, Permitted, Port, Slot, Turn};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// How often a step is tried again after a fault of the host.
+const RETRIES_MAX: u8 = 3;
+/// A run with more records is not read again for one process. Arbitrary: about a second.
+const RETRY_RECORDS_MAX: usize = 1_000_000;
+
+impl Commit for Kernel {
+    type Event = Event;
+    type Process = Task;
+    type Timer = Timer;
+
+    fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, task: &mut Task, events: &mut Vec<Event>) -> Next {
+        if turn.permitted == Permitted::Never {
+            task.step.mono = turn.now;
+            return task.died(port, no_instance());
+        }
+        if let Some(why) = turn.interrupted {
+            if why == Interrupt::End || !task.lives() {
+                debug_assert!(!task.lives(), "one that lives was interrupted to end");
+                return Next::Complete;
+            }
+            if why == Interrupt::Cancel && !task.warned(port) {
+                return Next::Complete;
+            }
+            if !turn.resumed {
+                task.visit();
+            }
+        }
+        if turn.permitted == Permitted::NotNow {
+            return task.puts_off(events);
+        }
+        if !turn.resumed {
+            self.shared().stall.wait();
+            if !task.step.hears(events) {
+                return task.step.next();
+            }
+            if task.is_paused(events) || task.is_put_off(port, turn.slot, events) {
+                return Next::Ready;
+            }
+            task.begin(turn.now, events);
+        }
+        let Task { run, step } = task;
+        let scratch = step.scratch.get_or_insert_with(Scratch::get);
+        let progress = step.body.poll(&mut scratch.output);
+        if let Some(tail) = &mut step.tail {
+            tail.took += port.monotonic().0.saturating_sub(turn.now.0);
+        }
+        match progress {
+            Progress::Preempted => Next::Preempted,
+            Progress::Stepped(status) => {
+                if scratch.output.fuel > 0 {
+                    port.used(scratch.output.fuel);
+                }
+                let next = run.commit(port, step, status);
+                let next = step.follows(next);
+                if next == Next::Complete {
+                    step.body.close();
+                } else if step.tail.is_some() {
+                    run.stepped(step);
+                }
+                next
+            }
+            Progress::Died(Death::Guest(problem)) => task.died(port, problem),
+            Progress::Died(Death::Lost(problem) | Death::Host(problem)) => task.faulted(port, problem),
+        }
+    }
+
+    fn panicked<P: Port<Self>>(&self, port: &mut P, _: Slot, task: &mut Task, message: &str) {
+        let problem = Problem::new(kind::HOST_FAULT, "A native process panicked").with_detail(message);
+        task.died(port, problem);
+    }
+
+    fn slow(&self, _: Slot, task: &Task, took: Micros) {
+        if let Some(sink) = &task.run.fixed.sink {
+            let text = format!("a slice of {} took {} ms", task.step.program.digest(), took.0 / 1_000);
+            let origin = LogOrigin {
+                run: Arc::clone(&task.run.fixed.id),
+                pid: task.step.pid,
+                scope: None,
+                component: None,
+                step: 0,
+                at: task.step.at,
+            };
+            sink.lines(&origin, &[LogLine { level: Level::Warn, text, fields: None }], 0);
+        }
+    }
+
+    fn closing(&self) {
+        self.shared().closing.store(true, Relaxed);
+    }
+
+    /// Each run is cancelled as if somebody had asked for it: the root hears it first, and its end reaches the others.
+    fn cancel<P: Port<Self>>(&self, port: &mut P, slot: Slot) {
+        port.interrupt(slot, Interrupt::Cancel);
+    }
+
+    fn evict(&self, task: &mut Task) -> bool {
+        match task.step.body.evict() {
+            Eviction::Done => {
+                if task.step.tail.is_some() {
+                    task.run.save(&mut task.step, When::Leaving);
+                }
+                true
+            }
+            Eviction::Stays => false,
+            Eviction::Ends(problem) => {
+                self.with_port(|port| task.doomed(port, problem.clone()));
+                false
+            }
+        }
+    }
+
+    fn evicts_slowly(&self, task: &Task) -> bool {
+        task.step.body.evicts_slowly()
+    }
+
+    fn admitted(&self, task: &mut Task, home: Home) {
+        task.step.home = home;
+        // What only ends makes no instance.
+        if !task.run.left.load(Relaxed) {
+            task.step.body.house(home);
+        }
+    }
+
+    fn admits_slowly(&self, task: &Task, home: Home) -> bool {
+        !task.run.left.load(Relaxed) && task.step.body.houses_slowly(home)
+    }
+
+    fn drops_slowly(&self, task: &Task) -> bool {
+        task.step.body.drops_slowly()
+    }
+
+    fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Timer>) {
+        for timer in timers.drain(..) {
+            match timer {
+                Timer::Due(id) => match self.here(&id) {
+                    Some(run) => run.fired(port),
+                    None => self.fired_parked(port, &id),
+                },
+                Timer::Look(id, serial) => {
+                    if let Some(run) = self.here(&id).filter(|run| run.serial == serial) {
+                        run.look(port);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Task {
+    /// Begins a step with a batch.
+    fn begin(&mut self, mono: Micros, events: &mut Vec<Event>) {
+        let Self { run, step } = self;
+        if !step.begun {
+            step.begun = true;
+            if !step.native
+                && let Some(entry) = run.inner.lock().state.living_mut(step.pid)
+            {
+                entry.begun = true;
+            }
+        }
+        let moment = run.moment(mono);
+        (step.at, step.mono) = (moment.at, moment.mono);
+        step.took = Took::of(events);
+        step.retries = 0;
+        step.body.begin(step.at, events);
+    }
+
+    /// Without an instance no step begins: what has come is for the step that begins with one.
+    fn puts_off(&mut self, events: &mut Vec<Event>) -> Next {
+        self.step.hold(events);
+        self.step.follows(self.step.next())
+    }
+
+    /// Whether no step may begin because the run is paused. The scheduler holds the process where it was told of the pause; it was not
+    /// yet, or after it had put the process into a queue, where it is new, was taken up, or has waited for its permit.
+    fn is_paused(&mut self, events: &mut Vec<Event>) -> bool {
+        let is_paused = self.run.is_paused.load(Relaxed) && !self.run.kernel.is_closing();
+        if is_paused {
+            self.step.take_back(events);
+        }
+        is_paused
+    }
+
+    /// Whether the run still knows it: what was killed ends when its worker next has it in hand.
+    fn lives(&self) -> bool {
+        self.run.inner.lock().state.living(self.step.pid).is_some()
+    }
+
+    /// Ends a process that died in its step.
+    fn died<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
+        let Self { run, step } = self;
+        let moment = Moment { at: step.at.max(run.moment(port.monotonic()).at), mono: step.mono };
+        run.die(port, step, moment, Ending::Failed(problem.into()));
+        Next::Complete
+    }
+
+    /// Ends a process between two steps. It gives its slot back when its worker next has it in hand.
+    fn doomed(&self, port: &mut dyn Port<Kernel>, problem: Problem) {
+        let Self { run, step } = self;
+        let moment = run.moment(port.monotonic());
+        let mut inner = run.inner.lock();
+        // What a parked run is made of has left it already.
+        if inner.parked {
+            return;
+        }
+        let mut after = After::default();
+        inner.state.doomed.push((step.pid, Ending::Failed(problem.into())));
+        run.flush(&mut inner, port, moment, &mut after);
+        drop(inner);
+        run.after(port, after);
+    }
+
+    /// Tells a run's root that the host is shutting down. False: it has ended, since it never began and has no permit to begin.
+    fn warned<P: Port<Kernel>>(&mut self, port: &mut P) -> bool {
+        let Self { run, step } = self;
+        let reason: Arc<str> = "the host is shutting down".into();
+        if !step.begun && !step.native {
+            let moment = run.moment(port.monotonic());
+            run.die(port, step, moment, Ending::Cancelled(reason));
+            return false;
+        }
+        if step.pid == Pid::ROOT && !std::mem::replace(&mut step.warned, true) {
+            let _ = run.arrive(port, News::Cancel { pid: step.pid, reason, grace: None });
+        }
+        true
+    }
+
+    /// A step that failed by the host's fault, or by what is no step of the guest's, is taken again from the last committed state, where
+    /// all records are at hand.
+    fn faulted<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
+        if self.step.retries < RETRIES_MAX && self.retry().is_some() {
+            self.step.retries += 1;
+            return Next::Preempted;
+        }
+        self.died(port, problem)
+    }
+
+    /// Makes a new body from the records, and begins the step with its batch again.
+    fn retry(&mut self) -> Option<()> {
+        let read = self.run.inner.lock().reading();
+        let records = read()?;
+        if records.len() > RETRY_RECORDS_MAX {
+            return None;
+        }
+        let fixed = &self.run.fixed;
+        let mut rebuild = Rebuild::new(Arc::clone(&fixed.root), fixed.programs.clone());
+        // Its instance is gone, and its permit is not: the new one has the place of the old.
+        rebuild = rebuild.only(self.step.pid, self.step.home);
+        for record in records {
+            rebuild.apply(&Record::decode(record).ok()?).ok()?;
+        }
+        let (body, mut events) = rebuild.into_body(self.step.pid)?;
+        events.truncate(self.step.took.events as usize);
+        self.step.body = body;
+        self.step.scratch.get_or_insert_default().output.clear();
+        self.step.body.begin(self.step.at, &mut events);
+        self.run.inner.lock().state.counts.retried += 1;
+        Some(())
+    }
+}
+
+fn no_instance() -> Problem {
+    Problem::new(kind::NO_CAPACITY, "No instance can be had for the guest").with_class(ProblemClass::Retryable).with_detail(
+        "Every slot of the pool is held by a guest that waits and cannot be evicted, and the memory for guests outside the pool is used \
+         up. Give the host more slots (`--slots`, `EngineOptions::slots`) or more memory outside the pool \
+         (`EngineOptions::on_demand_bytes`).",
+    )
+}

@@ -1,0 +1,439 @@
+//! The records of a run: plain data, one log, one order.
+//!
+//! A record is written as the number of its format, the number of its kind, and its fields.
+//! From a run's records alone each of its processes can be rebuilt.
+
+pub use super::arrived::{ActId, Arrived, News};
+pub use super::started::{Bounds, Origin, Started};
+use super::wire::{Damaged, Source, Wire, put_number, unknown};
+use crate::process::{Answer, Command, Ending, LogLine, Micros, Pid, Status, Tag};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// The format of the records that this release writes.
+pub const FORMAT: u8 = 1;
+
+/// One entry of a run's log.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Record {
+    /// The first record of every run.
+    Started(Box<Started>),
+    /// A step and everything that was decided for it.
+    Stepped(Box<Stepped>),
+    /// The end of a process that the process itself did not return. It is applied, never executed again.
+    Died(Box<Died>),
+    /// Something from outside a step, when it reached its queue.
+    Arrived(Box<Arrived>),
+    /// A call that is not safe to repeat is about to leave the host.
+    Leaving {
+        /// The process that asked.
+        pid: Pid,
+        /// The call.
+        tag: Tag,
+    },
+}
+
+/// A step that a process took.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Stepped {
+    /// The process.
+    pub pid: Pid,
+    /// The number of the step, from 1.
+    pub step: u64,
+    /// The time of its batch.
+    pub at: Micros,
+    /// How many events it took from the front of its queue.
+    pub took: u32,
+    /// Fuel used. No part of the digest.
+    pub fuel: u64,
+    /// The digest of status and commands.
+    pub digest: Digest,
+    /// How it ended.
+    pub status: Status,
+    /// It is a part of what the process gave: the next step is another, and takes no events.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owes: bool,
+    /// Its commands in order, and what was decided for each.
+    pub decided: Vec<Decided>,
+    /// What it wrote.
+    pub log: Vec<LogLine>,
+    /// Lines beyond the limit.
+    pub log_dropped: u64,
+}
+
+/// A command and its decision.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Decided {
+    /// What was asked for.
+    pub command: Command,
+    /// What was decided.
+    pub decision: Decision,
+}
+
+/// What was decided for a command, once: a replay takes it from here.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decision {
+    /// It is done, and there was nothing to decide.
+    Done,
+    /// It has its answer at once.
+    Answered(Answer),
+    /// A sleep ends at this time.
+    Due(Micros),
+    /// The child has this pid.
+    Spawned(Pid),
+    /// The call goes to its handler under this key.
+    Called(Arc<str>),
+    /// The message is in this process's mailbox.
+    Delivered(Pid),
+    /// The target is this process, which lives.
+    Meant(Pid),
+    /// The target has ended. Pid 0 where there never was one of that name.
+    Gone {
+        /// The target.
+        pid: Pid,
+        /// Its ending.
+        ending: Ending,
+    },
+    /// It waits for a signal.
+    Waits,
+    /// It has taken the oldest signal that was kept.
+    Took(Answer),
+}
+
+/// The end of a process that the process did not return.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Died {
+    /// The process.
+    pub pid: Pid,
+    /// The number of the step in which it died, or before which it was ended.
+    pub step: u64,
+    /// When.
+    pub at: Micros,
+    /// Fuel that the step had used.
+    pub fuel: u64,
+    /// Failed or cancelled.
+    pub ending: Ending,
+    /// What the step wrote.
+    pub log: Vec<LogLine>,
+    /// Lines beyond the limit.
+    pub log_dropped: u64,
+}
+
+/// The digest of a step's status and commands: XXH3 of 128 bits over their bytes in the record.
+///
+/// It tells a guest that behaves otherwise in a replay; it is no protection against whoever can write the records. BLAKE3 would
+/// cost more than all the rest of a small step's commit, and XXH3's definition is as fixed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Digest(pub u128);
+
+impl Digest {
+    pub(in crate::run) fn of(bytes: &[u8]) -> Self {
+        Self(xxhash_rust::xxh3::xxh3_128(bytes))
+    }
+
+    /// The digest of what a step gave.
+    #[must_use]
+    pub fn of_step(status: &Status, commands: &[Command]) -> Self {
+        let mut bytes = Vec::new();
+        put_act(&mut bytes, status, commands);
+        Self::of(&bytes)
+    }
+}
+
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// Writes what a step gave: the bytes that the digest is of.
+#[inline]
+pub(in crate::run) fn put_act(out: &mut Vec<u8>, status: &Status, commands: &[Command]) {
+    status.put(out);
+    put_number(out, commands.len() as u64);
+    for command in commands {
+        command.put(out);
+    }
+}
+
+/// Bytes of what a step gave with all of its parts, as it would be written whole. `out` is as it was.
+pub(in crate::run) fn whole_bytes(out: &mut Vec<u8>, status: &Status, parts: [&[Command]; 2]) -> usize {
+    let end = out.len();
+    let mut bytes = 0;
+    let mut count = |put: &dyn Fn(&mut Vec<u8>)| {
+        put(out);
+        bytes += out.len() - end;
+        out.truncate(end);
+    };
+    count(&|out| status.put(out));
+    count(&|out| put_number(out, parts.iter().map(|part| part.len() as u64).sum()));
+    for command in parts.into_iter().flatten() {
+        count(&|out| command.put(out));
+    }
+    bytes
+}
+
+/// The start of a `stepped` record, before its act, its decisions and its log.
+#[derive(Clone, Copy)]
+pub(in crate::run) struct SteppedHead {
+    pub(in crate::run) pid: Pid,
+    pub(in crate::run) step: u64,
+    pub(in crate::run) at: Micros,
+    pub(in crate::run) took: u32,
+    pub(in crate::run) fuel: u64,
+    pub(in crate::run) digest: Digest,
+    pub(in crate::run) owes: bool,
+}
+
+/// The kinds of `stepped` records: one that is whole or the last of its parts, and one that others follow.
+const STEPPED: u8 = 1;
+const STEPPED_IN_PART: u8 = 5;
+
+impl SteppedHead {
+    /// Writes the head and the act, and puts the act's digest into the head. Gives the bytes of the act.
+    pub(in crate::run) fn put_with_act(&self, out: &mut Vec<u8>, status: &Status, commands: &[Command]) -> usize {
+        self.put(out);
+        let act = out.len();
+        put_act(out, status, commands);
+        let digest = Digest::of(&out[act..]).0.to_le_bytes();
+        out[2..18].copy_from_slice(&digest);
+        out.len() - act
+    }
+
+    #[inline]
+    pub(in crate::run) fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[FORMAT, if self.owes { STEPPED_IN_PART } else { STEPPED }]);
+        out.extend_from_slice(&self.digest.0.to_le_bytes());
+        out.extend_from_slice(&self.at.0.to_le_bytes());
+        self.pid.put(out);
+        self.step.put(out);
+        self.took.put(out);
+        self.fuel.put(out);
+    }
+
+    fn take(from: &mut Source, owes: bool) -> Result<Self, Damaged> {
+        let digest = u128::from_le_bytes(from.array()?);
+        let at = u64::from_le_bytes(from.array()?);
+        Ok(Self {
+            pid: Wire::take(from)?,
+            step: Wire::take(from)?,
+            at: Micros(at),
+            took: Wire::take(from)?,
+            fuel: Wire::take(from)?,
+            digest: Digest(digest),
+            owes,
+        })
+    }
+}
+
+/// Writes the end of a record that has a log.
+#[inline]
+pub(in crate::run) fn put_log(out: &mut Vec<u8>, log: &[LogLine], dropped: u64) {
+    put_number(out, log.len() as u64);
+    for line in log {
+        line.put(out);
+    }
+    put_number(out, dropped);
+}
+
+impl Record {
+    /// What the run began with, where this says so.
+    #[must_use]
+    pub fn started(&self) -> Option<&Started> {
+        match self {
+            Self::Started(started) => Some(started),
+            _ => None,
+        }
+    }
+
+    /// Appends the record's bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Started(started) => {
+                out.extend_from_slice(&[FORMAT, 0]);
+                started.put(out);
+            }
+            Self::Stepped(stepped) => stepped.put(out),
+            Self::Died(died) => {
+                out.extend_from_slice(&[FORMAT, 2]);
+                died.put(out);
+            }
+            Self::Arrived(arrived) => {
+                out.extend_from_slice(&[FORMAT, 3]);
+                arrived.put(out);
+            }
+            Self::Leaving { pid, tag } => {
+                out.extend_from_slice(&[FORMAT, 4]);
+                pid.put(out);
+                tag.put(out);
+            }
+        }
+    }
+
+    /// Reads a record that is all of `bytes`. Payloads share the memory of `bytes`.
+    ///
+    /// # Errors
+    /// Where the bytes are no record of a format that this release knows.
+    pub fn decode(bytes: Bytes) -> Result<Self, Damaged> {
+        let mut from = Source(bytes);
+        let format = from.byte()?;
+        if format != FORMAT {
+            return Err(Damaged::Format(format));
+        }
+        let record = match from.byte()? {
+            0 => Self::Started(Wire::take(&mut from)?),
+            kind @ (STEPPED | STEPPED_IN_PART) => {
+                Self::Stepped(Box::new(Stepped::take(&mut from, kind == STEPPED_IN_PART)?))
+            }
+            2 => Self::Died(Wire::take(&mut from)?),
+            3 => Self::Arrived(Wire::take(&mut from)?),
+            4 => Self::Leaving { pid: Wire::take(&mut from)?, tag: Wire::take(&mut from)? },
+            other => return Err(unknown("kind of record", other)),
+        };
+        from.end()?;
+        Ok(record)
+    }
+
+    /// Reads records of a run from its first one on, as [`Self::decode`] does each.
+    ///
+    /// # Errors
+    /// Where one of them cannot be read.
+    pub fn decode_all(records: Vec<Bytes>) -> Result<Vec<Self>, DamagedRecord> {
+        let numbered = (1..).zip(records);
+        numbered.map(|(number, bytes)| Self::decode(bytes).map_err(|why| DamagedRecord { number, why })).collect()
+    }
+}
+
+/// A record of a run that cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("record {number} of the run is damaged")]
+pub struct DamagedRecord {
+    /// Its number, from 1.
+    pub number: u64,
+    /// What is wrong with it.
+    #[source]
+    pub why: Damaged,
+}
+
+impl Stepped {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Self { pid, step, at, took, fuel, digest, status, owes, decided, log, log_dropped } = self;
+        SteppedHead { pid: *pid, step: *step, at: *at, took: *took, fuel: *fuel, digest: *digest, owes: *owes }
+            .put(out);
+        status.put(out);
+        put_number(out, decided.len() as u64);
+        for Decided { command, .. } in decided {
+            command.put(out);
+        }
+        for Decided { decision, .. } in decided {
+            decision.put(out);
+        }
+        put_log(out, log, *log_dropped);
+    }
+
+    fn take(from: &mut Source, owes: bool) -> Result<Self, Damaged> {
+        let head = SteppedHead::take(from, owes)?;
+        let status = Wire::take(from)?;
+        let commands: Vec<Command> = Wire::take(from)?;
+        let decided = commands
+            .into_iter()
+            .map(|command| Ok(Decided { command, decision: Wire::take(from)? }))
+            .collect::<Result<_, Damaged>>()?;
+        Ok(Self {
+            pid: head.pid,
+            step: head.step,
+            at: head.at,
+            took: head.took,
+            fuel: head.fuel,
+            digest: head.digest,
+            status,
+            owes: head.owes,
+            decided,
+            log: Wire::take(from)?,
+            log_dropped: Wire::take(from)?,
+        })
+    }
+}
+
+impl Wire for Decision {
+    #[inline]
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Done => out.push(0),
+            Self::Answered(answer) => {
+                out.push(1);
+                answer.put(out);
+            }
+            Self::Due(due) => {
+                out.push(2);
+                due.put(out);
+            }
+            Self::Spawned(pid) => {
+                out.push(3);
+                pid.put(out);
+            }
+            Self::Called(key) => {
+                out.push(4);
+                key.put(out);
+            }
+            Self::Delivered(pid) => {
+                out.push(5);
+                pid.put(out);
+            }
+            Self::Meant(pid) => {
+                out.push(6);
+                pid.put(out);
+            }
+            Self::Gone { pid, ending } => {
+                out.push(7);
+                pid.put(out);
+                ending.put(out);
+            }
+            Self::Waits => out.push(8),
+            Self::Took(answer) => {
+                out.push(9);
+                answer.put(out);
+            }
+        }
+    }
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        Ok(match from.byte()? {
+            0 => Self::Done,
+            1 => Self::Answered(Wire::take(from)?),
+            2 => Self::Due(Wire::take(from)?),
+            3 => Self::Spawned(Wire::take(from)?),
+            4 => Self::Called(Wire::take(from)?),
+            5 => Self::Delivered(Wire::take(from)?),
+            6 => Self::Meant(Wire::take(from)?),
+            7 => Self::Gone { pid: Wire::take(from)?, ending: Wire::take(from)? },
+            8 => Self::Waits,
+            9 => Self::Took(Wire::take(from)?),
+            other => return Err(unknown("decision", other)),
+        })
+    }
+}
+
+impl Wire for Died {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.pid.put(out);
+        self.step.put(out);
+        self.at.put(out);
+        self.fuel.put(out);
+        self.ending.put(out);
+        put_log(out, &self.log, self.log_dropped);
+    }
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        Ok(Self {
+            pid: Wire::take(from)?,
+            step: Wire::take(from)?,
+            at: Wire::take(from)?,
+            fuel: Wire::take(from)?,
+            ending: Wire::take(from)?,
+            log: Wire::take(from)?,
+            log_dropped: Wire::take(from)?,
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! Forking: a new run that has the first records of another, and goes on by itself from there.
+//!
+//! The new run has an id of its own, and idempotency keys of its own for what it does by itself; what its processes see of themselves is what
+//! they saw, so that what they did is what they do again. A call that was in flight at the cut is in flight in the other run: in the new one it
+//! waits until somebody says what became of it ([`RunHandle::uncertain`](super::RunHandle::uncertain)), unless it is to be sent again. It has
+//! the key that it had, and keeps it when it is made again because nobody knows what became of that sending either.
+
+use super::rebuild::{Rebuild, RebuildError};
+use super::replay::{Difference, Replay, ReplaySpec, Unrepeatable, check_programs, replay};
+use crate::process::{Budget, Grants, Payload, Program};
+use crate::run::record::kinds::{Origin, Record, Started};
+use crate::run::state::config::Programs;
+use std::sync::Arc;
+
+/// How a run is forked.
+pub struct ForkSpec {
+    /// The new run's id.
+    pub id: Arc<str>,
+    /// The number of the last record that it has too, from 1.
+    pub at: u64,
+    /// The program of its root process.
+    pub root: Arc<dyn Program>,
+    /// The programs that its processes may spawn.
+    pub programs: Programs,
+    /// Whether programs are others than those of the run, on purpose: they must do the same up to the cut.
+    pub substituted: bool,
+    /// Whether calls that were in flight at the cut are sent again, under their keys; also those that are not safe to repeat.
+    pub resend: bool,
+    /// The root's input and grants, where they are others than those of the run: its processes must
+    /// do the same up to the cut.
+    pub other: Option<(Payload, Grants)>,
+    /// What instances are taken from while other programs are compared; none: slots that nobody counts.
+    pub budget: Option<Arc<Budget>>,
+}
+
+/// Why a run is not forked.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForkError {
+    /// The run has no such record.
+    #[error("the run has {records} records: it cannot be forked at {at}")]
+    NoRecord {
+        /// What was asked for.
+        at: u64,
+        /// How many there are.
+        records: u64,
+    },
+    /// The run is over there: nothing would go on.
+    #[error("the run has ended at record {at}: fork it earlier")]
+    Ended {
+        /// What was asked for.
+        at: u64,
+    },
+    /// The other programs, or the same ones with another input, do something else before the cut.
+    #[error("process {} does otherwise in step {} (record {}) than it did", .0.pid, .0.step, .0.record)]
+    Diverged(Box<Difference>),
+    /// This host cannot repeat what was before the cut.
+    #[error("process {} cannot be replayed beyond step {} (record {})", .0.pid, .0.step, .0.record)]
+    CannotReplay(Box<Unrepeatable>),
+    /// The records are not those of a run of these programs.
+    #[error(transparent)]
+    Records(#[from] RebuildError),
+}
+
+/// The first record of a run that is forked from another. Its further records are those of the other one, up to the cut: written to a log,
+/// the run can be taken up ([`Kernel::resume`](super::Kernel::resume)).
+///
+/// # Errors
+/// There is no such record or the run has ended there; programs that are others than those of the run do otherwise before the cut; or the
+/// records cannot be read as a run.
+pub fn fork(records: &[Record], spec: ForkSpec) -> Result<Started, ForkError> {
+    let ForkSpec { id, at, root, programs, substituted, resend, other, budget } = spec;
+    let count = usize::try_from(at).unwrap_or(usize::MAX);
+    let prefix = records.get(..count).filter(|prefix| !prefix.is_empty());
+    let Some(prefix) = prefix else { return Err(ForkError::NoRecord { at, records: records.len() as u64 }) };
+    let rebuild =
+        Rebuild::new(Arc::clone(&root), programs.clone()).substituted(substituted).keeping().apply_all(prefix)?;
+    if rebuild.is_finished() {
+        return Err(ForkError::Ended { at });
+    }
+    let known = rebuild.started().expect("invariant: the first record of a run that can be rebuilt is its start");
+    if !substituted {
+        check_programs(&known.programs, &programs)?;
+    }
+    let before = known.origin.iter().flat_map(|origin| origin.held.iter().copied()).filter(|cut| *cut < at);
+    let held = before.chain((!resend).then_some(at)).collect();
+    let digests: Vec<_> = programs.iter().map(|(name, program)| (Arc::clone(name), program.digest())).collect();
+    let (input, grants) = other.unwrap_or_else(|| (known.input.clone(), known.grants.clone()));
+    let started = Started {
+        run: Arc::clone(&id),
+        input,
+        grants,
+        root: root.digest(),
+        programs: digests,
+        origin: Some(Origin {
+            run: Arc::clone(&known.run),
+            record: at,
+            keys: id,
+            seen_as: Arc::clone(known.seen_as()),
+            held,
+            former_keys: known.origin.as_ref().map(|origin| origin.former_keys.clone()).unwrap_or_default(),
+        }),
+        ..known.clone()
+    };
+    if (&started.root, &started.programs, &started.input) == (&known.root, &known.programs, &known.input) {
+        return Ok(started);
+    }
+    let first = Record::Started(Box::new(started.clone()));
+    let spec = ReplaySpec { root, programs, substituted: true, until: None, budget };
+    match replay(spec, std::iter::once(&first).chain(&prefix[1..]), |_| {})? {
+        Replay::Same { .. } => Ok(started),
+        Replay::Diverged(difference) => Err(ForkError::Diverged(difference)),
+        Replay::CannotReplay(unrepeatable) => Err(ForkError::CannotReplay(unrepeatable)),
+    }
+}

@@ -1,0 +1,336 @@
+//! Taking up a run whose host is gone, from its records.
+//!
+//! No process runs for it: queues, names, links, timers and outstanding calls come from the records, and a process does what it did
+//! again when it is next stepped ([`Replayed`]). One that waits needs no instance before, and none is refused one: it had it before. Timers are due at their time by the wall clock, past ones at once.
+//!
+//! A call without an answer leaves again, under its key, unless a `leaving` record says that it may have happened and must not be repeated:
+//! such a call is *uncertain*. It waits, without a timeout, until somebody resolves it ([`RunHandle::resolve`]); the rest of the run goes on.
+//!
+//! Acts that were left are done first, in their order, before anybody finds the run: what is done to it later comes after them. No call is sent
+//! again while a process has yet to hear that it is to end, which takes its calls back.
+
+use super::rebuild::{Rebuild, RebuildError, TakenUp};
+use super::replay::check_programs;
+use super::replaying::{Later, Past, Replayed};
+use crate::base::brief::BriefGuard;
+use crate::process::{Answer, Ending, Pid, Program, Tag};
+use crate::run::commit::acts::Act;
+use crate::run::commit::consequences::no_capacity;
+use crate::run::commit::handle::{Refused, RunHandle};
+use crate::run::commit::kernel::Kernel;
+use crate::run::commit::observe::{Once, Outcome, Watcher};
+use crate::run::commit::outbox::After;
+use crate::run::commit::parking::stopped;
+use crate::run::commit::parking::waking::Rests;
+use crate::run::commit::run::{Inner, Run};
+use crate::run::commit::snapshots::Snapshots;
+use crate::run::commit::task::Task;
+use crate::run::record::kinds::{News, Record};
+use crate::run::seam::effects::Effects;
+use crate::run::seam::log::{EndStatus, Log, LogSink, Mail, RunEnd};
+use crate::run::state::config::{Fixed, Programs};
+use crate::run::state::outstanding::Pending;
+use crate::run::state::run_state::{Departure, Post, State};
+use crate::scheduler::{Pause, Port};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a run is taken up with.
+pub struct ResumeSpec {
+    /// The program of its root process.
+    pub root: Arc<dyn Program>,
+    /// The programs that its processes may spawn.
+    pub programs: Programs,
+    /// Acts that were left for it, in their order: they are done before anything else happens in it. What is no act is passed over.
+    pub left: Vec<Mail>,
+    /// Where its further records go.
+    pub log: Box<dyn Log>,
+    /// What carries out its calls.
+    pub effects: Arc<dyn Effects>,
+    /// What takes its log lines.
+    pub sink: Option<Arc<dyn LogSink>>,
+    /// Who watches it from the moment on that its records end: nothing that they do not say is missed.
+    pub watcher: Option<Watcher>,
+}
+
+/// Why a run is not taken up.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResumeError {
+    /// There is an unfinished run of that id.
+    #[error("the run {0:?} is already running")]
+    Exists(Arc<str>),
+    /// There is nothing left to do.
+    #[error("the run {0:?} has ended")]
+    Ended(Arc<str>),
+    /// There is no first record.
+    #[error("the run has no records")]
+    Empty,
+    /// The scheduler takes no more processes. The run is what it was, and nobody's.
+    #[error("the host is shutting down or full")]
+    Refused,
+    /// The records are not those of a run of these programs.
+    #[error(transparent)]
+    Records(#[from] RebuildError),
+}
+
+/// A call of which nobody knows whether it happened, and which must not be repeated without being asked.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Uncertain {
+    /// The process that asked.
+    pub pid: Pid,
+    /// The call.
+    pub tag: Tag,
+    /// Its handler.
+    pub handler: Arc<str>,
+    /// Its idempotency key.
+    pub key: Arc<str>,
+}
+
+/// What is known of an uncertain call after all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Resolution {
+    /// It has this answer.
+    Answered(Answer),
+    /// It is to be sent again under its key.
+    Again,
+}
+
+impl Kernel {
+    /// Takes up a run from its records, all of them from the first on.
+    ///
+    /// # Errors
+    /// Where it goes on already or has ended, the scheduler refuses it, or the records are not of a run of these programs.
+    pub fn resume(&self, spec: ResumeSpec, records: &[Record]) -> Result<RunHandle, ResumeError> {
+        self.resume_as(spec, records, None, None).map(RunHandle::new)
+    }
+
+    /// Takes up a run and ends it at once: what was left for it is done, then all its processes are
+    /// cancelled without a grace. None of them is stepped, so their programs are never asked for a
+    /// body.
+    ///
+    /// # Errors
+    /// As those of [`Self::resume`].
+    pub fn end(&self, spec: ResumeSpec, records: &[Record], reason: &str) -> Result<RunHandle, ResumeError> {
+        self.resume_as(spec, records, None, Some(reason.into())).map(RunHandle::new)
+    }
+
+    /// As [`Self::resume`], for a run that was parked where something of it is given, and as
+    /// [`Self::end`] for the reason that is given.
+    pub(in crate::run) fn resume_as(
+        &self,
+        spec: ResumeSpec,
+        records: &[Record],
+        rests: Option<Rests>,
+        ends: Option<Arc<str>>,
+    ) -> Result<Arc<Run>, ResumeError> {
+        let ResumeSpec { root, programs, left, mut log, effects, sink, watcher } = spec;
+        let rebuild = Rebuild::new(Arc::clone(&root), programs.clone()).keeping().apply_all(records)?;
+        let ended = rebuild.is_finished();
+        let (started, state, taken_up) = rebuild.into_run().ok_or(ResumeError::Empty)?;
+        if ended {
+            // Its host died between the last record and saying so.
+            if let (Some(ending), Some(result)) = (&state.root_ending, &state.result) {
+                let _ = log.ended(&RunEnd { status: EndStatus::of(ending, result, state.late), at: taken_up.at });
+            }
+            return Err(ResumeError::Ended(started.run));
+        }
+        if state.table.iter().any(|(pid, entry)| entry.lives() && !taken_up.pasts.contains_key(&pid)) {
+            let record = state.counts.records;
+            return Err(RebuildError::Incoherent { record, why: "a process lives that was never made" }.into());
+        }
+        check_programs(&started.programs, &programs)?;
+        let fixed = Fixed::new(&started, root, programs, effects, sink);
+        let mut later = Snapshots::of(&*log, &state, &taken_up.pasts);
+        let is_woken = rests.is_some();
+        let (outcome, ahead) = rests.map(|rests| (rests.outcome, rests.ahead)).unzip();
+        let outcome = outcome.unwrap_or_else(|| Arc::new(Once::new()));
+        let mut rest = Some((fixed, state, taken_up, log, watcher));
+        let mut resumed = Err(ResumeError::Refused);
+        self.with_port(|port| {
+            let Some((fixed, state, taken_up, log, watcher)) = rest.take() else { return };
+            let times = (taken_up.at, port.monotonic(), ahead);
+            let run = Arc::new(Run::taken_up(fixed, self.clone(), times, state, log, Arc::clone(&outcome)));
+            // Whoever finds it in the list waits until its processes are there.
+            let mut inner = run.inner.lock();
+            let Some(entered) = self.remember(&run, is_woken) else {
+                resumed = Err(ResumeError::Exists(started.run.clone()));
+                return;
+            };
+            let (mut after, mut taken_up) = (After::default(), taken_up);
+            let is_taken = run.take_all_up(&mut inner, port, &mut taken_up.pasts, &mut later, &mut after);
+            if is_taken {
+                inner.watched_by(watcher, &mut after.add().wakers);
+                later.tell(&run);
+                run.go_on(port, inner, taken_up, &left, ends.as_ref(), &mut after);
+            } else {
+                run.take_back(is_woken, inner, port);
+            }
+            run.after(port, after);
+            self.entered(&run, entered);
+            if is_taken {
+                self.sweep(port, Some(&run));
+                resumed = Ok(run);
+            }
+        });
+        if let Some((_, state, ..)) = rest {
+            // The scheduler is gone.
+            outcome.set(Arc::new(Outcome::of_problem(stopped(), state.counts)));
+        }
+        resumed
+    }
+}
+
+impl Run {
+    /// Hands all processes to the scheduler. False: it refuses one, and the run cannot be taken up.
+    fn take_all_up<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        port: &mut P,
+        pasts: &mut BTreeMap<Pid, Past>,
+        later: &mut Snapshots,
+        after: &mut After,
+    ) -> bool {
+        let living: Vec<Pid> =
+            inner.state.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
+        living.into_iter().all(|pid| {
+            let past = pasts.remove(&pid).expect("invariant: who lives was made");
+            let later = later.take(pid, &self.remarks);
+            let refused = self.take_up(inner, port, pid, (past, later), after).err();
+            let is_taken = refused.is_none();
+            after.add().refused.extend(refused);
+            is_taken
+        })
+    }
+
+    /// Tells the processes what they have not heard, does what was left for the run, and lets calls leave that have no answer. Whoever finds
+    /// the run, to do something to it or for an answer, waits for the lock until all that is done.
+    fn go_on<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        port: &mut P,
+        mut inner: BriefGuard<'_, Inner>,
+        taken_up: TakenUp,
+        left: &[Mail],
+        ends: Option<&Arc<str>>,
+        after: &mut After,
+    ) {
+        let TakenUp { queues, departures, .. } = taken_up;
+        let moment = self.moment(port.monotonic());
+        for (pid, events) in queues {
+            inner.state.posts.extend(events.into_iter().map(|event| Post { pid, event }));
+        }
+        for (pid, tag) in inner.state.depart_again(departures, &self.fixed) {
+            let _ = inner.take_news(moment, News::Again { pid, tag }, None);
+        }
+        for mail in left {
+            // What cannot be done stays where it is: there may be room for it when the run is next taken up, else it goes with the run.
+            if let Ok(act) = Act::of_mail(mail) {
+                let _ = inner.act(moment, act, Some(&mail.id));
+            }
+        }
+        if let Some(reason) = ends {
+            inner.kill_all(moment, reason);
+        }
+        self.flush(&mut inner, port, moment, after);
+        self.begin_looks(&mut inner, port);
+    }
+
+    fn take_up<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        port: &mut P,
+        pid: Pid,
+        (past, later): (Past, Option<Later>),
+        after: &mut After,
+    ) -> Result<(), Task> {
+        let paused = inner.state.paused.is_some();
+        let entry = inner.state.living_mut(pid).expect("invariant: it was just seen");
+        let program = Arc::clone(&past.program);
+        let permit = program.permit().within(&entry.limits);
+        let native = permit.is_none();
+        let is_fresh = entry.steps == 0;
+        let last_saved = later.as_ref().and_then(|later| later.steps.last()).map_or(0, |(step, _)| *step);
+        let tail_steps = past.steps.iter().filter(|step| step.number > last_saved).count() as u64;
+        let mut task = Task::new(Arc::clone(self), pid, program, Box::new(Replayed::new(past, later)), native);
+        if let Some(tail) = &mut task.step.tail {
+            tail.steps = tail_steps;
+        }
+        task.step.begun = !is_fresh;
+        task.step.steps = entry.steps;
+        task.step.waits = entry.waits;
+        entry.begun = native || !is_fresh;
+        let next = task.step.next();
+        let slot = if is_fresh { port.spawn(task, permit) } else { port.take_up(task, permit, next) };
+        let slot = match slot {
+            Ok(slot) => slot,
+            Err(task) if port.can_ever_admit(permit) => return Err(task),
+            Err(task) => {
+                // It was refused before, and its host died before that was durable; or this host's pool is smaller.
+                after.add().refused.push(task);
+                inner.state.doomed.push((pid, Ending::Failed(no_capacity().into())));
+                return Ok(());
+            }
+        };
+        entry.slot = Some(slot);
+        if paused {
+            port.pause(slot, Pause::On);
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Calls that have no answer are to be sent again; the uncertain ones stay, without their timeouts. Gives those whose time begins now:
+    /// a record is to say so.
+    fn depart_again(&mut self, departures: BTreeMap<(Pid, Tag), Box<Departure>>, fixed: &Fixed) -> Vec<(Pid, Tag)> {
+        let mut begin = Vec::new();
+        for ((pid, tag), departure) in departures {
+            let Some(Pending::Call(call)) =
+                self.table.get_mut(pid).filter(|entry| entry.lives()).and_then(|entry| entry.outstanding.get_mut(tag))
+            else {
+                continue;
+            };
+            if call.leaving {
+                if let Some(timer) = call.timer.take() {
+                    self.timers.unset(timer);
+                }
+                self.uncertain.insert((pid, tag), departure);
+            } else {
+                if call.is_untimed() {
+                    begin.push((pid, tag));
+                }
+                // One that is not safe to repeat would have left a record of its leaving.
+                call.sent_before |= fixed.is_repeatable(&departure.call.handler, &departure.call.args);
+                self.withheld.insert((pid, tag), departure);
+            }
+        }
+        begin
+    }
+}
+
+impl RunHandle {
+    /// The calls of which nobody knows whether they happened, in the order of their processes and tags.
+    #[must_use]
+    pub fn uncertain(&self) -> Vec<Uncertain> {
+        let uncertain = |inner: &Inner| {
+            let pending = |(pid, tag): &(Pid, Tag)| matches!(inner.state.pending(*pid, *tag), Some(Pending::Call(_)));
+            let open = inner.state.uncertain.iter().filter(|(call, _)| pending(call));
+            open.map(|(&(pid, tag), departure)| Uncertain {
+                pid,
+                tag,
+                handler: Arc::clone(&departure.call.handler),
+                key: Arc::clone(&departure.key),
+            })
+            .collect()
+        };
+        self.with(|_, inner| uncertain(inner)).unwrap_or_default()
+    }
+
+    /// Says what became of an uncertain call.
+    ///
+    /// # Errors
+    /// Where there is no such call, or no longer.
+    pub fn resolve(&self, pid: Pid, tag: Tag, resolution: Resolution) -> Result<(), Refused> {
+        self.act(Act::Resolve { pid, tag, resolution }, None).map(drop)
+    }
+}

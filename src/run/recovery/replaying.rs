@@ -1,0 +1,270 @@
+//! A process that was taken up from its records: what it did is done again when it is next stepped, and not before.
+//!
+//! It begins from the latest snapshot that follows one of its recorded steps and fits, and does again only what came after. Where the process
+//! then does otherwise than its records say, the snapshot is not believed: an older one is, or none.
+
+use crate::process::{
+    Birth, Body, Death, Event, Eviction, Home, Micros, Output, Owed, Pid, Problem, Program, Progress, Saved,
+    SavedError, Status, Taken, problem::kind,
+};
+use crate::run::commit::remarks::Remarks;
+use crate::run::record::kinds::Digest;
+use crate::run::seam::snapshot_store::{Ignored, Shelf};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Steps that are done again in one turn of a worker. Arbitrary: each is as long as it was.
+const STEPS_PER_TURN: usize = 32;
+
+/// What a process was and has heard.
+pub(in crate::run) struct Past {
+    pub(in crate::run) program: Arc<dyn Program>,
+    pub(in crate::run) birth: Birth,
+    pub(in crate::run) steps: VecDeque<PastStep>,
+}
+
+/// A step that was committed.
+pub(in crate::run) struct PastStep {
+    pub(in crate::run) number: u64,
+    pub(in crate::run) at: Micros,
+    pub(in crate::run) events: Vec<Event>,
+    pub(in crate::run) digest: Digest,
+}
+
+/// Where a process may begin instead of at its beginning.
+pub(in crate::run) struct Later {
+    pub(in crate::run) shelf: Arc<dyn Shelf>,
+    /// The steps that snapshots follow, the last one last, and the snapshot where it was read already. All are in the past.
+    pub(in crate::run) steps: Vec<(u64, Option<Bytes>)>,
+    pub(in crate::run) remarks: Arc<Remarks>,
+}
+
+/// A body that begins with a past.
+pub(in crate::run) struct Replayed {
+    past: Past,
+    later: Option<Later>,
+    /// How many steps of the past are done, or half done.
+    done: usize,
+    /// The step that the snapshot follows from which the body began.
+    from: Option<u64>,
+    home: Home,
+    body: Option<Box<dyn Body>>,
+    /// The last of those steps is half done.
+    again: bool,
+    /// The step that was begun while there was a past to do first.
+    next: Option<(Micros, Vec<Event>)>,
+    output: Output,
+}
+
+impl Replayed {
+    pub(in crate::run) fn new(past: Past, later: Option<Later>) -> Self {
+        Self {
+            past,
+            later,
+            done: 0,
+            from: None,
+            home: Home::default(),
+            body: None,
+            again: false,
+            next: None,
+            output: Output::default(),
+        }
+    }
+
+    /// Makes the body of the latest snapshot that fits. None fits: it stays without one.
+    fn begin_later(&mut self) {
+        let Some(later) = &mut self.later else { return };
+        let pid = self.past.birth.pid;
+        while let Some((step, read)) = later.steps.pop() {
+            let first = self.past.steps.front().map_or(step, |first| first.number);
+            match restored(&self.past, &*later.shelf, (pid, step), read) {
+                Ok(body) => {
+                    self.body = Some(body);
+                    self.done = (step + 1 - first) as usize;
+                    self.from = Some(step);
+                    return;
+                }
+                Err(error) => later.remarks.ignore(Ignored { pid, step, why: error.to_string() }),
+            }
+        }
+    }
+
+    /// Whether nothing of the past is left to do.
+    fn has_caught_up(&self) -> bool {
+        self.body.is_some() && self.done == self.past.steps.len() && !self.again
+    }
+
+    /// The past is not needed any more.
+    fn forget(&mut self) {
+        self.past.steps = VecDeque::new();
+        (self.done, self.later, self.from) = (0, None, None);
+        self.output = Output::default();
+    }
+
+    /// Does a part of the past again. None: it is done.
+    fn catch_up(&mut self) -> Option<Progress> {
+        for _ in 0..STEPS_PER_TURN {
+            if self.body.is_none() {
+                self.begin_later();
+            }
+            if self.body.is_none() {
+                let mut body = match self.past.program.body(self.past.birth.clone()) {
+                    Ok(body) => body,
+                    Err(problem) => return Some(Progress::Died(Death::Host(problem))),
+                };
+                body.house(self.home);
+                self.body = Some(body);
+            }
+            let body = self.body.as_mut().expect("invariant: it was just made");
+            if !std::mem::take(&mut self.again) {
+                let step = self.past.steps.get_mut(self.done)?;
+                self.output.clear();
+                // What was heard is needed again if the snapshot is not believed.
+                let is_kept = self.from.is_some();
+                let mut heard = if is_kept { step.events.clone() } else { std::mem::take(&mut step.events) };
+                body.begin(step.at, &mut heard);
+                self.done += 1;
+            }
+            let step = &self.past.steps[self.done - 1];
+            let problem = match body.poll(&mut self.output) {
+                Progress::Preempted => {
+                    self.again = true;
+                    return Some(Progress::Preempted);
+                }
+                Progress::Stepped(status) => {
+                    if join_parts(&mut **body, status, &mut self.output, step.digest).is_ok() {
+                        continue;
+                    }
+                    Problem::new(kind::DIVERGED, "The process does not do again what it did")
+                        .with_detail(format!("Step {} gave other commands than its record says.", step.number))
+                }
+                Progress::Died(Death::Guest(problem) | Death::Lost(problem) | Death::Host(problem)) => {
+                    Problem::new(kind::HOST_CANNOT_REPLAY, "This host cannot repeat what the process did")
+                        .with_detail(format!("In step {}: {problem}", step.number))
+                }
+            };
+            let Some(from) = self.from.take() else { return Some(Progress::Died(Death::Host(problem))) };
+            let why = format!("what follows it is not what the records say: {problem}");
+            if let Some(later) = &self.later {
+                later.remarks.ignore(Ignored { pid: self.past.birth.pid, step: from, why });
+            }
+            (self.body, self.done) = (None, 0);
+        }
+        Some(Progress::Preempted)
+    }
+}
+
+/// Compares what a step gave with its record. Release 0.1.0 committed each step whole, whatever its size: where a body gives
+/// such a step in parts, as many of them are taken together as the record has.
+///
+/// # Errors
+/// The step gave something else: its status, with all commands that it gave in the output.
+pub(in crate::run) fn join_parts(
+    body: &mut dyn Body,
+    mut status: Status,
+    output: &mut Output,
+    recorded: Digest,
+) -> Result<(), Status> {
+    while Digest::of_step(&status, &output.commands) != recorded {
+        if body.owes().is_none() {
+            return Err(status);
+        }
+        match body.poll(output) {
+            Progress::Stepped(next) => status = next,
+            Progress::Preempted => {}
+            Progress::Died(_) => return Err(status),
+        }
+    }
+    Ok(())
+}
+
+/// A body of a snapshot.
+fn restored(
+    past: &Past,
+    shelf: &dyn Shelf,
+    (pid, step): (Pid, u64),
+    read: Option<Bytes>,
+) -> Result<Box<dyn Body>, SavedError> {
+    let bytes = match read {
+        Some(bytes) => bytes,
+        None => {
+            let found = shelf.get(pid, step).map_err(SavedError::Misfit)?;
+            found.ok_or_else(|| SavedError::Misfit("it is gone".into()))?
+        }
+    };
+    past.program.restore(past.birth.clone(), &Saved::decode(&bytes)?)
+}
+
+impl Body for Replayed {
+    fn begin(&mut self, now: Micros, events: &mut Vec<Event>) {
+        match &mut self.body {
+            Some(body) if self.past.steps.is_empty() => body.begin(now, events),
+            _ => self.next = Some((now, std::mem::take(events))),
+        }
+    }
+
+    fn poll(&mut self, output: &mut Output) -> Progress {
+        if self.next.is_some()
+            && let Some(progress) = self.catch_up()
+        {
+            return progress;
+        }
+        if let Some((now, mut events)) = self.next.take() {
+            self.forget();
+            self.body.as_mut().expect("invariant: it has caught up").begin(now, &mut events);
+        }
+        self.body.as_mut().expect("invariant: it has caught up").poll(output)
+    }
+
+    fn owes(&self) -> Option<Owed<'_>> {
+        self.body.as_ref().filter(|_| self.past.steps.is_empty())?.owes()
+    }
+
+    fn close(&mut self) {
+        if let Some(body) = &mut self.body {
+            body.close();
+        }
+    }
+
+    fn evict(&mut self) -> Eviction {
+        self.body.as_mut().map_or(Eviction::Done, |body| body.evict())
+    }
+
+    fn evicts_slowly(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| body.evicts_slowly())
+    }
+
+    fn save(&mut self) -> Option<Box<dyn Taken>> {
+        if !self.has_caught_up() || self.next.is_some() {
+            return None;
+        }
+        self.body.as_mut()?.save()
+    }
+
+    fn saves_slowly(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| body.saves_slowly())
+    }
+
+    fn house(&mut self, home: Home) {
+        self.home = home;
+        // Here it does not keep a worker.
+        if self.body.is_none() {
+            self.begin_later();
+        }
+        if let Some(body) = &mut self.body {
+            body.house(home);
+        }
+    }
+
+    fn houses_slowly(&self, home: Home) -> bool {
+        match &self.body {
+            Some(body) => body.houses_slowly(home),
+            None => self.later.as_ref().is_some_and(|later| !later.steps.is_empty()),
+        }
+    }
+
+    fn drops_slowly(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| body.drops_slowly())
+    }
+}

@@ -1,0 +1,9 @@
+//! What others implement or supply: the log, handlers, the store of snapshots, the wall clock.
+//!
+//! Nothing here knows a run. The journal implements [`Log`](log::Log) and
+//! [`SnapshotStore`](snapshot_store::Shelf), dispatch implements [`Effects`](effects::Effects).
+
+pub(super) mod clock;
+pub(super) mod effects;
+pub(super) mod log;
+pub(super) mod snapshot_store;

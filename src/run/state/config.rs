@@ -1,0 +1,128 @@
+//! What never changes in a run: among it all code that is not the run's own.
+//!
+//! The commit point calls such code with its lock, in the middle of a batch whose record is not written yet, and before its consequences are let
+//! out. Were a panic to leave from there, the state would be one that no record tells. So each of these calls ends here, and its panic
+//! is an answer: the one that gives the least.
+
+use crate::base::foreign;
+use crate::process::{
+    Birth, Body, Grants, Home, Limits, LogLine, Payload, Permit, Pid, Problem, Program, Saving, Tag, problem::kind,
+};
+use crate::run::record::started::Started;
+use crate::run::seam::effects::Effects;
+use crate::run::seam::log::{LogOrigin, LogSink};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The programs that a run's processes may spawn, by the name of their component.
+pub type Programs = BTreeMap<Arc<str>, Arc<dyn Program>>;
+
+/// What never changes in a run.
+pub(in crate::run) struct Fixed {
+    pub(in crate::run) id: Arc<str>,
+    /// Where idempotency keys begin.
+    pub(in crate::run) keys: Arc<str>,
+    /// The id that processes see.
+    seen_as: Arc<str>,
+    pub(in crate::run) seed: [u8; 32],
+    pub(in crate::run) root: Arc<dyn Program>,
+    pub(in crate::run) programs: Programs,
+    pub(in crate::run) effects: Arc<dyn Effects>,
+    pub(in crate::run) sink: Option<Arc<dyn LogSink>>,
+}
+
+impl Fixed {
+    pub(in crate::run) fn new(
+        started: &Started,
+        root: Arc<dyn Program>,
+        programs: Programs,
+        effects: Arc<dyn Effects>,
+        sink: Option<Arc<dyn LogSink>>,
+    ) -> Self {
+        let (keys, seen_as) = (Arc::clone(started.keys()), Arc::clone(started.seen_as()));
+        Self { id: Arc::clone(&started.run), keys, seen_as, seed: started.seed, root, programs, effects, sink }
+    }
+
+    /// The program of a component; none is the root's own.
+    pub(in crate::run) fn program(&self, component: Option<&str>) -> Result<&Arc<dyn Program>, Box<Problem>> {
+        let Some(name) = component else { return Ok(&self.root) };
+        self.programs.get(name).ok_or_else(|| {
+            Box::new(
+                Problem::new(kind::UNKNOWN_COMPONENT, "The run has no such component")
+                    .with_detail(format!("It is named {name:?}.")),
+            )
+        })
+    }
+
+    /// A body of a program.
+    pub(in crate::run) fn body(
+        &self,
+        program: &Arc<dyn Program>,
+        pid: Pid,
+        next_tag: Tag,
+        entry: &Arc<str>,
+        input: &Payload,
+        (limits, grants): (&Arc<Limits>, &Grants),
+    ) -> Result<Box<dyn Body>, Box<Problem>> {
+        let birth = Birth {
+            run: Arc::clone(&self.seen_as),
+            pid,
+            seed: self.seed,
+            entry: Arc::clone(entry),
+            input: input.clone(),
+            limits: Arc::clone(limits),
+            grants: grants.clone(),
+            next_tag,
+        };
+        foreign::call(|| program.body(birth)).unwrap_or_else(|message| Err(panicked(&message))).map_err(Box::new)
+    }
+
+    /// Whether a pattern of a capability asks for no more than these patterns grant.
+    pub(in crate::run) fn narrows(&self, capability: &str, granted: &[String], wanted: &str) -> bool {
+        foreign::call(|| self.effects.narrows(capability, granted, wanted)).unwrap_or(false)
+    }
+
+    /// Whether a call may be sent again after an unknown outcome.
+    pub(in crate::run) fn is_repeatable(&self, handler: &str, args: &Payload) -> bool {
+        foreign::call(|| self.effects.is_repeatable(handler, args)).unwrap_or(false)
+    }
+
+    /// Whether the root waits for signals of this name, so that they are its own.
+    pub(in crate::run) fn root_waits_for(&self, name: &str) -> bool {
+        foreign::call(|| self.root.waits_for_signal(name)).unwrap_or(true)
+    }
+
+    /// Hands lines to the sink; none are made where there is none.
+    pub(in crate::run) fn log(&self, lines: &[LogLine], dropped: u64, origin: impl FnOnce() -> LogOrigin) {
+        if let Some(sink) = &self.sink {
+            let origin = origin();
+            let _ = foreign::call(|| sink.lines(&origin, lines, dropped));
+        }
+    }
+}
+
+/// What a body of a program within these limits takes of the pool.
+///
+/// # Errors
+/// The program panicked.
+pub(in crate::run) fn permit_of(program: &dyn Program, limits: &Limits) -> Result<Permit, Box<Problem>> {
+    let permit = foreign::call(|| program.permit()).map_err(|message| Box::new(panicked(&message)))?;
+    Ok(permit.within(limits))
+}
+
+/// Whether bodies of a program can be saved, as far as is known.
+pub(in crate::run) fn may_be_saved(program: &dyn Program) -> bool {
+    foreign::call(|| program.saving()).unwrap_or(Saving::Never) != Saving::Never
+}
+
+/// Says where the instance of a body is made.
+///
+/// # Errors
+/// The body panicked.
+pub(in crate::run) fn house(body: &mut dyn Body, home: Home) -> Result<(), Box<Problem>> {
+    foreign::call(|| body.house(home)).map_err(|message| Box::new(panicked(&message)))
+}
+
+fn panicked(message: &str) -> Problem {
+    Problem::new(kind::HOST_FAULT, "The program panicked when a process of it was made").with_detail(message)
+}

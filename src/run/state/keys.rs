@@ -1,0 +1,344 @@
+//! The keys of calls that were asked for before a run was made from another.
+//!
+//! A fork and a repeated run are other runs than the one that they were made of, and what they do
+//! by themselves has keys of their own. But a call that was asked for before may have happened
+//! then, so whoever makes it again makes it under the key that it had. A person who repeats a run
+//! may have changed what a call asks for: where it is known what became of the former call, a
+//! server would answer the former request, or refuse the new one, so a call with other arguments
+//! has a new key. Where it is not known, the key stays whatever the arguments: a second effect is
+//! worse than the answer to another request. What a run makes again by itself always keeps the key.
+//!
+//! A run that repeats another has no id of its own in its keys: what it calls for the first time, or
+//! under a new key, has a digest of what is asked for there, `<first run>~<digest>/<path>`. So two
+//! runs that repeat the same one have one key where they ask for the same, and a server does that
+//! once. Below a guest it is the digest of what the guest is given.
+
+use super::idempotency::{Place, Segment};
+use super::run_state::State;
+use crate::process::{Answer, Call, Pid, ProblemClass, Spawn, Tag};
+use crate::run::record::kinds::{Decision, Digest};
+use crate::run::record::wire::{Damaged, Source, Wire, put_number, unknown};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+/// The calls that were asked for in another run, by a digest of what follows the beginning of their
+/// keys.
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct FormerKeys(BTreeMap<Digest, FormerKey>);
+
+/// When the key of a call is used by a run that makes the call again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reuse {
+    /// Whatever the arguments: nobody knows whether the call happened.
+    Always,
+    /// With the same arguments; with others the call has a new key.
+    Same,
+    /// It has not been used: the call before it is known not to have happened.
+    Never,
+}
+
+/// The key of a call that was asked for in another run.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub(in crate::run) struct FormerKey {
+    /// What its key begins with.
+    pub(in crate::run) beginning: Arc<str>,
+    /// The handler and the arguments, where it is known what became of the call: with others it is
+    /// another call. None: nobody knows whether it happened, or this run has made it itself since,
+    /// and it keeps the key whatever its arguments.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(in crate::run) asked: Option<Digest>,
+}
+
+impl FormerKeys {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The calls: a digest of what follows the beginning of the key, that beginning, and a digest of
+    /// the handler and the arguments where it is known what became of the call.
+    pub fn iter(&self) -> impl Iterator<Item = (Digest, &Arc<str>, Option<Digest>)> {
+        self.0.iter().map(|(path, known)| (*path, &known.beginning, known.asked))
+    }
+
+    /// The key of the call with this path, `/` and what follows in it, and when it is used again.
+    /// None: no run has asked for it.
+    #[must_use]
+    pub fn reuse(&self, path: &str) -> Option<(String, Reuse)> {
+        let FormerKey { beginning, asked } = self.0.get(&digest_of(path))?;
+        let reuse = if asked.is_some() { Reuse::Same } else { Reuse::Always };
+        Some((format!("{beginning}{path}"), reuse))
+    }
+
+    /// Whether all are of the first form, in which no arguments are noted.
+    pub(in crate::run) fn is_plain(&self) -> bool {
+        self.0.values().all(|known| known.asked.is_none())
+    }
+
+    #[cfg(test)]
+    pub(in crate::run) fn of(keys: BTreeMap<Digest, FormerKey>) -> Self {
+        Self(keys)
+    }
+
+    /// As [`Wire::put`] does, without the arguments.
+    pub(in crate::run) fn put_plain(&self, out: &mut Vec<u8>) {
+        self.put_each(out, |_, _| {});
+    }
+
+    /// As [`Wire::take`] does, without the arguments.
+    pub(in crate::run) fn take_plain(from: &mut Source) -> Result<Self, Damaged> {
+        Self::take_each(from, |_| Ok(None))
+    }
+
+    /// By where keys begin, which most of them have in common.
+    fn put_each(&self, out: &mut Vec<u8>, put: impl Fn(&mut Vec<u8>, &FormerKey)) {
+        let mut groups: BTreeMap<&Arc<str>, Vec<(&Digest, &FormerKey)>> = BTreeMap::new();
+        for (path, known) in &self.0 {
+            groups.entry(&known.beginning).or_default().push((path, known));
+        }
+        put_number(out, groups.len() as u64);
+        for (beginning, paths) in groups {
+            beginning.put(out);
+            put_number(out, paths.len() as u64);
+            for (Digest(path), known) in paths {
+                out.extend_from_slice(&path.to_le_bytes());
+                put(out, known);
+            }
+        }
+    }
+
+    fn take_each(
+        from: &mut Source,
+        take: impl Fn(&mut Source) -> Result<Option<Digest>, Damaged>,
+    ) -> Result<Self, Damaged> {
+        let mut all = BTreeMap::new();
+        for _ in 0..from.number()? {
+            let beginning: Arc<str> = Wire::take(from)?;
+            for _ in 0..from.number()? {
+                let path = Digest(u128::from_le_bytes(from.array()?));
+                all.insert(path, FormerKey { beginning: Arc::clone(&beginning), asked: take(from)? });
+            }
+        }
+        Ok(Self(all))
+    }
+}
+
+/// What follows the id of the first run, in the keys of what a run that repeats it makes for the
+/// first time: before a digest of what is asked for. No id of a run has it. Two runs that repeat the
+/// same one ask for the same under one key, and for other things under others.
+pub(crate) const REPEATS: char = '~';
+
+/// What begins the keys of a run that repeats one of these keys.
+#[must_use]
+pub fn repeats(keys: &str) -> Arc<str> {
+    format!("{}{REPEATS}", keys.trim_end_matches(REPEATS)).into()
+}
+
+/// Where the key of a call begins that no run has made with these arguments.
+fn own_beginning(keys: &str, Digest(asked): Digest) -> Arc<str> {
+    format!("{}{REPEATS}{:016x}", keys.trim_end_matches(REPEATS), asked as u64).into()
+}
+
+fn digest_of(path: &str) -> Digest {
+    Digest::of(path.as_bytes())
+}
+
+/// What a call asks for.
+fn asked_of(call: &Call) -> Digest {
+    let mut bytes = Vec::new();
+    call.handler.put(&mut bytes);
+    call.args.put(&mut bytes);
+    Digest::of(&bytes)
+}
+
+impl State {
+    /// The key of a call that has none of its own. `keys` begins those of calls that no run has made
+    /// before.
+    pub(in crate::run) fn key_of(&self, keys: &str, pid: Pid, tag: Tag, call: &Call) -> Arc<str> {
+        let place = &self.table[pid].place;
+        let last = last_of(tag, call);
+        let key = place.key(keys, &last);
+        if self.former_keys.is_empty() && self.repeats.is_none() {
+            return key;
+        }
+        let path = &key[keys.len()..];
+        match self.former_keys.0.get(&digest_of(path)) {
+            Some(known) if known.asked.is_some_and(|asked| asked != asked_of(call)) => {
+                // The former key may be that of these arguments: others were asked for under it since.
+                let both = format!("{}{:032x}", known.beginning, asked_of(call).0);
+                place.key(&own_beginning(keys, digest_of(&both)), &last)
+            }
+            Some(known) if *known.beginning == *keys => key,
+            Some(known) => place.key(&known.beginning, &last),
+            None if self.repeats.is_none() => key,
+            None => match self.beginning_above(path) {
+                Some(beginning) if call.placement.is_none() => place.key(beginning, &last),
+                _ => place.key(&own_beginning(keys, asked_of(call)), &last),
+            },
+        }
+    }
+
+    /// Where the keys of a process begin that was spawned at a place of the workflow above that path.
+    fn beginning_above(&self, path: &str) -> Option<&Arc<str>> {
+        let ends = path.char_indices().rev().filter(|(at, c)| *c == '/' && *at > 0);
+        let mut known = ends.filter_map(|(at, _)| self.former_keys.0.get(&digest_of(&path[..at])));
+        known.next().map(|known| &known.beginning)
+    }
+
+    /// A process is spawned at a place of the workflow: in a run that repeats another, the keys of its
+    /// calls begin with a digest of what it is given.
+    pub(in crate::run) fn make_keys_below(&mut self, spawn: &Spawn) {
+        let (Some(keys), Some(placement)) = (&self.repeats, &spawn.placement) else { return };
+        let mut bytes = Vec::new();
+        spawn.component.as_deref().unwrap_or_default().to_owned().put(&mut bytes);
+        spawn.entry.put(&mut bytes);
+        spawn.input.put(&mut bytes);
+        let known = FormerKey { beginning: own_beginning(keys, Digest::of(&bytes)), asked: None };
+        self.former_keys.0.insert(digest_of(&format!("/{}", placement.scope)), known);
+    }
+
+    /// The path of a call's key, and where the key begins. None: the process has given it.
+    fn path_of<'k>(&self, pid: Pid, tag: Tag, call: &Call, key: &'k str) -> Option<(Arc<str>, &'k str)> {
+        if call.idempotency_key.is_some() {
+            return None;
+        }
+        let place: &Place = &self.table[pid].place;
+        let path = place.key("", &last_of(tag, call));
+        let beginning = key.strip_suffix(&*path)?;
+        Some((path, beginning))
+    }
+
+    /// Whether a run before made the call of this path under a key that begins so, and nobody knows
+    /// what became of it.
+    fn is_unknown(&self, path: Digest, beginning: &str) -> bool {
+        let known = self.former_keys.0.get(&path);
+        known.is_some_and(|known| *known.beginning == *beginning && known.asked.is_none())
+    }
+
+    /// A call is made under this key: if it is made again, that is the run's own doing. It gives
+    /// the key that the call had in another run, where this one is new because the arguments are
+    /// others.
+    pub(in crate::run) fn make_key(&mut self, pid: Pid, tag: Tag, call: &Call, key: &str) -> Option<Arc<str>> {
+        if self.former_keys.is_empty() && self.repeats.is_none() {
+            return None;
+        }
+        let (path, beginning) = self.path_of(pid, tag, call, key)?;
+        let own = FormerKey { beginning: beginning.into(), asked: None };
+        match self.former_keys.0.entry(digest_of(&path)) {
+            Entry::Occupied(mut known) => {
+                let former = known.insert(own);
+                (*former.beginning != *beginning).then(|| format!("{}{path}", former.beginning).into())
+            }
+            Entry::Vacant(place) => {
+                // What a guest is given stays the same, and so do the keys below it.
+                if call.placement.is_some() && self.repeats.is_some() {
+                    place.insert(own);
+                }
+                None
+            }
+        }
+    }
+
+    /// Notes the key that a call was given before a fork was cut: the fork makes it again under
+    /// that one.
+    pub(in crate::run) fn keep_key(&mut self, pid: Pid, tag: Tag, call: &Call, decision: &Decision) {
+        if let Decision::Called(key) = decision
+            && let Some((path, beginning)) = self.path_of(pid, tag, call, key)
+        {
+            let known = FormerKey { beginning: beginning.into(), asked: None };
+            self.former_keys.0.insert(digest_of(&path), known);
+        }
+    }
+}
+
+/// The calls of a run and what became of them, for a run that repeats it.
+#[derive(Default)]
+pub(in crate::run) struct NotedKeys {
+    calls: BTreeMap<Digest, Noted>,
+    /// Calls without an answer.
+    open: BTreeMap<(Pid, Tag), Digest>,
+}
+
+struct Noted {
+    beginning: Arc<str>,
+    asked: Digest,
+    /// How many of its sendings have no answer.
+    open: u32,
+    /// Somebody made it under this key, and nobody knows whether it happened.
+    doubtful: bool,
+    /// It was made with other arguments while that was so: what succeeds may be either of them.
+    mixed: bool,
+}
+
+impl NotedKeys {
+    /// A call is asked for, of a process in this state.
+    pub(in crate::run) fn ask(&mut self, state: &State, pid: Pid, tag: Tag, call: &Call, decision: &Decision) {
+        let Decision::Called(key) = decision else { return };
+        let Some((path, beginning)) = state.path_of(pid, tag, call, key) else { return };
+        let path = digest_of(&path);
+        let before = self.calls.get(&path).filter(|noted| *noted.beginning == *beginning);
+        let asked = asked_of(call);
+        let (open, doubtful) = match before {
+            Some(noted) => (noted.open, noted.doubtful || noted.open > 0),
+            None => (0, state.is_unknown(path, beginning)),
+        };
+        let mixed = before.is_some_and(|noted| noted.mixed || doubtful && noted.asked != asked);
+        let noted = Noted { beginning: beginning.into(), asked, open: open + 1, doubtful, mixed };
+        self.calls.insert(path, noted);
+        self.open.insert((pid, tag), path);
+    }
+
+    /// A call is answered.
+    pub(in crate::run) fn answer(&mut self, pid: Pid, tag: Tag, answer: &Answer) {
+        let Some(path) = self.open.remove(&(pid, tag)) else { return };
+        let Some(noted) = self.calls.get_mut(&path) else { return };
+        noted.open = noted.open.saturating_sub(1);
+        match answer {
+            // Under one key it happens once: now it has.
+            Ok(_) => noted.doubtful = noted.mixed,
+            Err(problem) => noted.doubtful |= problem.may_have_happened || problem.class == ProblemClass::Uncertain,
+        }
+    }
+
+    /// The keys for a run that repeats the one of this state.
+    pub(in crate::run) fn former(&self, state: &State) -> FormerKeys {
+        let mut all = state.former_keys.clone();
+        all.0.extend(self.calls.iter().map(|(path, Noted { beginning, asked, open, doubtful, .. })| {
+            let is_known = !doubtful && *open == 0;
+            let beginning = Arc::clone(beginning);
+            (*path, FormerKey { beginning, asked: is_known.then_some(*asked) })
+        }));
+        all
+    }
+}
+
+/// The last part of a call's key.
+fn last_of(tag: Tag, call: &Call) -> Segment {
+    match &call.placement {
+        Some(placement) => Segment::Scope(Arc::clone(&placement.scope)),
+        None => Segment::Tag(tag),
+    }
+}
+
+impl Wire for FormerKeys {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.put_each(out, |out, known| match known.asked {
+            None => out.push(0),
+            Some(Digest(asked)) => {
+                out.push(1);
+                out.extend_from_slice(&asked.to_le_bytes());
+            }
+        });
+    }
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        Self::take_each(from, |from| match from.byte()? {
+            0 => Ok(None),
+            1 => Ok(Some(Digest(u128::from_le_bytes(from.array()?)))),
+            other => Err(unknown("former key", other)),
+        })
+    }
+}

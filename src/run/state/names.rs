@@ -1,0 +1,63 @@
+//! Names: the first that is committed has it, until its process ends.
+
+use super::config::Fixed;
+use super::run_state::State;
+use crate::process::{Answer, Payload, Pid, Problem, ProblemClass, Tag, problem::kind};
+use crate::run::record::kinds::Decision;
+use std::sync::Arc;
+
+impl State {
+    /// Whether a name is free, and one that a process may give.
+    pub(in crate::run) fn may_register(&self, fixed: &Fixed, pid: Pid, name: &str) -> Result<(), Box<Problem>> {
+        self.may_take_signal(fixed, pid, name)?;
+        let weight = self.weight_of_name(name);
+        match self.names.get(name) {
+            None if self.has_room(weight) => Ok(()),
+            None => Err(Box::new(
+                Problem::new(kind::TOO_MANY_LINKS, "There is no room for another name of the run")
+                    .with_detail(self.no_room(weight))
+                    .with_class(ProblemClass::Retryable),
+            )),
+            Some(pid) => Err(Box::new(
+                Problem::new(kind::NAME_TAKEN, "Another process has that name")
+                    .with_detail(format!("Process {pid} has the name {name:?}.")),
+            )),
+        }
+    }
+
+    pub(in crate::run) fn decide_register(
+        &self,
+        fixed: &Fixed,
+        pid: Pid,
+        name: &str,
+    ) -> Result<Decision, Box<Problem>> {
+        self.may_register(fixed, pid, name)?;
+        let entry = &self.table[pid];
+        if entry.names().len() >= entry.limits.links as usize {
+            return Err(Box::new(
+                Problem::new(kind::TOO_MANY_LINKS, "More names than allowed")
+                    .with_detail(format!("The limit is {}.", entry.limits.links)),
+            ));
+        }
+        Ok(Decision::Answered(Ok(Payload::NULL)))
+    }
+
+    pub(in crate::run) fn apply_register(&mut self, pid: Pid, tag: Tag, name: Arc<str>, answer: Answer) {
+        let granted = answer.is_ok();
+        self.post_answer(pid, tag, answer);
+        if granted {
+            self.name(pid, name);
+        }
+    }
+
+    /// Gives a free name to a process, which gets what was signalled to it before.
+    pub(in crate::run) fn name(&mut self, pid: Pid, name: Arc<str>) {
+        self.bytes += self.weight_of_name(&name);
+        self.names.insert(Arc::clone(&name), pid);
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.ties_mut().names.push(Arc::clone(&name));
+        }
+        self.tell(|| crate::run::commit::observe::RunEvent::Named { pid, name: Arc::clone(&name) });
+        self.hand_signals(pid, &name);
+    }
+}

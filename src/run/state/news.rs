@@ -1,0 +1,253 @@
+//! What comes from outside a step.
+
+use super::decide::{NAME_BYTES_MAX, too_large};
+use super::outstanding::Pending;
+use super::run_state::{Consequence, Moment, State};
+use super::table::Phase;
+use super::timers::{Alarm, TimerKey};
+use super::weight::message_bytes;
+use crate::process::{Answer, Event, Payload, Pid, Problem, ProblemClass, Tag, problem::kind};
+use crate::run::record::kinds::News;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Why news does not count. Nothing is recorded then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::run) enum Unwanted {
+    /// Nobody waits for it, or waits any more.
+    Late,
+    /// There is no room for it.
+    Full,
+    /// It is larger than allowed.
+    TooLarge,
+    /// It changes nothing.
+    Idle,
+}
+
+impl State {
+    /// Whether news counts: it is recorded and applied then.
+    pub(in crate::run) fn wants(&self, news: &News) -> Result<(), Unwanted> {
+        if self.is_finished() {
+            return Err(Unwanted::Late);
+        }
+        match news {
+            News::Answered { pid, tag, .. } => match self.pending(*pid, *tag) {
+                Some(Pending::Call(_) | Pending::Signal(_)) => Ok(()),
+                _ => Err(Unwanted::Late),
+            },
+            News::Due { pid, tag } => match self.pending(*pid, *tag) {
+                Some(Pending::Sleep(_)) => Ok(()),
+                _ => Err(Unwanted::Late),
+            },
+            News::Message { pid, message } => {
+                let entry = self.living(*pid).ok_or(Unwanted::Late)?;
+                if self.takes_message(entry, message_bytes(&message.topic, &message.body)) {
+                    Ok(())
+                } else {
+                    Err(Unwanted::Full)
+                }
+            }
+            News::Cancel { pid, .. } => self.living(*pid).map(|_| ()).ok_or(Unwanted::Late),
+            News::TimedOut { .. } => self.living(Pid::ROOT).map(|_| ()).ok_or(Unwanted::Late),
+            News::Signal { name, body } => self.wants_signal(name, body),
+            News::Paused(paused) if *paused == self.paused.is_some() => Err(Unwanted::Idle),
+            News::Paused(_) => Ok(()),
+            News::Again { pid, tag } => match self.pending(*pid, *tag) {
+                Some(Pending::Call(call)) if call.leaving || call.is_untimed() => Ok(()),
+                _ => Err(Unwanted::Late),
+            },
+        }
+    }
+
+    fn wants_signal(&self, name: &str, body: &Payload) -> Result<(), Unwanted> {
+        // What the root may not carry nobody in the run may: whoever sends it is told, and not whoever waits.
+        let limit = self.table.get(Pid::ROOT).map_or(0, |root| root.limits.payload_bytes);
+        if self.result.is_some() {
+            Err(Unwanted::Late)
+        } else if name.len() > NAME_BYTES_MAX || body.size() as u64 > limit {
+            Err(Unwanted::TooLarge)
+        } else if self.takes_signal(name, body) {
+            Ok(())
+        } else {
+            Err(Unwanted::Full)
+        }
+    }
+
+    /// Applies news that counts.
+    pub(in crate::run) fn apply_news(&mut self, moment: Moment, news: News) {
+        match news {
+            News::Answered { pid, tag, answer } => {
+                self.uncertain.remove(&(pid, tag));
+                if self.settle_tag(pid, tag).is_some() {
+                    self.answered(pid, tag, &answer);
+                    self.post_answer(pid, tag, answer);
+                }
+            }
+            News::Due { pid, tag } => {
+                if self.settle_tag(pid, tag).is_some() {
+                    self.post(pid, Event::Completed { tag, answer: Ok(Payload::NULL) });
+                }
+            }
+            News::Message { pid, message } => self.post_message(pid, Box::new(message)),
+            News::Cancel { pid, reason, grace } => {
+                // What is paused could not end.
+                if pid == Pid::ROOT {
+                    self.pause(moment, false);
+                }
+                self.cancel(moment, pid, reason, grace);
+            }
+            News::TimedOut { after } => {
+                self.pause(moment, false);
+                // A run that was asked to end before ends for that.
+                if matches!(self.table.get(Pid::ROOT).map(|root| &root.phase), Some(Phase::Live)) {
+                    self.late = Some(after);
+                }
+                self.cancel(moment, Pid::ROOT, "the run took longer than its timeout", None);
+            }
+            News::Signal { name, body } => self.hand_signal(name, body),
+            News::Paused(paused) => self.pause(moment, paused),
+            News::Again { pid, tag } => self.again(moment, pid, tag),
+        }
+    }
+
+    /// A call is to be sent again: from here on it is as one that has not left. (In a rebuild it is not known to be uncertain: whoever
+    /// takes the run up lets it leave.)
+    fn again(&mut self, moment: Moment, pid: Pid, tag: Tag) {
+        if let Some(Pending::Call(call)) = self.table.get_mut(pid).and_then(|entry| entry.outstanding.get_mut(tag)) {
+            (call.leaving, call.sent_before) = (false, true);
+            if let Some(timer) = call.timer.take() {
+                self.timers.unset(timer);
+            }
+            // Its time begins anew.
+            let set = |timeout| self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag));
+            call.timer = call.timeout.map(set);
+        }
+        if let Some(departure) = self.uncertain.remove(&(pid, tag)) {
+            self.withheld.insert((pid, tag), departure);
+        }
+    }
+
+    /// The run is forked here: what is in flight is in flight in the other run, and may happen there. It is held, or it is as one that is to
+    /// be sent again: its time begins when it is.
+    pub(in crate::run) fn fork(&mut self, held: bool) {
+        let pids: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
+        for pid in pids {
+            let Some(entry) = self.table.get_mut(pid) else { continue };
+            for (_, pending) in entry.outstanding.iter_mut() {
+                if let Pending::Call(call) = pending {
+                    (call.leaving, call.sent_before) = (held, true);
+                    if let Some(timer) = call.timer.take() {
+                        self.timers.unset(timer);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A `leaving` record stands: the call may have happened from now on.
+    pub(in crate::run) fn leave(&mut self, pid: Pid, tag: Tag) {
+        if let Some(Pending::Call(call)) = self.table.get_mut(pid).and_then(|entry| entry.outstanding.get_mut(tag)) {
+            (call.leaving, call.repeatable) = (true, false);
+        }
+    }
+
+    pub(in crate::run) fn pending(&self, pid: Pid, tag: Tag) -> Option<&Pending> {
+        self.living(pid)?.outstanding.get(tag)
+    }
+
+    /// What a timer that is due says, where it says something: that a process is killed has a record of its own.
+    pub(in crate::run) fn alarm(&mut self, pid: Pid, alarm: Alarm) -> Option<News> {
+        match alarm {
+            Alarm::Sleep(tag) => Some(News::Due { pid, tag }),
+            Alarm::Timeout(tag) => {
+                let call = match self.pending(pid, tag) {
+                    Some(Pending::Call(call)) => call,
+                    Some(Pending::Signal(signal)) => {
+                        return Some(News::Answered { pid, tag, answer: Err(signal.timed_out().into()) });
+                    }
+                    _ => return None,
+                };
+                let problem = Problem::new(kind::TIMED_OUT, "The call took longer than its timeout")
+                    .with_unknown_outcome(!call.leaving);
+                self.consequences.push(Consequence::Abandon { pid, tag });
+                Some(News::Answered { pid, tag, answer: Err(problem.into()) })
+            }
+            Alarm::Grace => {
+                self.kill(pid);
+                None
+            }
+        }
+    }
+
+    /// An answer as the process may get it: one that is too large becomes a problem. That the call happened nobody can tell it then.
+    pub(in crate::run) fn bounded(&self, pid: Pid, tag: Tag, mut answer: Answer) -> Answer {
+        let Some(entry) = self.living(pid) else { return answer };
+        if let (Err(problem), Some(Pending::Call(call))) = (&mut answer, entry.outstanding.get(tag))
+            // Who says what became of an uncertain call says it of all its sendings.
+            && !self.uncertain.contains_key(&(pid, tag))
+        {
+            call.doubt(Arc::make_mut(problem));
+        }
+        match &answer {
+            Ok(payload) if payload.size() as u64 > entry.limits.payload_bytes => {
+                let class = match entry.outstanding.get(tag) {
+                    Some(Pending::Call(call)) if call.leaving => ProblemClass::Uncertain,
+                    _ => ProblemClass::Definite,
+                };
+                let problem = too_large("The answer", payload.size() as u64, entry.limits.payload_bytes);
+                Err(problem.with_class(class).into())
+            }
+            _ => answer,
+        }
+    }
+
+    /// While a run is paused its processes are not stepped, and the time of calls and of grace stands still. Sleeps go on: they end
+    /// at a time, and what they say waits in the queue.
+    fn pause(&mut self, moment: Moment, paused: bool) {
+        if paused == self.paused.is_some() {
+            return;
+        }
+        let pids: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
+        let since = if paused { self.paused.replace(moment) } else { self.paused.take() };
+        self.is_paused.store(paused, Relaxed);
+        for pid in &pids {
+            match since {
+                None => self.hold_timers(*pid),
+                Some(since) => self.shift_timers(*pid, moment.since(since)),
+            }
+        }
+        self.consequences.push(Consequence::Pause(pids, paused));
+    }
+
+    /// Takes a process's timers out of the queue; their keys stay where they are noted.
+    fn hold_timers(&mut self, pid: Pid) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        if let Phase::Cancelling { deadline, .. } = &entry.phase {
+            self.timers.unset(*deadline);
+        }
+        for (_, pending) in entry.outstanding.iter_mut() {
+            if let Some(timer) = pending.timeout() {
+                self.timers.unset(*timer);
+            }
+        }
+    }
+
+    /// Puts them back for later.
+    fn shift_timers(&mut self, pid: Pid, by: Moment) {
+        let Some(entry) = self.table.get_mut(pid) else { return };
+        let timers = &mut self.timers;
+        let mut shift = |key: &mut TimerKey, alarm| {
+            timers.unset(*key);
+            *key = timers.set(key.0.saturating_add(by.mono), pid, alarm);
+        };
+        if let Phase::Cancelling { deadline, until, .. } = &mut entry.phase {
+            *until = until.saturating_add(by.at);
+            shift(deadline, Alarm::Grace);
+        }
+        for (tag, pending) in entry.outstanding.iter_mut() {
+            if let Some(timer) = pending.timeout() {
+                shift(timer, Alarm::Timeout(tag));
+            }
+        }
+    }
+}

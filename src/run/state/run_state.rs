@@ -1,0 +1,399 @@
+//! What a run consists of between two commits, and how events are posted.
+//!
+//! Everything here is decided and applied under the run's commit lock, and is a pure function of the run's records: a rebuild applies
+//! the records to a fresh state and finds the same. What is to happen outside the lock's data is noted as a [`Consequence`].
+
+use super::endings::Endings;
+use super::keys::{FormerKeys, REPEATS};
+use super::kv::Kv;
+use super::promised::Promised;
+use super::signals::Signals;
+use super::spawn::Newborn;
+use super::table::{Entry, Family, Phase, Table, Waits};
+use super::timers::Timers;
+use super::weight::{Took, message_bytes};
+use crate::process::{Answer, Ending, Event, Limits, Message, Micros, Payload, Pid, Problem, Tag, problem::kind};
+use crate::run::commit::acts::Acts;
+use crate::run::commit::observe::RunEvent;
+use crate::run::record::kinds::{Bounds, Started};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// When something is decided: the recorded time, and the monotonic one that timers are measured by.
+#[derive(Clone, Copy)]
+pub(in crate::run) struct Moment {
+    pub(in crate::run) at: Micros,
+    pub(in crate::run) mono: Micros,
+}
+
+impl Moment {
+    /// How long ago another moment was, by each of its clocks.
+    pub(in crate::run) fn since(self, earlier: Self) -> Self {
+        let passed = |now: Micros, then: Micros| Micros(now.0.saturating_sub(then.0));
+        Self { at: passed(self.at, earlier.at), mono: passed(self.mono, earlier.mono) }
+    }
+}
+
+/// An event that goes onto a process's queue.
+pub(in crate::run) struct Post {
+    pub(in crate::run) pid: Pid,
+    pub(in crate::run) event: Event,
+}
+
+/// What follows from a commit outside of the state, beside events and new processes. Nobody sees any of it before the record is in the
+/// log.
+pub(in crate::run) enum Consequence {
+    /// A call leaves for its handler.
+    Call(Box<Departure>),
+    /// A call needs no answer any more.
+    Abandon { pid: Pid, tag: Tag },
+    /// Processes are paused or resumed.
+    Pause(Vec<Pid>, bool),
+    /// Somebody watches.
+    Tell(Box<RunEvent>),
+}
+
+/// A call on its way out.
+pub(in crate::run) struct Departure {
+    pub(in crate::run) pid: Pid,
+    pub(in crate::run) tag: Tag,
+    pub(in crate::run) call: crate::process::Call,
+    pub(in crate::run) key: Arc<str>,
+    pub(in crate::run) limits: Arc<Limits>,
+    pub(in crate::run) grants: crate::process::Grants,
+}
+
+/// Counts of a run, for whoever asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Counts {
+    /// Processes that have been started.
+    pub processes: u64,
+    /// Steps that have been committed.
+    pub steps: u64,
+    /// Commands that have been decided.
+    pub commands: u64,
+    /// Messages that were delivered.
+    pub messages: u64,
+    /// Calls that were handed to handlers.
+    pub calls: u64,
+    /// Answers and messages that came when nobody waited for them any more, or where there was no room.
+    pub dropped: u64,
+    /// Log lines beyond the limits.
+    pub log_dropped: u64,
+    /// Fuel of all committed steps.
+    pub fuel: u64,
+    /// Records written.
+    pub records: u64,
+    /// Processes tried again after a fault of the host.
+    pub retried: u64,
+}
+
+/// A call that its process did not wait for.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Abandoned {
+    /// The process that completed without its answer.
+    pub pid: Pid,
+    /// The call.
+    pub tag: Tag,
+    /// Its handler.
+    pub handler: Arc<str>,
+    /// Its idempotency key.
+    pub key: Arc<str>,
+}
+
+/// Abandoned calls that are listed; more are counted. Arbitrary.
+pub(in crate::run) const ABANDONED_MAX: usize = 1_000;
+
+/// The state of a run.
+pub(in crate::run) struct State {
+    pub(in crate::run) bounds: Bounds,
+    pub(in crate::run) table: Table,
+    pub(in crate::run) last_pid: u64,
+    /// Processes that have not ended.
+    pub(in crate::run) living: u32,
+    pub(in crate::run) names: HashMap<Arc<str>, Pid>,
+    /// Calls that keep the keys that they had.
+    pub(in crate::run) former_keys: FormerKeys,
+    /// Of a run that repeats another: where the keys begin of what it does for the first time.
+    pub(in crate::run) repeats: Option<Arc<str>>,
+    pub(in crate::run) exposed: BTreeMap<Arc<str>, Payload>,
+    pub(in crate::run) exposed_bytes: u64,
+    pub(in crate::run) kv: Kv,
+    pub(in crate::run) signals: Signals,
+    pub(in crate::run) acts: Acts,
+    pub(in crate::run) timers: Timers,
+    pub(in crate::run) endings: Endings,
+    /// What its processes hold, as [`super::weight`] counts it.
+    pub(in crate::run) bytes: u64,
+    /// What of the host's room the run may have: [`crate::run::commit::capacity`]. A rebuild does not ask for it.
+    pub(in crate::run) ceiling: u64,
+    /// Links and monitors.
+    pub(in crate::run) ties: u64,
+    /// What is still to come of steps that are given in parts.
+    pub(in crate::run) promised: Promised,
+    /// Calls of a run that was taken up of which nobody knows whether they happened.
+    pub(in crate::run) uncertain: BTreeMap<(Pid, Tag), Box<Departure>>,
+    /// Calls that are sent again. They leave when everybody who was asked to end has heard so: whoever ends wants none of them.
+    pub(in crate::run) withheld: BTreeMap<(Pid, Tag), Box<Departure>>,
+    /// Processes that were asked to end and have not heard it.
+    pub(in crate::run) unheard: u32,
+    /// Since when the processes are paused.
+    pub(in crate::run) paused: Option<Moment>,
+    /// Whether they are, for whoever is about to step one without the commit lock. Written under it.
+    pub(in crate::run) is_paused: Arc<AtomicBool>,
+    pub(in crate::run) abandoned: Vec<Abandoned>,
+    pub(in crate::run) abandoned_more: u64,
+    /// How long the run was to take at most, where it was asked to end for taking longer.
+    pub(in crate::run) late: Option<Micros>,
+    /// How the root ended, once it has.
+    pub(in crate::run) root_ending: Option<Ending>,
+    /// The root's answer, once it and its attached descendants are gone.
+    pub(in crate::run) result: Option<Answer>,
+    pub(in crate::run) counts: Counts,
+    /// Somebody watches: consequences are told.
+    pub(in crate::run) observed: bool,
+    /// Events that the commit in progress posts, in order.
+    pub(in crate::run) posts: Vec<Post>,
+    pub(in crate::run) consequences: Vec<Consequence>,
+    /// Processes that the host ends next, each with a record of its own.
+    pub(in crate::run) doomed: Vec<(Pid, Ending)>,
+    /// Bodies of the processes that the commit in progress starts, in order. None in a rebuild.
+    pub(in crate::run) newborn: VecDeque<Newborn>,
+}
+
+impl State {
+    /// The state after the first record. The root is in the table and not started.
+    pub(in crate::run) fn new(started: &Started) -> Self {
+        let mut state = Self::bare(started.bounds);
+        state.former_keys = started.origin.as_ref().map(|origin| origin.former_keys.clone()).unwrap_or_default();
+        let repeats = started.origin.as_ref().filter(|origin| origin.record == 0 && origin.keys.ends_with(REPEATS));
+        state.repeats = repeats.map(|origin| Arc::clone(&origin.keys));
+        let root = Self::root(started);
+        let pid = state.next_pid();
+        debug_assert_eq!(pid, Pid::ROOT);
+        state.enter(pid, root);
+        state
+    }
+
+    /// A state without any process.
+    pub(in crate::run) fn bare(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            table: Table::default(),
+            last_pid: 0,
+            living: 0,
+            names: HashMap::new(),
+            former_keys: FormerKeys::default(),
+            repeats: None,
+            exposed: BTreeMap::new(),
+            exposed_bytes: 0,
+            kv: Kv::default(),
+            signals: Signals::default(),
+            acts: Acts::default(),
+            timers: Timers::default(),
+            endings: Endings::default(),
+            bytes: 0,
+            ceiling: u64::MAX,
+            ties: 0,
+            promised: Promised::default(),
+            uncertain: BTreeMap::new(),
+            withheld: BTreeMap::new(),
+            unheard: 0,
+            paused: None,
+            is_paused: Arc::default(),
+            abandoned: Vec::new(),
+            abandoned_more: 0,
+            late: None,
+            root_ending: None,
+            result: None,
+            counts: Counts::default(),
+            observed: false,
+            posts: Vec::new(),
+            consequences: Vec::new(),
+            doomed: Vec::new(),
+            newborn: VecDeque::new(),
+        }
+    }
+
+    fn root(started: &Started) -> Entry {
+        Entry {
+            slot: None,
+            parent: None,
+            detached: false,
+            begun: false,
+            depth: 0,
+            component: None,
+            begins_at: Arc::clone(&started.entry),
+            limits: Arc::new(started.limits.clone()),
+            grants: started.grants.clone(),
+            place: super::idempotency::Place::default(),
+            steps: 0,
+            fuel: 0,
+            last_tag: Tag(0),
+            outstanding: super::outstanding::Outstanding::default(),
+            outstanding_bytes: 0,
+            mail: 0,
+            mail_bytes: 0,
+            waking: 0,
+            queued_bytes: 0,
+            family: Family::default(),
+            ties: None,
+            phase: Phase::Live,
+            waits: Waits::Not,
+            unsaved: false,
+        }
+    }
+
+    pub(in crate::run) fn next_pid(&self) -> Pid {
+        Pid(self.last_pid + 1)
+    }
+
+    /// Puts a new process into the table.
+    pub(in crate::run) fn enter(&mut self, pid: Pid, entry: Entry) {
+        self.last_pid = pid.0;
+        self.living += 1;
+        self.counts.processes += 1;
+        self.table.insert(pid, Box::new(entry));
+    }
+
+    /// A process that has not ended.
+    #[inline]
+    pub(in crate::run) fn living(&self, pid: Pid) -> Option<&Entry> {
+        self.table.get(pid).filter(|entry| entry.lives())
+    }
+
+    /// A process that has not ended.
+    pub(in crate::run) fn living_mut(&mut self, pid: Pid) -> Option<&mut Entry> {
+        self.table.get_mut(pid).filter(|entry| entry.lives())
+    }
+
+    /// Whether there may be something to let out.
+    #[inline]
+    pub(in crate::run) fn has_consequences(&self) -> bool {
+        !self.posts.is_empty()
+            || !self.newborn.is_empty()
+            || !self.consequences.is_empty()
+            || !self.doomed.is_empty()
+            || self.timers.is_changed()
+            || self.releases_calls()
+            || self.result.is_some()
+    }
+
+    /// Whether the run is over: nothing will ever happen in it.
+    pub(in crate::run) fn is_finished(&self) -> bool {
+        self.result.is_some() && self.table.is_empty()
+    }
+
+    /// Posts an event that is no message.
+    pub(in crate::run) fn post(&mut self, pid: Pid, event: Event) {
+        let weight = self.weight_of_event(&event);
+        let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.lives()) else { return };
+        entry.waking += 1;
+        entry.queued_bytes += weight;
+        self.bytes += weight;
+        self.posts.push(Post { pid, event });
+    }
+
+    /// Posts the one answer of a tag.
+    pub(in crate::run) fn post_answer(&mut self, pid: Pid, tag: Tag, answer: Answer) {
+        let answer = self.fitting(answer);
+        self.post(pid, Event::Completed { tag, answer });
+    }
+
+    /// An answer for which there is room: what is too much of it becomes a problem.
+    pub(in crate::run) fn fitting(&self, answer: Answer) -> Answer {
+        let fits = match &answer {
+            Ok(payload) => payload.size() == 0 || self.is_bounded(self.weigh(1, payload.size() as u64, 0)),
+            Err(_) => self.is_bounded(self.weight_of_waiting(&answer)),
+        };
+        match answer {
+            answer if fits => answer,
+            Ok(_) => Err(Arc::new(
+                Problem::new(kind::TOO_LARGE, "The run holds too much for the answer to fit")
+                    .with_detail(format!("{} bytes wait in the run's queues.", self.bytes))
+                    .with_class(crate::process::ProblemClass::Uncertain),
+            )),
+            // Which problem it was is still told.
+            Err(problem) => Err(Arc::new(Problem { detail: None, data: None, ..Arc::unwrap_or_clone(problem) })),
+        }
+    }
+
+    /// Whether a message fits into a process's mailbox.
+    #[inline]
+    pub(in crate::run) fn takes_message(&self, entry: &Entry, bytes: u64) -> bool {
+        entry.mail < entry.limits.mailbox
+            && entry.mail_bytes + bytes <= entry.limits.mailbox_bytes
+            && self.is_bounded(self.weigh(1, bytes, 0))
+    }
+
+    /// Posts a message that fits.
+    #[inline]
+    pub(in crate::run) fn post_message(&mut self, pid: Pid, message: Box<Message>) {
+        let bytes = message_bytes(&message.topic, &message.body);
+        let weight = self.weigh(1, bytes, 0);
+        let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.lives()) else { return };
+        entry.mail += 1;
+        entry.mail_bytes += bytes;
+        entry.queued_bytes += weight;
+        self.bytes += weight;
+        self.counts.messages += 1;
+        self.posts.push(Post { pid, event: Event::Message(message) });
+    }
+
+    /// Takes what a step took off the books, counts the step, and notes the last tag that it used.
+    #[inline]
+    pub(in crate::run) fn take(&mut self, pid: Pid, took: Took, fuel: u64, last: Option<Tag>) {
+        let weight = self.weight_of_batch(took);
+        let entry = self.table.get_mut(pid).expect("invariant: a process that is stepped is in the table");
+        entry.last_tag = last.unwrap_or(entry.last_tag);
+        entry.mail -= took.mail;
+        entry.mail_bytes -= took.mail_bytes;
+        entry.waking -= took.events - took.mail;
+        entry.queued_bytes -= weight;
+        entry.steps += 1;
+        entry.fuel = entry.fuel.saturating_add(fuel);
+        self.bytes -= weight;
+        self.counts.steps += 1;
+        self.counts.fuel = self.counts.fuel.saturating_add(fuel);
+        if took.cancel {
+            self.unheard -= u32::from(entry.heard());
+        }
+        if took.mail > 0 {
+            self.hand_more_signals(pid);
+        }
+    }
+
+    /// Whether calls that are sent again leave now.
+    fn releases_calls(&self) -> bool {
+        self.unheard == 0 && !self.withheld.is_empty()
+    }
+
+    /// Lets calls leave that are sent again, unless somebody has yet to hear that it is to end.
+    pub(in crate::run) fn release_calls(&mut self) {
+        if self.releases_calls() {
+            self.consequences.extend(std::mem::take(&mut self.withheld).into_values().map(Consequence::Call));
+        }
+    }
+
+    /// Whether a process that is blocked waits for something that can come.
+    pub(in crate::run) fn can_wake(&self, pid: Pid) -> bool {
+        self.table.get(pid).is_some_and(|entry| {
+            entry.waking > 0
+                || !entry.outstanding.is_empty()
+                || entry
+                    .ties
+                    .as_ref()
+                    .is_some_and(|ties| !ties.watches.is_empty() || ties.watchers.values().any(|link| *link))
+                || matches!(entry.phase, Phase::Cancelling { .. })
+        })
+    }
+
+    /// Tells whoever watches.
+    pub(in crate::run) fn tell(&mut self, event: impl FnOnce() -> RunEvent) {
+        if self.observed {
+            self.consequences.push(Consequence::Tell(Box::new(event())));
+        }
+    }
+}

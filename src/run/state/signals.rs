@@ -1,0 +1,304 @@
+//! Signals: what somebody outside hands to a run under a name.
+//!
+//! A signal goes to the oldest unanswered call of the handler named [`NAME`] that waits for its name; else to the process that has
+//! registered the name, as a message; else it is kept, in order, until one of the two asks for it. So one that comes early is not
+//! lost, and one that comes while several wait is taken by one of them. All of it is decided at commit, like names.
+//!
+//! The names that the root waits for are its own: no other process takes such a signal, nor the name, unless it is granted the capability
+//! [`NAME`] for it.
+//!
+//! Arguments of the call are `{"name": …}`. Its answer is what the signal carries.
+
+use super::config::Fixed;
+use super::decide::{NAME_BYTES_MAX, too_large};
+use super::outstanding::Pending;
+use super::run_state::{Moment, State};
+use super::timers::{Alarm, TimerKey};
+use super::weight::message_bytes;
+use crate::process::{Answer, Call, Message, Payload, Pid, Problem, ProblemClass, Sender, Tag, problem::kind};
+use crate::run::record::kinds::Decision;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// The handler that waits for a signal.
+pub(crate) const NAME: &str = "signal";
+/// The topic of the message that brings a signal.
+pub(in crate::run) const TOPIC: &str = "wfhost.signal";
+
+/// Bytes of the arguments, which are read under the run's lock. Derived: a name, each of its bytes escaped, and what is around it.
+const ARGUMENTS_BYTES_MAX: usize = 8 * NAME_BYTES_MAX;
+
+/// Signals that nobody has taken yet, and calls that wait for one.
+#[derive(Default)]
+pub(in crate::run) struct Signals {
+    kept: BTreeMap<Arc<str>, VecDeque<Payload>>,
+    count: u64,
+    bytes: u64,
+    /// By name, the oldest first.
+    waiting: BTreeMap<Arc<str>, BTreeMap<u64, (Pid, Tag)>>,
+    next: u64,
+}
+
+/// An unanswered call that waits for a signal.
+pub(in crate::run) struct PendingSignal {
+    pub(in crate::run) name: Arc<str>,
+    /// Its place among those that wait.
+    number: u64,
+    pub(in crate::run) timer: Option<TimerKey>,
+    pub(in crate::run) bytes: u64,
+}
+
+/// What is known of the signals of one name.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct SignalStatus {
+    /// The name.
+    pub name: Arc<str>,
+    /// Calls that wait for one.
+    pub waiting: usize,
+    /// Signals that nobody has taken yet.
+    pub kept: usize,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    name: String,
+}
+
+impl Signals {
+    /// Bytes of those that are kept.
+    pub(in crate::run) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn keep(&mut self, name: Arc<str>, body: Payload) {
+        self.count += 1;
+        self.bytes += body.size() as u64;
+        self.kept.entry(name).or_default().push_back(body);
+    }
+
+    /// Gives back what was kept under a name, the oldest first, as long as `takes` says that there is room for it.
+    fn take(&mut self, name: &str, mut takes: impl FnMut(&Payload) -> bool) -> Vec<Payload> {
+        let mut taken = Vec::new();
+        if let Some(kept) = self.kept.get_mut(name) {
+            while kept.front().is_some_and(&mut takes) {
+                let body = kept.pop_front().expect("invariant: its front was just seen");
+                self.count -= 1;
+                self.bytes -= body.size() as u64;
+                taken.push(body);
+            }
+            if kept.is_empty() {
+                self.kept.remove(name);
+            }
+        }
+        taken
+    }
+
+    /// The oldest call that waits for a name.
+    fn first_waiting(&self, name: &str) -> Option<(Pid, Tag)> {
+        self.waiting.get(name)?.first_key_value().map(|(_, call)| *call)
+    }
+
+    /// A call waits no more.
+    pub(in crate::run) fn forget(&mut self, pending: &PendingSignal) {
+        if let Some(waiting) = self.waiting.get_mut(&pending.name) {
+            waiting.remove(&pending.number);
+            if waiting.is_empty() {
+                self.waiting.remove(&pending.name);
+            }
+        }
+    }
+
+    /// Every name that somebody waits for or that signals are kept of, in the order of the names.
+    pub(in crate::run) fn status(&self) -> Vec<SignalStatus> {
+        let waiting = self.waiting.iter().map(|(name, calls)| (name, calls.len(), 0));
+        let kept = self.kept.iter().map(|(name, bodies)| (name, 0, bodies.len()));
+        let mut all: BTreeMap<&Arc<str>, (usize, usize)> = BTreeMap::new();
+        for (name, waiting, kept) in waiting.chain(kept) {
+            let known = all.entry(name).or_default();
+            *known = (known.0 + waiting, known.1 + kept);
+        }
+        let status = |(name, (waiting, kept)): (&Arc<str>, _)| SignalStatus { name: Arc::clone(name), waiting, kept };
+        all.into_iter().map(status).collect()
+    }
+}
+
+fn parse(call: &Call) -> Result<Arc<str>, Box<Problem>> {
+    let bad = |detail: String| {
+        Box::new(Problem::new(kind::BAD_ARGUMENTS, "The arguments do not fit the handler signal").with_detail(detail))
+    };
+    let Payload::Json(json) = &call.args else { return Err(bad("they are JSON: {\"name\": \"approve\"}".to_owned())) };
+    let Arguments { name } = serde_json::from_str(json.as_str()).map_err(|error| bad(error.to_string()))?;
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Box::new(too_large("A signal's name", name.len() as u64, NAME_BYTES_MAX as u64)));
+    }
+    Ok(name.into())
+}
+
+impl State {
+    /// Whether a process may take signals of a name, by a call or as the one that has the name: those that the root waits for are the root's
+    /// own, and others need to be granted them.
+    pub(in crate::run) fn may_take_signal(&self, fixed: &Fixed, pid: Pid, name: &str) -> Result<(), Box<Problem>> {
+        if pid == Pid::ROOT || !fixed.root_waits_for(name) {
+            return Ok(());
+        }
+        let granted = self.table[pid].grants.of(NAME);
+        if granted.is_some_and(|names| names.iter().any(|granted| granted == "*" || granted == name)) {
+            return Ok(());
+        }
+        Err(Box::new(
+            Problem::new(kind::NOT_GRANTED, "The workflow waits for that signal itself")
+                .with_detail(format!(
+                    "It is named {name:?}. The capability is named {NAME}, and its patterns are names."
+                ))
+                .with_data(&serde_json::json!({ "capability": NAME, "pattern": name })),
+        ))
+    }
+
+    /// A call takes the oldest signal that is kept, or waits for one.
+    pub(in crate::run) fn decide_signal(&self, fixed: &Fixed, pid: Pid, call: &Call) -> Result<Decision, Box<Problem>> {
+        if call.args.size() > ARGUMENTS_BYTES_MAX {
+            let bytes = call.args.size() as u64;
+            return Err(Box::new(too_large("What a call of `signal` is given", bytes, ARGUMENTS_BYTES_MAX as u64)));
+        }
+        let name = parse(call)?;
+        self.may_take_signal(fixed, pid, &name)?;
+        let Some(body) = self.signals.kept.get(&name).and_then(VecDeque::front) else {
+            self.may_wait(pid, call.args.size() as u64, name.len())?;
+            return Ok(Decision::Waits);
+        };
+        let bytes = body.size() as u64;
+        if !self.is_bounded(self.weigh(1, bytes, 0)) {
+            let problem = Problem::new(kind::TOO_LARGE, "The run holds too much for a signal to be handed out")
+                .with_detail(format!("{} bytes wait in the run's queues; the signal is kept.", self.bytes))
+                .with_class(ProblemClass::Retryable);
+            return Err(Box::new(problem));
+        }
+        let limit = self.table[pid].limits.payload_bytes;
+        let answer =
+            if bytes > limit { Err(Arc::new(too_large("The signal", bytes, limit))) } else { Ok(body.clone()) };
+        Ok(Decision::Took(answer))
+    }
+
+    /// A call has taken the oldest signal that was kept. (One that is too large for it is gone too: nobody could get past it.)
+    pub(in crate::run) fn take_signal(&mut self, pid: Pid, tag: Tag, call: &Call, answer: Answer) {
+        if let Ok(name) = parse(call) {
+            let mut first = true;
+            self.signals.take(&name, |_| std::mem::take(&mut first));
+        }
+        self.post_answer(pid, tag, answer);
+    }
+
+    /// A call waits for a signal.
+    pub(in crate::run) fn await_signal(&mut self, pid: Pid, moment: Moment, tag: Tag, call: &Call) {
+        let Ok(name) = parse(call) else { return };
+        let bytes = call.args.size() as u64;
+        let timer =
+            call.timeout.map(|timeout| self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag)));
+        self.signals.next += 1;
+        let number = self.signals.next;
+        self.signals.waiting.entry(Arc::clone(&name)).or_default().insert(number, (pid, tag));
+        self.wait(pid, tag, Pending::Signal(Box::new(PendingSignal { name, number, timer, bytes })));
+    }
+
+    /// Whether a signal can be taken now, or kept.
+    pub(in crate::run) fn takes_signal(&self, name: &str, body: &Payload) -> bool {
+        let bytes = message_bytes(TOPIC, body);
+        match self.way_of(name, bytes) {
+            Way::Call(..) => self.is_bounded(self.weigh(1, bytes, 0)),
+            Way::Mailbox(_) => true,
+            Way::Kept => self.signals.count < self.bounds.signals && self.is_bounded(self.signals.bytes + bytes),
+        }
+    }
+
+    /// Where a signal goes. One that finds older ones of its name kept waits behind them.
+    fn way_of(&self, name: &str, bytes: u64) -> Way {
+        if let Some((pid, tag)) = self.signals.first_waiting(name) {
+            return Way::Call(pid, tag);
+        }
+        match self.names.get(name) {
+            Some(pid)
+                if !self.signals.kept.contains_key(name)
+                    && self.living(*pid).is_some_and(|entry| self.takes_message(entry, bytes)) =>
+            {
+                Way::Mailbox(*pid)
+            }
+            _ => Way::Kept,
+        }
+    }
+
+    /// A signal has come, and there is room for it.
+    pub(in crate::run) fn hand_signal(&mut self, name: Arc<str>, body: Payload) {
+        match self.way_of(&name, message_bytes(TOPIC, &body)) {
+            Way::Call(pid, tag) => {
+                let limit = self.table[pid].limits.payload_bytes;
+                let bytes = body.size() as u64;
+                let answer =
+                    if bytes > limit { Err(Arc::new(too_large("The signal", bytes, limit))) } else { Ok(body) };
+                self.settle_tag(pid, tag);
+                self.post_answer(pid, tag, answer);
+            }
+            Way::Mailbox(pid) => self.post_message(pid, Box::new(signal(&name, body))),
+            Way::Kept => self.signals.keep(name, body),
+        }
+    }
+
+    /// A process has room in its mailbox again: it gets what was kept under its names.
+    pub(in crate::run) fn hand_more_signals(&mut self, pid: Pid) {
+        if self.signals.kept.is_empty() {
+            return;
+        }
+        let names = self.table.get(pid).map(|entry| entry.names().to_vec()).unwrap_or_default();
+        for name in names {
+            self.hand_signals(pid, &name);
+        }
+    }
+
+    /// Moves kept signals into the mailbox of the process that has their name, as far as there is room.
+    pub(in crate::run) fn hand_signals(&mut self, pid: Pid, name: &str) {
+        if self.signals.count == 0 {
+            return;
+        }
+        let Some(entry) = self.living(pid) else { return };
+        let mut room = entry.limits.mailbox.saturating_sub(entry.mail);
+        let mut room_bytes = entry.limits.mailbox_bytes.saturating_sub(entry.mail_bytes);
+        let mut more = 0;
+        let mut signals = std::mem::take(&mut self.signals);
+        let taken = signals.take(name, |body| {
+            let bytes = message_bytes(TOPIC, body);
+            let weight = self.weigh(1, bytes, 0);
+            let fits = room > 0 && bytes <= room_bytes && self.is_bounded(more + weight);
+            if fits {
+                room -= 1;
+                room_bytes -= bytes;
+                more += weight;
+            }
+            fits
+        });
+        self.signals = signals;
+        for body in taken {
+            self.post_message(pid, Box::new(signal(name, body)));
+        }
+    }
+}
+
+/// Where a signal goes.
+enum Way {
+    Call(Pid, Tag),
+    Mailbox(Pid),
+    Kept,
+}
+
+/// The message that brings a signal.
+fn signal(name: &str, body: Payload) -> Message {
+    Message { sender: Sender::Outside(name.to_owned()), topic: TOPIC.into(), body }
+}
+
+impl PendingSignal {
+    /// What a call is told whose time is over.
+    pub(in crate::run) fn timed_out(&self) -> Problem {
+        Problem::new(kind::TIMED_OUT, "No signal came in time")
+            .with_detail(format!("It was to be named {:?}.", self.name))
+            .with_class(ProblemClass::Retryable)
+    }
+}

@@ -1,0 +1,216 @@
+//! The process table of a run: what the commit point keeps beside each process.
+
+use super::idempotency::Place;
+use super::outstanding::Outstanding;
+use super::timers::TimerKey;
+use crate::process::{Answer, Grants, Limits, Micros, Pid, Tag};
+use crate::scheduler::Slot;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the commit point knows of one process.
+pub(in crate::run) struct Entry {
+    /// Where the scheduler has it: none until it was handed over, and none in a rebuild.
+    pub(in crate::run) slot: Option<Slot>,
+    /// Who spawned it, and by which command. None for the root.
+    pub(in crate::run) parent: Option<(Pid, Tag)>,
+    /// Whether it outlives its parent.
+    pub(in crate::run) detached: bool,
+    /// Whether the scheduler has begun it: what never began need not be asked to end.
+    pub(in crate::run) begun: bool,
+    /// How many spawns lie between it and the root.
+    pub(in crate::run) depth: u32,
+    /// The component under whose name it was spawned; none is the root's own program.
+    pub(in crate::run) component: Option<Arc<str>>,
+    /// Its entry point.
+    pub(in crate::run) begins_at: Arc<str>,
+    pub(in crate::run) limits: Arc<Limits>,
+    pub(in crate::run) grants: Grants,
+    /// Its place in idempotency keys.
+    pub(in crate::run) place: Place,
+    /// Committed steps.
+    pub(in crate::run) steps: u64,
+    /// Fuel of all committed steps.
+    pub(in crate::run) fuel: u64,
+    /// The greatest tag that it has used.
+    pub(in crate::run) last_tag: Tag,
+    pub(in crate::run) outstanding: Outstanding,
+    /// Bytes of inputs and arguments of outstanding commands.
+    pub(in crate::run) outstanding_bytes: u64,
+    /// Messages posted and not yet taken by a committed step.
+    pub(in crate::run) mail: u32,
+    /// Bytes of those messages.
+    pub(in crate::run) mail_bytes: u64,
+    /// Other events posted and not yet taken by a committed step.
+    pub(in crate::run) waking: u32,
+    /// Bytes of all events posted and not yet taken by a committed step.
+    pub(in crate::run) queued_bytes: u64,
+    pub(in crate::run) family: Family,
+    pub(in crate::run) ties: Option<Box<Ties>>,
+    pub(in crate::run) phase: Phase,
+    pub(in crate::run) waits: Waits,
+    /// To do again what it did since it was last saved would be dear.
+    pub(in crate::run) unsaved: bool,
+}
+
+impl Entry {
+    /// What it has to do with others, made when first needed.
+    pub(in crate::run) fn ties_mut(&mut self) -> &mut Ties {
+        self.ties.get_or_insert_default()
+    }
+
+    /// Links and monitors that it has asked for.
+    pub(in crate::run) fn watches(&self) -> usize {
+        self.ties.as_ref().map_or(0, |ties| ties.watches.len())
+    }
+
+    /// The names that it has registered.
+    pub(in crate::run) fn names(&self) -> &[Arc<str>] {
+        self.ties.as_ref().map_or(&[], |ties| &ties.names)
+    }
+
+    /// A committed step has taken that it is to end. False: it knew that.
+    pub(in crate::run) fn heard(&mut self) -> bool {
+        match &mut self.phase {
+            Phase::Cancelling { heard, .. } => !std::mem::replace(heard, true),
+            _ => false,
+        }
+    }
+
+    /// Whether it has not ended.
+    pub(in crate::run) fn lives(&self) -> bool {
+        !matches!(self.phase, Phase::Ended(_))
+    }
+}
+
+/// How far its life is.
+pub(in crate::run) enum Phase {
+    /// Nobody has asked it to end.
+    Live,
+    /// It was asked to end, has `heard` so in a committed step or not, and is killed when this timer fires: at `until` by the recorded time.
+    Cancelling { reason: Arc<str>, deadline: TimerKey, until: Micros, heard: bool },
+    /// It has ended, and its answer waits for its attached descendants.
+    Ended(Answer),
+}
+
+/// What its last committed step said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::run) enum Waits {
+    /// It is to be stepped whatever comes.
+    Not,
+    /// It is to be stepped, and takes no events: its next step is a part of what the last one gave.
+    Owes,
+    Blocked,
+    Idle,
+}
+
+/// Attached children as a doubly linked list through their entries: no child costs its parent memory, and leaving takes no search.
+/// Pid 0 stands for none.
+#[derive(Default)]
+pub(in crate::run) struct Family {
+    /// Attached children in the table.
+    pub(in crate::run) attached: u32,
+    /// The youngest attached child.
+    pub(in crate::run) youngest: u64,
+    /// The next older child of the same parent.
+    pub(in crate::run) older: u64,
+    /// The next younger child of the same parent.
+    pub(in crate::run) younger: u64,
+}
+
+/// Who wants to hear of whose end.
+#[derive(Default)]
+pub(in crate::run) struct Ties {
+    /// What this process asked for: (the other, its own command), and whether it is a link.
+    pub(in crate::run) watches: BTreeMap<(Pid, Tag), bool>,
+    /// What others asked for: (the other, the other's command), and whether it is a link.
+    pub(in crate::run) watchers: BTreeMap<(Pid, Tag), bool>,
+    /// The names that it has registered.
+    pub(in crate::run) names: Vec<Arc<str>>,
+}
+
+/// How many pids a page covers.
+const PAGE: usize = 64;
+
+type Page = [Option<Box<Entry>>; PAGE];
+
+/// All processes of a run that live or whose answer is held, by pid.
+///
+/// Pids are given in order, so a process is found by two indexes without hashing. A page whose processes are all gone is freed; what
+/// stays of it are 8 bytes for 64 pids.
+#[derive(Default)]
+pub(in crate::run) struct Table {
+    pages: Vec<Option<Box<Page>>>,
+    /// Processes on each page.
+    filled: Vec<u8>,
+    count: usize,
+}
+
+impl Table {
+    fn place(pid: Pid) -> (usize, usize) {
+        let number = usize::try_from(pid.0).unwrap_or(usize::MAX);
+        (number / PAGE, number % PAGE)
+    }
+
+    pub(in crate::run) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    #[inline]
+    pub(in crate::run) fn get(&self, pid: Pid) -> Option<&Entry> {
+        let (page, place) = Self::place(pid);
+        self.pages.get(page)?.as_ref()?[place].as_deref()
+    }
+
+    #[inline]
+    pub(in crate::run) fn get_mut(&mut self, pid: Pid) -> Option<&mut Entry> {
+        let (page, place) = Self::place(pid);
+        self.pages.get_mut(page)?.as_mut()?[place].as_deref_mut()
+    }
+
+    /// Puts a process in whose pid was not used before.
+    pub(in crate::run) fn insert(&mut self, pid: Pid, entry: Box<Entry>) {
+        let (page, place) = Self::place(pid);
+        if page >= self.pages.len() {
+            self.pages.resize_with(page + 1, || None);
+            self.filled.resize(page + 1, 0);
+        }
+        let entries = self.pages[page].get_or_insert_with(|| Box::new([const { None }; PAGE]));
+        debug_assert!(entries[place].is_none(), "a pid is given once");
+        entries[place] = Some(entry);
+        self.filled[page] += 1;
+        self.count += 1;
+    }
+
+    pub(in crate::run) fn remove(&mut self, pid: Pid) -> Option<Box<Entry>> {
+        let (page, place) = Self::place(pid);
+        let entry = self.pages.get_mut(page)?.as_mut()?[place].take()?;
+        self.filled[page] -= 1;
+        self.count -= 1;
+        if self.filled[page] == 0 {
+            self.pages[page] = None;
+        }
+        Some(entry)
+    }
+
+    /// All processes in the order of their pids.
+    pub(in crate::run) fn iter(&self) -> impl Iterator<Item = (Pid, &Entry)> {
+        self.pages.iter().enumerate().filter_map(|(number, page)| page.as_ref().map(|page| (number, page))).flat_map(
+            |(number, page)| {
+                page.iter().enumerate().filter_map(move |(place, entry)| {
+                    entry.as_deref().map(|entry| (Pid((number * PAGE + place) as u64), entry))
+                })
+            },
+        )
+    }
+}
+
+impl std::ops::Index<Pid> for Table {
+    type Output = Entry;
+
+    /// The process, of which it is known that it is there.
+    #[inline]
+    fn index(&self, pid: Pid) -> &Entry {
+        self.get(pid).expect("invariant: a process that is stepped is in the table")
+    }
+}
