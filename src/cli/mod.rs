@@ -5,63 +5,25 @@
 //!
 //! It decides nothing: everything here can be done by an embedder through [`crate::host`].
 
-mod act;
-mod again;
-mod arguments;
-mod compiling;
-mod completions;
-mod config;
-mod data;
-mod doctor;
-mod example;
-mod follow;
-mod graph;
-mod hints;
-mod history;
-mod host;
-mod inputs;
-mod inspect;
-mod left;
-mod live;
-mod logs;
-mod ls;
-mod outcome;
-mod past;
-mod patience;
-mod permitted;
-mod place;
-mod plan;
-mod progress;
-mod ps;
-mod query;
-mod reasons;
-mod record_json;
-mod refused;
-mod remote;
-mod repeat;
-mod replay;
-mod resume;
-mod retrial;
-mod rm;
-mod run;
-mod same;
-mod settings;
-mod signals;
-mod status;
+mod args;
+mod commands;
+mod report;
+mod store;
 mod table;
 mod terminal;
-mod unheard;
 mod usage;
-mod validate;
-mod values;
-mod waits;
+mod watch;
 
 use crate::host::{Host, LoadError, Workflow, read_definition};
-use arguments::{Arguments, Command, HostArguments};
+use args::settings::Settings;
+use args::{Arguments, Command, HostArguments};
 use clap::Parser;
-use compiling::say_compiling;
-use refused::Stop;
-use settings::Settings;
+use commands::{
+    acts, completions, doctor, example, graph, history, inspect, logs, ls, new_run, plan, ps, query, replay, resume,
+    rm, run, status, validate,
+};
+use report::compiling::say_compiling;
+use report::error::{Refused, Stop};
 use std::path::Path;
 use std::process::ExitCode;
 use terminal::Terminal;
@@ -115,13 +77,13 @@ pub fn main() -> ExitCode {
         Command::Status(command) => told(status::status(&command, terminal), command.json, terminal),
         Command::Logs(command) => told(logs::logs(&command, terminal), command.json, terminal),
         Command::History(command) => told(history::history(&command, terminal), command.json, terminal),
-        Command::Cancel(command) => told(act::cancel(&command, terminal), false, terminal),
-        Command::Pause(command) => told(act::pause(&command, terminal), false, terminal),
-        Command::Signal(command) => told(act::signal(&command, terminal), false, terminal),
+        Command::Cancel(command) => told(acts::cancel(&command, terminal), false, terminal),
+        Command::Pause(command) => told(acts::pause(&command, terminal), false, terminal),
+        Command::Signal(command) => told(acts::signal(&command, terminal), false, terminal),
         Command::Query(command) => told(query::query(&command, terminal), false, terminal),
-        Command::Resolve(command) => told(act::resolve(&command, terminal), false, terminal),
-        Command::Retry(command) => repeat::retry(&command, terminal),
-        Command::Fork(command) => repeat::fork(&command, terminal),
+        Command::Resolve(command) => told(acts::resolve(&command, terminal), false, terminal),
+        Command::Retry(command) => new_run::retry(&command, terminal),
+        Command::Fork(command) => new_run::fork(&command, terminal),
         Command::Replay(command) => told(replay::replay(&command, terminal), command.json, terminal),
         Command::Verify(command) => told(replay::verify(&command, terminal), command.json, terminal),
         Command::Rm(command) => told(rm::rm(&command, terminal), command.json, terminal),
@@ -164,7 +126,7 @@ fn load_file(host: &Host, file: &Path) -> Result<Workflow, LoadError> {
 /// Loads a workflow that is looked at and not run. None where it has problems: they have been told.
 fn load(host: &HostArguments, file: &Path, json: bool, terminal: Terminal) -> anyhow::Result<Option<Workflow>> {
     let host = host.builder(validate::NO_SLOTS).workers(1).on_compile(say_compiling(json)).build()?;
-    match load_file(&host, file).map_err(refused::Refused::from) {
+    match load_file(&host, file).map_err(Refused::from) {
         Ok(workflow) => Ok(Some(workflow)),
         Err(refused) => {
             if json {

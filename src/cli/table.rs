@@ -1,6 +1,6 @@
 //! Tables, durations and moments as people read them.
 
-use super::terminal::printable;
+use crate::cli::terminal::printable;
 use crate::process::Micros;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Table {
         let cell = |(column, cell): (usize, &String)| {
             let cell = cell.replace('\n', " ");
             let most = if self.open == Some(column) { usize::MAX } else { CELL_COLUMNS_MAX };
-            super::live::fit(&printable(&cell), most)
+            crate::cli::watch::redraw::fit(&printable(&cell), most)
         };
         let row = cells.iter().enumerate().map(cell).collect();
         self.rows.push(row);
@@ -88,7 +88,7 @@ pub(super) fn clock(at: Micros) -> String {
 
 /// How long something took.
 pub(super) fn took(from: Micros, to: Micros) -> String {
-    super::progress::duration(Duration::from(Micros(to.0.saturating_sub(from.0))))
+    crate::cli::watch::progress::duration(Duration::from(Micros(to.0.saturating_sub(from.0))))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a person sees: colours where they are wanted, text of guests made harmless, pipes that may close.
 
-use super::arguments::Colour;
+use crate::cli::args::Colour;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};

@@ -1,9 +1,9 @@
 //! A command line that cannot be understood: what is said of it, for people and for programs.
 
-use super::arguments::Arguments;
-use super::refused::{Refused, kind};
-use super::terminal::{Terminal, quoted, say, unwritable};
-use super::values::Refusal;
+use crate::cli::args::Arguments;
+use crate::cli::args::values::Refusal;
+use crate::cli::report::error::{Refused, kind};
+use crate::cli::terminal::{Terminal, quoted, say, unwritable};
 use crate::workflow::diagnostics::closest;
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -18,7 +18,7 @@ pub(super) fn tell(error: clap::Error) -> super::Exit {
         // Help and version: clap knows how to write them.
         return match error.print().and_then(|()| io::stdout().flush()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Terminal::new(super::arguments::Colour::Auto).error(&unwritable(error).to_string(), None);
+                Terminal::new(crate::cli::args::Colour::Auto).error(&unwritable(error).to_string(), None);
                 super::Exit::Failed
             }
             _ => super::Exit::Success,
@@ -32,7 +32,7 @@ pub(super) fn tell(error: clap::Error) -> super::Exit {
         };
     }
     if error.source().is_some_and(<dyn std::error::Error>::is::<Refusal>) {
-        let terminal = Terminal::new(super::arguments::Colour::Auto);
+        let terminal = Terminal::new(crate::cli::args::Colour::Auto);
         terminal.error(&refused.title, refused.hint.as_deref());
         say("For more information, try '--help'.");
     } else {

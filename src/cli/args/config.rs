@@ -1,0 +1,142 @@
+//! The configuration file of an operator: what flags say on every command otherwise.
+//!
+//! It may permit addresses, so a file that other users could change is refused.
+
+use crate::base::guarded_file;
+use crate::cli::args::MemoryProfile;
+use crate::cli::args::values::{self, Addresses, CacheDir, Refusal};
+use crate::cli::report::error::{Refused, kind};
+use crate::host::read_definition;
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest};
+use crate::workflow::model::{Fields, Keys, shorten, texts};
+use crate::workflow::syntax::{self, Node, Source};
+use std::path::{Path, PathBuf};
+
+/// The variable that names another file.
+pub(in crate::cli) const VARIABLE: &str = "WFHOST_CONFIG";
+
+const KEYS: Keys = Keys {
+    what: "a configuration file",
+    known: &["allow-address", "cache", "data", "profile", "slots", "workers"],
+    later: &[],
+    meant: &[
+        (&["allow", "allow-addresses", "addresses", "permissions"], "permitted addresses stand under `allow-address`"),
+        (&["threads", "jobs", "parallel"], "worker threads are set with `workers`"),
+        (&["folder", "dir", "data-dir", "data-folder", "journal"], "the folder of durable runs is set with `data`"),
+        (&["memory", "memory-profile"], "the memory profile is set with `profile`"),
+    ],
+};
+
+/// What one source says: the environment, or a file. What it does not mention is absent.
+#[derive(Default)]
+pub(in crate::cli) struct Config {
+    pub(in crate::cli) allow_addresses: Option<Addresses>,
+    pub(in crate::cli) cache: Option<CacheDir>,
+    pub(in crate::cli) data: Option<PathBuf>,
+    pub(in crate::cli) profile: Option<MemoryProfile>,
+    pub(in crate::cli) slots: Option<u32>,
+    pub(in crate::cli) workers: Option<usize>,
+}
+
+/// Where the file is that nobody has named: `wfhost/config.yaml` in `$XDG_CONFIG_HOME` or
+/// `~/.config`. None without a home.
+pub(in crate::cli) fn default_path() -> Option<PathBuf> {
+    let absolute = |dir: PathBuf| dir.is_absolute().then_some(dir);
+    let base = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).and_then(absolute);
+    let base = base.or_else(|| std::env::home_dir().and_then(absolute).map(|home| home.join(".config")))?;
+    Some(base.join("wfhost").join("config.yaml"))
+}
+
+/// Reads a configuration file: every problem of it is reported, with its place.
+///
+/// # Errors
+/// It cannot be read, others may write to it, or it has problems.
+pub(in crate::cli) fn read(path: &Path) -> Result<Config, Refused> {
+    let text = read_definition(path).map_err(Refused::from)?;
+    guarded_file(path, rustix::process::geteuid().as_raw()).map_err(|why| {
+        let title = format!("the configuration file is not used, because others could change it: {why}");
+        Refused::new(kind::USAGE, title)
+            .hint(format!("it can permit addresses, so it must be yours alone: chmod go-w {}", path.display()))
+    })?;
+    let mut problems = Diagnostics::new(Source::new(&path.to_string_lossy(), &text));
+    let source = problems.source().clone();
+    let root = syntax::parse(&source, &mut problems);
+    let config = root.map(|root| read_tree(&root, path.parent().unwrap_or(Path::new(".")), &mut problems));
+    problems.into_result().map_err(Refused::of_definition)?;
+    Ok(config.unwrap_or_default())
+}
+
+fn read_tree(root: &Node, folder: &Path, problems: &mut Diagnostics) -> Config {
+    let mut config = Config::default();
+    if root.is_null() {
+        return config;
+    }
+    let Some(fields) = Fields::read(root, &KEYS, problems) else { return config };
+    if let Some(node) = fields.get("allow-address") {
+        config.allow_addresses = Some(addresses(node, problems));
+    }
+    config.cache = fields.get("cache").and_then(|node| match node.as_text() {
+        Some("") => Some(CacheDir(None)),
+        _ => path(node, "cache", folder, problems).map(|path| CacheDir(Some(path))),
+    });
+    config.data = fields.get("data").and_then(|node| path(node, "data", folder, problems));
+    config.profile = fields.get("profile").and_then(|node| parsed(node, "profile", problems, profile));
+    config.slots = fields.get("slots").and_then(|node| parsed(node, "slots", problems, values::slots));
+    config.workers = fields.get("workers").and_then(|node| parsed(node, "workers", problems, values::workers));
+    config
+}
+
+fn addresses(node: &Node, problems: &mut Diagnostics) -> Addresses {
+    let mut all = Addresses::default();
+    for (text, span) in texts(node, "allow-address", problems) {
+        match values::addresses(text) {
+            Ok(more) => all.0.extend(more.0),
+            Err(why) => problems.push(Diagnostic::new("value", why.message, span).hint(why.hint)),
+        }
+    }
+    all
+}
+
+/// The value of a scalar, read as the flag of that name is.
+fn parsed<T>(
+    node: &Node,
+    what: &str,
+    problems: &mut Diagnostics,
+    parse: impl Fn(&str) -> Result<T, Refusal>,
+) -> Option<T> {
+    let Some(scalar) = node.as_scalar() else {
+        let message = format!("`{what}` is a single value, not {}", node.kind());
+        problems.push(Diagnostic::new("type", message, node.span));
+        return None;
+    };
+    let refuse = |why: Refusal| {
+        let message = format!("`{what}: {}`: {}", shorten(&scalar.text), why.message);
+        problems.push(Diagnostic::new("value", message, node.span).hint(why.hint));
+    };
+    parse(&scalar.text).map_err(refuse).ok()
+}
+
+/// A folder: relative ones are taken from the file's folder, `~/` is the user's home.
+fn path(node: &Node, what: &str, folder: &Path, problems: &mut Diagnostics) -> Option<PathBuf> {
+    let text = parsed(node, what, problems, |text| match text {
+        "" => Err(Refusal::new("an empty path is no folder", "leave the key out for the default")),
+        text => Ok(text.to_owned()),
+    })?;
+    match text.strip_prefix("~/").zip(std::env::home_dir()) {
+        Some((rest, home)) => Some(home.join(rest)),
+        None => Some(folder.join(text)),
+    }
+}
+
+/// `profile`.
+pub(in crate::cli) fn profile(text: &str) -> Result<MemoryProfile, Refusal> {
+    let known = [("fast", MemoryProfile::Fast), ("dense", MemoryProfile::Dense)];
+    let found = known.iter().find(|(name, _)| *name == text).map(|(_, profile)| *profile);
+    found.ok_or_else(|| {
+        let hint = match closest(text, known.iter().map(|(name, _)| *name)) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "it is `fast`, the default, or `dense`".to_owned(),
+        };
+        Refusal::new("there is no such memory profile", hint)
+    })
+}

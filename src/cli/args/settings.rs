@@ -1,0 +1,244 @@
+//! Where the settings of a host come from: a flag, else a variable of the environment, else the
+//! configuration file, else the default. Each setting is taken whole from the first of them that
+//! mentions it.
+
+use crate::base::processors;
+use crate::cli::args::config::{self, Config};
+use crate::cli::args::values::{self, Addresses, CacheDir, Refusal};
+use crate::cli::args::{
+    Arguments, Command, DataArguments, EngineArguments, Graph, HostArguments, Inspect, MemoryProfile, Plan,
+    RunningArguments, Validate,
+};
+use crate::cli::commands::run::SLOTS_DEFAULT;
+use crate::cli::report::error::{Refused, kind};
+use crate::cli::terminal::quoted;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What a setting is taken from where neither a flag nor a variable has it.
+const FILE: &str = "configuration file";
+const DEFAULT: &str = "default";
+
+/// The settings in effect for a command, each with its source.
+pub(in crate::cli) struct Settings {
+    environment: Config,
+    file: Config,
+    /// The configuration file, and whether it is there. None: it is left out.
+    path: Option<(PathBuf, bool)>,
+    /// Key, value, and source.
+    rows: Vec<(&'static str, Value, &'static str)>,
+}
+
+impl Settings {
+    /// Fills in what the flags of a command leave open.
+    ///
+    /// # Errors
+    /// A variable cannot be used, or the configuration file; `doctor` goes on without that file and reports it.
+    pub(in crate::cli) fn fill(arguments: &mut Arguments) -> Result<(Self, Option<Refused>), Refused> {
+        if matches!(arguments.command, Command::Example(_) | Command::Completions { .. } | Command::Complete { .. }) {
+            let none = Config::default;
+            return Ok((Self { environment: none(), file: none(), path: None, rows: Vec::new() }, None));
+        }
+        let named = arguments.config.clone().or_else(|| std::env::var_os(config::VARIABLE).map(PathBuf::from));
+        let is_named = named.is_some();
+        let path = named.or_else(config::default_path).filter(|path| !path.as_os_str().is_empty());
+        let path = path.map(|path| (is_named || path.exists(), path)).map(|(is_there, path)| (path, is_there));
+        let (file, unusable) = match &path {
+            Some((path, true)) => match config::read(path) {
+                Ok(file) => (file, None),
+                Err(refused) if matches!(arguments.command, Command::Doctor(_)) => (Config::default(), Some(refused)),
+                Err(refused) => return Err(refused),
+            },
+            _ => (Config::default(), None),
+        };
+        let environment = environment(|name| std::env::var_os(name))?;
+        let mut settings = Self { environment, file, path, rows: Vec::new() };
+        settings.command(&mut arguments.command)?;
+        Ok((settings, unusable))
+    }
+
+    fn command(&mut self, command: &mut Command) -> Result<(), Refused> {
+        let (data, running) = match command {
+            Command::Run(command) => (Some(&mut command.data), Some(&mut command.running)),
+            Command::Resume(command) => (Some(&mut command.data), Some(&mut command.running)),
+            Command::Retry(command) => (Some(&mut command.new.data), Some(&mut command.new.running)),
+            Command::Fork(command) => (Some(&mut command.new.data), Some(&mut command.new.running)),
+            Command::Replay(command) => (Some(&mut command.data), Some(&mut command.running)),
+            Command::Verify(command) => (Some(&mut command.data), Some(&mut command.running)),
+            Command::Doctor(command) => (Some(&mut command.data), Some(&mut command.running)),
+            Command::Ls(command) => (Some(&mut command.data), None),
+            Command::Ps(command) => (Some(&mut command.data), None),
+            Command::Status(command) => (Some(&mut command.data), None),
+            Command::Logs(command) => (Some(&mut command.data), None),
+            Command::History(command) => (Some(&mut command.data), None),
+            Command::Cancel(command) => (Some(&mut command.act.data), None),
+            Command::Pause(command) => (Some(&mut command.act.data), None),
+            Command::Signal(command) => (Some(&mut command.act.data), None),
+            Command::Query(command) => (Some(&mut command.data), None),
+            Command::Resolve(command) => (Some(&mut command.act.data), None),
+            Command::Rm(command) => (Some(&mut command.data), None),
+            Command::Validate(Validate { host, .. })
+            | Command::Plan(Plan { host, .. })
+            | Command::Graph(Graph { host, .. })
+            | Command::Inspect(Inspect { host, .. }) => {
+                self.code(host);
+                (None, None)
+            }
+            Command::Example(_) | Command::Completions { .. } | Command::Complete { .. } => (None, None),
+        };
+        if let Some(data) = data {
+            self.data(data);
+        }
+        running.map_or(Ok(()), |running| self.running(running))
+    }
+
+    fn running(&mut self, running: &mut RunningArguments) -> Result<(), Refused> {
+        let flags = std::mem::take(&mut running.allow);
+        let given = (!flags.is_empty())
+            .then(|| Addresses::of_flags(flags))
+            .transpose()
+            .map_err(|why| of_flag("--allow-address", why))?;
+        running.chosen_addresses = given.is_some();
+        let (environment, file) = (self.environment.allow_addresses.take(), self.file.allow_addresses.take());
+        let show = |all: &Option<Addresses>| all.as_ref().map_or(json!([]), |all| json!(all.texts()));
+        let addresses = self.choose("allow-address", given, environment, file, show);
+        running.allow_addresses = addresses.unwrap_or_default().0;
+        let show = |workers: &Option<usize>| json!(workers.unwrap_or_else(processors));
+        let (environment, file) = (self.environment.workers, self.file.workers);
+        running.workers = self.choose("workers", running.workers, environment, file, show);
+        self.engine(&mut running.engine);
+        Ok(())
+    }
+
+    fn engine(&mut self, engine: &mut EngineArguments) {
+        let (environment, file) = (self.environment.slots, self.file.slots);
+        engine.slots =
+            self.choose("slots", engine.slots, environment, file, |slots| json!(slots.unwrap_or(SLOTS_DEFAULT)));
+        let show = |profile: &Option<MemoryProfile>| json!(profile.map_or("fast", MemoryProfile::name));
+        let (environment, file) = (self.environment.profile, self.file.profile);
+        engine.profile = self.choose("profile", engine.profile, environment, file, show);
+        self.code(&mut engine.code);
+    }
+
+    fn code(&mut self, code: &mut HostArguments) {
+        let (environment, file) = (self.environment.cache.take(), self.file.cache.take());
+        let show = |cache: &Option<CacheDir>| match cache {
+            Some(CacheDir(Some(folder))) => json!(folder),
+            Some(CacheDir(None)) => json!("none"),
+            None => json!(crate::guest::EngineOptions::default().cache_dir),
+        };
+        code.cache = self.choose("cache", code.cache.take(), environment, file, show);
+    }
+
+    /// The folder of durable runs where no flag names one.
+    pub(in crate::cli) fn default_data() -> Result<DataArguments, Refused> {
+        let named = std::env::var_os(config::VARIABLE).map(PathBuf::from);
+        let path = named.or_else(config::default_path).filter(|path| path.exists());
+        let file = path.map_or_else(|| Ok(Config::default()), |path| config::read(&path))?;
+        Ok(DataArguments { data: environment(|name| std::env::var_os(name))?.data.or(file.data) })
+    }
+
+    fn data(&mut self, data: &mut DataArguments) {
+        let (environment, file) = (self.environment.data.take(), self.file.data.take());
+        let show = |folder: &Option<PathBuf>| json!(DataArguments { data: folder.clone() }.folder());
+        data.data = self.choose("data", data.data.take(), environment, file, show);
+    }
+
+    /// The first of the three that is there; what is in effect is noted.
+    fn choose<T>(
+        &mut self,
+        key: &'static str,
+        flag: Option<T>,
+        environment: Option<T>,
+        file: Option<T>,
+        show: impl Fn(&Option<T>) -> Value,
+    ) -> Option<T> {
+        let source = match (&flag, &environment, &file) {
+            (Some(_), _, _) => "flag",
+            (_, Some(_), _) => variable(key),
+            (_, _, Some(_)) => FILE,
+            _ => DEFAULT,
+        };
+        let chosen = flag.or(environment).or(file);
+        self.rows.push((key, show(&chosen), source));
+        chosen
+    }
+
+    /// For `doctor`: the file, and each setting with its value and where it comes from.
+    pub(in crate::cli) fn to_json(&self) -> Value {
+        let mut all = json!({});
+        all["file"] = match &self.path {
+            Some((path, true)) => json!(std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+            Some((path, false)) => json!(format!("none ({} is not there)", path.display())),
+            None => json!("none"),
+        };
+        for (key, value, source) in &self.rows {
+            all[*key] = json!({ "value": value, "from": source });
+        }
+        all
+    }
+}
+
+/// The variables that stand for flags.
+const VARIABLES: [(&str, &str); 6] = [
+    ("allow-address", "WFHOST_ALLOW_ADDRESS"),
+    ("cache", "WFHOST_CACHE"),
+    ("data", "WFHOST_DATA"),
+    ("profile", "WFHOST_PROFILE"),
+    ("slots", "WFHOST_SLOTS"),
+    ("workers", "WFHOST_WORKERS"),
+];
+
+fn variable(key: &str) -> &'static str {
+    VARIABLES.iter().find(|(known, _)| *known == key).map_or("", |(_, variable)| variable)
+}
+
+/// What the environment says. An empty variable counts as absent, but for the cache, where it means that none is kept.
+fn environment(get: impl Fn(&str) -> Option<OsString>) -> Result<Config, Refused> {
+    let value = |key| get(variable(key)).filter(|value| !value.is_empty());
+    Ok(Config {
+        allow_addresses: parsed("allow-address", &value, values::addresses)?,
+        cache: get(variable("cache")).map(CacheDir::from),
+        data: value("data").map(PathBuf::from),
+        profile: parsed("profile", &value, config::profile)?,
+        slots: parsed("slots", &value, values::slots)?,
+        workers: parsed("workers", &value, values::workers)?,
+    })
+}
+
+fn parsed<T>(
+    key: &'static str,
+    value: &impl Fn(&'static str) -> Option<OsString>,
+    parse: impl Fn(&str) -> Result<T, Refusal>,
+) -> Result<Option<T>, Refused> {
+    let Some(text) = value(key) else { return Ok(None) };
+    let text = text.to_string_lossy();
+    parse(&text).map(Some).map_err(|why| of_flag(&format!("{}={}", variable(key), quoted(&text)), why))
+}
+
+fn of_flag(what: &str, Refusal { message, hint }: Refusal) -> Refused {
+    Refused::new(kind::USAGE, format!("{what}: {message}")).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(variables: &[(&str, &str)]) -> Result<Config, String> {
+        let get = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
+        environment(get).map_err(|refused| refused.title)
+    }
+
+    #[test]
+    fn variables_are_read_as_flags_are() {
+        let all = told(&[("WFHOST_ALLOW_ADDRESS", "localhost, 10.0.0.0/8 ::1"), ("WFHOST_SLOTS", "2")]).unwrap();
+        assert_eq!(all.allow_addresses.unwrap().texts(), ["localhost", "10.0.0.0/8", "::1"]);
+        assert_eq!((all.slots, all.workers), (Some(2), None));
+        assert_eq!(told(&[("WFHOST_WORKERS", "x")]).err().unwrap(), "WFHOST_WORKERS=x: this is not a whole number");
+        assert_eq!(told(&[("WFHOST_SLOTS", "")]).unwrap().slots, None);
+        assert_eq!(told(&[("WFHOST_CACHE", "")]).unwrap().cache, Some(CacheDir(None)));
+        assert!(told(&[("WFHOST_ALLOW_ADDRESS", "none")]).unwrap().allow_addresses.unwrap().0.is_empty());
+        assert!(told(&[("WFHOST_ALLOW_ADDRESS", "none,::1")]).is_err());
+    }
+}

@@ -1,0 +1,404 @@
+//! `wfhost doctor`: what this machine gives, and whether a run would go well on it.
+
+use crate::base::processors;
+use crate::cli::Exit;
+use crate::cli::args::settings::Settings;
+use crate::cli::args::{DataArguments, Doctor};
+use crate::cli::commands::run::{SLOTS_DEFAULT, exposed};
+use crate::cli::report::error::{Refused, kind};
+use crate::cli::store::{ANEW_HINT, ANOTHER_FOLDER, FULL, FULL_HINT, PUT_BACK, Runs, Whose, gone, left_alone};
+use crate::cli::terminal::{print, print_json, printable};
+use crate::guest::slots_max;
+use crate::host::component_store::Kept;
+use crate::host::control::Client;
+use crate::host::{Host, HostError, LoadError, RunOptions, exposed as exposed_data};
+use crate::journal::{Filter, Journal as _, Sqlite, Stored};
+use serde_json::{Map, Value, json};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Damages that are told of a kind. Arbitrary: some lines.
+const DAMAGES_MAX: u32 = 10;
+
+/// The newest runs that are read to see whether they are damaged. Arbitrary.
+const RUNS_READ_MAX: u32 = 1_000;
+
+/// Records of them that are read at most. Arbitrary: a second or so.
+const RECORDS_READ_MAX: u64 = 100_000;
+
+/// Bytes that are written to see whether that is possible: more than a transaction of a small run takes.
+const PROBE_BYTES: usize = 64 << 10;
+
+/// Free bytes of a disk below which it is said to be nearly full. Arbitrary: the journals of some thousand small runs.
+const FREE_BYTES_MIN: u64 = 64 << 20;
+
+/// A workflow that needs nothing but the host itself: an expression in its sandbox, and a worker.
+const SELF_TEST: &str =
+    "steps: [{ id: sum, set: \"${ [1, 2] | add }\" }]\noutputs: { sum: \"${ .steps.sum.output }\" }\n";
+
+pub(in crate::cli) fn doctor(command: &Doctor, settings: &Settings, unusable: Option<Refused>) -> anyhow::Result<Exit> {
+    let mut problems = Vec::new();
+    problems.extend(unusable.map(|refused| Problem::of(refused, "mend the file, or leave it out with --config ''")));
+    let engine = &command.running.engine;
+    let mut report = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "processors": processors(),
+        "kernel": {
+            "vm.max_map_count": read_number("/proc/sys/vm/max_map_count"),
+            "vm.overcommit_memory": read_number("/proc/sys/vm/overcommit_memory"),
+        },
+        "settings": settings.to_json(),
+    });
+    let asked = engine.slots.unwrap_or(SLOTS_DEFAULT);
+    match engine.builder(SLOTS_DEFAULT).workers(processors()).build() {
+        Ok(host) => examine(&host, asked, command, &mut report, &mut problems),
+        Err(error) => problems.push(unbuildable(error)),
+    }
+    report["data"] = data(&command.data, &mut problems);
+    // The pool of a service, so that what the kernel refuses shows here too.
+    let most = slots_max();
+    let service = engine.code.builder(most).workers(1).build();
+    report["service"] =
+        json!({ "slots-asked": most, "slots": service.as_ref().map(|host| host.guests().slots()).ok() });
+    if let Ok(given) = service.map(|host| host.guests().slots())
+        && given < most
+    {
+        problems.push(Problem::slots("a service", given, most));
+    }
+    let verdict = match problems.len() {
+        0 => "all well".to_owned(),
+        1 => "1 problem".to_owned(),
+        count => format!("{count} problems"),
+    };
+    let is_well = problems.is_empty();
+    if command.json {
+        report["problems"] = problems.iter().map(|one| json!({ "message": one.message, "hint": one.hint })).collect();
+        report["verdict"] = json!(verdict);
+        print_json(&report)?;
+    } else {
+        let mut lines = String::new();
+        describe(&mut lines, "", &report);
+        for Problem { message, hint } in &problems {
+            lines.push_str(&format!("\nproblem: {message}\nhint: {hint}\n"));
+        }
+        lines.push_str(&format!("\n{verdict}\n"));
+        print(&printable(&lines))?;
+    }
+    Ok(if is_well { Exit::Success } else { Exit::Failed })
+}
+
+/// Something that would go wrong, or less well than it could, and what a person could do about it.
+struct Problem {
+    message: String,
+    hint: String,
+}
+
+impl Problem {
+    fn of(refused: Refused, hint: &str) -> Self {
+        Self { hint: refused.hint.clone().unwrap_or_else(|| hint.to_owned()), message: refused.in_full() }
+    }
+
+    fn slots(whose: &str, given: u32, asked: u32) -> Self {
+        Self {
+            message: format!("{whose} gets {given} of {asked} slots"),
+            hint: "more are to be had with: sysctl -w vm.max_map_count=1000000, and without a limit of address space (ulimit -v)"
+                .to_owned(),
+        }
+    }
+}
+
+fn unbuildable(error: HostError) -> Problem {
+    let hint = match &error {
+        HostError::Guests(_) => {
+            "try --profile dense, which takes 64 MiB of addresses for a guest in place of 4 GiB; look at ulimit -v"
+        }
+        _ => "look at the limits of processes and threads: ulimit -u",
+    };
+    Problem { message: format!("no run can start: {:#}", anyhow::Error::from(error)), hint: hint.to_owned() }
+}
+
+/// What a host for `run` turns out to be.
+fn examine(host: &Host, asked: u32, command: &Doctor, report: &mut Value, problems: &mut Vec<Problem>) {
+    let guests = host.guests();
+    let (capacity, cache) = (guests.capacity(), guests.cache());
+    report["pool"] = json!({
+        "profile": guests.options().profile,
+        "slots-asked": asked,
+        "slots": guests.slots(),
+        "core-instances": capacity.core_instances,
+        "memories": capacity.memories,
+        "tables": capacity.tables,
+        "slice-fuel": guests.options().slice_fuel,
+    });
+    if guests.slots() < asked {
+        problems.push(Problem::slots("a run", guests.slots(), asked));
+    }
+    report["snapshots"] = json!(guests.options().snapshots);
+    report["cache"] = match cache.dir() {
+        Ok(folder) => {
+            json!({ "folder": folder, "bytes": cache.bytes(), "bytes-max": guests.options().cache_bytes_max })
+        }
+        Err(reason) => json!({ "off": reason }),
+    };
+    let kept = cache.dir().map_err(str::to_owned).and_then(|_| cache.probe());
+    if let Err(reason) = kept
+        && !command.running.engine.code.keeps_nothing()
+    {
+        problems.push(Problem {
+            message: format!("compiled code is not kept, so each start compiles anew: {reason}"),
+            hint: "--cache DIR or WFHOST_CACHE names another folder".to_owned(),
+        });
+    }
+    report["handlers"] = json!(host.handlers());
+    let tested = self_test(host);
+    report["expressions"] =
+        json!({ "engine": "jq 1.8.2", "digest": host.expressions_digest(), "works": tested.is_ok() });
+    if let Err(reason) = tested {
+        problems.push(Problem {
+            message: format!("a workflow of one expression failed: {reason}"),
+            hint: "this is a fault of the host or of the machine: please report it".to_owned(),
+        });
+    }
+}
+
+/// The folder of durable runs: what is in it, and whether a run could be written there.
+fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
+    let refused = |mut refused: Refused| {
+        refused.title = format!("no run can be durable: {}", refused.title);
+        Problem::of(refused, "--data DIR or WFHOST_DATA names another folder")
+    };
+    let folder = match arguments.required() {
+        Ok(folder) => folder,
+        Err(error) => {
+            problems.push(refused(error));
+            return json!({ "off": "there is no folder" });
+        }
+    };
+    let mut report = json!({ "folder": folder });
+    let looked = |runs: Runs| {
+        let contents = contents(&runs)?;
+        let mut damaged = damage(&runs)?;
+        damaged.extend(torn_logs(&runs)?);
+        damaged.extend(components(&runs)?);
+        Ok((contents, damaged))
+    };
+    match arguments.open().and_then(|runs| runs.map(looked).transpose()) {
+        Ok(Some((contents, damage))) => {
+            report["store"] = contents;
+            problems.extend(damage);
+        }
+        Ok(None) => {
+            let is_lost = Sqlite::is_lost(&folder).unwrap_or(false);
+            report["store"] = json!(if is_lost { "gone" } else { "nothing was run yet" });
+            let message = || gone(&folder.join("journal.db"));
+            problems.extend(is_lost.then(|| Problem { message: message(), hint: ANEW_HINT.to_owned() }));
+        }
+        Err(error) => problems.push(refused(error)),
+    }
+    if let Some(reason) = exposed_data(&folder) {
+        problems.push(Problem { message: exposed(&reason), hint: ANOTHER_FOLDER.to_owned() });
+    }
+    // The nearest folder that is there is the one in which it would be made.
+    if let Some(place) = folder.ancestors().find(|place| place.exists()) {
+        report["free-bytes"] = json!(free_bytes(place));
+        problems.extend(unwritable(place, refused));
+    }
+    report
+}
+
+/// Why the folder cannot be written, or not for long.
+fn unwritable(folder: &Path, refused: impl Fn(Refused) -> Problem) -> Option<Problem> {
+    let is_stalled = || Client::hosts(folder).is_ok_and(|hosts| hosts.iter().any(Client::is_stalled));
+    let full = || Problem { message: FULL.to_owned(), hint: FULL_HINT.to_owned() };
+    match probe(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::StorageFull => Some(full()),
+        Err(error) => Some(refused(Refused::new(kind::JOURNAL, format!("{}: {error}", folder.display())))),
+        Ok(()) if is_stalled() => Some(full()),
+        Ok(()) => free_bytes(folder).and_then(nearly_full),
+    }
+}
+
+/// That there is little room left, where that is so.
+fn nearly_full(free: u64) -> Option<Problem> {
+    let message = || format!("the disk with the data folder is nearly full: {} MiB are free", free >> 20);
+    let hint = || "where there is no room runs wait for it; make room".to_owned();
+    (free < FREE_BYTES_MIN).then(|| Problem { message: message(), hint: hint() })
+}
+
+/// Bytes that a user may still write to the file system of a folder. None where it does not tell.
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let told = rustix::fs::statvfs(folder).ok()?;
+    Some(told.f_bavail.saturating_mul(told.f_frsize))
+}
+
+fn contents(runs: &Runs) -> Result<Value, Refused> {
+    let count = |ended| runs.store.count(&Filter { ended, ..Filter::default() });
+    let bytes = |name: &str| std::fs::metadata(runs.folder.join(name)).map_or(0, |file| file.len());
+    let components = std::fs::read_dir(runs.folder.join("components")).into_iter().flatten().flatten();
+    let components: Vec<u64> = components.filter_map(|file| Some(file.metadata().ok()?.len())).collect();
+    Ok(json!({
+        "format": runs.store.format()?,
+        "runs": count(None)?,
+        "unfinished": count(Some(false))?,
+        "journal-bytes": bytes("journal.db") + bytes("journal.db-wal"),
+        "components": components.len(),
+        "component-bytes": components.iter().sum::<u64>(),
+    }))
+}
+
+/// What is damaged: the file, or runs in it.
+fn damage(runs: &Runs) -> Result<Vec<Problem>, Refused> {
+    let mut problems = Vec::new();
+    let found = runs.store.check(DAMAGES_MAX)?;
+    if let Some(first) = found.first() {
+        let more = if found.len() > 1 { format!(", and {} more", found.len() - 1) } else { String::new() };
+        let first = first.split_whitespace().collect::<Vec<_>>().join(" ");
+        let journal = runs.folder.join("journal.db");
+        problems.push(Problem {
+            message: format!("{} is damaged: {first}{more}", journal.display()),
+            hint: format!("{PUT_BACK}; {ANOTHER_FOLDER}"),
+        });
+    }
+    let (mut damaged, mut records) = (Vec::new(), 0);
+    for run in runs.store.list(&Filter { limit: Some(RUNS_READ_MAX), ..Filter::default() })? {
+        records += run.records;
+        let is_read = records <= RECORDS_READ_MAX;
+        if run.damage.is_some() || is_read && is_unreadable(runs, &run)? {
+            damaged.push(run.id);
+        }
+    }
+    if let Some(first) = damaged.first() {
+        let listed: Vec<&str> = damaged.iter().take(DAMAGES_MAX as usize).map(|id| &**id).collect();
+        let more = if damaged.len() > listed.len() { ", and more" } else { "" };
+        let verb = if damaged.len() == 1 { "run is" } else { "runs are" };
+        let message = format!("{} {verb} damaged: {}{more}", damaged.len(), listed.join(", "));
+        let hint = format!("`wfhost status {first}` tells what is wrong; {}", left_alone(first));
+        problems.push(Problem { message, hint });
+    }
+    Ok(problems)
+}
+
+/// Whether what there is of a run cannot be read. It is noted, so that lists say it too.
+fn is_unreadable(runs: &Runs, run: &Stored) -> Result<bool, Refused> {
+    let damage = || -> Result<_, Refused> { Ok(runs.readable_about(&run.id)?.err().or(runs.readable(&run.id)?.err())) };
+    match damage() {
+        Ok(Some(why)) => {
+            if !matches!(runs.whose(run)?, Whose::Living(_)) {
+                // Where it cannot be written lists do not say it.
+                let _ = runs.store.note_damage(&run.id, &why);
+            }
+            Ok(true)
+        }
+        Ok(None) => Ok(false),
+        // It may have been removed meanwhile.
+        Err(_) => Ok(runs.store.run(&run.id)?.is_some()),
+    }
+}
+
+/// SQLite's logs that were found damaged.
+fn torn_logs(runs: &Runs) -> Result<Vec<Problem>, Refused> {
+    let problem = |(path, commits): (PathBuf, u64)| {
+        let kept = path.display();
+        let message = match commits {
+            0 => format!(
+                "the journal's log was damaged or gone: what was written last then is lost; what there was of the log is kept in {kept}"
+            ),
+            1 => format!(
+                "the journal was damaged: the last transaction written then is not in it, and is kept in {kept}"
+            ),
+            _ => format!(
+                "the journal was damaged: the last {commits} transactions written then are not in it, and are kept in {kept}"
+            ),
+        };
+        Problem { message, hint: format!("{PUT_BACK}; or remove the kept file where nothing is missed") }
+    };
+    Ok(runs.store.torn()?.into_iter().map(problem).collect())
+}
+
+/// Components that were kept for runs and cannot be used.
+fn components(runs: &Runs) -> Result<Vec<Problem>, Refused> {
+    let kept = Kept::of(&runs.folder);
+    let problem = |(hash, run): (String, Arc<str>)| {
+        let error = kept.read(&hash).err()?;
+        Some(Problem {
+            message: format!("a component that was kept for runs, {run} among them, cannot be used: {error}"),
+            hint: "put a copy of the file there; a run of the workflow with the component as it was does so too"
+                .to_owned(),
+        })
+    };
+    Ok(runs.store.components()?.into_iter().filter_map(problem).take(DAMAGES_MAX as usize).collect())
+}
+
+/// Makes a file of some size and removes it.
+fn probe(folder: &Path) -> std::io::Result<()> {
+    if !folder.is_dir() {
+        return Err(std::io::ErrorKind::NotADirectory.into());
+    }
+    let path = folder.join(format!(".wfhost-probe-{}", std::process::id()));
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
+    // Some file systems find out that there is no room when it is brought to the disk.
+    let written = file.write_all(&vec![0; PROBE_BYTES]).and_then(|()| file.sync_all());
+    std::fs::remove_file(&path)?;
+    written
+}
+
+/// Runs a workflow without guests.
+fn self_test(host: &Host) -> Result<(), String> {
+    let workflow = host.parse("self-test", SELF_TEST, ".").map_err(|error| match error {
+        LoadError::Definition(problems) => {
+            problems.iter().map(|one| one.message.as_str()).collect::<Vec<_>>().join("; ")
+        }
+        other => other.to_string(),
+    })?;
+    let run = host.start(&workflow, Map::new(), RunOptions::default()).map_err(|error| error.to_string())?;
+    let outcome = run.wait();
+    match (outcome.outputs(), &outcome.result) {
+        (Some(outputs), _) if outputs == json!({ "sum": 3 }) => Ok(()),
+        (_, Err(problem)) => Err(problem.to_string()),
+        (other, _) => Err(format!("it gave {other:?}")),
+    }
+}
+
+fn read_number(path: &str) -> Option<u64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// A tree as lines `name  value`.
+fn describe(lines: &mut String, name: &str, value: &Value) {
+    let join = |part: &str| if name.is_empty() { part.to_owned() } else { format!("{name}.{part}") };
+    match value {
+        Value::Object(setting) if setting.contains_key("from") => {
+            describe(lines, name, &json!(format!("{} ({})", plain(&setting["value"]), plain(&setting["from"]))));
+        }
+        Value::Object(members) => members.iter().for_each(|(key, value)| describe(lines, &join(key), value)),
+        Value::Array(items) if items.is_empty() => {}
+        Value::Array(_) => lines.push_str(&format!("{name:<28} {}\n", plain(value))),
+        Value::String(text) => lines.push_str(&format!("{name:<28} {text}\n")),
+        Value::Null => lines.push_str(&format!("{name:<28} unknown\n")),
+        other => lines.push_str(&format!("{name:<28} {other}\n")),
+    }
+}
+
+/// A value in a line; a list with commas.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Array(items) if items.is_empty() => "none".to_owned(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::String(text) => text.clone(),
+        Value::Null => "unknown".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_on_which_little_is_free_is_a_problem() {
+        assert!(nearly_full(FREE_BYTES_MIN).is_none());
+        let problem = nearly_full(FREE_BYTES_MIN - 1).unwrap();
+        assert_eq!(problem.message, "the disk with the data folder is nearly full: 63 MiB are free");
+    }
+}

@@ -1,0 +1,167 @@
+//! `wfhost example`: workflows to begin with, out of the program itself, so that there is something
+//! to run when nothing but it is at hand.
+
+use crate::cli::Exit;
+use crate::cli::args::Example;
+use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::invocation::quoted;
+use crate::cli::terminal::{print, print_json, say};
+use crate::workflow::diagnostics::closest;
+use serde_json::{Value, json};
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// A workflow with what it needs.
+struct Sample {
+    name: &'static str,
+    /// What it shows.
+    about: &'static str,
+    /// The workflow first.
+    files: &'static [File],
+    /// What to do with it: `{}` is the path of its folder and a slash.
+    commands: &'static [&'static str],
+}
+
+struct File {
+    name: &'static str,
+    bytes: &'static [u8],
+}
+
+macro_rules! workflow {
+    ($path:literal, $name:literal) => {
+        File { name: $name, bytes: include_bytes!(concat!("../../../workflows/", $path)) }
+    };
+}
+
+macro_rules! guest {
+    ($name:literal) => {
+        File { name: $name, bytes: include_bytes!(concat!("../../../guests/built/", $name)) }
+    };
+}
+
+const SAMPLES: &[Sample] = &[
+    Sample {
+        name: "hello",
+        about: "one step: a component that greets",
+        files: &[workflow!("hello.yaml", "hello.yaml"), guest!("hello.wasm")],
+        commands: &["wfhost run {}hello.yaml --input name=Ann"],
+    },
+    Sample {
+        name: "approval",
+        about: "waits for a person, also while no process runs it",
+        files: &[workflow!("approval.yaml", "approval.yaml"), guest!("fib.wasm"), guest!("hello.wasm")],
+        commands: &[
+            "wfhost run {}approval.yaml --run-id order-1 &",
+            "wfhost status order-1",
+            "wfhost signal order-1 approve '{\"by\": \"Ann\"}'",
+        ],
+    },
+    Sample {
+        name: "wordcount",
+        about: "for-each: map and reduce",
+        files: &[workflow!("wordcount.yaml", "wordcount.yaml"), guest!("wordcount.wasm")],
+        commands: &["wfhost run {}wordcount.yaml --input text=@{}wordcount.yaml"],
+    },
+    Sample {
+        name: "fan-out",
+        about: "HTTP calls, some at a time; one that fails does not stop the others",
+        files: &[workflow!("fan-out.yaml", "fan-out.yaml")],
+        commands: &["python3 -m http.server 8000 &", "wfhost run {}fan-out.yaml --allow-address localhost"],
+    },
+    Sample {
+        name: "failures",
+        about: "timeouts, retries, and steps that react to failures",
+        files: &[workflow!("failures.yaml", "failures.yaml"), guest!("hostile.wasm"), guest!("hello.wasm")],
+        commands: &["wfhost run {}failures.yaml"],
+    },
+    Sample {
+        name: "weather",
+        about: "statistics over a real data set",
+        files: &[
+            workflow!("weather/workflow.yaml", "workflow.yaml"),
+            workflow!("weather/weather.csv", "weather.csv"),
+            guest!("stats.wasm"),
+        ],
+        commands: &["wfhost run {}workflow.yaml --input csv=@{}weather.csv"],
+    },
+];
+
+pub(in crate::cli) fn example(command: &Example) -> Result<Exit, Stop> {
+    let Some(name) = &command.name else { return list(command.json) };
+    let Some(sample) = SAMPLES.iter().find(|sample| sample.name == name) else {
+        let hint = match closest(name, SAMPLES.iter().map(|sample| sample.name)) {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => "`wfhost example` lists them".to_owned(),
+        };
+        return Err(Refused::new(kind::USAGE, format!("there is no example `{name}`")).hint(hint).into());
+    };
+    let folder = command.folder.clone().unwrap_or_else(|| PathBuf::from(sample.name));
+    let written = sample.write(&folder)?;
+    let commands = sample.commands(&folder);
+    if command.json {
+        print_json(&json!({ "name": sample.name, "files": written, "commands": commands }))?;
+        return Ok(Exit::Success);
+    }
+    for path in &written {
+        say(&format!("wrote {}", path.display()));
+    }
+    say("to run it:");
+    print(&commands.join("\n"))?;
+    Ok(Exit::Success)
+}
+
+fn list(json: bool) -> Result<Exit, Stop> {
+    if json {
+        let to_json = |sample: &Sample| json!({ "name": sample.name, "description": sample.about });
+        print_json(&SAMPLES.iter().map(to_json).collect::<Vec<Value>>())?;
+        return Ok(Exit::Success);
+    }
+    let width = SAMPLES.iter().map(|sample| sample.name.len()).max().unwrap_or(0);
+    let lines = SAMPLES.iter().map(|Sample { name, about, .. }| format!("{name:width$}  {about}"));
+    print(&lines.collect::<Vec<_>>().join("\n"))?;
+    say("hint: wfhost example hello writes the first of them");
+    Ok(Exit::Success)
+}
+
+impl Sample {
+    /// Writes its files into a folder, which is made where it is not there. Nothing that is there is changed.
+    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, Refused> {
+        let paths: Vec<PathBuf> = self.files.iter().map(|file| folder.join(file.name)).collect();
+        if let Some(there) = paths.iter().find(|path| path.symlink_metadata().is_ok()) {
+            let title = format!("{} is there already, and nothing is overwritten", there.display());
+            let hint = format!("name another folder: wfhost example {} DIR", self.name);
+            return Err(Refused::new(kind::CONFLICT, title).hint(hint));
+        }
+        let refuse = |path: &Path, error: &io::Error| {
+            Refused::new(kind::UNREADABLE, format!("cannot write {}: {error}", path.display()))
+        };
+        std::fs::create_dir_all(folder).map_err(|error| refuse(folder, &error))?;
+        for (file, path) in self.files.iter().zip(&paths) {
+            let written = OpenOptions::new().write(true).create_new(true).open(path);
+            written.and_then(|mut to| to.write_all(&file.content())).map_err(|error| refuse(path, &error))?;
+        }
+        Ok(paths)
+    }
+
+    fn commands(&self, folder: &Path) -> Vec<String> {
+        let folder = match folder.to_string_lossy() {
+            dir if dir == "." => String::new(),
+            dir => format!("{}/", quoted(dir.trim_end_matches('/'))),
+        };
+        self.commands.iter().map(|command| command.replace("{}", &folder)).collect()
+    }
+}
+
+impl File {
+    /// What is written: a workflow has its components beside it, in place of where they are in the project.
+    fn content(&self) -> Vec<u8> {
+        match std::str::from_utf8(self.bytes) {
+            Ok(text) if Path::new(self.name).extension().is_some_and(|ending| ending == "yaml") => {
+                let text = text.replace("../../guests/built/", "./").replace("../guests/built/", "./");
+                text.replace("workflows/weather/", "").replace("workflows/", "").into_bytes()
+            }
+            _ => self.bytes.to_vec(),
+        }
+    }
+}

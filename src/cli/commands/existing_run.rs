@@ -1,0 +1,178 @@
+//! The same start again: there is a run of the id that `wfhost run --run-id` names. Where it is of the same workflow and inputs, the command
+//! is about that run: it follows it, takes it up, or tells its end again. Where it is of others, that is a conflict.
+
+use crate::cli::Exit;
+use crate::cli::args::RunningArguments;
+use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::store::{Runs, Whose, not_listening, refused_of};
+use crate::cli::watch::backlog::Past;
+use crate::cli::watch::events::Remote;
+use crate::cli::watch::session::{Ended, Talk};
+use crate::cli::watch::signals::Stage;
+use crate::host::control::{Answer, Answers, Client};
+use crate::host::{About, Host, Outcome, RunOptions, Status, StorageNews, TakeUpError, Workflow};
+use crate::journal::{Journal as _, StoreError};
+use crate::process::Micros;
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// How often it is looked who has the run: hosts come and go, and one that has just begun does not listen yet.
+const TRIES_MAX: u32 = 200;
+
+/// How long to wait between.
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// What is to be run.
+pub(in crate::cli) struct Start<'a> {
+    pub(in crate::cli) host: &'a Host,
+    pub(in crate::cli) workflow: &'a Workflow,
+    /// As the workflow accepts them.
+    pub(in crate::cli) inputs: Map<String, Value>,
+    pub(in crate::cli) id: &'a str,
+    pub(in crate::cli) running: &'a RunningArguments,
+}
+
+impl Start<'_> {
+    /// Goes on with the run that there is.
+    pub(in crate::cli) fn again(&self, runs: &Runs, talk: &Talk) -> Result<Exit, Stop> {
+        self.compare(&runs.about(self.id)?)?;
+        for _ in 0..TRIES_MAX {
+            let Some(stored) = runs.store.run(self.id)? else {
+                return Err(Refused::new(kind::CONFLICT, format!("the run {} was removed", self.id)).into());
+            };
+            match runs.whose(&stored)? {
+                Whose::Over => {
+                    let told = runs.story(self.id)?.outcome(self.id);
+                    let outcome =
+                        told.ok_or_else(|| Refused::new(kind::JOURNAL, "the records do not tell how the run ended"))?;
+                    talk.note(format!("the run {} is over", self.id));
+                    return Ok(self.end(runs, talk, outcome));
+                }
+                Whose::Nobody => {
+                    self.running.check_addresses(runs, self.id, &talk.again)?;
+                    let (watching, watcher) = talk.watcher_of(self.host, self.id);
+                    match self.host.resume(self.workflow, self.id, RunOptions { watcher, ..RunOptions::default() }) {
+                        Ok(run) => {
+                            talk.note(if run.inner().is_paused() {
+                                format!("the run {0} is paused; to resume it: wfhost resume {0}", self.id)
+                            } else {
+                                format!("the run {} is resumed", self.id)
+                            });
+                            return Ok(talk.follow(self.host, self.workflow, &run, watching));
+                        }
+                        // Somebody else was quicker, or it has just ended.
+                        Err(TakeUpError::Journal(StoreError::Owned(_) | StoreError::Ended(_))) => {}
+                        Err(error) => return Err(refused_of(self.id, error).into()),
+                    }
+                }
+                Whose::Living(owner) => {
+                    // Whoever ends this command ends nothing else.
+                    talk.signals.enter(Stage::Attached { run: self.id.to_owned(), process: owner.pid });
+                    let watch = |host: &Client| Ok((host.clone(), host.watch(self.id)?));
+                    if let Some((host, answers)) = runs.ask(&owner, watch)? {
+                        if host.is_stalled() {
+                            talk.storage()(&StorageNews::Full);
+                        }
+                        if let (Some(timeout), Some(left)) = (talk.again.timeout(), talk.again.time_left()) {
+                            self.stop_following(owner.pid, timeout, left, talk)?;
+                        }
+                        return self.attach(runs, talk, answers, owner.pid);
+                    }
+                }
+            }
+            std::thread::sleep(TRY_AGAIN_AFTER);
+        }
+        Err(not_listening(self.id).into())
+    }
+
+    /// Says what is not the same.
+    fn compare(&self, there: &About) -> Result<(), Refused> {
+        let here = About::new(self.workflow, &self.inputs);
+        if here.start == there.start {
+            return Ok(());
+        }
+        let component = || {
+            let differs = |source: &&String| here.components.get(*source) != there.components.get(*source);
+            here.components.keys().chain(there.components.keys()).find(differs)
+        };
+        let what = if here.source != there.source {
+            format!("with another version of the workflow ({})", there.file)
+        } else if let Some(source) = component() {
+            format!("with another `{source}`")
+        } else {
+            "with other inputs".to_owned()
+        };
+        let refused = Refused::new(kind::CONFLICT, format!("there is a run {} already, {what}", self.id));
+        Err(refused.hint(format!("another --run-id starts another run; `wfhost status {}` tells of that one", self.id)))
+    }
+
+    /// Ends this command, and not the run, when what is left of its time is over: whoever runs the
+    /// run gave it the time that it has.
+    fn stop_following(&self, process: u32, timeout: Duration, left: Duration, talk: &Talk) -> std::io::Result<()> {
+        let (signals, run) = (talk.signals.clone(), self.id.to_owned());
+        // It ends with this process, which ends with the run.
+        let wait = move || {
+            std::thread::sleep(left);
+            signals.stop_following(&run, process, timeout);
+        };
+        std::thread::Builder::new().name("timeout".to_owned()).spawn(wait).map(|_| ())
+    }
+
+    /// Follows a run that another process runs.
+    fn attach(&self, runs: &Runs, talk: &Talk, answers: Answers, process: u32) -> Result<Exit, Stop> {
+        talk.note(format!("the run {} is running in process {process}", self.id));
+        talk.signals.enter(Stage::Attached { run: self.id.to_owned(), process });
+        let (remote, events) = Remote::new();
+        let show = |remote, records| {
+            if let Some(follower) = &talk.follower {
+                // Where what was cannot be told, what is can.
+                let created = runs.find(self.id).map_or(Micros(0), |stored| stored.created);
+                let past =
+                    runs.records(self.id, records).map_or_else(|_| Past::default(), |all| Past::of(&all, created));
+                follower.follow_remote(remote, self.workflow, past, talk.again.beside("signal", self.id));
+            }
+        };
+        // Of a run that was over by then nothing is told: all of it has records when its outcome comes.
+        let before = answers.records();
+        let unseen = if before > 0 {
+            show(remote, Some(before));
+            None
+        } else {
+            Some(remote)
+        };
+        let mut outcome = None;
+        for answer in answers {
+            match answer? {
+                Answer::Event(event) => events.hear(event),
+                Answer::Dropped(count) => events.dropped(count),
+                Answer::Over(told) => outcome = Some(*told),
+                _ => {}
+            }
+        }
+        drop(events);
+        if let Some(remote) = unseen {
+            show(remote, None);
+        }
+        let is_late = outcome.as_ref().is_some_and(|outcome| outcome.status == Status::TimedOut);
+        talk.signals.enter(Stage::Over { late: is_late });
+        talk.close();
+        if outcome.is_none() {
+            // The process may have ended before it could tell.
+            let ended = runs.find(self.id)?.status.is_some();
+            outcome = if ended { runs.story(self.id)?.outcome(self.id) } else { None };
+        }
+        match outcome {
+            Some(outcome) => Ok(self.end(runs, talk, outcome)),
+            None => {
+                let refused =
+                    Refused::new(kind::WRONG_STATE, format!("process {process} ended before the run {}", self.id));
+                Err(refused.suspended().hint(format!("to resume it: wfhost resume {}", self.id)).into())
+            }
+        }
+    }
+
+    fn end(&self, runs: &Runs, talk: &Talk, outcome: Outcome) -> Exit {
+        talk.close();
+        talk.tell(&Ended::of(outcome, runs), self.workflow, self.host.guests().slots())
+    }
+}

@@ -1,0 +1,269 @@
+//! `wfhost inspect`.
+
+use crate::cli::Exit;
+use crate::cli::args::Inspect;
+use crate::cli::commands::validate::NO_SLOTS;
+use crate::cli::report::compiling::{self, SAID_BYTES_MIN};
+use crate::cli::table::counted;
+use crate::cli::terminal::{Terminal, print, print_json, printable, say};
+use crate::guest::{Cancellation, Component, LoadError, Misfit};
+use crate::host::{Host, component_file};
+use crate::process::{Json, Program};
+use serde_json::{Value, json};
+use std::path::Path;
+
+pub(in crate::cli) fn inspect(command: &Inspect, terminal: Terminal) -> anyhow::Result<Exit> {
+    let host = command.host.builder(NO_SLOTS).workers(1).build()?;
+    let mut exit = Exit::Success;
+    let mut reports = Vec::new();
+    for path in &command.components {
+        let path = &path.display().to_string();
+        match look(&host, path, command.json) {
+            Ok(component) => {
+                let report = report(path, &component);
+                if command.json {
+                    reports.push(report);
+                } else {
+                    print(&printable(&describe(path, &report)))?;
+                }
+            }
+            Err(misfit) => {
+                exit = Exit::Usage;
+                if command.json {
+                    reports.push(misfit.to_json(path));
+                } else {
+                    misfit.say(path, terminal);
+                }
+            }
+        }
+    }
+    match &reports[..] {
+        _ if !command.json => {}
+        [report] => print_json(report)?,
+        reports => print_json(&reports)?,
+    }
+    Ok(exit)
+}
+
+/// Why a file cannot be a step.
+struct Unfit {
+    why: String,
+    hint: Option<String>,
+    /// Of its exports and imports.
+    misfits: Vec<Misfit>,
+}
+
+/// The component of a file.
+fn look(host: &Host, path: &str, json: bool) -> Result<Component, Unfit> {
+    let unread = |error: std::io::Error| Unfit { why: format!("{path}: {error}"), hint: None, misfits: Vec::new() };
+    let bytes = component_file::read(Path::new(path)).map_err(unread)?;
+    let compiling = || {
+        if bytes.len() as u64 >= SAID_BYTES_MIN && !json {
+            say(&compiling::text(path, bytes.len() as u64));
+        }
+    };
+    let hash = blake3::hash(&bytes);
+    Component::load_hashed(host.guests(), &bytes, hash, &Cancellation::new(), &compiling).map_err(|error| {
+        let (why, hint) = component_file::explain(path, &bytes, &error);
+        let misfits = if let LoadError::Misfit(misfits) = error { misfits } else { Vec::new() };
+        Unfit { why, hint: Some(hint), misfits }
+    })
+}
+
+impl Unfit {
+    fn say(&self, path: &str, terminal: Terminal) {
+        if self.misfits.is_empty() {
+            terminal.error(&self.why, self.hint.as_deref());
+            return;
+        }
+        terminal.error(&format!("{path} cannot be a step"), None);
+        for misfit in &self.misfits {
+            say(&printable(&describe_misfit(misfit)));
+        }
+        let hint = "wit/process.wit has the whole contract, guests/README.md how it is met in some languages";
+        terminal.hint(hint);
+    }
+
+    fn to_json(&self, path: &str) -> Value {
+        refused(path, &self.why, self.hint.as_deref(), &self.misfits)
+    }
+}
+
+/// A file that cannot be a step.
+fn refused(file: &str, why: &str, hint: Option<&str>, misfits: &[Misfit]) -> Value {
+    let mut value = json!({ "file": file, "fits": false, "why": why });
+    if let Some(hint) = hint {
+        value["hint"] = json!(hint);
+    }
+    if !misfits.is_empty() {
+        let mismatches = misfits.iter().map(|misfit| {
+            let found = Some(misfit.found()).filter(|found| !found.is_empty());
+            json!({ "at": misfit.at(), "expected": misfit.expected(), "found": found })
+        });
+        value["mismatches"] = mismatches.collect();
+    }
+    value
+}
+
+fn describe_misfit(misfit: &Misfit) -> String {
+    let found = misfit.found();
+    let found = if found.is_empty() { "nothing" } else { &found };
+    format!("  {}\n    expected  {}\n    found     {found}", misfit.at(), misfit.expected())
+}
+
+fn report(file: &str, component: &Component) -> Value {
+    let (survey, permit, verdict) = (component.survey(), component.permit(), component.snapshots());
+    let (description, failure) = match component.describe() {
+        Ok(description) => (description.as_ref().map_or(Value::Null, Json::to_value), None),
+        Err(problem) => (Value::Null, Some(problem.to_string())),
+    };
+    let refusals: Vec<String> = verdict.refusals.iter().map(ToString::to_string).collect();
+    json!({
+        "file": file,
+        "fits": true,
+        "digest": &*component.digest(),
+        "bytes": survey.bytes,
+        "functions": survey.functions,
+        "exports": survey.exports,
+        "imports": survey.imports,
+        "entries": description.get("entries").cloned(),
+        "description": description,
+        "description-failure": failure,
+        "pool": {
+            "core-instances": permit.core_instances,
+            "memories": permit.memories,
+            "tables": permit.tables,
+        },
+        "snapshots": {
+            "fits": verdict.snapshottable(),
+            "refused-for": refusals,
+            "saves-itself": component.saves_itself(),
+        },
+    })
+}
+
+fn describe(path: &str, report: &Value) -> String {
+    let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
+    let list = |pointer: &str| -> Vec<&str> {
+        report
+            .pointer(pointer)
+            .and_then(Value::as_array)
+            .map_or(Vec::new(), |all| all.iter().filter_map(Value::as_str).collect())
+    };
+    let mut out = format!("{path}: fits, it can be a step\n");
+    out.push_str(&format!("  digest     {}\n", report["digest"].as_str().unwrap_or_default()));
+    out.push_str(&format!("  size       {} bytes, {} functions\n", number("/bytes"), number("/functions")));
+    for export in list("/exports") {
+        out.push_str(&format!("  exports    {export}\n"));
+    }
+    for import in list("/imports") {
+        out.push_str(&format!("  imports    {import}\n"));
+    }
+    let (cores, memories, tables) = (number("/pool/core-instances"), number("/pool/memories"), number("/pool/tables"));
+    out.push_str(&format!(
+        "  pool       {}, {}, {} for each live guest\n",
+        counted(cores, "core instance", "core instances"),
+        counted(memories, "memory", "memories"),
+        counted(tables, "table", "tables")
+    ));
+    let refusals = list("/snapshots/refused-for");
+    let saves_itself = report["snapshots"]["saves-itself"] == true;
+    out.push_str(match (refusals.is_empty(), saves_itself) {
+        (true, false) => "  snapshots  yes: it gives its slot to others while it waits\n",
+        (true, true) => {
+            "  snapshots  yes: it gives its slot to others while it waits; its own export `snapshot` is not needed for it\n"
+        }
+        (false, true) => {
+            "  snapshots  by its own export `snapshot`: so it gives its slot to others while it waits. Without, it would not, for it has\n"
+        }
+        (false, false) => "  snapshots  no: it keeps its slot while it waits, for it has\n",
+    });
+    for reason in refusals {
+        out.push_str(&format!("             {reason}\n"));
+    }
+    let has_wasi = list("/imports").iter().any(|import| import.starts_with("wasi:"));
+    out.push_str(&grants(has_wasi));
+    out.push_str(&entries(report));
+    out
+}
+
+/// What it would have to be granted.
+fn grants(has_wasi: bool) -> String {
+    let wasi = if has_wasi {
+        "             What it imports of WASI is deterministic and empty: no files, no sockets, no environment.\n"
+    } else {
+        ""
+    };
+    format!(
+        "  grants     Without any it runs, and reaches nothing outside.\n{wasi}\
+         \u{20}            What it asks of handlers it asks for by name while it runs, so it does not show here; a step that\n\
+         \u{20}            uses it must grant that, and a call without its grant fails as `not-granted`. For example:\n\
+         \u{20}            allow: {{ http: [ \"GET https://example.com/*\" ], kv: [ \"*\" ] }}    (`log` needs none)\n"
+    )
+}
+
+/// What it says of its entry points.
+fn entries(report: &Value) -> String {
+    let mut out = String::new();
+    if let Some(failure) = report["description-failure"].as_str() {
+        return format!("  entries    describing them failed: {failure}\n");
+    }
+    let text = documentation(&report["description"]);
+    if !text.is_empty() {
+        out.push_str(&format!("  says       {}\n", text.replace('\n', "\n             ")));
+    }
+    let Some(entries) = report["entries"].as_object() else {
+        out.push_str("  entries    not described; a step that names none uses `run`\n");
+        return out;
+    };
+    let width = entries.keys().map(|name| name.chars().count()).max().unwrap_or(0);
+    for (index, (name, entry)) in entries.iter().enumerate() {
+        let label = if index == 0 { "entries" } else { "" };
+        let doc = documentation(entry).replace('\n', " ");
+        out.push_str(format!("  {label:<9}  {name:width$}  {doc}").trim_end());
+        out.push('\n');
+        for side in ["input", "output"] {
+            if let Some(schema) = entry.get(side).filter(|schema| !schema.is_null()) {
+                out.push_str(&format!("  {:<9}  {:width$}  {side}: {}\n", "", "", shorten(&brief(schema))));
+            }
+        }
+    }
+    if !entries.contains_key("run") {
+        out.push_str("             A step must name one with `entry`: there is no `run`.\n");
+    }
+    out
+}
+
+/// What a description has for people.
+fn documentation(described: &Value) -> &str {
+    ["description", "doc"].iter().find_map(|key| described[*key].as_str()).unwrap_or_default().trim()
+}
+
+/// A schema in a line: the keys of an object with their types, `?` after those that may be absent; else its type, or all of it.
+fn brief(schema: &Value) -> String {
+    let Some(properties) = schema["properties"].as_object().filter(|all| !all.is_empty()) else {
+        return schema["type"].as_str().map_or_else(|| schema.to_string(), str::to_owned);
+    };
+    let is_required = |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
+    let describe = |(name, schema): (&String, &Value)| {
+        let mark = if is_required(name) { "" } else { "?" };
+        let kind = match (schema["type"].as_str(), schema["items"]["type"].as_str()) {
+            (Some("array"), Some(items)) => format!(": list of {items}"),
+            (Some("array"), None) => ": list".to_owned(),
+            (Some(kind), _) => format!(": {kind}"),
+            (None, _) => String::new(),
+        };
+        format!("{name}{mark}{kind}")
+    };
+    format!("{{ {} }}", properties.iter().map(describe).collect::<Vec<_>>().join(", "))
+}
+
+/// Characters of a schema that are shown; the JSON has all of it.
+const SCHEMA_SHOWN_MAX: usize = 160;
+
+fn shorten(text: &str) -> String {
+    if text.chars().count() <= SCHEMA_SHOWN_MAX {
+        return text.to_owned();
+    }
+    text.chars().take(SCHEMA_SHOWN_MAX).chain(['…']).collect()
+}

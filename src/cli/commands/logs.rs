@@ -1,0 +1,217 @@
+//! `wfhost logs`.
+
+use crate::cli::Exit;
+use crate::cli::args::Logs;
+use crate::cli::commands::status::{Heard, living};
+use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::reasons;
+use crate::cli::report::unresponsive::silent;
+use crate::cli::store::{FULL, FULL_HINT, Runs, Whose};
+use crate::cli::table::{clock, rfc3339};
+use crate::cli::terminal::{Terminal, printable, printable_json, say, unwritable};
+use crate::host::control::{Answer, Answers};
+use crate::host::{Line, Status, Story};
+use crate::journal::Stored;
+use crate::process::Level;
+use crate::workflow::interpreter::progress::Progress;
+use serde_json::{Value, json};
+use std::io::{self, ErrorKind, Write as _};
+use std::time::Duration;
+
+/// How often it is looked whether records that a host has are on disk.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How often. Arbitrary: ten seconds, far more than a disk takes.
+const LOOKS_MAX: u32 = 500;
+
+pub(in crate::cli) fn logs(command: &Logs, terminal: Terminal) -> Result<Exit, Stop> {
+    let (runs, stored) = command.data.find(&command.run)?;
+    let writer = Writer { json: command.json, all: command.all, terminal };
+    match show(&runs, &stored, command, &writer) {
+        // Whoever read it has what was wanted.
+        Err(Stop::Failed(error)) if is_broken_pipe(&error) => Ok(Exit::Success),
+        other => other,
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
+fn show(runs: &Runs, stored: &Stored, command: &Logs, writer: &Writer) -> Result<Exit, Stop> {
+    let mut story = Story::default();
+    // Watching begins first: what is told is what was not yet written by then.
+    let mut watched = if command.follow { watch(runs, &stored.id, writer.terminal)? } else { None };
+    let past = watched.as_ref().map(Answers::records);
+    for record in runs.records(&stored.id, past)? {
+        let mut failed = Ok(());
+        story.hear(&record, &mut |line| {
+            if failed.is_ok() {
+                failed = writer.line(&line);
+            }
+        });
+        failed?;
+    }
+    let Some(watched) = &mut watched else {
+        if !command.follow {
+            return Ok(Exit::Success);
+        }
+        let (now, whose) = settled(runs, &stored.id)?;
+        return Ok(unwatched(&now, &whose));
+    };
+    for answer in watched {
+        match answer? {
+            Answer::Event(event) => {
+                if let Some(line) = story.hear_event(&event) {
+                    writer.line(&line)?;
+                }
+            }
+            Answer::Dropped(count) => say(&format!("({count} events were dropped: this was slower than the run)")),
+            Answer::Over(outcome) if outcome.status == Status::Suspended => {
+                return Ok(unfinished("the host let go of it", &stored.id));
+            }
+            Answer::Over(outcome) => {
+                say(&format!("the run {}", json!(outcome.status).as_str().unwrap_or_default()));
+                return Ok(Exit::Success);
+            }
+            _ => {}
+        }
+    }
+    // The host has ended; how the run stands, the store knows.
+    match settled(runs, &stored.id)? {
+        (now, Whose::Nobody) => Ok(unfinished("the host died", &now.id)),
+        (now, whose) => Ok(unwatched(&now, &whose)),
+    }
+}
+
+/// A run and who has it, when its host has ended or answers: one that ends closes its socket before it lets go of its runs, and one that begins
+/// has a run before it listens.
+fn settled(runs: &Runs, id: &str) -> Result<(Stored, Whose), Stop> {
+    let mut looks = 0;
+    loop {
+        let stored = runs.find(id)?;
+        let whose = runs.whose(&stored)?;
+        looks += 1;
+        if !matches!(whose, Whose::Living(_)) || looks == LOOKS_MAX {
+            return Ok((stored, whose));
+        }
+        match living(runs, &stored, &whose)? {
+            Heard::Status(_) => return Ok((stored, whose)),
+            Heard::Nothing(process) => {
+                let (title, hint) = silent(id, process);
+                return Err(Refused::new(kind::HOST_FAULT, title).hint(hint).into());
+            }
+            Heard::Gone => {}
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Tells of a run that nobody tells of, and that is to be followed.
+fn unwatched(stored: &Stored, whose: &Whose) -> Exit {
+    let id = &stored.id;
+    match (stored.status, whose) {
+        (Some(status), _) => {
+            say(&format!("the run {}", status.name()));
+            Exit::Success
+        }
+        (None, Whose::Living(owner)) => {
+            say(&format!("the run goes on in process {}; to follow it there: wfhost logs -f {id}", owner.pid));
+            Exit::Cancelled
+        }
+        (None, _) => unfinished("nobody runs it", id),
+    }
+}
+
+/// Says that nobody goes on with a run.
+fn unfinished(why: &str, id: &str) -> Exit {
+    say(&format!("{why}; the run is unfinished: wfhost resume {id}"));
+    Exit::Cancelled
+}
+
+/// Watches a run that a host has, and says where nothing goes on in it.
+fn watch(runs: &Runs, id: &str, terminal: Terminal) -> Result<Option<Answers>, Stop> {
+    let (_, Whose::Living(owner)) = settled(runs, id)? else { return Ok(None) };
+    let Some((host, answers)) = runs.ask(&owner, |host| Ok((host.clone(), host.watch(id)?)))? else { return Ok(None) };
+    if host.is_stalled() {
+        say(&terminal.warning_text(FULL, Some(FULL_HINT)));
+    }
+    Ok(Some(answers))
+}
+
+impl Runs {
+    /// The records of a run, the first so many of them where that is said: a host that has written more than is on disk is waited for.
+    pub(in crate::cli) fn records(&self, id: &str, count: Option<u64>) -> Result<Vec<crate::run::Record>, Stop> {
+        let mut records = self.all_records(id)?;
+        let Some(count) = count else { return Ok(records) };
+        for _ in 0..LOOKS_MAX {
+            if records.len() as u64 >= count {
+                break;
+            }
+            std::thread::sleep(LOOK);
+            records = self.all_records(id)?;
+        }
+        records.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        Ok(records)
+    }
+}
+
+struct Writer {
+    json: bool,
+    all: bool,
+    terminal: Terminal,
+}
+
+impl Writer {
+    fn line(&self, line: &Line) -> io::Result<()> {
+        if !self.all && line.line.level < Level::Info {
+            return Ok(());
+        }
+        let text = if self.json { printable_json(&to_json(line).to_string()).into_owned() } else { self.text(line) };
+        let mut out = io::stdout().lock();
+        writeln!(out, "{text}").and_then(|()| out.flush()).map_err(unwritable)
+    }
+
+    fn text(&self, line: &Line) -> String {
+        let fields = match (&line.line.fields, line.progress()) {
+            (Some(fields), None) => format!(" {}", fields.as_str()),
+            _ => String::new(),
+        };
+        let mut text = format!("{}{fields}", line.line.text);
+        for detail in details(line) {
+            text.push('\n');
+            text.push_str(&detail);
+        }
+        let text = printable(&text).replace('\n', "\n    ");
+        let (level, colour) = match line.line.level {
+            Level::Trace => ("trace", "2"),
+            Level::Debug => ("debug", "2"),
+            Level::Info => ("info", "34"),
+            Level::Warn => ("warn", "33"),
+            Level::Error => ("error", "31"),
+        };
+        let level = self.terminal.paint_out(colour, &format!("{level:<5}"));
+        let process = if line.process.is_empty() { String::new() } else { format!("{}: ", printable(&line.process)) };
+        format!("{} {level} {process}{text}", clock(line.at))
+    }
+}
+
+/// What is known of a failure that a line tells of, beyond its text.
+fn details(line: &Line) -> Vec<String> {
+    match line.progress() {
+        Some(Progress::Node(node)) => reasons::details(&node.error),
+        Some(Progress::Item(failure)) => failure.detail.into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn to_json(line: &Line) -> Value {
+    json!({
+        "at": rfc3339(line.at),
+        "pid": line.pid,
+        "process": line.process,
+        "level": line.line.level,
+        "text": line.line.text,
+        "fields": line.line.fields.as_ref().map(crate::process::Json::to_value),
+    })
+}

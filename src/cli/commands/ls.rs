@@ -1,0 +1,224 @@
+//! `wfhost ls`.
+
+use crate::cli::Exit;
+use crate::cli::args::{Ls, State};
+use crate::cli::report::error::Stop;
+use crate::cli::store::{Runs, Whose};
+use crate::cli::table::{Table, moment, rfc3339, took};
+use crate::cli::terminal::{Terminal, print, print_json, say};
+use crate::host::control::{Answer, Client, Request, RunState};
+use crate::journal::{Filter, Journal as _, Owner, Stored};
+use crate::run::EndStatus;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Runs that people are shown where they do not say how many.
+const ROWS_DEFAULT: u32 = 50;
+
+pub(in crate::cli) fn ls(command: &Ls, terminal: Terminal) -> Result<Exit, Stop> {
+    let limit = command.limit.or((!command.json).then_some(ROWS_DEFAULT));
+    let (rows, count) = match command.data.open()? {
+        Some(runs) => rows(&runs, command, limit)?,
+        None => (Vec::new(), 0),
+    };
+    if command.json {
+        let list: Vec<Value> = rows.iter().map(Row::to_json).collect();
+        print_json(&list)?;
+        return Ok(Exit::Success);
+    }
+    if rows.is_empty() {
+        say(&format!(
+            "no runs{} in {}",
+            if is_filtered(command) { " of that kind" } else { "" },
+            command.data.required()?.display()
+        ));
+        return Ok(Exit::Success);
+    }
+    let mut table = Table::new(&["RUN", "WORKFLOW", "STATUS", "STARTED", "TOOK"]);
+    for Row { stored, whose, state } in &rows {
+        table.row(vec![
+            stored.id.to_string(),
+            stored.name.to_string(),
+            match (stored.status, &stored.damage) {
+                (Some(status), Some(_)) => format!("{} (damaged)", status.name()),
+                _ => state.unwrap_or_else(|| status(stored, whose)).to_owned(),
+            },
+            moment(stored.created),
+            stored.ended.map_or_else(String::new, |ended| took(stored.created, ended)),
+        ]);
+    }
+    print(&table.text())?;
+    let more = count.saturating_sub(rows.len() as u64);
+    if more > 0 {
+        say(&format!("and {more} more: --limit {count} shows them"));
+    }
+    if let Some(Row { stored, .. }) = rows.iter().find(|row| row.whose == Whose::Nobody && row.stored.damage.is_some())
+    {
+        terminal.hint(&format!("`wfhost status {}` tells what is damaged", stored.id));
+    }
+    let suspended = rows.iter().filter(|row| row.whose == Whose::Nobody && row.stored.damage.is_none()).count();
+    if suspended > 0 {
+        let whom = if suspended == 1 { "the suspended run" } else { "suspended runs" };
+        terminal.hint(&format!(
+            "`wfhost resume RUN` takes up {whom}, `wfhost resume --all` all of them but what is paused"
+        ));
+    }
+    Ok(Exit::Success)
+}
+
+fn is_filtered(command: &Ls) -> bool {
+    command.status.is_some() || command.name.is_some() || command.since.is_some()
+}
+
+/// A run, and who has it.
+struct Row {
+    stored: Stored,
+    whose: Whose,
+    /// What it does, where its host says so.
+    state: Option<&'static str>,
+}
+
+impl Row {
+    fn to_json(&self) -> Value {
+        let mut value = to_json(&self.stored, &self.whose);
+        if let Some(state) = self.state {
+            value["state"] = json!(state);
+        }
+        value
+    }
+}
+
+/// How long a host may take to say what its runs do. Arbitrary: a list is not worth more; without
+/// an answer they are running.
+const STATES_WITHIN: Duration = Duration::from_secs(1);
+
+/// What the runs of hosts that live do, by their ids.
+fn states(owners: &Owners) -> BTreeMap<Arc<str>, &'static str> {
+    let ask = |host: Client| match host.ask_within(STATES_WITHIN, Request::Runs) {
+        Ok(Answer::Runs(facts)) => facts,
+        _ => Vec::new(),
+    };
+    let hosts = owners.0.values().flatten().filter_map(|owner| Client::told(owner.socket.as_deref()?));
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = hosts.map(|host| scope.spawn(move || ask(host))).collect();
+        let facts = asked.into_iter().filter_map(|asked| asked.join().ok()).flatten();
+        facts.map(|facts| (Arc::clone(&facts.run), facts.state_name())).collect()
+    })
+}
+
+/// What lists say of a run.
+pub(in crate::cli) fn to_json(stored: &Stored, whose: &Whose) -> Value {
+    let mut value = json!({
+        "run": stored.id,
+        "workflow": stored.name,
+        "status": status(stored, whose),
+        "started": rfc3339(stored.created),
+        "ended": stored.ended.map(rfc3339),
+        // What the store says of a run that has an owner is from some time ago.
+        "records": stored.owner.is_none().then_some(stored.records),
+    });
+    if let Whose::Living(owner) = whose {
+        value["host"] = json!(owner.pid);
+    }
+    if let Some(damage) = stored.damage.as_ref().filter(|_| !matches!(whose, Whose::Living(_))) {
+        value["damage"] = json!(damage);
+    }
+    value
+}
+
+/// What a run is.
+pub(in crate::cli) fn status(stored: &Stored, whose: &Whose) -> &'static str {
+    match (stored.status, whose) {
+        (Some(status), _) => status.name(),
+        (None, Whose::Living(_)) => "running",
+        (None, _) if stored.damage.is_some() => "damaged",
+        (None, _) => "suspended",
+    }
+}
+
+/// Checks that the workflow and inputs of a suspended run can still be read, and notes the damage in
+/// the journal if not. They are small and have a digest; the records are left to `status` and `doctor`.
+fn examine(runs: &Runs, stored: &mut Stored, whose: &Whose) {
+    // It may have been removed meanwhile.
+    if *whose == Whose::Nobody
+        && stored.damage.is_none()
+        && let Ok(Err(why)) = runs.readable_about(&stored.id)
+    {
+        // Where it cannot be written it is found again.
+        let _ = runs.store.note_damage(&stored.id, &why);
+        stored.damage = Some(why.into());
+    }
+}
+
+/// The runs that are asked for, and how many there would be without the limit.
+fn rows(runs: &Runs, command: &Ls, limit: Option<u32>) -> Result<(Vec<Row>, u64), Stop> {
+    let mut filter = Filter { name: command.name.clone(), ..Filter::default() };
+    filter.created_min = command.since.map(|since| since.0);
+    match command.status {
+        None => {}
+        Some(State::Running | State::Waiting | State::Suspended) => filter.ended = Some(false),
+        Some(State::Damaged) => filter.damaged = true,
+        Some(State::Succeeded) => filter.status = Some(EndStatus::Succeeded),
+        Some(State::Failed) => filter.status = Some(EndStatus::Failed),
+        Some(State::Cancelled) => filter.status = Some(EndStatus::Cancelled),
+        Some(State::TimedOut) => filter.status = Some(EndStatus::TimedOut),
+    }
+    // Whether somebody runs an unfinished one is not known to the store.
+    let is_wanted = |stored: &Stored, whose: &Whose| match command.status {
+        Some(State::Running | State::Waiting) => matches!(whose, Whose::Living(_)),
+        Some(State::Suspended) => *whose == Whose::Nobody && stored.damage.is_none(),
+        Some(State::Damaged) => !matches!(whose, Whose::Living(_)),
+        _ => true,
+    };
+    let is_exact = filter.ended.is_none() && !filter.damaged;
+    filter.limit = limit.filter(|_| is_exact);
+    let mut owners = Owners::default();
+    if matches!(command.status, Some(State::Damaged)) {
+        for mut stored in runs.store.list(&Filter { ended: Some(false), damaged: false, ..filter.clone() })? {
+            let whose = owners.whose(runs, &stored)?;
+            examine(runs, &mut stored, &whose);
+        }
+    }
+    let mut rows = Vec::new();
+    for mut stored in runs.store.list(&filter)? {
+        let whose = owners.whose(runs, &stored)?;
+        examine(runs, &mut stored, &whose);
+        if is_wanted(&stored, &whose) {
+            rows.push(Row { stored, whose, state: None });
+        }
+    }
+    let states = states(&owners);
+    for row in rows.iter_mut().filter(|row| matches!(row.whose, Whose::Living(_))) {
+        row.state = states.get(&row.stored.id).copied();
+    }
+    if command.status == Some(State::Waiting) {
+        rows.retain(|row| row.state == Some(RunState::Waiting.name()));
+    }
+    let count = if is_exact { runs.store.count(&filter)? } else { rows.len() as u64 };
+    if let Some(limit) = limit {
+        rows.truncate(limit as usize);
+    }
+    Ok((rows, count))
+}
+
+/// Whose runs are, with each host looked at once.
+#[derive(Default)]
+pub(in crate::cli) struct Owners(BTreeMap<u64, Option<Owner>>);
+
+impl Owners {
+    pub(in crate::cli) fn whose(&mut self, runs: &Runs, stored: &Stored) -> Result<Whose, Stop> {
+        let (None, Some(host)) = (stored.status, stored.owner) else { return Ok(runs.whose(stored)?) };
+        if let Some(known) = self.0.get(&host) {
+            return Ok(known.clone().map_or(Whose::Nobody, Whose::Living));
+        }
+        let whose = runs.whose(stored)?;
+        let owner = match &whose {
+            Whose::Living(owner) => Some(owner.clone()),
+            _ => None,
+        };
+        self.0.insert(host, owner);
+        Ok(whose)
+    }
+}

@@ -1,0 +1,151 @@
+//! `wfhost plan`.
+
+use crate::cli::args::Plan as Arguments;
+use crate::cli::terminal::{Terminal, print, print_json, printable};
+use crate::cli::{Exit, load};
+use crate::workflow::model::{Input, LIMITS, When, write_duration};
+use crate::workflow::plan::{Action, Node, Plan, Template};
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// Characters of a value that are shown; the JSON has all of them.
+const VALUE_SHOWN_MAX: usize = 100;
+
+pub(in crate::cli) fn plan(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
+    let Some(workflow) = load(&command.host, &command.file, command.json, terminal)? else { return Ok(Exit::Usage) };
+    let plan = workflow.plan();
+    if command.json {
+        print_json(&plan.view())?;
+    } else {
+        print(&printable(&describe(plan)))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn describe(plan: &Plan) -> String {
+    let names = plan.inputs.0.iter().map(|input| input.name.as_str());
+    let names = names.chain(plan.components.iter().map(|component| &*component.name));
+    let names =
+        names.chain(plan.nodes.iter().map(|node| &*node.id)).chain(plan.outputs.iter().map(|(name, _)| name.as_str()));
+    let width = names.map(|name| name.chars().count()).max().unwrap_or(0).min(24);
+    let mut out = format!("{}  {}\n", plan.name, plan.digest());
+    if !plan.inputs.0.is_empty() {
+        out.push_str("\ninputs\n");
+        for input in &plan.inputs.0 {
+            let _ = writeln!(out, "  {:width$}  {}", input.name, describe_input(input));
+        }
+    }
+    if !plan.components.is_empty() {
+        out.push_str("\ncomponents\n");
+        for component in &plan.components {
+            let digest = component.digest.as_deref().unwrap_or("not loaded");
+            let _ = writeln!(out, "  {:width$}  {}  {digest}", component.name, component.source);
+        }
+    }
+    out.push_str("\nsteps, in an order in which each follows what it needs\n");
+    for &index in &plan.order {
+        let node = &plan.nodes[index];
+        let mut lines = step(plan, node).into_iter();
+        let _ = writeln!(out, "  {:width$}  {}", node.id, lines.next().unwrap_or_default());
+        for line in lines {
+            let _ = writeln!(out, "  {:width$}    {line}", "");
+        }
+    }
+    if !plan.outputs.is_empty() {
+        out.push_str("\noutputs\n");
+        for (name, value) in &plan.outputs {
+            let _ = writeln!(out, "  {name:width$}  {}", shown(value));
+        }
+    }
+    out
+}
+
+fn describe_input(input: &Input) -> String {
+    let what = input.schema.summary();
+    let mut text = match (&input.schema.default, input.required) {
+        (Some(default), _) => format!("{what}; default {}", cut(&default.to_string())),
+        (None, true) => format!("{what}; required"),
+        (None, false) => format!("{what}; null where it is absent"),
+    };
+    if let Some(description) = &input.schema.description {
+        let _ = write!(text, "; {description}");
+    }
+    text
+}
+
+/// What it does, then all that bears on it, a line each.
+fn step(plan: &Plan, node: &Node) -> Vec<String> {
+    let mut lines = vec![match &node.action {
+        Action::Uses { component, entry, .. } => format!("uses {component}, entry {entry}"),
+        Action::Call { handler, .. } => format!("call {handler}"),
+        Action::Wait(value) => format!("wait {}", shown(value)),
+        Action::Signal { name, timeout: None } => format!("wait for signal {}", shown(name)),
+        Action::Signal { name, timeout: Some(timeout) } => {
+            format!("wait for signal {}, at most {}", shown(name), shown(timeout))
+        }
+        Action::Set(value) => format!("set {}", shown(value)),
+    }];
+    if !node.needs.is_empty() {
+        let needs: Vec<&str> = node.needs.iter().map(|&need| &*plan.nodes[need].id).collect();
+        lines.push(format!("needs {}", needs.join(", ")));
+    }
+    match node.when {
+        When::Succeeded => {}
+        When::Failed => lines.push("when one of them failed".to_owned()),
+        When::Unreached => lines.push("when one of them was not reached".to_owned()),
+        When::FailedOrUnreached => lines.push("when one of them failed or was not reached".to_owned()),
+        When::Done => lines.push("when they have ended, however".to_owned()),
+        When::Any => lines.push("when one of them succeeded".to_owned()),
+    }
+    if let Some(condition) = &node.condition {
+        lines.push(format!("if {}", shown(condition)));
+    }
+    if let Some(list) = &node.for_each {
+        lines.push(format!("for each of {}, at most {} at one time", shown(list), node.max_parallel));
+    }
+    if let Action::Uses { with, .. } | Action::Call { with, .. } = &node.action
+        && *with != Template::Literal(Value::Null)
+    {
+        lines.push(format!("with {}", shown(with)));
+    }
+    if let Some(timeout) = node.timeout {
+        lines.push(format!("timeout {} for each attempt", write_duration(timeout)));
+    }
+    if let Some(retry) = &node.retry {
+        let times = if retry.max == 1 { "once" } else { &format!("{} times", retry.max) };
+        let (least, most) = (write_duration(retry.backoff_min), write_duration(retry.backoff_max));
+        let wait = if least == most { least } else { format!("{least} to {most}") };
+        lines.push(format!("retried at most {times}, after {wait}"));
+    }
+    if node.continue_on_error {
+        lines.push("continues on error: its failure counts as success".to_owned());
+    }
+    if let Action::Uses { .. } = node.action {
+        let set = LIMITS.iter().filter(|limit| limit.is_set(&node.limits));
+        let set: Vec<String> = set
+            .map(|limit| format!("{} {}", limit.key, limit.text(&node.limits).as_deref().unwrap_or("none")))
+            .collect();
+        if !set.is_empty() {
+            lines.push(format!("limits {}", set.join(", ")));
+        }
+    }
+    for (capability, patterns) in node.grants.0.iter() {
+        lines.push(format!("may {capability}: {}", patterns.join(", ")));
+    }
+    lines
+}
+
+/// A value as the file has it, on one line.
+fn shown(value: &Template) -> String {
+    match value.to_value() {
+        Value::String(text) => cut(&text.split_whitespace().collect::<Vec<_>>().join(" ")),
+        other => cut(&other.to_string()),
+    }
+}
+
+fn cut(text: &str) -> String {
+    if text.chars().count() <= VALUE_SHOWN_MAX {
+        return text.to_owned();
+    }
+    text.chars().take(VALUE_SHOWN_MAX).chain(['…']).collect()
+}

@@ -1,0 +1,143 @@
+//! `wfhost ps`.
+
+use crate::cli::Exit;
+use crate::cli::args::Ps;
+use crate::cli::commands::ls::Owners;
+use crate::cli::commands::status::SILENT;
+use crate::cli::report::error::Stop;
+use crate::cli::report::unresponsive::{by_the_records, waiting_for};
+use crate::cli::store::{FULL, FULL_HINT, Runs, Whose};
+use crate::cli::table::Table;
+use crate::cli::terminal::{Terminal, print, print_json, say};
+use crate::host::control::{Answer, Client, ControlError, Request, RunFacts};
+use crate::journal::{Filter, Journal as _};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A run that is being run.
+struct Row {
+    run: Arc<str>,
+    workflow: Option<Arc<str>>,
+    process: u32,
+    /// None: its host does not answer.
+    facts: Option<RunFacts>,
+}
+
+pub(in crate::cli) fn ps(command: &Ps, terminal: Terminal) -> Result<Exit, Stop> {
+    let folder = command.data.required()?;
+    let runs = command.data.open()?;
+    let hosts = hosts(&folder, runs.as_ref())?;
+    let mut rows = Vec::new();
+    let mut silent = Vec::new();
+    for (host, answer) in ask_all(hosts) {
+        match answer {
+            Ok(Answer::Runs(facts)) => {
+                for facts in facts {
+                    let stored = runs.as_ref().map(|runs| runs.store.run(&facts.run)).transpose()?.flatten();
+                    let workflow = stored.map(|stored| stored.name);
+                    rows.push(Row { run: facts.run.clone(), workflow, process: facts.host, facts: Some(facts) });
+                }
+            }
+            // It ended since it was found.
+            Err(ControlError::Gone) => {}
+            Err(ControlError::Silent { .. }) => silent.extend(host.process()),
+            Ok(other) => {
+                say(&terminal.warning_text(&format!("a host gave an answer to another question: {other:?}"), None));
+            }
+            Err(error) => say(&terminal.warning_text(&format!("{:#}", anyhow::Error::from(error)), None)),
+        }
+    }
+    if rows.iter().any(|row| row.facts.as_ref().is_some_and(|facts| facts.stalled)) {
+        say(&terminal.warning_text(FULL, Some(FULL_HINT)));
+    }
+    for process in &silent {
+        let (title, hint) = by_the_records(*process);
+        say(&terminal.warning_text(&title, Some(&hint)));
+    }
+    if let Some(runs) = runs.as_ref().filter(|_| !silent.is_empty()) {
+        rows.extend(recorded(runs, &silent)?);
+    }
+    rows.sort_by(|a, b| a.run.cmp(&b.run));
+    if command.json {
+        print_json(&rows.iter().map(to_json).collect::<Vec<_>>())?;
+        return Ok(Exit::Success);
+    }
+    if rows.is_empty() {
+        say(&format!("nothing is being run in {}", folder.display()));
+        return Ok(Exit::Success);
+    }
+    let mut table = Table::new(&["RUN", "WORKFLOW", "STATE", "HOST", "PROCESSES", "STEPS", "UNCERTAIN"]);
+    for Row { run, workflow, process, facts } in &rows {
+        let number = |of: fn(&RunFacts) -> u64| facts.as_ref().map_or_else(String::new, |facts| of(facts).to_string());
+        let uncertain = facts.as_ref().map_or(0, |facts| facts.uncertain);
+        table.row(vec![
+            run.to_string(),
+            workflow.as_deref().unwrap_or_default().to_owned(),
+            facts.as_ref().map_or(SILENT, RunFacts::state_name).to_owned(),
+            process.to_string(),
+            number(|facts| facts.processes as u64),
+            number(|facts| facts.counts.steps),
+            if uncertain > 0 { uncertain.to_string() } else { String::new() },
+        ]);
+    }
+    print(&table.text())?;
+    Ok(Exit::Success)
+}
+
+/// The hosts of a folder: those whose sockets are where this process would have its own, and those of which the store tells.
+fn hosts(folder: &Path, runs: Option<&Runs>) -> Result<Vec<Client>, Stop> {
+    let mut hosts = if folder.is_dir() { Client::hosts(folder)? } else { Vec::new() };
+    let owners = runs.map(|runs| runs.store.hosts()).transpose()?.unwrap_or_default();
+    for host in owners.iter().filter_map(|owner| Client::told(owner.socket.as_deref()?)) {
+        if !hosts.iter().any(|known| known.path() == host.path()) {
+            hosts.push(host);
+        }
+    }
+    Ok(hosts)
+}
+
+/// Asks all hosts at one time: one that does not answer delays the others no longer than it is waited for.
+fn ask_all(hosts: Vec<Client>) -> Vec<(Client, Result<Answer, ControlError>)> {
+    let process = if let [host] = &hosts[..] { host.process() } else { None };
+    waiting_for(process, Vec::new(), || {
+        std::thread::scope(|scope| {
+            let asked: Vec<_> = hosts
+                .into_iter()
+                .map(|host| {
+                    scope.spawn(move || {
+                        let answer = host.ask(Request::Runs);
+                        (host, answer)
+                    })
+                })
+                .collect();
+            asked.into_iter().filter_map(|asked| asked.join().ok()).collect()
+        })
+    })
+}
+
+/// The runs of processes that do not answer, as the store has them.
+fn recorded(runs: &Runs, silent: &[u32]) -> Result<Vec<Row>, Stop> {
+    let mut owners = Owners::default();
+    let mut rows = Vec::new();
+    for stored in runs.store.list(&Filter { ended: Some(false), ..Filter::default() })? {
+        if let Whose::Living(owner) = owners.whose(runs, &stored)?
+            && silent.contains(&owner.pid)
+        {
+            rows.push(Row { run: stored.id, workflow: Some(stored.name), process: owner.pid, facts: None });
+        }
+    }
+    Ok(rows)
+}
+
+fn to_json(row: &Row) -> Value {
+    let Row { run, workflow, process, facts } = row;
+    let mut value = json!({ "run": run, "workflow": workflow, "state": SILENT, "host": process });
+    if let Some(facts) = facts {
+        let all = json!(facts);
+        for key in ["state", "stalled", "host", "processes", "uncertain", "counts"] {
+            value[key] = all[key].clone();
+        }
+    }
+    value
+}

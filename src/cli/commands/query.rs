@@ -1,0 +1,63 @@
+//! `wfhost query`: what the processes of a run last exposed. Of a run that nobody runs the records tell it.
+
+use crate::cli::Exit;
+use crate::cli::args::Query;
+use crate::cli::commands::acts::{self, Asked};
+use crate::cli::report::error::Stop;
+use crate::cli::report::unresponsive::by_the_records;
+use crate::cli::store::{Runs, Whose};
+use crate::cli::terminal::{Terminal, print, print_json, say};
+use crate::host::control::{Answer, ControlError, Refusal, Request};
+use crate::journal::Stored;
+use crate::process::Payload;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+pub(in crate::cli) fn query(command: &Query, terminal: Terminal) -> Result<Exit, Stop> {
+    let (runs, stored) = command.data.find(&command.run)?;
+    let answer = match runs.whose(&stored)? {
+        Whose::Living(_) => {
+            let name = command.name.clone();
+            let request = |run: &Stored| Request::Query { run: run.id.to_string(), name: name.clone() };
+            match acts::ask(&runs, stored.clone(), &request)? {
+                Asked::Answered(answer) => answer,
+                // Its host ended meanwhile.
+                Asked::Left => written(&runs, &stored, command.name.as_deref())?,
+                Asked::Silent(process) => {
+                    let (title, hint) = by_the_records(process);
+                    say(&terminal.warning_text(&title, Some(&hint)));
+                    written(&runs, &stored, command.name.as_deref())?
+                }
+            }
+        }
+        _ => written(&runs, &stored, command.name.as_deref())?,
+    };
+    match answer {
+        Answer::Value(Payload::Json(json)) => print_json(&json.to_value())?,
+        Answer::Value(other) => print_json(&other)?,
+        Answer::Names(names) if names.is_empty() => say("the run exposes nothing"),
+        Answer::Names(names) => {
+            let mut text = String::new();
+            for name in names {
+                let _ = writeln!(text, "{name}");
+            }
+            print(&crate::cli::terminal::printable(&text))?;
+        }
+        other => return Err(anyhow::anyhow!("the host gave another answer: {other:?}").into()),
+    }
+    Ok(Exit::Success)
+}
+
+/// What the records say.
+fn written(runs: &Runs, stored: &Stored, name: Option<&str>) -> Result<Answer, Stop> {
+    let story = runs.story(&stored.id)?;
+    let names = || story.exposed().map(|(name, _)| Arc::clone(name)).collect();
+    let Some(name) = name else { return Ok(Answer::Names(names())) };
+    match story.exposed().find(|(known, _)| ***known == *name) {
+        Some((_, value)) => Ok(Answer::Value(value.clone())),
+        None => {
+            let refusal = Refusal::NotExposed { name: name.to_owned(), names: names() };
+            Err(ControlError::Refused(refusal).into())
+        }
+    }
+}

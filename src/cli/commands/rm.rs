@@ -1,0 +1,106 @@
+//! `wfhost rm`: removing runs, and what only they needed.
+
+use crate::cli::Exit;
+use crate::cli::args::Remove;
+use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::store::{Runs, Whose};
+use crate::cli::terminal::{Terminal, print, quoted, say};
+use crate::journal::{Journal as _, Retention, StoreError, Stored};
+use crate::process::Micros;
+use crate::run::system_time;
+use serde_json::json;
+use std::sync::Arc;
+
+pub(in crate::cli) fn rm(command: &Remove, _: Terminal) -> Result<Exit, Stop> {
+    let removed = match (command.data.open()?, command.runs.first()) {
+        (Some(runs), _) => remove(&runs, command)?,
+        (None, None) => Removed::default(),
+        // It says that there is no such run.
+        (None, Some(given)) => command.data.find(given).map(|_| Removed::default())?,
+    };
+    if command.json {
+        print(&json!({ "removed": removed.count }).to_string())?;
+    } else {
+        say(&removed.text());
+    }
+    Ok(Exit::Success)
+}
+
+/// Ids that are told of those that were removed. Arbitrary: some lines.
+const LISTED_MAX: usize = 20;
+
+/// What was removed.
+#[derive(Default)]
+struct Removed {
+    count: u64,
+    /// The first of those that were named.
+    listed: Vec<Arc<str>>,
+}
+
+impl Removed {
+    fn add(&mut self, id: Arc<str>) {
+        self.count += 1;
+        if self.listed.len() < LISTED_MAX {
+            self.listed.push(id);
+        }
+    }
+
+    fn text(&self) -> String {
+        let plural = if self.count == 1 { "" } else { "s" };
+        let more = if self.count > self.listed.len() as u64 { ", and more" } else { "" };
+        let listed = if self.listed.is_empty() { String::new() } else { format!(": {}{more}", self.listed.join(", ")) };
+        format!("removed {} run{plural}{listed}", self.count)
+    }
+}
+
+fn remove(runs: &Runs, command: &Remove) -> Result<Removed, Stop> {
+    let mut meant = Vec::new();
+    // What cannot be removed is told before anything is.
+    for given in &command.runs {
+        let stored = runs.find(given)?;
+        if *stored.id != **given {
+            // What cannot be taken back is not done to a run that may be another one.
+            let title = format!("there is no run `{}`, and what is removed is named by its whole id", quoted(given));
+            let refused = Refused::new(kind::UNKNOWN_RUN, title);
+            return Err(refused.hint(format!("one begins so: wfhost rm {}", stored.id)).into());
+        }
+        check(runs, &stored, command.unfinished)?;
+        meant.push(stored.id);
+    }
+    let mut removed = Removed::default();
+    for id in meant {
+        match runs.store.remove(&id) {
+            Ok(()) => removed.add(id),
+            // Somebody else was quicker, or it was named twice.
+            Err(StoreError::Unknown(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let before = |age| Micros(system_time().0.saturating_sub(Micros::from(age).0));
+    // Where nothing is too old and nothing too many, it is what only the removed ones needed that goes.
+    let retention = Retention { ended_before: command.older_than.map(before), runs_max: command.keep.map(u64::from) };
+    removed.count += runs.store.sweep(&retention)?;
+    Ok(removed)
+}
+
+fn check(runs: &Runs, stored: &Stored, unfinished: bool) -> Result<(), Stop> {
+    let id = &stored.id;
+    match runs.whose(stored)? {
+        Whose::Over => Ok(()),
+        Whose::Nobody if unfinished => Ok(()),
+        Whose::Nobody => {
+            let way = match &stored.damage {
+                Some(why) => format!("it cannot be resumed: {why}"),
+                None => format!("`wfhost resume {id}` resumes it"),
+            };
+            Err(Refused::new(kind::WRONG_STATE, format!("the run {id} has not ended"))
+                .hint(format!("{way}; --unfinished removes it for good"))
+                .into())
+        }
+        Whose::Living(owner) => {
+            Err(Refused::new(kind::WRONG_STATE, format!("the run {id} is running in process {}", owner.pid))
+                .hint(format!("to end it: wfhost cancel {id}"))
+                .into())
+        }
+    }
+}

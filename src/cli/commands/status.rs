@@ -1,0 +1,431 @@
+//! `wfhost status`.
+
+use crate::cli::Exit;
+use crate::cli::args::Show;
+use crate::cli::commands::acts;
+use crate::cli::commands::ls;
+use crate::cli::report::error::Stop;
+use crate::cli::report::hints::look_first;
+use crate::cli::report::pending_acts::{self, Left};
+use crate::cli::report::reasons;
+use crate::cli::report::unresponsive::by_the_records;
+use crate::cli::report::waits;
+use crate::cli::store::{FULL, FULL_HINT, Runs, Whose, left_alone};
+use crate::cli::table::{Table, counted, moment, rfc3339, took};
+use crate::cli::terminal::{Terminal, in_line, print, print_json, printable, say};
+use crate::host::Story;
+use crate::host::control::{Answer, Client, ControlError, Request, RunState, RunStatus};
+use crate::journal::Stored;
+use crate::process::{Payload, Pid, ProblemClass};
+use crate::run::Origin;
+use crate::run::{Doing, EndStatus, SignalStatus, Uncertain, system_time};
+use crate::workflow::interpreter::kind::STEP_FAILED;
+use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// The state of a run whose host lives and does not answer.
+pub(in crate::cli) const SILENT: &str = "silent";
+
+pub(in crate::cli) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
+    let (runs, mut stored) = command.data.find(&command.run)?;
+    let whose = runs.whose(&stored)?;
+    let left = if whose == Whose::Nobody { runs.store.left_for(&stored.id)? } else { Vec::new() };
+    let left = left.iter().map(Left::from).collect();
+    let heard = living(&runs, &stored, &whose)?;
+    let silent = match heard {
+        Heard::Nothing(process) => Some(process),
+        _ => None,
+    };
+    let live = heard.status();
+    let (story, damage) = match runs.readable(&stored.id)? {
+        Ok(records) => (Story::of(&records), None),
+        Err(why) => (Story::default(), Some(why)),
+    };
+    let about = runs.readable_about(&stored.id)?;
+    // The story stands in the records: it is told although the run cannot be taken up.
+    let has_story = damage.is_none();
+    let damage = damage.or_else(|| about.as_ref().err().cloned());
+    if let Some(why) = damage.as_ref().filter(|_| !matches!(whose, Whose::Living(_))) {
+        // So that lists say it too; where it cannot be written they do not.
+        let _ = runs.store.note_damage(&stored.id, why);
+        stored.damage = Some(why.as_str().into());
+    }
+    if let Some(process) = silent {
+        let (title, hint) = by_the_records(process);
+        say(&terminal.warning_text(&title, Some(&hint)));
+    }
+    if live.as_ref().is_some_and(|live| live.facts.stalled) {
+        say(&terminal.warning_text(FULL, Some(FULL_HINT)));
+    }
+    let resume = runs.to_take_up(&stored.id);
+    let seen = Seen { resume, stored, whose, story, live, silent: silent.is_some(), left, damage, has_story };
+    let file = about.map_or_else(|_| "unknown".to_owned(), |about| about.file);
+    if command.json {
+        print_json(&seen.to_json(&file))?;
+    } else {
+        print(&printable(&seen.text(&file)))?;
+        for hint in seen.hints() {
+            terminal.hint(&hint);
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// A step, with moments as programs read them, and what it waits for in one object.
+fn step_json(node: &NodeProgress) -> Value {
+    let mut value = json!(node);
+    if let Some(step) = value.as_object_mut() {
+        step.remove("holds");
+        if let Some(deadline) = node.deadline {
+            step.insert("deadline".to_owned(), json!(rfc3339(deadline)));
+        }
+        if !node.waits.is_empty() {
+            step.insert("waits".to_owned(), node.waits.iter().map(wait_json).collect());
+        }
+    }
+    value
+}
+
+fn wait_json(Wait { cause, item, since, until }: &Wait) -> Value {
+    let mut value = match cause {
+        Cause::Signal { name } => json!({ "for": "signal", "name": name }),
+        Cause::Time => json!({ "for": "time" }),
+        Cause::Attempt { attempt, attempts_max, kind, title } => json!({
+            "for": "attempt", "attempt": attempt, "attempts-max": attempts_max, "kind": kind, "title": title,
+        }),
+    };
+    value["item"] = json!(item);
+    value["since"] = json!(rfc3339(*since));
+    value["until"] = json!(until.map(rfc3339));
+    value
+}
+
+/// What the host says of a run that runs it.
+pub(in crate::cli) enum Heard {
+    /// This.
+    Status(Box<RunStatus>),
+    /// Nothing any more: it has ended, or no longer runs it.
+    Gone,
+    /// Nothing, though it lives: this process.
+    Nothing(u32),
+}
+
+impl Heard {
+    pub(in crate::cli) fn status(self) -> Option<RunStatus> {
+        if let Self::Status(status) = self { Some(*status) } else { None }
+    }
+}
+
+/// What the host says that runs it.
+pub(in crate::cli) fn living(runs: &Runs, stored: &Stored, whose: &Whose) -> Result<Heard, Stop> {
+    let Whose::Living(owner) = whose else { return Ok(Heard::Gone) };
+    match runs.ask(owner, |host| ask(host, &stored.id)) {
+        Ok(Some(status)) => Ok(Heard::Status(Box::new(status))),
+        Ok(None) => Ok(Heard::Gone),
+        Err(ControlError::Silent { .. }) => Ok(Heard::Nothing(owner.pid)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn ask(host: &Client, run: &str) -> Result<RunStatus, ControlError> {
+    match host.ask(Request::Status { run: run.to_owned() })? {
+        Answer::Status(status) => Ok(*status),
+        _ => Err(ControlError::Malformed { path: host.path().to_owned(), why: "it is no status".to_owned() }),
+    }
+}
+
+/// A run as it is known.
+struct Seen {
+    /// The command that takes it up.
+    resume: String,
+    stored: Stored,
+    whose: Whose,
+    story: Story,
+    live: Option<RunStatus>,
+    /// Its host lives and does not answer: the records are told in its place.
+    silent: bool,
+    /// Of a run that nobody runs: what is done when it is taken up.
+    left: Vec<Left>,
+    /// Why its records, or what it was started with, cannot be read.
+    damage: Option<String>,
+    /// Its records can be read; else the story is empty.
+    has_story: bool,
+}
+
+impl Seen {
+    /// The calls of which nobody knows whether they happened.
+    fn uncertain(&self) -> Vec<Uncertain> {
+        match (&self.live, &self.whose) {
+            (Some(live), _) => live.uncertain.clone(),
+            (None, Whose::Nobody) => self.story.uncertain(),
+            (None, Whose::Over) if self.stored.status != Some(EndStatus::Succeeded) => self.story.given_up().to_vec(),
+            (None, _) => Vec::new(),
+        }
+    }
+
+    /// The signals that are waited for, or kept.
+    fn signals(&self) -> Vec<SignalStatus> {
+        match (&self.live, &self.whose) {
+            (Some(live), _) => live.signals.clone(),
+            (None, Whose::Nobody) => self.story.signals(),
+            (None, _) if self.silent => self.story.signals(),
+            (None, _) => Vec::new(),
+        }
+    }
+
+    fn to_json(&self, file: &str) -> Value {
+        let mut value = ls::to_json(&self.stored, &self.whose);
+        value["file"] = json!(file);
+        value["steps"] = self.story.steps().iter().map(step_json).collect();
+        if let Some(RunStatus { facts, processes, queries, .. }) = &self.live {
+            value["state"] = json!(facts.state);
+            value["stalled"] = json!(facts.stalled);
+            value["processes"] = json!(processes);
+            value["queries"] = json!(queries);
+        } else {
+            value["queries"] = self.story.exposed().map(|(name, _)| json!(name)).collect();
+        }
+        if self.silent {
+            value["state"] = json!(SILENT);
+            value["signals"] = json!(self.signals());
+        }
+        if self.live.is_some() || self.whose == Whose::Nobody {
+            value["uncertain"] = json!(self.uncertain());
+            value["signals"] = json!(self.signals());
+        }
+        if self.whose == Whose::Over && !self.uncertain().is_empty() {
+            value["uncertain"] = json!(self.uncertain());
+        }
+        if self.whose == Whose::Nobody {
+            value["left"] = self.left.iter().map(Left::to_json).collect();
+            if self.story.is_paused() {
+                value["state"] = json!(RunState::Paused);
+            }
+        }
+        if self.stored.status.is_some()
+            && self.has_story
+            && let Some(outcome) = self.story.outcome(&self.stored.id)
+        {
+            let outcome = outcome.to_json();
+            for key in ["outputs", "problem"] {
+                if let Some(part) = outcome.get(key) {
+                    value[key] = part.clone();
+                }
+            }
+        }
+        if let Some(origin) = self.story.origin() {
+            let how = if origin.record == 0 { "retry" } else { "fork" };
+            value["made-from"] = json!({ "run": origin.run, "by": how });
+            if origin.record > 0 {
+                value["made-from"]["record"] = json!(origin.record);
+            }
+        }
+        if let Some(damage) = &self.damage {
+            value["damage"] = json!(damage);
+        }
+        let counts = self.live.as_ref().map_or_else(|| self.story.counts(), |live| live.facts.counts);
+        if self.has_story {
+            // The store itself knows how many only where its last host has said so.
+            value["records"] = json!(counts.records);
+        }
+        value["counts"] = json!(counts);
+        value
+    }
+
+    fn text(&self, file: &str) -> String {
+        let Self { stored, story, live, .. } = self;
+        let mut text = String::new();
+        let mut line = |name: &str, value: &str| {
+            let _ = writeln!(text, "{name:<10} {value}");
+        };
+        line("run", &stored.id);
+        line("workflow", &format!("{} ({file})", stored.name));
+        if let Some(origin) = story.origin() {
+            line("made from", &made_from(origin));
+        }
+        line("status", &self.state());
+        line("started", &moment(stored.created));
+        if let Some(ended) = stored.ended {
+            line("ended", &format!("{}, after {}", moment(ended), took(stored.created, ended)));
+        }
+        if let Some(damage) = self.damage.as_deref().or(stored.damage.as_deref()) {
+            line("damage", damage);
+        }
+        let counts = live.as_ref().map_or_else(|| story.counts(), |live| live.facts.counts);
+        line(
+            "counts",
+            &[
+                counted(counts.processes, "process", "processes"),
+                counted(counts.steps, "step", "steps"),
+                counted(counts.calls, "call", "calls"),
+                counted(counts.records, "record", "records"),
+            ]
+            .join(", "),
+        );
+        let steps = story.steps();
+        if !steps.is_empty() {
+            let mut table = Table::new(&["STEP", "STATUS", "ITEMS", "ATTEMPTS", "WHY"]).open();
+            let now = story.time(system_time());
+            for node in &steps {
+                let items = if node.total > 1 { node.items() } else { String::new() };
+                let attempts = if node.attempts > 1 { node.attempts.to_string() } else { String::new() };
+                let status = if node.only_waits() { "waiting" } else { &node.status };
+                let taken = || node.taken_over.then(|| "taken over from the run before".to_owned());
+                let why = node.reason().or_else(|| waits::left_in_full(node, now)).or_else(taken);
+                let why = why.into_iter().chain(self.queued(&node.node)).collect::<Vec<_>>().join("; ");
+                let why = in_line(&why).into_owned();
+                table.row(vec![node.node.clone(), status.to_owned(), items, attempts, why]);
+            }
+            let _ = write!(text, "\n{}", table.without_empty_columns().text());
+        }
+        if let Some(live) = live {
+            text.push_str(&self.living_text(live));
+        }
+        text.push_str(&self.waiting_text());
+        let names: Vec<&str> = match live {
+            Some(live) => live.queries.iter().map(|name| &**name).collect(),
+            None => story.exposed().map(|(name, _)| &**name).collect(),
+        };
+        if !names.is_empty() {
+            let _ = writeln!(text, "\nexposes {}", names.join(", "));
+        }
+        if stored.status.is_some()
+            && self.has_story
+            && let Some(outcome) = story.outcome(&stored.id)
+        {
+            let _ = match &outcome.result {
+                Ok(Payload::Json(json)) => writeln!(text, "\noutputs {}", json.as_str()),
+                Ok(_) => Ok(()),
+                Err(problem) => {
+                    let cause = problem.data.as_ref().map(|data| data.to_value()["cause"].take());
+                    let said = cause.as_ref().and_then(reasons::said).map_or_else(String::new, |said| said + "\n");
+                    write!(text, "\n{}\n{said}", in_line(&problem.to_string()))
+                }
+            };
+        }
+        text
+    }
+
+    /// Guests of a step that have no slot yet.
+    fn queued(&self, step: &str) -> Option<String> {
+        let live = self.live.as_ref()?;
+        let is_its = |pid: Pid| self.story.step_of(pid).is_some_and(|(of, _)| of == step);
+        let waits = live.processes.iter().filter(|process| process.doing == Doing::Queued && is_its(process.pid));
+        match waits.count() {
+            0 => None,
+            1 => Some("1 guest waits for a slot".to_owned()),
+            count => Some(format!("{count} guests wait for a slot")),
+        }
+    }
+
+    fn state(&self) -> String {
+        let status = ls::status(&self.stored, &self.whose);
+        match (&self.whose, &self.live) {
+            (Whose::Living(owner), Some(live)) => {
+                format!("{} ({}), by process {}", status, live.facts.state_name(), owner.pid)
+            }
+            (Whose::Living(owner), None) if self.silent => {
+                format!("{status}, by process {}, which does not answer", owner.pid)
+            }
+            (Whose::Living(owner), None) => format!("{status}, by process {}", owner.pid),
+            _ if self.stored.status.is_none() && self.story.is_paused() => format!("{status} (paused)"),
+            _ => status.to_owned(),
+        }
+    }
+
+    fn living_text(&self, live: &RunStatus) -> String {
+        let mut text = String::new();
+        let mut table = Table::new(&["PID", "PROCESS", "DOING", "STEPS", "MAIL", "OUTSTANDING"]);
+        for process in live.processes.iter().filter(|process| process.pid != Pid::ROOT) {
+            let name = self.story.name(process.pid).unwrap_or(&process.entry).to_owned();
+            let doing = json!(process.doing).as_str().unwrap_or_default().to_owned();
+            let mail = if process.mail > 0 { process.mail.to_string() } else { String::new() };
+            let outstanding = if process.outstanding > 0 { process.outstanding.to_string() } else { String::new() };
+            table.row(vec![process.pid.to_string(), name, doing, process.steps.to_string(), mail, outstanding]);
+        }
+        if live.processes.len() > 1 {
+            let _ = write!(text, "\n{}", table.text());
+        }
+        text
+    }
+
+    /// What waits for somebody, and what waits for the run.
+    fn waiting_text(&self) -> String {
+        let mut text = String::new();
+        let signals = self.signals();
+        if !signals.is_empty() {
+            let mut table = Table::new(&["SIGNAL", "WAITING", "KEPT"]);
+            for signal in &signals {
+                table.row(vec![signal.name.to_string(), signal.waiting.to_string(), signal.kept.to_string()]);
+            }
+            let _ = write!(text, "\n{}", table.text());
+        }
+        let uncertain = self.uncertain();
+        if !uncertain.is_empty() {
+            let mut table = Table::new(&["UNCERTAIN", "HANDLER", "KEY"]);
+            for call in &uncertain {
+                table.row(vec![format!("{}/{}", call.pid, call.tag), call.handler.to_string(), call.key.to_string()]);
+            }
+            let _ = write!(text, "\n{}", table.text());
+        }
+        if !self.left.is_empty() {
+            let _ = write!(text, "\n{}", pending_acts::text(&self.left));
+        }
+        text
+    }
+
+    fn hints(&self) -> Vec<String> {
+        let id = &self.stored.id;
+        let mut hints = Vec::new();
+        if self.whose == Whose::Nobody && self.stored.damage.is_some() {
+            return vec![format!("it cannot be resumed; {}", left_alone(id))];
+        }
+        let outcome = self.story.outcome(id).filter(|_| self.has_story);
+        let problem = outcome.as_ref().and_then(|outcome| outcome.result.as_ref().err());
+        match self.stored.status {
+            Some(EndStatus::Failed) if problem.is_some_and(|problem| problem.class == ProblemClass::Uncertain) => {
+                hints.push(look_first(Some(&format!("wfhost retry {id}"))));
+            }
+            Some(EndStatus::Failed | EndStatus::TimedOut) if !self.uncertain().is_empty() => {}
+            Some(EndStatus::Failed) if problem.is_some_and(|problem| problem.kind != STEP_FAILED) => {
+                hints.push(format!("once the workflow file is corrected: wfhost retry {id} --workflow FILE"));
+            }
+            Some(EndStatus::Failed | EndStatus::TimedOut) => hints.push(acts::to_retry(id)),
+            _ => {}
+        }
+        if self.whose == Whose::Nobody {
+            hints.push(format!("nobody runs it; to resume it: {}", self.resume));
+        }
+        let is_told = |call: &Uncertain| self.left.iter().any(|left| left.resolves() == Some((call.pid, call.tag)));
+        let untold: Vec<Uncertain> = self.uncertain().into_iter().filter(|call| !is_told(call)).collect();
+        if let Some(call) = untold.first() {
+            let call = format!("{}/{}", call.pid, call.tag);
+            let more = match untold.len() - 1 {
+                0 => String::new(),
+                1 => ", and 1 more call".to_owned(),
+                more => format!(", and {more} more calls"),
+            };
+            hints.push(if self.whose == Whose::Over {
+                let again = match self.stored.status {
+                    Some(EndStatus::Cancelled) => String::new(),
+                    _ => format!("; look, and then: wfhost retry {id}"),
+                };
+                format!("nobody knows whether {call}{more} happened: the run ended before the answer{again}")
+            } else { format!(
+                "nobody knows whether {call}{more} happened; say it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
+            )});
+        } else if let Some(signal) = self.signals().iter().find(|signal| signal.waiting > 0) {
+            hints.push(format!("it waits for a signal: wfhost signal {id} {} JSON", signal.name));
+        }
+        hints
+    }
+}
+
+/// The run that another was made from, and how.
+fn made_from(origin: &Origin) -> String {
+    match origin.record {
+        0 => format!("{}, by retry", origin.run),
+        record => format!("{}, by fork at record {record}", origin.run),
+    }
+}

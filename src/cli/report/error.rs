@@ -1,0 +1,283 @@
+//! What ends a command before anything was run: for people as text, for programs as the same JSON object that a run gives.
+
+use crate::cli::Exit;
+use crate::cli::terminal::{Terminal, print_json, say};
+use crate::host::control::ControlError;
+use crate::host::{HostError, LoadError, TakeUpError};
+use crate::journal::StoreError;
+use crate::run::ResumeError;
+use crate::workflow::diagnostics::Diagnostics;
+use serde_json::{Value, json};
+
+/// The kinds of problem that only the command line makes.
+pub(in crate::cli) mod kind {
+    /// The words of the command line.
+    pub(in crate::cli) const USAGE: &str = "usage";
+    /// The workflow file has problems.
+    pub(in crate::cli) const BAD_DEFINITION: &str = "bad-definition";
+    /// A file cannot be read.
+    pub(in crate::cli) const UNREADABLE: &str = "unreadable";
+    /// The inputs do not fit the workflow.
+    pub(in crate::cli) const BAD_INPUT: &str = crate::workflow::interpreter::kind::BAD_INPUT;
+    /// There is no such run, or several are meant.
+    pub(in crate::cli) const UNKNOWN_RUN: &str = "unknown-run";
+    /// There is one already, and it is another.
+    pub(in crate::cli) const CONFLICT: &str = "conflict";
+    /// The run is not in a state in which it can be done: it has ended, or somebody else runs it.
+    pub(in crate::cli) const WRONG_STATE: &str = "wrong-state";
+    /// The folder of durable runs cannot be used, or a run in it is damaged.
+    pub(in crate::cli) const JOURNAL: &str = "journal";
+    /// The host cannot be made, or takes no run.
+    pub(in crate::cli) const HOST_FAULT: &str = crate::process::problem::kind::HOST_FAULT;
+}
+
+/// Why nothing was run.
+pub(in crate::cli) struct Refused {
+    status: &'static str,
+    kind: &'static str,
+    pub(in crate::cli) title: String,
+    pub(in crate::cli) hint: Option<String>,
+    /// Of a file: every problem of it.
+    definition: Option<Diagnostics>,
+    /// Of inputs: a JSON Pointer and a sentence each.
+    inputs: Vec<(String, String)>,
+}
+
+impl Refused {
+    pub(in crate::cli) fn new(kind: &'static str, title: impl Into<String>) -> Self {
+        Self { status: "refused", kind, title: title.into(), hint: None, definition: None, inputs: Vec::new() }
+    }
+
+    /// Of a file that has problems.
+    pub(in crate::cli) fn of_definition(definition: Diagnostics) -> Self {
+        let count = definition.count();
+        let plural = if count == 1 { "" } else { "s" };
+        let title = format!("{} has {count} problem{plural}", definition.source().name());
+        Self { definition: Some(definition), ..Self::new(kind::BAD_DEFINITION, title) }
+    }
+
+    /// The same, where nothing was wrong but that a person ended it.
+    pub(in crate::cli) fn cancelled(mut self) -> Self {
+        self.status = "cancelled";
+        self
+    }
+
+    /// The same, where nothing was wrong but that it took too long.
+    pub(in crate::cli) fn timed_out(mut self) -> Self {
+        self.status = "timed-out";
+        self
+    }
+
+    /// The same of a run that goes on elsewhere.
+    pub(in crate::cli) fn running(mut self) -> Self {
+        self.status = "running";
+        self
+    }
+
+    /// The same of a run that somebody may take up.
+    pub(in crate::cli) fn suspended(mut self) -> Self {
+        self.status = "suspended";
+        self
+    }
+
+    pub(in crate::cli) fn hint(self, hint: impl Into<String>) -> Self {
+        self.hint_maybe(Some(hint.into()))
+    }
+
+    pub(in crate::cli) fn hint_maybe(mut self, hint: Option<String>) -> Self {
+        self.hint = hint;
+        self
+    }
+
+    /// The same with a hint, where it is the inputs that do not fit.
+    pub(in crate::cli) fn hint_on_inputs(self, hint: &str) -> Self {
+        if self.inputs.is_empty() { self } else { self.hint(hint) }
+    }
+
+    /// How a command ends with it.
+    fn exit(&self) -> Exit {
+        if self.status == "refused" { Exit::Usage } else { Exit::Cancelled }
+    }
+
+    /// Whether it is about a run that was left as it is.
+    pub(in crate::cli) fn is_left(&self) -> bool {
+        self.status == "suspended"
+    }
+
+    /// The JSON object, on standard output.
+    pub(in crate::cli) fn print(&self) -> anyhow::Result<()> {
+        print_json(&self.to_json())?;
+        Ok(())
+    }
+
+    /// `status`, `problem`, and `problems` where there can be several.
+    pub(in crate::cli) fn to_json(&self) -> Value {
+        let mut problem = json!({ "kind": self.kind, "title": self.title, "class": "definite" });
+        if let Some(hint) = &self.hint {
+            problem["hint"] = json!(hint);
+        }
+        let mut value = json!({ "status": self.status, "problem": problem });
+        if let Some(definition) = &self.definition {
+            let mut all = definition.to_json();
+            value["file"] = all["file"].take();
+            value["problems"] = all["problems"].take();
+        } else if !self.inputs.is_empty() {
+            let inputs = self.inputs.iter().map(|(at, what)| json!({ "pointer": at, "message": what }));
+            value["problems"] = inputs.collect();
+        }
+        value
+    }
+
+    /// In one text: of a file all its problems, each with its place.
+    pub(in crate::cli) fn in_full(self) -> String {
+        match self.definition {
+            Some(definition) => definition.render(false).trim_end().to_owned(),
+            None => self.title,
+        }
+    }
+
+    /// For people, on standard error.
+    pub(in crate::cli) fn say(&self, terminal: Terminal) {
+        if let Some(definition) = &self.definition {
+            say(definition.render(terminal.colour).trim_end());
+        } else if self.inputs.is_empty() {
+            terminal.error(&self.title, self.hint.as_deref());
+        } else {
+            for (pointer, what) in &self.inputs {
+                terminal.error(&format!("input {}: {what}", pointer.trim_start_matches('/')), None);
+            }
+            if let Some(hint) = &self.hint {
+                terminal.hint(hint);
+            }
+        }
+    }
+}
+
+impl From<LoadError> for Refused {
+    fn from(error: LoadError) -> Self {
+        let title = error.to_string();
+        match error {
+            LoadError::Definition(definition) => Self::of_definition(definition),
+            LoadError::Inputs(inputs) => Self { inputs, ..Self::new(kind::BAD_INPUT, title) },
+            LoadError::Read { path, source }
+                if source.kind() == std::io::ErrorKind::NotFound && !path.is_absolute() =>
+            {
+                let folder = std::env::current_dir().map_or_else(|_| ".".to_owned(), |dir| dir.display().to_string());
+                Self::new(kind::UNREADABLE, title).hint(format!("the path is taken from {folder}"))
+            }
+            LoadError::Read { .. } => Self::new(kind::UNREADABLE, title),
+            LoadError::Journal(error) => {
+                let refused = Self::from(error);
+                let durability = "--durability none runs it without";
+                let hint =
+                    refused.hint.as_ref().map_or_else(|| durability.to_owned(), |hint| format!("{hint}; {durability}"));
+                refused.hint(hint)
+            }
+            LoadError::Keep { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error)))
+                .hint("--data DIR or WFHOST_DATA names another folder; --durability none runs it without"),
+            LoadError::Kept { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error)))
+                .hint("put a copy of the file there; a run of the workflow with the component as it was does so too"),
+            LoadError::Exists { id } => {
+                Self::new(kind::CONFLICT, title).hint(format!("`wfhost status {id}` tells of it"))
+            }
+            _ => Self::new(kind::HOST_FAULT, title),
+        }
+    }
+}
+
+impl From<TakeUpError> for Refused {
+    fn from(error: TakeUpError) -> Self {
+        match error {
+            TakeUpError::Journal(error) => Self::from(error),
+            TakeUpError::Workflow(error) => Self::from(error),
+            TakeUpError::Run(ResumeError::Ended(_) | ResumeError::Exists(_)) => {
+                Self::new(kind::WRONG_STATE, error.to_string())
+            }
+            TakeUpError::Run(ResumeError::Refused) => Self::new(kind::HOST_FAULT, error.to_string()),
+            TakeUpError::Paused(run) => Self::new(kind::WRONG_STATE, format!("the run {run} is paused"))
+                .suspended()
+                .hint(format!("to resume it: wfhost resume {run}")),
+            TakeUpError::NoComponent { .. } => Self::new(kind::USAGE, error.to_string()),
+            error => {
+                let hint = error
+                    .damage()
+                    .map(|_| "other runs are not touched by it; `wfhost ls --status damaged` lists it".to_owned());
+                Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error))).hint_maybe(hint)
+            }
+        }
+    }
+}
+
+/// Why a command ends before its end.
+pub(in crate::cli) enum Stop {
+    /// It is not done, and the person is told why.
+    Refused(Refused),
+    /// It cannot be done: the output cannot be written, say.
+    Failed(anyhow::Error),
+}
+
+impl Stop {
+    /// Tells of it, and gives how the command ends.
+    pub(in crate::cli) fn tell(self, json: bool, terminal: Terminal) -> anyhow::Result<Exit> {
+        let refused = match self {
+            Self::Failed(error) => return Err(error),
+            Self::Refused(refused) => refused,
+        };
+        if json {
+            refused.print()?;
+        } else {
+            refused.say(terminal);
+        }
+        Ok(refused.exit())
+    }
+}
+
+impl From<Refused> for Stop {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl From<ControlError> for Stop {
+    fn from(error: ControlError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl From<TakeUpError> for Stop {
+    fn from(error: TakeUpError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<serde_json::Error> for Stop {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<anyhow::Error> for Stop {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<HostError> for Refused {
+    fn from(error: HostError) -> Self {
+        let hint = matches!(error, HostError::Guests(_))
+            .then(|| "`--slots 1 --profile dense` takes the least memory; `wfhost doctor` shows the limits".to_owned());
+        Self::new(kind::HOST_FAULT, format!("{:#}", anyhow::Error::from(error))).hint_maybe(hint)
+    }
+}

@@ -1,0 +1,216 @@
+//! The command that was given, to be given again.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+/// A longer command is not repeated to the person who wrote it. Arbitrary: some lines of a terminal.
+const COMMAND_BYTES_MAX: usize = 400;
+
+/// The words of a command line.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Again {
+    words: Vec<String>,
+    timeout: Option<Duration>,
+    /// Since when that counts.
+    begun: Instant,
+    /// A word is no text.
+    odd: bool,
+    /// Addresses that are permitted although no word of the command says so.
+    addresses: Vec<String>,
+}
+
+/// The flag that permits addresses.
+pub(in crate::cli) const ALLOW_ADDRESS: &str = "--allow-address";
+
+/// Flags with a value that say how a run is carried out and not what it is: they do not stand beside a durable run.
+const CARRIED: [&str; 7] = ["--data", ALLOW_ADDRESS, "--slots", "--workers", "--profile", "--cache", "--config"];
+
+impl Again {
+    /// This process's own words; `timeout` is what they say of it.
+    pub(in crate::cli) fn new(timeout: Option<Duration>) -> Self {
+        Self::of(std::env::args_os().skip(1), timeout)
+    }
+
+    pub(in crate::cli) fn of(words: impl IntoIterator<Item = OsString>, timeout: Option<Duration>) -> Self {
+        let words: Vec<Result<String, OsString>> = words.into_iter().map(OsString::into_string).collect();
+        let odd = words.iter().any(Result::is_err);
+        Self {
+            words: words.into_iter().filter_map(Result::ok).collect(),
+            timeout,
+            begun: Instant::now(),
+            odd,
+            addresses: Vec::new(),
+        }
+    }
+
+    /// The same where the environment or a file permits these addresses: a flag takes their place,
+    /// so it has to name them too.
+    pub(in crate::cli) fn permitting(mut self, addresses: Vec<String>) -> Self {
+        self.addresses = addresses;
+        self
+    }
+
+    /// The command with these addresses permitted too.
+    pub(in crate::cli) fn with_addresses(&self, more: &[String]) -> Option<String> {
+        let all: Vec<&str> = self.addresses.iter().chain(more).map(String::as_str).collect();
+        self.with(ALLOW_ADDRESS, &all.join(","), true)
+    }
+
+    /// Whether the command has a flag.
+    pub(in crate::cli) fn has(&self, flag: &str) -> bool {
+        let mut words = self.words.iter().take_while(|word| *word != "--");
+        words.any(|word| word.split('=').next() == Some(flag))
+    }
+
+    /// What to do with a durable run of this command: its words name it, and carry on with what does not stand beside it.
+    pub(in crate::cli) fn about(&self, verb: &str, run: &str) -> Self {
+        let mut words = vec![verb.to_owned(), run.to_owned()];
+        let mut given = self.words.iter().take_while(|word| *word != "--");
+        while let Some(word) = given.next() {
+            let flag = word.split('=').next().unwrap_or_default();
+            if CARRIED.contains(&flag) {
+                words.push(word.clone());
+                if flag == word {
+                    words.extend(given.next().cloned());
+                }
+            }
+        }
+        Self { words, timeout: None, begun: self.begun, odd: self.odd, addresses: self.addresses.clone() }
+    }
+
+    /// A command about a durable run that runs nothing: only the folder of the runs goes with it.
+    pub(in crate::cli) fn beside(&self, verb: &str, run: &str) -> Self {
+        let mut words = vec![verb.to_owned(), run.to_owned()];
+        let mut given = self.words.iter().take_while(|word| *word != "--");
+        while let Some(word) = given.next() {
+            if word == "--data" {
+                words.extend(std::iter::once(word).chain(given.next()).cloned());
+            } else if word.starts_with("--data=") {
+                words.push(word.clone());
+            }
+        }
+        Self { words, timeout: None, begun: self.begun, odd: self.odd, addresses: self.addresses.clone() }
+    }
+
+    /// The command with these words behind its first two.
+    pub(in crate::cli) fn and(mut self, words: &[&str]) -> Self {
+        let at = self.words.len().min(2);
+        self.words.splice(at..at, words.iter().map(|&word| word.to_owned()));
+        self
+    }
+
+    /// Whether it is this command.
+    pub(in crate::cli) fn is(&self, verb: &str) -> bool {
+        self.words.first().is_some_and(|first| first == verb)
+    }
+
+    /// `--timeout` of the command.
+    pub(in crate::cli) fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// What is left of it: the command itself began it, with whatever it had to do before the run.
+    pub(in crate::cli) fn time_left(&self) -> Option<Duration> {
+        Some(self.timeout?.saturating_sub(self.begun.elapsed()))
+    }
+
+    /// The way out for whoever gave the command too little time.
+    pub(in crate::cli) fn longer(&self) -> Option<String> {
+        let longer = crate::cli::report::hints::duration(self.timeout?.saturating_mul(2));
+        Some(format!("to give it longer: {}", self.with("--timeout", &longer, false)?))
+    }
+
+    /// The command as it was. None where it is too long to be of use.
+    pub(in crate::cli) fn plain(&self) -> Option<String> {
+        self.written(&self.words)
+    }
+
+    /// The command with a flag, in place of what it says of the flag, or beside it where a flag may be repeated.
+    pub(in crate::cli) fn with(&self, flag: &str, value: &str, repeated: bool) -> Option<String> {
+        let mut words = Vec::with_capacity(self.words.len() + 2);
+        let mut given = self.words.iter();
+        while let Some(word) = given.next() {
+            if word == "--" {
+                // What follows is no flag: ours goes before it.
+                let rest = std::iter::once(word).chain(given).cloned();
+                return self
+                    .written(&words.into_iter().chain([flag.into(), value.into()]).chain(rest).collect::<Vec<_>>());
+            }
+            if !repeated && word == flag {
+                given.next();
+            } else if repeated || !word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')) {
+                words.push(word.clone());
+            }
+        }
+        words.extend([flag.to_owned(), value.to_owned()]);
+        self.written(&words)
+    }
+
+    fn written(&self, words: &[String]) -> Option<String> {
+        let command = std::iter::once("wfhost".to_owned()).chain(words.iter().map(|word| quoted(word)));
+        let command = command.collect::<Vec<_>>().join(" ");
+        (!self.odd && command.len() <= COMMAND_BYTES_MAX).then_some(command)
+    }
+}
+
+/// A word as a POSIX shell reads it.
+pub(in crate::cli) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn again(words: &[&str]) -> Again {
+        Again::of(words.iter().map(OsString::from), None)
+    }
+
+    #[test]
+    fn words_are_quoted_as_shells_want_it() {
+        let words = ["run", "my flow.yaml", "-i", "name=O'Hara", "-i", ""];
+        assert_eq!(again(&words).plain().unwrap(), "wfhost run 'my flow.yaml' -i 'name=O'\\''Hara' -i ''");
+    }
+
+    #[test]
+    fn a_flag_takes_the_place_of_the_one_before() {
+        for words in [&["run", "--slots", "2", "f"][..], &["run", "--slots=2", "f"], &["run", "f"]] {
+            assert_eq!(again(words).with("--slots", "4", false).unwrap(), "wfhost run f --slots 4");
+        }
+        assert_eq!(again(&["run", "--", "-f"]).with("--slots", "4", false).unwrap(), "wfhost run --slots 4 -- -f");
+        let twice = again(&["run", "f", "--allow-address", "::1"]).with("--allow-address", "10.0.0.1", true);
+        assert_eq!(twice.unwrap(), "wfhost run f --allow-address ::1 --allow-address 10.0.0.1");
+    }
+
+    #[test]
+    fn what_is_to_be_done_with_a_durable_run_has_the_flags_that_are_not_kept() {
+        let run =
+            again(&["run", "f", "--run-id", "a", "-i", "x=1", "--allow-address=::1", "--data", "d", "--timeout", "1s"]);
+        assert!(run.has("--run-id") && run.has("--allow-address") && !run.has("--slots"));
+        assert_eq!(run.about("resume", "a").plain().unwrap(), "wfhost resume a --allow-address=::1 --data d");
+        let retry = run.about("retry", "a").with("--allow-address", "10.0.0.1", true);
+        assert_eq!(retry.unwrap(), "wfhost retry a --allow-address=::1 --data d --allow-address 10.0.0.1");
+        let signal = run.beside("signal", "a").and(&["it's ok", "JSON"]);
+        assert_eq!(signal.plain().unwrap(), "wfhost signal a 'it'\\''s ok' JSON --data d");
+        assert_eq!(again(&["run", "--", "--data"]).about("retry", "a").plain().unwrap(), "wfhost retry a");
+    }
+
+    #[test]
+    fn a_flag_for_one_address_more_names_those_that_a_file_permits() {
+        let one = ["localhost".to_owned()];
+        let run = again(&["run", "f"]).permitting(vec!["10.0.0.0/8".to_owned()]);
+        assert_eq!(run.with_addresses(&one).unwrap(), "wfhost run f --allow-address 10.0.0.0/8,localhost");
+        let resume = run.about("resume", "a").with_addresses(&one);
+        assert_eq!(resume.unwrap(), "wfhost resume a --allow-address 10.0.0.0/8,localhost");
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_repeated() {
+        assert_eq!(again(&["run", &"x".repeat(500)]).plain(), None);
+    }
+}

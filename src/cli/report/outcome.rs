@@ -1,0 +1,199 @@
+//! What a run came to: for people as text, for programs as JSON.
+
+use crate::cli::Exit;
+use crate::cli::STDIN;
+use crate::cli::report::hints::Case;
+use crate::cli::report::invocation::Again;
+use crate::cli::report::source_map::{Map, Place, Shown};
+use crate::cli::terminal::{Terminal, say};
+use crate::host::{Outcome, Status, Workflow};
+use crate::process::Problem;
+use crate::run::Uncertain;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// Steps that failed beside the first one, as far as people are told of them. Arbitrary: some lines.
+const ALSO_MAX: usize = 20;
+
+/// A run that is over, and what is needed to tell of it.
+#[derive(Clone)]
+pub(in crate::cli) struct Over<'a> {
+    pub(in crate::cli) outcome: &'a Outcome,
+    /// The calls that may have happened although it ended without their answers.
+    pub(in crate::cli) uncertain: &'a [Uncertain],
+    pub(in crate::cli) workflow: &'a Workflow,
+    pub(in crate::cli) again: &'a Again,
+    /// The slots that the host had.
+    pub(in crate::cli) slots: u32,
+}
+
+impl Over<'_> {
+    pub(in crate::cli) fn exit(&self) -> Exit {
+        match self.outcome.status {
+            Status::Succeeded => Exit::Success,
+            Status::Failed => Exit::Failed,
+            Status::Cancelled | Status::TimedOut | Status::Suspended => Exit::Cancelled,
+        }
+    }
+
+    /// The run as a JSON object: that of [`Outcome::to_json`], with uncertain calls, places and a hint.
+    pub(in crate::cli) fn to_json(&self) -> Value {
+        let mut value = self.outcome.to_json();
+        if !self.uncertain.is_empty() {
+            value["uncertain"] = json!(self.uncertain);
+        }
+        let Err(problem) = &self.outcome.result else { return value };
+        let map = Map::of(self.workflow.source());
+        let told = Told::of(problem, self.workflow);
+        if let Some(map) = &map {
+            if let Some(place) = told.place(map) {
+                value["problem"]["at"] = map.json(place);
+            }
+            let failed = told.failed.iter().map(|(step, pointer)| {
+                let place = pointer.map(|pointer| map.json(map.find(pointer, None)));
+                json!({ "step": step, "at": place })
+            });
+            if !told.failed.is_empty() {
+                value["failed"] = failed.collect();
+            }
+        }
+        if let Some(hint) = self.hint(&told) {
+            value["problem"]["hint"] = json!(hint);
+        }
+        value
+    }
+
+    /// Tells people why there are no outputs.
+    pub(in crate::cli) fn say(&self, terminal: Terminal) {
+        let Err(problem) = &self.outcome.result else { return };
+        let told = Told::of(problem, self.workflow);
+        let map = Map::of(self.workflow.source());
+        let mut notes = told.notes();
+        notes.extend(crate::cli::report::reasons::said(&told.cause));
+        let node = told.step.as_deref().and_then(|step| self.workflow.plan().node(step));
+        if told.cause["class"] == "uncertain" && node.is_some_and(|node| node.retry.is_some()) {
+            notes.push("`retry` did not repeat it: it may have happened, and is not safe to repeat".to_owned());
+        }
+        if let Some(also) = told.also(map.as_ref()) {
+            notes.push(also);
+        }
+        let hint = self.hint(&told);
+        let shown = Shown { kind: told.cause["kind"].as_str().unwrap_or_default(), title: told.title(), notes, hint };
+        let placed = map.as_ref().and_then(|map| Some((map, told.place(map)?)));
+        say(&match placed {
+            Some((map, place)) => map.excerpt(place, &shown, terminal),
+            None => shown.plain(terminal),
+        });
+    }
+
+    /// Warns of calls whose outcome is unknown. Shown wherever the run's own problem is.
+    pub(in crate::cli) fn say_uncertain(&self, terminal: Terminal) {
+        let title = match self.uncertain.len() {
+            0 => return,
+            1 => "a call may have happened: the run ended before its answer".to_owned(),
+            count => format!("{count} calls may have happened: the run ended before their answers"),
+        };
+        say(&terminal.warning_text(&title, Some(&format!("`wfhost status {}` lists them", self.outcome.run))));
+    }
+
+    fn hint(&self, told: &Told<'_>) -> Option<String> {
+        let node = told.step.as_deref().and_then(|step| self.workflow.plan().node(step));
+        let hint = Case { problem: &told.cause, node, again: self.again, slots: self.slots }.hint();
+        let lines: Vec<String> = hint.into_iter().chain(self.go_on(told)).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
+
+    /// How a run goes on whose file, or what it gives a step, has to be another.
+    fn go_on(&self, told: &Told<'_>) -> Option<String> {
+        let text = |key: &str| told.cause[key].as_str().unwrap_or_default();
+        let is_definite = text("class") == "definite" && self.outcome.status == Status::Failed;
+        if !is_definite || !self.again.is("retry") || text("kind") == crate::dispatch::kind::ADDRESS_REFUSED {
+            return None;
+        }
+        let file = match self.workflow.source().name() {
+            // What came through a pipe stands in no file of that name.
+            STDIN => "FILE",
+            file => file,
+        };
+        let command = self.again.with("--workflow", file, false)?;
+        Some(format!("to go on once {file} is corrected: {command}"))
+    }
+}
+
+/// A problem of a run, taken apart.
+struct Told<'a> {
+    /// The step that failed first, in the order of the plan.
+    step: Option<String>,
+    /// Which item, which attempt.
+    attempt: String,
+    /// What the step failed with; the problem itself where no step did.
+    cause: Value,
+    /// All steps that failed, with their pointers.
+    failed: Vec<(String, Option<&'a str>)>,
+}
+
+impl<'a> Told<'a> {
+    fn of(problem: &Problem, workflow: &'a Workflow) -> Self {
+        let mut whole = json!(problem);
+        if let Some(data) = &problem.data {
+            whole["data"] = data.to_value();
+        }
+        if problem.kind != crate::workflow::interpreter::kind::STEP_FAILED {
+            return Self { step: None, attempt: String::new(), cause: whole, failed: Vec::new() };
+        }
+        let data = whole["data"].take();
+        let number = |key: &str| data[key].as_u64();
+        let item = number("item").map(|item| format!("item {item}"));
+        let attempt = number("attempt").filter(|attempt| *attempt > 0).map(|attempt| format!("attempt {attempt}"));
+        let names = data["failed"].as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(Value::as_str);
+        let pointer = |step: &str| workflow.plan().node(step).map(|node| node.pointer.as_str());
+        Self {
+            step: data["step"].as_str().map(str::to_owned),
+            attempt: item.into_iter().chain(attempt).collect::<Vec<_>>().join(", "),
+            failed: names.map(|step| (step.to_owned(), pointer(step))).collect(),
+            cause: data["cause"].clone(),
+        }
+    }
+
+    fn title(&self) -> String {
+        let title = self.cause["title"].as_str().unwrap_or_default();
+        match &self.step {
+            Some(step) => format!("the step `{step}` failed: {title}"),
+            None => title.to_owned(),
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut note = self.attempt.clone();
+        if let Some(detail) = self.cause["detail"].as_str() {
+            let _ = write!(note, "{}{detail}", if note.is_empty() { "" } else { ": " });
+        }
+        if note.is_empty() { Vec::new() } else { vec![note] }
+    }
+
+    /// The expression that failed, else the step.
+    fn place(&self, map: &Map<'_>) -> Option<Place> {
+        let data = &self.cause["data"];
+        let offset = data["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok());
+        let step = self.failed.first().and_then(|(_, pointer)| *pointer);
+        match data["pointer"].as_str() {
+            // What a guest says of pointers is not about this file.
+            Some(pointer) if step.is_none_or(|step| pointer.starts_with(&format!("{step}/"))) => {
+                Some(map.find(pointer, offset))
+            }
+            _ => Some(map.find(step?, None)),
+        }
+    }
+
+    /// `also failed: b (flow.yaml:7:9), c (flow.yaml:9:9)`.
+    fn also(&self, map: Option<&Map<'_>>) -> Option<String> {
+        let others = self.failed.get(1..).filter(|others| !others.is_empty())?;
+        let named = others.iter().take(ALSO_MAX).map(|(step, pointer)| match (map, pointer) {
+            (Some(map), Some(pointer)) => format!("{step} ({})", map.short(map.find(pointer, None))),
+            _ => step.clone(),
+        });
+        let named = named.collect::<Vec<_>>().join(", ");
+        let more = others.len().saturating_sub(ALSO_MAX);
+        Some(if more > 0 { format!("also failed: {named} and {more} more") } else { format!("also failed: {named}") })
+    }
+}

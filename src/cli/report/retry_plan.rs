@@ -1,0 +1,141 @@
+//! What a retry would do, for people and for scripts.
+
+use crate::cli::Exit;
+use crate::cli::table::Table;
+use crate::cli::terminal::{print, print_json, printable};
+use crate::host::Retrial;
+use crate::run::Reuse;
+use crate::workflow::interpreter::{ItemKeys, StepFate, Why};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// Prints it.
+///
+/// # Errors
+/// Where it cannot be printed.
+pub(in crate::cli) fn tell(run: &str, retrial: &Retrial, is_json: bool) -> anyhow::Result<Exit> {
+    if is_json {
+        print_json(&view(run, retrial))?;
+    } else {
+        print(&text(retrial))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// What is worth knowing before it begins: how much is taken over, and what is left out.
+pub(in crate::cli) fn summary(retrial: &Retrial) -> Vec<String> {
+    let steps = &retrial.repetition.steps;
+    let again = steps.iter().filter(|step| step.why.is_some()).count();
+    let mut lines = vec![format!("{} steps taken over, {again} to run again", steps.len() - again)];
+    lines.extend(remarks(retrial));
+    lines
+}
+
+fn remarks(retrial: &Retrial) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !retrial.undeclared.is_empty() {
+        let names = retrial.undeclared.join(", ");
+        lines.push(format!("inputs that the workflow does not declare any more are left out: {names}"));
+    }
+    if !retrial.repetition.signals.is_empty() {
+        let names = retrial.repetition.signals.join(", ");
+        lines.push(format!("signals that nobody took are not sent to the new run: {names}"));
+    }
+    if !retrial.repetition.gone.is_empty() {
+        let gone = retrial.repetition.gone.iter().map(|(id, status)| format!("{id} ({status})"));
+        let gone = gone.collect::<Vec<_>>().join(", ");
+        lines.push(format!("steps that the workflow does not have any more: {gone}"));
+    }
+    lines
+}
+
+fn text(retrial: &Retrial) -> String {
+    let steps = &retrial.repetition.steps;
+    let mut table = Table::new(&["STEP", "BEFORE", "NOW", "WHY"]);
+    for step in steps {
+        let (now, why) = match &step.why {
+            None => ("taken over", String::new()),
+            Some(why) => ("runs again", reason(why)),
+        };
+        let items = step.items.map(|(taken, total)| format!("{} of {total} items, {taken} taken over", total - taken));
+        let why = [Some(why).filter(|why| !why.is_empty()), items].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        table.row(vec![step.id.to_string(), step.before.unwrap_or("").to_owned(), now.to_owned(), why]);
+    }
+    let mut text = table.text();
+    let with_keys: Vec<&StepFate> = steps.iter().filter(|step| !step.keys.is_empty()).collect();
+    if !with_keys.is_empty() {
+        text.push_str("\nIDEMPOTENCY KEYS\n");
+    }
+    for step in with_keys {
+        for ItemKeys { key, reuse, .. } in &step.keys {
+            let key = match key.strip_suffix('/') {
+                Some(key) => format!("{key}/… (the calls of its guest that were made)"),
+                None => key.clone(),
+            };
+            let when = match reuse {
+                Reuse::Always => "used again whatever the arguments: nobody knows whether that call happened",
+                Reuse::Same => "used again with the same arguments; with others the key is new",
+                Reuse::Never => "new: the call before is known not to have happened",
+            };
+            let _ = writeln!(text, "{}: {}\n  {when}", step.id, printable(&key));
+        }
+        if step.keys_total > step.keys.len() {
+            let _ = writeln!(text, "{}: and {} more", step.id, step.keys_total - step.keys.len());
+        }
+    }
+    for line in remarks(retrial) {
+        let _ = write!(text, "\n{line}\n");
+    }
+    text
+}
+
+/// Why a step runs again, in some words.
+fn reason(why: &Why) -> String {
+    match why {
+        Why::Ended => "it did not succeed".to_owned(),
+        Why::Asked => "--from".to_owned(),
+        Why::Needs(step) => format!("{step} runs again"),
+        Why::Changed(keys) => format!("changed: {}", keys.join(", ")),
+        Why::Inputs(names) => format!("other inputs: {}", names.join(", ")),
+        Why::Store => "it may have written to kv, which begins empty".to_owned(),
+        Why::New => "a new step".to_owned(),
+    }
+}
+
+fn view(run: &str, retrial: &Retrial) -> Value {
+    let key = |ItemKeys { item, key, reuse }: &ItemKeys| json!({ "item": item, "key": key, "reuse": reuse });
+    let steps = retrial.repetition.steps.iter().map(|step| {
+        let mut view = json!({
+            "id": &*step.id,
+            "before": step.before,
+            "now": if step.why.is_some() { "runs-again" } else { "taken-over" },
+        });
+        if let Some(why) = &step.why {
+            view["why"] = match why {
+                Why::Ended => json!({ "kind": "ended" }),
+                Why::Asked => json!({ "kind": "asked" }),
+                Why::Needs(step) => json!({ "kind": "needs", "step": &**step }),
+                Why::Changed(keys) => json!({ "kind": "changed", "keys": keys }),
+                Why::Inputs(names) => json!({ "kind": "inputs", "inputs": names }),
+                Why::Store => json!({ "kind": "store" }),
+                Why::New => json!({ "kind": "new" }),
+            };
+        }
+        if let Some((taken, total)) = step.items {
+            view["items"] = json!({ "taken-over": taken, "total": total });
+        }
+        if !step.keys.is_empty() {
+            view["keys"] = step.keys.iter().map(key).collect();
+            view["keys-total"] = step.keys_total.into();
+        }
+        view
+    });
+    let gone = retrial.repetition.gone.iter().map(|(id, status)| json!({ "id": &**id, "before": status }));
+    json!({
+        "run": run,
+        "steps": steps.collect::<Vec<_>>(),
+        "gone": gone.collect::<Vec<_>>(),
+        "undeclared": retrial.undeclared,
+        "signals": retrial.repetition.signals,
+    })
+}

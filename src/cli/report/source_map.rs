@@ -1,0 +1,144 @@
+//! Where in the workflow file something happened: what a problem of a run knows is a JSON Pointer.
+
+use crate::cli::terminal::{Terminal, in_line, printable};
+use crate::workflow::expression::Template;
+use crate::workflow::syntax::{self, Content, Node, Places, Source, Span};
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, renderer::DecorStyle};
+use serde_json::{Value, json};
+
+/// A workflow file, read again for the places in it.
+pub(in crate::cli) struct Map<'a> {
+    source: &'a Source,
+    root: Node,
+}
+
+/// A place in the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::cli) struct Place(Span);
+
+impl<'a> Map<'a> {
+    /// None where the text is not the one that was loaded.
+    pub(in crate::cli) fn of(source: &'a Source) -> Option<Self> {
+        let mut problems = crate::workflow::diagnostics::Diagnostics::new(source.clone());
+        let root = syntax::parse(source, &mut problems)?;
+        Some(Self { source, root })
+    }
+
+    /// What a pointer leads to, or the last part of the way that there is. Of a step it is the id. With an offset it is the expression that
+    /// begins there in the text of a string.
+    pub(in crate::cli) fn find(&self, pointer: &str, offset: Option<usize>) -> Place {
+        let mut node = &self.root;
+        for segment in pointer.split('/').skip(1) {
+            let key = segment.replace("~1", "/").replace("~0", "~");
+            let next = match &node.content {
+                Content::Mapping(_) => node.get(&key),
+                Content::Sequence(items) => key.parse::<usize>().ok().and_then(|index| items.get(index)),
+                Content::Scalar(_) => None,
+            };
+            let Some(next) = next else { break };
+            node = next;
+        }
+        if let Some(id) = node.get("id") {
+            return Place(id.span);
+        }
+        let expression = || {
+            let scalar = node.as_scalar()?;
+            let template = Template::parse(&scalar.text).ok()?;
+            let placed = template.expressions().find(|placed| Some(placed.offset) == offset)?;
+            let places = Places::new(self.source, node.span, scalar);
+            let end = placed.offset + placed.expression.text().len();
+            Some(Span { start: places.at(placed.offset), end: places.at(end) })
+        };
+        Place(expression().unwrap_or(node.span))
+    }
+
+    /// `file:line:column`.
+    pub(in crate::cli) fn short(&self, place: Place) -> String {
+        let at = self.source.position(place.0.start);
+        format!("{}:{}:{}", self.source.name(), at.line, at.column)
+    }
+
+    /// File, line and column, both from 1; the end is behind the last character.
+    pub(in crate::cli) fn json(&self, Place(span): Place) -> Value {
+        let (start, end) = (self.source.position(span.start), self.source.position(span.end));
+        json!({
+            "file": self.source.name(), "line": start.line, "column": start.column,
+            "end-line": end.line, "end-column": end.column,
+        })
+    }
+
+    /// The error with the line that it is in, underlined, and what belongs to it below.
+    pub(in crate::cli) fn excerpt(&self, place: Place, error: &Shown<'_>, terminal: Terminal) -> String {
+        let (start, end) = (place.0.start as usize, place.0.end as usize);
+        let line = self.source.text().get(start..end).unwrap_or("").split('\n').next().unwrap_or("").trim_end();
+        let snippet = Snippet::source(self.source.text())
+            .path(self.source.name())
+            .annotation(AnnotationKind::Primary.span(start..start + line.len()));
+        error.render(snippet, terminal)
+    }
+}
+
+/// What is said of a problem.
+pub(in crate::cli) struct Shown<'a> {
+    pub(in crate::cli) kind: &'a str,
+    pub(in crate::cli) title: String,
+    pub(in crate::cli) notes: Vec<String>,
+    pub(in crate::cli) hint: Option<String>,
+}
+
+impl Shown<'_> {
+    /// Without a place in the file.
+    pub(in crate::cli) fn plain(&self, terminal: Terminal) -> String {
+        let error = terminal.paint("1;31", &format!("error[{}]", in_line(self.kind)));
+        let mut out = format!("{error}: {}", in_line(&self.title));
+        for note in &self.notes {
+            out.push_str(&format!("\n  {}", printable(note).replace('\n', "\n  ")));
+        }
+        if let Some(hint) = &self.hint {
+            out.push_str(&format!("\n{}: {}", terminal.paint("1;36", "hint"), printable(hint)));
+        }
+        out
+    }
+
+    fn render<'s>(&'s self, snippet: Snippet<'s, annotate_snippets::Annotation<'s>>, terminal: Terminal) -> String {
+        let renderer = if terminal.colour { Renderer::styled() } else { Renderer::plain() };
+        let mut group = Level::ERROR.primary_title(in_line(&self.title)).id(in_line(self.kind)).element(snippet);
+        for note in &self.notes {
+            group = group.element(Level::NOTE.message(printable(note)));
+        }
+        if let Some(hint) = &self.hint {
+            group = group.element(Level::HELP.with_name("hint").message(printable(hint)));
+        }
+        renderer.decor_style(DecorStyle::Ascii).render(&[group])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "steps:\n  - id: one\n    set: \"a${ .inputs.x }b${ .inputs.y | error }\"\n  - { id: two, with: { a/b: [ 1, \"${ .x }\" ] } }\n";
+
+    fn find(pointer: &str, offset: Option<usize>) -> (String, &'static str) {
+        let source = Source::new("flow.yaml", TEXT);
+        let map = Map::of(&source).unwrap();
+        let place = map.find(pointer, offset);
+        (map.short(place), &TEXT[place.0.range()])
+    }
+
+    #[test]
+    fn a_step_is_at_its_id_and_an_expression_where_it_begins() {
+        assert_eq!(find("/steps/0", None), ("flow.yaml:2:9".to_owned(), "one"));
+        assert_eq!(find("/steps/1", None), ("flow.yaml:4:11".to_owned(), "two"));
+        assert_eq!(find("/steps/0/set", Some(4)), ("flow.yaml:3:15".to_owned(), ".inputs.x"));
+        assert_eq!(find("/steps/0/set", Some(19)), ("flow.yaml:3:30".to_owned(), ".inputs.y | error"));
+        assert_eq!(find("/steps/1/with/a~1b/1", Some(3)).1, ".x");
+    }
+
+    #[test]
+    fn a_pointer_that_leads_too_far_ends_at_what_there_is() {
+        assert_eq!(find("/steps/1/with/a~1b/7", None).1.trim_end(), "[ 1, \"${ .x }\" ]");
+        assert!(find("/outputs/x", Some(3)).1.starts_with("steps:"));
+        assert!(find("", None).1.starts_with("steps:"));
+    }
+}

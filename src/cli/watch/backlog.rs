@@ -1,0 +1,78 @@
+//! What was told of a run before somebody began to follow it: it stands in the run's records.
+
+use crate::cli::commands::run::opened;
+use crate::cli::store::Runs;
+use crate::host::{Host, Line, Story};
+use crate::journal::Journal as _;
+use crate::process::Micros;
+use crate::run::Record;
+use crate::workflow::interpreter::progress::Progress;
+use std::collections::BTreeSet;
+
+/// Lines that are told again. Arbitrary: more than a person reads; of a longer run only the steps that still run are told.
+const LINES_MAX: usize = 1_000;
+
+/// Lines of a run, in their order, and how many are left out.
+#[derive(Default)]
+pub(in crate::cli) struct Past {
+    pub(in crate::cli) lines: Vec<Line>,
+    pub(in crate::cli) left_out: usize,
+}
+
+impl Past {
+    /// All that the records of a run say, as far as it is not too much. A run that was forked has
+    /// its steps from the time on when it was.
+    pub(in crate::cli) fn of(records: &[Record], created: Micros) -> Self {
+        let (lines, story) = read(records, created);
+        let all = lines.len();
+        let lines = if all <= LINES_MAX { lines } else { of_steps_that_run(lines, &story) };
+        Self { left_out: all - lines.len(), lines }
+    }
+
+    /// What a host needs to be told that is about to take a run up: the steps that run. What is over was told where it happened.
+    pub(in crate::cli) fn of_taken_up(host: &Host, id: &str) -> Self {
+        // Where they cannot be read, taking the run up says why.
+        let read_all = |runs: Runs| Some((runs.all_records(id).ok()?, runs.store.run(id).ok()??.created));
+        let (records, created) = opened(host).ok().and_then(read_all).unwrap_or_default();
+        let (lines, story) = read(&records, created);
+        Self { lines: of_steps_that_run(lines, &story), left_out: 0 }
+    }
+}
+
+fn read(records: &[Record], created: Micros) -> (Vec<Line>, Story) {
+    let (mut lines, mut story) = (Vec::new(), Story::default());
+    for record in records {
+        story.hear(record, &mut |line| lines.push(Line { at: line.at.max(created), ..line }));
+    }
+    (lines, story)
+}
+
+fn of_steps_that_run(lines: Vec<Line>, story: &Story) -> Vec<Line> {
+    let run: BTreeSet<&str> =
+        story.nodes().iter().filter(|node| node.status == "running").map(|node| node.node.as_str()).collect();
+    let is_of_one = |line: &Line| matches!(line.progress(), Some(Progress::Node(node)) if run.contains(&*node.node));
+    lines.into_iter().filter(is_of_one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::RunOptions;
+
+    /// Its first records are the other run's, from whenever that was.
+    #[test]
+    fn a_run_that_was_forked_has_its_steps_from_the_fork_on() {
+        let guests = crate::guest::EngineOptions { slots: Some(1), ..Default::default() };
+        let host = Host::builder().workers(1).guests(guests).build().unwrap();
+        let text = "steps: [{ id: a, set: 1 }, { id: b, needs: a, wait: 1ms }]";
+        let workflow = host.parse("past.yaml", text, ".").unwrap_or_else(|error| panic!("{error}"));
+        let options = RunOptions { records: true, ..RunOptions::default() };
+        let run = host.start(&workflow, serde_json::Map::new(), options).unwrap();
+        run.wait();
+        let records = run.records().unwrap();
+        let times = |created: Micros| Past::of(&records, created).lines.iter().map(|line| line.at).collect::<Vec<_>>();
+        let (own, last) = (times(Micros(0)), times(Micros(0)).into_iter().max().unwrap());
+        assert!(own.len() > 2 && own.iter().any(|at| *at < last), "{own:?}");
+        assert_eq!(times(last), vec![last; own.len()]);
+    }
+}

@@ -1,0 +1,88 @@
+//! What happens in a run, in this process or in another.
+
+use crate::run::{Events, RunEvent};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+/// Events of another process that may wait to be shown. Arbitrary: those that do not fit wait in the other process.
+const WAITING_MAX: usize = 1_000;
+
+/// Where events come from.
+pub(in crate::cli) enum Source {
+    /// A run of this process.
+    Here(Events),
+    /// A run of another process.
+    There(Remote),
+}
+
+impl Source {
+    pub(in crate::cli) fn wait_for(&self, timeout: Duration) -> Option<RunEvent> {
+        match self {
+            Self::Here(events) => events.wait_for(timeout),
+            Self::There(remote) => remote.wait_for(timeout),
+        }
+    }
+
+    pub(in crate::cli) fn is_over(&self) -> bool {
+        match self {
+            Self::Here(events) => events.is_over(),
+            Self::There(remote) => remote.over.load(Relaxed),
+        }
+    }
+
+    pub(in crate::cli) fn dropped(&self) -> u64 {
+        match self {
+            Self::Here(events) => events.dropped(),
+            Self::There(remote) => remote.dropped.load(Relaxed),
+        }
+    }
+}
+
+/// What is heard of a run of another process.
+pub(in crate::cli) struct Remote {
+    events: Receiver<RunEvent>,
+    /// Written by this side when all was taken; by nobody else.
+    over: AtomicBool,
+    /// Written by the other side, read when all was taken.
+    dropped: Arc<AtomicU64>,
+}
+
+/// The side that hears. Dropping it ends what is followed.
+pub(in crate::cli) struct Hearing {
+    events: SyncSender<RunEvent>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Remote {
+    pub(in crate::cli) fn new() -> (Self, Hearing) {
+        // A terminal that is slow lets the other process wait, which drops events and says how many.
+        let (sender, events) = sync_channel(WAITING_MAX);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let over = AtomicBool::new(false);
+        (Self { events, over, dropped: Arc::clone(&dropped) }, Hearing { events: sender, dropped })
+    }
+
+    pub(in crate::cli) fn wait_for(&self, timeout: Duration) -> Option<RunEvent> {
+        match self.events.recv_timeout(timeout) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                self.over.store(true, Relaxed);
+                None
+            }
+        }
+    }
+}
+
+impl Hearing {
+    pub(in crate::cli) fn hear(&self, event: RunEvent) {
+        // Where nothing is shown nobody listens.
+        let _ = self.events.send(event);
+    }
+
+    pub(in crate::cli) fn dropped(&self, count: u64) {
+        self.dropped.fetch_add(count, Relaxed);
+    }
+}

@@ -1,0 +1,10 @@
+//! A run that is followed: its progress on the terminal, and the signals that reach the command meanwhile.
+//!
+//! A [`session`] lives as long as its command. It has a thread that writes and one that waits for signals.
+
+pub(in crate::cli) mod backlog;
+pub(in crate::cli) mod events;
+pub(in crate::cli) mod progress;
+pub(in crate::cli) mod redraw;
+pub(in crate::cli) mod session;
+pub(in crate::cli) mod signals;

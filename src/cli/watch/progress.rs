@@ -1,0 +1,507 @@
+//! What a person sees of a run while it goes on: on a terminal a line for each step that runs, redrawn, and a line that stays for each that
+//! has ended. Without a terminal there are only lines, each written once.
+//!
+//! One thread writes all of it, what others have to say included, so that nothing is torn; a terminal that blocks holds nothing
+//! else.
+
+use crate::cli::report::invocation::Again;
+use crate::cli::report::waits;
+use crate::cli::table::took;
+use crate::cli::terminal::{Terminal, in_line, printable};
+use crate::cli::watch::backlog::Past;
+use crate::cli::watch::events::{Remote, Source};
+use crate::cli::watch::redraw::{Live, Size, fit};
+use crate::host::{Line, Workflow};
+use crate::process::{Level, LogLine, Micros, Pid};
+use crate::run::{Events, RunEvent, system_time};
+use crate::workflow::interpreter::progress::{ItemFailure, NodeProgress, Progress as Told, RetryProgress};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Events that may wait for this thread. A terminal that is slower than the run loses some, and says how many.
+pub(in crate::cli) const EVENTS_MAX: usize = 65_536;
+
+/// How often the lines that change are redrawn, and how soon what others say is written.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Events between two looks at the clock. Arbitrary.
+const BATCH_MAX: usize = 1_000;
+
+/// Steps that are redrawn at one time; the rest is counted. Arbitrary: half a terminal.
+const LINES_MAX: usize = 12;
+
+/// Loading is shown when it takes longer: then something is being compiled. Arbitrary.
+const LOADING_SHOWN_AFTER: Duration = Duration::from_millis(400);
+
+/// The columns of a step's name on a line that changes. Arbitrary.
+const NAME_COLUMNS_MAX: usize = 24;
+
+const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+
+enum Notice {
+    /// A line, or several.
+    Line(String),
+    /// This is compiled; or nothing any more.
+    Compiling(Option<String>),
+    /// The run has begun, or been found.
+    Follow(Box<Followed>),
+    /// Nothing more will come.
+    Close,
+}
+
+/// A run that is shown.
+struct Followed {
+    source: Source,
+    /// The names of steps that run for each item.
+    lists: BTreeSet<String>,
+    /// What was told before.
+    past: Past,
+    /// The command that hands a signal to it, up to the signal's name. None where nobody else can.
+    signal: Option<Again>,
+}
+
+/// The thread that writes, as others see it.
+#[derive(Clone)]
+pub(in crate::cli) struct Follower(Arc<Handle>);
+
+struct Handle {
+    notices: Sender<Notice>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Follower {
+    /// Starts the thread. Where there is none to be had, nothing is shown.
+    pub(in crate::cli) fn start(terminal: Terminal) -> Self {
+        let (notices, heard) = channel();
+        let thread = std::thread::Builder::new().name("progress".to_owned());
+        let thread = thread.spawn(move || Progress::new(terminal).show(&heard)).ok();
+        Self(Arc::new(Handle { notices, thread: Mutex::new(thread) }))
+    }
+
+    /// Writes lines that stay, soon.
+    pub(in crate::cli) fn note(&self, lines: String) {
+        let _ = self.0.notices.send(Notice::Line(lines));
+    }
+
+    /// Shows what is compiled, until that is done: on a terminal with the time that it takes,
+    /// elsewhere in a line that stays.
+    pub(in crate::cli) fn compiling(&self, what: Option<String>) {
+        let _ = self.0.notices.send(Notice::Compiling(what));
+    }
+
+    /// Shows a run until it is over.
+    pub(in crate::cli) fn follow(&self, events: Events, workflow: &Workflow, past: Past, signal: Option<Again>) {
+        self.follow_source(Source::Here(events), workflow, past, signal);
+    }
+
+    /// Shows a run of another process until it is over.
+    pub(in crate::cli) fn follow_remote(&self, remote: Remote, workflow: &Workflow, past: Past, signal: Again) {
+        self.follow_source(Source::There(remote), workflow, past, Some(signal));
+    }
+
+    fn follow_source(&self, source: Source, workflow: &Workflow, past: Past, signal: Option<Again>) {
+        let lists = workflow.plan().nodes.iter().filter(|node| node.for_each.is_some());
+        let lists = lists.map(|node| node.id.to_string()).collect();
+        let _ = self.0.notices.send(Notice::Follow(Box::new(Followed { source, lists, past, signal })));
+    }
+
+    /// Waits until everything is written and what changes is gone from the screen.
+    pub(in crate::cli) fn close(&self) {
+        let _ = self.0.notices.send(Notice::Close);
+        if let Some(thread) = self.0.thread.lock().take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Progress {
+    terminal: Terminal,
+    began: Instant,
+    live: Live,
+    /// Lines that stay and are not yet written.
+    pending: String,
+    /// When what changes was last drawn.
+    drawn: Instant,
+    /// Nothing is drawn before the first tick: most runs are over by then.
+    is_drawing: bool,
+    /// The terminal is this command's. In the background it is somebody else's, who writes on it too.
+    is_in_front: bool,
+    /// In the order in which they began.
+    running: Vec<Running>,
+    is_loading: bool,
+    /// What is compiled meanwhile, and since when.
+    compiling: Option<(String, Instant)>,
+    lists: BTreeSet<String>,
+    /// What processes are called: the step that they belong to, or the entry that they run.
+    names: BTreeMap<Pid, String>,
+    /// How a signal is sent, until that was said.
+    signal: Option<Again>,
+}
+
+struct Running {
+    /// How far it is.
+    node: NodeProgress,
+    /// When it began, as its record says.
+    began: Micros,
+    /// The same by this process's clock.
+    since: Instant,
+}
+
+impl Progress {
+    fn new(terminal: Terminal) -> Self {
+        let now = Instant::now();
+        Self {
+            terminal,
+            began: now,
+            live: Live::default(),
+            pending: String::new(),
+            drawn: now,
+            is_drawing: false,
+            is_in_front: is_in_front(),
+            running: Vec::new(),
+            is_loading: true,
+            compiling: None,
+            lists: BTreeSet::new(),
+            names: BTreeMap::new(),
+            signal: None,
+        }
+    }
+
+    fn show(mut self, notices: &Receiver<Notice>) {
+        loop {
+            let goes_on = match notices.recv_timeout(TICK) {
+                Ok(Notice::Line(lines)) => {
+                    self.line(&lines);
+                    true
+                }
+                Ok(Notice::Compiling(what)) => {
+                    self.compiles(what);
+                    true
+                }
+                Ok(Notice::Follow(followed)) => self.follow(*followed, notices),
+                Ok(Notice::Close) | Err(RecvTimeoutError::Disconnected) => false,
+                Err(RecvTimeoutError::Timeout) => true,
+            };
+            if !goes_on {
+                break;
+            }
+            self.draw();
+        }
+        self.is_drawing = false;
+        self.write();
+    }
+
+    fn compiles(&mut self, what: Option<String>) {
+        if let Some(what) = what.as_ref().filter(|_| !self.terminal.live) {
+            self.line(what);
+        }
+        self.compiling = what.map(|what| (what, Instant::now()));
+    }
+
+    /// Follows a run until it is over. False: nothing more will come.
+    fn follow(&mut self, followed: Followed, notices: &Receiver<Notice>) -> bool {
+        let Followed { source: events, lists, past, signal } = followed;
+        self.is_loading = false;
+        (self.lists, self.signal) = (lists, signal);
+        self.hear_past(past);
+        let (mut goes_on, mut next) = (true, None);
+        while !events.is_over() {
+            let first = events.wait_for(TICK);
+            for notice in notices.try_iter() {
+                match notice {
+                    Notice::Line(lines) => self.line(&lines),
+                    Notice::Compiling(what) => self.compiles(what),
+                    // What has happened is shown to its end all the same.
+                    Notice::Close => goes_on = false,
+                    // The end of this one is to be shown before.
+                    Notice::Follow(followed) => next = Some(followed),
+                }
+            }
+            if let Some(event) = first {
+                self.hear(event);
+            }
+            for _ in 0..BATCH_MAX {
+                let Some(event) = events.wait_for(Duration::ZERO) else { break };
+                self.hear(event);
+            }
+            self.draw();
+        }
+        let dropped = events.dropped();
+        if dropped > 0 {
+            self.line(&format!("({dropped} events were dropped: the terminal was slower than the run)"));
+        }
+        match next {
+            Some(next) => self.follow(*next, notices) && goes_on,
+            None => goes_on,
+        }
+    }
+
+    /// What was told before.
+    fn hear_past(&mut self, past: Past) {
+        if past.left_out > 0 {
+            self.line(&format!("({} lines from before are left out: `wfhost logs` has them)", past.left_out));
+        }
+        for line in past.lines {
+            match line.progress() {
+                Some(Told::Node(node)) => self.node(&node, line.at),
+                Some(Told::Retry(retry)) => self.retry(&retry),
+                Some(Told::Item(failure)) => self.item(&failure),
+                None => {
+                    let Line { process, line, .. } = line;
+                    self.logged(&process, &line);
+                }
+            }
+        }
+    }
+
+    /// Writes what stays, and draws what changes anew where it is time for that.
+    fn draw(&mut self) {
+        let is_due = self.drawn.elapsed() >= TICK;
+        if is_due || !self.pending.is_empty() {
+            self.is_drawing |= is_due;
+            self.write();
+        }
+    }
+
+    fn write(&mut self) {
+        let lasting = std::mem::take(&mut self.pending);
+        self.drawn = Instant::now();
+        if self.is_in_front != is_in_front() {
+            // What was drawn is where somebody else writes by now.
+            self.is_in_front = !self.is_in_front;
+            self.live = Live::default();
+        }
+        let frame = if self.is_live() {
+            let size = Size::now();
+            let lines = if self.is_drawing { self.changing(size) } else { Vec::new() };
+            self.live.frame(&lasting, &lines, size)
+        } else {
+            lasting
+        };
+        if frame.is_empty() {
+            return;
+        }
+        // Where standard error is closed there is nobody to tell.
+        let mut stderr = std::io::stderr().lock();
+        let _ = stderr.write_all(frame.as_bytes()).and_then(|()| stderr.flush());
+    }
+
+    /// Whether what is going on is drawn, and not only told.
+    fn is_live(&self) -> bool {
+        self.terminal.live && self.is_in_front
+    }
+
+    /// The lines of what is going on.
+    fn changing(&self, size: Size) -> Vec<String> {
+        let tick = (self.began.elapsed().as_millis() / TICK.as_millis()) as usize;
+        let sign = SPINNER[tick % SPINNER.len()];
+        if self.is_loading {
+            let (what, since) = match &self.compiling {
+                Some((what, since)) => (what.as_str(), *since),
+                None => ("loading", self.began),
+            };
+            let elapsed = since.elapsed();
+            let is_long = elapsed >= LOADING_SHOWN_AFTER;
+            return if is_long { vec![format!("{sign} {what}  {}", seconds(elapsed))] } else { Vec::new() };
+        }
+        let most = LINES_MAX.min(size.rows.saturating_sub(2)).max(1);
+        let shown = self.running.iter().take(most);
+        let widest = shown.clone().map(|running| running.node.node.len()).max().unwrap_or(0);
+        let width = widest.min(NAME_COLUMNS_MAX).min(size.columns / 2);
+        let now = system_time();
+        let line = |Running { node, since, .. }: &Running| {
+            let failed = if node.failed > 0 { format!(", {} failed", node.failed) } else { String::new() };
+            let is_list = self.lists.contains(&node.node);
+            let items = if is_list { format!("{}/{}{failed}  ", node.done, node.total) } else { String::new() };
+            let waits = waits::left(node, now).map_or_else(String::new, |waits| format!("  {waits}"));
+            format!("{sign} {:width$}  {items}{}{waits}", fit(&node.node, width), seconds(since.elapsed()))
+        };
+        let mut lines: Vec<String> = shown.map(line).collect();
+        let more = self.running.len() - lines.len();
+        if more > 0 {
+            lines.push(format!("  and {more} more"));
+        }
+        lines
+    }
+
+    fn hear(&mut self, event: RunEvent) {
+        match event {
+            RunEvent::Spawned { pid, scope, entry, parent, .. } => {
+                let name = match (scope, parent.and_then(|parent| self.names.get(&parent))) {
+                    (Some(scope), _) => self.step(&scope),
+                    (None, Some(parent)) => format!("{} > {entry}", parent.split(" > ").next().unwrap_or_default()),
+                    (None, None) => entry.to_string(),
+                };
+                self.names.insert(pid, name);
+            }
+            RunEvent::Ended { pid, .. } => {
+                self.names.remove(&pid);
+            }
+            RunEvent::Rekeyed { former, key, .. } => {
+                let (former, key) = (in_line(&former), in_line(&key));
+                self.line(&format!("new key {key}: the arguments are others than under {former}"));
+            }
+            RunEvent::Logged { pid, scope, at, line } => match Told::of(&line) {
+                // Only the root tells of nodes: a guest that writes such lines is just a guest that writes lines.
+                Some(Told::Node(node)) if pid == Pid::ROOT && scope.is_none() => self.node(&node, at),
+                Some(Told::Retry(retry)) if pid == Pid::ROOT && scope.is_none() => self.retry(&retry),
+                Some(Told::Item(failure)) if pid == Pid::ROOT && scope.is_none() => self.item(&failure),
+                _ => {
+                    let known = || self.names.get(&pid).cloned().unwrap_or_default();
+                    let name = scope.map_or_else(known, |scope| self.step(&scope));
+                    self.logged(&name, &line);
+                }
+            },
+            _ => {}
+        }
+    }
+
+    /// The step of a place, `<step>/<item>/<n>`, with the item where it runs for each.
+    fn step(&self, scope: &str) -> String {
+        let mut parts = scope.split('/');
+        let step = parts.next().unwrap_or_default();
+        match parts.next() {
+            Some(item) if self.lists.contains(step) => format!("{step}[{item}]"),
+            _ => step.to_owned(),
+        }
+    }
+
+    /// A step is so from that time on.
+    fn node(&mut self, node: &NodeProgress, at: Micros) {
+        match node.status.as_str() {
+            "waiting" => {}
+            "running" => self.runs(node, at),
+            _ => self.ended(node, at),
+        }
+    }
+
+    fn runs(&mut self, node: &NodeProgress, at: Micros) {
+        let known = self.running.iter().position(|running| running.node.node == node.node);
+        match known {
+            Some(known) => self.running[known].node = node.clone(),
+            None => self.running.push(Running { node: node.clone(), began: at, since: since(at) }),
+        }
+        if !self.is_live() && known.is_none() {
+            let is_list = self.lists.contains(&node.node);
+            let plural = if node.total == 1 { "" } else { "s" };
+            let items = if is_list { format!(" ({} item{plural})", node.total) } else { String::new() };
+            let waits = waits::left(node, system_time()).filter(|_| node.only_waits());
+            self.line(&format!("{}: {}{items}", in_line(&node.node), waits.as_deref().unwrap_or("running")));
+        }
+        if let Some(name) = waits::signal(node)
+            && let Some(signal) = self.signal.take()
+            && let Some(command) = signal.and(&[name, "JSON"]).plain()
+        {
+            self.line(&format!("{}: {}", self.terminal.paint("1;36", "hint"), printable(&command)));
+        }
+    }
+
+    fn ended(&mut self, node: &NodeProgress, at: Micros) {
+        let running = self.running.iter().position(|running| running.node.node == node.node);
+        let took = running.map(|index| took(self.running.remove(index).began, at));
+        let (sign, colour) = match node.status.as_str() {
+            "succeeded" => ("✓", "32"),
+            "failed" => ("✗", "31"),
+            "skipped" | "unreached" => ("-", "2"),
+            _ => ("!", "33"),
+        };
+        let mut line = format!("{} {}: {}", self.terminal.paint(colour, sign), in_line(&node.node), node.status);
+        if node.taken_over {
+            line.push_str(", taken over");
+        }
+        if self.lists.contains(&node.node) && took.is_some() {
+            let _ = write!(line, ", {}", node.items());
+        }
+        if node.attempts > 1 {
+            let _ = write!(line, ", {} attempts", node.attempts);
+        }
+        if let Some(took) = took {
+            let _ = write!(line, " in {took}");
+        }
+        if let Some(reason) = node.reason() {
+            let _ = write!(line, ": {}", in_line(&reason));
+        }
+        self.line(&line);
+    }
+
+    fn item(&mut self, failure: &ItemFailure) {
+        let ItemFailure { node, item, title, kind, .. } = failure;
+        let sign = self.terminal.paint("33", "!");
+        self.line(&format!("{sign} {}[{item}]: failed: {} ({})", in_line(node), in_line(title), in_line(kind)));
+    }
+
+    fn retry(&mut self, retry: &RetryProgress) {
+        let item = retry.item.map_or(String::new(), |item| format!("[{item}]"));
+        let delay = duration(Duration::from_micros(retry.delay_us));
+        let RetryProgress { node, attempt, title, .. } = retry;
+        let line = format!(
+            "{} {}{item}: attempt {attempt} failed, again in {delay}: {}",
+            self.terminal.paint("33", "!"),
+            in_line(node),
+            in_line(title)
+        );
+        self.line(&line);
+    }
+
+    fn logged(&mut self, name: &str, line: &LogLine) {
+        let (level, colour) = match line.level {
+            Level::Trace | Level::Debug => return,
+            Level::Info => ("info", "34"),
+            Level::Warn => ("warn", "33"),
+            Level::Error => ("error", "31"),
+        };
+        let fields = line.fields.as_ref().map_or(String::new(), |fields| format!(" {}", fields.as_str()));
+        let text = format!("{}{fields}", line.text);
+        let text = printable(&text).replace('\n', "\n    ");
+        let level = self.terminal.paint(colour, level);
+        self.line(&format!("  {} {level}: {text}", in_line(name)));
+    }
+
+    /// A line that stays. What comes from a guest has been made harmless.
+    fn line(&mut self, line: &str) {
+        self.pending.push_str(line);
+        self.pending.push('\n');
+    }
+}
+
+/// Whether this process is in the foreground of its terminal, or has none.
+fn is_in_front() -> bool {
+    let stderr = std::io::stderr();
+    rustix::termios::tcgetpgrp(&stderr).map_or(true, |group| group == rustix::process::getpgrp())
+}
+
+/// The moment of this process's clock that is as long ago as that time is by the system's.
+fn since(at: Micros) -> Instant {
+    let now = Instant::now();
+    now.checked_sub(Duration::from_micros(system_time().0.saturating_sub(at.0))).unwrap_or(now)
+}
+
+/// A duration that is redrawn: its digits change with each tick, and its width seldom.
+fn seconds(elapsed: Duration) -> String {
+    if elapsed.as_secs() < 60 { tenths(elapsed) } else { duration(elapsed) }
+}
+
+pub(in crate::cli) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds, duration.as_millis()) {
+        (0, 0) => "under 1 ms".to_owned(),
+        (0, millis) => format!("{millis} ms"),
+        (1..60, _) => tenths(duration),
+        (60..3_600, _) => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3_600, seconds / 60 % 60),
+    }
+}
+
+fn tenths(duration: Duration) -> String {
+    format!("{}.{} s", duration.as_secs(), duration.subsec_millis() / 100)
+}
+
+#[cfg(test)]
+#[path = "progress_tests.rs"]
+mod tests;

@@ -1,0 +1,177 @@
+//! Lines at the bottom of a terminal that are drawn again and again, below lines that stay.
+//!
+//! Every frame is one write: it goes up over what it drew before and writes over it, so nothing flickers, and what was there for a
+//! moment (an echoed `^C`, say) is gone with the next frame. The cursor stays visible, at the beginning of the line below: whatever ends the
+//! process leaves a terminal that is in order.
+
+use std::fmt::Write as _;
+
+/// What is assumed of a terminal that does not tell its size.
+const COLUMNS_DEFAULT: usize = 80;
+const ROWS_DEFAULT: usize = 24;
+
+/// The size of the terminal of standard error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::cli) struct Size {
+    pub(in crate::cli) columns: usize,
+    pub(in crate::cli) rows: usize,
+}
+
+impl Size {
+    pub(in crate::cli) fn now() -> Self {
+        let known = |number: u16, default| if number == 0 { default } else { usize::from(number) };
+        match terminal_size::terminal_size_of(std::io::stderr()) {
+            Some((columns, rows)) => {
+                Self { columns: known(columns.0, COLUMNS_DEFAULT), rows: known(rows.0, ROWS_DEFAULT) }
+            }
+            None => Self { columns: COLUMNS_DEFAULT, rows: ROWS_DEFAULT },
+        }
+    }
+}
+
+/// What is drawn at the moment.
+#[derive(Default)]
+pub(in crate::cli) struct Live {
+    /// The characters of each line.
+    drawn: Vec<usize>,
+}
+
+impl Live {
+    /// The text that puts these lines in the place of those that are drawn, below lines that stay. Each of the latter ends with a line
+    /// end. Empty where nothing changes.
+    ///
+    /// A character is taken for a column: the lines that are redrawn are ours.
+    pub(in crate::cli) fn frame(&mut self, lasting: &str, lines: &[String], size: Size) -> String {
+        let mut out = String::new();
+        if lasting.is_empty() && lines.is_empty() && self.drawn.is_empty() {
+            return out;
+        }
+        // The terminal may be narrower than it was: then what was drawn takes more rows.
+        let rows: usize = self.drawn.iter().map(|&length| length.div_ceil(size.columns).max(1)).sum();
+        if rows > 0 {
+            let _ = write!(out, "\x1b[{rows}A\r");
+        }
+        for line in lasting.lines() {
+            let _ = write!(out, "{line}\x1b[K\r\n");
+        }
+        self.drawn.clear();
+        for line in lines {
+            // The last column stays free: some terminals go to the next line when it is filled.
+            let line = fit(line, size.columns.saturating_sub(1));
+            self.drawn.push(line.chars().count());
+            let _ = write!(out, "{line}\x1b[K\r\n");
+        }
+        if rows > 0 {
+            out.push_str("\x1b[J");
+        }
+        out
+    }
+}
+
+/// The text, cut where it does not fit.
+pub(in crate::cli) fn fit(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    text.chars().take(columns.saturating_sub(1)).chain(std::iter::once('…')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WIDE: Size = Size { columns: 20, rows: 10 };
+
+    fn lines(lines: &[&str]) -> Vec<String> {
+        lines.iter().map(|&line| line.to_owned()).collect()
+    }
+
+    /// What a terminal of so many columns shows after such frames, as far as it understands them.
+    fn screen(frames: &[String], columns: usize) -> Vec<String> {
+        let mut rows: Vec<Vec<char>> = vec![Vec::new()];
+        let (mut row, mut column) = (0usize, 0usize);
+        for frame in frames {
+            let mut rest = frame.chars().peekable();
+            while let Some(next) = rest.next() {
+                match next {
+                    '\r' => column = 0,
+                    '\n' => row += 1,
+                    '\x1b' => {
+                        assert_eq!(rest.next(), Some('['));
+                        let mut number = 0;
+                        let command = loop {
+                            match rest.next().unwrap() {
+                                digit @ '0'..='9' => number = number * 10 + digit as usize - '0' as usize,
+                                command => break command,
+                            }
+                        };
+                        match command {
+                            'A' => row = row.checked_sub(number).expect("it does not leave the screen"),
+                            'K' => rows[row].truncate(column),
+                            'J' => {
+                                rows[row].truncate(column);
+                                rows.truncate(row + 1);
+                            }
+                            other => panic!("{other}"),
+                        }
+                    }
+                    character => {
+                        if column == columns {
+                            (row, column) = (row + 1, 0);
+                            rows.resize_with(rows.len().max(row + 1), Vec::new);
+                        }
+                        let line = &mut rows[row];
+                        line.resize(line.len().max(column + 1), ' ');
+                        line[column] = character;
+                        column += 1;
+                    }
+                }
+                rows.resize_with(rows.len().max(row + 1), Vec::new);
+            }
+        }
+        let rows = rows.into_iter().map(|row| row.into_iter().collect::<String>());
+        let mut rows: Vec<String> = rows.collect();
+        while rows.last().is_some_and(String::is_empty) {
+            rows.pop();
+        }
+        rows
+    }
+
+    #[test]
+    fn what_stays_is_above_what_is_redrawn() {
+        let mut live = Live::default();
+        let frames = [
+            live.frame("", &lines(&["a 1", "b 1"]), WIDE),
+            live.frame("a is done\n", &lines(&["b 2"]), WIDE),
+            live.frame("a line that is longer than the terminal is\nx\n", &lines(&["b 3", "c 1"]), WIDE),
+            live.frame("b is done\n", &[], WIDE),
+        ];
+        let expected = ["a is done", "a line that is longe", "r than the terminal ", "is", "x", "b is done"];
+        assert_eq!(screen(&frames[..2], 20), ["a is done", "b 2"]);
+        assert_eq!(screen(&frames, 20), expected);
+    }
+
+    #[test]
+    fn lines_are_cut_at_the_edge_and_leave_nothing_behind() {
+        let narrow = Size { columns: 6, rows: 5 };
+        let mut live = Live::default();
+        let frames = [
+            live.frame("", &lines(&["0123456789", "xyz"]), narrow),
+            live.frame("", &lines(&["01"]), narrow),
+            live.frame("", &[], narrow),
+        ];
+        assert_eq!(screen(&frames[..1], 6), ["0123…", "xyz"]);
+        assert_eq!(screen(&frames[..2], 6), ["01"]);
+        assert!(screen(&frames, 6).is_empty());
+        assert_eq!(live.frame("", &[], narrow), "");
+    }
+
+    #[test]
+    fn a_terminal_that_became_narrower_is_cleared_as_a_whole() {
+        let mut live = Live::default();
+        let first = live.frame("", &lines(&["0123456789", "xyz"]), WIDE);
+        assert!(first.starts_with("0123456789"));
+        // What was one row is two by now.
+        assert!(live.frame("", &[], Size { columns: 5, rows: 5 }).starts_with("\x1b[3A\r"));
+    }
+}

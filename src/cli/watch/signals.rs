@@ -1,0 +1,390 @@
+//! Ctrl-C, SIGTERM, and the end of the command's time. A thread of its own waits for them, so that nobody else has to: neither the compiler, which may take seconds,
+//! nor whoever waits for the run.
+//!
+//! Before the run there is nothing to cancel: the process ends, and the compilers with it that it started. The first Ctrl-C of a run cancels it, the second ends it at once, and
+//! the third ends the process, whatever state it is in. A durable run need not be cancelled: on a terminal the first Ctrl-C asks, and the
+//! others count from there; SIGTERM leaves it for whoever takes it up, and a second one ends the process. A run that is not durable takes
+//! SIGTERM as Ctrl-C.
+//!
+//! A command that was asked to end has [`TELLING_MAX`] to write its output, then it exits even if
+//! nobody has read it.
+
+use crate::cli::Exit;
+use crate::cli::report::error::Refused;
+use crate::cli::report::invocation::Again;
+use crate::cli::terminal::{Terminal, say};
+use crate::cli::watch::progress::Follower;
+use crate::host::{Host, RunHandle};
+use crate::process::problem;
+use parking_lot::{Condvar, Mutex};
+use std::io::{BufRead as _, BufReader, IsTerminal as _};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long calls in flight have to be answered when a durable run is left. Arbitrary: those that have not are repeated under their keys.
+const SUSPEND_GRACE: Duration = Duration::from_secs(2);
+
+/// How long a command that was asked to end, or has timed out, may take to write its outcome.
+/// Arbitrary: ample for any reader that is still reading.
+const TELLING_MAX: Duration = Duration::from_secs(5);
+
+/// How far the command is.
+#[derive(Clone)]
+pub(in crate::cli) enum Stage {
+    /// Files are read and compiled.
+    Loading,
+    /// The run is being started: its signals wait.
+    Starting,
+    /// The run goes on.
+    Running(Running),
+    /// The run goes on in another process.
+    Attached { run: String, process: u32 },
+    /// The run is over. `late`: because it timed out.
+    Over { late: bool },
+}
+
+/// What goes on here.
+#[derive(Clone)]
+pub(in crate::cli) struct Running {
+    pub(in crate::cli) runs: Vec<RunHandle>,
+    /// Of durable ones: their host.
+    pub(in crate::cli) host: Option<Host>,
+}
+
+/// The thread that waits for signals, as others see it.
+#[derive(Clone)]
+pub(in crate::cli) struct Signals(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    json: bool,
+    terminal: Terminal,
+    follower: Option<Follower>,
+    /// What is left of the command's time, and what to say when it is over.
+    time: Option<(Duration, Option<String>)>,
+}
+
+struct State {
+    stage: Stage,
+    /// Signals are heard, or it is known that they cannot be.
+    ready: bool,
+    heard: Heard,
+}
+
+/// What was heard so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Heard {
+    interrupts: u32,
+    terminations: u32,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wish {
+    Ask,
+    Cancel,
+    Kill,
+    Suspend,
+    Leave,
+}
+
+impl Heard {
+    /// What so many signals ask for of a run, the last one being the newest.
+    fn wish(self, is_durable: bool, can_ask: bool, is_termination: bool) -> Wish {
+        if is_durable && is_termination {
+            return if self.terminations == 1 { Wish::Suspend } else { Wish::Leave };
+        }
+        let (interrupts, asks) =
+            if is_durable { (self.interrupts, can_ask) } else { (self.interrupts + self.terminations, false) };
+        match interrupts + u32::from(!asks) {
+            0 | 1 => Wish::Ask,
+            2 => Wish::Cancel,
+            3 => Wish::Kill,
+            _ => Wish::Leave,
+        }
+    }
+}
+
+impl Signals {
+    /// Begins to listen.
+    pub(in crate::cli) fn listen(json: bool, terminal: Terminal, follower: Option<Follower>, command: &Again) -> Self {
+        let state = State { stage: Stage::Loading, ready: false, heard: Heard::default() };
+        let time = command.time_left().map(|left| (left, command.longer()));
+        let shared = Shared { state: Mutex::new(state), changed: Condvar::new(), json, terminal, follower, time };
+        let signals = Self(Arc::new(shared));
+        let listener = signals.clone();
+        let spawned = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            if listener.wait().is_err() {
+                listener.is_ready();
+            }
+        });
+        if spawned.is_err() {
+            // Without the thread a signal ends the process, as it does by default.
+            signals.is_ready();
+        }
+        signals
+    }
+
+    /// Starts the run, by when signals are heard: those that come meanwhile wait until it is known what they cancel.
+    pub(in crate::cli) fn guard<T>(&self, start: impl FnOnce() -> T) -> T {
+        let mut state = self.0.state.lock();
+        while !state.ready {
+            self.0.changed.wait(&mut state);
+        }
+        state.stage = Stage::Starting;
+        drop(state);
+        start()
+    }
+
+    pub(in crate::cli) fn enter(&self, stage: Stage) {
+        let mut state = self.0.state.lock();
+        state.stage = stage;
+        let (heard, is_late) = (state.heard, matches!(state.stage, Stage::Over { late: true }));
+        drop(state);
+        if heard != Heard::default() {
+            self.act(heard, heard.terminations > 0);
+        } else if is_late {
+            end_soon();
+        }
+    }
+
+    fn is_ready(&self) {
+        self.0.state.lock().ready = true;
+        self.0.changed.notify_all();
+    }
+
+    fn wait(&self) -> std::io::Result<()> {
+        // Tokio panics where it gets no pair of sockets for signals: there must be room for it, and for what else it opens.
+        let room = [(); 3].map(|()| std::os::unix::net::UnixStream::pair());
+        for pair in room {
+            pair?;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        runtime.block_on(async {
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let mut terminate = signal(SignalKind::terminate())?;
+            self.is_ready();
+            // One that never comes is as good as none.
+            let left = self.0.time.as_ref().map_or(Duration::MAX, |(left, _)| *left);
+            let mut time = std::pin::pin!(tokio::time::sleep(left));
+            let mut is_late = false;
+            loop {
+                let is_termination = tokio::select! {
+                    _ = interrupt.recv() => false,
+                    _ = terminate.recv() => true,
+                    () = &mut time, if !is_late => {
+                        is_late = true;
+                        self.time_out();
+                        continue;
+                    }
+                };
+                let heard = {
+                    let mut state = self.0.state.lock();
+                    state.heard.interrupts += u32::from(!is_termination);
+                    state.heard.terminations += u32::from(is_termination);
+                    state.heard
+                };
+                self.act(heard, is_termination);
+            }
+        })
+    }
+
+    /// Ends the process where the command's time is over before there is a run. Whoever waits for a run sees to its time.
+    fn time_out(&self) {
+        if !matches!(self.0.state.lock().stage, Stage::Loading) {
+            return;
+        }
+        let hint = self.0.time.as_ref().and_then(|(_, hint)| hint.clone());
+        let refused = Refused::new(problem::kind::TIMED_OUT, "the time was over before the run began").timed_out();
+        self.close_and_end(&refused.hint_maybe(hint));
+    }
+
+    /// Does what the signals so far ask for.
+    fn act(&self, heard: Heard, is_termination: bool) {
+        let stage = self.0.state.lock().stage.clone();
+        match stage {
+            Stage::Over { .. } => end_soon(),
+            Stage::Loading => self.leave(true),
+            Stage::Starting if heard.interrupts + heard.terminations < 3 => {}
+            Stage::Starting => self.leave(false),
+            Stage::Attached { run, process } => self.detach(&run, process),
+            Stage::Running(running) => match heard.wish(running.host.is_some(), self.can_ask(), is_termination) {
+                Wish::Ask => self.ask(running),
+                Wish::Cancel => self.cancel(&running),
+                Wish::Kill => {
+                    let is_full = running.host.as_ref().is_some_and(Host::is_full);
+                    let what = if is_full {
+                        "the disk is full, and the run is ended when there is room; again to leave it as it is"
+                    } else {
+                        "the run is ended"
+                    };
+                    self.tell(what, || running.runs.iter().for_each(|run| run.kill("it was interrupted twice")));
+                }
+                Wish::Suspend => self.suspend(running),
+                Wish::Leave => {
+                    if running.host.is_some() {
+                        say(&format!(
+                            "{}: what is not written yet is lost",
+                            self.0.terminal.paint("33", "interrupted")
+                        ));
+                    }
+                    self.leave(false);
+                }
+            },
+        }
+    }
+
+    /// Whether there is somebody who could be asked.
+    fn can_ask(&self) -> bool {
+        self.0.follower.is_some() && self.0.terminal.live && std::io::stdin().is_terminal()
+    }
+
+    fn cancel(&self, running: &Running) {
+        let what = if running.host.as_ref().is_some_and(Host::is_full) {
+            "the disk is full: the run is cancelled as soon as there is room; interrupt again to kill it"
+        } else {
+            "cancelling the run; interrupt again to kill it"
+        };
+        self.tell(what, || {
+            for run in &running.runs {
+                // It may have ended meanwhile: then its end is told.
+                let _ = run.cancel("it was interrupted", None);
+            }
+        });
+    }
+
+    /// Asks what is to become of a durable run. It goes on until that is said.
+    fn ask(&self, running: Running) {
+        let what =
+            "c or Ctrl-C cancels the run, d leaves it for `wfhost resume` (then Enter); until then it keeps running";
+        self.tell(what, || {});
+        let signals = self.clone();
+        // A person who answers nothing holds nothing but this thread.
+        let _ = std::thread::Builder::new().name("answers".to_owned()).spawn(move || {
+            let Ok(terminal) = std::fs::File::open("/dev/tty") else { return };
+            for line in BufReader::new(terminal).lines() {
+                match line.as_deref().map(str::trim) {
+                    Ok("c" | "C") => return signals.cancel(&running),
+                    Ok("d" | "D") => return signals.suspend(running),
+                    Ok(_) => {}
+                    Err(_) => return,
+                }
+            }
+        });
+    }
+
+    /// Leaves durable runs as they are. Whoever waits for their outcome hears it.
+    fn suspend(&self, running: Running) {
+        let Some(host) = running.host else { return };
+        // It waits for calls in flight, and further signals are to be heard meanwhile.
+        let spawned = std::thread::Builder::new().name("suspending".to_owned()).spawn(move || {
+            // Where the journal cannot be written, the runs have heard that.
+            let _ = host.suspend(SUSPEND_GRACE);
+        });
+        if spawned.is_err() {
+            self.leave(false);
+        }
+    }
+
+    /// Ends the process, and not the run.
+    fn detach(&self, run: &str, process: u32) {
+        // What is shown ends with what the other process tells, which nobody waits for.
+        let title = format!("the run {run} keeps running in process {process}");
+        let refused = Refused::new(problem::kind::CANCELLED, title).running();
+        end_soon();
+        self.end(&refused.hint(format!("to end it: wfhost cancel {run}")));
+    }
+
+    /// Ends the process because it was to follow the run no longer, and not the run.
+    pub(in crate::cli) fn stop_following(&self, run: &str, process: u32, after: Duration) {
+        if !matches!(self.0.state.lock().stage, Stage::Attached { .. }) {
+            return;
+        }
+        let after = crate::cli::report::hints::duration(after);
+        let title =
+            format!("{after} are over: the run {run} keeps running in process {process}, and is not followed any more");
+        let refused = Refused::new(problem::kind::TIMED_OUT, title).running();
+        let hint = format!("to follow it: wfhost logs -f {run}; to end it: wfhost cancel {run}");
+        // As where it is detached: what is shown ends with what the other process tells.
+        end_soon();
+        self.end(&refused.hint(hint));
+    }
+
+    /// Does something, and says so: before it where that takes no time, since what follows from it is shown too.
+    fn tell(&self, what: &str, act: impl FnOnce()) {
+        let line = format!("{}: {what}", self.0.terminal.paint("33", "interrupted"));
+        if let Some(follower) = &self.0.follower {
+            follower.note(line);
+            act();
+        } else {
+            act();
+            say(&line);
+        }
+    }
+
+    /// Ends the process. What is in the way of a clean end is in the way of telling about it too, so the terminal is left in order
+    /// only where nothing ran.
+    fn leave(&self, in_order: bool) {
+        if in_order {
+            self.close_and_end(&Refused::new(problem::kind::CANCELLED, "interrupted before the run began").cancelled());
+        }
+        std::process::exit(Exit::Cancelled.code());
+    }
+
+    fn close_and_end(&self, refused: &Refused) {
+        end_soon();
+        if let Some(follower) = &self.0.follower {
+            follower.close();
+        }
+        self.end(refused);
+    }
+
+    fn end(&self, refused: &Refused) {
+        if self.0.json {
+            // Where it cannot be written there is nobody to tell.
+            let _ = refused.print();
+        } else {
+            refused.say(self.0.terminal);
+        }
+        std::process::exit(Exit::Cancelled.code());
+    }
+}
+
+/// Ends the process after [`TELLING_MAX`]: its output may go to a pipe that nobody reads.
+fn end_soon() {
+    let end = || {
+        std::thread::sleep(TELLING_MAX);
+        std::process::exit(Exit::Cancelled.code());
+    };
+    // If the thread cannot be started, the process ends once its output has been read.
+    let _ = std::thread::Builder::new().name("ending".to_owned()).spawn(end);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wishes(is_durable: bool, can_ask: bool) -> [Wish; 4] {
+        [1, 2, 3, 4].map(|interrupts| Heard { interrupts, terminations: 0 }.wish(is_durable, can_ask, false))
+    }
+
+    #[test]
+    fn each_interrupt_is_more_than_the_one_before() {
+        assert_eq!(wishes(true, true), [Wish::Ask, Wish::Cancel, Wish::Kill, Wish::Leave]);
+        for (is_durable, can_ask) in [(true, false), (false, false), (false, true)] {
+            assert_eq!(wishes(is_durable, can_ask), [Wish::Cancel, Wish::Kill, Wish::Leave, Wish::Leave]);
+        }
+    }
+
+    #[test]
+    fn a_termination_leaves_what_is_durable_and_cancels_what_is_not() {
+        let wish =
+            |is_durable, interrupts, terminations| Heard { interrupts, terminations }.wish(is_durable, true, true);
+        assert_eq!([wish(true, 0, 1), wish(true, 2, 1), wish(true, 0, 2)], [Wish::Suspend, Wish::Suspend, Wish::Leave]);
+        assert_eq!([wish(false, 0, 1), wish(false, 1, 1), wish(false, 1, 2)], [Wish::Cancel, Wish::Kill, Wish::Leave]);
+        // After a termination Ctrl-C counts by itself.
+        assert_eq!(Heard { interrupts: 1, terminations: 1 }.wish(true, false, false), Wish::Cancel);
+    }
+}
