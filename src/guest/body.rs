@@ -7,6 +7,7 @@ use super::death::{Phase, classify, host_fault, last_words, lost};
 use super::instance::{Instance, Source};
 use super::metering::{CLOSE_FUEL, FuelMeter};
 use super::parts::Rest;
+use super::poll::{block_on, poll_once};
 use super::saving::{self, Asked, Evicted, Kept, TakenGuest};
 use super::spares;
 use crate::process::problem::kind;
@@ -16,7 +17,7 @@ use crate::process::{
 use bytes::Bytes;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use wasmtime::Store;
 
 /// Bytes of memory from which an eviction takes longer than a turn may. Estimated: to pack a megabyte that was written all over takes about
@@ -201,8 +202,8 @@ impl Guest {
     fn take_up(&mut self) {
         let State::Evicted(evicted) = &self.state else { return };
         let Ok(source) = self.source() else { return };
-        let Ok(Instance { store, binding }) = finish(source.instance(self.now)) else { return };
-        let (store, restored) = finish(saving::restore(&self.loaded, &*binding, store, evicted));
+        let Ok(Instance { store, binding }) = block_on(source.instance(self.now)) else { return };
+        let (store, restored) = block_on(saving::restore(&self.loaded, &*binding, store, evicted));
         if restored.is_ok() {
             self.state = State::Live(Instance { store, binding });
         }
@@ -295,7 +296,7 @@ impl Body for Guest {
         };
         prepare(&mut store, self.now, CLOSE_FUEL);
         // Its fuel bounds it to a few slices.
-        let Returned { store, result } = finish(binding.close(store));
+        let Returned { store, result } = block_on(binding.close(store));
         let instance = Instance { store, binding };
         let left = match (result, self.home) {
             (Ok(()), Home::Pool) => spares::put(&self.loaded, instance),
@@ -435,20 +436,4 @@ async fn restored(
 pub(super) fn prepare(store: &mut Store<Context>, now: Micros, fuel: u64) {
     store.data_mut().begin_step(now);
     store.set_fuel(fuel).expect("invariant: engines of guests count fuel");
-}
-
-/// Runs to the end what fuel bounds.
-pub(super) fn finish<F: Future>(future: F) -> F::Output {
-    let mut future = std::pin::pin!(future);
-    loop {
-        if let Poll::Ready(output) = poll_once(future.as_mut()) {
-            return output;
-        }
-    }
-}
-
-/// Polls for one slice. The waker does nothing: a step is pending only because its slice is used up (I1), so whoever polls it
-/// knows that it is ready to go on.
-fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut std::task::Context::from_waker(Waker::noop()))
 }

@@ -31,6 +31,7 @@ mod instance;
 mod metering;
 mod offers;
 mod parts;
+mod poll;
 mod problem;
 mod sandbox;
 mod saving;

@@ -8,11 +8,10 @@ use super::component::{Linked, Loaded};
 use super::context::Context;
 use super::death::{Phase, classify};
 use super::metering::{DESCRIBE_FUEL, INSTANTIATE_FUEL};
+use super::poll::block_on;
 use super::snapshot::{Template, Unfit};
 use crate::process::{Birth, Death, Grants, Home, Json, Limits, Payload, Pid, Problem, Tag, problem::kind};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
 use wasmtime::Store;
 
 /// Bytes of a description. Arbitrary.
@@ -47,13 +46,13 @@ impl<'a> Sandbox<'a> {
         let died = |error, store: &Store<Context>, phase| match classify(&error, store.data(), phase) {
             Death::Guest(problem) | Death::Lost(problem) | Death::Host(problem) => problem,
         };
-        let instance = match run(self.linked.pre.instantiate_async(&mut store)) {
+        let instance = match block_on(self.linked.pre.instantiate_async(&mut store)) {
             Ok(instance) => instance,
             Err(error) => return Err(died(error, &store, Phase::Instantiation)),
         };
         store.set_fuel(DESCRIBE_FUEL).expect("invariant: engines of guests count fuel");
         let Some(call) = contract.describe(store, &instance) else { return Ok(None) };
-        let Returned { store, result } = run(call);
+        let Returned { store, result } = block_on(call);
         let text = result.map_err(|error| died(error, &store, Phase::Step))?;
         Json::parse(text).map(Some).map_err(|error| {
             Problem::new(kind::BAD_JSON, "The component's description is not JSON").with_detail(error.to_string())
@@ -73,15 +72,5 @@ fn nobody() -> Birth {
         limits: Arc::new(limits),
         grants: Grants::default(),
         next_tag: Tag(1),
-    }
-}
-
-/// Runs to the end what only ever gives way at the end of a slice. Fuel bounds it.
-fn run<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())) {
-            return output;
-        }
     }
 }

@@ -5,11 +5,12 @@
 //! asked leaves no trace in the run: its log lines are dropped, and its random stream goes on where it was.
 
 use super::binding::{Binding, Returned};
-use super::body::{Guest, finish, prepare};
+use super::body::{Guest, prepare};
 use super::component::Loaded;
 use super::context::{Context, HostState};
 use super::images::Held;
 use super::metering::{FuelMeter, SAVE_FUEL};
+use super::poll::block_on;
 use super::snapshot::{CompactError, Handles, Search, Snapshot, Template, Unfit};
 use crate::process::{Birth, Form, Micros, Problem, Saved, SavedError, Taken};
 use bytes::Bytes;
@@ -117,7 +118,7 @@ pub(crate) fn ask(binding: &dyn Binding, mut store: Store<Context>, now: Micros)
     store.set_hostcall_fuel(OWN_BYTES_MAX);
     let Some(call) = binding.save(store) else { unreachable!("invariant: who is asked has the export") };
     // Its fuel bounds it.
-    let Returned { mut store, result } = finish(call);
+    let Returned { mut store, result } = block_on(call);
     store.set_hostcall_fuel(usual);
     store.data_mut().discard_log();
     store.data_mut().restore(&host);

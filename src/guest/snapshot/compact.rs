@@ -9,20 +9,12 @@
 //!
 //! The checksum finds what a disk got wrong. It is no signature: whoever parses this trusts nothing in it.
 
+use super::image::Key;
 use super::state::{GlobalValue, MemoryState, PAGE_BYTES, Snapshot};
 use super::template::Template;
 use std::cell::RefCell;
 use std::io;
 use zstd::bulk::{Compressor, Decompressor};
-
-/// What a snapshot is bound to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Key {
-    /// Digest of the component's bytes.
-    pub component: [u8; 32],
-    /// Digest of a fresh instance: types of memories and globals, and what is in them.
-    pub image: [u8; 32],
-}
 
 /// Why bytes are no snapshot of this component.
 #[derive(Debug, thiserror::Error)]

@@ -7,6 +7,15 @@ static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 /// Marks a page of zeros in [`Image::slots`].
 const ZERO: u32 = u32::MAX;
 
+/// What a snapshot is bound to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// Digest of the component's bytes.
+    pub component: [u8; 32],
+    /// Digest of a fresh instance: types of memories and globals, and what is in them.
+    pub image: [u8; 32],
+}
+
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Image {
     /// For each page its place in `content`, or [`ZERO`].

@@ -37,7 +37,6 @@ mod compact;
 mod handles;
 mod image;
 mod pagemap;
-mod ready;
 mod reset;
 mod restore;
 mod state;
@@ -45,7 +44,8 @@ mod take;
 mod template;
 
 pub use check::{CheckError, Reason, Refusal, Verdict, check};
-pub use compact::{CompactError, Key};
+pub use compact::CompactError;
+pub use image::Key;
 pub use reset::ResetError;
 pub use restore::RestoreError;
 pub use state::{GlobalValue, PAGE_BYTES, Snapshot};

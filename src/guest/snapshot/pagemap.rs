@@ -1,5 +1,16 @@
 //! Which pages of a private mapping this process has written, as the kernel tells it.
 
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+/// Whether the kernel's word is taken, for all guests of a template.
+#[derive(Default, Debug)]
+pub(super) struct Trust {
+    /// Snapshots so far; read and written by whoever takes one, and only its remainder matters.
+    pub(super) taken: AtomicU32,
+    /// Set for good by whoever finds that the kernel missed a page. It guards no other data, so no ordering is needed.
+    pub(super) lost: AtomicBool,
+}
+
 /// Bytes of an entry of `/proc/self/pagemap`.
 #[cfg(target_os = "linux")]
 const ENTRY_BYTES: usize = 8;

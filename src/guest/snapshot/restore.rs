@@ -1,8 +1,8 @@
 //! Puts a snapshot into a fresh instance.
 
-use super::ready::finish;
 use super::state::{GlobalValue, PAGE_BYTES, Snapshot};
 use super::template::{Handles, Template};
+use crate::guest::poll::block_on;
 use wasmtime::AsContextMut;
 
 /// Why a guest could not be restored. The instance is then in no state at all, and is to be dropped.
@@ -53,7 +53,7 @@ impl Template {
             };
             if grown_bytes > 0 {
                 let pages = grown_bytes / memory.page_size(store.as_context());
-                finish(memory.grow_async(&mut store, pages)).map_err(RestoreError::Memory)?;
+                block_on(memory.grow_async(&mut store, pages)).map_err(RestoreError::Memory)?;
             }
             let data = memory.data_mut(store.as_context_mut());
             for (page, content) in state.iter() {

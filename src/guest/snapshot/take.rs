@@ -4,7 +4,7 @@ use super::image::Image;
 use super::pagemap;
 use super::state::{GlobalValue, MemoryState, PAGE_BYTES, Snapshot};
 use super::template::{Handles, Template};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use wasmtime::AsContextMut;
 
 /// How the pages that differ from a fresh instance's are found.
@@ -34,15 +34,6 @@ pub enum TakeError {
 
 /// How many snapshots go by between two checks of the kernel's word. Arbitrary: a check costs the reading of the whole memory.
 pub(super) const CROSS_CHECK_PERIOD: u32 = 4_096;
-
-/// Whether the kernel's word is taken, for all guests of a template.
-#[derive(Default, Debug)]
-pub(super) struct Trust {
-    /// Snapshots so far; read and written by whoever takes one, and only its remainder matters.
-    taken: AtomicU32,
-    /// Set for good by whoever finds that the kernel missed a page. It guards no other data, so no ordering is needed.
-    pub(super) lost: AtomicBool,
-}
 
 impl Template {
     /// Takes a snapshot between two steps. Neither the guest nor its store changes.

@@ -1,11 +1,10 @@
 //! What is learned once about a component: the handles of all its memories and mutable globals, and what a fresh instance has in them.
 
-use super::compact::Key;
 use super::handles::{self, Handle, StoreNumber};
-use super::image::Image;
-use super::ready::finish;
+use super::image::{Image, Key};
+use super::pagemap::Trust;
 use super::state::GlobalValue;
-use super::take::Trust;
+use crate::guest::poll::block_on;
 use wasmtime::component::InstancePre;
 use wasmtime::{
     AsContextMut, Global, GlobalType, Instance, Memory, MemoryType, Module, Mutability, Store, Val, ValType,
@@ -99,7 +98,7 @@ impl Template {
         let key = Key { component, image: image_digest(&memories, &globals, &images, &fresh_globals) };
         let template = Self { memories, globals, images, fresh_globals, key, trust: Trust::default() };
         let mut store = store().map_err(engine)?;
-        finish(pre.instantiate_async(&mut store)).map_err(Unfit::Instantiate)?;
+        block_on(pre.instantiate_async(&mut store)).map_err(Unfit::Instantiate)?;
         let handles = template.bind(&mut store)?;
         template.test_kernel(&mut store, &handles);
         Ok(template)
@@ -161,7 +160,7 @@ impl Probe {
         pre: &InstancePre<T>,
         trap: &Module,
     ) -> Result<Self, Unfit> {
-        finish(pre.instantiate_async(&mut store)).map_err(Unfit::Instantiate)?;
+        block_on(pre.instantiate_async(&mut store)).map_err(Unfit::Instantiate)?;
         let calls = store.data().host_calls_at_start();
         if calls != 0 {
             return Err(Unfit::CallsHost(calls));
@@ -214,9 +213,9 @@ fn same_items<H: Handle, Y: std::fmt::Debug>(one: &[(H, Y)], other: &[(H, Y)]) -
 
 /// Traps in the store, which nothing can be called in from then on, and gives what the engine noted down about it.
 fn dump<T: Send + 'static>(store: &mut Store<T>, trap: &Module) -> Result<WasmCoreDump, Unfit> {
-    let instance = finish(Instance::new_async(&mut *store, trap, &[])).map_err(engine)?;
+    let instance = block_on(Instance::new_async(&mut *store, trap, &[])).map_err(engine)?;
     let function = instance.get_typed_func::<(), ()>(&mut *store, "t").map_err(engine)?;
-    match finish(function.call_async(&mut *store, ())) {
+    match block_on(function.call_async(&mut *store, ())) {
         Ok(()) => Err(Unfit::Engine("an unreachable instruction was reached".into())),
         Err(error) => error.downcast().map_err(|error| Unfit::Engine(format!("no core dump: {error:#}"))),
     }

@@ -1,8 +1,8 @@
 //! The same lock-step for guests in Rust and C, through the contract.
 
 use super::rig::{Data, FUEL, Guest, MEMORY_BYTES_MAX, Rig, STEPS, inputs, points};
+use crate::guest::poll::block_on;
 use crate::guest::snapshot::check;
-use crate::guest::snapshot::ready::finish;
 use std::path::PathBuf;
 use wasmtime::component::{HasSelf, Linker};
 
@@ -59,7 +59,7 @@ impl Stepped {
         let input = Payload::Json(format!("{{\"words\": {words}}}"));
         self.guest.store.set_fuel(FUEL).expect("fuel is counted");
         let init = self.process.wfhost_process_guest().call_init(&mut self.guest.store, "run", &input);
-        finish(init).expect("no trap").expect("no problem");
+        block_on(init).expect("no trap").expect("no problem");
         self
     }
 
@@ -71,7 +71,7 @@ impl Stepped {
         let store = &mut self.guest.store;
         store.set_fuel(FUEL).expect("fuel is counted");
         let step = self.process.wfhost_process_guest().call_step(&mut *store, &events);
-        let outcome = finish(step).expect("no trap");
+        let outcome = block_on(step).expect("no trap");
         (format!("{outcome:?}"), FUEL - store.get_fuel().expect("fuel is counted"))
     }
 }

@@ -1,6 +1,6 @@
 //! Runs a small component step by step, on a pool, and takes snapshots of it.
 
-use crate::guest::snapshot::ready::finish;
+use crate::guest::poll::block_on;
 use crate::guest::snapshot::{Handles, Search, Snapshot, SnapshotView, Template, Unfit};
 use crate::process::{Pid, Random};
 use wasmtime::component::{Component, Instance, InstancePre, Linker};
@@ -127,7 +127,7 @@ impl Rig {
     /// A fresh instance.
     pub(super) fn guest(&self) -> Guest {
         let mut store = store(&self.engine);
-        let instance = finish(self.pre.instantiate_async(&mut store)).expect("it instantiates");
+        let instance = block_on(self.pre.instantiate_async(&mut store)).expect("it instantiates");
         store.data_mut().started = true;
         let handles = self.template.bind(&mut store).expect("it is this component");
         Guest { store, handles, instance }
@@ -150,7 +150,7 @@ impl Guest {
         let step = self.instance.get_typed_func::<(Vec<u8>,), (Vec<u8>,)>(&mut self.store, "step");
         let step = step.expect("it exports step");
         self.store.set_fuel(FUEL).expect("fuel is counted");
-        let (output,) = finish(step.call_async(&mut self.store, (input.to_vec(),))).expect("a step without a trap");
+        let (output,) = block_on(step.call_async(&mut self.store, (input.to_vec(),))).expect("a step without a trap");
         (output, FUEL - self.store.get_fuel().expect("fuel is counted"))
     }
 }
