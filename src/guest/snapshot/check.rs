@@ -1,8 +1,10 @@
-//! What of a component's state would memories and globals not tell? Found in the bytes of the component, without running it.
+//! Finds state that memories and globals do not hold, in the bytes of a component, without running
+//! it.
 //!
-//! The rule for instructions is a list of what is allowed, by proposal, so that an instruction that nobody thought of is refused.
-//! What a start function does to tables and segments happens at every instantiation alike and is allowed, if nothing else can
-//! run that function: it is not exported, not referenced and not called.
+//! The rule for instructions is an allow-list, by proposal, so an instruction that nobody thought
+//! of is refused. A start function does the same to tables and segments at every instantiation, so
+//! what it does is allowed if nothing else can run that function: it is not exported, not
+//! referenced and not called.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,29 +22,29 @@ use wasmparser::{
 pub enum Reason {
     /// The instruction changes a table, or drops a segment.
     Instruction(String),
-    /// An instruction of a proposal whose state was not looked into.
+    /// An instruction of a proposal whose state has not been examined.
     Proposal(String),
     /// A mutable global that holds a reference.
     ReferenceGlobal,
-    /// A table of something else than functions.
+    /// A table of anything other than functions.
     ReferenceTable,
-    /// A type that is not a function's: its values live in a collected heap.
+    /// A type other than a function type: its values live in a garbage-collected heap.
     HeapType,
     /// A memory or table that other threads share.
     Shared,
     /// A memory whose pages are not 64 KiB.
     PageSize,
-    /// A tag of exceptions: exceptions live in a collected heap.
+    /// A tag of exceptions: exceptions live in a garbage-collected heap.
     ExceptionTag,
-    /// A resource type, whose handles the host keeps.
+    /// A resource type, whose handles the host holds.
     Resource(String),
-    /// A canonical function other than lift and lower: it works on state that the host keeps.
+    /// A canonical function other than lift and lower: it works on state that the host holds.
     Builtin(String),
-    /// A function that is lifted or lowered to be asynchronous: the host keeps its tasks.
+    /// A function lifted or lowered to be asynchronous: the host holds its tasks.
     Asynchronous,
-    /// A stream or future, whose handles the host keeps.
+    /// A stream or future, whose handles the host holds.
     Stream,
-    /// An import of a core module or a component, which is not in these bytes.
+    /// An import of a core module or a component, which these bytes do not contain.
     ImportedCode,
 }
 
@@ -69,11 +71,12 @@ impl fmt::Display for Reason {
 /// One reason, and how often it was found.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Refusal {
-    /// What it is.
+    /// The kind of state or code.
     pub reason: Reason,
-    /// How often.
+    /// Number of occurrences.
     pub count: u32,
-    /// The first core module that has it, counted from 0 in the order of the bytes; none where it is the component's own.
+    /// The first core module that has it, counted from 0 in the order of the bytes; `None` if it is
+    /// the component's own.
     pub module: Option<u32>,
 }
 
@@ -93,52 +96,54 @@ impl fmt::Display for Refusal {
 /// What [`check()`] found.
 #[derive(Clone, PartialEq, Eq, Default, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Verdict {
-    /// Why not; none: the component is snapshottable.
+    /// Why the component cannot be snapshotted; empty if it can.
     pub refusals: Vec<Refusal>,
-    /// Core modules.
+    /// Number of core modules.
     pub modules: u32,
-    /// Memories that are defined.
+    /// Number of memories that are defined.
     pub memories: u32,
-    /// Tables that are defined.
+    /// Number of tables that are defined.
     pub tables: u32,
-    /// Mutable globals that are defined.
+    /// Number of mutable globals that are defined.
     pub mutable_globals: u32,
-    /// Start functions.
+    /// Number of start functions.
     pub start_functions: u32,
 }
 
 impl Verdict {
-    /// Whether memories and globals are all of its state.
+    /// Returns whether memories and globals are all of the component's state.
     pub fn snapshottable(&self) -> bool {
         self.refusals.is_empty()
     }
 }
 
-/// The bytes are not what can be checked.
+/// Why bytes cannot be checked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
-    /// They cannot be parsed.
+    /// The bytes cannot be parsed.
     #[error("the component is malformed: {0}")]
     Malformed(#[from] wasmparser::BinaryReaderError),
-    /// A core module alone.
+    /// The bytes are a core module alone.
     #[error("these are the bytes of a core module, not of a component")]
     CoreModule,
-    /// Types within types within types.
+    /// Types are nested too deep.
     #[error("the types of the component may nest too deep")]
     TooDeep,
 }
 
-/// How many bytes that may open a nested type one section of types may have. The parser recurses once for each level of nesting,
-/// and has no bound of its own. Arbitrary: far beyond real components, far below what fits a stack of 2 MiB.
+/// The most bytes in one section of types that may open a nested type. The parser recurses once for
+/// each level of nesting, and has no bound of its own. Arbitrary: far beyond real components, far
+/// below what fits a stack of 2 MiB.
 const NESTING_BYTES_MAX: usize = 1_000;
 
-/// Says whether a snapshot of memories and globals is all of the state of this component's instances.
+/// Decides whether memories and globals are all the state of this component's instances.
 ///
-/// The verdict is meaningful for bytes that the engine accepts as a component; for any others it is an error or without meaning.
+/// The verdict is meaningful for bytes that the engine accepts as a component. For any others it is
+/// an error or meaningless.
 ///
 /// # Errors
-/// Where the bytes cannot be parsed as a component.
+/// Fails if the bytes cannot be parsed as a component.
 pub fn check(bytes: &[u8]) -> Result<Verdict, CheckError> {
     let mut scan = Scan::default();
     for payload in Parser::new(0).parse_all(bytes) {
@@ -147,7 +152,7 @@ pub fn check(bytes: &[u8]) -> Result<Verdict, CheckError> {
     Ok(scan.verdict())
 }
 
-/// Reasons so far, with how often and where first.
+/// Reasons so far, each with its number of occurrences and the first module that has it.
 #[derive(Default)]
 struct Findings(BTreeMap<Reason, (u32, Option<u32>)>);
 
@@ -166,7 +171,7 @@ struct Scan {
     begun: bool,
 }
 
-/// What is known of the core module that is being read.
+/// The core module being read.
 #[derive(Default)]
 struct ModuleScan {
     index: u32,
@@ -175,7 +180,7 @@ struct ModuleScan {
     /// Functions that are exported or referenced.
     reachable: BTreeSet<u32>,
     start_called: bool,
-    /// What the start function does that no other function may do.
+    /// What only the start function may do.
     of_start: Vec<Reason>,
 }
 
@@ -282,7 +287,8 @@ impl Scan {
                 }
             }
             Payload::CodeSectionEntry(body) => self.body(&body)?,
-            // Whatever else there is has no state: data, names, aliases, instances, exports of the component.
+            // Everything else has no state: data, names, aliases, instances, exports of the
+            // component.
             _ => {}
         }
         Ok(())
@@ -310,7 +316,8 @@ impl Scan {
     }
 
     fn verdict(mut self) -> Verdict {
-        // Bytes that end within a module are an error of the parser's; this keeps the verdict safe without relying on it.
+        // Bytes that end within a module are a parser error. This keeps the verdict safe without
+        // relying on that.
         self.end_module();
         let refusals = self.findings.0.into_iter();
         let refusals = refusals.map(|(reason, (count, module))| Refusal { reason, count, module }).collect();
@@ -437,7 +444,7 @@ impl Scan {
                 }
             }
             other => {
-                // The name of the variant is all that the reader needs of it.
+                // The reader needs only the name of the variant.
                 let name = format!("{other:?}");
                 let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
                 self.found(Reason::Builtin(name.into()));
@@ -485,7 +492,7 @@ impl Scan {
     }
 }
 
-/// Bytes of a name that stand in a reason: names come from hostile bytes. Arbitrary.
+/// Bytes of a name in a reason: names come from hostile bytes. Arbitrary.
 const NAME_BYTES_MAX: usize = 100;
 
 fn bounded(name: &str) -> String {
@@ -496,9 +503,10 @@ fn bounded(name: &str) -> String {
     name[..end].into()
 }
 
-/// The name of an instruction that changes a table, or drops a segment: neither can be read from outside.
+/// The name of an instruction that changes a table or drops a segment: neither can be read from
+/// outside.
 ///
-/// `memory.init` is not among them: all that it changes is memory.
+/// `memory.init` is not among them: it changes only memory.
 fn changes_the_unseen(operator: &Operator<'_>) -> Option<&'static str> {
     Some(match operator {
         Operator::TableSet { .. } => "table.set",
@@ -515,8 +523,8 @@ fn changes_the_unseen(operator: &Operator<'_>) -> Option<&'static str> {
     })
 }
 
-/// Whether the instructions of a proposal work on the stack, memories and numeric globals only, apart from those of
-/// [`changes_the_unseen`].
+/// Whether the instructions of a proposal work on the stack, memories and numeric globals only,
+/// apart from those of [`changes_the_unseen`].
 macro_rules! is_allowed {
     (mvp) => {
         true

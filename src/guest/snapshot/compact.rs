@@ -1,13 +1,15 @@
-//! A snapshot in few bytes, for memory and for disk.
+//! The compact encoding of a snapshot, for memory and for disk.
 //!
-//! Numbers are little-endian. A header in the clear: magic, format (u32), a checksum (blake3 of all that follows it), the digests
-//! of the component and of its fresh state, the length of the body before it was compressed (u64). Then the body, compressed by zstd:
+//! Numbers are little-endian. First an uncompressed header: magic, format (u32), a checksum (blake3
+//! of all that follows it), the digests of the component and of its fresh state, the length of the
+//! body before compression (u64). Then the body, compressed by zstd:
 //! - fuel: a byte that is 1 if there is some, and a u64;
-//! - for each memory: its bytes (u64), how many pages there are (u32), their numbers (u32 each, increasing), then their content,
-//!   XORed with a fresh instance's: few bytes of a page differ, and the rest becomes zeros;
+//! - for each memory: its bytes (u64), the number of pages (u32), their numbers (u32 each,
+//!   increasing), then their content, XORed with a fresh instance's: few bytes of a page differ,
+//!   and the rest becomes zeros;
 //! - for each global: its type (u8) and its bits (16 bytes).
 //!
-//! The checksum finds what a disk got wrong. It is no signature: whoever parses this trusts nothing in it.
+//! The checksum detects damage by a disk. It is no signature: parsing trusts nothing in the bytes.
 
 use super::image::Key;
 use super::state::{GlobalValue, MemoryState, PAGE_BYTES, Snapshot};
@@ -16,26 +18,26 @@ use std::cell::RefCell;
 use std::io;
 use zstd::bulk::{Compressor, Decompressor};
 
-/// Why bytes are no snapshot of this component.
+/// Why bytes are not a snapshot of this component.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompactError {
-    /// Not a snapshot at all.
+    /// The magic number is missing.
     #[error("these bytes are no snapshot")]
     NoSnapshot,
-    /// Of a format that this version cannot read.
+    /// This version cannot read the format.
     #[error("the snapshot has format {0}; this version reads {FORMAT}")]
     Format(u32),
-    /// Of another component.
+    /// The snapshot is of another component.
     #[error("the snapshot is of another component")]
     OtherComponent,
-    /// Of the same component, but fresh instances of it were different.
+    /// The component is the same, but its fresh instances were different.
     #[error("the snapshot is of this component, but starts from another fresh state")]
     OtherImage,
-    /// Not as it was written.
+    /// The bytes have changed since they were written.
     #[error("the snapshot is damaged: {0}")]
     Damaged(&'static str),
-    /// More memory than the guest may have.
+    /// The snapshot has more memory than the guest may have, in bytes.
     #[error("the snapshot has more than {0} bytes of memory")]
     TooLarge(u64),
     /// The compressor failed.
@@ -60,10 +62,10 @@ thread_local! {
 }
 
 impl Template {
-    /// The compact form of a snapshot that this template took.
+    /// Encodes a snapshot that this template took.
     ///
     /// # Errors
-    /// Where the compressor has no memory.
+    /// Fails if the compressor has no memory.
     pub fn pack(&self, snapshot: &Snapshot) -> Result<Vec<u8>, CompactError> {
         let body = self.body(snapshot);
         let compressed = COMPRESSOR.with_borrow_mut(|compressor| match compressor {
@@ -104,11 +106,11 @@ impl Template {
         body
     }
 
-    /// Reads what [`Self::pack`] gave, perhaps in another process. The bytes may be hostile. What it gives fits this component and
-    /// has at most `memory_bytes_max` bytes of memory.
+    /// Decodes what [`Self::pack`] gave, perhaps in another process. The bytes may be hostile. The
+    /// result fits this component and has at most `memory_bytes_max` bytes of memory.
     ///
     /// # Errors
-    /// Where the bytes are no snapshot, or not of this component.
+    /// Fails if the bytes are not a snapshot, or not of this component.
     pub fn unpack(&self, packed: &[u8], memory_bytes_max: u64) -> Result<Snapshot, CompactError> {
         let mut head = Reader(packed);
         if head.array() != Some(MAGIC) {
@@ -140,7 +142,7 @@ impl Template {
         Ok(snapshot)
     }
 
-    /// A body that says more than this is refused before anything is allocated for it.
+    /// The longest possible body. A longer one is refused before anything is allocated for it.
     fn body_bytes_max(&self, memory_bytes_max: u64) -> u64 {
         let page_numbers = memory_bytes_max / PAGE_BYTES as u64 * size_of::<u32>() as u64;
         let rest = 9 + self.images().len() * 12 + self.fresh_globals().len() * GLOBAL_BYTES;
@@ -212,7 +214,7 @@ fn decompress(compressed: &[u8], body_bytes: u64) -> Result<Vec<u8>, CompactErro
     if body.len() == capacity { Ok(body) } else { Err(CompactError::Damaged("its body has another length")) }
 }
 
-/// Bytes that are taken from the front; none where there are too few.
+/// Takes bytes from the front; `None` if there are too few.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -1,4 +1,4 @@
-//! The memory of a fresh instance, kept sparse: most of it is zero.
+//! The memory of a fresh instance, stored sparsely: most of it is zero.
 
 use super::state::PAGE_BYTES;
 
@@ -7,18 +7,18 @@ static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 /// Marks a page of zeros in [`Image::slots`].
 const ZERO: u32 = u32::MAX;
 
-/// What a snapshot is bound to.
+/// Identifies the component and the fresh state that a snapshot belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
     /// Digest of the component's bytes.
     pub component: [u8; 32],
-    /// Digest of a fresh instance: types of memories and globals, and what is in them.
+    /// Digest of a fresh instance: the types and contents of its memories and globals.
     pub image: [u8; 32],
 }
 
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Image {
-    /// For each page its place in `content`, or [`ZERO`].
+    /// For each page its position in `content`, or [`ZERO`].
     slots: Vec<u32>,
     content: Vec<u8>,
 }
@@ -47,7 +47,8 @@ impl Image {
         self.content.len() + self.slots.len() * size_of::<u32>()
     }
 
-    /// A page of the memory; beyond its end there are zeros, which is what a memory grows by.
+    /// A page of the memory. Beyond the end there are zeros, because that is what a memory grows
+    /// by.
     pub(super) fn page(&self, page: usize) -> &[u8] {
         match self.slots.get(page) {
             None | Some(&ZERO) => &ZEROS,

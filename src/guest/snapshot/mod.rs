@@ -1,36 +1,48 @@
 //! The snapshot of a whole guest between two steps, taken and restored without the guest's help.
 //!
-//! Between two steps a guest has no stack. What is left of it is its linear memories and its mutable globals, if its component
-//! has no other kind of state; [`check()`] says whether that is so, once for each component, on its bytes. Of the memories only
-//! those pages are kept that differ from a fresh instance's, which every restored guest starts from.
+//! Between two steps a guest has no stack. What remains is its linear memories and its mutable
+//! globals, provided that its component has no other kind of state. [`check()`] decides that once
+//! for each component, from its bytes. Of the memories, a snapshot holds only the pages that differ
+//! from a fresh instance's, because every restored guest starts from a fresh instance.
 //!
-//! Wasmtime gives no way to the memories and globals that a component does not export, except in one place: the core dump of a trap
-//! names them all. But a trap closes its store for good. So the dump is taken once for each component, in a throw-away store,
-//! and the handles in it are *rebased*: the number of their store is replaced by that of the store at hand.
+//! Wasmtime gives no access to memories and globals that a component does not export, with one
+//! exception: the core dump of a trap lists them all. But a trap closes its store for good. So the
+//! dump is taken once for each component, in a throw-away store, and the handles in it are
+//! *rebased*: the number of their store is replaced by the number of the store at hand.
 //!
 //! The protocol, in the order of a guest's life:
-//! 1. [`check()`] the component's bytes. A refusal is final: the guest is rebuilt by replay, or not evicted at all.
-//! 2. [`Template::probe`], once for each component and process, lazily, in an engine without a pool that collects core dumps.
+//! 1. [`check()`] the component's bytes. A refusal is final: the guest is rebuilt by replay, or
+//!    never evicted.
+//! 2. [`Template::probe`], once for each component and process, lazily, in an engine without a pool
+//!    that collects core dumps.
 //! 3. [`Template::bind`] gives the [`Handles`] of a live store.
-//! 4. [`Template::take`] between two steps gives a [`Snapshot`]; [`Template::pack`] makes few bytes of it, for memory or disk.
-//! 5. Later: instantiate anew, [`Template::bind`], [`Template::unpack`], [`Template::restore`], then step. `init` is not called.
+//! 4. [`Template::take`] between two steps gives a [`Snapshot`]; [`Template::pack`] encodes it
+//!    compactly, for memory or disk.
+//! 5. Later: instantiate anew, [`Template::bind`], [`Template::unpack`], [`Template::restore`],
+//!    then step. `init` is not called.
 //!
-//! Or, where a guest has ended: [`Template::reset`] makes its instance a fresh one again, for
-//! another guest of the component.
+//! Or, when a guest has ended: [`Template::reset`] makes its instance fresh again, for another
+//! guest of the component.
 //!
 //! Invariants:
-//! - **I1** The component is the first thing that is instantiated in its store: the numbers in the handles are counted from there.
-//! - **I2** No host function is called while a guest is instantiated, so that every fresh instance has the same bytes and globals.
-//! - **I3** No call into the guest is in flight while a snapshot is taken or restored, and the guest has not trapped.
-//! - **I4** A snapshot holds all pages and globals that differ from a fresh instance, and no other state exists.
-//! - **I5** A snapshot is restored only into an instance of the same component with the same fresh state ([`Template::key`]).
+//! - **I1** The component is the first thing instantiated in its store: the numbers in the handles
+//!   are counted from there.
+//! - **I2** No host function is called while a guest is instantiated, so every fresh instance has
+//!   the same bytes and globals.
+//! - **I3** No call into the guest is in flight while a snapshot is taken or restored, and the
+//!   guest has not trapped.
+//! - **I4** A snapshot holds all pages and globals that differ from a fresh instance, and there is
+//!   no other state.
+//! - **I5** A snapshot is restored only into an instance of the same component with the same fresh
+//!   state ([`Template::key`]).
 //!
-//! The state is of the component, not of its machine code: a snapshot goes from one engine to another of other tunables. What the host
-//! keeps beside the guest (limits, log, random stream) is the host's to save.
+//! The state belongs to the component, not to its machine code: a snapshot moves between engines
+//! with different tunables. Saving what the host holds beside the guest (limits, log, random
+//! stream) is up to the host.
 //!
-//! Rejected: `Config::guest_debug`, the official way to the same handles, since it gives up traps by signals and slows code by 2
-//! to 5 times; rewriting every core module to export its state, since the component would have other bytes than the ones its
-//! author signed.
+//! *Rejected.* `Config::guest_debug`, the official way to the same handles: it gives up traps by
+//! signals and slows code by a factor of 2 to 5. Rewriting every core module to export its state:
+//! the component would have other bytes than the ones its author signed.
 
 pub mod check;
 mod compact;

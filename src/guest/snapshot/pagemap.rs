@@ -1,13 +1,15 @@
-//! Which pages of a private mapping this process has written, as the kernel tells it.
+//! Which pages of a private mapping this process has written, according to the kernel.
 
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-/// Whether the kernel's word is taken, for all guests of a template.
+/// Whether the kernel's answers are trusted, for all guests of a template.
 #[derive(Default, Debug)]
 pub(super) struct Trust {
-    /// Snapshots so far; read and written by whoever takes one, and only its remainder matters.
+    /// Snapshots so far. Every thread that takes one reads and writes it; only its remainder
+    /// matters.
     pub(super) taken: AtomicU32,
-    /// Set for good by whoever finds that the kernel missed a page. It guards no other data, so no ordering is needed.
+    /// Set for good by a thread that finds a page that the kernel missed. It guards no other data,
+    /// so no ordering is needed.
     pub(super) lost: AtomicBool,
 }
 
@@ -15,11 +17,11 @@ pub(super) struct Trust {
 #[cfg(target_os = "linux")]
 const ENTRY_BYTES: usize = 8;
 
-/// The kernel's file, and what it is about.
+/// The kernel's file, and the process whose memory it describes.
 #[cfg(target_os = "linux")]
 struct Pagemap {
     file: std::fs::File,
-    /// The process that opened it. The file goes on telling of that one's memory, even in a child that was forked off.
+    /// The process that opened it. The file describes that process's memory even in a forked child.
     process: u32,
     page_bytes: usize,
 }
@@ -49,12 +51,13 @@ fn kernel_page_bytes() -> Option<usize> {
     None
 }
 
-/// Byte ranges of `memory`, in order, that may have been written since they were mapped: together they hold every written byte.
-/// None where the kernel does not say.
+/// Byte ranges of `memory`, in order, that may have been written since they were mapped: together
+/// they hold every written byte. `None` if the kernel does not say.
 ///
-/// An entry whose page is present or swapped out (bits 63 and 62) and neither of a file nor shared (bit 61) is a copy of this process's
-/// own: of an image that is mapped copy-on-write, or of untouched zeros (Linux, `Documentation/admin-guide/mm/pagemap.rst`).
-/// Wasmtime's memories are private mappings, so nothing written is ever missing.
+/// A page of this process's own, copied from a copy-on-write image or from untouched zeros, has an
+/// entry that is present or swapped out (bits 63 and 62) and neither of a file nor shared (bit 61).
+/// See Linux, `Documentation/admin-guide/mm/pagemap.rst`. Wasmtime's memories are private mappings,
+/// so nothing written is ever missing.
 #[cfg(target_os = "linux")]
 pub(super) fn written(memory: &[u8]) -> Option<Vec<std::ops::Range<usize>>> {
     use std::os::unix::fs::FileExt;

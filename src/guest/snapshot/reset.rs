@@ -1,14 +1,14 @@
-//! Makes an instance that has been used what a fresh one is, without instantiating.
+//! Makes a used instance equal to a fresh one, without instantiating.
 //!
-//! What a snapshot holds is all that tells one instance of a component from another (I4 of the
-//! room), so to undo it is enough: the written pages get the bytes of the fresh image, the mutable
-//! globals their first values. A memory that has grown cannot be made smaller again, and its
-//! instance cannot be reset.
+//! A snapshot holds everything that distinguishes one instance of a component from another (I4 of
+//! the room), so it is enough to undo that: the written pages get the bytes of the fresh image, the
+//! mutable globals their first values. A memory that has grown cannot shrink, and its instance
+//! cannot be reset.
 //!
-//! The next guest in the instance may be another customer's, and which pages were written is the
-//! kernel's word, as it is for wasmtime's pool. So it is put to the test before it is relied on
-//! ([`Template::probe`]), and once a page was missed, nothing is reset any more. Where the kernel
-//! does not say, nothing is reset either.
+//! The next guest in the instance may belong to another customer, and only the kernel knows which
+//! pages were written, as in wasmtime's pool. So the kernel is tested before it is relied on
+//! ([`Template::probe`]), and once it has missed a page, nothing is reset any more. Where the
+//! kernel does not say, nothing is reset either.
 
 use super::pagemap;
 use super::state::PAGE_BYTES;
@@ -17,21 +17,22 @@ use super::template::{Handles, Template};
 use std::sync::atomic::Ordering;
 use wasmtime::AsContextMut;
 
-/// Pages that the kernel may name: those that were written and those of zeros that were only read.
-/// Derived: to compare so many takes some twenty microseconds.
+/// Pages that the kernel may name: those written, and those of zeros that were only read. Derived:
+/// comparing this many takes some twenty microseconds.
 const NAMED_MAX: usize = 512;
 
-/// Every so many pages are written when the kernel is put to the test.
+/// The kernel test writes one page in this many.
 const TEST_STRIDE: usize = 3;
 
-/// Why an instance was not reset. It is to be dropped.
+/// Why an instance was not reset. It must be dropped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResetError {
     /// A memory is larger than in a fresh instance.
     #[error("a memory has grown")]
     Grown,
-    /// More pages have been written than the caller allows, or more have been used than are worth comparing.
+    /// More pages have been written than the caller allows, or more have been used than are worth
+    /// comparing.
     #[error("too many pages have been written")]
     Pages,
     /// The kernel does not say which pages have been written, or has missed one.
@@ -43,17 +44,17 @@ pub enum ResetError {
 }
 
 impl Template {
-    /// Whether the kernel has named every page so far.
+    /// Returns whether the kernel has named every written page so far.
     #[must_use]
     pub fn trusts_the_kernel(&self) -> bool {
         !self.trust().lost.load(Ordering::Relaxed)
     }
 
-    /// Makes an instance between two calls equal to a fresh one, where no more pages than
-    /// `pages_max` have to be written for it. Returns how many pages it may hold in memory.
+    /// Makes an instance between two calls equal to a fresh one, if that takes writing at most
+    /// `pages_max` pages. Returns how many pages the instance may hold in memory.
     ///
     /// # Errors
-    /// Why the instance is not reset.
+    /// Fails with the reason why the instance is not reset.
     ///
     /// # Panics
     /// If `handles` were bound to another store.
@@ -81,7 +82,8 @@ impl Template {
                 let first = range.start / PAGE_BYTES;
                 for (page, content) in (first..).zip(data[range].chunks_exact_mut(PAGE_BYTES)) {
                     let fresh = image.page(page);
-                    // A page that was only read stays what it is: to write it would give it memory of its own.
+                    // A page that was only read stays as it is: writing it would give it memory of
+                    // its own.
                     if content != fresh {
                         differing += 1;
                         if differing > pages_max {
@@ -98,7 +100,7 @@ impl Template {
         Ok(named)
     }
 
-    /// Writes to a throw-away instance and sees whether the kernel names the pages.
+    /// Writes to a throw-away instance and checks that the kernel names the pages.
     pub(super) fn test_kernel(&self, mut store: impl AsContextMut<Data: 'static>, handles: &Handles) {
         for (memory, image) in handles.memories.iter().zip(self.images()) {
             let data = memory.data_mut(store.as_context_mut());

@@ -5,18 +5,19 @@ use super::template::{Handles, Template};
 use crate::guest::poll::block_on;
 use wasmtime::AsContextMut;
 
-/// Why a guest could not be restored. The instance is then in no state at all, and is to be dropped.
+/// Why a guest could not be restored. The instance is then in no defined state and must be dropped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
     /// The snapshot does not fit the instance.
     #[error("the snapshot is of another component: {0}")]
     OtherComponent(&'static str),
-    /// Something has run in the instance.
+    /// Something has already run in the instance.
     #[error("the instance is not fresh")]
     NotFresh,
-    /// The host could not give the memory that the guest had: a host fault, or a limit that is lower than it was.
-    #[error("the memory of the guest cannot be had again: {0}")]
+    /// The host could not provide the memory that the guest had: a host fault, or a limit lower
+    /// than before.
+    #[error("the guest's memory cannot be allocated again: {0}")]
     Memory(wasmtime::Error),
     /// The engine refused a value.
     #[error("the engine refuses the guest's state: {0}")]
@@ -24,11 +25,12 @@ pub enum RestoreError {
 }
 
 impl Template {
-    /// Makes a fresh instance what the snapshot was taken of. Nothing was called in it since it was instantiated, `init` neither.
-    /// The store's limiter is asked for memory that the guest had grown by. Fuel is set as it was.
+    /// Puts a snapshot into a fresh instance. Nothing may have been called in it since it was
+    /// instantiated, not even `init`. The store's limiter is asked for the memory that the guest
+    /// had grown by. Fuel is set as it was.
     ///
     /// # Errors
-    /// Where the snapshot does not fit, or memory cannot be had.
+    /// Fails if the snapshot does not fit, or the memory is not available.
     ///
     /// # Panics
     /// If `handles` were bound to another store.

@@ -2,7 +2,7 @@
 
 use wasmtime::{V128, Val};
 
-/// Bytes of a page of a snapshot, whatever the kernel's pages are.
+/// Bytes of a snapshot's page, whatever the size of the kernel's pages.
 pub const PAGE_BYTES: usize = 4096;
 
 /// The value of a global, by its bits: a NaN keeps its payload.
@@ -21,7 +21,7 @@ pub enum GlobalValue {
 }
 
 impl GlobalValue {
-    /// None for a reference.
+    /// `None` for a reference.
     pub(super) fn of(value: &Val) -> Option<Self> {
         Some(match value {
             Val::I32(value) => Self::I32(value.cast_unsigned()),
@@ -54,7 +54,7 @@ impl GlobalValue {
         }
     }
 
-    /// None where the number is no type's, or the value too large for it.
+    /// `None` if no type has the number, or the value is too large for the type.
     pub(super) fn decode(kind: u8, bits: u128) -> Option<Self> {
         Some(match kind {
             0 => Self::I32(bits.try_into().ok()?),
@@ -67,7 +67,7 @@ impl GlobalValue {
     }
 }
 
-/// One memory: how large it is, and the pages that differ from a fresh instance's.
+/// One memory: its size, and the pages that differ from a fresh instance's.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct MemoryState {
     pub(super) bytes: u64,
@@ -88,8 +88,8 @@ impl MemoryState {
     }
 }
 
-/// The state of a guest between two steps, as it differs from a fresh instance. [`Template::pack`](super::Template::pack) makes
-/// few bytes of it.
+/// The state of a guest between two steps, as it differs from a fresh instance.
+/// [`Template::pack`](super::Template::pack) encodes it compactly.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Snapshot {
     pub(super) fuel: Option<u64>,
@@ -98,12 +98,12 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Fuel that was left in the store; none where the engine counts none.
+    /// Fuel left in the store; `None` if the engine does not count fuel.
     pub fn fuel(&self) -> Option<u64> {
         self.fuel
     }
 
-    /// How many pages it holds.
+    /// Number of pages that the snapshot holds.
     pub fn pages(&self) -> usize {
         self.memories.iter().map(|memory| memory.pages.len()).sum()
     }
@@ -113,13 +113,14 @@ impl Snapshot {
         self.memories.iter().map(|memory| memory.bytes).sum()
     }
 
-    /// Bytes that it takes on the heap.
+    /// Bytes that the snapshot takes on the heap.
     pub fn heap_bytes(&self) -> usize {
         self.memories.iter().map(|memory| memory.content.len() + memory.pages.len() * size_of::<u32>()).sum()
     }
 
-    /// A digest of the guest's state, fuel apart: two guests of one template have equal digests if and only if their memories and
-    /// globals are equal, since a snapshot holds exactly what differs from a fresh instance.
+    /// A digest of the guest's state without its fuel. Two guests of one template have equal
+    /// digests if and only if their memories and globals are equal, since a snapshot holds exactly
+    /// what differs from a fresh instance.
     pub fn digest(&self) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
         for memory in &self.memories {

@@ -10,36 +10,37 @@ use wasmtime::AsContextMut;
 /// How the pages that differ from a fresh instance's are found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Search {
-    /// The kernel says which pages were written, and only these are compared; where it does not say, all are. Every so often all
-    /// are compared as well, and if the kernel missed one, it is never asked again.
+    /// Compare only the pages that the kernel reports as written, or all pages if it does not say.
+    /// Now and then compare all of them anyway; if the kernel missed one, it is never asked again.
     #[default]
     Auto,
-    /// All pages are compared. It reads the whole memory, so that later the kernel has every page to name.
+    /// Compare all pages. This reads the whole memory, so the kernel reports every page from then
+    /// on.
     Compare,
-    /// Both, every time: what differs is an error.
+    /// Do both, every time: a difference is an error.
     CrossCheck,
 }
 
-/// Why there is no snapshot.
+/// Why no snapshot was taken.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TakeError {
-    /// The kernel did not name a page that was written. The snapshot would have been wrong.
+    /// The kernel did not report a page that was written. The snapshot would have been wrong.
     #[error("the kernel missed {0} written pages")]
     MissedPages(usize),
-    /// A memory has become smaller than in a fresh instance: these handles are not of this component.
+    /// A memory is smaller than in a fresh instance: these handles belong to another component.
     #[error("the store holds another component")]
     OtherComponent,
 }
 
-/// How many snapshots go by between two checks of the kernel's word. Arbitrary: a check costs the reading of the whole memory.
+/// Snapshots between two checks of the kernel's answers. Arbitrary: a check reads the whole memory.
 pub(super) const CROSS_CHECK_PERIOD: u32 = 4_096;
 
 impl Template {
     /// Takes a snapshot between two steps. Neither the guest nor its store changes.
     ///
     /// # Errors
-    /// Where what is found cannot be the whole state; the guest is as good as before.
+    /// Fails if what is found cannot be the whole state; the guest is unharmed.
     ///
     /// # Panics
     /// If `handles` were bound to another store.

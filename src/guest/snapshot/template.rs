@@ -1,4 +1,5 @@
-//! What is learned once about a component: the handles of all its memories and mutable globals, and what a fresh instance has in them.
+//! What is learned once about a component: the handles of all its memories and mutable globals, and
+//! their content in a fresh instance.
 
 use super::handles::{self, Handle, StoreNumber};
 use super::image::{Image, Key};
@@ -11,33 +12,35 @@ use wasmtime::{
     WasmCoreDump,
 };
 
-/// What a store's data must tell.
+/// What snapshots need to know from a store's data.
 pub trait SnapshotView {
-    /// How many host functions the guest had called when its instantiation was done. Zero for a guest that can be snapshotted: its
-    /// start functions could otherwise have heard something else in every instance.
+    /// The number of host functions that the guest had called when its instantiation ended. It is
+    /// zero for a guest that can be snapshotted: its start functions could otherwise have received
+    /// different answers in each instance.
     fn host_calls_at_start(&self) -> u64;
 }
 
-/// Why a component, or one of its instances, cannot be snapshotted although nothing in its bytes speaks against it.
+/// Why a component, or one of its instances, cannot be snapshotted although nothing in its bytes
+/// forbids it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unfit {
-    /// It cannot even be instantiated.
+    /// Instantiation fails.
     #[error("it cannot be instantiated: {0}")]
     Instantiate(wasmtime::Error),
-    /// Its start functions ask the host for something.
+    /// The start functions call the host.
     #[error("it calls the host while it is instantiated ({0} times)")]
     CallsHost(u64),
     /// Two fresh instances are not equal.
     #[error("two fresh instances differ in their {0}")]
     Differs(&'static str),
-    /// State that the check of the bytes refuses as well.
+    /// There is state that the check of the bytes refuses as well.
     #[error("it has {0}")]
     Unseen(&'static str),
-    /// This build of the engine does not do what snapshots rely on.
+    /// This build of the engine does not behave as snapshots require.
     #[error("the engine does not support snapshots: {0}")]
     Engine(String),
-    /// The store holds something else than one instance of the component.
+    /// The store holds something other than one instance of the component.
     #[error("the store holds another component")]
     OtherComponent,
 }
@@ -49,7 +52,7 @@ pub struct Handles {
     pub(super) globals: Vec<Global>,
 }
 
-/// A component as snapshots see it.
+/// What snapshots know about a component.
 #[derive(Debug)]
 pub struct Template {
     memories: Vec<(Memory, MemoryType)>,
@@ -72,19 +75,21 @@ struct Probe {
 /// `(module (func (export "t") unreachable))`
 const TRAP: &[u8] = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x05\x01\x01t\0\0\x0a\x05\x01\x03\0\0\x0b";
 
-/// Bytes of the pages that memories grow by, unless a memory says otherwise; the check of the bytes refuses others.
+/// Bytes of the pages that memories grow by, unless a memory says otherwise; the check of the bytes
+/// refuses others.
 const WASM_PAGE_BYTES: u64 = 64 << 10;
 
 impl Template {
     /// Learns a component from two throw-away instances, which check each other, and tests in a
-    /// third whether the kernel says which pages were written.
+    /// third whether the kernel reports written pages.
     ///
-    /// `pre` belongs to an engine that collects core dumps and allocates on demand. Otherwise its configuration is that of the live
-    /// engines in everything that shapes code and state. `store` gives a new store as the host makes them: with data, limiter
-    /// and fuel for instantiating. `component` is the digest of the component's bytes.
+    /// `pre` belongs to an engine that collects core dumps and allocates on demand. In everything
+    /// else that shapes code and state, its configuration is that of the live engines. `store`
+    /// gives a new store as the host makes them: with data, limiter and fuel for instantiating.
+    /// `component` is the digest of the component's bytes.
     ///
     /// # Errors
-    /// Where the component does not fit; that is final for this process.
+    /// Fails if the component does not fit; that is final for this process.
     pub fn probe<T: SnapshotView + Send + 'static>(
         pre: &InstancePre<T>,
         component: [u8; 32],
@@ -104,13 +109,14 @@ impl Template {
         Ok(template)
     }
 
-    /// The handles of a live store in which the component was the first thing to be instantiated. Valid as long as the store is.
+    /// Returns the handles of a live store in which the component was the first thing to be
+    /// instantiated. They are valid as long as the store is.
     ///
     /// # Errors
-    /// Where the instance may differ from the probed ones.
+    /// Fails if the instance may differ from the probed ones.
     ///
     /// # Panics
-    /// Perhaps, if another component was instantiated in the store.
+    /// May panic if another component was instantiated in the store.
     pub fn bind<T: SnapshotView + 'static>(&self, mut store: impl AsContextMut<Data = T>) -> Result<Handles, Unfit> {
         let calls = store.as_context().data().host_calls_at_start();
         if calls != 0 {
@@ -127,12 +133,12 @@ impl Template {
         Ok(Handles { memories, globals })
     }
 
-    /// What snapshots of this component are bound to.
+    /// Identifies the component and its fresh state.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// Bytes that it takes on the heap.
+    /// Bytes that the template takes on the heap.
     pub fn heap_bytes(&self) -> usize {
         self.images.iter().map(Image::heap_bytes).sum()
     }
@@ -205,13 +211,13 @@ impl Probe {
 }
 
 fn same_items<H: Handle, Y: std::fmt::Debug>(one: &[(H, Y)], other: &[(H, Y)]) -> bool {
-    // Types of wasmtime's are not all comparable; their print-outs are complete.
+    // Not all of wasmtime's types are comparable, but their debug output is complete.
     let same =
         |(a, b): (&(H, Y), &(H, Y))| handles::same_item(a.0, b.0) && format!("{:?}", a.1) == format!("{:?}", b.1);
     one.len() == other.len() && one.iter().zip(other).all(same)
 }
 
-/// Traps in the store, which nothing can be called in from then on, and gives what the engine noted down about it.
+/// Traps in the store, which closes it for good, and returns the engine's core dump.
 fn dump<T: Send + 'static>(store: &mut Store<T>, trap: &Module) -> Result<WasmCoreDump, Unfit> {
     let instance = block_on(Instance::new_async(&mut *store, trap, &[])).map_err(engine)?;
     let function = instance.get_typed_func::<(), ()>(&mut *store, "t").map_err(engine)?;
@@ -221,7 +227,7 @@ fn dump<T: Send + 'static>(store: &mut Store<T>, trap: &Module) -> Result<WasmCo
     }
 }
 
-/// A store's number, read from a handle that is made for it.
+/// A store's number, read from a handle that is made for this purpose.
 fn store_number(store: impl AsContextMut) -> Result<StoreNumber, Unfit> {
     let ty = GlobalType::new(ValType::I32, Mutability::Const);
     let global = Global::new(store, ty, Val::I32(0)).map_err(engine)?;

@@ -1,4 +1,4 @@
-//! The compact form: small, exact, and safe to read whatever the bytes are.
+//! The compact encoding: small, exact, and safe to read whatever the bytes are.
 
 use super::rig::{MEMORY_BYTES_MAX, Rig};
 use crate::guest::snapshot::state::{GlobalValue, MemoryState, PAGE_BYTES};
@@ -90,7 +90,7 @@ fn another_component_another_format() {
     let packed = RIG.template.pack(&snapshot_after(1)).unwrap();
     let other = Rig::new(&COUNTER.replace("0123456789", "9876543210"));
     assert!(matches!(other.template.unpack(&packed, MEMORY_BYTES_MAX), Err(CompactError::OtherComponent)));
-    // The same component, whose fresh instances were others.
+    // The same component, whose fresh instances were different.
     let mut image = packed.clone();
     image[40 + 32] ^= 1;
     let checksum = blake3::hash(&image[40..]);
@@ -128,7 +128,8 @@ fn forged_bodies_are_refused_for_what_they_say() {
     }
 }
 
-/// Any state that the guest can have: one memory of 1 to 8 wasm pages and one global. A byte fills a page, at another place another.
+/// Any state that the guest can have: one memory of 1 to 8 wasm pages and one global. One byte
+/// value fills each page, with another byte at one position.
 fn any_snapshot() -> impl Strategy<Value = Snapshot> {
     let pages = |wasm_pages: u64| {
         let numbers = prop::collection::btree_map(0..wasm_pages as u32 * 16, any::<(u8, u16, u8)>(), 0..6);
@@ -156,13 +157,13 @@ proptest! {
         prop_assert_eq!(unpack(&packed).unwrap(), snapshot);
     }
 
-    /// What is let through is a state that the guest can have.
+    /// Whatever is accepted is a state that the guest can have.
     #[test]
     fn damaged_bodies_are_refused_or_are_another_state(
         snapshot in any_snapshot(),
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), prop::bool::weighted(0.7)), 1..4),
     ) {
-        // The head says most: fuel, size of the memory, number of pages, their numbers.
+        // Most of it is in the head: fuel, size of the memory, number of pages, their numbers.
         let mut body = RIG.template.body(&snapshot);
         for (place, byte, is_in_head) in edits {
             let place = place.index(if is_in_head { 40.min(body.len()) } else { body.len() });
@@ -178,7 +179,7 @@ proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         prop_assert!(unpack(&bytes).is_err());
-        // The same behind a header that is right, as bytes of a body, and as compressed bytes.
+        // The same behind a correct header, as bytes of a body, and as compressed bytes.
         let _ = unpack(&forged(&RIG.template, &bytes, bytes.len() as u64));
         let mut packed = forged(&RIG.template, b"", 400);
         packed.extend(&bytes);

@@ -1,4 +1,4 @@
-//! The same lock-step for guests in Rust and C, through the contract.
+//! The same lock-step test for guests in Rust and C, through the contract.
 
 use super::rig::{Data, FUEL, Guest, MEMORY_BYTES_MAX, Rig, STEPS, inputs, points};
 use crate::guest::poll::block_on;
@@ -54,7 +54,7 @@ impl Stepped {
         Self { guest, process }
     }
 
-    /// Starts a counter with a heap of so many numbers.
+    /// Starts a counter with a heap of this many numbers.
     fn init(mut self, words: u32) -> Self {
         let input = Payload::Json(format!("{{\"words\": {words}}}"));
         self.guest.store.set_fuel(FUEL).expect("fuel is counted");
@@ -63,7 +63,7 @@ impl Stepped {
         self
     }
 
-    /// A step that hears some bytes: what it gives, and its fuel.
+    /// Steps with some bytes as a message. Returns what the step gives, and its fuel.
     fn step(&mut self, input: &[u8]) -> (String, u64) {
         let sender = Sender::Outside("test".into());
         let message = Message { sender, topic: "more".into(), body: Payload::Bytes(input.to_vec()) };
@@ -114,7 +114,7 @@ fn a_guest_in_c() {
     lockstep("counter-c.wasm");
 }
 
-/// What is kept of a dormant guest is what it has made, not its memory.
+/// What is stored of a dormant guest is what it has changed, not its whole memory.
 #[test]
 fn a_dormant_guest_is_small() {
     for name in ["counter.wasm", "counter-c.wasm"] {

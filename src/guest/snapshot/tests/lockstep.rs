@@ -1,10 +1,10 @@
-//! A guest that is taken up from a snapshot does exactly what the uninterrupted one does.
+//! A guest restored from a snapshot does exactly what the uninterrupted one does.
 
 use super::rig::{MEMORY_BYTES_MAX, Rig, STEPS, inputs, points};
 use crate::guest::snapshot::{GlobalValue, Search};
 
-/// Two modules with a memory each, of which one grows; globals of every numeric type, whose random bits are NaNs at times. What a
-/// step answers depends on all of them.
+/// Two modules with a memory each, one of which grows, and globals of every numeric type, whose
+/// random bits are sometimes NaNs. What a step answers depends on all of them.
 pub(super) const EVERYTHING: &str = r#"
 (component
   (core module $state
@@ -127,7 +127,7 @@ fn a_guest_that_moves_from_store_to_store_stays_the_same() {
     assert_eq!(rig.take(&mut moved).digest(), rig.take(&mut whole).digest());
 }
 
-/// The test before can fail: without the globals the guest goes another way.
+/// The test above can fail: without the globals the guest behaves differently.
 #[test]
 fn without_its_globals_a_guest_goes_another_way() {
     let rig = Rig::new(EVERYTHING);
@@ -143,7 +143,7 @@ fn without_its_globals_a_guest_goes_another_way() {
     assert_ne!(restored.step(&inputs[10]), whole.step(&inputs[10]));
 }
 
-/// What the static check refuses would really be wrong.
+/// What the static check refuses would really go wrong.
 #[test]
 fn a_guest_that_changes_a_table_is_not_what_its_snapshot_says() {
     let rig = Rig::new(TABLE);

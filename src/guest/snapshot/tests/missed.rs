@@ -1,4 +1,4 @@
-//! Pages that differ although the kernel does not name them.
+//! Pages that differ although the kernel does not report them.
 
 use super::rig;
 use crate::guest::snapshot::image::Image;
@@ -10,21 +10,21 @@ use crate::guest::snapshot::{ResetError, Search, TakeError, Template};
 const BYTES: usize = 64 << 10;
 const PAGES: usize = BYTES / PAGE_BYTES;
 
-/// A memory that differs from zeros and was never written, since it is part of the program's own
+/// A memory that differs from zeros but was never written, since it is part of the program's own
 /// file. It is aligned to a page of any kernel.
 #[repr(align(65536))]
 struct Unwritten([u8; BYTES]);
 
 static UNWRITTEN: Unwritten = Unwritten([1; BYTES]);
 
-/// None where the kernel does not say which pages were written.
+/// `None` if the kernel does not say which pages were written.
 fn template() -> Option<Template> {
     let named = pagemap::written(&UNWRITTEN.0)?;
     assert!(named.is_empty(), "{named:?}");
     Some(rig::probe("(component)").expect("it fits"))
 }
 
-/// How many pages are found of a guest whose fresh memory is all zeros.
+/// The number of pages found of a guest whose fresh memory is all zeros.
 fn found(template: &Template, search: Search) -> Result<usize, TakeError> {
     template.differing(&UNWRITTEN.0, &Image::default(), search).map(|state| state.pages.len())
 }

@@ -1,4 +1,4 @@
-//! What is refused, and that it is refused for the right reason.
+//! What is refused, and for the right reason.
 
 use super::rig::{self, Data, Rig};
 use crate::guest::snapshot::{CheckError, Reason, Unfit, Verdict, check};
@@ -133,7 +133,7 @@ fn refusals_are_counted_and_located() {
     assert_eq!((verdict.modules, verdict.memories, verdict.mutable_globals), (2, 1, 1));
 }
 
-/// A component whose start function does something with what it is answered.
+/// A component whose start function uses an answer of the host.
 fn asking(start: &str) -> String {
     format!(
         r#"
@@ -161,7 +161,7 @@ fn a_component_that_asks_the_host_while_it_starts() {
     assert!(matches!(refused, Err(Unfit::CallsHost(1))), "{refused:?}");
 }
 
-/// A host that does not count a call, and answers each instance otherwise.
+/// A host that does not count a call, and answers each instance differently.
 #[test]
 fn a_component_whose_fresh_instances_differ() {
     let offer = |linker: &mut Linker<Data>| {
@@ -183,7 +183,7 @@ fn an_instance_of_another_component() {
     };
     let grows = "(drop (memory.grow (i32.const 1)))";
     let one = rig("1 9", grows);
-    // Its memory is of another type, or of the same and smaller than a fresh one.
+    // Its memory is of another type, or of the same type and smaller than a fresh one.
     for other in [rig("1 8", grows), rig("1 9", "")] {
         let bound = one.template.bind(&mut other.guest().store);
         assert!(matches!(bound, Err(Unfit::OtherComponent)), "{bound:?}");
@@ -203,11 +203,11 @@ fn bytes_that_are_no_component() {
     assert!(matches!(check(&[0xff; 100]), Err(CheckError::Malformed(_))));
 }
 
-/// The parser recurses: without a bound of ours, this overflows the stack and ends the host.
+/// The parser recurses: without our own bound, this would overflow the stack and end the host.
 #[test]
 fn types_within_types_without_end() {
     assert!(matches!(check(&nested_types(1_000_000)), Err(CheckError::TooDeep)));
-    // What is let through, a thread with a small stack can parse.
+    // A thread with a small stack can parse what is accepted.
     let thread = std::thread::Builder::new().stack_size(1 << 20);
     let parsed = thread.spawn(|| check(&nested_types(999))).unwrap().join().unwrap();
     assert!(matches!(parsed, Err(CheckError::Malformed(_))), "{parsed:?}");

@@ -4,7 +4,7 @@ use super::lockstep::EVERYTHING;
 use super::rig::{Rig, inputs};
 use crate::guest::snapshot::{ResetError, Search, Snapshot};
 
-/// Pages that every guest here keeps within.
+/// More pages than any guest here writes.
 const PLENTY: usize = 1_000;
 
 /// Every byte is compared, whatever the kernel says.
@@ -39,7 +39,7 @@ fn after_any_steps_a_reset_instance_is_a_fresh_one() {
                 Err(other) => panic!("seed {seed}: {other}"),
             }
         }
-        // What it does from then on is what a fresh one does, and takes the same fuel.
+        // From then on it behaves like a fresh one, and takes the same fuel.
         for input in inputs.iter().skip(500).take(100) {
             assert_eq!(guest.step(input), expected.step(input), "seed {seed}");
         }
@@ -59,7 +59,7 @@ fn an_instance_that_has_written_more_than_it_may_is_not_reset() {
     assert!(rig.template.reset(&mut guest.store, &guest.handles, PLENTY).is_ok());
 }
 
-/// Reading maps pages of zeros, which the kernel names as well: they stay what they are.
+/// Reading maps pages of zeros, which the kernel reports as well. They are not counted as written.
 #[test]
 fn pages_that_were_only_read_are_not_written() {
     let rig = Rig::new(EVERYTHING);
