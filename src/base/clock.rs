@@ -1,7 +1,7 @@
 //! Monotonic time, from the machine or from a simulator.
 
+use super::Micros;
 use super::sync::{AtomicU64, Ordering};
-use crate::process::Micros;
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -10,6 +10,7 @@ mod guarded;
 mod panics;
 mod processors;
 pub(crate) mod sync;
+mod time;
 
 pub use clock::{Clock, VirtualClock};
 #[cfg(feature = "wasm")]
@@ -18,3 +19,4 @@ pub(crate) use guarded::guarded;
 pub(crate) use guarded::guarded_file;
 pub(crate) use panics::message_of;
 pub(crate) use processors::processors;
+pub use time::Micros;

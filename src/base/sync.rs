@@ -12,8 +12,7 @@ use std::sync as imp;
 
 pub(crate) use imp::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
-use super::Clock;
-use crate::process::Micros;
+use super::{Clock, Micros};
 use std::time::Duration;
 
 #[cfg(not(any(loom, shuttle)))]

@@ -1,5 +1,6 @@
 //! Numbers that name things. None of them reaches 2^53, since one of the JavaScript engines has no larger integers.
 
+use crate::base::Micros;
 use std::fmt;
 
 /// One more than the largest number that crosses the contract.
@@ -32,28 +33,5 @@ impl fmt::Display for Tag {
     }
 }
 
-/// A time since 1970, or a duration, in microseconds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, serde::Serialize, serde::Deserialize)]
-#[serde(transparent)]
-pub struct Micros(pub u64);
-
-impl Micros {
-    /// The sum, at most the largest number of the contract.
-    #[must_use]
-    pub fn saturating_add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0).min(NUMBER_MAX - 1))
-    }
-}
-
-impl From<std::time::Duration> for Micros {
-    fn from(duration: std::time::Duration) -> Self {
-        let micros = duration.as_secs().saturating_mul(1_000_000).saturating_add(duration.subsec_micros().into());
-        Self(micros.min(NUMBER_MAX - 1))
-    }
-}
-
-impl From<Micros> for std::time::Duration {
-    fn from(micros: Micros) -> Self {
-        Self::from_micros(micros.0)
-    }
-}
+// Micros are numbers of the contract too.
+const _: () = assert!(Micros::MAX.0 == NUMBER_MAX - 1);

@@ -23,11 +23,12 @@ pub mod problem;
 mod random;
 mod saved;
 
+pub use crate::base::Micros;
 pub use body::{Birth, Body, Death, Eviction, Level, LogLine, Output, Owed, Program, Progress};
 pub use budget::Budget;
 pub use command::{Action, Call, Command, Placement, Send, Spawn, Status, Target};
 pub use event::{Answer, Ending, Event, Exit, Message, Sender};
-pub use ids::{Micros, NUMBER_MAX, Pid, Tag};
+pub use ids::{NUMBER_MAX, Pid, Tag};
 #[cfg(feature = "wasm")]
 pub(crate) use json_text::Check;
 pub use limits::{Grants, Home, Limits, Permit};
