@@ -12,7 +12,8 @@ use super::saving::{self, Asked, Evicted, Kept, TakenGuest};
 use super::spares;
 use crate::process::problem::kind;
 use crate::process::{
-    Birth, Body, Death, Event, Eviction, Form, Home, Micros, Output, Owed, Problem, Progress, Saving, Status, Taken,
+    Allocation, Body, Death, Event, Eviction, Form, Micros, Output, Owed, Problem, ProcessInit, Progress, RawSnapshot,
+    SnapshotSupport, Status,
 };
 use bytes::Bytes;
 use std::pin::Pin;
@@ -33,9 +34,9 @@ const SLOW_DROP_BYTES: u64 = 16 << 20;
 /// A guest.
 pub(crate) struct Guest {
     loaded: Arc<Loaded>,
-    birth: Arc<Birth>,
+    init: Arc<ProcessInit>,
     /// Where its next instance is made.
-    home: Home,
+    allocation: Allocation,
     fuel: FuelMeter,
     now: Micros,
     events: Vec<Event>,
@@ -101,11 +102,11 @@ struct Ended {
 }
 
 impl Guest {
-    pub(crate) fn new(loaded: Arc<Loaded>, birth: Birth) -> Self {
+    pub(crate) fn new(loaded: Arc<Loaded>, init: ProcessInit) -> Self {
         Self {
             loaded,
-            birth: Arc::new(birth),
-            home: Home::default(),
+            init: Arc::new(init),
+            allocation: Allocation::default(),
             fuel: FuelMeter::default(),
             now: Micros(0),
             events: Vec::new(),
@@ -115,8 +116,8 @@ impl Guest {
     }
 
     /// A guest that goes on from what was kept of another.
-    pub(super) fn evicted(loaded: Arc<Loaded>, birth: Birth, fuel: FuelMeter, evicted: Evicted) -> Self {
-        Self { fuel, state: State::Evicted(evicted), ..Self::new(loaded, birth) }
+    pub(super) fn evicted(loaded: Arc<Loaded>, init: ProcessInit, fuel: FuelMeter, evicted: Evicted) -> Self {
+        Self { fuel, state: State::Evicted(evicted), ..Self::new(loaded, init) }
     }
 
     /// Whether it is evicted, and its restoration takes long.
@@ -129,7 +130,7 @@ impl Guest {
     /// # Errors
     /// Why it cannot be stepped.
     fn running(&mut self) -> Result<Running, Death> {
-        let budget = self.fuel.budget(&self.birth.limits);
+        let budget = self.fuel.budget(&self.init.limits);
         let events = std::mem::take(&mut self.events);
         let step = match std::mem::replace(&mut self.state, State::Dead) {
             State::Fresh => Step::First(Box::pin(first(self.source()?, self.now, budget, events))),
@@ -152,7 +153,7 @@ impl Guest {
 
     /// Where it gets an instance from.
     fn source(&self) -> Result<Source, Death> {
-        Source::of(&self.loaded, self.home, &self.birth).map_err(|reason| Death::Host(host_fault(reason)))
+        Source::of(&self.loaded, self.allocation, &self.init).map_err(|reason| Death::Host(host_fault(reason)))
     }
 
     /// The step has ended: counts it, and keeps the instance for the next.
@@ -230,11 +231,11 @@ impl Guest {
     /// What is to be kept of a live guest. None: it cannot be had.
     fn give_up(&mut self) -> Option<ToKeep> {
         let State::Live(live) = &mut self.state else { return None };
-        match self.loaded.saving() {
-            Saving::Never => None,
-            Saving::Ready(Form::Own) => {
+        match self.loaded.snapshot_support() {
+            SnapshotSupport::Never => None,
+            SnapshotSupport::Ready(Form::GuestEncoded) => {
                 let (state, host) = self.ask()?;
-                Some(ToKeep { form: Form::Own, state, bytes: 0, host })
+                Some(ToKeep { form: Form::GuestEncoded, state, bytes: 0, host })
             }
             _ => {
                 let snapshot = saving::take(&self.loaded, &mut live.store)?;
@@ -298,8 +299,8 @@ impl Body for Guest {
         // Its fuel bounds it to a few slices.
         let Returned { store, result } = block_on(binding.close(store));
         let instance = Instance { store, binding };
-        let left = match (result, self.home) {
-            (Ok(()), Home::Pool) => spares::put(&self.loaded, instance),
+        let left = match (result, self.allocation) {
+            (Ok(()), Allocation::Pool) => spares::put(&self.loaded, instance),
             _ => Err(instance),
         };
         if let Err(Instance { store, .. }) = left {
@@ -317,7 +318,7 @@ impl Body for Guest {
         let Some(ToKeep { form, state, bytes, host }) = to_keep else {
             return if matches!(self.state, State::Lost(_)) { Eviction::Done } else { Eviction::Stays };
         };
-        match self.loaded.engine().images().hold(&self.birth.run, state) {
+        match self.loaded.engine().images().hold(&self.init.run, state) {
             Ok(held) => {
                 self.state = State::Evicted(Evicted { kept: Kept::Held(form, held), bytes, host });
                 Eviction::Done
@@ -331,18 +332,20 @@ impl Body for Guest {
         let bytes = live.store.data().limiter.memory_bytes();
         self.saves_slowly()
             || bytes > SLOW_EVICTION_BYTES
-            || self.loaded.engine().images().may_spill(&self.birth.run, bytes)
+            || self.loaded.engine().images().may_spill(&self.init.run, bytes)
     }
 
-    fn save(&mut self) -> Option<Box<dyn Taken>> {
+    fn save(&mut self) -> Option<Box<dyn RawSnapshot>> {
         if self.rest.is_some() {
             return None;
         }
         let (kept, host) = match &mut self.state {
             State::Evicted(evicted) => (evicted.kept.clone(), evicted.host.clone()),
-            State::Live(live) => match self.loaded.saving() {
-                Saving::Never => return None,
-                Saving::Ready(Form::Own) => self.ask().map(|(state, host)| (Kept::Own(state), host))?,
+            State::Live(live) => match self.loaded.snapshot_support() {
+                SnapshotSupport::Never => return None,
+                SnapshotSupport::Ready(Form::GuestEncoded) => {
+                    self.ask().map(|(state, host)| (Kept::Own(state), host))?
+                }
                 _ => {
                     let snapshot = saving::take(&self.loaded, &mut live.store)?;
                     (Kept::Image(Box::new(snapshot)), live.store.data().save())
@@ -355,20 +358,23 @@ impl Body for Guest {
 
     fn saves_slowly(&self) -> bool {
         matches!(self.state, State::Live(_))
-            && matches!(self.loaded.saving(), Saving::ToLearn(_) | Saving::Ready(Form::Own))
+            && matches!(
+                self.loaded.snapshot_support(),
+                SnapshotSupport::ToLearn(_) | SnapshotSupport::Ready(Form::GuestEncoded)
+            )
     }
 
-    fn house(&mut self, home: Home) {
-        self.home = home;
+    fn allocate(&mut self, allocation: Allocation) {
+        self.allocation = allocation;
         // Where it cannot be linked, the step says so.
-        let _ = self.loaded.linked(home);
+        let _ = self.loaded.linked(allocation);
         if self.is_heavy() {
             self.take_up();
         }
     }
 
-    fn houses_slowly(&self, home: Home) -> bool {
-        self.loaded.has_to_link(home) || self.is_heavy()
+    fn allocates_slowly(&self, allocation: Allocation) -> bool {
+        self.loaded.has_to_link(allocation) || self.is_heavy()
     }
 
     fn drops_slowly(&self) -> bool {
@@ -394,8 +400,8 @@ async fn first(source: Source, now: Micros, budget: u64, events: Vec<Event>) -> 
         }
     };
     prepare(&mut store, now, budget);
-    let birth = store.data().birth();
-    let (entry, input) = (birth.entry.to_string(), birth.input.clone());
+    let init = store.data().init();
+    let (entry, input) = (init.entry.to_string(), init.input.clone());
     let Returned { store, result } = binding.init(store, entry, input).await;
     match result {
         Ok(Ok(())) => {}
@@ -423,7 +429,7 @@ async fn restored(
     };
     let (mut store, restored) = saving::restore(&loaded, &*binding, store, &evicted).await;
     if let Err(error) = restored {
-        let phase = if evicted.kept.form() == Form::Own { Phase::Load } else { Phase::Restoration };
+        let phase = if evicted.kept.form() == Form::GuestEncoded { Phase::Load } else { Phase::Restoration };
         return Begun { store, binding: None, phase, result: Err(error) };
     }
     drop(evicted);

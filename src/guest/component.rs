@@ -16,7 +16,8 @@ use super::snapshot::{self, Template, Verdict};
 use super::spares::{self, Reuse};
 use super::survey::{BYTES_MAX, Survey};
 use crate::process::{
-    Birth, Body, Form, Home, Json, Permit, Problem, Program, Saved, SavedError, Saving, problem::kind,
+    Allocation, Body, Form, Json, Permit, Problem, ProcessInit, ProcessSnapshot, Program, SnapshotError,
+    SnapshotSupport, problem::kind,
 };
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -187,23 +188,23 @@ impl Program for Component {
         Arc::clone(&self.loaded.digest)
     }
 
-    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
-        Ok(Box::new(Guest::new(Arc::clone(&self.loaded), birth)))
+    fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem> {
+        Ok(Box::new(Guest::new(Arc::clone(&self.loaded), init)))
     }
 
-    fn saving(&self) -> Saving {
-        self.loaded.saving()
+    fn snapshot_support(&self) -> SnapshotSupport {
+        self.loaded.snapshot_support()
     }
 
-    fn learn_saving(&self) {
+    fn learn_snapshot_support(&self) {
         let _ = self.loaded.template();
     }
 
-    fn restore(&self, birth: Birth, saved: &Saved) -> Result<Box<dyn Body>, SavedError> {
-        Ok(Box::new(saving::restored(&self.loaded, birth, saved)?))
+    fn restore(&self, init: ProcessInit, saved: &ProcessSnapshot) -> Result<Box<dyn Body>, SnapshotError> {
+        Ok(Box::new(saving::restored(&self.loaded, init, saved)?))
     }
 
-    fn restores_slowly(&self, saved: &Saved) -> bool {
+    fn restores_slowly(&self, saved: &ProcessSnapshot) -> bool {
         saving::restores_slowly(&self.loaded, saved)
     }
 }
@@ -213,16 +214,18 @@ impl Loaded {
     ///
     /// # Errors
     /// Why there is no engine for it: a fault of the host's.
-    pub(crate) fn linked(&self, home: Home) -> Result<&Linked, &str> {
-        match home {
-            Home::Pool => Ok(&self.pool),
-            Home::OnDemand => self.on_demand.get_or_init(|| self.link_on_demand()).as_ref().map_err(String::as_str),
+    pub(crate) fn linked(&self, allocation: Allocation) -> Result<&Linked, &str> {
+        match allocation {
+            Allocation::Pool => Ok(&self.pool),
+            Allocation::OnDemand => {
+                self.on_demand.get_or_init(|| self.link_on_demand()).as_ref().map_err(String::as_str)
+            }
         }
     }
 
     /// Whether [`Self::linked`] has to link first, which copies the code.
-    pub(crate) fn has_to_link(&self, home: Home) -> bool {
-        home == Home::OnDemand && self.on_demand.get().is_none()
+    pub(crate) fn has_to_link(&self, allocation: Allocation) -> bool {
+        allocation == Allocation::OnDemand && self.on_demand.get().is_none()
     }
 
     fn link_on_demand(&self) -> Result<Linked, String> {
@@ -251,13 +254,15 @@ impl Loaded {
     }
 
     /// By what its instances are saved.
-    pub(crate) fn saving(&self) -> Saving {
+    pub(crate) fn snapshot_support(&self) -> SnapshotSupport {
         let options = self.engine.options();
         match self.template.get() {
-            None if self.may_be_snapshotted() => Saving::ToLearn(Form::Image),
-            Some(Ok(_)) => Saving::Ready(Form::Image),
-            _ if options.snapshots && self.has_own() && !self.own_fails.load(Relaxed) => Saving::Ready(Form::Own),
-            _ => Saving::Never,
+            None if self.may_be_snapshotted() => SnapshotSupport::ToLearn(Form::Image),
+            Some(Ok(_)) => SnapshotSupport::Ready(Form::Image),
+            _ if options.snapshots && self.has_own() && !self.own_fails.load(Relaxed) => {
+                SnapshotSupport::Ready(Form::GuestEncoded)
+            }
+            _ => SnapshotSupport::Never,
         }
     }
 
@@ -306,15 +311,15 @@ impl Linked {
         Ok(Self { pre, exports, contract: contract.interface(), transcodes: survey.transcodes })
     }
 
-    /// A store for a guest of that birth, with all its limits.
-    pub(crate) fn store(&self, options: &EngineOptions, birth: &Arc<Birth>) -> Store<Context> {
-        new_store(self.pre.engine(), options, birth, self.transcodes)
+    /// A store for a guest of that init, with all its limits.
+    pub(crate) fn store(&self, options: &EngineOptions, init: &Arc<ProcessInit>) -> Store<Context> {
+        new_store(self.pre.engine(), options, init, self.transcodes)
     }
 
     /// Makes the store of an instance that is as good as fresh the next guest's. Its bounds stay:
     /// they are of the same limits.
-    pub(crate) fn renew(&self, store: &mut Store<Context>, options: &EngineOptions, birth: &Arc<Birth>) {
-        store.data_mut().renew(Arc::clone(birth), options, self.transcodes);
+    pub(crate) fn renew(&self, store: &mut Store<Context>, options: &EngineOptions, init: &Arc<ProcessInit>) {
+        store.data_mut().renew(Arc::clone(init), options, self.transcodes);
     }
 
     /// Makes the instance, the first thing in its store.
@@ -366,10 +371,10 @@ fn permit(component: &wasmtime::component::Component, survey: &Survey) -> Permit
 fn new_store(
     engine: &wasmtime::Engine,
     options: &EngineOptions,
-    birth: &Arc<Birth>,
+    init: &Arc<ProcessInit>,
     transcodes: bool,
 ) -> Store<Context> {
-    let mut store = Store::new(engine, Context::new(Arc::clone(birth), options, transcodes));
+    let mut store = Store::new(engine, Context::new(Arc::clone(init), options, transcodes));
     store.limiter(|context| &mut context.limiter);
     store.set_hostcall_fuel(store.data().handed_over_max());
     store.set_fuel(INSTANTIATE_FUEL).expect("invariant: engines of guests count fuel");

@@ -5,13 +5,13 @@ use super::metering::{Limiter, handed_over_max};
 use super::snapshot::{Handles, SnapshotView};
 use super::wasi::{Wasi, WasiView};
 use super::work::{HostWork, settle};
-use crate::process::{Birth, Limits, LogLine, Micros, Output, Random, Tag};
+use crate::process::{Limits, LogLine, Micros, Output, ProcessInit, Random, Tag};
 use std::sync::Arc;
 use wasmtime::StoreContextMut;
 
 /// The host's side of one guest. Whatever of it a guest can see is saved with a snapshot: see [`HostState`].
 pub(crate) struct Context {
-    birth: Arc<Birth>,
+    init: Arc<ProcessInit>,
     now: Micros,
     next_tag: Tag,
     /// Made when it is first asked for: most guests never do.
@@ -61,28 +61,28 @@ impl Log {
 }
 
 impl Context {
-    pub(crate) fn new(birth: Arc<Birth>, options: &EngineOptions, transcodes: bool) -> Self {
+    pub(crate) fn new(init: Arc<ProcessInit>, options: &EngineOptions, transcodes: bool) -> Self {
         let memory_bytes_max = options.profile.memory_bytes_max();
         Self {
             work: HostWork::new(options.slice_fuel),
             now: Micros(0),
-            next_tag: birth.next_tag,
+            next_tag: init.next_tag,
             random: None,
             log: Log::default(),
             host_calls: 0,
             host_calls_at_start: None,
-            limiter: Limiter::new(Arc::clone(&birth.limits), memory_bytes_max),
+            limiter: Limiter::new(Arc::clone(&init.limits), memory_bytes_max),
             wasi: Wasi::default(),
-            handed_over_max: handed_over_max(&birth.limits, transcodes),
+            handed_over_max: handed_over_max(&init.limits, transcodes),
             handles: None,
-            birth,
+            init,
         }
     }
 
     /// Of the next guest in an instance that is as good as fresh: all of it is new but what belongs
     /// to the instance itself.
-    pub(crate) fn renew(&mut self, birth: Arc<Birth>, options: &EngineOptions, transcodes: bool) {
-        let mut next = Self::new(birth, options, transcodes);
+    pub(crate) fn renew(&mut self, init: Arc<ProcessInit>, options: &EngineOptions, transcodes: bool) {
+        let mut next = Self::new(init, options, transcodes);
         next.limiter.inherit(&self.limiter);
         next.handles = self.handles.take();
         next.instantiated();
@@ -96,12 +96,12 @@ impl Context {
         self.work.take();
     }
 
-    pub(crate) fn birth(&self) -> &Birth {
-        &self.birth
+    pub(crate) fn init(&self) -> &ProcessInit {
+        &self.init
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        &self.birth.limits
+        &self.init.limits
     }
 
     /// Bytes of its memories.
@@ -142,8 +142,8 @@ impl Context {
     pub(crate) fn random(&mut self, bytes: &mut [u8]) {
         self.count_host_call();
         self.work.charge(bytes.len() as u64 * RANDOM_FUEL_PER_BYTE);
-        let birth = &self.birth;
-        self.random.get_or_insert_with(|| Random::new(&birth.seed, birth.pid)).fill(bytes);
+        let init = &self.init;
+        self.random.get_or_insert_with(|| Random::new(&init.seed, init.pid)).fill(bytes);
     }
 
     /// Whether a line of so many bytes can be logged; if not it is counted as dropped. Asked before a line is copied, so that a
@@ -152,7 +152,7 @@ impl Context {
         self.count_host_call();
         // What was printed before comes before.
         self.log_printed();
-        self.log.fits(bytes, &self.birth.limits, &mut self.work)
+        self.log.fits(bytes, &self.init.limits, &mut self.work)
     }
 
     /// Writes a line that there is room for.
@@ -163,7 +163,7 @@ impl Context {
     /// Takes over the lines that the guest has printed by WASI.
     fn log_printed(&mut self) {
         for line in self.wasi.take_lines() {
-            if self.log.fits(line.text.len(), &self.birth.limits, &mut self.work) {
+            if self.log.fits(line.text.len(), &self.init.limits, &mut self.work) {
                 self.log.lines.push(line);
             }
         }
@@ -195,7 +195,7 @@ impl Context {
     pub(crate) fn restore(&mut self, saved: &HostState) {
         self.next_tag = Tag(saved.next_tag);
         self.random = saved.random_position.map(|position| {
-            let mut random = Random::new(&self.birth.seed, self.birth.pid);
+            let mut random = Random::new(&self.init.seed, self.init.pid);
             random.resume(position);
             random
         });

@@ -6,7 +6,7 @@ use super::component::Loaded;
 use super::context::Context;
 use super::metering::INSTANTIATE_FUEL;
 use super::spares;
-use crate::process::{Birth, Grants, Home, Limits, Micros, Payload, Pid, Tag};
+use crate::process::{Allocation, Grants, Limits, Micros, Payload, Pid, ProcessInit, Tag};
 use std::sync::Arc;
 use wasmtime::Store;
 
@@ -19,17 +19,17 @@ pub(super) struct Instance {
 impl Instance {
     /// Lets go of what belonged to the guest that has ended.
     pub(super) fn vacate(&mut self, loaded: &Loaded) {
-        let nobody = Birth {
+        let nobody = ProcessInit {
             run: "".into(),
             pid: Pid::ROOT,
             seed: [0; 32],
             entry: "".into(),
             input: Payload::NULL,
-            limits: Arc::clone(&self.store.data().birth().limits),
+            limits: Arc::clone(&self.store.data().init().limits),
             grants: Grants::default(),
             next_tag: Tag(1),
         };
-        let linked = loaded.linked(Home::Pool).expect("invariant: its store is of there");
+        let linked = loaded.linked(Allocation::Pool).expect("invariant: its store is of there");
         linked.renew(&mut self.store, loaded.engine().options(), &Arc::new(nobody));
     }
 
@@ -42,27 +42,27 @@ impl Instance {
 /// How a guest comes by its instance.
 pub(super) enum Source {
     /// It is made, in this store.
-    New { loaded: Arc<Loaded>, home: Home, store: Box<Store<Context>> },
+    New { loaded: Arc<Loaded>, allocation: Allocation, store: Box<Store<Context>> },
     /// There is one.
     Spare(Instance),
 }
 
 impl Source {
-    /// For a guest of that birth.
+    /// for a guest of that init.
     ///
     /// # Errors
     /// Why there is no engine for it: a fault of the host's.
-    pub(super) fn of(loaded: &Arc<Loaded>, home: Home, birth: &Arc<Birth>) -> Result<Self, String> {
+    pub(super) fn of(loaded: &Arc<Loaded>, allocation: Allocation, init: &Arc<ProcessInit>) -> Result<Self, String> {
         let options = loaded.engine().options();
-        let linked = loaded.linked(home).map_err(str::to_owned)?;
-        if home == Home::Pool
-            && let Some(mut spare) = spares::take(loaded, &birth.limits)
+        let linked = loaded.linked(allocation).map_err(str::to_owned)?;
+        if allocation == Allocation::Pool
+            && let Some(mut spare) = spares::take(loaded, &init.limits)
         {
-            linked.renew(&mut spare.store, options, birth);
+            linked.renew(&mut spare.store, options, init);
             return Ok(Self::Spare(spare));
         }
-        let store = Box::new(linked.store(options, birth));
-        Ok(Self::New { loaded: Arc::clone(loaded), home, store })
+        let store = Box::new(linked.store(options, init));
+        Ok(Self::New { loaded: Arc::clone(loaded), allocation, store })
     }
 
     /// The instance, in which nothing has been called.
@@ -75,10 +75,10 @@ impl Source {
                 prepare(&mut instance.store, now, INSTANTIATE_FUEL);
                 Ok(instance)
             }
-            Self::New { loaded, home, store } => {
+            Self::New { loaded, allocation, store } => {
                 let mut store = *store;
                 prepare(&mut store, now, INSTANTIATE_FUEL);
-                let linked = loaded.linked(home).expect("invariant: its store is of there");
+                let linked = loaded.linked(allocation).expect("invariant: its store is of there");
                 match linked.instantiate(&mut store).await {
                     Ok(binding) => Ok(Instance { store, binding }),
                     Err(error) => Err((store, error)),

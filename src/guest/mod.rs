@@ -11,7 +11,7 @@
 //! - **I3** What the guest brings about (traps, limits, breaches of the contract) and what the host fails at are told apart:
 //!   nothing of the host's troubles is ever visible to the guest.
 //! - **I4** Everything that goes in or comes out is bounded, and its numbers and texts are checked once, in `binding`.
-//! - **I5** What a guest can see depends on its component, its birth, its events and the times of
+//! - **I5** What a guest can see depends on its component, its init, its events and the times of
 //!   their batches, and on nothing else: so it can be run again from them. An instance that has
 //!   served another guest is as good as a fresh one (`spares`).
 //!

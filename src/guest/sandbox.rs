@@ -10,7 +10,7 @@ use super::death::{Phase, classify};
 use super::metering::{DESCRIBE_FUEL, INSTANTIATE_FUEL};
 use super::poll::block_on;
 use super::snapshot::{Template, Unfit};
-use crate::process::{Birth, Death, Grants, Home, Json, Limits, Payload, Pid, Problem, Tag, problem::kind};
+use crate::process::{Allocation, Death, Grants, Json, Limits, Payload, Pid, Problem, ProcessInit, Tag, problem::kind};
 use std::sync::Arc;
 use wasmtime::Store;
 
@@ -25,7 +25,7 @@ pub(crate) struct Sandbox<'a> {
 
 impl<'a> Sandbox<'a> {
     pub(crate) fn new(loaded: &'a Loaded) -> Result<Self, String> {
-        let linked = loaded.linked(Home::OnDemand).map_err(str::to_owned)?;
+        let linked = loaded.linked(Allocation::OnDemand).map_err(str::to_owned)?;
         Ok(Self { loaded, linked })
     }
 
@@ -61,9 +61,9 @@ impl<'a> Sandbox<'a> {
 }
 
 /// Whom a throw-away instance believes to be.
-fn nobody() -> Birth {
+fn nobody() -> ProcessInit {
     let limits = Limits { output_bytes: DESCRIPTION_BYTES_MAX, ..Limits::default() };
-    Birth {
+    ProcessInit {
         run: "sandbox".into(),
         pid: Pid::ROOT,
         seed: [0; 32],

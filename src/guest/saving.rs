@@ -12,7 +12,7 @@ use super::images::Held;
 use super::metering::{FuelMeter, SAVE_FUEL};
 use super::poll::block_on;
 use super::snapshot::{CompactError, Handles, Search, Snapshot, Template, Unfit};
-use crate::process::{Birth, Form, Micros, Problem, Saved, SavedError, Taken};
+use crate::process::{Form, Micros, Problem, ProcessInit, ProcessSnapshot, RawSnapshot, SnapshotError};
 use bytes::Bytes;
 use std::sync::Arc;
 use wasmtime::Store;
@@ -39,7 +39,7 @@ impl Kept {
         match self {
             Self::Held(form, _) => *form,
             Self::Image(_) => Form::Image,
-            Self::Own(_) => Form::Own,
+            Self::Own(_) => Form::GuestEncoded,
         }
     }
 
@@ -140,7 +140,7 @@ pub(crate) async fn restore(
     let restored = match &evicted.kept {
         Kept::Image(snapshot) => put_image(loaded, &mut store, snapshot),
         Kept::Held(Form::Image, held) => put_packed(loaded, &mut store, held),
-        Kept::Own(_) | Kept::Held(Form::Own, _) => {
+        Kept::Own(_) | Kept::Held(Form::GuestEncoded, _) => {
             store.data_mut().restore(&evicted.host);
             let loaded;
             (store, loaded) = load(binding, store, &evicted.kept).await;
@@ -195,21 +195,21 @@ pub(crate) struct TakenGuest {
     pub(crate) fuel: FuelMeter,
 }
 
-impl Taken for TakenGuest {
-    fn pack(self: Box<Self>) -> Result<Saved, SavedError> {
+impl RawSnapshot for TakenGuest {
+    fn pack(self: Box<Self>) -> Result<ProcessSnapshot, SnapshotError> {
         let Self { loaded, kept, host, fuel } = *self;
         let template = || loaded.template().expect("invariant: the image is of this template");
-        let failed = |error: CompactError| SavedError::Misfit(error.to_string());
+        let failed = |error: CompactError| SnapshotError::Misfit(error.to_string());
         let (form, digest, state) = match kept {
-            Kept::Own(state) => (Form::Own, blake3::hash(&state), state),
+            Kept::Own(state) => (Form::GuestEncoded, blake3::hash(&state), state),
             Kept::Image(snapshot) => {
                 let packed = template().pack(&snapshot).map_err(failed)?;
                 (Form::Image, snapshot.digest(), packed.into())
             }
             Kept::Held(form, held) => {
-                let state = held.read().map_err(|error| SavedError::Misfit(error.to_string()))?;
+                let state = held.read().map_err(|error| SnapshotError::Misfit(error.to_string()))?;
                 match form {
-                    Form::Own => (form, blake3::hash(&state), state),
+                    Form::GuestEncoded => (form, blake3::hash(&state), state),
                     Form::Image => (form, template().unpack(&state, u64::MAX).map_err(failed)?.digest(), state),
                 }
             }
@@ -218,7 +218,7 @@ impl Taken for TakenGuest {
         beside.update(digest.as_bytes());
         beside.update(&host.next_tag.to_le_bytes());
         beside.update(&host.random_position.unwrap_or(u128::MAX).to_le_bytes());
-        Ok(Saved {
+        Ok(ProcessSnapshot {
             program: loaded.digest(),
             contract: loaded.contract().into(),
             next_tag: crate::process::Tag(host.next_tag),
@@ -240,29 +240,33 @@ impl Taken for TakenGuest {
 }
 
 /// A guest that goes on from what was saved.
-pub(crate) fn restored(loaded: &Arc<Loaded>, birth: Birth, saved: &Saved) -> Result<Guest, SavedError> {
+pub(crate) fn restored(
+    loaded: &Arc<Loaded>,
+    init: ProcessInit,
+    saved: &ProcessSnapshot,
+) -> Result<Guest, SnapshotError> {
     saved.is_of(&loaded.digest(), loaded.contract())?;
-    let misfit = |why: &dyn std::fmt::Display| SavedError::Misfit(why.to_string());
+    let misfit = |why: &dyn std::fmt::Display| SnapshotError::Misfit(why.to_string());
     let (kept, bytes) = match saved.form {
         Form::Image => {
             let template = loaded.template().ok_or_else(|| misfit(&"the component's instances have no images here"))?;
-            let snapshot = template.unpack(&saved.state, birth.limits.memory_bytes).map_err(|error| misfit(&error))?;
+            let snapshot = template.unpack(&saved.state, init.limits.memory_bytes).map_err(|error| misfit(&error))?;
             let bytes = snapshot.heap_bytes();
             (Kept::Image(Box::new(snapshot)), bytes)
         }
-        Form::Own if loaded.has_own() => {
+        Form::GuestEncoded if loaded.has_own() => {
             if saved.state.len() > OWN_BYTES_MAX {
                 return Err(misfit(&"the guest's own form is too long"));
             }
             (Kept::Own(saved.state.clone()), 0)
         }
-        Form::Own => return Err(misfit(&"the component does not export `snapshot`")),
+        Form::GuestEncoded => return Err(misfit(&"the component does not export `snapshot`")),
     };
     let host = HostState { random_position: saved.random, next_tag: saved.next_tag.0 };
-    Ok(Guest::evicted(Arc::clone(loaded), birth, FuelMeter::of(saved.fuel), Evicted { kept, bytes, host }))
+    Ok(Guest::evicted(Arc::clone(loaded), init, FuelMeter::of(saved.fuel), Evicted { kept, bytes, host }))
 }
 
 /// Whether [`restored`] may take longer than a turn may.
-pub(crate) fn restores_slowly(loaded: &Loaded, saved: &Saved) -> bool {
+pub(crate) fn restores_slowly(loaded: &Loaded, saved: &ProcessSnapshot) -> bool {
     saved.form == Form::Image && (loaded.has_to_learn() || saved.state.len() > SLOW_IMAGE_BYTES)
 }

@@ -2,7 +2,7 @@
 
 use super::durable::TakenRun;
 use super::{Host, RunHandle, TakeUpError};
-use crate::process::{Birth, Body, Problem, Program, problem::kind};
+use crate::process::{Body, Problem, ProcessInit, Program, problem::kind};
 use crate::run::{Record, ResumeError, ResumeSpec, Started};
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ impl Program for Absent {
         Arc::clone(&self.0)
     }
 
-    fn body(&self, _: Birth) -> Result<Box<dyn Body>, Problem> {
+    fn body(&self, _: ProcessInit) -> Result<Box<dyn Body>, Problem> {
         Err(Problem::new(kind::HOST_FAULT, "The run was taken up to be ended, and not to be run"))
     }
 }

@@ -1,8 +1,8 @@
 //! What a run steps, whatever family it is of: a wasm guest, or a native process behind [`Native`](super::Native).
 
 use super::{
-    Command, Event, Grants, Home, Json, Limits, Micros, Payload, Permit, Pid, Problem, Saved, SavedError, Saving,
-    Status, Tag, Taken,
+    Allocation, Command, Event, Grants, Json, Limits, Micros, Payload, Permit, Pid, Problem, ProcessSnapshot,
+    RawSnapshot, SnapshotError, SnapshotSupport, Status, Tag,
 };
 use std::sync::Arc;
 
@@ -114,9 +114,9 @@ impl Eviction {
     }
 }
 
-/// What a process is from its birth on.
+/// What a process is given when it is created.
 #[derive(Clone, Debug)]
-pub struct Birth {
+pub struct ProcessInit {
     /// The run's id.
     pub run: Arc<str>,
     /// The process's own.
@@ -140,7 +140,7 @@ pub struct Birth {
 /// `init` is part of the first step: nothing is executed before the first poll. After [`Progress::Stepped`] comes the next
 /// `begin`; after [`Progress::Preempted`] the next `poll`; after a death nothing but drop.
 pub trait Body: Send {
-    /// Hands over the events of the next step and the time of their batch. The first one follows birth, perhaps with no events.
+    /// Hands over the events of the next step and the time of their batch. The first `begin` follows the creation of the body, perhaps with no events.
     /// The events are taken out of the vector.
     fn begin(&mut self, now: Micros, events: &mut Vec<Event>);
 
@@ -169,7 +169,7 @@ pub trait Body: Send {
 
     /// Takes the state, for a body that is to go on from here another time: called between two steps only. This body goes on as if
     /// nothing had happened. None: it has not run yet, or cannot be saved.
-    fn save(&mut self) -> Option<Box<dyn Taken>> {
+    fn save(&mut self) -> Option<Box<dyn RawSnapshot>> {
         None
     }
 
@@ -180,13 +180,13 @@ pub trait Body: Send {
 
     /// Says where the next instance is made; in the pool, where nothing is said. Of what it takes to make it, that which takes long is done
     /// here.
-    fn house(&mut self, home: Home) {
-        let _ = home;
+    fn allocate(&mut self, allocation: Allocation) {
+        let _ = allocation;
     }
 
-    /// Whether [`Self::house`] may take longer than a turn may.
-    fn houses_slowly(&self, home: Home) -> bool {
-        let _ = home;
+    /// Whether [`Self::allocate`] may take longer than a turn may.
+    fn allocates_slowly(&self, allocation: Allocation) -> bool {
+        let _ = allocation;
         false
     }
 
@@ -210,7 +210,7 @@ pub trait Program: Send + Sync {
     ///
     /// # Errors
     /// A problem of the host's: the spawn is answered with it, and with a `host-fault` where this panics.
-    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem>;
+    fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem>;
 
     /// Whether its bodies wait for signals of this name. Where it is the root's program, they are the root's alone.
     fn waits_for_signal(&self, name: &str) -> bool {
@@ -219,20 +219,20 @@ pub trait Program: Send + Sync {
     }
 
     /// What its bodies can be saved by.
-    fn saving(&self) -> Saving {
-        Saving::Never
+    fn snapshot_support(&self) -> SnapshotSupport {
+        SnapshotSupport::Never
     }
 
     /// Learns what it takes to save its bodies, once. Slow: not for a worker.
-    fn learn_saving(&self) {}
+    fn learn_snapshot_support(&self) {}
 
-    /// A body that goes on from what was saved, after the same birth. Slow where the state is large: see [`Self::restores_slowly`].
+    /// A body that goes on from what was saved, after the same init. Slow where the state is large: see [`Self::restores_slowly`].
     ///
     /// # Errors
     /// Why it does not fit. The process can do again what it did.
-    fn restore(&self, birth: Birth, saved: &Saved) -> Result<Box<dyn Body>, SavedError> {
-        let _ = birth;
-        Err(SavedError::Misfit(format!(
+    fn restore(&self, init: ProcessInit, saved: &ProcessSnapshot) -> Result<Box<dyn Body>, SnapshotError> {
+        let _ = init;
+        Err(SnapshotError::Misfit(format!(
             "{} is not made of snapshots, and this is one of {}",
             self.digest(),
             saved.program
@@ -240,7 +240,7 @@ pub trait Program: Send + Sync {
     }
 
     /// Whether [`Self::restore`] may take longer than a turn may.
-    fn restores_slowly(&self, saved: &Saved) -> bool {
+    fn restores_slowly(&self, saved: &ProcessSnapshot) -> bool {
         let _ = saved;
         false
     }

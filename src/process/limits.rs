@@ -83,7 +83,7 @@ impl Grants {
 
 /// Where an instance is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Home {
+pub enum Allocation {
     /// In a slot of the pool.
     #[default]
     Pool,

@@ -21,19 +21,19 @@ mod native;
 mod payload;
 pub mod problem;
 mod random;
-mod saved;
+mod snapshot;
 
 pub use crate::base::Micros;
-pub use body::{Birth, Body, Death, Eviction, Level, LogLine, Output, Owed, Program, Progress};
+pub use body::{Body, Death, Eviction, Level, LogLine, Output, Owed, ProcessInit, Program, Progress};
 pub use budget::Budget;
 pub use command::{Action, Call, Command, Placement, Send, Spawn, Status, Target};
 pub use event::{Answer, Ending, Event, Exit, Message, Sender};
 pub use ids::{NUMBER_MAX, Pid, Tag};
 #[cfg(feature = "wasm")]
 pub(crate) use json_text::Check;
-pub use limits::{Grants, Home, Limits, Permit};
+pub use limits::{Allocation, Grants, Limits, Permit};
 pub use native::{Context, Native, NativeProgram, Process};
 pub use payload::{Blob, GIVEN_DEPTH_MAX, JSON_DEPTH_MAX, Json, Payload};
 pub use problem::{Problem, ProblemClass};
 pub use random::Random;
-pub use saved::{Form, Saved, SavedError, Saving, Taken};
+pub use snapshot::{Form, ProcessSnapshot, RawSnapshot, SnapshotError, SnapshotSupport};

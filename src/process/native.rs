@@ -1,7 +1,8 @@
 //! Processes written in Rust, within the host.
 
 use super::{
-    Action, Birth, Body, Command, Event, LogLine, Micros, Output, Payload, Problem, Program, Progress, Status, Tag,
+    Action, Body, Command, Event, LogLine, Micros, Output, Payload, Problem, ProcessInit, Program, Progress, Status,
+    Tag,
 };
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ pub trait Process: Send {
 /// What a native process sees of its host within one step.
 pub struct Context<'a> {
     /// What the process is. Its input was given to [`Process::init`], and is null here.
-    pub birth: &'a Birth,
+    pub init: &'a ProcessInit,
     /// The time of this batch; never goes back within a run.
     pub now: Micros,
     next_tag: &'a mut Tag,
@@ -55,7 +56,7 @@ const KEPT_MAX: usize = 16;
 /// A native [`Process`] as a [`Body`].
 pub struct Native<P> {
     process: P,
-    birth: Birth,
+    init: ProcessInit,
     next_tag: Tag,
     now: Micros,
     events: Vec<Event>,
@@ -64,8 +65,8 @@ pub struct Native<P> {
 
 impl<P: Process> Native<P> {
     /// A body that has not run yet.
-    pub fn new(process: P, birth: Birth) -> Self {
-        Self { process, next_tag: birth.next_tag, birth, now: Micros(0), events: Vec::new(), begun: false }
+    pub fn new(process: P, init: ProcessInit) -> Self {
+        Self { process, next_tag: init.next_tag, init, now: Micros(0), events: Vec::new(), begun: false }
     }
 }
 
@@ -82,10 +83,10 @@ impl<P: Process> Body for Native<P> {
     fn poll(&mut self, output: &mut Output) -> Progress {
         let is_first = !std::mem::replace(&mut self.begun, true);
         // The input is needed once: a process that waits long does not keep it.
-        let input = is_first.then(|| std::mem::replace(&mut self.birth.input, Payload::NULL));
-        let mut context = Context { birth: &self.birth, now: self.now, next_tag: &mut self.next_tag, output };
+        let input = is_first.then(|| std::mem::replace(&mut self.init.input, Payload::NULL));
+        let mut context = Context { init: &self.init, now: self.now, next_tag: &mut self.next_tag, output };
         if let Some(input) = input
-            && let Err(problem) = self.process.init(&mut context, &self.birth.entry, input)
+            && let Err(problem) = self.process.init(&mut context, &self.init.entry, input)
         {
             return Progress::Stepped(Status::Failed(problem.into()));
         }
@@ -124,7 +125,7 @@ impl<P: Process + 'static, F: Fn() -> P + Send + Sync> Program for NativeProgram
         Arc::clone(&self.digest)
     }
 
-    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
-        Ok(Box::new(Native::new((self.make)(), birth)))
+    fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem> {
+        Ok(Box::new(Native::new((self.make)(), init)))
     }
 }

@@ -41,7 +41,7 @@ use super::seats::{Seat, Seats, Way, place};
 use super::slots::Table;
 use super::state::Eviction;
 use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
-use crate::process::{Budget, Home, Micros, Permit};
+use crate::process::{Allocation, Budget, Micros, Permit};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -119,8 +119,8 @@ impl Admission {
             returning: VecDeque::new(),
             entries: 0,
             left: 0,
-            pool: Seats::new(Home::Pool),
-            outside: Seats::new(Home::OnDemand),
+            pool: Seats::new(Allocation::Pool),
+            outside: Seats::new(Allocation::OnDemand),
             refused: 0,
             admitted_outside: 0,
         };
@@ -199,7 +199,7 @@ impl Admission {
     /// A permit comes back.
     pub(crate) fn release(&self, permit: Permit, seat: Seat) {
         let mut inner = self.inner.lock();
-        inner.seats(seat.home).give(seat);
+        inner.seats(seat.allocation).give(seat);
         self.put_back(&mut inner, permit, seat);
         let is_awaited = !inner.waiting.is_empty();
         drop(inner);
@@ -211,7 +211,7 @@ impl Admission {
     /// An eviction that [`Self::next`] asked for is over, and the word says so.
     pub(crate) fn eviction_ended(&self, permit: Permit, seat: Seat, eviction: Eviction) {
         let mut inner = self.inner.lock();
-        inner.seats(seat.home).eviction_ended(seat, eviction);
+        inner.seats(seat.allocation).eviction_ended(seat, eviction);
         if eviction == Eviction::Done {
             self.put_back(&mut inner, permit, seat);
             self.evictions.fetch_add(1, Ordering::Relaxed);
@@ -221,8 +221,8 @@ impl Admission {
     }
 
     fn put_back(&self, inner: &mut Inner, permit: Permit, seat: Seat) {
-        match (seat.home, &self.outside) {
-            (Home::OnDemand, Some(budget)) => budget.give(permit.bytes),
+        match (seat.allocation, &self.outside) {
+            (Allocation::OnDemand, Some(budget)) => budget.give(permit.bytes),
             _ => inner.free = add(inner.free, permit),
         }
     }
@@ -232,7 +232,7 @@ impl Admission {
         // Partner: the fence in `Seats::search`. Either we see the pressure, or the search there sees that we rest.
         fence(Ordering::SeqCst);
         if self.pressed.load(Ordering::Acquire) {
-            self.inner.lock().seats(seat.home).comes_to_rest(table, seat, slot, now.0);
+            self.inner.lock().seats(seat.allocation).comes_to_rest(table, seat, slot, now.0);
             self.call_attention();
         }
     }
@@ -240,7 +240,7 @@ impl Admission {
     /// The holder of a permit has used up a slice, and is about to be put back.
     pub(crate) fn used_slice(&self, seat: Seat) {
         // Who misses the pressure sees it at the end of the next slice.
-        if self.pressed.load(Ordering::Relaxed) && self.inner.lock().seats(seat.home).is_long(seat) {
+        if self.pressed.load(Ordering::Relaxed) && self.inner.lock().seats(seat.allocation).is_long(seat) {
             self.call_attention();
         }
     }
@@ -435,10 +435,10 @@ impl Inner {
         self.waiting.len().saturating_add_signed(-self.left)
     }
 
-    fn seats(&mut self, home: Home) -> &mut Seats {
-        match home {
-            Home::Pool => &mut self.pool,
-            Home::OnDemand => &mut self.outside,
+    fn seats(&mut self, allocation: Allocation) -> &mut Seats {
+        match allocation {
+            Allocation::Pool => &mut self.pool,
+            Allocation::OnDemand => &mut self.outside,
         }
     }
 }

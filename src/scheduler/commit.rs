@@ -1,7 +1,7 @@
 //! The seam between the scheduler and whoever decides what a step's output means.
 
 use super::TimerId;
-use crate::process::{Home, Micros, Permit};
+use crate::process::{Allocation, Micros, Permit};
 
 /// A place in the slot table: what the scheduler knows a process by. In memory only; it never mixes with a pid.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -156,14 +156,14 @@ pub trait Commit: Send + Sync + Sized + 'static {
     }
 
     /// The process, which waited for a permit, has got one: its next instance is made there. A process that did not have to wait is
-    /// at home in the pool. Whatever takes long before it can be stepped is best done here, where [`Commit::admits_slowly`] said so.
-    fn admitted(&self, process: &mut Self::Process, home: Home) {
-        let _ = (process, home);
+    /// made in the pool. Whatever takes long before it can be stepped is best done here, where [`Commit::admits_slowly`] said so.
+    fn admitted(&self, process: &mut Self::Process, allocation: Allocation) {
+        let _ = (process, allocation);
     }
 
     /// Whether [`Commit::admitted`] may take longer than a turn may: it is then called on another thread than a worker's.
-    fn admits_slowly(&self, process: &Self::Process, home: Home) -> bool {
-        let _ = (process, home);
+    fn admits_slowly(&self, process: &Self::Process, allocation: Allocation) -> bool {
+        let _ = (process, allocation);
         false
     }
 

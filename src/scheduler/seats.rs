@@ -1,17 +1,17 @@
-//! Who holds permits of one home (the pool, or the memory outside it), and who of them is to give its own up.
+//! Who holds permits of one allocation (the pool, or the memory outside it), and who of them is to give its own up.
 
 use super::Slot;
 use super::place::Place;
 use super::slots::Table;
 use super::state::{Asked, Eviction, HELD, State, Value};
 use crate::base::sync::{Ordering, fence};
-use crate::process::Home;
+use crate::process::Allocation;
 use std::collections::VecDeque;
 
 /// Where the holder of a permit stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Seat {
-    pub(crate) home: Home,
+    pub(crate) allocation: Allocation,
     pub(super) index: u32,
 }
 
@@ -43,10 +43,10 @@ struct Holder {
     long: bool,
 }
 
-/// The holders of one home.
+/// The holders of one allocation.
 #[derive(Debug)]
 pub(super) struct Seats {
-    home: Home,
+    allocation: Allocation,
     holders: Vec<Option<Holder>>,
     free: Vec<u32>,
     /// Holders that rest, with the time since when: oldest first.
@@ -62,9 +62,9 @@ pub(super) struct Seats {
 }
 
 impl Seats {
-    pub(super) fn new(home: Home) -> Self {
+    pub(super) fn new(allocation: Allocation) -> Self {
         Self {
-            home,
+            allocation,
             holders: Vec::new(),
             free: Vec::new(),
             victims: VecDeque::new(),
@@ -84,7 +84,7 @@ impl Seats {
             self.holders.push(holder);
             self.holders.len() as u32 - 1
         };
-        Seat { home: self.home, index }
+        Seat { allocation: self.allocation, index }
     }
 
     pub(super) fn give(&mut self, seat: Seat) {

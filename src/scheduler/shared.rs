@@ -283,7 +283,7 @@ impl<C: Commit> Shared<C> {
         let body = self.place(slot).body.open().expect("invariant: one that is admitted is in no queue yet");
         let body = body.as_ref().expect("invariant: an occupied place has a body");
         let Some(seat) = body.standing.seat() else { return false };
-        self.ask(|| self.commit.admits_slowly(&body.process, seat.home))
+        self.ask(|| self.commit.admits_slowly(&body.process, seat.allocation))
     }
 
     /// Tells a process that it has its permit. A panic is not its end: what it is worth after it shows in its next step.
@@ -292,7 +292,7 @@ impl<C: Commit> Shared<C> {
         let body = body.as_mut().expect("invariant: an occupied place has a body");
         if let Some(seat) = body.standing.seat() {
             self.ask(|| {
-                self.commit.admitted(&mut body.process, seat.home);
+                self.commit.admitted(&mut body.process, seat.allocation);
                 true
             });
         }

@@ -3,7 +3,7 @@
 //! A timer of a run fires in two steps: the run is looked up, and its lock is taken. A worker of another thread can park the run between
 //! the two. Here no other thread is; but the commit point asks for the time just before it takes the lock, and the world is let act then.
 
-use crate::process::{Event, Home, Micros, Permit};
+use crate::process::{Allocation, Event, Micros, Permit};
 use crate::run::{Kernel, Ports, Task, Timer};
 use crate::scheduler::{Commit, Handle, Interrupt, Next, Pause, Port, Slot, TimerId, Turn, Wake};
 use std::sync::Arc;
@@ -113,8 +113,8 @@ impl Commit for Hosted {
         self.kernel.evict(task)
     }
 
-    fn admitted(&self, task: &mut Task, home: Home) {
-        self.kernel.admitted(task, home);
+    fn admitted(&self, task: &mut Task, allocation: Allocation) {
+        self.kernel.admitted(task, allocation);
     }
 
     fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Timer>) {

@@ -1,6 +1,6 @@
 //! The oracle: keeps books of what was posted, heard, begun and ended, and notes every breach.
 
-use crate::process::Home;
+use crate::process::Allocation;
 use crate::scheduler::{Next, Permitted, Slot, Turn, Wake};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -44,7 +44,7 @@ struct Account {
     /// How many instances it takes.
     size: u32,
     /// Where its next instance is made.
-    home: Home,
+    allocation: Allocation,
     /// Has an instance: stepped, and not evicted since.
     has_instance: bool,
     had_instance: bool,
@@ -112,7 +112,7 @@ impl Ledger {
             held: false,
             needs_permit,
             size,
-            home: Home::Pool,
+            allocation: Allocation::Pool,
             has_instance: false,
             had_instance: false,
             ready_since: (!needs_permit).then_some(self.slices),
@@ -172,9 +172,9 @@ impl Ledger {
     }
 
     /// A process that waited for its permit has got it there.
-    pub(crate) fn admitted(&mut self, id: u32, home: Home) {
+    pub(crate) fn admitted(&mut self, id: u32, allocation: Allocation) {
         if let Some(account) = self.accounts.get_mut(&id) {
-            account.home = home;
+            account.allocation = allocation;
             if account.has_instance {
                 self.breach(format!("{id} was admitted although it has an instance"));
             }
@@ -222,7 +222,7 @@ impl Ledger {
         }
         if account.needs_permit && !account.has_instance && turn.permitted == Permitted::Yes {
             (account.has_instance, account.had_instance) = (true, true);
-            self.instances[account.home as usize] += account.size;
+            self.instances[account.allocation as usize] += account.size;
         }
         if self.instances.iter().zip(&self.instances_max).any(|(there, max)| there > max) {
             breaches.push(format!("{:?} instances, {:?} permits", self.instances, self.instances_max));
@@ -266,7 +266,7 @@ impl Ledger {
         self.dropped += account.unheard.len() as u64;
         account.unheard.clear();
         if std::mem::take(&mut account.has_instance) {
-            self.instances[account.home as usize] -= account.size;
+            self.instances[account.allocation as usize] -= account.size;
         }
         if std::mem::replace(&mut account.ended, true) {
             self.breach(format!("{id} ended twice"));
@@ -283,9 +283,9 @@ impl Ledger {
         };
         let is_right = account.has_instance && !account.is_running && rests;
         account.has_instance = false;
-        let there = &mut self.instances[account.home as usize];
+        let there = &mut self.instances[account.allocation as usize];
         *there = there.saturating_sub(account.size);
-        account.home = Home::Pool;
+        account.allocation = Allocation::Pool;
         if !is_right {
             let text = format!("{id} was evicted while it should not be: {account:?}");
             self.breach(text);

@@ -1,10 +1,10 @@
 //! A process that asks for anything at random, and watches what it hears.
 //!
-//! What it does is a function of its birth and its events, so that it can be rebuilt; only faults of the host come from outside.
+//! What it does is a function of its init and its events, so that it can be rebuilt; only faults of the host come from outside.
 
 use crate::process::{
-    Action, Birth, Body, Call, Command, Death, Ending, Event, Eviction, Home, Json, Micros, Output, Payload, Permit,
-    Pid, Problem, Program, Progress, Random, Send, Sender, Spawn, Status, Tag, Target, problem::kind,
+    Action, Allocation, Body, Call, Command, Death, Ending, Event, Eviction, Json, Micros, Output, Payload, Permit,
+    Pid, Problem, ProcessInit, Program, Progress, Random, Send, Sender, Spawn, Status, Tag, Target, problem::kind,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ pub(super) struct Table {
     pub(super) closing: AtomicBool,
 }
 
-/// What instances take of one home.
+/// What the instances of one allocation take.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     max: u64,
@@ -46,24 +46,24 @@ impl Room {
 
 impl Table {
     /// An instance is made.
-    fn enter(&self, home: Home, permit: Permit) {
-        let (room, size) = self.room(home, permit);
+    fn enter(&self, allocation: Allocation, permit: Permit) {
+        let (room, size) = self.room(allocation, permit);
         let taken = room.taken.fetch_add(size, Relaxed) + size;
         if self.counts.load(Relaxed) && taken > room.max {
-            self.breaches.lock().push(format!("instances take {taken} of {} ({home:?})", room.max));
+            self.breaches.lock().push(format!("instances take {taken} of {} ({allocation:?})", room.max));
         }
     }
 
     /// An instance is gone.
-    fn leave(&self, home: Home, permit: Permit) {
-        let (room, size) = self.room(home, permit);
+    fn leave(&self, allocation: Allocation, permit: Permit) {
+        let (room, size) = self.room(allocation, permit);
         room.taken.fetch_sub(size, Relaxed);
     }
 
-    fn room(&self, home: Home, permit: Permit) -> (&Room, u64) {
-        match home {
-            Home::Pool => (&self.pool, permit.instances.into()),
-            Home::OnDemand => (&self.outside, 1),
+    fn room(&self, allocation: Allocation, permit: Permit) -> (&Room, u64) {
+        match allocation {
+            Allocation::Pool => (&self.pool, permit.instances.into()),
+            Allocation::OnDemand => (&self.outside, 1),
         }
     }
 }
@@ -89,11 +89,11 @@ impl Program for Players {
         }
     }
 
-    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
-        if &*birth.entry == "nowhere" {
+    fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem> {
+        if &*init.entry == "nowhere" {
             return Err(Problem::new(kind::UNKNOWN_ENTRY, "There is no such entry point"));
         }
-        Ok(Box::new(Player::new(birth, Arc::clone(&self.table), self.permit, self.far)))
+        Ok(Box::new(Player::new(init, Arc::clone(&self.table), self.permit, self.far)))
     }
 }
 
@@ -101,11 +101,11 @@ struct Player {
     table: Arc<Table>,
     permit: Permit,
     /// Where its next instance is made.
-    home: Home,
+    allocation: Allocation,
     /// Where its instance is, while it has one.
-    lives: Option<Home>,
+    lives: Option<Allocation>,
     far: bool,
-    birth: Birth,
+    init: ProcessInit,
     random: Random,
     next_tag: Tag,
     /// Steps until it ends of itself.
@@ -127,30 +127,30 @@ struct Player {
 }
 
 impl Player {
-    fn new(birth: Birth, table: Arc<Table>, permit: Permit, far: bool) -> Self {
-        let mut random = Random::new(&birth.seed, birth.pid);
+    fn new(init: ProcessInit, table: Arc<Table>, permit: Permit, far: bool) -> Self {
+        let mut random = Random::new(&init.seed, init.pid);
         // A renewed one goes on elsewhere in its stream.
-        random.resume(u128::from(birth.next_tag.0) * 1_000);
+        random.resume(u128::from(init.next_tag.0) * 1_000);
         let mut player = Self {
             table,
             permit,
-            home: Home::Pool,
+            allocation: Allocation::Pool,
             lives: None,
             far,
-            next_tag: birth.next_tag,
+            next_tag: init.next_tag,
             left: 0,
             slices: 0,
             open: BTreeMap::new(),
             answered: BTreeSet::new(),
             children: Vec::new(),
-            known: vec![Pid::ROOT, birth.pid],
+            known: vec![Pid::ROOT, init.pid],
             last_from: BTreeMap::new(),
-            sent: birth.next_tag.0 * 1_000,
+            sent: init.next_tag.0 * 1_000,
             exits: BTreeSet::new(),
             now: Micros(0),
             cancelled: false,
             stubborn: false,
-            birth,
+            init,
             random,
         };
         player.left = player.below(12);
@@ -165,14 +165,14 @@ impl Player {
     }
 
     fn breach(&self, what: String) {
-        self.table.breaches.lock().push(format!("run {} process {}: {what}", self.birth.run, self.birth.pid));
+        self.table.breaches.lock().push(format!("run {} process {}: {what}", self.init.run, self.init.pid));
     }
 
     fn hear(&mut self, event: Event) {
         match event {
             Event::Completed { tag, .. } => {
                 // After a renewal answers come to tags of the instance before.
-                let mine = tag >= self.birth.next_tag;
+                let mine = tag >= self.init.next_tag;
                 if mine && self.open.remove(&tag).is_none() || !self.answered.insert(tag) {
                     self.breach(format!("tag {tag} was answered twice, or never asked"));
                 }
@@ -291,7 +291,7 @@ impl Player {
             5 | 6 => (Action::Call(Box::new(self.call())), Some(true)),
             7 | 8 => {
                 self.sent += 1;
-                let body = Payload::json(&(self.birth.pid.0, self.sent));
+                let body = Payload::json(&(self.init.pid.0, self.sent));
                 let to = self.target();
                 (Action::Send(Send::new(to, "play".into(), body)), Some(false))
             }
@@ -356,8 +356,8 @@ impl Body for Player {
     fn poll(&mut self, output: &mut Output) -> Progress {
         output.fuel += 10;
         if self.lives.is_none() && !self.permit.is_none() {
-            self.lives = Some(self.home);
-            self.table.enter(self.home, self.permit);
+            self.lives = Some(self.allocation);
+            self.table.enter(self.allocation, self.permit);
         }
         if self.table.faults.load(Relaxed) {
             let draw = self.table.draws.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
@@ -386,23 +386,23 @@ impl Body for Player {
 
     fn evict(&mut self) -> Eviction {
         // What is next in its stream is not drawn for it: whether it is evicted is no matter of its own.
-        if self.birth.pid.0.is_multiple_of(7) {
+        if self.init.pid.0.is_multiple_of(7) {
             return Eviction::Stays;
         }
         self.gone();
         Eviction::Done
     }
 
-    fn house(&mut self, home: Home) {
-        self.home = home;
+    fn allocate(&mut self, allocation: Allocation) {
+        self.allocation = allocation;
     }
 }
 
 impl Player {
     /// Its instance is gone.
     fn gone(&mut self) {
-        if let Some(home) = self.lives.take() {
-            self.table.leave(home, self.permit);
+        if let Some(allocation) = self.lives.take() {
+            self.table.leave(allocation, self.permit);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::ledger::{Heard, Ledger};
 use super::{Dice, World};
 use crate::base::VirtualClock;
-use crate::process::{Budget, Home, Micros, Permit};
+use crate::process::{Allocation, Budget, Micros, Permit};
 use crate::scheduler::{Commit, Handle, Interrupt, Next, Pause, Permitted, Port, Slot, Stats, Turn, Wake};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -417,8 +417,8 @@ impl Commit for Script {
         }
     }
 
-    fn admitted(&self, actor: &mut Actor, home: Home) {
-        self.books().ledger.admitted(actor.id, home);
+    fn admitted(&self, actor: &mut Actor, allocation: Allocation) {
+        self.books().ledger.admitted(actor.id, allocation);
     }
 
     fn evict(&self, actor: &mut Actor) -> bool {

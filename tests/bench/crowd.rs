@@ -1,6 +1,6 @@
 //! What an idle guest takes, when there are few and when there are many.
 
-use super::{birth, step_body, wat_guest};
+use super::{init, step_body, wat_guest};
 use std::sync::Arc;
 use wfhost::guest::{Component, EngineOptions, GuestEngine, Profile};
 use wfhost::process::{Body, Output, Program};
@@ -27,14 +27,14 @@ pub(crate) fn crowd(count: usize) {
     let mut guests: Vec<Box<dyn Body>> = Vec::with_capacity(count);
     // The first pays for what is made once, the second for what an eviction makes once.
     for once in 0..2 {
-        let mut guest = component.body(birth()).expect("a body");
+        let mut guest = component.body(init()).expect("a body");
         step_body(&mut *guest, &mut events, &mut output);
         assert!(once == 0 || guest.evict().is_done());
     }
     let before = Usage::now();
     let live = count.min(slots);
     for n in 0..count {
-        let mut guest = component.body(birth()).expect("a body");
+        let mut guest = component.body(init()).expect("a body");
         // The last ones stay, as many as there are slots: whoever came before has given its own up.
         step_body(&mut *guest, &mut events, &mut output);
         if n + live < count {

@@ -1,6 +1,6 @@
 //! What counting fuel costs a guest that branches much, against the same component without fuel, with epochs, and with slices of fuel.
 
-use super::{birth, compare, engine, raw, wat_guest};
+use super::{compare, engine, init, raw, wat_guest};
 use std::sync::Arc;
 use wfhost::guest::{Component, Profile};
 use wfhost::process::{Micros, Output, Program, Progress};
@@ -92,9 +92,9 @@ pub(crate) fn fuel(profile: Profile) {
         );
     }
     let component = Component::load(&engine(profile), &bytes).expect("a guest");
-    let mut birth = birth();
-    Arc::make_mut(&mut birth.limits).fuel_per_step = raw::FUEL;
-    let mut body = component.body(birth).expect("a body");
+    let mut init = init();
+    Arc::make_mut(&mut init.limits).fuel_per_step = raw::FUEL;
+    let mut body = component.body(init).expect("a body");
     let mut output = Output::default();
     let mut ours = || {
         output.clear();

@@ -16,7 +16,9 @@ mod snapshots;
 use std::hint::black_box;
 use std::sync::Arc;
 use wfhost::guest::{Component, EngineOptions, GuestEngine, Profile};
-use wfhost::process::{Birth, Body, Event, Grants, Json, Limits, Micros, Output, Payload, Pid, Program, Progress, Tag};
+use wfhost::process::{
+    Body, Event, Grants, Json, Limits, Micros, Output, Payload, Pid, ProcessInit, Program, Progress, Tag,
+};
 
 fn main() {
     let filter: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
@@ -87,8 +89,8 @@ fn engine(profile: Profile) -> Arc<GuestEngine> {
     Arc::new(GuestEngine::new(options).expect("an engine"))
 }
 
-fn birth() -> Birth {
-    Birth {
+fn init() -> ProcessInit {
+    ProcessInit {
         run: "bench".into(),
         pid: Pid(1),
         seed: [1; 32],
@@ -114,7 +116,7 @@ fn step_body(body: &mut dyn Body, events: &mut Vec<Event>, output: &mut Output) 
 fn step(profile: Profile) {
     let bytes = wat_guest::caller();
     let component = Component::load(&engine(profile), &bytes).expect("a guest");
-    let mut body = component.body(birth()).expect("a body");
+    let mut body = component.body(init()).expect("a body");
     let (mut events, mut output, mut tag) = (Vec::new(), Output::default(), 0);
     step_body(&mut *body, &mut events, &mut output);
     let answer = Payload::Json(Json::parse("{\"ok\":true}").expect("JSON"));
@@ -143,9 +145,9 @@ fn spawn(profile: Profile) {
     let bytes = wat_guest::completer();
     let component = Component::load(&engine(profile), &bytes).expect("a guest");
     let (mut events, mut output) = (Vec::new(), Output::default());
-    let birth = birth();
+    let init = init();
     let mut ours = || {
-        let mut body = component.body(birth.clone()).expect("a body");
+        let mut body = component.body(init.clone()).expect("a body");
         step_body(&mut *body, &mut events, &mut output);
         body.close();
     };
@@ -168,7 +170,7 @@ fn evict(profile: Profile) {
     let bytes = wat_guest::caller();
     let component = Component::load(&engine(profile), &bytes).expect("a guest");
     let (mut events, mut output) = (Vec::new(), Output::default());
-    let mut body = component.body(birth()).expect("a body");
+    let mut body = component.body(init()).expect("a body");
     step_body(&mut *body, &mut events, &mut output);
     let raw = raw::Raw::new(profile, raw::Slots::AsOurs, &bytes);
     compare(

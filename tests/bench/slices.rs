@@ -1,7 +1,7 @@
 //! How long a slice of fuel takes, whatever a guest spends it on: processor time of the mean and of the longest turn of a step, as multiples
 //! of a turn of plain instructions.
 
-use super::{birth, cpu_ns, engine, wat_guest};
+use super::{cpu_ns, engine, init, wat_guest};
 use std::sync::Arc;
 use wfhost::guest::{Component, GuestEngine, Profile};
 use wfhost::process::{Micros, Output, Program, Progress};
@@ -102,9 +102,9 @@ fn logging(letters: usize) -> String {
 /// Nanoseconds of the mean and of the longest turn.
 fn measure(engine: &Arc<GuestEngine>, component: &[u8]) -> (f64, f64, u64) {
     let component = Component::load(engine, component).expect("a guest");
-    let mut birth = birth();
-    Arc::make_mut(&mut birth.limits).fuel_per_step = 100_000_000_000;
-    let mut body = component.body(birth).expect("a body");
+    let mut init = init();
+    Arc::make_mut(&mut init.limits).fuel_per_step = 100_000_000_000;
+    let mut body = component.body(init).expect("a body");
     let mut output = Output::default();
     let (mut all, mut longest, mut fuel) = (0.0, 0.0_f64, 0);
     for step in 0..=STEPS {

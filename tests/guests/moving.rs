@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use wfhost::guest::{Component, GuestEngine};
 use wfhost::process::{
-    Birth, Body, Event, Form, Grants, Json, Limits, Message, Micros, Output, Payload, Pid, Program, Progress, Random,
-    Saved, Sender, Tag,
+    Body, Event, Form, Grants, Json, Limits, Message, Micros, Output, Payload, Pid, ProcessInit, ProcessSnapshot,
+    Program, Progress, Random, Sender, Tag,
 };
 
 const STEPS: usize = 1_000;
@@ -123,7 +123,7 @@ struct Told {
 /// A guest of a component, and what it hears in each step.
 struct Case {
     component: Component,
-    birth: Birth,
+    init: ProcessInit,
     heard: Vec<Vec<Event>>,
 }
 
@@ -133,13 +133,13 @@ impl Case {
         let bytes = if name == EVERYTHING { everything::guest() } else { component(name) };
         let engine = Arc::new(GuestEngine::new(options(SLOTS)).expect("an engine"));
         let component = Component::load(&engine, &bytes).expect("a component that fits");
-        component.learn_saving();
+        component.learn_snapshot_support();
         let (entry, input, heard) = if name.starts_with("conformance") {
             ("spawn", format!("{{\"n\":{}}}", STEPS - 1), answers(Draw::new(2)))
         } else {
             ("run", "{}".to_owned(), messages(Draw::new(1)))
         };
-        let birth = Birth {
+        let init = ProcessInit {
             run: "run-1".into(),
             pid: Pid(7),
             seed: [3; 32],
@@ -150,7 +150,7 @@ impl Case {
             next_tag: Tag(1),
         };
         assert_eq!(heard.len(), STEPS);
-        Self { component, birth, heard }
+        Self { component, init, heard }
     }
 
     fn step(&self, body: &mut dyn Body, at: usize) -> Step {
@@ -172,7 +172,7 @@ impl Case {
 
     /// The uninterrupted guest: what it gave, and the bytes of its snapshots before these steps.
     fn whole(&self, points: &BTreeSet<usize>) -> (Told, Vec<(usize, Bytes)>) {
-        let mut body = self.component.body(self.birth.clone()).expect("a body");
+        let mut body = self.component.body(self.init.clone()).expect("a body");
         let (mut steps, mut snapshots) = (Vec::new(), Vec::new());
         for at in 0..STEPS {
             if points.contains(&at) {
@@ -186,8 +186,8 @@ impl Case {
     }
 
     fn restore(&self, bytes: &Bytes) -> Result<Box<dyn Body>, String> {
-        let saved = Saved::decode(bytes).map_err(|error| error.to_string())?;
-        self.component.restore(self.birth.clone(), &saved).map_err(|error| error.to_string())
+        let saved = ProcessSnapshot::decode(bytes).map_err(|error| error.to_string())?;
+        self.component.restore(self.init.clone(), &saved).map_err(|error| error.to_string())
     }
 
     /// Takes a guest up that was saved before a step, and goes on to the end.
@@ -221,7 +221,7 @@ fn component(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn save(body: &mut dyn Body) -> Saved {
+fn save(body: &mut dyn Body) -> ProcessSnapshot {
     let saved = body.save().expect("it can be saved").pack().expect("it packs");
     assert_eq!(saved.form, Form::Image);
     saved
@@ -233,7 +233,7 @@ fn packed(body: &mut dyn Body) -> Bytes {
 }
 
 fn end(body: &mut dyn Body) -> End {
-    let Saved { digest, fuel, .. } = save(body);
+    let ProcessSnapshot { digest, fuel, .. } = save(body);
     End { digest, fuel }
 }
 

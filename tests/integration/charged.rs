@@ -1,6 +1,6 @@
 //! What the host does for a guest costs it fuel, and is done in slices: host calls, and what a step returns.
 
-use crate::support::{ENGINE, End, Stepper, birth};
+use crate::support::{ENGINE, End, Stepper, init};
 use crate::wat_guest;
 use wfhost::guest::Component;
 use wfhost::process::{Payload, Status};
@@ -49,7 +49,7 @@ fn every_call_of_the_host_costs_fuel_and_ends_slices() {
             "(call $log (i32.const 0) (i32.const 64) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))",
         ),
     ] {
-        let mut guest = Stepper::new(&calling(import, call), birth("run", "null"));
+        let mut guest = Stepper::new(&calling(import, call), init("run", "null"));
         assert_eq!(guest.step(vec![]).status(), Status::Idle, "{name}");
         let fuel = guest.output.fuel;
         assert!(fuel > 10_000 * 200, "{name}: {fuel}");
@@ -71,7 +71,7 @@ fn instructions_that_call_into_the_host_cost_fuel() {
         ("ref.func", "(drop (ref.is_null (ref.func $unused)))"),
     ] {
         let component = calling("(table 1 funcref) (elem declare func $unused)", instruction);
-        let mut guest = Stepper::new(&component, birth("run", "null"));
+        let mut guest = Stepper::new(&component, init("run", "null"));
         assert_eq!(guest.step(vec![]).status(), Status::Idle, "{name}");
         assert!(guest.output.fuel > 10_000 * 90, "{name}: {}", guest.output.fuel);
     }
@@ -114,7 +114,7 @@ fn exposing(bytes: u32) -> Component {
 
 #[test]
 fn what_a_step_returns_costs_fuel_and_is_checked_in_slices() {
-    let mut guest = Stepper::new(&exposing(1 << 20), birth("run", "null"));
+    let mut guest = Stepper::new(&exposing(1 << 20), init("run", "null"));
     assert_eq!(guest.step(vec![]).status(), Status::Idle);
     assert_eq!(guest.step(vec![]).status(), Status::Idle);
     let fuel = guest.output.fuel;
@@ -124,7 +124,7 @@ fn what_a_step_returns_costs_fuel_and_is_checked_in_slices() {
     };
     assert!(json.as_str().starts_with("[ 1,1,") && json.as_str().ends_with(",1]"));
     // One byte more is too much, and is said before anything is checked.
-    let mut guest = Stepper::new(&exposing((1 << 20) + 2), birth("run", "null"));
+    let mut guest = Stepper::new(&exposing((1 << 20) + 2), init("run", "null"));
     assert_eq!(guest.step(vec![]).problem().kind, "too-large");
 }
 
@@ -146,7 +146,7 @@ fn nesting(depth: usize) -> Component {
 
 #[test]
 fn json_nests_as_deep_as_leaves_room_for_what_the_host_puts_around_it() {
-    let step = |depth| Stepper::new(&nesting(depth), birth("run", "null")).step(vec![]);
+    let step = |depth| Stepper::new(&nesting(depth), init("run", "null")).step(vec![]);
     assert!(matches!(step(100).status(), Status::Complete(_)));
     for depth in [101, 127, 128, 5_000] {
         let problem = step(depth).problem();
@@ -169,7 +169,7 @@ fn the_texts_of_a_problem_are_cut() {
             (i32.const 1024))
         ",
     );
-    let mut guest = Stepper::new(&component, birth("run", "null"));
+    let mut guest = Stepper::new(&component, init("run", "null"));
     let End::Stepped(Status::Failed(problem)) = guest.step(vec![]) else { panic!("it did not fail") };
     let detail = problem.detail.as_deref().unwrap();
     assert_eq!(

@@ -1,9 +1,9 @@
 //! Guests that are written out of the pool between steps go on as if nothing had happened.
 
-use crate::support::{ENGINE, Stepper, birth, built, engine, message};
+use crate::support::{ENGINE, Stepper, built, engine, init, message};
 use crate::wat_guest;
 use wfhost::guest::{Component, EngineOptions};
-use wfhost::process::{Event, Home, Payload, Program, Random, Status, Tag};
+use wfhost::process::{Allocation, Event, Payload, Program, Random, Status, Tag};
 
 /// A stream of test data of a seed.
 fn random(seed: u8) -> impl FnMut(usize) -> Vec<u8> {
@@ -17,8 +17,8 @@ fn random(seed: u8) -> impl FnMut(usize) -> Vec<u8> {
 
 /// Steps two guests with the same events, and evicts one of them now and then: outputs and fuel stay equal.
 fn lockstep(component: &Component, seed: u8, steps: u32) {
-    let mut whole = Stepper::new(component, birth("run", "{}"));
-    let mut evicted = Stepper::new(component, birth("run", "{}"));
+    let mut whole = Stepper::new(component, init("run", "{}"));
+    let mut evicted = Stepper::new(component, init("run", "{}"));
     let mut bytes = random(seed);
     let mut evictions = 0;
     for step in 0..steps {
@@ -52,7 +52,7 @@ fn a_c_guest_goes_on_in_a_thousand_steps() {
 fn evicted_guests_take_no_slot() {
     let engine = engine(EngineOptions { slots: Some(1), ..EngineOptions::default() });
     let component = Component::load(&engine, &wat_guest::caller()).unwrap();
-    let mut guests: Vec<_> = (0..20).map(|_| Stepper::new(&component, birth("run", "null"))).collect();
+    let mut guests: Vec<_> = (0..20).map(|_| Stepper::new(&component, init("run", "null"))).collect();
     for tag in 1..4 {
         for guest in &mut guests {
             let answer = Event::Completed { tag: Tag(tag - 1), answer: Ok(Payload::NULL) };
@@ -93,7 +93,7 @@ fn the_random_stream_and_the_tags_go_on_where_they_were() {
     );
     let component = Component::load(&ENGINE, &wat_guest::component("process", &core)).unwrap();
     let run = |evict: bool| {
-        let mut guest = Stepper::new(&component, birth("run", "null"));
+        let mut guest = Stepper::new(&component, init("run", "null"));
         let mut step = || {
             guest.step(vec![]).status();
             assert!(!evict || guest.body.evict().is_done());
@@ -119,7 +119,7 @@ fn a_guest_with_state_that_does_not_fit_stays_and_says_why() {
     let component = Component::load(&ENGINE, &wat_guest::component("process", &core)).unwrap();
     let reasons: Vec<_> = component.snapshots().refusals.iter().map(ToString::to_string).collect();
     assert_eq!(reasons, ["the instruction table.set in core module 0"]);
-    let mut guest = Stepper::new(&component, birth("run", "null"));
+    let mut guest = Stepper::new(&component, init("run", "null"));
     assert_eq!(guest.step(vec![]).status(), Status::Idle);
     assert!(!guest.body.evict().is_done());
     assert_eq!(guest.step(vec![]).status(), Status::Idle);
@@ -135,7 +135,7 @@ fn a_guest_that_asks_the_host_while_it_is_made_stays() {
         "#,
     );
     let Ok(component) = Component::load(&ENGINE, &wat_guest::component("process", &core)) else { panic!("it fits") };
-    let mut guest = Stepper::new(&component, birth("run", "null"));
+    let mut guest = Stepper::new(&component, init("run", "null"));
     assert_eq!(guest.step(vec![]).status(), Status::Idle);
     assert!(!guest.body.evict().is_done());
 }
@@ -169,9 +169,9 @@ fn large() -> Component {
 #[test]
 fn a_large_guest_is_taken_up_before_its_step() {
     let component = large();
-    let mut whole = Stepper::new(&component, birth("run", "null"));
-    let mut evicted = Stepper::new(&component, birth("run", "null"));
-    assert!(!evicted.body.houses_slowly(Home::Pool));
+    let mut whole = Stepper::new(&component, init("run", "null"));
+    let mut evicted = Stepper::new(&component, init("run", "null"));
+    assert!(!evicted.body.allocates_slowly(Allocation::Pool));
     for round in 1..5 {
         assert_eq!(whole.step(vec![]).status(), Status::Idle);
         assert_eq!(evicted.step(vec![]).status(), Status::Idle);
@@ -180,20 +180,20 @@ fn a_large_guest_is_taken_up_before_its_step() {
         assert!(evicted.body.evicts_slowly() && evicted.body.drops_slowly());
         assert!(evicted.body.evict().is_done());
         assert!(!evicted.body.drops_slowly() && !evicted.body.evicts_slowly());
-        assert!(evicted.body.houses_slowly(Home::Pool));
-        let home = if round % 2 == 0 { Home::Pool } else { Home::OnDemand };
-        evicted.body.house(home);
-        assert!(!evicted.body.houses_slowly(home), "it is taken up");
+        assert!(evicted.body.allocates_slowly(Allocation::Pool));
+        let allocation = if round % 2 == 0 { Allocation::Pool } else { Allocation::OnDemand };
+        evicted.body.allocate(allocation);
+        assert!(!evicted.body.allocates_slowly(allocation), "it is taken up");
     }
     whole.body.close();
     assert!(whole.body.drops_slowly(), "what is left of it goes with it");
-    let small = Stepper::new(&built("counter"), birth("run", "{}"));
+    let small = Stepper::new(&built("counter"), init("run", "{}"));
     assert!(!small.body.drops_slowly());
 }
 
 #[test]
 fn nothing_is_evicted_in_the_middle_of_a_step_and_what_has_no_instance_gives_way() {
-    let mut fresh = built("hostile").body(birth("endless-loop", "null")).unwrap();
+    let mut fresh = built("hostile").body(init("endless-loop", "null")).unwrap();
     assert!(fresh.evict().is_done());
     fresh.begin(wfhost::process::Micros(1), &mut vec![]);
     assert_eq!(fresh.poll(&mut wfhost::process::Output::default()), wfhost::process::Progress::Preempted);

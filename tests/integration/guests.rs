@@ -1,10 +1,12 @@
 //! Guests alone: stepped by the test, with no scheduler and no run.
 
-use crate::support::{ENGINE, End, Stepper, birth, built, engine, message};
+use crate::support::{ENGINE, End, Stepper, built, engine, init, message};
 use crate::wat_guest;
 use std::sync::Arc;
 use wfhost::guest::{Component, EngineOptions, GuestEngine, LoadError, Misfit, Profile};
-use wfhost::process::{Action, Death, Event, Home, Limits, Micros, Output, Payload, Program, Progress, Status, Tag};
+use wfhost::process::{
+    Action, Allocation, Death, Event, Limits, Micros, Output, Payload, Program, Progress, Status, Tag,
+};
 
 fn load(bytes: &[u8]) -> Component {
     Component::load(&ENGINE, bytes).expect("a component that fits")
@@ -23,15 +25,15 @@ fn guest(rest: &str) -> Component {
     load(&wat_guest::component("process", &wat_guest::module(rest)))
 }
 
-fn with_limits(change: impl FnOnce(&mut Limits)) -> wfhost::process::Birth {
-    let mut birth = birth("run", "null");
-    change(Arc::make_mut(&mut birth.limits));
-    birth
+fn with_limits(change: impl FnOnce(&mut Limits)) -> wfhost::process::ProcessInit {
+    let mut init = init("run", "null");
+    change(Arc::make_mut(&mut init.limits));
+    init
 }
 
 #[test]
 fn hello_completes_in_its_first_step() {
-    let mut hello = Stepper::new(&built("hello"), birth("run", r#"{"name":"Ada"}"#));
+    let mut hello = Stepper::new(&built("hello"), init("run", r#"{"name":"Ada"}"#));
     let status = hello.step(vec![]).status();
     assert_eq!(status, Status::Complete(Payload::json(&serde_json::json!({"greeting": "Hello, Ada!"}))));
     assert!(hello.output.fuel > 0);
@@ -40,7 +42,7 @@ fn hello_completes_in_its_first_step() {
 
 #[test]
 fn a_counter_hears_messages_step_by_step() {
-    let mut counter = Stepper::new(&built("counter"), birth("run", "{}"));
+    let mut counter = Stepper::new(&built("counter"), init("run", "{}"));
     for n in 0..10_u8 {
         assert_eq!(counter.step(vec![message("x", &[n])]).status(), Status::Idle);
         assert_eq!(counter.output.commands.len(), 1);
@@ -51,7 +53,7 @@ fn a_counter_hears_messages_step_by_step() {
 
 #[test]
 fn commands_and_answers_pass_the_contract_unchanged() {
-    let mut caller = Stepper::new(&load(&wat_guest::caller()), birth("run", "null"));
+    let mut caller = Stepper::new(&load(&wat_guest::caller()), init("run", "null"));
     for tag in 1..4 {
         let events =
             if tag == 1 { vec![] } else { vec![Event::Completed { tag: Tag(tag - 1), answer: Ok(Payload::NULL) }] };
@@ -69,7 +71,7 @@ fn fuel_is_the_same_whatever_the_slice() {
     let run = |slice_fuel| {
         let engine = engine(EngineOptions { slice_fuel, ..EngineOptions::default() });
         let component = Component::load(&engine, &std::fs::read("guests/built/counter.wasm").unwrap()).unwrap();
-        let mut counter = Stepper::new(&component, birth("run", "{}"));
+        let mut counter = Stepper::new(&component, init("run", "{}"));
         let mut preempted = 0;
         let fuel: Vec<_> = (0..20_u8)
             .map(|n| {
@@ -89,9 +91,9 @@ fn fuel_is_the_same_whatever_the_slice() {
 
 #[test]
 fn an_endless_loop_uses_up_slices_and_then_its_fuel() {
-    let mut birth = birth("endless-loop", "null");
-    Arc::make_mut(&mut birth.limits).fuel_per_step = 10_000_000;
-    let mut hog = Stepper::new(&built("hostile"), birth);
+    let mut init = init("endless-loop", "null");
+    Arc::make_mut(&mut init.limits).fuel_per_step = 10_000_000;
+    let mut hog = Stepper::new(&built("hostile"), init);
     let problem = hog.step(vec![]).problem();
     assert_eq!(problem.kind, "fuel-exhausted");
     assert!(hog.preempted >= 9, "{}", hog.preempted);
@@ -100,10 +102,10 @@ fn an_endless_loop_uses_up_slices_and_then_its_fuel() {
 
 #[test]
 fn the_fuel_of_all_steps_is_bounded_too() {
-    let mut birth = birth("run", "{}");
-    let limits = Arc::make_mut(&mut birth.limits);
+    let mut init = init("run", "{}");
+    let limits = Arc::make_mut(&mut init.limits);
     limits.fuel_total = 2_000_000;
-    let mut counter = Stepper::new(&built("counter"), birth);
+    let mut counter = Stepper::new(&built("counter"), init);
     let mut used = 0;
     let problem = loop {
         match counter.step(vec![message("x", b"y")]) {
@@ -121,7 +123,7 @@ fn a_step_that_is_dropped_half_way_gives_its_slot_back() {
     let engine = engine(EngineOptions { slots: Some(1), ..EngineOptions::default() });
     let component = Component::load(&engine, &std::fs::read("guests/built/hostile.wasm").unwrap()).unwrap();
     for _ in 0..3 {
-        let mut hog = component.body(birth("endless-loop", "null")).unwrap();
+        let mut hog = component.body(init("endless-loop", "null")).unwrap();
         hog.begin(Micros(1), &mut vec![]);
         assert_eq!(hog.poll(&mut Output::default()), Progress::Preempted);
         assert_eq!(hog.poll(&mut Output::default()), Progress::Preempted);
@@ -132,13 +134,13 @@ fn a_step_that_is_dropped_half_way_gives_its_slot_back() {
 fn a_full_pool_is_the_hosts_trouble_and_passes() {
     let engine = engine(EngineOptions { slots: Some(1), ..EngineOptions::default() });
     let component = Component::load(&engine, &wat_guest::caller()).unwrap();
-    let mut first = Stepper::new(&component, birth("run", "null"));
+    let mut first = Stepper::new(&component, init("run", "null"));
     first.step(vec![]).status();
-    let mut second = Stepper::new(&component, birth("run", "null"));
+    let mut second = Stepper::new(&component, init("run", "null"));
     let End::Died(Death::Host(problem)) = second.step(vec![]) else { panic!("it had a slot") };
     assert_eq!(problem.kind, "no-capacity");
     drop(first);
-    Stepper::new(&component, birth("run", "null")).step(vec![]).status();
+    Stepper::new(&component, init("run", "null")).step(vec![]).status();
 }
 
 /// Every entry of the hostile guest that dies by itself, with the kind of problem that it dies of.
@@ -162,14 +164,16 @@ fn hostile_guests_die_of_their_own_problems() {
         ("giant-log", "too-large"),
         ("random-flood", "fuel-exhausted"),
     ] {
-        for home in [Home::Pool, Home::OnDemand] {
-            let mut birth = birth(entry, "null");
-            Arc::make_mut(&mut birth.limits).fuel_per_step = 300_000_000;
-            let mut guest = Stepper::new(&hostile, birth);
-            guest.body.house(home);
+        for allocation in [Allocation::Pool, Allocation::OnDemand] {
+            let mut init = init(entry, "null");
+            Arc::make_mut(&mut init.limits).fuel_per_step = 300_000_000;
+            let mut guest = Stepper::new(&hostile, init);
+            guest.body.allocate(allocation);
             match guest.step(vec![]) {
-                End::Died(Death::Guest(problem)) => assert_eq!(problem.kind, kind, "{entry}, {home:?}: {problem}"),
-                other => panic!("{entry}, {home:?}: {other:?}"),
+                End::Died(Death::Guest(problem)) => {
+                    assert_eq!(problem.kind, kind, "{entry}, {allocation:?}: {problem}")
+                }
+                other => panic!("{entry}, {allocation:?}: {other:?}"),
             }
         }
     }
@@ -184,9 +188,9 @@ fn a_guest_outside_the_pool_takes_no_slot_and_does_the_same() {
 
 fn both_homes(engine: &Arc<GuestEngine>) {
     let component = Component::load(engine, &std::fs::read("guests/built/counter.wasm").unwrap()).unwrap();
-    let mut pooled = Stepper::new(&component, birth("run", "{}"));
-    let mut outside = Stepper::new(&component, birth("run", "{}"));
-    outside.body.house(Home::OnDemand);
+    let mut pooled = Stepper::new(&component, init("run", "{}"));
+    let mut outside = Stepper::new(&component, init("run", "{}"));
+    outside.body.allocate(Allocation::OnDemand);
     for n in 0..20_u8 {
         let status = pooled.step(vec![message("x", &[n])]).status();
         assert_eq!(outside.step(vec![message("x", &[n])]).status(), status);
@@ -196,8 +200,8 @@ fn both_homes(engine: &Arc<GuestEngine>) {
         if n % 5 == 4 {
             assert!(pooled.body.evict().is_done() && outside.body.evict().is_done());
             std::mem::swap(&mut pooled, &mut outside);
-            pooled.body.house(Home::Pool);
-            outside.body.house(Home::OnDemand);
+            pooled.body.allocate(Allocation::Pool);
+            outside.body.allocate(Allocation::OnDemand);
         }
     }
     let end = || vec![message("end", b"")];
@@ -206,7 +210,7 @@ fn both_homes(engine: &Arc<GuestEngine>) {
 
 #[test]
 fn a_trap_names_the_functions_that_it_happened_in() {
-    let problem = Stepper::new(&built("hostile"), birth("trap-step", "null")).step(vec![]).problem();
+    let problem = Stepper::new(&built("hostile"), init("trap-step", "null")).step(vec![]).problem();
     let detail = problem.detail.unwrap();
     let words = "panicked at examples/hostile/src/lib.rs:143:5: trap-step panics in its step (wasm trap: ";
     assert!(detail.starts_with(words), "{detail}");
@@ -217,9 +221,9 @@ fn a_trap_names_the_functions_that_it_happened_in() {
 
 #[test]
 fn a_flood_of_log_lines_is_cut_and_counted() {
-    let mut birth = birth("log-flood", "null");
-    Arc::make_mut(&mut birth.limits).fuel_per_step = 50_000_000;
-    let mut flood = Stepper::new(&built("hostile"), birth);
+    let mut init = init("log-flood", "null");
+    Arc::make_mut(&mut init.limits).fuel_per_step = 50_000_000;
+    let mut flood = Stepper::new(&built("hostile"), init);
     assert_eq!(flood.step(vec![]).problem().kind, "fuel-exhausted");
     let bytes: usize = flood.output.log.iter().map(|line| line.text.len()).sum();
     assert!(!flood.output.log.is_empty() && bytes <= 64 << 10);
@@ -231,7 +235,7 @@ fn a_flood_of_log_lines_is_cut_and_counted() {
 #[test]
 fn what_close_does_harms_nobody() {
     for entry in ["trap-close", "slow-close"] {
-        let mut guest = Stepper::new(&built("hostile"), birth(entry, "null"));
+        let mut guest = Stepper::new(&built("hostile"), init(entry, "null"));
         assert_eq!(guest.step(vec![]).status(), Status::Complete(Payload::NULL));
         guest.body.close();
         assert!(!guest.body.evict().is_done());
@@ -240,7 +244,7 @@ fn what_close_does_harms_nobody() {
 
 #[test]
 fn an_unknown_entry_is_the_guests_own_problem() {
-    let Status::Failed(problem) = Stepper::new(&built("hello"), birth("nonsense", "null")).step(vec![]).status() else {
+    let Status::Failed(problem) = Stepper::new(&built("hello"), init("nonsense", "null")).step(vec![]).status() else {
         panic!("it knows the entry");
     };
     assert_eq!(problem.kind, "unknown-entry");
@@ -262,8 +266,8 @@ fn memory_beyond_the_limit_is_refused_to_the_guest_and_not_fatal() {
         "#,
     );
     let answer = |memory_bytes| {
-        let birth = with_limits(|limits| limits.memory_bytes = memory_bytes);
-        Stepper::new(&grows, birth).step(vec![]).status()
+        let init = with_limits(|limits| limits.memory_bytes = memory_bytes);
+        Stepper::new(&grows, init).step(vec![]).status()
     };
     let text = |text: &str| Status::Complete(Payload::json(&text));
     assert_eq!(answer(66 << 16), text("granted"));
@@ -272,8 +276,8 @@ fn memory_beyond_the_limit_is_refused_to_the_guest_and_not_fatal() {
 
 #[test]
 fn a_component_that_begins_with_more_memory_than_allowed_is_told_so() {
-    let birth = with_limits(|limits| limits.memory_bytes = 1 << 16);
-    let problem = Stepper::new(&load(&wat_guest::caller()), birth).step(vec![]).problem();
+    let init = with_limits(|limits| limits.memory_bytes = 1 << 16);
+    let problem = Stepper::new(&load(&wat_guest::caller()), init).step(vec![]).problem();
     assert_eq!(problem.kind, "memory-exhausted");
     assert!(problem.detail.unwrap().contains("during instantiation"));
 }
@@ -281,7 +285,7 @@ fn a_component_that_begins_with_more_memory_than_allowed_is_told_so() {
 #[test]
 fn an_endless_start_function_is_preempted_and_dies() {
     let endless = guest("(start $s) (func $s (loop (br 0))) (func $step (param i32 i32) (result i32) (unreachable))");
-    let mut guest = Stepper::new(&endless, birth("run", "null"));
+    let mut guest = Stepper::new(&endless, init("run", "null"));
     let problem = guest.step(vec![]).problem();
     assert_eq!(problem.kind, "fuel-exhausted");
     assert!(problem.detail.unwrap().contains("during instantiation"));
@@ -294,7 +298,7 @@ fn both_profiles_give_the_same_steps_and_fuel() {
     let run = |profile| {
         let engine = engine(EngineOptions { profile, ..EngineOptions::default() });
         let component = Component::load(&engine, &std::fs::read("guests/built/counter.wasm").unwrap()).unwrap();
-        let mut counter = Stepper::new(&component, birth("run", "{}"));
+        let mut counter = Stepper::new(&component, init("run", "{}"));
         let step = |n: u8| {
             counter.step(vec![message("x", &[n])]).status();
             (counter.output.fuel, counter.output.commands.clone())

@@ -1,38 +1,47 @@
 //! Guests that are written down between steps: what they take with them, to what they can be taken up, and those that no image fits.
 //! That they go on as the uninterrupted one does, in every language and elsewhere too, is shown by `tests/guests/moving.rs`.
 
-use crate::support::{ENGINE, End, Stepper, birth, built, message};
+use crate::support::{ENGINE, End, Stepper, built, init, message};
 use crate::wat_guest;
 use bytes::Bytes;
 use wfhost::guest::{Component, LoadError};
-use wfhost::process::{Death, Form, Home, Limits, Program, Saved, SavedError, Saving, Status, Tag};
+use wfhost::process::{
+    Allocation, Death, Form, Limits, ProcessSnapshot, Program, SnapshotError, SnapshotSupport, Status, Tag,
+};
 
-fn save(guest: &mut Stepper) -> Saved {
+fn save(guest: &mut Stepper) -> ProcessSnapshot {
     guest.body.save().expect("it can be saved").pack().expect("it packs")
 }
 
 #[test]
 fn what_was_saved_is_of_one_component_and_no_more_than_its_bytes() {
     let (counter, other) = (built("counter"), built("counter-c"));
-    let mut guest = Stepper::new(&counter, birth("run", "{}"));
+    let mut guest = Stepper::new(&counter, init("run", "{}"));
     assert!(guest.body.save().is_none(), "it has not run");
     guest.step(vec![message("x", b"1")]).status();
     let saved = save(&mut guest);
-    let refused = |component: &Component, saved: &Saved| component.restore(birth("run", "{}"), saved).err().unwrap();
-    assert_eq!(refused(&other, &saved), SavedError::OtherProgram(counter.digest()));
-    let later = Saved { contract: "wfhost:process/guest@9.0.0".into(), ..saved.clone() };
-    assert!(matches!(refused(&counter, &later), SavedError::OtherContract(_)));
+    let refused =
+        |component: &Component, saved: &ProcessSnapshot| component.restore(init("run", "{}"), saved).err().unwrap();
+    assert_eq!(refused(&other, &saved), SnapshotError::OtherProgram(counter.digest()));
+    let later = ProcessSnapshot { contract: "wfhost:process/guest@9.0.0".into(), ..saved.clone() };
+    assert!(matches!(refused(&counter, &later), SnapshotError::OtherContract(_)));
     // A forger makes the checksum fit; what is within has one of its own.
     let mut state = saved.state.to_vec();
     let middle = state.len() / 2;
     state[middle] ^= 1;
-    assert!(matches!(refused(&counter, &Saved { state: state.into(), ..saved.clone() }), SavedError::Misfit(_)));
-    assert!(matches!(refused(&counter, &Saved { form: Form::Own, ..saved.clone() }), SavedError::Misfit(_)));
+    assert!(matches!(
+        refused(&counter, &ProcessSnapshot { state: state.into(), ..saved.clone() }),
+        SnapshotError::Misfit(_)
+    ));
+    assert!(matches!(
+        refused(&counter, &ProcessSnapshot { form: Form::GuestEncoded, ..saved.clone() }),
+        SnapshotError::Misfit(_)
+    ));
     // One whose limit is lower than what the guest had.
-    let mut narrow = birth("run", "{}");
+    let mut narrow = init("run", "{}");
     narrow.limits = Limits { memory_bytes: 64 << 10, ..Limits::default() }.into();
-    assert!(matches!(counter.restore(narrow, &saved).err().unwrap(), SavedError::Misfit(_)));
-    assert!(counter.restore(birth("run", "{}"), &saved).is_ok());
+    assert!(matches!(counter.restore(narrow, &saved).err().unwrap(), SnapshotError::Misfit(_)));
+    assert!(counter.restore(init("run", "{}"), &saved).is_ok());
 }
 
 #[test]
@@ -59,7 +68,7 @@ fn between_two_parts_of_its_step_a_guest_is_neither_saved_nor_evicted() {
         "#,
     );
     let component = Component::load(&ENGINE, &wat_guest::component("process", &core)).unwrap();
-    let mut guest = Stepper::new(&component, birth("run", "null"));
+    let mut guest = Stepper::new(&component, init("run", "null"));
     assert_eq!(guest.step(vec![]).status(), Status::Ready);
     assert!(guest.body.owes().is_some() && guest.output.commands.len() < 300);
     assert!(guest.body.save().is_none(), "the rest of the step is in no snapshot");
@@ -110,25 +119,25 @@ fn guests_with_each_kind_of_state_that_no_image_holds_are_refused() {
         (with_item("(type (resource (rep i32)))"), "the resource type of its own"),
         (with_item(resource), "the canonical function ResourceNew"),
     ];
-    let mut counter = Stepper::new(&built("counter"), birth("run", "{}"));
+    let mut counter = Stepper::new(&built("counter"), init("run", "{}"));
     counter.step(vec![]).status();
     let image = save(&mut counter);
     for (bytes, reason) in &cases {
         let component = Component::load(&ENGINE, bytes).unwrap_or_else(|error| panic!("{reason}: {error}"));
         let refusals: Vec<_> = component.snapshots().refusals.iter().map(ToString::to_string).collect();
         assert!(refusals.iter().any(|refusal| refusal.starts_with(reason)), "{reason}: {refusals:?}");
-        component.learn_saving();
-        assert_eq!(component.saving(), Saving::Never, "{reason}");
-        let mut guest = Stepper::new(&component, birth("run", "{}"));
+        component.learn_snapshot_support();
+        assert_eq!(component.snapshot_support(), SnapshotSupport::Never, "{reason}");
+        let mut guest = Stepper::new(&component, init("run", "{}"));
         assert_eq!(guest.step(vec![]).status(), Status::Idle, "{reason}");
         assert!(guest.body.save().is_none() && !guest.body.evict().is_done(), "{reason}");
-        let forged = Saved { program: component.digest(), ..image.clone() };
-        let refused = component.restore(birth("run", "{}"), &forged).err();
-        assert!(matches!(refused, Some(SavedError::Misfit(_))), "{reason}: {refused:?}");
+        let forged = ProcessSnapshot { program: component.digest(), ..image.clone() };
+        let refused = component.restore(init("run", "{}"), &forged).err();
+        assert!(matches!(refused, Some(SnapshotError::Misfit(_))), "{reason}: {refused:?}");
         assert_eq!(guest.step(vec![]).status(), Status::Idle, "{reason}");
     }
     // The same guest without any of it is saved.
-    let mut guest = Stepper::new(&Component::load(&ENGINE, &with_core("")).unwrap(), birth("run", "{}"));
+    let mut guest = Stepper::new(&Component::load(&ENGINE, &with_core("")).unwrap(), init("run", "{}"));
     assert_eq!(guest.step(vec![]).status(), Status::Idle);
     save(&mut guest);
 }
@@ -157,7 +166,7 @@ fn components_with_state_of_other_proposals_are_no_guests() {
 #[test]
 fn fuel_of_all_steps_goes_with_the_guest() {
     let component = built("counter");
-    let mut limited = birth("run", "{}");
+    let mut limited = init("run", "{}");
     let mut first = Stepper::new(&component, limited.clone());
     first.step(vec![message("x", b"1")]).status();
     let used = first.output.fuel;
@@ -226,9 +235,9 @@ fn own(save: &str) -> Component {
 #[test]
 fn a_guest_with_state_that_no_image_holds_gives_it_itself() {
     let component = own("");
-    assert_eq!(component.saving(), Saving::Ready(Form::Own));
-    let mut whole = Stepper::new(&component, birth("run", "null"));
-    let mut moved = Stepper::new(&component, birth("run", "null"));
+    assert_eq!(component.snapshot_support(), SnapshotSupport::Ready(Form::GuestEncoded));
+    let mut whole = Stepper::new(&component, init("run", "null"));
+    let mut moved = Stepper::new(&component, init("run", "null"));
     for at in 1..=20_usize {
         let status = whole.step(vec![message("x", b"")]).status();
         assert_eq!(moved.step(vec![message("x", b"")]).status(), status);
@@ -237,9 +246,9 @@ fn a_guest_with_state_that_no_image_holds_gives_it_itself() {
         match at % 4 {
             0 => {
                 let bytes = Bytes::from(save(&mut moved).encode().unwrap());
-                let saved = Saved::decode(&bytes).unwrap();
-                assert_eq!((saved.form, saved.next_tag), (Form::Own, Tag(at as u64 + 1)));
-                moved = Stepper::with(component.restore(birth("run", "null"), &saved).unwrap(), at);
+                let saved = ProcessSnapshot::decode(&bytes).unwrap();
+                assert_eq!((saved.form, saved.next_tag), (Form::GuestEncoded, Tag(at as u64 + 1)));
+                moved = Stepper::with(component.restore(init("run", "null"), &saved).unwrap(), at);
             }
             1 => assert!(moved.body.evict().is_done()),
             // Asked, it goes on.
@@ -250,7 +259,7 @@ fn a_guest_with_state_that_no_image_holds_gives_it_itself() {
     // A state that the guest does not take: it ends with that, where it cannot be rebuilt from its records.
     let mut saved = save(&mut moved);
     saved.state = Bytes::from_static(&[0, 0, 0, 0, 255, 255, 255, 0]);
-    let mut restored = Stepper::with(component.restore(birth("run", "null"), &saved).unwrap(), 20);
+    let mut restored = Stepper::with(component.restore(init("run", "null"), &saved).unwrap(), 20);
     assert!(matches!(restored.step(vec![]), End::Died(Death::Lost(problem))
             if problem.kind == "bad-state" && problem.detail.as_deref().unwrap().contains("snapshot.load")));
 }
@@ -262,8 +271,8 @@ fn a_guest_that_will_not_give_its_state_stays_where_it_is() {
         (i32.store (i32.const 3120) (i32.const 64)) (i32.store (i32.const 3124) (i32.const 4))
         (i32.store16 (i32.const 3128) (i32.const 0)) (i32.store8 (i32.const 3132) (i32.const 0))
         (return (i32.const 3104))");
-    let mut guest = Stepper::new(&refuses, birth("run", "null"));
-    let mut whole = Stepper::new(&refuses, birth("run", "null"));
+    let mut guest = Stepper::new(&refuses, init("run", "null"));
+    let mut whole = Stepper::new(&refuses, init("run", "null"));
     for _ in 0..3 {
         assert_eq!(guest.step(vec![message("x", b"")]).status(), whole.step(vec![message("x", b"")]).status());
         assert_eq!(guest.output.commands, whole.output.commands);
@@ -275,18 +284,18 @@ fn a_guest_that_will_not_give_its_state_stays_where_it_is() {
 fn a_guest_that_traps_when_asked_is_lost_and_no_other_is_asked() {
     for (trap, kind) in [("unreachable", "trap"), ("(loop $l (br $l))", "fuel-exhausted")] {
         let component = own(trap);
-        let mut guest = Stepper::new(&component, birth("run", "null"));
-        let mut other = Stepper::new(&component, birth("run", "null"));
+        let mut guest = Stepper::new(&component, init("run", "null"));
+        let mut other = Stepper::new(&component, init("run", "null"));
         assert_eq!(guest.step(vec![]).status(), Status::Idle);
         assert_eq!(other.step(vec![]).status(), Status::Idle);
         assert!(guest.body.save().is_none());
-        assert_eq!(component.saving(), Saving::Never);
+        assert_eq!(component.snapshot_support(), SnapshotSupport::Never);
         assert!(other.body.save().is_none() && !other.body.evict().is_done());
         assert_eq!(other.step(vec![]).status(), Status::Idle);
         // Where its records are at hand, they make it anew.
         let End::Died(Death::Lost(problem)) = guest.step(vec![]) else { panic!("it lives") };
         assert_eq!(problem.kind, kind);
         assert!(problem.detail.unwrap().contains("snapshot.save"));
-        guest.body.house(Home::Pool);
+        guest.body.allocate(Allocation::Pool);
     }
 }

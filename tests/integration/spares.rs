@@ -1,10 +1,10 @@
 //! Instances that serve one guest after another: the next one finds nothing of the last, and those that cannot be made fresh again are not kept.
 
-use crate::support::{Stepper, birth, built_in, engine, message};
+use crate::support::{Stepper, built_in, engine, init, message};
 use crate::wat_guest;
 use std::sync::Arc;
 use wfhost::guest::{Component, EngineOptions, GuestEngine};
-use wfhost::process::{Birth, Limits, Payload, Pid, Program, Status};
+use wfhost::process::{Limits, Payload, Pid, ProcessInit, Program, Status};
 
 /// Entries are told apart by how long their names are: `look` completes with a digest of all that it sees; `stain` writes wherever it can,
 /// `expand` also to memory that it grows by, `splash` on one page in eight; `explode` traps in `close`.
@@ -103,14 +103,14 @@ fn options(spares: u32) -> EngineOptions {
 
 fn mural(engine: &Arc<GuestEngine>) -> Component {
     let component = Component::load(engine, &wat_guest::component("process", MURAL)).expect("a guest");
-    component.learn_saving();
+    component.learn_snapshot_support();
     component
 }
 
-/// A guest from its birth to its close: what it answered, and the fuel that it took.
+/// A guest from its init to its close: what it answered, and the fuel that it took.
 #[track_caller]
-fn serve(component: &Component, birth: Birth) -> (Status, u64) {
-    let mut guest = Stepper::new(component, birth);
+fn serve(component: &Component, init: ProcessInit) -> (Status, u64) {
+    let mut guest = Stepper::new(component, init);
     let status = guest.step(vec![]).status();
     assert!(matches!(status, Status::Complete(_)), "{status:?}");
     guest.body.close();
@@ -125,12 +125,12 @@ fn spares(engine: &GuestEngine) -> usize {
 fn the_next_guest_finds_what_a_fresh_instance_has() {
     let (reusing, fresh) = (engine(options(4)), engine(options(0)));
     let (reused, fresh) = (mural(&reusing), mural(&fresh));
-    let first = serve(&fresh, birth("look", "{}"));
-    assert_eq!(serve(&fresh, birth("look", "{}")), first);
+    let first = serve(&fresh, init("look", "{}"));
+    assert_eq!(serve(&fresh, init("look", "{}")), first);
     for entry in ["stain", "look", "stain", "stain", "look"] {
         let taken = usize::from(spares(&reusing) > 0);
         let before = spares(&reusing);
-        let mut guest = Stepper::new(&reused, birth(entry, "{}"));
+        let mut guest = Stepper::new(&reused, init(entry, "{}"));
         let status = guest.step(vec![]).status();
         assert_eq!(spares(&reusing), before - taken, "whoever comes next takes the one that waits");
         if entry == "look" {
@@ -147,20 +147,20 @@ fn the_next_guest_finds_what_a_fresh_instance_has() {
 fn an_instance_whose_memory_has_grown_is_not_kept() {
     let engine = engine(options(4));
     let component = mural(&engine);
-    let first = serve(&component, birth("look", "{}"));
+    let first = serve(&component, init("look", "{}"));
     assert_eq!(spares(&engine), 1);
-    serve(&component, birth("expand", "{}"));
+    serve(&component, init("expand", "{}"));
     assert_eq!((spares(&engine), engine.spare_instances().1), (0, 0));
-    assert_eq!(serve(&component, birth("look", "{}")), first);
+    assert_eq!(serve(&component, init("look", "{}")), first);
 }
 
 #[test]
 fn an_instance_that_traps_as_it_closes_is_not_kept() {
     let engine = engine(options(4));
     let component = mural(&engine);
-    serve(&component, birth("explode", "{}"));
+    serve(&component, init("explode", "{}"));
     assert_eq!(spares(&engine), 0);
-    serve(&component, birth("look", "{}"));
+    serve(&component, init("look", "{}"));
     assert_eq!(spares(&engine), 1);
 }
 
@@ -169,9 +169,9 @@ fn an_instance_that_traps_as_it_closes_is_not_kept() {
 fn the_next_guest_has_a_random_stream_tags_and_a_log_of_its_own() {
     let engine = engine(options(4));
     let component = built_in(&engine, "counter");
-    component.learn_saving();
+    component.learn_snapshot_support();
     let step = |pid: u64| {
-        let born = Birth { pid: Pid(pid), ..birth("run", "{}") };
+        let born = ProcessInit { pid: Pid(pid), ..init("run", "{}") };
         let mut guest = Stepper::new(&component, born);
         let first = guest.step(vec![message("x", b"1")]).status();
         let output = format!("{first:?} {:?} {:?} {}", guest.output.commands, guest.output.log, guest.output.fuel);
@@ -204,8 +204,8 @@ fn instances_with_state_that_cannot_be_reset_are_not_kept() {
     let kept = |bytes: &[u8]| {
         let engine = engine(options(4));
         let component = Component::load(&engine, bytes).expect("a guest");
-        component.learn_saving();
-        serve(&component, birth("run", "{}"));
+        component.learn_snapshot_support();
+        serve(&component, init("run", "{}"));
         spares(&engine)
     };
     assert_eq!(kept(&with("")), 1);
@@ -229,10 +229,10 @@ fn an_instance_that_has_written_much_is_not_kept() {
     let engine = engine(options(4));
     let core = MURAL.replace("(memory (export \"memory\") 2)", "(memory (export \"memory\") 5)");
     let component = Component::load(&engine, &wat_guest::component("process", &core)).expect("a guest");
-    component.learn_saving();
-    serve(&component, birth("x", "{}"));
+    component.learn_snapshot_support();
+    serve(&component, init("x", "{}"));
     assert_eq!(spares(&engine), 1);
-    serve(&component, birth("stain", "{}"));
+    serve(&component, init("stain", "{}"));
     assert_eq!(spares(&engine), 0);
 }
 
@@ -240,13 +240,13 @@ fn an_instance_that_has_written_much_is_not_kept() {
 fn an_instance_serves_guests_of_the_limits_it_was_made_for() {
     let engine = engine(options(4));
     let component = mural(&engine);
-    serve(&component, birth("look", "{}"));
+    serve(&component, init("look", "{}"));
     let limits = Arc::new(Limits { output_bytes: 1 << 20, ..Limits::default() });
-    let narrow = || Birth { limits: Arc::clone(&limits), ..birth("look", "{}") };
+    let narrow = || ProcessInit { limits: Arc::clone(&limits), ..init("look", "{}") };
     serve(&component, narrow());
     assert_eq!(spares(&engine), 2, "one of each");
     serve(&component, narrow());
-    serve(&component, birth("look", "{}"));
+    serve(&component, init("look", "{}"));
     assert_eq!(spares(&engine), 2);
 }
 
@@ -254,9 +254,9 @@ fn an_instance_serves_guests_of_the_limits_it_was_made_for() {
 fn no_more_wait_than_may_and_the_oldest_gives_way() {
     let engine = engine(EngineOptions { slots: Some(8), spares: 9, ..EngineOptions::default() });
     let (one, other) = (mural(&engine), Component::load(&engine, &wat_guest::completer()).expect("a guest"));
-    other.learn_saving();
+    other.learn_snapshot_support();
     let live = |component: &Component| {
-        let mut guest = Stepper::new(component, birth("look", "{}"));
+        let mut guest = Stepper::new(component, init("look", "{}"));
         guest.step(vec![]).status();
         guest
     };
@@ -273,7 +273,7 @@ fn no_more_wait_than_may_and_the_oldest_gives_way() {
     drop(other);
     assert_eq!(spares(&engine), 0, "those of a component that is dropped go with it");
     assert_eq!(engine.spare_instances().1, 0);
-    serve(&one, birth("look", "{}"));
+    serve(&one, init("look", "{}"));
     assert_eq!(spares(&engine), 1);
 }
 
@@ -282,13 +282,13 @@ fn no_more_wait_than_may_and_the_oldest_gives_way() {
 fn a_guest_is_taken_up_in_an_instance_that_has_served_another() {
     let engine = engine(options(4));
     let component = built_in(&engine, "counter");
-    component.learn_saving();
-    let mut guest = Stepper::new(&component, birth("run", "{}"));
+    component.learn_snapshot_support();
+    let mut guest = Stepper::new(&component, init("run", "{}"));
     guest.step(vec![message("x", b"1")]).status();
-    let mut whole = Stepper::new(&component, birth("run", "{}"));
+    let mut whole = Stepper::new(&component, init("run", "{}"));
     whole.step(vec![message("x", b"1")]).status();
     assert!(guest.body.evict().is_done());
-    let mut last = Stepper::new(&component, Birth { pid: Pid(9), ..birth("run", "{}") });
+    let mut last = Stepper::new(&component, ProcessInit { pid: Pid(9), ..init("run", "{}") });
     last.step(vec![message("x", b"77")]).status();
     last.body.close();
     assert_eq!(spares(&engine), 1);
@@ -303,14 +303,14 @@ fn a_guest_is_taken_up_in_an_instance_that_has_served_another() {
 fn instances_are_kept_once_enough_guests_have_ended() {
     let engine = engine(options(4));
     let component = Component::load(&engine, &wat_guest::completer()).expect("a guest");
-    let null = serve(&component, birth("run", "{}"));
+    let null = serve(&component, init("run", "{}"));
     assert_eq!(null.0, Status::Complete(Payload::NULL));
     assert_eq!(spares(&engine), 0);
     for _ in 0..100 {
-        assert_eq!(serve(&component, birth("run", "{}")), null);
+        assert_eq!(serve(&component, init("run", "{}")), null);
     }
     while spares(&engine) == 0 {
         std::thread::yield_now();
-        assert_eq!(serve(&component, birth("run", "{}")), null);
+        assert_eq!(serve(&component, init("run", "{}")), null);
     }
 }

@@ -1,10 +1,10 @@
-//! What the tests of guests share: an engine, births, and a loop that steps a body.
+//! What the tests of guests share: an engine, process inits, and a loop that steps a body.
 
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use wfhost::guest::{Component, EngineOptions, GuestEngine};
 use wfhost::process::{
-    Birth, Body, Death, Event, Grants, Limits, Message, Micros, Output, Payload, Pid, Program, Progress, Sender,
+    Body, Death, Event, Grants, Limits, Message, Micros, Output, Payload, Pid, ProcessInit, Program, Progress, Sender,
     Status, Tag,
 };
 
@@ -33,8 +33,8 @@ pub(crate) fn built_in(engine: &Arc<GuestEngine>, name: &str) -> Component {
     Component::load(engine, &bytes).expect("a component that fits")
 }
 
-pub(crate) fn birth(entry: &str, input: &str) -> Birth {
-    Birth {
+pub(crate) fn init(entry: &str, input: &str) -> ProcessInit {
+    ProcessInit {
         run: "run-1".into(),
         pid: Pid(7),
         seed: [3; 32],
@@ -81,8 +81,8 @@ pub(crate) struct Stepper {
 }
 
 impl Stepper {
-    pub(crate) fn new(component: &Component, birth: Birth) -> Self {
-        Self::with(component.body(birth).expect("a body"), 0)
+    pub(crate) fn new(component: &Component, init: ProcessInit) -> Self {
+        Self::with(component.body(init).expect("a body"), 0)
     }
 
     /// Goes on with a body that has made so many steps.

@@ -1,6 +1,6 @@
 //! Work that the host does for guests by WASI is theirs.
 
-use crate::support::{ENGINE, Stepper, birth};
+use crate::support::{ENGINE, Stepper, init};
 use crate::wat_guest;
 use std::sync::Arc;
 use wfhost::guest::Component;
@@ -89,13 +89,13 @@ fn what_wasi_does_with_much_is_charged() {
             2_000,
         ),
     ] {
-        let birth = || {
-            let mut birth = birth("run", "null");
-            Arc::make_mut(&mut birth.limits).fuel_per_step = 50_000_000;
-            birth
+        let init = || {
+            let mut init = init("run", "null");
+            Arc::make_mut(&mut init.limits).fuel_per_step = 50_000_000;
+            init
         };
-        assert_eq!(Stepper::new(&repeats(&call, 10), birth()).step(vec![]).status(), Status::Idle, "{call}");
-        let mut guest = Stepper::new(&repeats(&call, times), birth());
+        assert_eq!(Stepper::new(&repeats(&call, 10), init()).step(vec![]).status(), Status::Idle, "{call}");
+        let mut guest = Stepper::new(&repeats(&call, times), init());
         assert_eq!(guest.step(vec![]).problem().kind, "fuel-exhausted", "{call}");
         assert!(guest.preempted >= 30, "{}: {call}", guest.preempted);
     }

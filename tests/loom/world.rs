@@ -5,7 +5,7 @@ use super::super::start::build;
 use super::super::worker::Worker;
 use super::super::{Commit, Config, Handle, Next, Pause, Port, Scheduler, Slot, Turn, Turned, Wake};
 use crate::base::{Clock, VirtualClock};
-use crate::process::{Budget, Home, Micros, Permit};
+use crate::process::{Allocation, Budget, Micros, Permit};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl Commit for World {
         process.is_slow
     }
 
-    fn admits_slowly(&self, process: &Process, _: Home) -> bool {
+    fn admits_slowly(&self, process: &Process, _: Allocation) -> bool {
         process.is_slow
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use wfhost::process::{Home, Micros, Permit};
+use wfhost::process::{Allocation, Micros, Permit};
 use wfhost::scheduler::{Commit, Config, Interrupt, Next, Port, Scheduler, Slot, Turn, Wake};
 
 /// What is thrown: it throws again when it is dropped.
@@ -135,11 +135,11 @@ impl Commit for World {
         process.throws == Where::EvictAside
     }
 
-    fn admitted(&self, process: &mut Process, _: Home) {
+    fn admitted(&self, process: &mut Process, _: Allocation) {
         throw_at(matches!(process.throws, Where::Admitted | Where::AdmittedAside));
     }
 
-    fn admits_slowly(&self, process: &Process, _: Home) -> bool {
+    fn admits_slowly(&self, process: &Process, _: Allocation) -> bool {
         throw_at(process.throws == Where::AdmitsSlowly);
         process.throws == Where::AdmittedAside
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
-use wfhost::process::{Home, Micros, Permit};
+use wfhost::process::{Allocation, Micros, Permit};
 use wfhost::scheduler::{Commit, Interrupt, Next, Permitted, Port, Slot, Turn, Wake};
 
 /// The commit point, and what it has seen.
@@ -50,9 +50,9 @@ impl World {
         Next::Complete
     }
 
-    fn instance(&self, home: Home, more: i64) {
-        let now = self.instances[home as usize].fetch_add(more, Ordering::SeqCst) + more;
-        let most = if home == Home::Pool { &self.instances_most } else { &self.outside_most };
+    fn instance(&self, allocation: Allocation, more: i64) {
+        let now = self.instances[allocation as usize].fetch_add(more, Ordering::SeqCst) + more;
+        let most = if allocation == Allocation::Pool { &self.instances_most } else { &self.outside_most };
         most.fetch_max(now, Ordering::SeqCst);
     }
 }
@@ -61,7 +61,7 @@ impl World {
 pub(crate) struct Process {
     role: Role,
     permit: Permit,
-    home: Home,
+    allocation: Allocation,
     has_instance: bool,
     evicts: Evicts,
     drops_with: Option<Arc<World>>,
@@ -108,7 +108,7 @@ impl Process {
         Self {
             role,
             permit,
-            home: Home::Pool,
+            allocation: Allocation::Pool,
             has_instance: false,
             evicts: Evicts::AtOnce,
             drops_with: None,
@@ -211,11 +211,11 @@ impl Commit for World {
         }
         let makes_instance = turn.permitted == Permitted::Yes && !process.permit.is_none();
         if makes_instance && !std::mem::replace(&mut process.has_instance, true) {
-            self.instance(process.home, 1);
+            self.instance(process.allocation, 1);
         }
         let next = self.play(port, turn, process, events);
         if next == Next::Complete && std::mem::take(&mut process.has_instance) {
-            self.instance(process.home, -1);
+            self.instance(process.allocation, -1);
         }
         next
     }
@@ -238,7 +238,7 @@ impl Commit for World {
             self.wait_for_neighbours();
         }
         process.has_instance = false;
-        self.instance(process.home, -1);
+        self.instance(process.allocation, -1);
         true
     }
 
@@ -246,14 +246,14 @@ impl Commit for World {
         process.evicts == Evicts::Slowly
     }
 
-    fn admitted(&self, process: &mut Process, home: Home) {
+    fn admitted(&self, process: &mut Process, allocation: Allocation) {
         if process.evicts == Evicts::Slowly {
             self.wait_for_neighbours();
         }
-        process.home = home;
+        process.allocation = allocation;
     }
 
-    fn admits_slowly(&self, process: &Process, _: Home) -> bool {
+    fn admits_slowly(&self, process: &Process, _: Allocation) -> bool {
         process.evicts == Evicts::Slowly
     }
 

@@ -2,7 +2,7 @@
 
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use shuttle::sync::{Arc, Condvar, Mutex};
-use wfhost::process::{Home, Micros, Permit};
+use wfhost::process::{Allocation, Micros, Permit};
 use wfhost::scheduler::{Commit, Next, Permitted, Port, Slot, Turn, Wake};
 
 /// A permit that takes one of everything.
@@ -194,7 +194,7 @@ impl Commit for World {
         process.stays() || process.is_slow
     }
 
-    fn admits_slowly(&self, process: &Process, _: Home) -> bool {
+    fn admits_slowly(&self, process: &Process, _: Allocation) -> bool {
         process.is_slow
     }
 

@@ -1,6 +1,6 @@
 //! Stock WASI imports, made deterministic, so that guests of languages whose libraries expect an operating system run unchanged.
 //!
-//! What a guest sees through them depends on its birth and its events only, and no call ever waits:
+//! What a guest sees through them depends on its init and its events only, and no call ever waits:
 //! - both clocks stand still in a step: they show the time of its batch of events;
 //! - random numbers, the insecure ones too, come out of the process's own seeded stream;
 //! - arguments and environment are empty, standard input has ended, there is no terminal;

@@ -19,7 +19,7 @@ use crate::run::record::kinds::{ActId, Arrived, Died, Digest, News, Record, Step
 use crate::run::record::wire::Wire;
 use crate::run::seam::log::{Durability, EndStatus, Log, Reading, RunEnd};
 use crate::run::seam::snapshot_store::Shelf;
-use crate::run::state::config::{Fixed, house};
+use crate::run::state::config::{Fixed, allocate};
 use crate::run::state::decide::{Asker, Read, check};
 use crate::run::state::exit::answer_of;
 use crate::run::state::news::Unwanted;
@@ -407,7 +407,7 @@ impl Run {
         let next_tag = Tag(known.last_tag.0 + 1);
         let bounds = (&known.limits, &known.grants);
         let mut body = self.fixed.body(&step.program, step.pid, next_tag, entry, input, bounds)?;
-        house(&mut *body, step.home)?;
+        allocate(&mut *body, step.allocation)?;
         let former = std::mem::replace(&mut step.body, body);
         if let Some(tail) = &mut step.tail {
             tail.restart();

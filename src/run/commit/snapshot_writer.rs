@@ -31,7 +31,7 @@
 
 use super::offload::Aside;
 use crate::base::message_of;
-use crate::process::{Micros, Pid, Program, Taken};
+use crate::process::{Micros, Pid, Program, RawSnapshot};
 use crate::run::seam::snapshot_store::Shelf;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -135,7 +135,7 @@ pub(in crate::run) struct Held {
     pub(in crate::run) shelf: Arc<dyn Shelf>,
     pub(in crate::run) pid: Pid,
     pub(in crate::run) step: u64,
-    pub(in crate::run) taken: Box<dyn Taken>,
+    pub(in crate::run) taken: Box<dyn RawSnapshot>,
     cost: Arc<AtomicU64>,
     _room: Room,
 }
@@ -198,7 +198,7 @@ impl Keeper {
         shelf: &Arc<dyn Shelf>,
         pid: Pid,
         step: u64,
-        taken: Box<dyn Taken>,
+        taken: Box<dyn RawSnapshot>,
         tail: &Tail,
     ) -> Held {
         let bytes = taken.bytes();
@@ -219,7 +219,7 @@ impl Keeper {
     /// Learns what it takes to save a program's bodies.
     pub(in crate::run) fn learn(&self, program: &Arc<dyn Program>) {
         let program = Arc::clone(program);
-        self.aside.push(move || program.learn_saving());
+        self.aside.push(move || program.learn_snapshot_support());
     }
 
     /// Waits until everything that was handed over is written.

@@ -6,7 +6,7 @@ use super::remarks::Remarks;
 use super::run::{Inner, Run};
 use super::snapshot_writer::When;
 use super::task::{Step, Task};
-use crate::process::{Pid, Saving};
+use crate::process::{Pid, SnapshotSupport};
 use crate::run::recovery::replaying::{Later, Past};
 use crate::run::seam::log::Log;
 use crate::run::seam::snapshot_store::{Ignored, Shelf};
@@ -53,19 +53,19 @@ impl Run {
         if !tail.is_dear(&keeper.policy(), when) || !keeper.has_room() {
             return;
         }
-        match step.program.saving() {
-            Saving::Never => {
+        match step.program.snapshot_support() {
+            SnapshotSupport::Never => {
                 step.tail = None;
                 return;
             }
             // It is saved after one of its next steps. One that leaves, or was asked for, is evicted or waited for, and learns by that.
-            Saving::ToLearn(_) if when == When::Stepped => {
+            SnapshotSupport::ToLearn(_) if when == When::Stepped => {
                 if !std::mem::replace(&mut tail.learns, true) {
                     keeper.learn(&step.program);
                 }
                 return;
             }
-            Saving::ToLearn(_) | Saving::Ready(_) => {}
+            SnapshotSupport::ToLearn(_) | SnapshotSupport::Ready(_) => {}
         }
         let taken = step.body.save();
         let held = taken.map(|taken| keeper.hold(shelf, step.pid, step.steps, taken, tail));

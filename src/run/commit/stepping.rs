@@ -8,7 +8,8 @@ use super::outbox::After;
 use super::snapshot_writer::When;
 use super::task::{Scratch, Task};
 use crate::process::{
-    Death, Ending, Event, Eviction, Home, Level, LogLine, Micros, Pid, Problem, ProblemClass, Progress, problem::kind,
+    Allocation, Death, Ending, Event, Eviction, Level, LogLine, Micros, Pid, Problem, ProblemClass, Progress,
+    problem::kind,
 };
 use crate::run::record::kinds::{News, Record};
 use crate::run::recovery::rebuild::Rebuild;
@@ -134,16 +135,16 @@ impl Commit for Kernel {
         task.step.body.evicts_slowly()
     }
 
-    fn admitted(&self, task: &mut Task, home: Home) {
-        task.step.home = home;
+    fn admitted(&self, task: &mut Task, allocation: Allocation) {
+        task.step.allocation = allocation;
         // What only ends makes no instance.
         if !task.run.left.load(Relaxed) {
-            task.step.body.house(home);
+            task.step.body.allocate(allocation);
         }
     }
 
-    fn admits_slowly(&self, task: &Task, home: Home) -> bool {
-        !task.run.left.load(Relaxed) && task.step.body.houses_slowly(home)
+    fn admits_slowly(&self, task: &Task, allocation: Allocation) -> bool {
+        !task.run.left.load(Relaxed) && task.step.body.allocates_slowly(allocation)
     }
 
     fn drops_slowly(&self, task: &Task) -> bool {
@@ -266,7 +267,7 @@ impl Task {
         let fixed = &self.run.fixed;
         let mut rebuild = Rebuild::new(Arc::clone(&fixed.root), fixed.programs.clone());
         // Its instance is gone, and its permit is not: the new one has the place of the old.
-        rebuild = rebuild.only(self.step.pid, self.step.home);
+        rebuild = rebuild.only(self.step.pid, self.step.allocation);
         for record in records {
             rebuild.apply(&Record::decode(record).ok()?).ok()?;
         }

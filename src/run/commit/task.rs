@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use super::snapshot_writer::Tail;
-use crate::process::{Body, Event, Home, Micros, Output, Pid, Program};
+use crate::process::{Allocation, Body, Event, Micros, Output, Pid, Program};
 use crate::run::state::config::may_be_saved;
 use crate::run::state::table::Waits;
 use crate::run::state::weight::{Took, event_bytes};
@@ -22,7 +22,7 @@ pub(in crate::run) struct Step {
     pub(in crate::run) program: Arc<dyn Program>,
     pub(in crate::run) body: Box<dyn Body>,
     /// Where its instances are made.
-    pub(in crate::run) home: Home,
+    pub(in crate::run) allocation: Allocation,
     /// Whether the first step has begun.
     pub(in crate::run) begun: bool,
     /// Whether nobody can have asked it to end before it begins.
@@ -66,7 +66,7 @@ impl Task {
             pid,
             program,
             body,
-            home: Home::default(),
+            allocation: Allocation::default(),
             begun: false,
             native,
             steps: 0,

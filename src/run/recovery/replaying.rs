@@ -4,8 +4,8 @@
 //! then does otherwise than its records say, the snapshot is not believed: an older one is, or none.
 
 use crate::process::{
-    Birth, Body, Death, Event, Eviction, Home, Micros, Output, Owed, Pid, Problem, Program, Progress, Saved,
-    SavedError, Status, Taken, problem::kind,
+    Allocation, Body, Death, Event, Eviction, Micros, Output, Owed, Pid, Problem, ProcessInit, ProcessSnapshot,
+    Program, Progress, RawSnapshot, SnapshotError, Status, problem::kind,
 };
 use crate::run::commit::remarks::Remarks;
 use crate::run::record::kinds::Digest;
@@ -20,7 +20,7 @@ const STEPS_PER_TURN: usize = 32;
 /// What a process was and has heard.
 pub(in crate::run) struct Past {
     pub(in crate::run) program: Arc<dyn Program>,
-    pub(in crate::run) birth: Birth,
+    pub(in crate::run) init: ProcessInit,
     pub(in crate::run) steps: VecDeque<PastStep>,
 }
 
@@ -48,7 +48,7 @@ pub(in crate::run) struct Replayed {
     done: usize,
     /// The step that the snapshot follows from which the body began.
     from: Option<u64>,
-    home: Home,
+    allocation: Allocation,
     body: Option<Box<dyn Body>>,
     /// The last of those steps is half done.
     again: bool,
@@ -64,7 +64,7 @@ impl Replayed {
             later,
             done: 0,
             from: None,
-            home: Home::default(),
+            allocation: Allocation::default(),
             body: None,
             again: false,
             next: None,
@@ -75,7 +75,7 @@ impl Replayed {
     /// Makes the body of the latest snapshot that fits. None fits: it stays without one.
     fn begin_later(&mut self) {
         let Some(later) = &mut self.later else { return };
-        let pid = self.past.birth.pid;
+        let pid = self.past.init.pid;
         while let Some((step, read)) = later.steps.pop() {
             let first = self.past.steps.front().map_or(step, |first| first.number);
             match restored(&self.past, &*later.shelf, (pid, step), read) {
@@ -109,11 +109,11 @@ impl Replayed {
                 self.begin_later();
             }
             if self.body.is_none() {
-                let mut body = match self.past.program.body(self.past.birth.clone()) {
+                let mut body = match self.past.program.body(self.past.init.clone()) {
                     Ok(body) => body,
                     Err(problem) => return Some(Progress::Died(Death::Host(problem))),
                 };
-                body.house(self.home);
+                body.allocate(self.allocation);
                 self.body = Some(body);
             }
             let body = self.body.as_mut().expect("invariant: it was just made");
@@ -147,7 +147,7 @@ impl Replayed {
             let Some(from) = self.from.take() else { return Some(Progress::Died(Death::Host(problem))) };
             let why = format!("what follows it is not what the records say: {problem}");
             if let Some(later) = &self.later {
-                later.remarks.ignore(Ignored { pid: self.past.birth.pid, step: from, why });
+                later.remarks.ignore(Ignored { pid: self.past.init.pid, step: from, why });
             }
             (self.body, self.done) = (None, 0);
         }
@@ -185,15 +185,15 @@ fn restored(
     shelf: &dyn Shelf,
     (pid, step): (Pid, u64),
     read: Option<Bytes>,
-) -> Result<Box<dyn Body>, SavedError> {
+) -> Result<Box<dyn Body>, SnapshotError> {
     let bytes = match read {
         Some(bytes) => bytes,
         None => {
-            let found = shelf.get(pid, step).map_err(SavedError::Misfit)?;
-            found.ok_or_else(|| SavedError::Misfit("it is gone".into()))?
+            let found = shelf.get(pid, step).map_err(SnapshotError::Misfit)?;
+            found.ok_or_else(|| SnapshotError::Misfit("it is gone".into()))?
         }
     };
-    past.program.restore(past.birth.clone(), &Saved::decode(&bytes)?)
+    past.program.restore(past.init.clone(), &ProcessSnapshot::decode(&bytes)?)
 }
 
 impl Body for Replayed {
@@ -235,7 +235,7 @@ impl Body for Replayed {
         self.body.as_ref().is_some_and(|body| body.evicts_slowly())
     }
 
-    fn save(&mut self) -> Option<Box<dyn Taken>> {
+    fn save(&mut self) -> Option<Box<dyn RawSnapshot>> {
         if !self.has_caught_up() || self.next.is_some() {
             return None;
         }
@@ -246,20 +246,20 @@ impl Body for Replayed {
         self.body.as_ref().is_some_and(|body| body.saves_slowly())
     }
 
-    fn house(&mut self, home: Home) {
-        self.home = home;
+    fn allocate(&mut self, allocation: Allocation) {
+        self.allocation = allocation;
         // Here it does not keep a worker.
         if self.body.is_none() {
             self.begin_later();
         }
         if let Some(body) = &mut self.body {
-            body.house(home);
+            body.allocate(allocation);
         }
     }
 
-    fn houses_slowly(&self, home: Home) -> bool {
+    fn allocates_slowly(&self, allocation: Allocation) -> bool {
         match &self.body {
-            Some(body) => body.houses_slowly(home),
+            Some(body) => body.allocates_slowly(allocation),
             None => self.later.as_ref().is_some_and(|later| !later.steps.is_empty()),
         }
     }

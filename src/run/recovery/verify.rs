@@ -1,7 +1,7 @@
 //! Comparing the snapshots of a run with what its records alone come to.
 
 use super::rebuild::{Rebuild, RebuildError};
-use crate::process::{Body, Budget, Pid, Program, Saved};
+use crate::process::{Body, Budget, Pid, ProcessSnapshot, Program};
 use crate::run::record::kinds::Record;
 use crate::run::seam::snapshot_store::{Shelf, Shelved};
 use crate::run::state::config::Programs;
@@ -64,7 +64,7 @@ impl Checks {
 
     fn compare(&self, pid: Pid, step: u64, body: &mut dyn Body) -> Result<Verdict, String> {
         let bytes = self.shelf.get(pid, step)?.ok_or("it is gone")?;
-        let kept = Saved::decode(&bytes).map_err(|error| error.to_string())?;
+        let kept = ProcessSnapshot::decode(&bytes).map_err(|error| error.to_string())?;
         let taken = body.save().ok_or("the process cannot be saved by this host")?;
         let now = taken.pack().map_err(|error| error.to_string())?;
         kept.is_of(&now.program, &now.contract).map_err(|error| error.to_string())?;

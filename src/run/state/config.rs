@@ -6,7 +6,8 @@
 
 use crate::base::foreign;
 use crate::process::{
-    Birth, Body, Grants, Home, Limits, LogLine, Payload, Permit, Pid, Problem, Program, Saving, Tag, problem::kind,
+    Allocation, Body, Grants, Limits, LogLine, Payload, Permit, Pid, Problem, ProcessInit, Program, SnapshotSupport,
+    Tag, problem::kind,
 };
 use crate::run::record::started::Started;
 use crate::run::seam::effects::Effects;
@@ -64,7 +65,7 @@ impl Fixed {
         input: &Payload,
         (limits, grants): (&Arc<Limits>, &Grants),
     ) -> Result<Box<dyn Body>, Box<Problem>> {
-        let birth = Birth {
+        let init = ProcessInit {
             run: Arc::clone(&self.seen_as),
             pid,
             seed: self.seed,
@@ -74,7 +75,7 @@ impl Fixed {
             grants: grants.clone(),
             next_tag,
         };
-        foreign::call(|| program.body(birth)).unwrap_or_else(|message| Err(panicked(&message))).map_err(Box::new)
+        foreign::call(|| program.body(init)).unwrap_or_else(|message| Err(panicked(&message))).map_err(Box::new)
     }
 
     /// Whether a pattern of a capability asks for no more than these patterns grant.
@@ -112,15 +113,15 @@ pub(in crate::run) fn permit_of(program: &dyn Program, limits: &Limits) -> Resul
 
 /// Whether bodies of a program can be saved, as far as is known.
 pub(in crate::run) fn may_be_saved(program: &dyn Program) -> bool {
-    foreign::call(|| program.saving()).unwrap_or(Saving::Never) != Saving::Never
+    foreign::call(|| program.snapshot_support()).unwrap_or(SnapshotSupport::Never) != SnapshotSupport::Never
 }
 
 /// Says where the instance of a body is made.
 ///
 /// # Errors
 /// The body panicked.
-pub(in crate::run) fn house(body: &mut dyn Body, home: Home) -> Result<(), Box<Problem>> {
-    foreign::call(|| body.house(home)).map_err(|message| Box::new(panicked(&message)))
+pub(in crate::run) fn allocate(body: &mut dyn Body, allocation: Allocation) -> Result<(), Box<Problem>> {
+    foreign::call(|| body.allocate(allocation)).map_err(|message| Box::new(panicked(&message)))
 }
 
 fn panicked(message: &str) -> Problem {

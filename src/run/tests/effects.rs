@@ -4,8 +4,8 @@ use super::desk::Desk;
 use super::support::*;
 use crate::journal::Memory;
 use crate::process::{
-    Action, Body, Budget, Context, Death, Ending, Event, Grants, Home, Micros, Output, Payload, Permit, Placement,
-    Problem, ProblemClass, Progress, Status, Tag,
+    Action, Allocation, Body, Budget, Context, Death, Ending, Event, Grants, Micros, Output, Payload, Permit,
+    Placement, Problem, ProblemClass, Progress, Status, Tag,
 };
 use crate::run::{Durability, Log, News, Record};
 use crate::scheduler::Config;
@@ -210,22 +210,22 @@ struct Shaky {
     count: u64,
     faults: Arc<AtomicU64>,
     heard: Vec<String>,
-    home: Home,
+    allocation: Allocation,
     /// Where first steps were taken.
-    homes: Arc<Mutex<Vec<Home>>>,
+    allocations: Arc<Mutex<Vec<Allocation>>>,
 }
 
 impl Body for Shaky {
     fn begin(&mut self, _: Micros, events: &mut Vec<Event>) {
         self.heard.extend(events.drain(..).map(|event| tell(&event)));
     }
-    fn house(&mut self, home: Home) {
-        self.home = home;
+    fn allocate(&mut self, allocation: Allocation) {
+        self.allocation = allocation;
     }
     fn poll(&mut self, output: &mut Output) -> Progress {
         self.count += 1;
         if self.count == 1 {
-            self.homes.lock().push(self.home);
+            self.allocations.lock().push(self.allocation);
         }
         if self.count == 4 && self.faults.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
             output.commands.push(crate::process::Command { tag: Tag(99), action: Action::Sleep(Micros(0)) });
@@ -245,12 +245,12 @@ impl Body for Shaky {
 fn a_fault_of_the_host_is_not_seen_three_times_and_then_it_is() {
     for (faults, ends) in [(0, true), (1, true), (3, true), (4, false)] {
         let left = Arc::new(AtomicU64::new(faults));
-        let homes = Arc::new(Mutex::default());
+        let allocations = Arc::new(Mutex::default());
         let root = {
-            let (left, homes) = (Arc::clone(&left), Arc::clone(&homes));
+            let (left, allocations) = (Arc::clone(&left), Arc::clone(&allocations));
             guests(Permit { instances: 1, ..Permit::NONE }, move |_| {
-                let (faults, homes) = (Arc::clone(&left), Arc::clone(&homes));
-                Ok(Box::new(Shaky { count: 0, faults, heard: Vec::new(), home: Home::Pool, homes }))
+                let (faults, allocations) = (Arc::clone(&left), Arc::clone(&allocations));
+                Ok(Box::new(Shaky { count: 0, faults, heard: Vec::new(), allocation: Allocation::Pool, allocations }))
             })
         };
         let outside = Some(Arc::new(Budget::new(u64::MAX)));
@@ -260,7 +260,7 @@ fn a_fault_of_the_host_is_not_seen_three_times_and_then_it_is() {
         let outcome = bench.run.outcome().unwrap();
         assert_eq!(outcome.counts.retried, faults.min(3));
         // Who is tried again has the permit that it had, and no other.
-        assert_eq!(*homes.lock(), vec![Home::OnDemand; 1 + faults.min(3) as usize]);
+        assert_eq!(*allocations.lock(), vec![Allocation::OnDemand; 1 + faults.min(3) as usize]);
         if ends {
             assert_eq!(output(&outcome), r#"["1 null","2 null","3 null","4 null"]"#);
         } else {

@@ -5,8 +5,8 @@ use super::desk::Desk;
 use super::support::*;
 use crate::journal::Memory;
 use crate::process::{
-    Action, Birth, Body, Event, Grants, Home, Json, Level, LogLine, Micros, Output, Payload, Permit, Pid, Problem,
-    Program, Progress, Status, Tag, Target,
+    Action, Allocation, Body, Event, Grants, Json, Level, LogLine, Micros, Output, Payload, Permit, Pid, Problem,
+    ProcessInit, Program, Progress, Status, Tag, Target,
 };
 use crate::run::{Dispatched, Durability, Effects, Log, LogOrigin, LogSink, Outgoing, Reply, RunSpec, rebuild};
 use bytes::Bytes;
@@ -76,8 +76,8 @@ fn a_spawn_of_a_program_that_panics_is_answered_with_that() {
         fn digest(&self) -> Arc<str> {
             "test:unpermitted".into()
         }
-        fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
-            self.0.body(birth)
+        fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem> {
+            self.0.body(init)
         }
     }
     let unpermitted = Unpermitted(program(|_| collect(Vec::new, 0)));
@@ -118,16 +118,16 @@ fn one_whose_instance_cannot_be_housed_when_it_is_renewed_ends_as_that() {
         fn poll(&mut self, _: &mut Output) -> Progress {
             Progress::Stepped(Status::Renew { entry: "renewed".into(), input: Payload::NULL })
         }
-        fn house(&mut self, _: Home) {
-            assert!(!self.0, "it has no home");
+        fn allocate(&mut self, _: Allocation) {
+            assert!(!self.0, "it has no allocation");
         }
     }
-    let root = maker(|birth| Ok(Box::new(Homeless(&*birth.entry == "renewed"))));
+    let root = maker(|init| Ok(Box::new(Homeless(&*init.entry == "renewed"))));
     let mut desk = Desk::new(1);
     let run = desk.kernel.start(spec(root, Arc::default(), &Setup::default())).unwrap();
     desk.settle();
     let problem = run.outcome().expect("the run ends").result.clone().unwrap_err();
-    assert_eq!((&*problem.kind, problem.detail.as_deref()), ("host-fault", Some("it has no home")));
+    assert_eq!((&*problem.kind, problem.detail.as_deref()), ("host-fault", Some("it has no allocation")));
     assert_eq!(&*problem.title, "The program panicked when a process of it was made");
 }
 

@@ -4,8 +4,8 @@ use super::backlog::{has_room, start};
 use super::desk::Desk;
 use super::support::*;
 use crate::process::{
-    Action, Birth, Body, Budget, Command, Event, Eviction, Micros, Output, Payload, Permit, Problem, Program, Progress,
-    Status, Tag,
+    Action, Body, Budget, Command, Event, Eviction, Micros, Output, Payload, Permit, Problem, ProcessInit, Program,
+    Progress, Status, Tag,
 };
 use crate::run::{Backlog, Programs, Record, RunHandle, rebuild};
 use crate::scheduler::Config;
@@ -43,7 +43,7 @@ impl Program for Guests {
         "guest".into()
     }
 
-    fn body(&self, _: Birth) -> Result<Box<dyn Body>, Problem> {
+    fn body(&self, _: ProcessInit) -> Result<Box<dyn Body>, Problem> {
         let (script, heard) = (self.clone(), Vec::new());
         Ok(Box::new(Guest { script, has_instance: false, slices: 0, steps: 0, heard, is_cancelled: false }))
     }

@@ -2,7 +2,7 @@
 
 use super::desk::Desk;
 use super::support::*;
-use crate::process::{Action, Birth, Body, Ending, Event, Micros, Payload, Pid, Problem, Program, Status, Tag};
+use crate::process::{Action, Body, Ending, Event, Micros, Payload, Pid, Problem, ProcessInit, Program, Status, Tag};
 use crate::run::{Act, Mail, News, Record, Resolution, ResumeSpec, RunHandle};
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ impl Program for Absent {
         Arc::clone(&self.0)
     }
 
-    fn body(&self, _: Birth) -> Result<Box<dyn Body>, Problem> {
+    fn body(&self, _: ProcessInit) -> Result<Box<dyn Body>, Problem> {
         panic!("nothing of the run is stepped")
     }
 }

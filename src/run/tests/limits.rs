@@ -305,7 +305,7 @@ fn bounds_of_what_signals_and_keys_are_given() {
         vec![call(serde_json::json!({ "op": "set", "key": "a", "value": "x".repeat(450) })), get(), get(), get(), get()]
     };
     let native = program(move |_| collect(gets, 5));
-    let root = guests(Permit { instances: 1, ..Permit::NONE }, move |birth| native.body(birth));
+    let root = guests(Permit { instances: 1, ..Permit::NONE }, move |init| native.body(init));
     let heard = output(&Bench::of(Desk::new(1), Arc::default(), &setup, &root).finish());
     assert!(heard.contains(r#"4 \"xxx"#) && heard.ends_with(r#","5 too-large Retryable"]"#), "{heard}");
 

@@ -384,7 +384,7 @@ fn what_never_began_is_killed_without_being_stepped() {
         fn permit(&self) -> crate::process::Permit {
             crate::process::Permit { instances: 1, ..Default::default() }
         }
-        fn body(&self, _: crate::process::Birth) -> Result<Box<dyn crate::process::Body>, Problem> {
+        fn body(&self, _: crate::process::ProcessInit) -> Result<Box<dyn crate::process::Body>, Problem> {
             struct Count(Arc<AtomicU64>);
             impl crate::process::Body for Count {
                 fn begin(&mut self, _: Micros, _: &mut Vec<Event>) {
@@ -496,8 +496,8 @@ fn renewal_keeps_pid_queue_and_tags() {
                 context.command(sends(Target::Process(Pid::ROOT), number(8)));
                 return Status::Renew { entry: "again".into(), input: number(5) };
             }
-            assert_eq!(context.birth.next_tag, Tag(3));
-            assert_eq!(text(&context.birth.input), "null", "the input was given once");
+            assert_eq!(context.init.next_tag, Tag(3));
+            assert_eq!(text(&context.init.input), "null", "the input was given once");
             if steps == 1 {
                 let heard: Vec<String> = events.iter().map(tell).collect();
                 assert_eq!(heard, ["process 1: 8"]);

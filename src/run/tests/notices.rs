@@ -5,7 +5,7 @@ use super::parking::{Parkable, start, waits};
 use super::support::*;
 use crate::journal::Memory;
 use crate::process::{
-    Birth, Body, Event, Level, LogLine, Micros, Output, Payload, Pid, Problem, Program, Progress, Status,
+    Body, Event, Level, LogLine, Micros, Output, Payload, Pid, Problem, ProcessInit, Program, Progress, Status,
 };
 use crate::run::commit::offload::Aside;
 use crate::run::{Act, Durability, Kernel, Log, NotDurable, ParkedLog, ParkingPolicy, RunHandle};
@@ -152,8 +152,8 @@ impl Drop for Renewing {
 fn a_guest_that_is_renewed_is_closed_and_dropped_without_the_lock_of_the_run() {
     let (mut desk, caller) = (Desk::new(1), Arc::<Caller>::default());
     let theirs = Arc::clone(&caller);
-    let root = maker(move |birth: Birth| {
-        Ok(Box::new(Renewing { caller: Arc::clone(&theirs), renews: &*birth.entry == "root" }))
+    let root = maker(move |init: ProcessInit| {
+        Ok(Box::new(Renewing { caller: Arc::clone(&theirs), renews: &*init.entry == "root" }))
     });
     let run = later(&desk, &Arc::default(), root);
     caller.knows(&run);
@@ -339,11 +339,11 @@ fn one_run_that_panics_when_it_is_taken_up_keeps_no_other_from_waking() {
 #[test]
 fn a_snapshot_that_panics_is_counted_and_keeps_no_other_from_being_kept() {
     struct Bad;
-    impl crate::process::Taken for Bad {
+    impl crate::process::RawSnapshot for Bad {
         fn bytes(&self) -> usize {
             1
         }
-        fn pack(self: Box<Self>) -> Result<crate::process::Saved, crate::process::SavedError> {
+        fn pack(self: Box<Self>) -> Result<crate::process::ProcessSnapshot, crate::process::SnapshotError> {
             panic!("a page of it is upside down")
         }
     }

@@ -168,7 +168,7 @@ fn sleeper(least: u64) -> Arc<dyn Program> {
         let mut begun = false;
         act(move |context, events| {
             if !std::mem::replace(&mut begun, true) {
-                let number: u64 = context.birth.run[4..].parse().unwrap();
+                let number: u64 = context.init.run[4..].parse().unwrap();
                 context.command(Action::Sleep(Micros(least + number * 37 % 20_011)));
             }
             if events.drain(..).count() > 0 { Status::Complete(Payload::NULL) } else { Status::Idle }

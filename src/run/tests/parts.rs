@@ -174,10 +174,10 @@ fn a_step_in_parts_one_of_which_is_not_allowed_does_nothing() {
 #[test]
 fn what_is_still_to_come_of_a_step_in_parts_is_kept_for_it() {
     // Two want what there is for one, at one time.
-    let root = maker(|birth| {
-        let parts = (0..3).map(|n| Action::Expose { query: format!("{} {n}", birth.entry).into(), value: number(n) });
-        match &*birth.entry {
-            "root" => program(|_| collect(|| vec![spawns("one"), spawns("other")], 2)).body(birth),
+    let root = maker(|init| {
+        let parts = (0..3).map(|n| Action::Expose { query: format!("{} {n}", init.entry).into(), value: number(n) });
+        match &*init.entry {
+            "root" => program(|_| collect(|| vec![spawns("one"), spawns("other")], 2)).body(init),
             _ => Ok(parted_body(parts.collect(), Status::Complete(Payload::NULL))),
         }
     });

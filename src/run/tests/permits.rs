@@ -3,8 +3,8 @@
 use super::support::*;
 use crate::journal::Memory;
 use crate::process::{
-    Action, Birth, Body, Command, Event, Eviction, Form, Micros, Output, Payload, Permit, Problem, Program, Progress,
-    Saved, SavedError, Saving, Status, Tag, Taken,
+    Action, Body, Command, Event, Eviction, Form, Micros, Output, Payload, Permit, Problem, ProcessInit,
+    ProcessSnapshot, Program, Progress, RawSnapshot, SnapshotError, SnapshotSupport, Status, Tag,
 };
 use crate::run::{Clock, Durability, Kernel, Log, MemoryShelf, RunHandle, Shelf};
 use crate::scheduler::{Config, Turned, VirtualScheduler};
@@ -29,7 +29,7 @@ struct Guests {
 
 struct Guest {
     program: Arc<Guests>,
-    birth: Birth,
+    init: ProcessInit,
     has_instance: bool,
     steps: u64,
     heard: Vec<Event>,
@@ -44,13 +44,13 @@ impl Program for Arc<Guests> {
         "guest".into()
     }
 
-    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
+    fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem> {
         let program = Arc::clone(self);
-        Ok(Box::new(Guest { program, birth, has_instance: false, steps: 0, heard: Vec::new() }))
+        Ok(Box::new(Guest { program, init, has_instance: false, steps: 0, heard: Vec::new() }))
     }
 
-    fn saving(&self) -> Saving {
-        Saving::Ready(Form::Own)
+    fn snapshot_support(&self) -> SnapshotSupport {
+        SnapshotSupport::Ready(Form::GuestEncoded)
     }
 }
 
@@ -69,7 +69,7 @@ impl Body for Guest {
             return Progress::Stepped(Status::Complete(Payload::NULL));
         }
         if self.steps == 1 {
-            let is_root = &*self.birth.entry == "root";
+            let is_root = &*self.init.entry == "root";
             let action = if is_root { spawns("child") } else { Action::Sleep(Micros(1_000_000)) };
             output.commands.push(Command { tag: Tag(1), action });
         }
@@ -87,7 +87,7 @@ impl Body for Guest {
         Eviction::Done
     }
 
-    fn save(&mut self) -> Option<Box<dyn Taken>> {
+    fn save(&mut self) -> Option<Box<dyn RawSnapshot>> {
         Some(Box::new(TakenGuest))
     }
 }
@@ -100,15 +100,15 @@ impl Drop for Guest {
 
 struct TakenGuest;
 
-impl Taken for TakenGuest {
-    fn pack(self: Box<Self>) -> Result<Saved, SavedError> {
-        Ok(Saved {
+impl RawSnapshot for TakenGuest {
+    fn pack(self: Box<Self>) -> Result<ProcessSnapshot, SnapshotError> {
+        Ok(ProcessSnapshot {
             program: "guest".into(),
             contract: "".into(),
             next_tag: Tag(2),
             random: None,
             fuel: 0,
-            form: Form::Own,
+            form: Form::GuestEncoded,
             digest: [0; 32],
             state: Bytes::new(),
         })

@@ -3,8 +3,8 @@
 use super::desk::Desk;
 use super::support::*;
 use crate::process::{
-    Action, Birth, Body, Command, Death, Event, Eviction, Home, Micros, NativeProgram, Output, Owed, Payload, Pid,
-    Problem, ProblemClass, Program, Progress, Status, Tag,
+    Action, Allocation, Body, Command, Death, Event, Eviction, Micros, NativeProgram, Output, Owed, Payload, Pid,
+    Problem, ProblemClass, ProcessInit, Program, Progress, Status, Tag,
 };
 use crate::run::{
     ForkError, ForkSpec, News, Programs, RebuildError, Record, Replay, ReplaySpec, Resolution, ResumeSpec, RunHandle,
@@ -151,7 +151,7 @@ impl Body for Dies {
         Eviction::Stays
     }
 
-    fn house(&mut self, _: Home) {}
+    fn allocate(&mut self, _: Allocation) {}
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_host_that_cannot_repeat_a_step_says_so_and_another_program_that_dies_does_o
         fn digest(&self) -> Arc<str> {
             child(1, 42).digest()
         }
-        fn body(&self, _: Birth) -> Result<Box<dyn Body>, Problem> {
+        fn body(&self, _: ProcessInit) -> Result<Box<dyn Body>, Problem> {
             Ok(Box::new(Dies))
         }
     }

@@ -2,7 +2,9 @@
 
 use super::desk::Desk;
 use super::support::*;
-use crate::process::{Action, Birth, Body, Context, Grants, Limits, Micros, Payload, Problem, Program, Spawn, Status};
+use crate::process::{
+    Action, Body, Context, Grants, Limits, Micros, Payload, Problem, ProcessInit, Program, Spawn, Status,
+};
 use crate::run::{Bounds, Refused, SignalStatus};
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,8 +172,8 @@ impl Program for Waits {
         self.0.digest()
     }
 
-    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
-        self.0.body(birth)
+    fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem> {
+        self.0.body(init)
     }
 
     fn waits_for_signal(&self, name: &str) -> bool {

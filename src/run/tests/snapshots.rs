@@ -5,8 +5,8 @@ use super::support::*;
 use crate::base::VirtualClock;
 use crate::journal::Memory;
 use crate::process::{
-    Action, Birth, Body, Command, Event, Form, Micros, Output, Payload, Pid, Problem, Program, Progress, Saved,
-    SavedError, Saving, Status, Tag, Taken,
+    Action, Body, Command, Event, Form, Micros, Output, Payload, Pid, Problem, ProcessInit, ProcessSnapshot, Program,
+    Progress, RawSnapshot, SnapshotError, SnapshotSupport, Status, Tag,
 };
 use crate::run::{
     Decision, Durability, Log, MemoryShelf, Record, ResumeSpec, RunHandle, Shelf, Shelved, SnapshotPolicy, Verdict,
@@ -33,7 +33,7 @@ const SLEEPS: u64 = 12;
 const HOUR: Micros = Micros(3_600_000_000);
 
 struct Mixer {
-    birth: Birth,
+    init: ProcessInit,
     steps: Arc<AtomicU64>,
     digest: &'static str,
     time: Option<VirtualClock>,
@@ -52,33 +52,33 @@ impl Program for Savable {
         self.digest.into()
     }
 
-    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
-        let state = [1, 0, 0, birth.next_tag.0];
+    fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem> {
+        let state = [1, 0, 0, init.next_tag.0];
         let (steps, digest, time) = (Arc::clone(&self.steps), self.digest, self.time.clone());
-        Ok(Box::new(Mixer { birth, steps, digest, time, state, heard: Vec::new() }))
+        Ok(Box::new(Mixer { init, steps, digest, time, state, heard: Vec::new() }))
     }
 
-    fn saving(&self) -> Saving {
-        Saving::Ready(Form::Own)
+    fn snapshot_support(&self) -> SnapshotSupport {
+        SnapshotSupport::Ready(Form::GuestEncoded)
     }
 
-    fn restore(&self, birth: Birth, saved: &Saved) -> Result<Box<dyn Body>, SavedError> {
+    fn restore(&self, init: ProcessInit, saved: &ProcessSnapshot) -> Result<Box<dyn Body>, SnapshotError> {
         saved.is_of(self.digest, "")?;
         let (numbers, rest) = saved.state.as_chunks();
         if numbers.len() != 3 || !rest.is_empty() {
-            return Err(SavedError::Misfit("it has another length".into()));
+            return Err(SnapshotError::Misfit("it has another length".into()));
         }
         let numbers: Vec<u64> = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
         let state = [numbers[0], numbers[1], numbers[2], saved.next_tag.0];
         let (steps, digest, time) = (Arc::clone(&self.steps), self.digest, self.time.clone());
-        Ok(Box::new(Mixer { birth, steps, digest, time, state, heard: Vec::new() }))
+        Ok(Box::new(Mixer { init, steps, digest, time, state, heard: Vec::new() }))
     }
 }
 
-struct TakenMixer(Saved);
+struct TakenMixer(ProcessSnapshot);
 
-impl Taken for TakenMixer {
-    fn pack(self: Box<Self>) -> Result<Saved, SavedError> {
+impl RawSnapshot for TakenMixer {
+    fn pack(self: Box<Self>) -> Result<ProcessSnapshot, SnapshotError> {
         Ok(self.0)
     }
 
@@ -97,8 +97,8 @@ impl Body for Mixer {
         if let Some(time) = &self.time {
             time.advance_to(Micros(time.now().0 + 10));
         }
-        let is_root = self.birth.pid == Pid::ROOT;
-        let is_renewed = &*self.birth.entry == "renewed";
+        let is_root = self.init.pid == Pid::ROOT;
+        let is_renewed = &*self.init.entry == "renewed";
         let begins = self.state[SLEPT] == 0 && self.heard.is_empty();
         let mut ask = |state: &mut [u64; 4], action| {
             output.commands.push(Command { tag: Tag(state[NEXT_TAG]), action });
@@ -140,7 +140,7 @@ impl Body for Mixer {
         let status = match (is_root, is_renewed) {
             (true, false) if slept => Status::Renew { entry: "renewed".into(), input: Payload::NULL },
             (true, true) if slept && self.state[CHILDREN] == 3 => Status::Complete(number(self.state[CHILDREN])),
-            (false, _) if slept => Status::Complete(number(mix(self.birth.pid.0) >> 12)),
+            (false, _) if slept => Status::Complete(number(mix(self.init.pid.0) >> 12)),
             _ => Status::Blocked,
         };
         // The digest of the commands is to tell of the state.
@@ -150,15 +150,15 @@ impl Body for Mixer {
         Progress::Stepped(status)
     }
 
-    fn save(&mut self) -> Option<Box<dyn Taken>> {
+    fn save(&mut self) -> Option<Box<dyn RawSnapshot>> {
         let state: Vec<u8> = self.state[..3].iter().flat_map(|number| number.to_le_bytes()).collect();
-        Some(Box::new(TakenMixer(Saved {
+        Some(Box::new(TakenMixer(ProcessSnapshot {
             program: self.digest.into(),
             contract: "".into(),
             next_tag: Tag(self.state[NEXT_TAG]),
             random: None,
             fuel: 0,
-            form: Form::Own,
+            form: Form::GuestEncoded,
             digest: blake3::hash(&state).into(),
             state: state.into(),
         })))
@@ -323,13 +323,13 @@ fn a_snapshot_that_does_not_fit_is_ignored_and_said() {
     let count = records.len() * 4 / 5;
     let lasts = lasts(&records[..count]);
     let last = |pid: u64| (Pid(pid), lasts[&Pid(pid)]);
-    let forged = |key: (Pid, u64), change: &dyn Fn(&mut Saved)| {
-        let mut saved = Saved::decode(&all[&key]).unwrap();
+    let forged = |key: (Pid, u64), change: &dyn Fn(&mut ProcessSnapshot)| {
+        let mut saved = ProcessSnapshot::decode(&all[&key]).unwrap();
         change(&mut saved);
         Bytes::from(saved.encode().unwrap())
     };
     let leaf = last(2);
-    let lies = |saved: &mut Saved| {
+    let lies = |saved: &mut ProcessSnapshot| {
         let mut state = saved.state.to_vec();
         state[..8].copy_from_slice(&[7; 8]);
         saved.state = state.into();
@@ -424,7 +424,7 @@ fn snapshots_are_compared_with_what_the_records_come_to() {
     let programs = spec(Arc::clone(&root), Arc::default(), &Setup::default()).programs;
     let total = all.len();
     let lies = (Pid(3), 4);
-    let mut saved = Saved::decode(&all[&lies]).unwrap();
+    let mut saved = ProcessSnapshot::decode(&all[&lies]).unwrap();
     saved.digest[0] ^= 1;
     all.insert(lies, saved.encode().unwrap().into());
     all.insert((Pid(3), 5), Bytes::from_static(b"damaged"));

@@ -3,8 +3,8 @@
 use super::desk::Desk;
 use crate::journal::Memory;
 use crate::process::{
-    Action, Answer, Birth, Body, Context, Event, Grants, Limits, NativeProgram, Payload, Permit, Pid, Problem, Process,
-    Program, Send, Spawn, Status, Tag, Target,
+    Action, Answer, Body, Context, Event, Grants, Limits, NativeProgram, Payload, Permit, Pid, Problem, Process,
+    ProcessInit, Program, Send, Spawn, Status, Tag, Target,
 };
 use crate::run::{
     Bounds, Dispatched, Effects, Log as _, Outcome, Outgoing, Programs, Record, Reply, ResumeSpec, RunHandle, RunSpec,
@@ -290,7 +290,7 @@ pub(super) fn tell(event: &Event) -> String {
 
 /// A program of bodies that a function makes.
 pub(super) fn maker(
-    make: impl Fn(Birth) -> Result<Box<dyn Body>, Problem> + std::marker::Send + Sync + 'static,
+    make: impl Fn(ProcessInit) -> Result<Box<dyn Body>, Problem> + std::marker::Send + Sync + 'static,
 ) -> Arc<dyn Program> {
     guests(Permit::NONE, make)
 }
@@ -298,18 +298,18 @@ pub(super) fn maker(
 /// The same, with that permit for each body.
 pub(super) fn guests(
     permit: Permit,
-    make: impl Fn(Birth) -> Result<Box<dyn Body>, Problem> + std::marker::Send + Sync + 'static,
+    make: impl Fn(ProcessInit) -> Result<Box<dyn Body>, Problem> + std::marker::Send + Sync + 'static,
 ) -> Arc<dyn Program> {
     struct Maker<F>(Permit, F);
-    impl<F: Fn(Birth) -> Result<Box<dyn Body>, Problem> + std::marker::Send + Sync> Program for Maker<F> {
+    impl<F: Fn(ProcessInit) -> Result<Box<dyn Body>, Problem> + std::marker::Send + Sync> Program for Maker<F> {
         fn permit(&self) -> Permit {
             self.0
         }
         fn digest(&self) -> Arc<str> {
             "test:maker".into()
         }
-        fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
-            (self.1)(birth)
+        fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem> {
+            (self.1)(init)
         }
     }
     Arc::new(Maker(permit, make))

@@ -53,7 +53,7 @@ mod timers;
 use super::expression::{Jq, Meter, Size};
 use super::plan::Plan;
 use crate::process::{
-    Action, Birth, Body, Context, Event, Native, Payload, Problem, Process, Program, Status as StepStatus, Tag,
+    Action, Body, Context, Event, Native, Payload, Problem, Process, ProcessInit, Program, Status as StepStatus, Tag,
 };
 pub use given::{Given, RETRY, Repeated};
 pub use repeat::{Again, Former, ItemKeys, RepeatError, Repeating, Repetition, StepFate, Why, repeat};
@@ -213,7 +213,7 @@ impl Interpreter {
 
     fn begin(&mut self, context: &Context<'_>) {
         let started = jiff::Timestamp::from_microsecond(context.now.0.cast_signed()).unwrap_or_default();
-        self.run = json!({"id": &*context.birth.run, "name": &*self.plan.name, "started": started.to_string()});
+        self.run = json!({"id": &*context.init.run, "name": &*self.plan.name, "started": started.to_string()});
         self.changed.extend(0..self.nodes.len());
         let given = std::mem::take(&mut self.given);
         self.take_given(given);
@@ -369,9 +369,9 @@ impl Program for WorkflowProgram {
         Arc::clone(&self.digest)
     }
 
-    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
+    fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem> {
         let (plan, jq) = (Arc::clone(&self.plan), Arc::clone(&self.jq));
-        Ok(Box::new(Native::new(Interpreter::of_version(plan, jq, self.version), birth)))
+        Ok(Box::new(Native::new(Interpreter::of_version(plan, jq, self.version), init)))
     }
 
     fn waits_for_signal(&self, name: &str) -> bool {

@@ -22,7 +22,7 @@ use super::given::{Given, Repeated};
 use super::outcome::accept_inputs;
 use super::state::Status;
 use super::{Interpreter, VERSION, WorkflowProgram, kind, version_of};
-use crate::process::{Birth, Body, Context, Event, Home, Native, Payload, Pid, Problem, Process, Program};
+use crate::process::{Allocation, Body, Context, Event, Native, Payload, Pid, Problem, Process, ProcessInit, Program};
 use crate::run::{FormerKeys, Programs, Rebuild, RebuildError, Record, Reuse};
 use crate::workflow::diagnostics::closest;
 use crate::workflow::expression::Jq;
@@ -183,7 +183,7 @@ pub fn repeat(jq: &Arc<Jq>, former: &Former<'_>, repeating: &Repeating<'_>) -> R
         digest: WorkflowProgram::of_version(Arc::clone(former.plan), Arc::clone(jq), version).digest(),
         seen: Arc::new(Mutex::new(Interpreter::of_version(Arc::clone(former.plan), Arc::clone(jq), version))),
     });
-    let rebuild = Rebuild::new(Arc::clone(&program) as _, Programs::new()).only(Pid::ROOT, Home::default());
+    let rebuild = Rebuild::new(Arc::clone(&program) as _, Programs::new()).only(Pid::ROOT, Allocation::default());
     let rebuild = rebuild.noting_keys().apply_all(former.records)?;
     if !rebuild.is_finished() {
         return Err(RepeatError::NotEnded);
@@ -454,8 +454,8 @@ impl Program for Looked {
         Arc::clone(&self.digest)
     }
 
-    fn body(&self, birth: Birth) -> Result<Box<dyn Body>, Problem> {
-        Ok(Box::new(Native::new(Shared(Arc::clone(&self.seen)), birth)))
+    fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem> {
+        Ok(Box::new(Native::new(Shared(Arc::clone(&self.seen)), init)))
     }
 }
 

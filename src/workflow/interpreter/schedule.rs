@@ -171,7 +171,7 @@ impl Interpreter {
             }
             Action::Uses { with, .. } | Action::Call { with, .. } => {
                 self.work.take(with.expressions().max(1));
-                let limits = [context.birth.limits.payload_bytes, plan.nodes[index].limits.payload_bytes];
+                let limits = [context.init.limits.payload_bytes, plan.nodes[index].limits.payload_bytes];
                 let limit = limits.into_iter().fold(super::STEP_BYTES_MAX as u64, u64::min);
                 self.input(key, with, limit).map(|input| {
                     self.insert(key, input, Stage::Queued);
@@ -334,7 +334,7 @@ impl Interpreter {
     pub(super) fn output(&self, context: &Context<'_>) -> Result<Payload, Problem> {
         let outputs = self.outputs()?;
         // Their place in the file, where no single expression is to blame.
-        payload(&outputs, context.birth.limits.payload_bytes)
+        payload(&outputs, context.init.limits.payload_bytes)
             .map_err(|problem| problem.with_data(&serde_json::json!({ "pointer": "/outputs" })))
     }
 }

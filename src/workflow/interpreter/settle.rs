@@ -122,7 +122,7 @@ impl Interpreter {
     ) -> Micros {
         let doubled = retry.backoff_min.0.saturating_mul(1 << (attempt - 1).min(40)).min(retry.backoff_max.0);
         let place = format!("backoff/{}/{}/{attempt}", self.plan.nodes[key.0].id, key.1);
-        let hash = blake3::keyed_hash(&context.birth.seed, place.as_bytes());
+        let hash = blake3::keyed_hash(&context.init.seed, place.as_bytes());
         let bits = u32::from_le_bytes(hash.as_bytes()[..4].try_into().expect("invariant: a hash has 32 bytes"));
         let jitter = ((u128::from(doubled / 2) * u128::from(bits)) >> 32) as u64;
         let after = after.unwrap_or_default().min(RETRY_AFTER_MAX);

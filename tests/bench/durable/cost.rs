@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wfhost::guest::{Component, EngineOptions, GuestEngine};
 use wfhost::host::{Host, Workflow};
-use wfhost::process::{Birth, Event, Grants, Json, Limits, Micros, Output, Payload, Pid, Program, Progress, Tag};
+use wfhost::process::{Event, Grants, Json, Limits, Micros, Output, Payload, Pid, ProcessInit, Program, Progress, Tag};
 
 const ROUNDS: usize = 7;
 const WORKFLOWS: u32 = 1_000;
@@ -42,8 +42,8 @@ fn sleeps() -> u64 {
     counts.sum()
 }
 
-fn birth() -> Birth {
-    Birth {
+fn init() -> ProcessInit {
+    ProcessInit {
         run: "bench".into(),
         pid: Pid(1),
         seed: [1; 32],
@@ -56,10 +56,10 @@ fn birth() -> Birth {
 }
 
 /// Three guests after one another, without a scheduler.
-fn three_guests(component: &Component, birth: &Birth, output: &mut Output) {
+fn three_guests(component: &Component, init: &ProcessInit, output: &mut Output) {
     for _ in 0..3 {
         let mut events: Vec<Event> = Vec::new();
-        let mut body = component.body(birth.clone()).expect("a body");
+        let mut body = component.body(init.clone()).expect("a body");
         output.clear();
         body.begin(Micros(1), &mut events);
         match body.poll(output) {
@@ -92,8 +92,8 @@ pub(crate) fn figures() {
     let engine = Arc::new(GuestEngine::new(options).expect("an engine"));
     let hello = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("guests/built/hello.wasm")).expect("built");
     let component = Component::load(&engine, &hello).expect("hello");
-    component.learn_saving();
-    let (birth, mut output) = (birth(), Output::default());
+    component.learn_snapshot_support();
+    let (init, mut output) = (init(), Output::default());
     workflows(&host, &workflow, 8);
     println!("processor time of a workflow of three guests, no journal, 2 workers; least of {ROUNDS} rounds");
     for in_flight in IN_FLIGHT {
@@ -107,7 +107,7 @@ pub(crate) fn figures() {
             switches = switches.min(sleeps() - slept);
             let before = processor_time();
             for _ in 0..10 * WORKFLOWS {
-                three_guests(&component, &birth, &mut output);
+                three_guests(&component, &init, &mut output);
             }
             floor = floor.min(processor_time().saturating_sub(before) / (10 * WORKFLOWS));
         }

@@ -50,12 +50,12 @@ enum Part {
 
 /// A parameter of all processes of a run stands in the first digits of its seed.
 fn rounds(context: &Context<'_>) -> u64 {
-    u64::from_le_bytes(context.birth.seed[..8].try_into().expect("eight bytes"))
+    u64::from_le_bytes(context.init.seed[..8].try_into().expect("eight bytes"))
 }
 
 /// Which tree is grown.
 fn is_skynet(context: &Context<'_>) -> bool {
-    context.birth.seed[8] == 1
+    context.init.seed[8] == 1
 }
 
 impl Play {
@@ -120,7 +120,7 @@ impl Process for Play {
                         return Status::Complete(Payload::NULL);
                     }
                     *left -= 1;
-                    let pong = Pid(context.birth.pid.0 - 1);
+                    let pong = Pid(context.init.pid.0 - 1);
                     send(context, pong, message);
                 }
                 Status::Idle

@@ -71,7 +71,7 @@ async fn whoami(mut store: StoreContextMut<'_, Context>) -> wasmtime::Result<(Id
     store.data_mut().count_host_call();
     settle(&mut store).await?;
     let context = store.data();
-    let (run, pid, next_tag) = (Arc::clone(&context.birth().run), context.birth().pid.0, context.next_tag().0);
+    let (run, pid, next_tag) = (Arc::clone(&context.init().run), context.init().pid.0, context.next_tag().0);
     Ok((Identity { run, pid, next_tag },))
 }
 

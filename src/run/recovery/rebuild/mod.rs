@@ -6,7 +6,9 @@ mod records;
 use super::bodies::Bodies;
 use super::replaying::Past;
 use super::verify::Checks;
-use crate::process::{Answer, Body, Budget, Command, Event, Home, Micros, Output, Pid, Problem, Program, Status, Tag};
+use crate::process::{
+    Allocation, Answer, Body, Budget, Command, Event, Micros, Output, Pid, Problem, Program, Status, Tag,
+};
 use crate::run::record::kinds::{Digest, Record, Started};
 use crate::run::state::config::Programs;
 use crate::run::state::keys::{FormerKeys, NotedKeys};
@@ -103,7 +105,7 @@ pub struct Rebuild {
     substituted: bool,
     /// The keys of all calls are noted.
     noted_keys: Option<NotedKeys>,
-    home: Home,
+    allocation: Allocation,
     /// What the instances are taken from; none where their one process has a permit already.
     budget: Option<Arc<Budget>>,
     run: Option<Rebuilding>,
@@ -147,7 +149,7 @@ impl Rebuild {
             keeping: false,
             substituted: false,
             noted_keys: None,
-            home: Home::Pool,
+            allocation: Allocation::Pool,
             budget: None,
             run: None,
             records: 0,
@@ -160,8 +162,8 @@ impl Rebuild {
 
     /// Steps only this process, which has a permit for an instance there; of the others only the state is rebuilt.
     #[must_use]
-    pub fn only(mut self, pid: Pid, home: Home) -> Self {
-        (self.only, self.home) = (Some(pid), home);
+    pub fn only(mut self, pid: Pid, allocation: Allocation) -> Self {
+        (self.only, self.allocation) = (Some(pid), allocation);
         self
     }
 
@@ -238,7 +240,7 @@ impl Rebuild {
     /// no instances.
     #[must_use]
     pub fn outside(mut self, budget: Arc<Budget>) -> Self {
-        (self.home, self.budget) = (Home::OnDemand, Some(budget));
+        (self.allocation, self.budget) = (Allocation::OnDemand, Some(budget));
         self
     }
 

@@ -1,7 +1,7 @@
 //! What each kind of record does to a run that is being rebuilt.
 
 use super::{Rebuild, RebuildError, Rebuilding, TakenUp};
-use crate::process::{Action, Birth, Death, Event, Payload, Pid, Problem, Progress, Status, Tag};
+use crate::process::{Action, Death, Event, Payload, Pid, Problem, ProcessInit, Progress, Status, Tag};
 use crate::run::record::kinds::{Arrived, Decided, Decision, Died, News, Started, Stepped};
 use crate::run::recovery::bodies::Bodies;
 use crate::run::recovery::replaying::{Past, PastStep, join_parts};
@@ -50,7 +50,7 @@ impl Rebuild {
                 ),
             })?,
         };
-        let birth = Birth {
+        let init = ProcessInit {
             run: Arc::clone(run.started.seen_as()),
             pid,
             seed: run.started.seed,
@@ -61,13 +61,13 @@ impl Rebuild {
             next_tag,
         };
         if self.keeping {
-            let past = Past { program: Arc::clone(program), birth, steps: VecDeque::new() };
+            let past = Past { program: Arc::clone(program), init, steps: VecDeque::new() };
             run.taken_up.pasts.insert(pid, past);
             return Ok(());
         }
         let bytes = program.permit().within(&known.limits).bytes;
-        let mut body = program.body(birth).map_err(|problem| RebuildError::Body { pid, problem: Box::new(problem) })?;
-        body.house(self.home);
+        let mut body = program.body(init).map_err(|problem| RebuildError::Body { pid, problem: Box::new(problem) })?;
+        body.allocate(self.allocation);
         run.bodies.insert(pid, body, bytes);
         Ok(())
     }

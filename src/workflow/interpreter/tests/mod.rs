@@ -115,7 +115,7 @@ impl World {
     }
 
     fn born(interpreter: Interpreter, (entry, input): (&str, Payload), limits: Limits) -> Self {
-        let birth = Birth {
+        let init = ProcessInit {
             run: "r1".into(),
             pid: Pid::ROOT,
             seed: [7; 32],
@@ -125,7 +125,7 @@ impl World {
             grants: Grants::default(),
             next_tag: Tag(1),
         };
-        let body = Native::new(interpreter, birth);
+        let body = Native::new(interpreter, init);
         let mut world = Self {
             body,
             now: 1_000_000,

@@ -17,12 +17,12 @@ pub enum Form {
     /// What its memories and globals are, as they differ from a fresh instance's.
     Image,
     /// What the guest's own `snapshot.save` gave.
-    Own,
+    GuestEncoded,
 }
 
 /// A body's state between two steps.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Saved {
+pub struct ProcessSnapshot {
     /// The digest of its program.
     pub program: Arc<str>,
     /// The name of the interface by which it is stepped; empty where there is none.
@@ -44,7 +44,7 @@ pub struct Saved {
 /// Why no body can be made of what was saved.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SavedError {
+pub enum SnapshotError {
     /// Not a snapshot at all.
     #[error("these bytes are no snapshot")]
     NoSnapshot,
@@ -66,12 +66,12 @@ pub enum SavedError {
 }
 
 /// What [`Body::save`](super::Body::save) took: cheap to take, and the rest is done by [`Self::pack`], which is not for a worker.
-pub trait Taken: Send {
+pub trait RawSnapshot: Send {
     /// What can be kept.
     ///
     /// # Errors
     /// Why there is nothing after all.
-    fn pack(self: Box<Self>) -> Result<Saved, SavedError>;
+    fn pack(self: Box<Self>) -> Result<ProcessSnapshot, SnapshotError>;
 
     /// Bytes that it takes in memory until then.
     fn bytes(&self) -> usize;
@@ -79,10 +79,10 @@ pub trait Taken: Send {
 
 /// What a program's bodies can be saved by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Saving {
+pub enum SnapshotSupport {
     /// By nothing: they do again what they did.
     Never,
-    /// By this, after [`Program::learn_saving`](super::Program::learn_saving) has been called.
+    /// By this, after [`Program::learn_snapshot_support`](super::Program::learn_snapshot_support) has been called.
     ToLearn(Form),
     /// By this.
     Ready(Form),
@@ -97,15 +97,15 @@ const NAME_BYTES_MAX: usize = 1_024;
 const CHECKSUM_AT: usize = MAGIC.len() + size_of::<u32>();
 const CHECKED_AT: usize = CHECKSUM_AT + blake3::OUT_LEN;
 
-impl Saved {
+impl ProcessSnapshot {
     /// The bytes of it.
     ///
     /// # Errors
     /// Where a name is too long.
-    pub fn encode(&self) -> Result<Vec<u8>, SavedError> {
+    pub fn encode(&self) -> Result<Vec<u8>, SnapshotError> {
         let names = [&self.program, &self.contract];
         if names.iter().any(|name| name.len() > NAME_BYTES_MAX) {
-            return Err(SavedError::Misfit("a name is too long".into()));
+            return Err(SnapshotError::Misfit("a name is too long".into()));
         }
         let mut out = Vec::with_capacity(CHECKED_AT + 128 + names[0].len() + names[1].len() + self.state.len());
         out.extend(MAGIC);
@@ -117,7 +117,7 @@ impl Saved {
         }
         out.push(match self.form {
             Form::Image => 0,
-            Form::Own => 1,
+            Form::GuestEncoded => 1,
         });
         out.extend(self.next_tag.0.to_le_bytes());
         out.push(u8::from(self.random.is_some()));
@@ -134,36 +134,36 @@ impl Saved {
     ///
     /// # Errors
     /// Where they are no snapshot.
-    pub fn decode(bytes: &Bytes) -> Result<Self, SavedError> {
+    pub fn decode(bytes: &Bytes) -> Result<Self, SnapshotError> {
         let mut from = Front(bytes.clone());
         if from.array() != Some(MAGIC) {
-            return Err(SavedError::NoSnapshot);
+            return Err(SnapshotError::NoSnapshot);
         }
-        let short = || SavedError::Damaged("it ends too early");
+        let short = || SnapshotError::Damaged("it ends too early");
         let format = u32::from_le_bytes(from.array().ok_or_else(short)?);
         if format != FORMAT {
-            return Err(SavedError::Format(format));
+            return Err(SnapshotError::Format(format));
         }
         let checksum: [u8; blake3::OUT_LEN] = from.array().ok_or_else(short)?;
         if blake3::hash(&from.0) != checksum {
-            return Err(SavedError::Damaged("its checksum is wrong"));
+            return Err(SnapshotError::Damaged("its checksum is wrong"));
         }
         let (program, contract) = (from.name()?, from.name()?);
         let form = match from.array().ok_or_else(short)? {
             [0] => Form::Image,
-            [1] => Form::Own,
-            _ => return Err(SavedError::Damaged("its form is unknown")),
+            [1] => Form::GuestEncoded,
+            _ => return Err(SnapshotError::Damaged("its form is unknown")),
         };
         let next_tag = u64::from_le_bytes(from.array().ok_or_else(short)?);
         if next_tag == 0 || next_tag > NUMBER_MAX {
-            return Err(SavedError::Damaged("its next tag cannot be"));
+            return Err(SnapshotError::Damaged("its next tag cannot be"));
         }
         let [has_random] = from.array().ok_or_else(short)?;
         let random = u128::from_le_bytes(from.array().ok_or_else(short)?);
         let random = match (has_random, random) {
             (0, 0) => None,
             (1, position) if position < POSITION_MAX => Some(position),
-            _ => return Err(SavedError::Damaged("its place in the random stream cannot be")),
+            _ => return Err(SnapshotError::Damaged("its place in the random stream cannot be")),
         };
         let fuel = u64::from_le_bytes(from.array().ok_or_else(short)?);
         let digest = from.array().ok_or_else(short)?;
@@ -174,12 +174,12 @@ impl Saved {
     ///
     /// # Errors
     /// Of which others it is.
-    pub fn is_of(&self, program: &str, contract: &str) -> Result<(), SavedError> {
+    pub fn is_of(&self, program: &str, contract: &str) -> Result<(), SnapshotError> {
         if *self.program != *program {
-            return Err(SavedError::OtherProgram(Arc::clone(&self.program)));
+            return Err(SnapshotError::OtherProgram(Arc::clone(&self.program)));
         }
         if *self.contract != *contract {
-            return Err(SavedError::OtherContract(Arc::clone(&self.contract)));
+            return Err(SnapshotError::OtherContract(Arc::clone(&self.contract)));
         }
         Ok(())
     }
@@ -200,14 +200,14 @@ impl Front {
         self.take(N)?.as_ref().try_into().ok()
     }
 
-    fn name(&mut self) -> Result<Arc<str>, SavedError> {
-        let short = || SavedError::Damaged("it ends too early");
+    fn name(&mut self) -> Result<Arc<str>, SnapshotError> {
+        let short = || SnapshotError::Damaged("it ends too early");
         let length = usize::from(u16::from_le_bytes(self.array().ok_or_else(short)?));
         if length > NAME_BYTES_MAX {
-            return Err(SavedError::Damaged("a name is too long"));
+            return Err(SnapshotError::Damaged("a name is too long"));
         }
         let name = self.take(length).ok_or_else(short)?;
-        let name = std::str::from_utf8(&name).map_err(|_| SavedError::Damaged("a name is no text"))?;
+        let name = std::str::from_utf8(&name).map_err(|_| SnapshotError::Damaged("a name is no text"))?;
         Ok(name.into())
     }
 }
@@ -217,11 +217,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn any_saved() -> impl Strategy<Value = Saved> {
-        let form = prop_oneof![Just(Form::Image), Just(Form::Own)];
+    fn any_saved() -> impl Strategy<Value = ProcessSnapshot> {
+        let form = prop_oneof![Just(Form::Image), Just(Form::GuestEncoded)];
         let numbers = (1..=NUMBER_MAX, proptest::option::of(0..POSITION_MAX), any::<u64>());
         (".{0,40}", ".{0,40}", form, numbers, any::<[u8; 32]>(), prop::collection::vec(any::<u8>(), 0..100)).prop_map(
-            |(program, contract, form, (next_tag, random, fuel), digest, state)| Saved {
+            |(program, contract, form, (next_tag, random, fuel), digest, state)| ProcessSnapshot {
                 program: program.into(),
                 contract: contract.into(),
                 next_tag: Tag(next_tag),
@@ -246,16 +246,16 @@ mod tests {
         #[test]
         fn is_read_as_it_was_written(saved in any_saved()) {
             let bytes = Bytes::from(saved.encode().unwrap());
-            prop_assert_eq!(Saved::decode(&bytes).unwrap(), saved);
+            prop_assert_eq!(ProcessSnapshot::decode(&bytes).unwrap(), saved);
         }
 
         #[test]
         fn every_damaged_byte_and_every_cut_is_found(saved in any_saved(), place in any::<prop::sample::Index>(), bit in 0..8) {
             let mut bytes = saved.encode().unwrap();
             let place = place.index(bytes.len());
-            prop_assert!(Saved::decode(&Bytes::from(bytes[..place].to_vec())).is_err());
+            prop_assert!(ProcessSnapshot::decode(&Bytes::from(bytes[..place].to_vec())).is_err());
             bytes[place] ^= 1_u8 << bit;
-            prop_assert!(Saved::decode(&Bytes::from(bytes)).is_err());
+            prop_assert!(ProcessSnapshot::decode(&Bytes::from(bytes)).is_err());
         }
 
         /// What is let through is what could have been written.
@@ -274,7 +274,7 @@ mod tests {
                 bytes.truncate(cut.index(bytes.len()));
             }
             forge(&mut bytes);
-            if let Ok(other) = Saved::decode(&Bytes::from(bytes.clone())) {
+            if let Ok(other) = ProcessSnapshot::decode(&Bytes::from(bytes.clone())) {
                 prop_assert_eq!(other.encode().unwrap(), bytes);
             }
         }
@@ -286,30 +286,30 @@ mod tests {
                 bytes[4..8].copy_from_slice(&FORMAT.to_le_bytes());
                 forge(&mut bytes);
             }
-            let _ = Saved::decode(&bytes.into());
+            let _ = ProcessSnapshot::decode(&bytes.into());
         }
     }
 
     #[test]
     fn says_what_it_is_not() {
-        let saved = Saved {
+        let saved = ProcessSnapshot {
             program: "one".into(),
             contract: "v1".into(),
             next_tag: Tag(1),
             random: None,
             fuel: 0,
-            form: Form::Own,
+            form: Form::GuestEncoded,
             digest: [0; 32],
             state: Bytes::new(),
         };
         let mut later = saved.encode().unwrap();
         later[4] = 2;
-        assert_eq!(Saved::decode(&Bytes::from(later)), Err(SavedError::Format(2)));
-        assert_eq!(Saved::decode(&Bytes::from_static(b"something else")), Err(SavedError::NoSnapshot));
+        assert_eq!(ProcessSnapshot::decode(&Bytes::from(later)), Err(SnapshotError::Format(2)));
+        assert_eq!(ProcessSnapshot::decode(&Bytes::from_static(b"something else")), Err(SnapshotError::NoSnapshot));
         assert_eq!(saved.is_of("one", "v1"), Ok(()));
-        assert_eq!(saved.is_of("two", "v1"), Err(SavedError::OtherProgram("one".into())));
-        assert_eq!(saved.is_of("one", "v2"), Err(SavedError::OtherContract("v1".into())));
-        let long = Saved { program: "x".repeat(NAME_BYTES_MAX + 1).into(), ..saved };
+        assert_eq!(saved.is_of("two", "v1"), Err(SnapshotError::OtherProgram("one".into())));
+        assert_eq!(saved.is_of("one", "v2"), Err(SnapshotError::OtherContract("v1".into())));
+        let long = ProcessSnapshot { program: "x".repeat(NAME_BYTES_MAX + 1).into(), ..saved };
         assert!(long.encode().is_err());
     }
 }
