@@ -5,8 +5,8 @@ use crate::cli::report::error::{Refused, kind};
 use crate::cli::report::unresponsive::waiting_for;
 use crate::cli::terminal::{quoted, say};
 use crate::host::control::{Client, ControlError, Refusal};
-use crate::host::{About, Outcome, Status, Story, TakeUpError};
-use crate::journal::{Durables, Filter, Journal as _, Owner, Sqlite, StoreError, Stored};
+use crate::host::{Outcome, RecoverError, RunManifest, Status, Story};
+use crate::journal::{DurabilityListener, Filter, Journal as _, Owner, Sqlite, StoreError, Stored};
 use crate::run::{DamagedRecord, Record, Uncertain};
 use crate::workflow::diagnostics::closest;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl DataArguments {
                 return Err(Refused::new(kind::JOURNAL, title).hint(ANOTHER_FOLDER));
             }
         }
-        let store = Sqlite::open(&folder, Arc::new(Nobody))?;
+        let store = Sqlite::open(&folder, Arc::new(NoListener))?;
         Ok(Some(Runs { folder, store }))
     }
 
@@ -92,7 +92,7 @@ pub(super) fn gone(journal: &Path) -> String {
 }
 
 /// The same, where a new journal was begun.
-pub(super) fn begun_anew(journal: &Path) -> String {
+pub(super) fn recreated(journal: &Path) -> String {
     format!("{}; a new journal is begun", gone(journal))
 }
 
@@ -103,17 +103,17 @@ pub(super) const ANEW_HINT: &str =
 pub(super) const PUT_BACK: &str = "end the hosts of the folder, and put copies of journal.db and journal.db-wal in their place, both of one time; where the copy is journal.db alone, move journal.db-wal away first";
 
 /// Whoever only looks writes nothing that could become durable.
-struct Nobody;
+struct NoListener;
 
-impl Durables for Nobody {
+impl DurabilityListener for NoListener {
     fn durable(&self, _: &str, _: u64) {}
 
     fn torn(&self, kept: &Path) {
         say(&format!("warning: {}\nhint: {TORN_HINT}", torn(kept)));
     }
 
-    fn begun_anew(&self, path: &Path) {
-        say(&format!("warning: {}\nhint: {ANEW_HINT}", begun_anew(path)));
+    fn recreated(&self, path: &Path) {
+        say(&format!("warning: {}\nhint: {ANEW_HINT}", recreated(path)));
     }
 
     fn failed(&self, _: &StoreError) {}
@@ -232,17 +232,17 @@ impl Runs {
     }
 
     /// What a run was started with.
-    pub(super) fn about(&self, id: &str) -> Result<About, Refused> {
+    pub(super) fn about(&self, id: &str) -> Result<RunManifest, Refused> {
         self.readable_about(id)?.map_err(|why| StoreError::Damaged { run: id.into(), why }.into())
     }
 
     /// The same, or what is wrong with it.
-    pub(super) fn readable_about(&self, id: &str) -> Result<Result<About, String>, Refused> {
-        let about = match self.store.about(id) {
+    pub(super) fn readable_about(&self, id: &str) -> Result<Result<RunManifest, String>, Refused> {
+        let about = match self.store.manifest(id) {
             Err(StoreError::Damaged { why, .. }) => return Ok(Err(why)),
             about => about?.ok_or_else(|| StoreError::Unknown(id.into()))?,
         };
-        Ok(About::read(&about).map_err(|why| TakeUpError::About(why).to_string()))
+        Ok(RunManifest::read(&about).map_err(|why| RecoverError::Manifest(why).to_string()))
     }
 }
 
@@ -252,9 +252,9 @@ pub(super) fn left_alone(id: &str) -> String {
 }
 
 /// Why a run cannot be read or taken up. Where the file is damaged, it may be this run alone.
-pub(super) fn refused_of(id: &str, error: TakeUpError) -> Refused {
+pub(super) fn refused_of(id: &str, error: RecoverError) -> Refused {
     let hint = match &error {
-        TakeUpError::Journal(store @ StoreError::Sqlite { .. }) if store.is_of_the_file() => Some(format!(
+        RecoverError::Journal(store @ StoreError::Sqlite { .. }) if store.is_of_the_file() => Some(format!(
             "the file is damaged: {PUT_BACK}; where it is this run alone, `wfhost rm {id} --unfinished` removes it for good"
         )),
         error => error.damage().map(|_| left_alone(id)),

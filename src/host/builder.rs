@@ -1,10 +1,10 @@
 //! How a host is made.
 
 use super::durable::Data;
-use super::expression_cache::Cached;
-use super::port::Door;
-use super::storage::{StorageNews, StorageWatcher};
-use super::{CompileNews, Host, HostError, Shared};
+use super::expression_cache::ExpressionCache;
+use super::port::SchedulerPort;
+use super::storage::{StorageNotice, StorageWatcher};
+use super::{CompileNotice, Host, HostError, Shared};
 use crate::base::processors;
 use crate::dispatch::{CallContext, Dispatcher, Handler, Log, RegistryBuilder};
 use crate::guest::{EngineOptions, GuestEngine};
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Who hears when a component is compiled.
-pub(super) type CompileWatcher = Arc<dyn Fn(&CompileNews<'_>) + Send + Sync>;
+pub(super) type CompileWatcher = Arc<dyn Fn(&CompileNotice<'_>) + Send + Sync>;
 
 /// Makes a [`Host`]. Everything has a default.
 #[derive(Default)]
@@ -105,7 +105,7 @@ impl HostBuilder {
     /// Who hears when the disk with the folder of durable runs is full, has room again, or fails. It is called on the thread that writes
     /// and must not wait for a run.
     #[must_use]
-    pub fn on_storage(mut self, watcher: impl Fn(&StorageNews) + Send + Sync + 'static) -> Self {
+    pub fn on_storage(mut self, watcher: impl Fn(&StorageNotice) + Send + Sync + 'static) -> Self {
         self.watcher = Some(Arc::new(watcher));
         self
     }
@@ -113,7 +113,7 @@ impl HostBuilder {
     /// Who hears when a component is compiled, which takes seconds for a large one. It is called on
     /// the thread that loads.
     #[must_use]
-    pub fn on_compile(mut self, watcher: impl Fn(&CompileNews<'_>) + Send + Sync + 'static) -> Self {
+    pub fn on_compile(mut self, watcher: impl Fn(&CompileNotice<'_>) + Send + Sync + 'static) -> Self {
         self.compiling = Some(Arc::new(watcher));
         self
     }
@@ -167,7 +167,7 @@ impl HostBuilder {
         let spill_dir = self.guests.spill_dir.clone().or_else(|| self.data.clone());
         let guests = EngineOptions { spill_dir, ..self.guests };
         let guests = Arc::new(GuestEngine::new(guests).map_err(HostError::Guests)?);
-        let jq = Arc::new(Jq::with_code(self.expressions, Cached(Arc::clone(&guests))));
+        let jq = Arc::new(Jq::with_code(self.expressions, ExpressionCache(Arc::clone(&guests))));
         let kernel = Arc::new(Kernel::new(Clock::system()));
         kernel.snapshot_when(self.snapshots);
         kernel.park_when(self.parking);
@@ -194,7 +194,7 @@ impl HostBuilder {
         let outside = Some(Arc::clone(guests.on_demand_memory()));
         let config = Config { workers, capacity: guests.capacity(), outside, slice_fuel, ..Config::default() };
         let scheduler = Scheduler::start(Arc::clone(&kernel), &config).map_err(HostError::Workers)?;
-        let door = Door::default();
+        let door = SchedulerPort::default();
         door.open(scheduler.handle());
         kernel.attach(door.clone());
         let data = self.data.map(|folder| Data::new(folder, &kernel, self.watcher));
@@ -206,7 +206,7 @@ impl HostBuilder {
             scheduler: Mutex::new(Some(scheduler)),
             door,
             guests,
-            fresh: super::random::Fresh::default(),
+            fresh: super::random::RandomBytes::default(),
             jq,
             dispatcher,
             natives,

@@ -18,7 +18,7 @@ const YOUNG: Duration = Duration::from_mins(1);
 
 /// The components that runs of a data folder name.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct ComponentStore {
     folder: PathBuf,
     /// Files whose content this process has seen to be right, as they were then: starts of many runs read none of them again.
     seen: Mutex<HashMap<String, Seen>>,
@@ -30,7 +30,7 @@ type Seen = (SystemTime, u64);
 /// A kept component cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum KeptError {
+pub enum ComponentStoreError {
     /// It cannot be read.
     #[error("{}: {error}", path.display())]
     Unreadable {
@@ -48,7 +48,7 @@ pub enum KeptError {
     },
 }
 
-impl Kept {
+impl ComponentStore {
     /// Those of a data folder.
     pub(crate) fn of(data: &Path) -> Self {
         Self { folder: data.join("components"), seen: Mutex::default() }
@@ -63,12 +63,12 @@ impl Kept {
     ///
     /// # Errors
     /// It cannot be read, or is not what its name says.
-    pub(crate) fn read(&self, hash: &str) -> Result<Vec<u8>, KeptError> {
+    pub(crate) fn read(&self, hash: &str) -> Result<Vec<u8>, ComponentStoreError> {
         let path = self.path(hash);
         let read = File::open(&path).and_then(|file| Ok((file.metadata()?, component_file::read(&path)?)));
-        let (metadata, bytes) = read.map_err(|error| KeptError::Unreadable { path: path.clone(), error })?;
+        let (metadata, bytes) = read.map_err(|error| ComponentStoreError::Unreadable { path: path.clone(), error })?;
         if !is_of(&bytes, hash) {
-            return Err(KeptError::Damaged { path });
+            return Err(ComponentStoreError::Damaged { path });
         }
         self.see(hash, &metadata);
         Ok(bytes)
@@ -147,9 +147,9 @@ pub(crate) fn is_of(bytes: &[u8], hash: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn kept() -> (tempfile::TempDir, Kept, String) {
+    fn kept() -> (tempfile::TempDir, ComponentStore, String) {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::of(folder.path());
+        let kept = ComponentStore::of(folder.path());
         let hash = blake3::hash(b"wasm").to_hex().to_string();
         kept.keep(&hash, b"wasm").unwrap();
         (folder, kept, hash)
@@ -178,9 +178,9 @@ mod tests {
         let path = kept.path(&hash);
         for bytes in [&b"wasp"[..], b"", b"more than there was"] {
             std::fs::write(&path, bytes).unwrap();
-            assert!(matches!(kept.read(&hash), Err(KeptError::Damaged { path: told }) if told == path));
+            assert!(matches!(kept.read(&hash), Err(ComponentStoreError::Damaged { path: told }) if told == path));
             // By whoever has not seen it before, and by whoever has.
-            for kept in [&Kept::of(folder.path()), &kept] {
+            for kept in [&ComponentStore::of(folder.path()), &kept] {
                 std::fs::write(&path, bytes).unwrap();
                 make_old(&path);
                 kept.keep(&hash, b"wasm").unwrap();
@@ -188,7 +188,7 @@ mod tests {
             }
         }
         std::fs::remove_file(&path).unwrap();
-        assert!(matches!(kept.read(&hash), Err(KeptError::Unreadable { .. })));
+        assert!(matches!(kept.read(&hash), Err(ComponentStoreError::Unreadable { .. })));
         kept.keep(&hash, b"wasm").unwrap();
         assert_eq!(kept.read(&hash).unwrap(), b"wasm");
     }

@@ -1,12 +1,12 @@
 //! Durable runs: where they are written, taking them up, and letting them go.
 //!
 //! What a run needs stands in the data folder: its records, the text of its workflow and the digests of its components ([`About`]), and the
-//! components themselves ([`Kept`](super::component_store::Kept)). So it is taken up without the files that it was started from.
+//! components themselves ([`ComponentStore`](super::component_store::ComponentStore)). So it is taken up without the files that it was started from.
 
-use super::component_store::Kept;
+use super::component_store::ComponentStore;
 use super::control::Control;
-use super::storage::{StorageWatcher, Told};
-use super::{About, Host, LoadError, RunHandle, RunOptions, Workflow};
+use super::storage::{KernelListener, StorageWatcher};
+use super::{Host, LoadError, RunHandle, RunManifest, RunOptions, Workflow};
 use crate::base::guarded;
 use crate::journal::{Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
 use crate::process::{Pid, Problem, problem::kind};
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// The folder of durable runs of a host. It is opened when it is first needed.
 pub(super) struct Data {
     folder: PathBuf,
-    pub(super) kept: Kept,
+    pub(super) kept: ComponentStore,
     kernel: Weak<Kernel>,
     watcher: Option<Arc<dyn StorageWatcher>>,
     journal: OnceLock<Result<Journal, StoreError>>,
@@ -40,7 +40,7 @@ pub(super) struct Data {
 pub struct Journal(Sqlite);
 
 /// A run that is this host's from now on.
-pub(super) struct TakenRun {
+pub(super) struct OwnedRun {
     pub(super) records: Vec<Record>,
     /// Acts that were left for it.
     pub(super) left: Vec<Mail>,
@@ -51,7 +51,7 @@ pub(super) struct TakenRun {
 /// Why a run is not taken up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum TakeUpError {
+pub enum RecoverError {
     /// The journal has no such run, or does not give it.
     #[error(transparent)]
     Journal(#[from] StoreError),
@@ -60,7 +60,7 @@ pub enum TakeUpError {
     Damaged(#[from] DamagedRecord),
     /// What stands beside the records cannot be read.
     #[error("what the run was started with cannot be read: {0}")]
-    About(String),
+    Manifest(String),
     /// Its workflow or a component cannot be loaded by this host.
     #[error("the run's workflow cannot be loaded")]
     Workflow(#[source] LoadError),
@@ -83,16 +83,16 @@ pub enum TakeUpError {
     NoJournal,
 }
 
-impl TakeUpError {
+impl RecoverError {
     /// What is wrong with the run's records, or with a component that was kept for it, where it is that: nothing but another copy helps.
     pub fn damage(&self) -> Option<String> {
         match self {
             Self::Journal(StoreError::Damaged { why, .. }) => Some(why.clone()),
-            Self::Workflow(LoadError::Kept { component, error }) => {
+            Self::Workflow(LoadError::StoredComponent { component, error }) => {
                 Some(format!("the component `{component}`: {error}"))
             }
             Self::Damaged(DamagedRecord { number, why }) => Some(format!("record {number}: {why}")),
-            Self::About(_) => Some(self.to_string()),
+            Self::Manifest(_) => Some(self.to_string()),
             Self::Run(error @ (ResumeError::Empty | ResumeError::Records(RebuildError::Incoherent { .. }))) => {
                 Some(error.to_string())
             }
@@ -103,14 +103,14 @@ impl TakeUpError {
 
 impl Data {
     pub(super) fn new(folder: PathBuf, kernel: &Arc<Kernel>, watcher: Option<Arc<dyn StorageWatcher>>) -> Self {
-        let kept = Kept::of(&folder);
+        let kept = ComponentStore::of(&folder);
         let kernel = Arc::downgrade(kernel);
         Self { kept, folder, kernel, watcher, journal: OnceLock::new(), control: Mutex::default() }
     }
 
     fn journal(&self) -> Result<&Journal, StoreError> {
         let open = || {
-            let told = Told { kernel: Weak::clone(&self.kernel), watcher: self.watcher.clone() };
+            let told = KernelListener { kernel: Weak::clone(&self.kernel), watcher: self.watcher.clone() };
             let journal = Sqlite::open(&self.folder, Arc::new(told)).map(Journal)?;
             let control = Control::listen(&self.folder, Weak::clone(&self.kernel));
             if let Ok(control) = &control {
@@ -144,21 +144,21 @@ impl Journal {
     ///
     /// # Errors
     /// Where there is no such run, or it cannot be read.
-    pub fn about(&self, id: &str) -> Result<About, TakeUpError> {
-        let about = self.0.about(id)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
-        About::read(&about).map_err(TakeUpError::About)
+    pub fn manifest(&self, id: &str) -> Result<RunManifest, RecoverError> {
+        let manifest = self.0.manifest(id)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
+        RunManifest::read(&manifest).map_err(RecoverError::Manifest)
     }
 
     /// The records of a run, as far as they are on disk.
     ///
     /// # Errors
     /// Where there is no such run, or they are damaged.
-    pub fn records(&self, id: &str) -> Result<Vec<Record>, TakeUpError> {
+    pub fn records(&self, id: &str) -> Result<Vec<Record>, RecoverError> {
         Ok(Record::decode_all(self.0.records(id)?)?)
     }
 
     /// Notes that a run is damaged, where that is why it is not taken up. Where it cannot be noted it is found again.
-    pub(super) fn note_damage(&self, id: &str, error: &TakeUpError) {
+    pub(super) fn note_damage(&self, id: &str, error: &RecoverError) {
         if let Some(why) = error.damage() {
             let _ = self.0.note_damage(id, &why);
         }
@@ -238,8 +238,8 @@ impl Host {
         }
     }
 
-    pub(super) fn opened(&self) -> Result<(&Data, &Journal), TakeUpError> {
-        let data = self.shared.data.as_ref().ok_or(TakeUpError::NoJournal)?;
+    pub(super) fn opened(&self) -> Result<(&Data, &Journal), RecoverError> {
+        let data = self.shared.data.as_ref().ok_or(RecoverError::NoJournal)?;
         Ok((data, data.journal()?))
     }
 
@@ -270,13 +270,13 @@ impl Host {
         for (source, file) in &*workflow.files {
             let bytes = file.bytes.as_ref().expect("invariant: a host with a folder keeps what it loads");
             let kept = data.kept.keep(&file.hash, bytes);
-            kept.map_err(|error| LoadError::Keep { component: source.clone(), error })?;
+            kept.map_err(|error| LoadError::StoreComponent { component: source.clone(), error })?;
         }
         let addresses = self.shared.addresses.clone();
-        let about = About { addresses, ..About::new(workflow, inputs) };
-        let name = about.name.as_str().into();
-        let components = about.components.values().map(|hash| hash.as_str().into()).collect();
-        Ok(NewRun { id: Arc::clone(id), name, created: system_time(), about: about.to_text(), components })
+        let manifest = RunManifest { addresses, ..RunManifest::new(workflow, inputs) };
+        let name = manifest.name.as_str().into();
+        let components = manifest.components.values().map(|hash| hash.as_str().into()).collect();
+        Ok(NewRun { id: Arc::clone(id), name, created: system_time(), manifest: manifest.to_text(), components })
     }
 
     /// Takes up a durable run of this workflow whose host is gone. Its guests do again what they did when they are next stepped; no call is
@@ -285,15 +285,15 @@ impl Host {
     /// # Errors
     /// There is no such run, it has ended, a living host has it, it was one of another workflow or of other components, or it is paused and was
     /// to be left alone then.
-    pub fn resume(&self, workflow: &Workflow, id: &str, options: RunOptions) -> Result<RunHandle, TakeUpError> {
+    pub fn recover(&self, workflow: &Workflow, id: &str, options: RunOptions) -> Result<RunHandle, RecoverError> {
         let (_, journal) = self.opened()?;
-        self.take_up(workflow, id, options).inspect_err(|error| journal.note_damage(id, error))
+        self.recover_without_note(workflow, id, options).inspect_err(|error| journal.note_damage(id, error))
     }
 
     /// Takes a run that no living host has: it is this host's from now on.
-    pub(super) fn take_records(&self, id: &str) -> Result<TakenRun, TakeUpError> {
+    pub(super) fn own_records(&self, id: &str) -> Result<OwnedRun, RecoverError> {
         let (_, Journal(store)) = self.opened()?;
-        let taken = store.take_up(id)?;
+        let taken = store.recover(id)?;
         let records = Record::decode_all(taken.records)?;
         // What the journal says of a run goes by its name there, and what the kernel does by the name in its records.
         if let Some(started) = records.first().and_then(Record::started)
@@ -302,13 +302,18 @@ impl Host {
             let why = format!("record 1: it is of the run {:?}", started.run);
             return Err(StoreError::Damaged { run: id.into(), why }.into());
         }
-        Ok(TakenRun { records, left: taken.inbox, log: taken.log })
+        Ok(OwnedRun { records, left: taken.inbox, log: taken.log })
     }
 
-    fn take_up(&self, workflow: &Workflow, id: &str, options: RunOptions) -> Result<RunHandle, TakeUpError> {
-        let TakenRun { records, left, log } = self.take_records(id)?;
+    fn recover_without_note(
+        &self,
+        workflow: &Workflow,
+        id: &str,
+        options: RunOptions,
+    ) -> Result<RunHandle, RecoverError> {
+        let OwnedRun { records, left, log } = self.own_records(id)?;
         if options.unless_paused && is_paused(&records, &left) {
-            return Err(TakeUpError::Paused(id.into()));
+            return Err(RecoverError::Paused(id.into()));
         }
         let spec = ResumeSpec {
             root: self.root_for(workflow, &records),
@@ -327,7 +332,7 @@ impl Host {
     ///
     /// # Errors
     /// The host has no folder for durable runs, or it cannot be written down.
-    pub fn leave(&self, run: &str, act: &Act, id: &str) -> Result<Posted, TakeUpError> {
+    pub fn post(&self, run: &str, act: &Act, id: &str) -> Result<Posted, RecoverError> {
         let (_, Journal(store)) = self.opened()?;
         Ok(store.post(run, &act.to_mail(id))?)
     }

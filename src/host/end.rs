@@ -1,7 +1,7 @@
 //! Ending a durable run that nobody runs, without what it takes to run it.
 
-use super::durable::TakenRun;
-use super::{Host, RunHandle, TakeUpError};
+use super::durable::OwnedRun;
+use super::{Host, RecoverError, RunHandle};
 use crate::process::{Body, Problem, ProcessInit, Program, problem::kind};
 use crate::run::{Record, ResumeError, ResumeSpec, Started};
 use std::sync::Arc;
@@ -27,13 +27,13 @@ impl Host {
     ///
     /// # Errors
     /// There is no such run, it has ended, a living host has it, or its records are damaged.
-    pub fn end(&self, id: &str, reason: &str) -> Result<RunHandle, TakeUpError> {
+    pub fn end(&self, id: &str, reason: &str) -> Result<RunHandle, RecoverError> {
         let (_, journal) = self.opened()?;
-        self.take_up_to_end(id, reason).inspect_err(|error| journal.note_damage(id, error))
+        self.recover_to_end(id, reason).inspect_err(|error| journal.note_damage(id, error))
     }
 
-    fn take_up_to_end(&self, id: &str, reason: &str) -> Result<RunHandle, TakeUpError> {
-        let TakenRun { records, left, log } = self.take_records(id)?;
+    fn recover_to_end(&self, id: &str, reason: &str) -> Result<RunHandle, RecoverError> {
+        let OwnedRun { records, left, log } = self.own_records(id)?;
         let Some(Started { root, programs, .. }) = records.first().and_then(Record::started) else {
             return Err(ResumeError::Empty.into());
         };

@@ -1,6 +1,6 @@
 //! Why a host cannot be built, or a workflow not loaded or started.
 
-use super::component_store::KeptError;
+use super::component_store::ComponentStoreError;
 use crate::workflow::diagnostics::Diagnostics;
 use std::path::PathBuf;
 
@@ -64,7 +64,7 @@ pub enum LoadError {
     Journal(#[source] crate::journal::StoreError),
     /// The run is to be durable, and a component of it cannot be kept for that.
     #[error("the component `{component}` cannot be kept in the data folder")]
-    Keep {
+    StoreComponent {
         /// The component, as the workflow names it.
         component: String,
         /// What the system says.
@@ -73,12 +73,12 @@ pub enum LoadError {
     },
     /// A component that was kept for a durable run cannot be used.
     #[error("the component `{component}` that was kept for the run cannot be used")]
-    Kept {
+    StoredComponent {
         /// The component, as the workflow names it.
         component: String,
         /// What is wrong with it.
         #[source]
-        error: KeptError,
+        error: ComponentStoreError,
     },
     /// The run is to be durable, and the host was built without a folder for it.
     #[error("the host has no folder for durable runs")]

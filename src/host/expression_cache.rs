@@ -7,9 +7,9 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 /// The cache of an engine of guests, for the engine of expressions.
-pub(super) struct Cached(pub(super) Arc<GuestEngine>);
+pub(super) struct ExpressionCache(pub(super) Arc<GuestEngine>);
 
-impl CompiledCode for Cached {
+impl CompiledCode for ExpressionCache {
     fn load_or_compile(&self, engine: &Engine, wasm: &[u8]) -> Result<Component, String> {
         let cache: &CodeCache = self.0.cache();
         // It is a part of this program: there is no need to bound what compiling it takes.

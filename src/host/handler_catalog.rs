@@ -3,25 +3,25 @@
 use crate::dispatch::{Registry, Schema};
 use crate::process::{Grants, Payload};
 use crate::run::{KV, SIGNAL};
-use crate::workflow::plan::{Handlers, Wants};
+use crate::workflow::plan::{CallRequirements, Handlers};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What `call` reaches in a run: the handlers of a registry, and `kv`, which the run decides itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Callable<'a>(pub &'a Registry);
+pub struct HandlerCatalog<'a>(pub &'a Registry);
 
-impl Handlers for Callable<'_> {
+impl Handlers for HandlerCatalog<'_> {
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.0.names().chain([KV]).map(str::to_owned).collect();
         names.sort_unstable();
         names
     }
 
-    fn wants(&self, handler: &str, args: &Value) -> Option<Wants> {
+    fn requirements(&self, handler: &str, args: &Value) -> Option<CallRequirements> {
         if handler == KV {
-            return Some(Wants {
+            return Some(CallRequirements {
                 schema: Some(crate::run::kv_schema(args["op"].as_str())),
                 capability: Some(KV.to_owned()),
                 grant_arguments: Some(Vec::new()),
@@ -29,7 +29,7 @@ impl Handlers for Callable<'_> {
         }
         let declaration = self.0.declaration(handler)?;
         let names = |names: &[std::borrow::Cow<'static, str>]| names.iter().map(ToString::to_string).collect();
-        Some(Wants {
+        Some(CallRequirements {
             schema: declaration.schema.clone(),
             capability: declaration.capability.as_deref().map(str::to_owned),
             grant_arguments: declaration.grant_arguments.as_deref().map(names),

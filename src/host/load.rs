@@ -1,11 +1,11 @@
 //! From a workflow file to something that can be started.
 
-use super::{Callable, Host, LoadError, Shared, component_file, workflow_file};
+use super::{HandlerCatalog, Host, LoadError, Shared, component_file, workflow_file};
 use crate::guest::{Cancellation, Component};
 use crate::process::{Problem, Program};
 use crate::workflow::diagnostics::{all_of, closest};
 use crate::workflow::interpreter::WorkflowProgram;
-use crate::workflow::plan::{self, Environment, Found, Handlers, Plan};
+use crate::workflow::plan::{self, Environment, Handlers, Plan, ResolvedComponent};
 use crate::workflow::syntax::Source;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
@@ -29,7 +29,7 @@ pub struct Workflow {
 /// What a host compiles: a component of which no code is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum CompileNews<'a> {
+pub enum CompileNotice<'a> {
     /// It begins: seconds for a large component.
     Begins {
         /// The component, as the workflow names it.
@@ -111,8 +111,12 @@ impl Host {
         let path = path.as_ref();
         let text = workflow_file::read(path)?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        let find =
-            |source: &str| At { path: folder.join(source), bytes: None, name: source.to_owned(), is_other: false };
+        let find = |source: &str| ComponentLocation {
+            path: folder.join(source),
+            bytes: None,
+            name: source.to_owned(),
+            is_other: false,
+        };
         self.parse_until(&path.to_string_lossy(), &text, &find, cancellation)
     }
 
@@ -122,7 +126,7 @@ impl Host {
     /// The text has problems: all of them are told.
     pub fn parse(&self, name: &str, text: &str, folder: impl Into<PathBuf>) -> Result<Workflow, LoadError> {
         let folder = folder.into();
-        self.parse_where(name, text, &|source| At {
+        self.parse_where(name, text, &|source| ComponentLocation {
             path: folder.join(source),
             bytes: None,
             name: source.to_owned(),
@@ -131,7 +135,12 @@ impl Host {
     }
 
     /// Checks the text of a workflow whose components are where `find` says.
-    pub(super) fn parse_where(&self, name: &str, text: &str, find: &dyn Fn(&str) -> At) -> Result<Workflow, LoadError> {
+    pub(super) fn parse_where(
+        &self,
+        name: &str,
+        text: &str,
+        find: &dyn Fn(&str) -> ComponentLocation,
+    ) -> Result<Workflow, LoadError> {
         self.parse_until(name, text, find, &Cancellation::new())
     }
 
@@ -139,11 +148,11 @@ impl Host {
         &self,
         name: &str,
         text: &str,
-        find: &dyn Fn(&str) -> At,
+        find: &dyn Fn(&str) -> ComponentLocation,
         cancellation: &Cancellation,
     ) -> Result<Workflow, LoadError> {
         let source = Source::new(name, text);
-        let callable = Callable(self.shared.dispatcher.registry());
+        let callable = HandlerCatalog(self.shared.dispatcher.registry());
         let loader = Loader {
             host: &self.shared,
             callable,
@@ -171,7 +180,7 @@ impl Host {
 }
 
 /// Where a component is.
-pub(super) struct At {
+pub(super) struct ComponentLocation {
     pub(super) path: PathBuf,
     /// Its content, where that was read before.
     pub(super) bytes: Option<Bytes>,
@@ -184,16 +193,16 @@ pub(super) struct At {
 /// Finds programs by the source that the file gives, and keeps what it found.
 struct Loader<'a> {
     host: &'a Shared,
-    callable: Callable<'a>,
+    callable: HandlerCatalog<'a>,
     /// Where a component is, from its source.
-    find: &'a dyn Fn(&str) -> At,
+    find: &'a dyn Fn(&str) -> ComponentLocation,
     cancellation: &'a Cancellation,
     found: RefCell<BTreeMap<String, Arc<dyn Program>>>,
     files: RefCell<BTreeMap<String, ComponentFile>>,
 }
 
 impl Loader<'_> {
-    fn native(&self, name: &str) -> Result<Found, (String, Option<String>)> {
+    fn native(&self, name: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
         let Some(program) = self.host.natives.get(name) else {
             let known: Vec<&str> = self.host.natives.keys().map(String::as_str).collect();
             let hint = match closest(name, known.iter().copied()) {
@@ -204,11 +213,11 @@ impl Loader<'_> {
             return Err((format!("there is no native process `{name}`"), Some(hint)));
         };
         self.found.borrow_mut().insert(format!("native:{name}"), Arc::clone(program));
-        Ok(Found { digest: Some(program.digest().to_string()), ..Found::default() })
+        Ok(ResolvedComponent { digest: Some(program.digest().to_string()), ..ResolvedComponent::default() })
     }
 
-    fn file(&self, source: &str) -> Result<Found, (String, Option<String>)> {
-        let At { path, bytes, name, is_other } = (self.find)(source);
+    fn file(&self, source: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
+        let ComponentLocation { path, bytes, name, is_other } = (self.find)(source);
         // Who has named another file hears of that one, and in whose place it stands.
         let about =
             |message: String| if is_other { format!("{message} (in the place of `{source}`)") } else { message };
@@ -236,12 +245,12 @@ impl Loader<'_> {
             undescribed,
         };
         self.files.borrow_mut().insert(source.to_owned(), file);
-        Ok(Found { digest: Some(digest), entries, name: is_other.then_some(name) })
+        Ok(ResolvedComponent { digest: Some(digest), entries, name: is_other.then_some(name) })
     }
 }
 
 impl Environment for Loader<'_> {
-    fn component(&self, source: &str) -> Result<Found, (String, Option<String>)> {
+    fn component(&self, source: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
         match source.strip_prefix("native:") {
             Some(name) => self.native(name),
             None => self.file(source),
@@ -269,18 +278,18 @@ impl Shared {
         let is_compiled = Cell::new(false);
         let compiling = || {
             is_compiled.set(true);
-            self.tell(&CompileNews::Begins { component: name, bytes: bytes.len() as u64 });
+            self.tell(&CompileNotice::Begins { component: name, bytes: bytes.len() as u64 });
         };
         let loaded = Component::load_hashed(&self.guests, bytes, hash, cancellation, &compiling);
         if is_compiled.get() {
-            self.tell(&CompileNews::Ended { component: name, took: begins.elapsed() });
+            self.tell(&CompileNotice::Ended { component: name, took: begins.elapsed() });
         }
         let component = loaded?;
         self.components.lock().insert(*hash.as_bytes(), component.clone());
         Ok((component, hash))
     }
 
-    fn tell(&self, news: &CompileNews<'_>) {
+    fn tell(&self, news: &CompileNotice<'_>) {
         if let Some(watcher) = &self.compiling {
             watcher(news);
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// What a durable run was started with, beside its first record.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct About {
+pub struct RunManifest {
     /// The workflow's file, as it was named.
     pub file: String,
     /// The workflow's name.
@@ -24,7 +24,7 @@ pub struct About {
     pub addresses: Vec<String>,
 }
 
-impl About {
+impl RunManifest {
     /// What stands beside a run of this workflow with these inputs.
     pub fn new(workflow: &Workflow, inputs: &Map<String, Value>) -> Self {
         let components: BTreeMap<String, String> =
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_changed_bit_is_seen_in_what_stands_beside_a_run() {
-        let about = About {
+        let about = RunManifest {
             file: "a.yaml".to_owned(),
             name: "a".to_owned(),
             source: "steps: [{ id: a, set: \"1 \u{e9}\" }]".to_owned(),
@@ -106,7 +106,7 @@ mod tests {
             addresses: vec!["localhost".to_owned()],
         };
         let text = about.to_text();
-        assert_eq!(About::read(&text).unwrap(), about);
+        assert_eq!(RunManifest::read(&text).unwrap(), about);
         for at in 0..text.len() {
             for bit in 0..8 {
                 let mut bytes = text.clone().into_bytes();
@@ -114,12 +114,12 @@ mod tests {
                 // What is no text any more is found by who reads it.
                 let Ok(changed) = String::from_utf8(bytes) else { continue };
                 // Without its name the digest is a member as those of later releases are.
-                let is_read = About::read(&changed).is_ok_and(|read| read != about);
+                let is_read = RunManifest::read(&changed).is_ok_and(|read| read != about);
                 assert!(!is_read, "byte {at}: {changed}");
             }
         }
         // What was written without a digest is read as it is.
         let old = serde_json::to_string(&about).unwrap();
-        assert_eq!(About::read(&old).unwrap(), about);
+        assert_eq!(RunManifest::read(&old).unwrap(), about);
     }
 }

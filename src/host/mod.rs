@@ -32,19 +32,19 @@ mod workflow_file;
 mod workflow_of;
 
 pub use builder::HostBuilder;
-pub use component_store::KeptError;
+pub use component_store::ComponentStoreError;
 #[cfg(feature = "cli")]
 pub(crate) use durable::exposed;
-pub use durable::{Journal, TakeUpError};
+pub use durable::{Journal, RecoverError};
 pub use error::{HostError, LoadError};
-pub use handler_catalog::Callable;
-pub use load::{CompileNews, Workflow};
-pub use manifest::About;
+pub use handler_catalog::HandlerCatalog;
+pub use load::{CompileNotice, Workflow};
+pub use manifest::RunManifest;
 pub use outcome::{Outcome, Status};
-pub use repeat::{AgainError, ForkOptions, ReplayOptions, Retrial, RetryOptions};
+pub use repeat::{ForkOptions, PreparedRetry, ReplayOptions, RerunError, RetryOptions};
 pub use snapshots::VerifyRunError;
 pub use start::{RunHandle, RunOptions};
-pub use storage::StorageNews;
+pub use storage::StorageNotice;
 pub use story::{Line, Story};
 pub(crate) use workflow_file::read as read_definition;
 
@@ -68,9 +68,9 @@ struct Shared {
     kernel: Arc<Kernel>,
     /// None after the shutdown.
     scheduler: Mutex<Option<Scheduler<Kernel>>>,
-    door: port::Door,
+    door: port::SchedulerPort,
     guests: Arc<GuestEngine>,
-    fresh: random::Fresh,
+    fresh: random::RandomBytes,
     jq: Arc<Jq>,
     dispatcher: Arc<Dispatcher>,
     natives: BTreeMap<String, Arc<dyn Program>>,

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 /// The way to the scheduler, which closes when the host goes: a commit point that kept a handle would keep itself alive.
 #[derive(Clone, Default)]
-pub(super) struct Door(Arc<RwLock<Option<Handle<Kernel>>>>);
+pub(super) struct SchedulerPort(Arc<RwLock<Option<Handle<Kernel>>>>);
 
-impl Door {
+impl SchedulerPort {
     pub(super) fn open(&self, handle: Handle<Kernel>) {
         *self.0.write() = Some(handle);
     }
@@ -19,7 +19,7 @@ impl Door {
     }
 }
 
-impl Ports for Door {
+impl Ports for SchedulerPort {
     fn with(&self, act: &mut dyn FnMut(&mut dyn Port<Kernel>)) {
         // The lock is free again before anything happens: what happens may come back here.
         let handle = self.0.read().clone();

@@ -12,21 +12,21 @@ const BYTES: usize = 32;
 ///
 /// It is a host's own, so that no two hosts share a batch: what a process that was forked off has
 /// of its parent's host is without workers and starts nothing.
-pub(super) struct Fresh(Mutex<Batch>);
+pub(super) struct RandomBytes(Mutex<Batch>);
 
 struct Batch {
     bytes: [u8; BATCH_BYTES],
     given: usize,
 }
 
-impl Default for Fresh {
+impl Default for RandomBytes {
     /// Nothing is asked for until it is needed.
     fn default() -> Self {
         Self(Mutex::new(Batch { bytes: [0; BATCH_BYTES], given: BATCH_BYTES }))
     }
 }
 
-impl Fresh {
+impl RandomBytes {
     /// Bytes that nobody else has.
     pub(super) fn bytes(&self) -> [u8; BYTES] {
         let mut batch = self.0.lock();
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn nothing_is_handed_out_twice_nor_kept() {
-        let (one, other) = (Fresh::default(), Fresh::default());
+        let (one, other) = (RandomBytes::default(), RandomBytes::default());
         let mut seen = HashSet::new();
         for _ in 0..3 * BATCH_BYTES / BYTES {
             for fresh in [&one, &other] {

@@ -1,7 +1,7 @@
 //! Runs that were: replaying, forking and repeating them.
 
 use super::start::{Beginning, fresh_id};
-use super::{Host, LoadError, RunHandle, RunOptions, TakeUpError, Workflow};
+use super::{Host, LoadError, RecoverError, RunHandle, RunOptions, Workflow};
 use crate::journal::{Journal as _, StoreError};
 use crate::process::{Payload, Program};
 use crate::run::{
@@ -56,7 +56,7 @@ pub struct RetryOptions {
 
 /// A run that repeats another, before it is begun.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Retrial {
+pub struct PreparedRetry {
     /// What becomes of the steps.
     pub repetition: Repetition,
     /// Inputs of the other run that the workflow does not declare: they are left out.
@@ -72,10 +72,10 @@ pub struct Retrial {
 /// Why a run is not forked or repeated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum AgainError {
+pub enum RerunError {
     /// It cannot be read.
     #[error(transparent)]
-    TakeUp(#[from] TakeUpError),
+    TakeUp(#[from] RecoverError),
     /// The new run cannot be started.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -125,15 +125,15 @@ impl Host {
     /// # Errors
     /// There is no such run or record, the run has ended there, what is other would have done
     /// otherwise, the inputs do not fit, or it cannot be written.
-    pub fn fork(&self, workflow: &Workflow, run: &str, options: ForkOptions) -> Result<Arc<str>, AgainError> {
+    pub fn fork(&self, workflow: &Workflow, run: &str, options: ForkOptions) -> Result<Arc<str>, RerunError> {
         let ForkOptions { at, id, substituted, inputs, resend } = options;
         let id: Arc<str> = id.unwrap_or_else(fresh_id).into();
-        let journal = self.journal().map_err(TakeUpError::from)?.ok_or(TakeUpError::NoJournal)?;
+        let journal = self.journal().map_err(RecoverError::from)?.ok_or(RecoverError::NoJournal)?;
         let records = journal.records(run)?;
-        let is_other = !inputs.is_empty() || (substituted && journal.about(run)?.source != workflow.source().text());
+        let is_other = !inputs.is_empty() || (substituted && journal.manifest(run)?.source != workflow.source().text());
         let other = match records.first() {
             // What it has taken over stands in its first record, and no step of it could be compared.
-            Some(Record::Started(before)) if is_other && &*before.entry == RETRY => return Err(AgainError::TakenOver),
+            Some(Record::Started(before)) if is_other && &*before.entry == RETRY => return Err(RerunError::TakenOver),
             Some(Record::Started(before)) if is_other => {
                 Some((other_input(before, workflow, inputs)?, workflow.plan.grants()))
             }
@@ -166,13 +166,13 @@ impl Host {
     /// # Errors
     /// The other run has not ended, nothing of it would run again, there is no such step, or the
     /// inputs do not fit.
-    pub fn plan_retry(
+    pub fn prepare_retry(
         &self,
         original: &Workflow,
         records: &[Record],
         workflow: &Workflow,
         options: RetryOptions,
-    ) -> Result<Retrial, AgainError> {
+    ) -> Result<PreparedRetry, RerunError> {
         let RetryOptions { again, inputs, substituted, new_keys } = options;
         let mut known = match records.first() {
             Some(Record::Started(before)) => inputs_of(before),
@@ -190,15 +190,20 @@ impl Host {
         let keys = (!new_keys).then(|| repeats(before.keys()));
         let version =
             if workflow.source().text() == original.source().text() { version_of(&before.root) } else { VERSION };
-        Ok(Retrial { repetition, undeclared, run: Arc::clone(&before.run), keys, version })
+        Ok(PreparedRetry { repetition, undeclared, run: Arc::clone(&before.run), keys, version })
     }
 
-    /// Starts a run that repeats another, as [`Self::plan_retry`] has found with this workflow.
+    /// Starts a run that repeats another, as [`Self::prepare_retry`] has found with this workflow.
     ///
     /// # Errors
     /// The new run cannot be started.
-    pub fn retry(&self, workflow: &Workflow, retrial: Retrial, options: RunOptions) -> Result<RunHandle, LoadError> {
-        let Retrial { repetition, run, keys, version, .. } = retrial;
+    pub fn retry(
+        &self,
+        workflow: &Workflow,
+        retrial: PreparedRetry,
+        options: RunOptions,
+    ) -> Result<RunHandle, LoadError> {
+        let PreparedRetry { repetition, run, keys, version, .. } = retrial;
         let id: Arc<str> = options.id.clone().unwrap_or_else(fresh_id).into();
         if keys.is_none() && id == run {
             // A run that was removed since: its keys would be used again.
@@ -261,7 +266,7 @@ fn drop_former_defaults(inputs: &mut Map<String, Value>, former: &Workflow, now:
 }
 
 /// What the root of a run is given with other inputs, or by another workflow.
-fn other_input(before: &Started, workflow: &Workflow, others: Map<String, Value>) -> Result<Payload, AgainError> {
+fn other_input(before: &Started, workflow: &Workflow, others: Map<String, Value>) -> Result<Payload, RerunError> {
     let mut inputs = inputs_of(before);
     take_undeclared(&mut inputs, workflow);
     inputs.extend(others);

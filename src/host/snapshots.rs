@@ -1,6 +1,6 @@
 //! Snapshots of the processes of durable runs: how many there are, and whether they are what the records say.
 
-use super::{Host, TakeUpError};
+use super::{Host, RecoverError};
 use crate::run::{SnapshotCounts, Verified, VerifyError, verify};
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub enum VerifyRunError {
     /// The journal does not give it, or its workflow cannot be loaded.
     #[error(transparent)]
-    TakeUp(#[from] TakeUpError),
+    TakeUp(#[from] RecoverError),
     /// Its records do not tell a run of its workflow.
     #[error(transparent)]
     Verify(#[from] VerifyError),
@@ -23,7 +23,7 @@ impl Host {
     /// # Errors
     /// There is no such run, its workflow cannot be loaded, or a process does not do again what it did.
     pub fn verify(&self, id: &str) -> Result<Verified, VerifyRunError> {
-        let journal = self.journal().map_err(TakeUpError::from)?.ok_or(TakeUpError::NoJournal)?;
+        let journal = self.journal().map_err(RecoverError::from)?.ok_or(RecoverError::NoJournal)?;
         // The snapshots first: those that are taken meanwhile follow steps that the records may not have.
         let shelf = journal.store().shelf(id);
         let workflow = self.workflow_of(id)?;

@@ -33,7 +33,7 @@ pub struct RunOptions {
     /// Whether the run outlives its host: then it is written to the journal in the host's folder
     /// ([`HostBuilder::data`](super::HostBuilder::data)). None: where the host has one.
     pub durable: Option<bool>,
-    /// Of a run that is taken up: one that somebody has paused is left as it is ([`TakeUpError::Paused`](super::TakeUpError::Paused)).
+    /// Of a run that is taken up: one that somebody has paused is left as it is ([`RecoverError::Paused`](super::RecoverError::Paused)).
     pub unless_paused: bool,
 }
 

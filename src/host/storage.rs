@@ -1,6 +1,6 @@
 //! What becomes of the records of a host's runs, as those hear it who must.
 
-use crate::journal::{Durables, StoreError};
+use crate::journal::{DurabilityListener, StoreError};
 use crate::process::{Problem, ProblemClass, problem::kind};
 use crate::run::Kernel;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 /// What happens to the folder of durable runs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum StorageNews {
+pub enum StorageNotice {
     /// The disk is full. Steps in their middle go on to their end, no step begins, and nothing leaves the host.
     Full,
     /// There is room again, and the host goes on.
@@ -24,24 +24,24 @@ pub enum StorageNews {
 }
 
 /// Who hears of the folder.
-pub(super) trait StorageWatcher: Fn(&StorageNews) + Send + Sync {}
-impl<F: Fn(&StorageNews) + Send + Sync> StorageWatcher for F {}
+pub(super) trait StorageWatcher: Fn(&StorageNotice) + Send + Sync {}
+impl<F: Fn(&StorageNotice) + Send + Sync> StorageWatcher for F {}
 
 /// Tells the runs of a host what became of their records.
-pub(super) struct Told {
+pub(super) struct KernelListener {
     pub(super) kernel: Weak<Kernel>,
     pub(super) watcher: Option<Arc<dyn StorageWatcher>>,
 }
 
-impl Told {
-    fn tell(&self, news: &StorageNews) {
+impl KernelListener {
+    fn tell(&self, news: &StorageNotice) {
         if let Some(watcher) = &self.watcher {
             watcher(news);
         }
     }
 }
 
-impl Durables for Told {
+impl DurabilityListener for KernelListener {
     fn durable(&self, run: &str, record: u64) {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.durable(run, record);
@@ -63,20 +63,20 @@ impl Durables for Told {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.stall(is_full);
         }
-        self.tell(if is_full { &StorageNews::Full } else { &StorageNews::Room });
+        self.tell(if is_full { &StorageNotice::Full } else { &StorageNotice::Room });
     }
 
     fn torn(&self, kept: &Path) {
-        self.tell(&StorageNews::Torn(kept.to_owned()));
+        self.tell(&StorageNotice::Torn(kept.to_owned()));
     }
 
-    fn begun_anew(&self, path: &Path) {
-        self.tell(&StorageNews::Anew(path.to_owned()));
+    fn recreated(&self, path: &Path) {
+        self.tell(&StorageNotice::Anew(path.to_owned()));
     }
 
     fn failed(&self, error: &StoreError) {
         // Who watches hears the cause before the runs' waiters hear that they are lost.
-        self.tell(&StorageNews::Failed(error.clone()));
+        self.tell(&StorageNotice::Failed(error.clone()));
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.abandon(
                 &Problem::new(kind::JOURNAL_FAILED, "The journal cannot be written any more")

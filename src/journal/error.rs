@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Who is told what became of records. The calls come from the journal's own thread: they do not wait for the journal.
-pub trait Durables: Send + Sync {
+pub trait DurabilityListener: Send + Sync {
     /// The records of a run up to this number, counted from 1, are durable. The end of a run counts as one more.
     fn durable(&self, run: &str, record: u64);
 
@@ -30,7 +30,7 @@ pub trait Durables: Send + Sync {
     }
 
     /// The folder was in use, and the store's file is gone: the store is a new one, without the runs that were in it.
-    fn begun_anew(&self, path: &Path) {
+    fn recreated(&self, path: &Path) {
         let _ = path;
     }
 
@@ -129,10 +129,10 @@ pub enum StoreError {
     Ended(Arc<str>),
     /// Somebody else has taken up the run although this host had it.
     #[error("the run {0:?} was taken up by another host")]
-    Fenced(Arc<str>),
+    RunFenced(Arc<str>),
     /// Another host took this one for dead: its runs may be anybody's.
     #[error("another host took this one for dead")]
-    Buried,
+    HostFenced,
     /// The thread that writes has panicked.
     #[error("the journal's thread has stopped by a defect")]
     Stopped,

@@ -1,7 +1,9 @@
 //! A journal in memory: its runs outlive a host, and not the process.
 
 use super::stored::{MAIL_BYTES_MAX, MAIL_MAX, SNAPSHOTS_MAX};
-use super::{Filter, Journal, Memory, NewRun, Owner, Posted, Retention, StoreError, Stored, StoredSnapshot, TakenUp};
+use super::{
+    Filter, Journal, Memory, NewRun, Owner, Posted, RecoveredRun, Retention, StoreError, Stored, StoredSnapshot,
+};
 use crate::run::{Durability, Log, Mail, RunEnd};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -162,11 +164,11 @@ impl Journal for InMemory {
         self.own(&run.id)
     }
 
-    fn take_up(&self, id: &str) -> Result<TakenUp, StoreError> {
+    fn recover(&self, id: &str) -> Result<RecoveredRun, StoreError> {
         let log = self.own(id)?;
         self.with(id, |entry| {
-            let (about, inbox) = (entry.new.about.clone(), entry.inbox.clone());
-            Ok(TakenUp { log, records: entry.all(), inbox, about })
+            let (manifest, inbox) = (entry.new.manifest.clone(), entry.inbox.clone());
+            Ok(RecoveredRun { log, records: entry.all(), inbox, manifest })
         })
     }
 
@@ -182,8 +184,8 @@ impl Journal for InMemory {
         Ok(self.0.lock().runs.get(id).map(Entry::stored))
     }
 
-    fn about(&self, id: &str) -> Result<Option<String>, StoreError> {
-        Ok(self.0.lock().runs.get(id).map(|entry| entry.new.about.clone()))
+    fn manifest(&self, id: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.0.lock().runs.get(id).map(|entry| entry.new.manifest.clone()))
     }
 
     fn list(&self, filter: &Filter) -> Result<Vec<Stored>, StoreError> {
@@ -222,7 +224,7 @@ impl Journal for InMemory {
                         return Ok(Posted::Full);
                     }
                     entry.inbox.push(mail.clone());
-                    Posted::Left
+                    Posted::Stored
                 }
             })
         })

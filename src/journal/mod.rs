@@ -21,12 +21,12 @@ mod shelf;
 mod sqlite;
 mod stored;
 
-pub use error::{Durables, StoreError};
+pub use error::{DurabilityListener, StoreError};
 pub use in_memory::InMemory;
 pub use memory::{Memory, Nothing};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
-pub use stored::{Filter, MAIL_BYTES_MAX, NewRun, Owner, Posted, Retention, Stored, StoredSnapshot, TakenUp};
+pub use stored::{Filter, MAIL_BYTES_MAX, NewRun, Owner, Posted, RecoveredRun, Retention, Stored, StoredSnapshot};
 
 use crate::run::{Log, Mail};
 use bytes::Bytes;
@@ -51,7 +51,7 @@ pub trait Journal: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`StoreError::Unknown`], [`StoreError::Ended`], [`StoreError::Owned`], [`StoreError::Damaged`].
-    fn take_up(&self, id: &str) -> Result<TakenUp, StoreError>;
+    fn recover(&self, id: &str) -> Result<RecoveredRun, StoreError>;
 
     /// The records of a run, as far as they are durable.
     ///
@@ -66,7 +66,7 @@ pub trait Journal: Send + Sync + 'static {
     fn run(&self, id: &str) -> Result<Option<Stored>, StoreError>;
 
     /// What was said of a run when it began.
-    fn about(&self, id: &str) -> Result<Option<String>, StoreError>;
+    fn manifest(&self, id: &str) -> Result<Option<String>, StoreError>;
 
     /// The runs that a filter asks for, the newest first.
     fn list(&self, filter: &Filter) -> Result<Vec<Stored>, StoreError>;

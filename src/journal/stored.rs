@@ -16,7 +16,7 @@ pub struct NewRun {
     /// When.
     pub created: Micros,
     /// What whoever starts it needs to take it up again: JSON.
-    pub about: String,
+    pub manifest: String,
     /// The components that it names, by the BLAKE3 of their bytes in hexadecimal: their files in `components/` are kept as long as it is.
     pub components: Vec<Arc<str>>,
 }
@@ -97,7 +97,7 @@ pub struct Owner {
 }
 
 /// A run that was taken up: its log, and the records so far.
-pub struct TakenUp {
+pub struct RecoveredRun {
     /// Where its further records go.
     pub log: Box<dyn Log>,
     /// The records from the first on.
@@ -105,14 +105,14 @@ pub struct TakenUp {
     /// What was left for it and is in none of them, in the order in which it came.
     pub inbox: Vec<Mail>,
     /// What was said of it when it began.
-    pub about: String,
+    pub manifest: String,
 }
 
 /// What became of mail for a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Posted {
     /// It is left for the run, durably: whoever takes the run up gets it.
-    Left,
+    Stored,
     /// The run has or had the same already.
     Duplicate,
     /// The run has or had mail of this id that says something else.

@@ -9,7 +9,7 @@ fn new(id: &str) -> NewRun {
         id: id.into(),
         name: "work".into(),
         created: Micros(5),
-        about: format!("about {id}"),
+        manifest: format!("about {id}"),
         components: Vec::new(),
     }
 }
@@ -23,8 +23,8 @@ fn each(test: impl Fn(&dyn Journal)) {
     test(&InMemory::default());
     #[cfg(feature = "sqlite")]
     {
-        struct Told;
-        impl Durables for Told {
+        struct PanicOnFailure;
+        impl DurabilityListener for PanicOnFailure {
             fn durable(&self, _: &str, _: u64) {}
             fn snapshot_failed(&self, error: &StoreError) {
                 panic!("{error}");
@@ -34,27 +34,27 @@ fn each(test: impl Fn(&dyn Journal)) {
             }
         }
         let folder = tempfile::tempdir().unwrap();
-        test(&Sqlite::open(folder.path(), std::sync::Arc::new(Told)).unwrap());
+        test(&Sqlite::open(folder.path(), std::sync::Arc::new(PanicOnFailure)).unwrap());
     }
 }
 
 #[test]
 fn a_run_is_one_owners_and_ends_once() {
     each(|journal| {
-        assert!(matches!(journal.take_up("run"), Err(StoreError::Unknown(_))));
+        assert!(matches!(journal.recover("run"), Err(StoreError::Unknown(_))));
         let mut log = journal.begin(&new("run")).unwrap();
         assert!(matches!(journal.begin(&new("run")), Err(StoreError::Exists(_))));
         let _ = log.append(b"one");
         journal.flush().unwrap();
-        assert!(matches!(journal.take_up("run"), Err(StoreError::Owned(_))));
+        assert!(matches!(journal.recover("run"), Err(StoreError::Owned(_))));
         assert!(journal.owner_of("run").unwrap().unwrap().alive);
         drop(log);
-        let mut taken = journal.take_up("run").unwrap();
-        assert_eq!((taken.records, taken.about.as_str()), (vec![Bytes::from("one")], "about run"));
+        let mut taken = journal.recover("run").unwrap();
+        assert_eq!((taken.records, taken.manifest.as_str()), (vec![Bytes::from("one")], "about run"));
         let _ = taken.log.append(b"two");
         let _ = taken.log.ended(&RunEnd { status: EndStatus::Cancelled, at: Micros(8) });
         journal.flush().unwrap();
-        assert!(matches!(journal.take_up("run"), Err(StoreError::Ended(_))));
+        assert!(matches!(journal.recover("run"), Err(StoreError::Ended(_))));
         assert_eq!(journal.owner_of("run").unwrap(), None);
         let run = journal.run("run").unwrap().unwrap();
         assert_eq!((run.status, run.ended, run.records), (Some(EndStatus::Cancelled), Some(Micros(8)), 2));
@@ -85,19 +85,19 @@ fn mail_is_left_once_and_is_gone_with_its_record() {
         drop(log);
         journal.flush().unwrap();
         for (id, body, becomes) in [
-            ("a", "1", Posted::Left),
-            ("b", "2", Posted::Left),
+            ("a", "1", Posted::Stored),
+            ("b", "2", Posted::Stored),
             ("a", "1", Posted::Duplicate),
             ("a", "2", Posted::Conflict),
         ] {
             assert_eq!(journal.post("run", &mail(id, body)).unwrap(), becomes);
         }
         let both = [mail("a", "1"), mail("b", "2")];
-        let taken = journal.take_up("run").unwrap();
+        let taken = journal.recover("run").unwrap();
         assert_eq!(taken.inbox, both);
         // Nothing was made of it: it is there the next time.
         drop(taken);
-        let mut taken = journal.take_up("run").unwrap();
+        let mut taken = journal.recover("run").unwrap();
         assert_eq!(taken.inbox, both);
         taken.log.consume(&both[0]);
         let _ = taken.log.append(b"signal a");
@@ -107,7 +107,7 @@ fn mail_is_left_once_and_is_gone_with_its_record() {
         // No record follows this.
         taken.log.consume(&both[1]);
         drop(taken);
-        let taken = journal.take_up("run").unwrap();
+        let taken = journal.recover("run").unwrap();
         assert_eq!(taken.inbox, both[1..]);
         assert_eq!(journal.post("run", &both[0]).unwrap(), Posted::Duplicate);
         assert_eq!(journal.post("run", &mail("live", "3")).unwrap(), Posted::Duplicate);
@@ -115,10 +115,10 @@ fn mail_is_left_once_and_is_gone_with_its_record() {
         drop(taken);
         journal.flush().unwrap();
         for number in 1..stored::MAIL_MAX {
-            assert_eq!(journal.post("run", &mail(&number.to_string(), "")).unwrap(), Posted::Left);
+            assert_eq!(journal.post("run", &mail(&number.to_string(), "")).unwrap(), Posted::Stored);
         }
         assert_eq!(journal.post("run", &mail("more", "")).unwrap(), Posted::Full);
-        let mut taken = journal.take_up("run").unwrap();
+        let mut taken = journal.recover("run").unwrap();
         let _ = taken.log.ended(&RunEnd { status: EndStatus::Failed, at: Micros(8) });
         journal.flush().unwrap();
         assert_eq!(journal.post("run", &mail("more", "")).unwrap(), Posted::Ended);
@@ -174,6 +174,6 @@ fn a_copy_has_the_first_records_and_its_own_beginning() {
         assert!(matches!(journal.fork("old", &new("copy"), 2, b""), Err(StoreError::Exists(_))));
         assert!(matches!(journal.fork("old", &new("more"), 4, b""), Err(StoreError::Short { records: 3, .. })));
         assert!(matches!(journal.fork("old", &new("none"), 0, b""), Err(StoreError::Short { .. })));
-        assert_eq!(journal.take_up("copy").unwrap().records, ["begun", "two"]);
+        assert_eq!(journal.recover("copy").unwrap().records, ["begun", "two"]);
     });
 }

@@ -75,9 +75,9 @@ impl<P: Port<Hosted>> Port<Kernel> for Seam<'_, P> {
 }
 
 /// The way to the simulated scheduler for whoever is on none of its workers.
-pub(super) struct Door(pub(super) Handle<Hosted>);
+pub(super) struct SchedulerPort(pub(super) Handle<Hosted>);
 
-impl Ports for Door {
+impl Ports for SchedulerPort {
     fn with(&self, act: &mut dyn FnMut(&mut dyn Port<Kernel>)) {
         act(&mut Seam::of(&mut self.0.clone()));
     }

@@ -6,7 +6,7 @@
 //! again what nobody acknowledged.
 
 use super::disk::{Disk, SlowLog};
-use super::hosted::{Door, Hosted};
+use super::hosted::{Hosted, SchedulerPort};
 use super::outside::Outside;
 use super::player::{Players, Room, Table};
 use super::{Dice, World};
@@ -346,7 +346,7 @@ impl World for Runs {
     }
 
     fn act(&mut self, handle: &mut Handle<Hosted>, dice: &mut Dice) {
-        self.kernel.attach(Door(handle.clone()));
+        self.kernel.attach(SchedulerPort(handle.clone()));
         if self.crashes.is_some() || self.parking.is_some() {
             self.sync(|unsaved| if dice.chance(60) { dice.below(unsaved + 1) } else { 0 });
             if dice.chance(20) {
@@ -361,7 +361,7 @@ impl World for Runs {
     }
 
     fn calm(&mut self, handle: &mut Handle<Hosted>, dice: &mut Dice) {
-        self.kernel.attach(Door(handle.clone()));
+        self.kernel.attach(SchedulerPort(handle.clone()));
         self.table.faults.store(false, Relaxed);
         if self.started.is_empty() {
             self.start(dice);
@@ -392,7 +392,7 @@ impl World for Runs {
     }
 
     fn restart(&mut self, handle: &mut Handle<Hosted>) {
-        self.kernel.attach(Door(handle.clone()));
+        self.kernel.attach(SchedulerPort(handle.clone()));
         // One whose start was not durable was never acknowledged: there is no such run.
         self.started.retain(|run| run.disk.as_ref().is_none_or(|disk| disk.lock().progress().1 > 0));
         for which in 0..self.started.len() {

@@ -13,7 +13,7 @@ use effects::NoEffects;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use wfhost::journal::{Durables, Journal as _, NewRun, Sqlite, StoreError};
+use wfhost::journal::{DurabilityListener, Journal as _, NewRun, Sqlite, StoreError};
 use wfhost::process::{
     Action, Call, Context, Event, Grants, Limits, Micros, NativeProgram, Payload, Problem, Process, Program, Status,
 };
@@ -47,9 +47,9 @@ impl Process for Waiter {
 
 /// Tells the runs what is durable.
 #[derive(Clone, Default)]
-struct Told(Arc<OnceLock<Arc<Kernel>>>);
+struct DurableReports(Arc<OnceLock<Arc<Kernel>>>);
 
-impl Durables for Told {
+impl DurabilityListener for DurableReports {
     fn durable(&self, run: &str, record: u64) {
         if let Some(kernel) = self.0.get() {
             kernel.durable(run, record);
@@ -74,7 +74,7 @@ fn main() {
     let scheduler = Scheduler::start(Arc::clone(&kernel), &Config { workers: 1, ..Config::default() });
     let scheduler = scheduler.expect("threads can be had");
     kernel.attach(scheduler.handle());
-    let told = Told::default();
+    let told = DurableReports::default();
     let _ = told.0.set(Arc::clone(&kernel));
     let journal = Sqlite::open(folder.path(), Arc::new(told)).expect("a journal");
     let root: Arc<dyn Program> = Arc::new(NativeProgram::new("waiter", 1, || Waiter));
@@ -82,12 +82,12 @@ fn main() {
     let id = |n: usize| format!("run-{n:08}");
     let start = |n: usize| {
         let id: Arc<str> = id(n).into();
-        let about = "x".repeat(ABOUT_BYTES);
+        let manifest = "x".repeat(ABOUT_BYTES);
         let new = NewRun {
             id: Arc::clone(&id),
             name: "waiter".into(),
             created: Micros(n as u64),
-            about,
+            manifest,
             components: Vec::new(),
         };
         let spec = RunSpec {

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use wfhost::dispatch::http::HttpConfig;
 use wfhost::guest::EngineOptions;
-use wfhost::host::{Host, Outcome, RunHandle, RunOptions, Status, StorageNews, TakeUpError, Workflow};
+use wfhost::host::{Host, Outcome, RecoverError, RunHandle, RunOptions, Status, StorageNotice, Workflow};
 use wfhost::journal::StoreError;
 use wfhost::process::Payload;
 use wfhost::run::{Act, ResumeError, SnapshotPolicy};
@@ -71,11 +71,11 @@ pub(crate) fn host(data: &Path, slots: u32, snapshots: bool) -> Host {
     http.permissions = vec!["127.0.0.0/8".parse().unwrap()];
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests-cache");
     let options = EngineOptions { slots: Some(slots), cache_dir: Some(cache), ..EngineOptions::default() };
-    let tell = |news: &StorageNews| {
+    let tell = |news: &StorageNotice| {
         say(&match news {
-            StorageNews::Full => "full".to_owned(),
-            StorageNews::Room => "room".to_owned(),
-            StorageNews::Failed(error) => format!("broken {}", chain(error)),
+            StorageNotice::Full => "full".to_owned(),
+            StorageNotice::Room => "room".to_owned(),
+            StorageNotice::Failed(error) => format!("broken {}", chain(error)),
             _ => return,
         });
     };
@@ -151,11 +151,11 @@ fn is_lost(outcome: &Outcome) -> bool {
 impl Serving {
     fn take_up(&mut self, id: &Arc<str>) {
         let taken =
-            self.host.workflow_of(id).and_then(|workflow| self.host.resume(&workflow, id, RunOptions::default()));
+            self.host.workflow_of(id).and_then(|workflow| self.host.recover(&workflow, id, RunOptions::default()));
         match taken {
             Ok(run) => self.wait(run, Job::of(id)),
             // Its host died before it could say so, or another one was quicker.
-            Err(TakeUpError::Run(ResumeError::Ended(_)) | TakeUpError::Journal(StoreError::Ended(_))) => {}
+            Err(RecoverError::Run(ResumeError::Ended(_)) | RecoverError::Journal(StoreError::Ended(_))) => {}
             Err(error) => say(&format!("refused {id} {}", chain(&error))),
         }
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use wfhost::dispatch::{CallContext, Declaration, from_inline_fn};
-use wfhost::host::{AgainError, ForkOptions, Host, ReplayOptions, RetryOptions, RunOptions};
+use wfhost::host::{ForkOptions, Host, ReplayOptions, RerunError, RetryOptions, RunOptions};
 use wfhost::process::{Payload, Pid, Problem, ProblemClass};
 use wfhost::run::{ForkError, Replay, Resolution};
 use wfhost::workflow::interpreter::{Again, RepeatError};
@@ -81,12 +81,12 @@ fn a_fork_goes_on_by_itself_with_another_component_too() {
     let with = host.workflow_with("r", &other).unwrap();
     // What nobody has said to be another must be the same.
     let error = fork(&with, at, "g").unwrap_err();
-    assert!(matches!(&error, AgainError::Fork(ForkError::Records(_))), "{error}");
+    assert!(matches!(&error, RerunError::Fork(ForkError::Records(_))), "{error}");
     fork_with(&with, at, "g", true).unwrap();
     let other = BTreeMap::from([("./hello.wasm".to_owned(), guests("built/counter.wasm"))]);
     let with = host.workflow_with("r", &other).unwrap();
     let error = fork_with(&with, at, "h", true).unwrap_err();
-    assert!(matches!(&error, AgainError::Fork(ForkError::Diverged(_))), "{error}");
+    assert!(matches!(&error, RerunError::Fork(ForkError::Diverged(_))), "{error}");
     // What another is put in the place of is not needed.
     let (hello, kept) = (std::fs::read(guests("built/hello.wasm")).unwrap(), folder.path().join("components"));
     let mut files = std::fs::read_dir(&kept).unwrap().map(|file| file.unwrap().path());
@@ -95,12 +95,12 @@ fn a_fork_goes_on_by_itself_with_another_component_too() {
     assert!(host.workflow_of("r").is_err() && host.workflow_with("r", &other).is_ok());
     std::fs::rename(folder.path().join("away"), &file).unwrap();
     let error = fork(&workflow, at + 100, "h").unwrap_err();
-    assert!(matches!(&error, AgainError::Fork(ForkError::NoRecord { .. })), "{error}");
+    assert!(matches!(&error, RerunError::Fork(ForkError::NoRecord { .. })), "{error}");
 
     for (id, body) in [("r", 1), ("f", 2), ("g", 3)] {
         let run = match id {
             "r" => run.clone(),
-            id => host.resume(&host.workflow_of(id).unwrap(), id, RunOptions::default()).unwrap(),
+            id => host.recover(&host.workflow_of(id).unwrap(), id, RunOptions::default()).unwrap(),
         };
         run.signal("go", &json!(body)).unwrap();
         assert_eq!(outputs(&run.wait()), json!({ "fib": 8, "hello": "Hello, Ann!", "go": body }), "{id}");
@@ -180,7 +180,11 @@ fn a_retry_runs_what_failed_under_keys_that_say_what_is_known() {
     let retry = |records: &[_], again: Again| {
         let options = RunOptions { records: true, ..RunOptions::default() };
         let again = RetryOptions { again, ..RetryOptions::default() };
-        Ok::<_, AgainError>(host.retry(&workflow, host.plan_retry(&workflow, records, &workflow, again)?, options)?)
+        Ok::<_, RerunError>(host.retry(
+            &workflow,
+            host.prepare_retry(&workflow, records, &workflow, again)?,
+            options,
+        )?)
     };
     // It fails once more, where it is not known whether it happened.
     flaky.fails("2", Problem::new("lost", "The connection was lost").with_unknown_outcome(true));
@@ -197,7 +201,7 @@ fn a_retry_runs_what_failed_under_keys_that_say_what_is_known() {
 
     // Of a run that succeeded a part is run again on purpose, under the keys under which it happened.
     let records = third.records().unwrap();
-    assert!(matches!(retry(&records, Again::Failed), Err(AgainError::Repeat(RepeatError::NothingFailed))));
+    assert!(matches!(retry(&records, Again::Failed), Err(RerunError::Repeat(RepeatError::NothingFailed))));
     let error = retry(&records, Again::From("bb".into())).err().unwrap();
     assert_eq!(error.to_string(), "the workflow has no step `bb`; did you mean `b`?");
     let fourth = retry(&records, Again::From("b".into())).unwrap();
@@ -218,10 +222,10 @@ fn a_run_that_goes_on_is_not_repeated_and_one_that_was_cancelled_is() {
     let run = start(&host, &workflow);
     wait_until(|| run.inner().signals().len() == 1);
     let retry = |records: &[_]| {
-        let retrial = host.plan_retry(&workflow, records, &workflow, RetryOptions::default())?;
-        Ok::<_, AgainError>(host.retry(&workflow, retrial, RunOptions::default())?)
+        let retrial = host.prepare_retry(&workflow, records, &workflow, RetryOptions::default())?;
+        Ok::<_, RerunError>(host.retry(&workflow, retrial, RunOptions::default())?)
     };
-    assert!(matches!(retry(&run.records().unwrap()), Err(AgainError::Repeat(RepeatError::NotEnded))));
+    assert!(matches!(retry(&run.records().unwrap()), Err(RerunError::Repeat(RepeatError::NotEnded))));
     run.kill("enough");
     run.wait();
     let again = retry(&run.records().unwrap()).unwrap();
@@ -242,7 +246,7 @@ fn what_was_in_flight_in_a_durable_run_waits_in_its_fork() {
     wait_until(|| run.inner().counts().calls == 1 && run.inner().acknowledged().is_durable());
     let at = host.journal().unwrap().unwrap().records("r").unwrap().len() as u64;
     let id = host.fork(&workflow, "r", ForkOptions { at, ..ForkOptions::default() }).unwrap();
-    let fork = host.resume(&workflow, &id, RunOptions::default()).unwrap();
+    let fork = host.recover(&workflow, &id, RunOptions::default()).unwrap();
     let held = fork.inner().uncertain();
     assert_eq!(held.len(), 1);
     assert_eq!(&*held[0].key, "r/w/0/0");

@@ -4,7 +4,7 @@ use crate::support::{builder, guests, outputs, parse, wait_until};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::Duration;
-use wfhost::host::{Host, RunOptions, Status, TakeUpError};
+use wfhost::host::{Host, RecoverError, RunOptions, Status};
 use wfhost::journal::{Journal as _, NewRun, StoreError};
 use wfhost::process::Micros;
 use wfhost::run::EndStatus;
@@ -50,15 +50,15 @@ fn a_run_whose_records_are_damaged_is_noted_as_that_until_it_can_be_taken_up() {
     // The last one is of a run with another name.
     let started = store.records("whole").unwrap().swap_remove(0);
     for (id, first) in [("rubbish", &b"rubbish"[..]), ("headless", &[1, 4, 1, 1]), ("renamed", &started)] {
-        let (name, about) = ("".into(), store.about("whole").unwrap().unwrap());
-        let new = NewRun { id: id.into(), name, created: Micros(1), about, components: Vec::new() };
+        let (name, manifest) = ("".into(), store.manifest("whole").unwrap().unwrap());
+        let new = NewRun { id: id.into(), name, created: Micros(1), manifest, components: Vec::new() };
         store.fork("whole", &new, 1, first).unwrap();
         assert!(store.run(id).unwrap().unwrap().damage.is_none());
-        let error = host.resume(&workflow, id, options(id)).err().unwrap();
+        let error = host.recover(&workflow, id, options(id)).err().unwrap();
         let damage = store.run(id).unwrap().unwrap().damage;
         assert!(damage.is_some() && damage.as_deref() == error.damage().as_deref(), "{error}: {damage:?}");
     }
-    let cut = TakeUpError::Journal(StoreError::Ended("whole".into()));
+    let cut = RecoverError::Journal(StoreError::Ended("whole".into()));
     assert_eq!(cut.damage(), None);
 }
 
@@ -73,7 +73,7 @@ fn a_run_goes_on_in_another_host_and_has_the_same_outputs() {
     let journal = first.journal().unwrap().unwrap();
     assert!(journal.run("whole").unwrap().unwrap().status == Some(EndStatus::Succeeded));
     assert_eq!(journal.unfinished().unwrap().iter().map(|run| &*run.id).collect::<Vec<_>>(), ["cut"]);
-    assert!(matches!(first.resume(&parse(&first, WORK), "cut", options("cut")), Err(TakeUpError::Journal(_))));
+    assert!(matches!(first.recover(&parse(&first, WORK), "cut", options("cut")), Err(RecoverError::Journal(_))));
     // What is on disk may be a little behind; any of it is enough.
     let image = image(folder.path());
     run.kill("the test is over");
@@ -82,8 +82,8 @@ fn a_run_goes_on_in_another_host_and_has_the_same_outputs() {
     let second = host(image.path());
     let workflow = parse(&second, WORK);
     let other = parse(&second, &WORK.replace("Ann", "Bob"));
-    assert!(matches!(second.resume(&other, "cut", options("cut")), Err(TakeUpError::Run(_))));
-    let resumed = second.resume(&workflow, "cut", options("cut")).unwrap();
+    assert!(matches!(second.recover(&other, "cut", options("cut")), Err(RecoverError::Run(_))));
+    let resumed = second.recover(&workflow, "cut", options("cut")).unwrap();
     wait_until(|| resumed.processes().len() == 1);
     assert!(resumed.outcome().is_none(), "an hour is not over");
     resumed.kill("nobody waits an hour");
@@ -96,14 +96,14 @@ fn a_run_goes_on_in_another_host_and_has_the_same_outputs() {
     run.inner().acknowledged().wait_for(std::time::Duration::from_mins(1)).unwrap();
     let image = self::image(image.path());
     let third = host(image.path());
-    let resumed = third.resume(&parse(&third, WORK), "short", options("short")).unwrap().wait();
+    let resumed = third.recover(&parse(&third, WORK), "short", options("short")).unwrap().wait();
     assert_eq!(outputs(&resumed), outputs(&whole));
     assert_eq!(outputs(&run.wait()), outputs(&whole));
     drop(second);
     // It is over there, and everybody may know.
     wait_until(|| third.journal().unwrap().unwrap().run("short").unwrap().unwrap().status.is_some());
-    let again = third.resume(&parse(&third, WORK), "short", options("short"));
-    assert!(matches!(again, Err(TakeUpError::Journal(_))), "{:?}", again.err());
+    let again = third.recover(&parse(&third, WORK), "short", options("short"));
+    assert!(matches!(again, Err(RecoverError::Journal(_))), "{:?}", again.err());
 }
 
 #[test]
@@ -127,17 +127,17 @@ fn a_suspended_run_is_taken_up_without_the_files_that_it_was_started_from() {
     let second = host(folder.path());
     let journal = second.journal().unwrap().unwrap();
     assert_eq!(journal.unfinished().unwrap().iter().map(|run| &*run.id).collect::<Vec<_>>(), ["a"]);
-    let about = journal.about("a").unwrap();
-    assert_eq!((&*about.file, about.components.len()), ("work.yaml", 2));
+    let manifest = journal.manifest("a").unwrap();
+    assert_eq!((&*manifest.file, manifest.components.len()), ("work.yaml", 2));
     let workflow = second.workflow_of("a").unwrap();
-    let taken_up = second.resume(&workflow, "a", RunOptions::default()).unwrap();
+    let taken_up = second.recover(&workflow, "a", RunOptions::default()).unwrap();
     assert_eq!(outputs(&taken_up.wait()), outputs(&whole));
-    assert!(second.resume(&workflow, "a", RunOptions::default()).is_err(), "it is over");
-    assert!(matches!(second.workflow_of("b"), Err(TakeUpError::Journal(_))));
+    assert!(second.recover(&workflow, "a", RunOptions::default()).is_err(), "it is over");
+    assert!(matches!(second.workflow_of("b"), Err(RecoverError::Journal(_))));
     // The same start again is told from another one.
-    let start = |name: &str, ms: u64| wfhost::host::About::new(&parse(&second, name), &inputs(ms)).start;
-    assert_eq!(start(WORK, 200), about.start);
-    assert_ne!(start(WORK, 201), about.start);
-    assert_ne!(start(&WORK.replace("Ann", "Bob"), 200), about.start);
+    let start = |name: &str, ms: u64| wfhost::host::RunManifest::new(&parse(&second, name), &inputs(ms)).start;
+    assert_eq!(start(WORK, 200), manifest.start);
+    assert_ne!(start(WORK, 201), manifest.start);
+    assert_ne!(start(&WORK.replace("Ann", "Bob"), 200), manifest.start);
     assert_eq!(json!(outputs(&whole))["hello"], "Hello, Ann!");
 }

@@ -50,7 +50,7 @@ fn runs_are_parked_between_their_signals_and_by_their_timers() {
     let verified = second.verify(&ids[0]).unwrap();
     assert!(verified.snapshots.iter().all(|one| one.verdict == wfhost::run::Verdict::Equal), "{verified:?}");
     let workflow = parse(&second, WORK);
-    let runs: Vec<_> = ids.iter().map(|id| second.resume(&workflow, id, RunOptions::default()).unwrap()).collect();
+    let runs: Vec<_> = ids.iter().map(|id| second.recover(&workflow, id, RunOptions::default()).unwrap()).collect();
     for number in 8..12 {
         wait_until(|| second.parked().len() == ids.len());
         for run in &runs {

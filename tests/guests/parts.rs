@@ -117,8 +117,8 @@ fn a_run_that_is_cut_between_two_parts_of_a_step_does_everything_once() {
     assert_eq!(seen.lock().unwrap().len(), CALLS);
     let store = first.journal().unwrap().unwrap().store();
     store.flush().unwrap();
-    let (name, about) = ("".into(), store.about("whole").unwrap().unwrap());
-    let new = NewRun { id: "whole".into(), name, created: Micros(1), about, components: Vec::new() };
+    let (name, manifest) = ("".into(), store.manifest("whole").unwrap().unwrap());
+    let new = NewRun { id: "whole".into(), name, created: Micros(1), manifest, components: Vec::new() };
     let bytes = store.records("whole").unwrap();
     let records = Record::decode_all(bytes.clone()).unwrap();
     let decided_of_whole = decided(&records);
@@ -143,7 +143,7 @@ fn a_run_that_is_cut_between_two_parts_of_a_step_does_everything_once() {
         store.flush().unwrap();
 
         let workflow = parse(&second, &text);
-        let outcome = second.resume(&workflow, "whole", options("whole")).unwrap().wait();
+        let outcome = second.recover(&workflow, "whole", options("whole")).unwrap().wait();
         assert_eq!(outputs(&outcome), outputs_of_whole, "cut at {at}");
         store.flush().unwrap();
         let records_of_cut = Record::decode_all(store.records("whole").unwrap()).unwrap();

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use wfhost::dispatch::{CallContext, Declaration, from_inline_fn};
-use wfhost::host::{AgainError, Host, RetryOptions, RunOptions, Workflow};
+use wfhost::host::{Host, RerunError, RetryOptions, RunOptions, Workflow};
 use wfhost::process::{Payload, Problem, ProblemClass};
 use wfhost::run::Record;
 use wfhost::workflow::interpreter::{Again, RepeatError};
@@ -442,9 +442,9 @@ fn rounds(bytes: &[u8]) {
             substituted: false,
             new_keys: change.new_keys,
         };
-        let retrial = match host.plan_retry(&workflow, &records, &next, retry) {
+        let retrial = match host.prepare_retry(&workflow, &records, &next, retry) {
             Ok(retrial) => retrial,
-            Err(AgainError::Repeat(RepeatError::NothingFailed)) => {
+            Err(RerunError::Repeat(RepeatError::NothingFailed)) => {
                 assert!(taken.iter().all(Option::is_some) && former == inputs, "{}", yaml(&graph));
                 (graph, inputs) = (before, former);
                 continue;

@@ -82,7 +82,7 @@ fn signals_survive_the_host() {
     run.wait();
 
     let second = builder(1, 4).data(image.path()).build().unwrap();
-    let run = second.resume(&parse(&second, REVIEW), "r", options()).unwrap();
+    let run = second.recover(&parse(&second, REVIEW), "r", options()).unwrap();
     let kept: Vec<_> = run.inner().signals().into_iter().map(|one| (one.name.to_string(), one.kept)).collect();
     assert_eq!(kept, [("approve".to_owned(), 0), ("later".to_owned(), 1), ("more".to_owned(), 0)]);
     run.signal("approve", &json!({ "by": "Bob" })).unwrap();

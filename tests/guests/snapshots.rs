@@ -62,7 +62,7 @@ fn guests_go_on_from_their_snapshots_in_another_host() {
     // One that waits to be written gives way to the next.
     assert!((2..=4).contains(&verified.snapshots.len()), "at most the last two of each guest: {verified:?}");
     assert!(verified.snapshots.iter().all(|one| one.verdict == Verdict::Equal), "{verified:?}");
-    let run = second.resume(&second.workflow_of("r").unwrap(), "r", options()).unwrap();
+    let run = second.recover(&second.workflow_of("r").unwrap(), "r", options()).unwrap();
     send(&run, 25..30);
     // On request.
     run.inner().snapshot();
@@ -79,7 +79,7 @@ fn guests_go_on_from_their_snapshots_in_another_host() {
     let third = host(folder.path(), 1_000);
     let verified = third.verify("r").unwrap();
     assert!(verified.snapshots.iter().all(|one| matches!(one.verdict, Verdict::Ignored(_))), "{verified:?}");
-    let run = third.resume(&third.workflow_of("r").unwrap(), "r", options()).unwrap();
+    let run = third.recover(&third.workflow_of("r").unwrap(), "r", options()).unwrap();
     send(&run, 30..40);
     assert_eq!(outputs(&run.wait()), expected());
     let (ignored, count) = run.inner().ignored_snapshots();

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use wfhost::dispatch::http::{Http, HttpConfig};
 use wfhost::dispatch::{CallContext, Declaration, Log, Registry, from_inline_fn};
-use wfhost::host::Callable;
+use wfhost::host::HandlerCatalog;
 use wfhost::process::LogLine;
 use wfhost::workflow::diagnostics::Diagnostics;
 use wfhost::workflow::expression::{EngineConfig, Jq};
-use wfhost::workflow::plan::{Environment, Found, GraphStyle, Handlers, Plan, Unchecked, load};
+use wfhost::workflow::plan::{Environment, GraphStyle, Handlers, Plan, ResolvedComponent, Unchecked, load};
 use wfhost::workflow::syntax::Source;
 
 fn jq() -> &'static Jq {
@@ -17,11 +17,11 @@ fn jq() -> &'static Jq {
 }
 
 /// What calls reach in a host without handlers of its own.
-fn callable() -> &'static Callable<'static> {
+fn callable() -> &'static HandlerCatalog<'static> {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
-    static CALLABLE: OnceLock<Callable<'static>> = OnceLock::new();
+    static CALLABLE: OnceLock<HandlerCatalog<'static>> = OnceLock::new();
     CALLABLE.get_or_init(|| {
-        Callable(REGISTRY.get_or_init(|| {
+        HandlerCatalog(REGISTRY.get_or_init(|| {
             let log = Log::new(|_: &CallContext, _: LogLine| {});
             let http = Http::new(HttpConfig::default()).unwrap();
             Registry::builder().handler("http", http).handler("log", log).build().unwrap()
@@ -33,8 +33,8 @@ fn callable() -> &'static Callable<'static> {
 struct Whole;
 
 impl Environment for Whole {
-    fn component(&self, _: &str) -> Result<Found, (String, Option<String>)> {
-        Ok(Found::default())
+    fn component(&self, _: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
+        Ok(ResolvedComponent::default())
     }
 
     fn handlers(&self) -> Option<&dyn Handlers> {
@@ -87,12 +87,12 @@ fn problems_are_told_to_programs_too() {
 fn the_environment_is_asked_for_components_and_handlers() {
     struct Known;
     impl Environment for Known {
-        fn component(&self, source: &str) -> Result<Found, (String, Option<String>)> {
+        fn component(&self, source: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
             match source {
-                "./good.wasm" => Ok(Found {
+                "./good.wasm" => Ok(ResolvedComponent {
                     digest: Some("blake3:00".to_owned()),
                     entries: Some(vec!["run".to_owned(), "resize".to_owned()]),
-                    ..Found::default()
+                    ..ResolvedComponent::default()
                 }),
                 other => Err((format!("cannot read {other}"), Some("build it first".to_owned()))),
             }
@@ -149,9 +149,12 @@ steps:
 fn the_examples_are_good() {
     struct Files(PathBuf);
     impl Environment for Files {
-        fn component(&self, source: &str) -> Result<Found, (String, Option<String>)> {
+        fn component(&self, source: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
             let bytes = std::fs::read(self.0.join(source)).map_err(|error| (format!("{source}: {error}"), None))?;
-            Ok(Found { digest: Some(blake3::hash(&bytes).to_hex().to_string()), ..Found::default() })
+            Ok(ResolvedComponent {
+                digest: Some(blake3::hash(&bytes).to_hex().to_string()),
+                ..ResolvedComponent::default()
+            })
         }
 
         fn handlers(&self) -> Option<&dyn Handlers> {
@@ -172,10 +175,10 @@ fn the_examples_are_good() {
 /// An embedder's handlers are checked like our own, by what they declare.
 #[test]
 fn calls_of_an_embedders_handlers_are_checked_too() {
-    struct Mail(Callable<'static>);
+    struct Mail(HandlerCatalog<'static>);
     impl Environment for Mail {
-        fn component(&self, _: &str) -> Result<Found, (String, Option<String>)> {
-            Ok(Found::default())
+        fn component(&self, _: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
+            Ok(ResolvedComponent::default())
         }
 
         fn handlers(&self) -> Option<&dyn Handlers> {
@@ -197,7 +200,7 @@ fn calls_of_an_embedders_handlers_are_checked_too() {
         .handler("shared", from_inline_fn(shared, |args, _| Ok(args)))
         .build()
         .unwrap();
-    let host = Mail(Callable(Box::leak(Box::new(registry))));
+    let host = Mail(HandlerCatalog(Box::leak(Box::new(registry))));
     let text = r#"
 inputs: { who: string }
 steps:

@@ -257,7 +257,7 @@ fn leave(runs: &Runs, id: &str, mut request: Request) -> Result<bool, Stop> {
         return Err(refused.hint("put what is large where a step can get it, and send its address").into());
     }
     match runs.store.post(id, &mail)? {
-        Posted::Left | Posted::Duplicate => Ok(true),
+        Posted::Stored | Posted::Duplicate => Ok(true),
         // The next look tells which.
         Posted::Owned(_) | Posted::Ended | Posted::Unknown => Ok(false),
         Posted::Conflict => Err(ControlError::Refused(Refusal::Conflict { id: act_id.to_owned() }).into()),
@@ -271,7 +271,7 @@ fn leave(runs: &Runs, id: &str, mut request: Request) -> Result<bool, Stop> {
 /// What is left for a run and says already what became of the call that an act is about.
 fn resolved(runs: &Runs, id: &str, act: &Act) -> Result<Option<Left>, Stop> {
     let Act::Resolve { pid, tag, .. } = act else { return Ok(None) };
-    let left = runs.store.left_for(id)?;
+    let left = runs.store.inbox_of(id)?;
     Ok(left.iter().map(Left::from).find(|left| left.resolves() == Some((*pid, *tag))))
 }
 

@@ -9,7 +9,7 @@ use crate::cli::report::error::{Refused, kind};
 use crate::cli::store::{ANEW_HINT, ANOTHER_FOLDER, FULL, FULL_HINT, PUT_BACK, Runs, Whose, gone, left_alone};
 use crate::cli::terminal::{print, print_json, printable};
 use crate::guest::slots_max;
-use crate::host::component_store::Kept;
+use crate::host::component_store::ComponentStore;
 use crate::host::control::Client;
 use crate::host::{Host, HostError, LoadError, RunOptions, exposed as exposed_data};
 use crate::journal::{Filter, Journal as _, Sqlite, Stored};
@@ -318,7 +318,7 @@ fn torn_logs(runs: &Runs) -> Result<Vec<Problem>, Refused> {
 
 /// Components that were kept for runs and cannot be used.
 fn components(runs: &Runs) -> Result<Vec<Problem>, Refused> {
-    let kept = Kept::of(&runs.folder);
+    let kept = ComponentStore::of(&runs.folder);
     let problem = |(hash, run): (String, Arc<str>)| {
         let error = kept.read(&hash).err()?;
         Some(Problem {

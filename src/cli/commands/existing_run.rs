@@ -10,7 +10,7 @@ use crate::cli::watch::events::Remote;
 use crate::cli::watch::session::{Ended, Talk};
 use crate::cli::watch::signals::Stage;
 use crate::host::control::{Answer, Answers, Client};
-use crate::host::{About, Host, Outcome, RunOptions, Status, StorageNews, TakeUpError, Workflow};
+use crate::host::{Host, Outcome, RecoverError, RunManifest, RunOptions, Status, StorageNotice, Workflow};
 use crate::journal::{Journal as _, StoreError};
 use crate::process::Micros;
 use serde_json::{Map, Value};
@@ -51,7 +51,7 @@ impl Start<'_> {
                 Whose::Nobody => {
                     self.running.check_addresses(runs, self.id, &talk.again)?;
                     let (watching, watcher) = talk.watcher_of(self.host, self.id);
-                    match self.host.resume(self.workflow, self.id, RunOptions { watcher, ..RunOptions::default() }) {
+                    match self.host.recover(self.workflow, self.id, RunOptions { watcher, ..RunOptions::default() }) {
                         Ok(run) => {
                             talk.note(if run.inner().is_paused() {
                                 format!("the run {0} is paused; to resume it: wfhost resume {0}", self.id)
@@ -61,7 +61,7 @@ impl Start<'_> {
                             return Ok(talk.follow(self.host, self.workflow, &run, watching));
                         }
                         // Somebody else was quicker, or it has just ended.
-                        Err(TakeUpError::Journal(StoreError::Owned(_) | StoreError::Ended(_))) => {}
+                        Err(RecoverError::Journal(StoreError::Owned(_) | StoreError::Ended(_))) => {}
                         Err(error) => return Err(refused_of(self.id, error).into()),
                     }
                 }
@@ -71,7 +71,7 @@ impl Start<'_> {
                     let watch = |host: &Client| Ok((host.clone(), host.watch(self.id)?));
                     if let Some((host, answers)) = runs.ask(&owner, watch)? {
                         if host.is_stalled() {
-                            talk.storage()(&StorageNews::Full);
+                            talk.storage()(&StorageNotice::Full);
                         }
                         if let (Some(timeout), Some(left)) = (talk.again.timeout(), talk.again.time_left()) {
                             self.stop_following(owner.pid, timeout, left, talk)?;
@@ -86,8 +86,8 @@ impl Start<'_> {
     }
 
     /// Says what is not the same.
-    fn compare(&self, there: &About) -> Result<(), Refused> {
-        let here = About::new(self.workflow, &self.inputs);
+    fn compare(&self, there: &RunManifest) -> Result<(), Refused> {
+        let here = RunManifest::new(self.workflow, &self.inputs);
         if here.start == there.start {
             return Ok(());
         }

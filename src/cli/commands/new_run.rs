@@ -9,7 +9,7 @@ use crate::cli::load_file;
 use crate::cli::report::error::{Refused, Stop, kind};
 use crate::cli::terminal::Terminal;
 use crate::cli::watch::session::{Talk, Warnings, Watching};
-use crate::host::{AgainError, ForkOptions, Host, LoadError, RetryOptions, RunHandle, RunOptions, Workflow};
+use crate::host::{ForkOptions, Host, LoadError, RerunError, RetryOptions, RunHandle, RunOptions, Workflow};
 use crate::run::ForkError;
 use crate::workflow::interpreter::{Again, RepeatError};
 use serde_json::{Map, Value};
@@ -35,7 +35,7 @@ pub(in crate::cli) fn retry(command: &Retry, terminal: Terminal) -> anyhow::Resu
             substituted: !command.others.is_empty(),
             new_keys: command.new_keys,
         };
-        let retrial = host.plan_retry(original, &records, workflow, options).map_err(|error| refused(error, id))?;
+        let retrial = host.prepare_retry(original, &records, workflow, options).map_err(|error| refused(error, id))?;
         if command.dry_run {
             return Ok(Begun::Told(crate::cli::report::retry_plan::tell(id, &retrial, command.new.json)?));
         }
@@ -69,7 +69,7 @@ pub(in crate::cli) fn fork(command: &Fork, terminal: Terminal) -> anyhow::Result
         };
         let new = host.fork(workflow, id, fork).map_err(|error| refused(error, id))?;
         let (watching, watcher) = talk.watcher_of(host, &new);
-        Ok(Begun::Run(host.resume(workflow, &new, RunOptions { watcher, ..RunOptions::default() })?, watching))
+        Ok(Begun::Run(host.recover(workflow, &new, RunOptions { watcher, ..RunOptions::default() })?, watching))
     };
     new_run(&command.run, (&command.others, &command.changes), &command.new, terminal, &begin)
 }
@@ -175,27 +175,27 @@ pub(in crate::cli) fn by_name(others: &[Other]) -> BTreeMap<String, PathBuf> {
     others.iter().map(|other| (other.name.clone(), other.file.clone())).collect()
 }
 
-fn refused(error: AgainError, id: &str) -> Refused {
+fn refused(error: RerunError, id: &str) -> Refused {
     let hint = match &error {
-        AgainError::Repeat(RepeatError::NotEnded) => Some(format!("`wfhost status {id}` shows how far it is")),
-        AgainError::Repeat(RepeatError::NothingFailed) => {
+        RerunError::Repeat(RepeatError::NotEnded) => Some(format!("`wfhost status {id}` shows how far it is")),
+        RerunError::Repeat(RepeatError::NothingFailed) => {
             Some("--from STEP runs that step and what depends on it again; --workflow FILE and --input take what was changed".to_owned())
         }
-        AgainError::Fork(ForkError::NoRecord { .. } | ForkError::Ended { .. }) => {
+        RerunError::Fork(ForkError::NoRecord { .. } | ForkError::Ended { .. }) => {
             Some(format!("`wfhost history {id}` shows the records with their numbers"))
         }
-        AgainError::Fork(ForkError::Diverged(_)) => Some(format!(
+        RerunError::Fork(ForkError::Diverged(_)) => Some(format!(
             "what is another must have done the same up to the cut: fork {id} before that record; `wfhost replay {id} --with NAME=FILE` shows the difference of a component"
         )),
         _ => None,
     };
     match error {
-        AgainError::TakeUp(error) => Refused::from(error),
-        AgainError::Load(error) => Refused::from(error).hint_on_inputs(INPUT_HINT),
-        AgainError::Repeat(RepeatError::Inputs(problem)) => {
+        RerunError::TakeUp(error) => Refused::from(error),
+        RerunError::Load(error) => Refused::from(error).hint_on_inputs(INPUT_HINT),
+        RerunError::Repeat(RepeatError::Inputs(problem)) => {
             Refused::new(kind::BAD_INPUT, problem.to_string()).hint(INPUT_HINT)
         }
-        AgainError::Journal(error) => Refused::from(error),
+        RerunError::Journal(error) => Refused::from(error),
         error => Refused::new(kind::WRONG_STATE, format!("{:#}", anyhow::Error::from(error))).hint_maybe(hint),
     }
 }

@@ -9,7 +9,7 @@ use crate::cli::report::error::{Refused, kind};
 use crate::cli::report::invocation::{ALLOW_ADDRESS, Again};
 use crate::cli::store::Runs;
 use crate::dispatch::http::Permission;
-use crate::host::About;
+use crate::host::RunManifest;
 
 impl RunningArguments {
     /// Refuses to go on with a run without an address that it was started with, unless the command
@@ -29,7 +29,7 @@ impl RunningArguments {
     }
 
     /// The addresses that a run was started with and that are not permitted now.
-    fn missing(&self, about: &About) -> Vec<String> {
+    fn missing(&self, about: &RunManifest) -> Vec<String> {
         let is_permitted = |text: &String| {
             text.parse::<Permission>().is_ok_and(|one| self.allow_addresses.iter().any(|mine| mine.includes(&one)))
         };

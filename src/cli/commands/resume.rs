@@ -15,7 +15,7 @@ use crate::cli::terminal::{Terminal, print, print_json, say};
 use crate::cli::watch::session::{Ended, Talk, Warnings};
 use crate::cli::watch::signals::{Running, Stage};
 use crate::host::control::Request;
-use crate::host::{Host, RunHandle, RunOptions, Status, TakeUpError, Workflow};
+use crate::host::{Host, RecoverError, RunHandle, RunOptions, Status, Workflow};
 use crate::journal::{Filter, Journal as _, StoreError, Stored};
 use crate::process::Payload;
 use crate::run::{EndStatus, Watcher};
@@ -122,8 +122,8 @@ fn go_on(runs: &Runs, stored: Stored, process: u32, talk: &Talk) -> Result<Exit,
 }
 
 /// Takes up a run, and lets it go on where it was paused.
-fn take_up(host: &Host, workflow: &Workflow, id: &str, watcher: Option<Watcher>) -> Result<RunHandle, TakeUpError> {
-    let run = host.resume(workflow, id, RunOptions { watcher, ..RunOptions::default() })?;
+fn take_up(host: &Host, workflow: &Workflow, id: &str, watcher: Option<Watcher>) -> Result<RunHandle, RecoverError> {
+    let run = host.recover(workflow, id, RunOptions { watcher, ..RunOptions::default() })?;
     // It may have ended at once.
     let _ = run.inner().resume();
     Ok(run)
@@ -158,10 +158,10 @@ fn all(command: &Resume, talk: &mut Talk, place: &mut Option<Host>) -> Result<Ex
                 }
             };
             let options = RunOptions { unless_paused: true, ..RunOptions::default() };
-            match host.resume(&workflow, &stored.id, options) {
+            match host.recover(&workflow, &stored.id, options) {
                 Ok(run) => taken.push((run, workflow)),
                 // Somebody else was quicker.
-                Err(TakeUpError::Journal(StoreError::Owned(_) | StoreError::Ended(_) | StoreError::Unknown(_))) => {}
+                Err(RecoverError::Journal(StoreError::Owned(_) | StoreError::Ended(_) | StoreError::Unknown(_))) => {}
                 Err(error) => {
                     let why = refused_of(&stored.id, error);
                     refused.push((stored.id, why));

@@ -30,7 +30,7 @@ pub(in crate::cli) const SILENT: &str = "silent";
 pub(in crate::cli) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
     let (runs, mut stored) = command.data.find(&command.run)?;
     let whose = runs.whose(&stored)?;
-    let left = if whose == Whose::Nobody { runs.store.left_for(&stored.id)? } else { Vec::new() };
+    let left = if whose == Whose::Nobody { runs.store.inbox_of(&stored.id)? } else { Vec::new() };
     let left = left.iter().map(Left::from).collect();
     let heard = living(&runs, &stored, &whose)?;
     let silent = match heard {

@@ -4,7 +4,7 @@ use crate::cli::args::DataArguments;
 use crate::cli::commands::status;
 use crate::cli::report::error::Stop;
 use crate::cli::store::Whose;
-use crate::host::About;
+use crate::host::RunManifest;
 use crate::run::SignalStatus;
 use crate::workflow::diagnostics::Diagnostics;
 use crate::workflow::model;
@@ -35,7 +35,7 @@ pub(in crate::cli) fn unheard(data: &DataArguments, given: &str, name: &str) -> 
 }
 
 /// Whether a step of a run's workflow waits for a signal of this name, or of a name that only the run itself knows.
-fn may_wait_for(about: &About, name: &str) -> bool {
+fn may_wait_for(about: &RunManifest, name: &str) -> bool {
     let source = Source::new(&about.file, &about.source);
     let mut problems = Diagnostics::new(source.clone());
     let Some(root) = syntax::parse(&source, &mut problems) else { return true };

@@ -2,7 +2,7 @@
 
 use crate::cli::terminal::{in_line, say};
 use crate::cli::watch::session::Talk;
-use crate::host::CompileNews;
+use crate::host::CompileNotice;
 
 /// A component of fewer bytes is compiled in a second or so, and nothing is said of it. Arbitrary.
 pub(in crate::cli) const SAID_BYTES_MIN: u64 = 1 << 20;
@@ -15,25 +15,25 @@ pub(in crate::cli) fn text(component: &str, bytes: u64) -> String {
 
 impl Talk {
     /// Says what is compiled: on a terminal as long as it takes, elsewhere in a line.
-    pub(in crate::cli) fn compiling(&self) -> impl Fn(&CompileNews<'_>) + Send + Sync + 'static {
+    pub(in crate::cli) fn compiling(&self) -> impl Fn(&CompileNotice<'_>) + Send + Sync + 'static {
         let follower = self.follower.clone();
         move |news| {
             let Some(follower) = &follower else { return };
             match news {
-                CompileNews::Begins { component, bytes } if *bytes >= SAID_BYTES_MIN => {
+                CompileNotice::Begins { component, bytes } if *bytes >= SAID_BYTES_MIN => {
                     follower.compiling(Some(text(component, *bytes)));
                 }
-                CompileNews::Ended { .. } => follower.compiling(None),
-                CompileNews::Begins { .. } => {}
+                CompileNotice::Ended { .. } => follower.compiling(None),
+                CompileNotice::Begins { .. } => {}
             }
         }
     }
 }
 
 /// The same for a command that shows no run.
-pub(in crate::cli) fn say_compiling(quiet: bool) -> impl Fn(&CompileNews<'_>) + Send + Sync + 'static {
+pub(in crate::cli) fn say_compiling(quiet: bool) -> impl Fn(&CompileNotice<'_>) + Send + Sync + 'static {
     move |news| {
-        if let CompileNews::Begins { component, bytes } = news
+        if let CompileNotice::Begins { component, bytes } = news
             && *bytes >= SAID_BYTES_MIN
             && !quiet
         {

@@ -3,7 +3,7 @@
 use crate::cli::Exit;
 use crate::cli::terminal::{Terminal, print_json, say};
 use crate::host::control::ControlError;
-use crate::host::{HostError, LoadError, TakeUpError};
+use crate::host::{HostError, LoadError, RecoverError};
 use crate::journal::StoreError;
 use crate::run::ResumeError;
 use crate::workflow::diagnostics::Diagnostics;
@@ -173,9 +173,9 @@ impl From<LoadError> for Refused {
                     refused.hint.as_ref().map_or_else(|| durability.to_owned(), |hint| format!("{hint}; {durability}"));
                 refused.hint(hint)
             }
-            LoadError::Keep { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error)))
+            LoadError::StoreComponent { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error)))
                 .hint("--data DIR or WFHOST_DATA names another folder; --durability none runs it without"),
-            LoadError::Kept { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error)))
+            LoadError::StoredComponent { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error)))
                 .hint("put a copy of the file there; a run of the workflow with the component as it was does so too"),
             LoadError::Exists { id } => {
                 Self::new(kind::CONFLICT, title).hint(format!("`wfhost status {id}` tells of it"))
@@ -185,19 +185,19 @@ impl From<LoadError> for Refused {
     }
 }
 
-impl From<TakeUpError> for Refused {
-    fn from(error: TakeUpError) -> Self {
+impl From<RecoverError> for Refused {
+    fn from(error: RecoverError) -> Self {
         match error {
-            TakeUpError::Journal(error) => Self::from(error),
-            TakeUpError::Workflow(error) => Self::from(error),
-            TakeUpError::Run(ResumeError::Ended(_) | ResumeError::Exists(_)) => {
+            RecoverError::Journal(error) => Self::from(error),
+            RecoverError::Workflow(error) => Self::from(error),
+            RecoverError::Run(ResumeError::Ended(_) | ResumeError::Exists(_)) => {
                 Self::new(kind::WRONG_STATE, error.to_string())
             }
-            TakeUpError::Run(ResumeError::Refused) => Self::new(kind::HOST_FAULT, error.to_string()),
-            TakeUpError::Paused(run) => Self::new(kind::WRONG_STATE, format!("the run {run} is paused"))
+            RecoverError::Run(ResumeError::Refused) => Self::new(kind::HOST_FAULT, error.to_string()),
+            RecoverError::Paused(run) => Self::new(kind::WRONG_STATE, format!("the run {run} is paused"))
                 .suspended()
                 .hint(format!("to resume it: wfhost resume {run}")),
-            TakeUpError::NoComponent { .. } => Self::new(kind::USAGE, error.to_string()),
+            RecoverError::NoComponent { .. } => Self::new(kind::USAGE, error.to_string()),
             error => {
                 let hint = error
                     .damage()
@@ -250,8 +250,8 @@ impl From<ControlError> for Stop {
     }
 }
 
-impl From<TakeUpError> for Stop {
-    fn from(error: TakeUpError) -> Self {
+impl From<RecoverError> for Stop {
+    fn from(error: RecoverError) -> Self {
         Self::Refused(error.into())
     }
 }

@@ -3,7 +3,7 @@
 use crate::cli::Exit;
 use crate::cli::table::Table;
 use crate::cli::terminal::{print, print_json, printable};
-use crate::host::Retrial;
+use crate::host::PreparedRetry;
 use crate::run::Reuse;
 use crate::workflow::interpreter::{ItemKeys, StepFate, Why};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 ///
 /// # Errors
 /// Where it cannot be printed.
-pub(in crate::cli) fn tell(run: &str, retrial: &Retrial, is_json: bool) -> anyhow::Result<Exit> {
+pub(in crate::cli) fn tell(run: &str, retrial: &PreparedRetry, is_json: bool) -> anyhow::Result<Exit> {
     if is_json {
         print_json(&view(run, retrial))?;
     } else {
@@ -23,7 +23,7 @@ pub(in crate::cli) fn tell(run: &str, retrial: &Retrial, is_json: bool) -> anyho
 }
 
 /// What is worth knowing before it begins: how much is taken over, and what is left out.
-pub(in crate::cli) fn summary(retrial: &Retrial) -> Vec<String> {
+pub(in crate::cli) fn summary(retrial: &PreparedRetry) -> Vec<String> {
     let steps = &retrial.repetition.steps;
     let again = steps.iter().filter(|step| step.why.is_some()).count();
     let mut lines = vec![format!("{} steps taken over, {again} to run again", steps.len() - again)];
@@ -31,7 +31,7 @@ pub(in crate::cli) fn summary(retrial: &Retrial) -> Vec<String> {
     lines
 }
 
-fn remarks(retrial: &Retrial) -> Vec<String> {
+fn remarks(retrial: &PreparedRetry) -> Vec<String> {
     let mut lines = Vec::new();
     if !retrial.undeclared.is_empty() {
         let names = retrial.undeclared.join(", ");
@@ -49,7 +49,7 @@ fn remarks(retrial: &Retrial) -> Vec<String> {
     lines
 }
 
-fn text(retrial: &Retrial) -> String {
+fn text(retrial: &PreparedRetry) -> String {
     let steps = &retrial.repetition.steps;
     let mut table = Table::new(&["STEP", "BEFORE", "NOW", "WHY"]);
     for step in steps {
@@ -102,7 +102,7 @@ fn reason(why: &Why) -> String {
     }
 }
 
-fn view(run: &str, retrial: &Retrial) -> Value {
+fn view(run: &str, retrial: &PreparedRetry) -> Value {
     let key = |ItemKeys { item, key, reuse }: &ItemKeys| json!({ "item": item, "key": key, "reuse": reuse });
     let steps = retrial.repetition.steps.iter().map(|step| {
         let mut view = json!({

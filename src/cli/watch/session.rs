@@ -4,12 +4,12 @@ use crate::cli::Exit;
 use crate::cli::report::error::Stop;
 use crate::cli::report::invocation::Again;
 use crate::cli::report::outcome::Over;
-use crate::cli::store::{ANEW_HINT, FULL, FULL_HINT, Runs, TORN_HINT, begun_anew, torn};
+use crate::cli::store::{ANEW_HINT, FULL, FULL_HINT, Runs, TORN_HINT, recreated, torn};
 use crate::cli::terminal::{Terminal, print_json, say};
 use crate::cli::watch::backlog::Past;
 use crate::cli::watch::progress::{EVENTS_MAX, Follower};
 use crate::cli::watch::signals::{Running, Signals, Stage};
-use crate::host::{Host, Outcome, RunHandle, Status, StorageNews, Workflow};
+use crate::host::{Host, Outcome, RunHandle, Status, StorageNotice, Workflow};
 use crate::journal::Journal as _;
 use crate::process::Payload;
 use crate::run::{Events, Uncertain, Watcher};
@@ -78,16 +78,16 @@ impl Talk {
     }
 
     /// Says when the disk is full and when it is not any more, also where little is said: meanwhile nothing goes on.
-    pub(in crate::cli) fn storage(&self) -> impl Fn(&StorageNews) + Send + Sync + 'static {
+    pub(in crate::cli) fn storage(&self) -> impl Fn(&StorageNotice) + Send + Sync + 'static {
         let (follower, terminal) = (self.follower.clone(), self.terminal);
         move |news| {
             let line = match news {
-                StorageNews::Full => terminal.warning_text(FULL, Some(FULL_HINT)),
-                StorageNews::Room => "there is room on the disk again: runs continue".to_owned(),
-                StorageNews::Torn(kept) => terminal.warning_text(&torn(kept), Some(TORN_HINT)),
-                StorageNews::Anew(path) => terminal.warning_text(&begun_anew(path), Some(ANEW_HINT)),
+                StorageNotice::Full => terminal.warning_text(FULL, Some(FULL_HINT)),
+                StorageNotice::Room => "there is room on the disk again: runs continue".to_owned(),
+                StorageNotice::Torn(kept) => terminal.warning_text(&torn(kept), Some(TORN_HINT)),
+                StorageNotice::Anew(path) => terminal.warning_text(&recreated(path), Some(ANEW_HINT)),
                 // The runs' outcomes tell.
-                StorageNews::Failed(_) => return,
+                StorageNotice::Failed(_) => return,
             };
             match &follower {
                 Some(follower) => follower.note(line),

@@ -10,7 +10,7 @@ use super::queue::{Group, Owned, Queue};
 use super::schema::sqlite;
 use super::wal::log_of;
 use crate::base::brief;
-use crate::journal::Durables;
+use crate::journal::DurabilityListener;
 use crate::run::Backlog;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
@@ -33,7 +33,7 @@ pub(super) struct Shared {
     pub(super) work: Condvar,
     /// A group is done.
     pub(super) done: Condvar,
-    pub(super) durables: Arc<dyn Durables>,
+    pub(super) durables: Arc<dyn DurabilityListener>,
     pub(super) path: PathBuf,
     /// The files that the store is in, as they were when it was opened.
     files: Files,
@@ -86,7 +86,7 @@ impl Drop for Alarm<'_> {
 }
 
 impl Shared {
-    pub(super) fn new(path: PathBuf, durables: Arc<dyn Durables>) -> Self {
+    pub(super) fn new(path: PathBuf, durables: Arc<dyn DurabilityListener>) -> Self {
         let (queue, pen, host, bell, backlog) = Default::default();
         let files = Files::of(&path);
         Self { queue, work: Condvar::new(), done: Condvar::new(), durables, path, files, pen, host, bell, backlog }
@@ -188,7 +188,7 @@ impl Shared {
         let mut written = match written {
             Ok(Some(written)) if self.files.are_there() => written,
             Ok(Some(_)) => return self.fail(StoreError::Gone(self.path.clone())),
-            Ok(None) => return self.fail(StoreError::Buried),
+            Ok(None) => return self.fail(StoreError::HostFenced),
             Err(error) => return self.fail(sqlite(&self.path)(error)),
         };
         written.note(unsaved);

@@ -78,7 +78,7 @@ fn create(change: &Connection, new: &NewRun, owner: Option<i64>) -> rusqlite::Re
         return Ok(None);
     }
     let row = change.last_insert_rowid();
-    change.prepare_cached("INSERT INTO about (run, about) VALUES (?1, ?2)")?.execute(params![row, new.about])?;
+    change.prepare_cached("INSERT INTO about (run, about) VALUES (?1, ?2)")?.execute(params![row, new.manifest])?;
     let mut names = change.prepare_cached("INSERT OR IGNORE INTO run_component (run, hash) VALUES (?1, ?2)")?;
     for hash in &new.components {
         names.execute(params![row, &**hash])?;
@@ -140,7 +140,7 @@ pub(super) fn write(
                 let found: Option<i64> = epoch_of.query_row([row], |row| row.get(0)).optional()?;
                 if found != Some(epoch) {
                     written.gone.push(row);
-                    written.fates.push((owned, Fate::Lost(StoreError::Fenced(id))));
+                    written.fates.push((owned, Fate::Lost(StoreError::RunFenced(id))));
                     continue;
                 }
                 row

@@ -43,7 +43,7 @@ impl Sqlite {
     ///
     /// # Errors
     /// [`StoreError::Unknown`]; where it cannot be read.
-    pub fn left_for(&self, run: &str) -> Result<Vec<Mail>, StoreError> {
+    pub fn inbox_of(&self, run: &str) -> Result<Vec<Mail>, StoreError> {
         let fails = sqlite(self.0.path());
         let db = self.0.reader();
         let place = place(&db, run).map_err(&fails)?.ok_or_else(|| StoreError::Unknown(run.into()))?;
@@ -73,7 +73,7 @@ impl Sqlite {
             return Ok(Posted::Full);
         }
         change.commit().map_err(&fails)?;
-        Ok(Posted::Left)
+        Ok(Posted::Stored)
     }
 }
 

@@ -4,7 +4,7 @@ use super::queue::Owned;
 use super::snapshots::Seat;
 use super::writer::Writer;
 use super::{RunLog, Sqlite, StoreError, schema};
-use crate::journal::{Filter, Journal, NewRun, Owner, Posted, Retention, Stored, StoredSnapshot, TakenUp};
+use crate::journal::{Filter, Journal, NewRun, Owner, Posted, RecoveredRun, Retention, Stored, StoredSnapshot};
 use crate::run::{Log, Mail};
 use bytes::Bytes;
 use std::path::Path;
@@ -19,8 +19,8 @@ impl Journal for Sqlite {
         Ok(Box::new(RunLog::new(&self.0, owned, Arc::clone(&run.id), 0)))
     }
 
-    fn take_up(&self, id: &str) -> Result<TakenUp, StoreError> {
-        Sqlite::take_up(self, id)
+    fn recover(&self, id: &str) -> Result<RecoveredRun, StoreError> {
+        Sqlite::recover(self, id)
     }
 
     fn records(&self, id: &str) -> Result<Vec<Bytes>, StoreError> {
@@ -35,8 +35,8 @@ impl Journal for Sqlite {
         Sqlite::run(self, id)
     }
 
-    fn about(&self, id: &str) -> Result<Option<String>, StoreError> {
-        Sqlite::about(self, id)
+    fn manifest(&self, id: &str) -> Result<Option<String>, StoreError> {
+        Sqlite::manifest(self, id)
     }
 
     fn list(&self, filter: &Filter) -> Result<Vec<Stored>, StoreError> {

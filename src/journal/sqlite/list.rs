@@ -16,7 +16,7 @@ impl Sqlite {
         Ok(self.select("WHERE id = ?1", vec![id.to_owned().into()])?.pop())
     }
 
-    pub(super) fn about(&self, id: &str) -> Result<Option<String>, StoreError> {
+    pub(super) fn manifest(&self, id: &str) -> Result<Option<String>, StoreError> {
         let db = self.0.reader();
         let about = db
             .query_row("SELECT about FROM about WHERE run = (SELECT run FROM run WHERE id = ?1)", [id], |row| {

@@ -60,7 +60,7 @@ mod wal_index;
 mod writer;
 
 use super::shelf::RunShelf;
-use super::{Durables, StoreError};
+use super::{DurabilityListener, StoreError};
 use crate::run::{Backlog, Durability, Log, Mail, ParkedLog, Reading, RunEnd, Shelf};
 use bytes::Bytes;
 use hosts::Locks;
@@ -81,7 +81,7 @@ impl Sqlite {
     ///
     /// # Errors
     /// Where the folder or the file cannot be used, or is of another release.
-    pub fn open(folder: impl Into<PathBuf>, durables: Arc<dyn Durables>) -> Result<Self, StoreError> {
+    pub fn open(folder: impl Into<PathBuf>, durables: Arc<dyn DurabilityListener>) -> Result<Self, StoreError> {
         Self::open_tuned(folder.into(), durables, |_| Ok(()))
     }
 
@@ -96,14 +96,14 @@ impl Sqlite {
     /// Opens a store whose writer's connection is set up further.
     fn open_tuned(
         folder: PathBuf,
-        durables: Arc<dyn Durables>,
+        durables: Arc<dyn DurabilityListener>,
         tune: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<Self, StoreError> {
         make_folder(&folder)?;
         let locks = Locks::new(&folder)?;
         let path = folder.join("journal.db");
         if wal::is_lost(&path)? {
-            durables.begun_anew(&path);
+            durables.recreated(&path);
         }
         if let Some(kept) = wal::keep_if_torn(&path)? {
             durables.torn(&kept);

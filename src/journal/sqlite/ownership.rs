@@ -6,7 +6,7 @@ use super::queue::Known;
 use super::read::{Place, head, place, read, saved};
 use super::schema::sqlite;
 use super::{RunLog, Sqlite, StoreError, archive, blob, bytes_of};
-use crate::journal::{NewRun, TakenUp};
+use crate::journal::{NewRun, RecoveredRun};
 use bytes::Bytes;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ pub(super) fn delete(change: &Connection, place: &Place) -> rusqlite::Result<()>
 }
 
 impl Sqlite {
-    pub(super) fn take_up(&self, id: &str) -> Result<TakenUp, StoreError> {
+    pub(super) fn recover(&self, id: &str) -> Result<RecoveredRun, StoreError> {
         let fails = sqlite(self.0.path());
         let host = self.0.host()?;
         loop {
@@ -54,7 +54,7 @@ impl Sqlite {
                 }
             };
             let inbox = mail(&db, place.run).map_err(&fails)?;
-            let about = db.query_row("SELECT about FROM about WHERE run = ?1", [place.run], |row| row.get(0));
+            let manifest = db.query_row("SELECT about FROM about WHERE run = ?1", [place.run], |row| row.get(0));
             let known = Known {
                 id: id.into(),
                 row: Some(place.run),
@@ -71,7 +71,7 @@ impl Sqlite {
                 .know(known)
                 .expect("invariant: whoever makes a run known of which there is a row has the connection");
             let log = Box::new(RunLog::new(&self.0, run, id.into(), bytes_of(&records)));
-            return Ok(TakenUp { log, records, inbox, about: about.map_err(&fails)? });
+            return Ok(RecoveredRun { log, records, inbox, manifest: manifest.map_err(&fails)? });
         }
     }
 

@@ -8,7 +8,7 @@ use super::schema::{connect, io, sqlite, waits};
 use super::snapshots::{Pending, Snapshots};
 use super::{StoreError, checkpoint};
 use crate::base::brief;
-use crate::journal::{Durables, NewRun};
+use crate::journal::{DurabilityListener, NewRun};
 use crate::run::RunEnd;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -40,7 +40,7 @@ impl Writer {
         db: Connection,
         folder: &Path,
         locks: Locks,
-        durables: Arc<dyn Durables>,
+        durables: Arc<dyn DurabilityListener>,
     ) -> Result<Arc<Self>, StoreError> {
         let path = folder.join("journal.db");
         let reader = Mutex::new(connect(&path)?);

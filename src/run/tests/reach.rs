@@ -206,8 +206,13 @@ fn what_was_granted_once_is_replayed() {
 }
 
 fn journal(id: &str) -> (InMemory, NewRun) {
-    let new =
-        NewRun { id: id.into(), name: "work".into(), created: Micros(1), about: String::new(), components: Vec::new() };
+    let new = NewRun {
+        id: id.into(),
+        name: "work".into(),
+        created: Micros(1),
+        manifest: String::new(),
+        components: Vec::new(),
+    };
     (InMemory::default(), new)
 }
 
@@ -248,7 +253,7 @@ fn a_run_that_has_written_more_than_its_journal_may_hold_ends_as_that() {
             (0..steps).for_each(|_| assert!(desk.turn()));
             desk.kernel.detach();
             drop((run, desk));
-            let taken = journal.take_up("run").unwrap();
+            let taken = journal.recover("run").unwrap();
             assert!(taken.log.bytes() > 5_000);
             let records = Record::decode_all(taken.records).unwrap();
             desk = super::desk::Desk::new(2);

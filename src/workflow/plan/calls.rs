@@ -5,7 +5,7 @@
 
 use super::arguments::{self, Argument};
 use super::components::is_source;
-use super::load::{Handlers, Wants};
+use super::load::{CallRequirements, Handlers};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest};
 use crate::workflow::model::{Action, Allowed, Spanned, Step, Workflow, shorten};
 use crate::workflow::syntax::Node;
@@ -72,7 +72,7 @@ fn check_call(
 ) {
     let with = step.with.as_ref();
     let stated = stated(with);
-    let Some(wants) = handlers.wants(&handler.value, &Value::Object(stated.clone())) else {
+    let Some(wants) = handlers.requirements(&handler.value, &Value::Object(stated.clone())) else {
         problems.push(unknown(handler, workflow, handlers));
         return;
     };
@@ -100,7 +100,7 @@ fn stated(with: Option<&Node>) -> Map<String, Value> {
 fn check_grant(
     step: &Step,
     handler: &Spanned<String>,
-    wants: &Wants,
+    wants: &CallRequirements,
     stated: Map<String, Value>,
     handlers: &dyn Handlers,
     problems: &mut Diagnostics,
@@ -132,7 +132,7 @@ fn check_grant(
 }
 
 /// Whether the file states every argument that decides whether a grant covers the call.
-fn decides(with: Option<&Node>, wants: &Wants) -> bool {
+fn decides(with: Option<&Node>, wants: &CallRequirements) -> bool {
     let Some(with) = with else { return true };
     let Some(entries) = with.as_mapping() else { return !arguments::has_expression(with) };
     let matters = |key: &String| wants.grant_arguments.as_ref().is_none_or(|keys| keys.contains(key));

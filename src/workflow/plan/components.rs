@@ -1,7 +1,7 @@
 //! The components that steps use: each looked up once, and whether it has the entry points that steps name.
 
 use super::Component;
-use super::load::{Environment, Found};
+use super::load::{Environment, ResolvedComponent};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest};
 use crate::workflow::model::{Action, ENTRY_DEFAULT, Spanned, Workflow, shorten};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ const ENTRIES_SHOWN_MAX: usize = 20;
 /// Finds what the workflow names, in the order of its first use.
 pub(super) fn find(workflow: &Workflow, environment: &dyn Environment, problems: &mut Diagnostics) -> Vec<Component> {
     let mut components = Vec::new();
-    let mut known: BTreeMap<&str, Found> = BTreeMap::new();
+    let mut known: BTreeMap<&str, ResolvedComponent> = BTreeMap::new();
     let mut look_up =
         |name: &str, source: &Spanned<String>, problems: &mut Diagnostics| match environment.component(&source.value) {
             Ok(found) => {
@@ -22,7 +22,7 @@ pub(super) fn find(workflow: &Workflow, environment: &dyn Environment, problems:
             }
             Err((message, hint)) => {
                 problems.push(Diagnostic::new("component", message, source.span).hint_maybe(hint));
-                Found::default()
+                ResolvedComponent::default()
             }
         };
     for declared in &workflow.components {
@@ -43,7 +43,7 @@ pub(super) fn find(workflow: &Workflow, environment: &dyn Environment, problems:
             let found = look_up(name, component, problems);
             known.insert(name, found);
         }
-        if let Some(Found { entries: Some(entries), name: called, .. }) = known.get(name)
+        if let Some(ResolvedComponent { entries: Some(entries), name: called, .. }) = known.get(name)
             && !entries.contains(&entry.value)
         {
             let name = called.as_deref().unwrap_or(name);

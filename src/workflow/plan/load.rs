@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// What a component turned out to be.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Found {
+pub struct ResolvedComponent {
     /// The digest of its bytes.
     pub digest: Option<String>,
     /// Its entry points, where it tells them.
@@ -24,7 +24,7 @@ pub trait Environment {
     ///
     /// # Errors
     /// Why a run could not use it, in a line, and perhaps the way out.
-    fn component(&self, source: &str) -> Result<Found, (String, Option<String>)>;
+    fn component(&self, source: &str) -> Result<ResolvedComponent, (String, Option<String>)>;
 
     /// What calls reach; none where calls and grants are not to be checked.
     fn handlers(&self) -> Option<&dyn Handlers>;
@@ -37,7 +37,7 @@ pub trait Handlers {
 
     /// What a handler wants; none where there is no handler of that name. `args` has those of the call's arguments that the file
     /// states: what else it wants may depend on them.
-    fn wants(&self, handler: &str, args: &Value) -> Option<Wants>;
+    fn requirements(&self, handler: &str, args: &Value) -> Option<CallRequirements>;
 
     /// Where a value does not fit a JSON Schema: a JSON Pointer and what is wrong there.
     fn mismatches(&self, schema: &Value, value: &Value) -> Vec<(String, String)>;
@@ -64,7 +64,7 @@ pub trait Handlers {
 
 /// What a handler wants of a call.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Wants {
+pub struct CallRequirements {
     /// The JSON Schema of its arguments; none: anything.
     pub schema: Option<Value>,
     /// The capability that a step must grant; none: every step may call it.
@@ -78,8 +78,8 @@ pub struct Wants {
 pub struct Unchecked;
 
 impl Environment for Unchecked {
-    fn component(&self, _: &str) -> Result<Found, (String, Option<String>)> {
-        Ok(Found::default())
+    fn component(&self, _: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
+        Ok(ResolvedComponent::default())
     }
 
     fn handlers(&self) -> Option<&dyn Handlers> {

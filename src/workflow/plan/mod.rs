@@ -30,7 +30,7 @@ use crate::process::{Grants, Limits, Micros};
 use crate::run::KV;
 pub use doubts::Doubt;
 pub use graph::GraphStyle;
-pub use load::{Environment, Found, Handlers, Unchecked, Wants, load};
+pub use load::{CallRequirements, Environment, Handlers, ResolvedComponent, Unchecked, load};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 pub use template::{Reads, Template, Text};

@@ -46,7 +46,7 @@ pub(crate) fn figures(data: &Path, runs: u32) {
     for run in &unfinished {
         let one = Instant::now();
         let workflow = host.workflow_of(&run.id).expect("it is there");
-        taken.push(host.resume(&workflow, &run.id, RunOptions::default()).expect("nobody has it"));
+        taken.push(host.recover(&workflow, &run.id, RunOptions::default()).expect("nobody has it"));
         last = one.elapsed();
     }
     let took = begun.elapsed();

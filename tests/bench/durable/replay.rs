@@ -176,7 +176,7 @@ fn take_up(folder: &Path, runs: [(&str, &str); 2]) {
             let host = rig::host(copied.path());
             let workflow = host.workflow_of(id).expect("it is there");
             let begun = Instant::now();
-            let run = host.resume(&workflow, id, RunOptions::default()).expect("nobody has it");
+            let run = host.recover(&workflow, id, RunOptions::default()).expect("nobody has it");
             let resumed = begun.elapsed();
             let signalled = Instant::now();
             run.signal(SIGNAL, &true.into()).expect("it waits");

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wfhost::journal::{Durables, Journal, NewRun, Sqlite, StoreError};
+use wfhost::journal::{DurabilityListener, Journal, NewRun, Sqlite, StoreError};
 use wfhost::process::Micros;
 use wfhost::run::{EndStatus, Log, RunEnd};
 
@@ -23,12 +23,12 @@ use wfhost::run::{EndStatus, Log, RunEnd};
 const RECORD_BYTES: usize = 300;
 const RUNS: usize = 1_000;
 const GROUPS: [usize; 4] = [1, 8, 64, 512];
-/// What a row of the store has beside the record, about.
+/// What a row of the store has beside the record, manifest.
 const FRAME_BYTES: usize = 16;
 
 struct Quiet;
 
-impl Durables for Quiet {
+impl DurabilityListener for Quiet {
     fn durable(&self, _: &str, _: u64) {}
     fn failed(&self, error: &StoreError) {
         panic!("{error}");
@@ -36,7 +36,7 @@ impl Durables for Quiet {
 }
 
 fn new(id: String) -> NewRun {
-    NewRun { id: id.into(), name: "bench".into(), created: Micros(0), about: String::new(), components: Vec::new() }
+    NewRun { id: id.into(), name: "bench".into(), created: Micros(0), manifest: String::new(), components: Vec::new() }
 }
 
 struct Store {

@@ -15,7 +15,7 @@ const EVER: Duration = Duration::from_mins(3);
 /// Tells a kernel what is durable, as a host does.
 struct Tells(Kernel);
 
-impl Durables for Tells {
+impl DurabilityListener for Tells {
     fn durable(&self, run: &str, record: u64) {
         self.0.durable(run, record);
     }

@@ -16,7 +16,7 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
 #[test]
 fn a_transaction_of_another_process_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
-    let told = Arc::new(Told::default());
+    let told = Arc::new(RecordingListener::default());
     // It does not even wait before it tries again.
     let tune = |db: &Connection| db.busy_timeout(Duration::ZERO);
     let store = Sqlite::open_tuned(folder.path().into(), Arc::clone(&told) as _, tune).unwrap();
@@ -60,7 +60,7 @@ fn what_is_written_after_another_thread_has_failed_is_not_told_to_be_durable() {
 #[derive(Default)]
 struct Drops(Mutex<Option<(Sqlite, Box<dyn Log>)>>);
 
-impl Durables for Drops {
+impl DurabilityListener for Drops {
     fn durable(&self, _: &str, _: u64) {}
 
     fn failed(&self, _: &StoreError) {

@@ -30,9 +30,9 @@ fn damage_is_found_and_named() {
     .unwrap();
     drop(db);
     let (store, _) = open(folder.path());
-    assert_eq!(store.take_up("good").unwrap().records.len(), 3);
+    assert_eq!(store.recover("good").unwrap().records.len(), 3);
     for (run, why) in [("flipped", "checksum"), ("cut", "too short"), ("gone", "missing")] {
-        let told = store.take_up(run).err().unwrap().to_string();
+        let told = store.recover(run).err().unwrap().to_string();
         assert!(told.contains(why) && told.contains(run), "{told}");
         let damage = store.run(run).unwrap().unwrap().damage;
         assert!(damage.is_some_and(|damage| damage.contains(why)), "lists say so too");
@@ -47,7 +47,7 @@ fn damage_is_found_and_named() {
 fn other_files_and_other_formats_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.db");
-    let told = || Arc::new(Told::default());
+    let told = || Arc::new(RecordingListener::default());
     rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE x (y)").unwrap();
     assert!(matches!(Sqlite::open(folder.path(), told()), Err(StoreError::Foreign { .. })));
     std::fs::write(&path, vec![7; 5_000]).unwrap();
@@ -77,7 +77,7 @@ fn a_full_disk_is_waited_for_and_said() {
     drop(open(folder.path()));
     let db = connect(&path).unwrap();
     db.execute_batch("CREATE TABLE ballast (data); INSERT INTO ballast VALUES (zeroblob(1 << 20))").unwrap();
-    let told = Arc::new(Told::default());
+    let told = Arc::new(RecordingListener::default());
     let store = Sqlite::open_tuned(folder.path().into(), Arc::clone(&told) as _, |db| {
         let pages: i64 = db.query_row("PRAGMA page_count", [], |row| row.get(0))?;
         db.pragma_update(None, "max_page_count", pages + 8)
@@ -117,7 +117,7 @@ fn a_full_disk_is_waited_for_and_said() {
 #[test]
 fn whoever_ends_while_the_disk_is_full_does_not_wait_for_ever() {
     let folder = tempfile::tempdir().unwrap();
-    let told = Arc::new(Told::default());
+    let told = Arc::new(RecordingListener::default());
     let store = Sqlite::open_tuned(folder.path().into(), Arc::clone(&told) as _, |db| {
         let pages: i64 = db.query_row("PRAGMA page_count", [], |row| row.get(0))?;
         db.pragma_update(None, "max_page_count", pages + 8)
@@ -156,12 +156,12 @@ fn an_error_of_a_commit_is_the_end() {
     assert_eq!(told.durable.lock()["run"], 1);
     drop((log, store));
     assert_eq!(told.failed.lock().len(), 1);
-    assert_eq!(open(folder.path()).0.take_up("run").unwrap().records, ["one"]);
+    assert_eq!(open(folder.path()).0.recover("run").unwrap().records, ["one"]);
 }
 
 #[test]
 fn a_folder_that_cannot_be_written_is_named() {
-    let told = || Arc::new(Told::default());
+    let told = || Arc::new(RecordingListener::default());
     for folder in ["/dev/null/x", "/proc/wfhost"] {
         let error = Sqlite::open(folder, told()).err().unwrap();
         assert!(matches!(error, StoreError::Io { .. }) && error.to_string().contains(folder), "{error}");
@@ -198,12 +198,12 @@ fn whatever_is_left_of_the_last_commits_is_a_prefix() {
         std::fs::write(copy.path().join("journal.db"), &file).unwrap();
         std::fs::write(copy.path().join("journal.db-wal"), &wal).unwrap();
         // As it was before there was any table.
-        let Ok(store) = Sqlite::open(copy.path(), Arc::new(Told::default())) else {
+        let Ok(store) = Sqlite::open(copy.path(), Arc::new(RecordingListener::default())) else {
             panic!("round {round}, byte {at}")
         };
         let mut all = 0;
         for (run, expected) in expected.iter().enumerate() {
-            match store.take_up(&format!("run {run}")) {
+            match store.recover(&format!("run {run}")) {
                 Ok(taken) => {
                     assert_eq!(taken.records, expected[..taken.records.len()], "round {round}, byte {at}");
                     all += taken.records.len();
@@ -250,12 +250,12 @@ fn an_older_store_is_brought_up_and_a_newer_one_names_who_reads_it() {
         .map(Result::unwrap)
         .collect();
     assert_eq!(formats[schema.len()..], [format!("{} 9.1.0", format + 1), format!("{} 9.1.0", format + 2)]);
-    let error = Sqlite::open(folder.path(), Arc::new(Told::default())).err().unwrap();
+    let error = Sqlite::open(folder.path(), Arc::new(RecordingListener::default())).err().unwrap();
     assert!(matches!(&error, StoreError::Format { found, .. } if *found == format + 2), "{error}");
     assert!(error.to_string().contains("wfhost 9.1.0 can read it"), "{error}");
     db.execute_batch("PRAGMA user_version = -1").unwrap();
     assert!(matches!(
-        Sqlite::open(folder.path(), Arc::new(Told::default())),
+        Sqlite::open(folder.path(), Arc::new(RecordingListener::default())),
         Err(StoreError::Format { found: -1, .. })
     ));
 }
@@ -280,7 +280,7 @@ fn a_damaged_snapshot_is_seen_and_a_damaged_file_of_them_is_thrown_away() {
     let (store, told) = open(folder.path());
     assert_eq!(store.snapshots("run").unwrap(), []);
     assert_eq!(told.snapshots.lock().len(), 1);
-    let taken = store.take_up("run").unwrap();
+    let taken = store.recover("run").unwrap();
     store.put_snapshot("run", 1, 1, b"key", vec![7; 500]);
     drop(taken);
     store.flush().unwrap();

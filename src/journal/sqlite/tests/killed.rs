@@ -21,7 +21,7 @@ fn expected(run: usize, number: usize) -> Vec<u8> {
 /// Says on its output what is durable.
 struct Says;
 
-impl Durables for Says {
+impl DurabilityListener for Says {
     fn durable(&self, run: &str, record: u64) {
         // One write: what is said is said whole.
         let _ = std::io::stdout().lock().write_all(format!("{run}={record}\n").as_bytes());
@@ -38,7 +38,7 @@ fn writes_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let store = Sqlite::open(folder, Arc::new(Says)).unwrap();
     let mut logs: Vec<_> = (0..RUNS)
-        .map(|run| match store.take_up(&id(run)) {
+        .map(|run| match store.recover(&id(run)) {
             Ok(taken) => (taken.log, taken.records.len()),
             Err(StoreError::Unknown(_)) => (store.begin(&new(&id(run))).unwrap(), 0),
             Err(error) => panic!("{error}"),

@@ -48,9 +48,9 @@ fn ended_runs_leave_the_log_and_are_read_as_before() {
     for run in 0..100 {
         assert_eq!(store.records(&format!("run {run}")).unwrap(), [record(run, 1), record(run, 2)]);
     }
-    assert!(matches!(store.take_up("run 7"), Err(StoreError::Ended(_))));
+    assert!(matches!(store.recover("run 7"), Err(StoreError::Ended(_))));
     store.fork("large", &new("copy"), 150, b"new").unwrap();
-    assert_eq!(store.take_up("copy").unwrap().records[1..], expected[1..150]);
+    assert_eq!(store.recover("copy").unwrap().records[1..], expected[1..150]);
     let view =
         "SELECT count(*) || ' ' || sum(bytes > 20) || ' ' || min(seq) || ' ' || max(status) FROM records WHERE id = ";
     let seen: String = db.query_row(&format!("{view} 'run 7'"), [], |row| row.get(0)).unwrap();
@@ -100,9 +100,9 @@ fn a_run_whose_rows_are_long_ago_is_found_from_the_end_of_the_log() {
     // Its host dies.
     std::fs::remove_file(folder.path().join("hosts/1.lock")).unwrap();
     let (other, _) = open(folder.path());
-    assert_eq!(other.take_up("early").unwrap().records, ["early"]);
+    assert_eq!(other.recover("early").unwrap().records, ["early"]);
     for run in 0..100 {
-        let taken = other.take_up(&format!("run {run}")).unwrap();
+        let taken = other.recover(&format!("run {run}")).unwrap();
         assert_eq!(taken.records.len(), if run < 60 { 700 } else { 350 });
     }
 }

@@ -251,7 +251,7 @@ fn a_log_without_its_file_is_left_as_it_is() {
         } else {
             std::fs::remove_file(&journal).unwrap();
         }
-        let refused = Sqlite::open(folder.path(), Arc::new(Told::default())).map(drop).unwrap_err();
+        let refused = Sqlite::open(folder.path(), Arc::new(RecordingListener::default())).map(drop).unwrap_err();
         assert!(matches!(refused, StoreError::Lost { .. }), "{refused}");
         assert!(Sqlite::is_lost(folder.path()).is_err());
         assert_eq!(std::fs::read(log_of(folder.path())).unwrap(), log);

@@ -8,7 +8,7 @@ mod layout;
 mod logs;
 mod sharing;
 
-use super::{Durables, Sqlite, StoreError};
+use super::{DurabilityListener, Sqlite, StoreError};
 use crate::journal::{Filter, Journal, NewRun};
 use crate::process::Micros;
 use crate::run::{EndStatus, Log, RunEnd};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// The greatest durable record of each run.
 #[derive(Default)]
-struct Told {
+struct RecordingListener {
     full: Mutex<Vec<bool>>,
     snapshots: Mutex<Vec<String>>,
     durable: Mutex<BTreeMap<String, u64>>,
@@ -29,7 +29,7 @@ struct Told {
     anew: Mutex<Vec<PathBuf>>,
 }
 
-impl Durables for Told {
+impl DurabilityListener for RecordingListener {
     fn durable(&self, run: &str, record: u64) {
         let before = self.durable.lock().insert(run.to_owned(), record);
         assert!(record == 1 || before.is_none_or(|before| before < record), "they come in order");
@@ -52,7 +52,7 @@ impl Durables for Told {
         self.torn.lock().push(kept.to_owned());
     }
 
-    fn begun_anew(&self, path: &Path) {
+    fn recreated(&self, path: &Path) {
         self.anew.lock().push(path.to_owned());
     }
 
@@ -61,8 +61,8 @@ impl Durables for Told {
     }
 }
 
-fn open(folder: &Path) -> (Sqlite, Arc<Told>) {
-    let told = Arc::new(Told::default());
+fn open(folder: &Path) -> (Sqlite, Arc<RecordingListener>) {
+    let told = Arc::new(RecordingListener::default());
     (Sqlite::open(folder, Arc::clone(&told) as _).unwrap(), told)
 }
 
@@ -71,7 +71,7 @@ fn new(id: &str) -> NewRun {
         id: id.into(),
         name: "work".into(),
         created: Micros(5),
-        about: format!("{{\"of\":\"{id}\"}}"),
+        manifest: format!("{{\"of\":\"{id}\"}}"),
         components: Vec::new(),
     }
 }
@@ -102,7 +102,7 @@ fn records_of_many_runs_are_read_back_in_another_process_life() {
         store.flush().unwrap();
         assert_eq!(told.durable.lock()["run 0"], 200);
         assert!(matches!(store.begin(&new("run 3")), Err(StoreError::Exists(_))));
-        assert!(matches!(store.take_up("run 3"), Err(StoreError::Owned(_))));
+        assert!(matches!(store.recover("run 3"), Err(StoreError::Owned(_))));
         ended(&mut *logs[4], EndStatus::Failed);
         store.flush().unwrap();
         assert_eq!(told.durable.lock()["run 4"], 41, "the end counts as a record");
@@ -111,16 +111,16 @@ fn records_of_many_runs_are_read_back_in_another_process_life() {
     let unfinished = store.unfinished().unwrap();
     assert_eq!(unfinished.len(), 19);
     assert_eq!((&*unfinished[4].id, unfinished[4].records), ("run 5", 34));
-    assert_eq!(store.about("run 5").unwrap().unwrap(), "{\"of\":\"run 5\"}");
-    assert!(matches!(store.take_up("run 4"), Err(StoreError::Ended(_))));
+    assert_eq!(store.manifest("run 5").unwrap().unwrap(), "{\"of\":\"run 5\"}");
+    assert!(matches!(store.recover("run 4"), Err(StoreError::Ended(_))));
     for run in (0..20).filter(|run| *run != 4) {
-        let mut taken = store.take_up(&format!("run {run}")).unwrap();
+        let mut taken = store.recover(&format!("run {run}")).unwrap();
         let expected: Vec<_> = (0..200).filter(|number| number % (run + 1) == 0).map(|n| record(run, n)).collect();
         assert_eq!(taken.records, expected);
         let _ = taken.log.append(b"more");
         assert_eq!(taken.log.records().unwrap().len(), expected.len() + 1);
     }
-    assert!(matches!(store.take_up("run 77"), Err(StoreError::Unknown(_))));
+    assert!(matches!(store.recover("run 77"), Err(StoreError::Unknown(_))));
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_copy_of_the_first_records_is_a_run_of_its_own() {
     assert!(matches!(store.fork("old", &new("longer"), 3_001, b""), Err(StoreError::Short { records: 3_000, .. })));
     assert!(matches!(store.fork("none", &new("longer"), 1, b""), Err(StoreError::Unknown(_))));
     assert_eq!(store.run("copy").unwrap().unwrap().records, 2_500);
-    let mut taken = store.take_up("copy").unwrap();
+    let mut taken = store.recover("copy").unwrap();
     let mut expected = log.records().unwrap();
     expected.truncate(2_500);
     expected[0] = (&b"begun anew"[..]).into();

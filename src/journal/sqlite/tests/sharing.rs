@@ -14,18 +14,18 @@ fn who_was_taken_for_dead_writes_nothing_more() {
     // A lock that did not hold.
     std::fs::remove_file(folder.path().join("hosts/1.lock")).unwrap();
     let (other, _) = open(folder.path());
-    let mut taken = other.take_up("run").unwrap();
+    let mut taken = other.recover("run").unwrap();
     let _ = taken.log.append(b"two");
     assert_eq!(taken.log.records().unwrap(), [&b"one"[..], b"two"]);
     other.flush().unwrap();
     // Not even what nobody has taken up.
     let _ = idle.append(b"stale");
-    assert!(matches!(old.flush(), Err(StoreError::Buried)));
+    assert!(matches!(old.flush(), Err(StoreError::HostFenced)));
     let _ = log.append(b"stale");
     assert_eq!(log.records().unwrap(), [&b"one"[..], b"two"]);
     assert_eq!(told.durable.lock()["run"], 1);
-    assert!(matches!(old.flush(), Err(StoreError::Buried)));
-    assert_eq!(other.take_up("another").unwrap().records, [&b"one"[..]]);
+    assert!(matches!(old.flush(), Err(StoreError::HostFenced)));
+    assert_eq!(other.recover("another").unwrap().records, [&b"one"[..]]);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_host_that_the_others_have_forgotten_writes_nothing_more() {
     let db = rusqlite::Connection::open(folder.path().join("journal.db")).unwrap();
     db.execute("DELETE FROM host", []).unwrap();
     let _ = log.append(b"two");
-    assert!(matches!(store.flush(), Err(StoreError::Buried)));
+    assert!(matches!(store.flush(), Err(StoreError::HostFenced)));
     assert_eq!(store.records("run").unwrap(), ["one"]);
 }
 
@@ -81,7 +81,7 @@ fn each_time_that_a_run_is_taken_up_has_an_epoch_of_its_own() {
         drop(log);
         store.flush().unwrap();
         epochs.push(epoch());
-        log = store.take_up("run").unwrap().log;
+        log = store.recover("run").unwrap().log;
     }
     assert!(epochs.is_sorted_by(|before, after| before < after), "{epochs:?}");
 }
@@ -105,7 +105,7 @@ fn two_hosts_share_a_folder_and_see_who_has_what() {
     let owner = two.owner_of("first").unwrap().unwrap();
     assert_eq!((owner.pid, owner.alive), (std::process::id(), true));
     assert_eq!(owner.socket.as_deref(), Some(Path::new("/run/one.sock")));
-    assert!(matches!(two.take_up("first"), Err(StoreError::Owned(_))));
+    assert!(matches!(two.recover("first"), Err(StoreError::Owned(_))));
     assert!(matches!(two.remove("first"), Err(StoreError::Owned(_))));
     assert!(matches!(one.remove("first"), Err(StoreError::Owned(_))));
 
@@ -115,15 +115,15 @@ fn two_hosts_share_a_folder_and_see_who_has_what() {
     drop(first);
     one.flush().unwrap();
     assert_eq!(two.owner_of("first").unwrap(), None);
-    let taken = two.take_up("first").unwrap();
+    let taken = two.recover("first").unwrap();
     assert_eq!(taken.records, [&b"one"[..], b"two"]);
-    assert!(matches!(one.take_up("first"), Err(StoreError::Owned(_))));
+    assert!(matches!(one.recover("first"), Err(StoreError::Owned(_))));
     drop(taken);
     assert_eq!(
-        one.take_up("first")
+        one.recover("first")
             .or_else(|_| {
                 two.flush().unwrap();
-                one.take_up("first")
+                one.recover("first")
             })
             .unwrap()
             .records
@@ -135,7 +135,7 @@ fn two_hosts_share_a_folder_and_see_who_has_what() {
     drop((logs, third));
     drop(one);
     assert!(told.failed.lock().is_empty());
-    assert_eq!(two.take_up("second").unwrap().records.len(), 1);
+    assert_eq!(two.recover("second").unwrap().records.len(), 1);
     assert_eq!(two.count(&Filter { ended: Some(false), ..Filter::default() }).unwrap(), 3);
 }
 
@@ -153,17 +153,17 @@ fn the_runs_of_a_dead_host_are_found_with_their_last_rows() {
     }
     let unfinished = two.unfinished().unwrap();
     std::fs::remove_file(folder.path().join("hosts/1.lock")).unwrap();
-    let taken = two.take_up("run 5").unwrap();
+    let taken = two.recover("run 5").unwrap();
     assert_eq!(taken.records, ["5 0", "5 1", "5 2"]);
     for run in unfinished.iter().filter(|run| &*run.id != "run 5") {
         assert_eq!(two.owner_of(&run.id).unwrap(), None);
     }
     for (id, records) in [("run 0", 1), ("run 19", 2), ("run 8", 3)] {
-        assert_eq!(two.take_up(id).unwrap().records.len(), records);
+        assert_eq!(two.recover(id).unwrap().records.len(), records);
     }
     // It is not dead, and writes nothing more.
     let _ = logs[0].append(b"late");
-    assert!(matches!(one.flush(), Err(StoreError::Buried)));
+    assert!(matches!(one.flush(), Err(StoreError::HostFenced)));
 }
 
 #[test]
