@@ -21,11 +21,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use wasmtime::Store;
 
-/// Bytes of memory from which an eviction takes longer than a turn may. Estimated: to pack a megabyte that was written all over takes about
-/// three milliseconds, and most guests have written little of theirs.
+/// Bytes of memory from which an eviction takes longer than a turn may. Estimated: to pack a
+/// megabyte that was written all over takes about three milliseconds, and most guests have written
+/// little of theirs.
 const SLOW_EVICTION_BYTES: u64 = 4 << 20;
 
-/// Bytes of a snapshot from which its restoration takes longer than a turn may: about two microseconds a page.
+/// Bytes of a snapshot from which its restoration takes longer than a turn may: about two
+/// microseconds a page.
 const SLOW_RESTORATION_BYTES: usize = 1 << 20;
 
 /// Bytes of memory from which the kernel takes longer than a turn may to take them back.
@@ -79,7 +81,8 @@ struct Running {
 }
 
 enum Step {
-    /// The first of an instance: it makes it, and calls `init` or restores a snapshot, before it steps.
+    /// The first of an instance: it makes it, and calls `init` or restores a snapshot, before it
+    /// steps.
     First(Pin<Box<dyn Future<Output = Begun> + Send>>),
     /// Any other.
     Next(Call<Outcome>, Box<dyn Binding>),
@@ -199,7 +202,8 @@ impl Guest {
         self.state = if is_large(&store) { State::Remains { _store: Box::new(store) } } else { State::Dead };
     }
 
-    /// Makes the instance of one that was evicted before it is stepped. Where that fails, its step fails.
+    /// Makes the instance of one that was evicted before it is stepped. Where that fails, its step
+    /// fails.
     fn take_up(&mut self) {
         let State::Evicted(evicted) = &self.state else { return };
         let Ok(source) = self.source() else { return };

@@ -35,14 +35,16 @@ pub(crate) struct Loaded {
     engine: Arc<GuestEngine>,
     digest: Arc<str>,
     pool: Linked,
-    /// The same for guests that live outside the pool, and for throw-away instances. Made when it is first needed: it copies the code.
+    /// The same for guests that live outside the pool, and for throw-away instances. Made when it
+    /// is first needed: it copies the code.
     on_demand: OnceLock<Result<Linked, String>>,
     permit: Permit,
     hash: blake3::Hash,
     note: Note,
     /// Learned at the first eviction: it takes some milliseconds.
     template: OnceLock<Result<Template, String>>,
-    /// A guest was lost when it was asked for its own form: no other is asked. It guards no other data.
+    /// A guest was lost when it was asked for its own form: no other is asked. It guards no other
+    /// data.
     own_fails: AtomicBool,
     description: OnceLock<Result<Option<Json>, Problem>>,
     reuse: Reuse,
@@ -93,7 +95,8 @@ impl Component {
     /// As [`Self::load`], until it is cancelled.
     ///
     /// # Errors
-    /// As [`Self::load`], and where it was cancelled. A compiler in this process is not interrupted.
+    /// As [`Self::load`], and where it was cancelled. A compiler in this process is not
+    /// interrupted.
     pub fn load_until(engine: &Arc<GuestEngine>, bytes: &[u8], cancellation: &Cancellation) -> Result<Self, LoadError> {
         Self::load_hashed(engine, bytes, blake3::hash(bytes), cancellation, &|| {})
     }
@@ -124,7 +127,8 @@ impl Component {
         let (component, kept) = engine.cache().load_or_compile(engine.engine(), bytes, &hash, prepare)?;
         let note: Note = serde_json::from_slice(&kept).or_else(|_| Note::of(bytes))?;
         let pool = Linked::new(engine.linker(&note.survey.imports)?, &component, &note.survey)?;
-        // What the first instance would do otherwise, on a worker. Where it fails, instances are made the slow way.
+        // What the first instance would do otherwise, on a worker. Where it fails, instances are
+        // made the slow way.
         let _ = component.initialize_copy_on_write_image();
         let permit = permit(&component, &note.survey);
         let loaded = Loaded {
@@ -150,8 +154,8 @@ impl Component {
         &self.loaded.note.survey
     }
 
-    /// Whether its instances give their state themselves, by the optional export `snapshot`: what counts where
-    /// [`Self::snapshots`] says no.
+    /// Whether its instances give their state themselves, by the optional export `snapshot`: what
+    /// counts where [`Self::snapshots`] says no.
     pub fn saves_itself(&self) -> bool {
         self.loaded.has_own()
     }
@@ -161,8 +165,8 @@ impl Component {
         &self.loaded.note.verdict
     }
 
-    /// What it says of itself: its entries, each with its documentation and JSON Schemas. None where it has no such export. Asked
-    /// once, in a sandbox without grants.
+    /// What it says of itself: its entries, each with its documentation and JSON Schemas. None
+    /// where it has no such export. Asked once, in a sandbox without grants.
     ///
     /// # Errors
     /// What went wrong in the guest.
@@ -235,7 +239,8 @@ impl Loaded {
         Linked::new(linker, &component, &self.note.survey).map_err(|error| error.to_string())
     }
 
-    /// What snapshots of its instances need to know. None where they cannot be snapshotted. It is learned when it is first asked for.
+    /// What snapshots of its instances need to know. None where they cannot be snapshotted. It is
+    /// learned when it is first asked for.
     pub(crate) fn template(&self) -> Option<&Template> {
         if !self.may_be_snapshotted() {
             return None;
@@ -355,7 +360,8 @@ fn instantiate_pre(
 
 /// What a guest takes of the pool.
 fn permit(component: &wasmtime::component::Component, survey: &Survey) -> Permit {
-    // Only components that import modules or components have no answer, and none such is ever linked.
+    // Only components that import modules or components have no answer, and none such is ever
+    // linked.
     let resources = component.resources_required();
     let (memories, tables) = resources.map_or((0, 0), |resources| (resources.num_memories, resources.num_tables));
     Permit {

@@ -9,7 +9,8 @@ use crate::process::{Limits, LogLine, Micros, Output, ProcessInit, Random, Tag};
 use std::sync::Arc;
 use wasmtime::StoreContextMut;
 
-/// The host's side of one guest. Whatever of it a guest can see is saved with a snapshot: see [`HostState`].
+/// The host's side of one guest. Whatever of it a guest can see is saved with a snapshot: see
+/// [`HostState`].
 pub(crate) struct Context {
     init: Arc<ProcessInit>,
     now: Micros,
@@ -19,7 +20,8 @@ pub(crate) struct Context {
     log: Log,
     /// Calls of host functions.
     host_calls: u64,
-    /// Of them, those that were made before instantiation had ended: any makes the guest unfit for snapshots.
+    /// Of them, those that were made before instantiation had ended: any makes the guest unfit for
+    /// snapshots.
     host_calls_at_start: Option<u64>,
     pub(crate) limiter: Limiter,
     wasi: Wasi,
@@ -146,8 +148,8 @@ impl Context {
         self.random.get_or_insert_with(|| Random::new(&init.seed, init.pid)).fill(bytes);
     }
 
-    /// Whether a line of so many bytes can be logged; if not it is counted as dropped. Asked before a line is copied, so that a
-    /// line that is dropped costs nothing but the question.
+    /// Whether a line of so many bytes can be logged; if not it is counted as dropped. Asked before
+    /// a line is copied, so that a line that is dropped costs nothing but the question.
     pub(crate) fn log_room(&mut self, bytes: usize) -> bool {
         self.count_host_call();
         // What was printed before comes before.
@@ -239,7 +241,8 @@ impl WasiView for Context {
 /// What a log line counts beside its text, so that empty ones are bounded too. Arbitrary.
 const LINE_BYTES: usize = 16;
 
-/// What the host's work costs: how much fuel of a guest's own takes about as long. Measured (`tests/bench/slices.rs`).
+/// What the host's work costs: how much fuel of a guest's own takes about as long. Measured
+/// (`tests/bench/slices.rs`).
 const CALL_FUEL: u64 = 250;
 const LOG_BYTES_PER_FUEL: u64 = 4;
 const RANDOM_FUEL_PER_BYTE: u64 = 1;

@@ -23,22 +23,23 @@ pub(crate) enum Phase {
     Load,
 }
 
-/// The title where a step had more to do than its limit.
+/// The title if a step exceeded its fuel limit.
 pub(crate) const OUT_OF_FUEL: &str = "The guest used up its fuel";
 
-/// The text by which wasmtime says that a guest handed over more than it may: the error's type is private.
+/// The text by which wasmtime says that a guest passed more than it may: the error's type is
+/// private.
 const HOSTCALL_FUEL_TEXT: &str = "fuel allocated for hostcalls has been exhausted";
 
-/// Makes a death of an error.
+/// Classifies an error as a death of the guest or of the host.
 pub(crate) fn classify(error: &wasmtime::Error, context: &Context, phase: Phase) -> Death {
     match of_either(error, context, phase) {
-        // It is in no record: where the records are at hand, the guest is made of them.
+        // It is in no record: if the records are available, the guest is rebuilt from them.
         Death::Guest(problem) if phase == Phase::Load => Death::Lost(problem),
         death => death,
     }
 }
 
-/// The problem of a guest that was lost when it gave its state.
+/// The problem of a guest that was lost while it saved its state.
 pub(crate) fn lost(error: &wasmtime::Error, context: &Context, phase: Phase) -> Problem {
     match of_either(error, context, phase) {
         Death::Guest(problem) | Death::Lost(problem) | Death::Host(problem) => problem,
@@ -73,7 +74,7 @@ fn of_either(error: &wasmtime::Error, context: &Context, phase: Phase) -> Death 
     Death::Guest(of_guest(error, context, phase))
 }
 
-/// The problem of whatever the guest itself brought about.
+/// The problem of a failure that the guest caused.
 fn of_guest(error: &wasmtime::Error, context: &Context, phase: Phase) -> Problem {
     let trap = error.downcast_ref::<Trap>().copied();
     let detail = detail(error, trap, phase);
@@ -84,7 +85,8 @@ fn of_guest(error: &wasmtime::Error, context: &Context, phase: Phase) -> Problem
             Problem::new(kind::FUEL_EXHAUSTED, "The guest used up the fuel that there is outside of steps")
         }
         Some(Trap::StackOverflow) => Problem::new(kind::STACK_EXHAUSTED, "The guest's stack overflowed"),
-        // What a program does when an allocation fails is nearly always to trap, and the trap says nothing of the reason.
+        // When an allocation fails, programs nearly always trap, and the trap does not give the
+        // reason.
         Some(_) if context.limiter.refused() => memory_exhausted(),
         Some(_) => Problem::new(kind::TRAP, "The guest trapped"),
         None if context.limiter.refused() => memory_exhausted(),
@@ -128,8 +130,8 @@ fn detail(error: &wasmtime::Error, trap: Option<Trap>, phase: Phase) -> String {
     detail
 }
 
-/// A trap says where it happened and not why; what the guest last logged as an error often does: a panic's message. It goes before
-/// the rest, so that whoever sees the problem without the log has it.
+/// A trap says where it happened, not why. The guest's last error log line often does: a panic's
+/// message. It goes first, so a reader of the problem has it without the log.
 pub(crate) fn last_words(problem: &mut Problem, log: &[LogLine]) {
     let last = log.iter().rfind(|line| line.level == Level::Error && !line.text.trim().is_empty());
     if let (true, Some(line)) = (problem.kind == kind::TRAP, last) {
@@ -140,7 +142,7 @@ pub(crate) fn last_words(problem: &mut Problem, log: &[LogLine]) {
     }
 }
 
-/// What [`detail`] gave, without the functions by which Rust panics: the message says that it did.
+/// Removes from [`detail`]'s text the functions by which Rust panics: the message says that it did.
 fn without_panic(detail: &str) -> String {
     const OF_PANIC: [&str; 7] = [
         "std::panicking",
@@ -160,7 +162,8 @@ fn without_panic(detail: &str) -> String {
     if rest.is_empty() { what.to_owned() } else { format!("{what}, in {}", rest.join(" < ")) }
 }
 
-/// Names come from the guest's name section, so both their length and their characters are the guest's. Arbitrary.
+/// Names come from the guest's name section, so both their length and their characters are chosen
+/// by the guest. Arbitrary.
 const NAME_CHARS_MAX: usize = 200;
 const DETAIL_BYTES_MAX: usize = 2_000;
 
@@ -180,8 +183,8 @@ fn truncate(text: &mut String) {
 mod tests {
     use super::*;
 
-    /// A panic's message is what it is about; where it was in the functions of the guest follows,
-    /// and not in those that panic.
+    /// A panic's message says what went wrong. The guest's functions follow, without those of the
+    /// panic machinery.
     #[test]
     fn a_panic_whose_message_is_known_names_no_function_of_the_standard_library() {
         let detail = "wasm `unreachable` instruction executed, in std::panicking::panic_with_hook < rust_begin_unwind \

@@ -1,5 +1,5 @@
-//! The engine: one wasmtime configuration, its pool, its linker and its cache of compiled code; and a second one of the same code without a
-//! pool.
+//! The engine: one wasmtime configuration, its pool, its linker and its cache of compiled code; and
+//! a second engine for the same code without a pool.
 
 use super::binding;
 use super::cache::CodeCache;
@@ -28,7 +28,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// The largest that a memory of the profile can be, in bytes.
+    /// The largest size of a memory in this profile, in bytes.
     pub fn memory_bytes_max(self) -> u64 {
         match self {
             Self::Fast => 4 << 30,
@@ -37,39 +37,43 @@ impl Profile {
     }
 }
 
-/// What an engine is made from. The defaults are what a service wants; `slots` is best lowered for a short run, since each slot
-/// costs an mprotect at the start.
+/// The options of an engine. The defaults suit a service. For a short run, lower `slots`, since
+/// each slot costs an mprotect at the start.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// How linear memories are laid out.
     pub profile: Profile,
-    /// Guests that can be live at one time; `None` computes it from the kernel's limits.
+    /// Guests that can be live at the same time; `None` computes the number from the kernel's
+    /// limits.
     pub slots: Option<u32>,
-    /// Bytes that guests may take outside the pool, each counted by its limits. They live there when every slot is held by a guest
-    /// that waits and cannot be evicted. 0: nobody does, and such a newcomer ends with `no-capacity`.
+    /// Bytes that guests may take outside the pool, each counted by its limits. A guest lives there
+    /// if every slot is held by a waiting guest that cannot be evicted. With 0 no guest does, and
+    /// such a newcomer ends with `no-capacity`.
     pub on_demand_bytes: u64,
-    /// Bytes that the images of evicted guests may take in memory. A run may hold as much as it leaves free: alone, half of it.
+    /// Bytes that the images of evicted guests may take in memory. A run may hold as much as it
+    /// leaves free: alone, half of it.
     pub image_bytes: u64,
-    /// Where images go that do not fit into memory: an existing folder; `None` is a host's folder of runs, where it has one. They are
-    /// in a file without a name, which ends with the engine.
+    /// An existing folder for images that do not fit into memory; `None` is a host's folder of
+    /// runs, if it has one. They are in a file without a name, which vanishes with the engine.
     pub spill_dir: Option<PathBuf>,
-    /// Bytes that they may take there, by the same rule.
+    /// Bytes that images may take there, by the same rule.
     pub spill_bytes: u64,
     /// Fuel of one slice; about one unit an instruction.
     pub slice_fuel: u64,
-    /// Where compiled code is kept; `None` keeps none.
+    /// Where compiled code is stored; `None` stores none.
     pub cache_dir: Option<PathBuf>,
-    /// Bytes that the kept code may take before the oldest goes.
+    /// Bytes that the stored code may take before the oldest is removed.
     pub cache_bytes_max: u64,
-    /// Where components are compiled that are not kept.
+    /// Where components without stored code are compiled.
     pub compiler: Compiler,
-    /// What compiling one may take, where it is done in a process of its own.
+    /// What compiling one component may take in a process of its own.
     pub compile_limits: CompileLimits,
-    /// Instances of guests that have ended which may wait for another guest of their component, as
-    /// good as fresh; they take no slots, and 2 MiB of memory at most each. A quarter of the slots
-    /// at most; 0: every guest has an instance of its own.
+    /// The most instances of ended guests, reset to fresh, that may wait for another guest of their
+    /// component. They take no slots, and at most 2 MiB of memory each. At most a quarter of the
+    /// slots; with 0 every guest gets an instance of its own.
     pub spares: u32,
-    /// Whether guests may be written out of the pool; off, [`Body::evict`](crate::process::Body::evict) refuses.
+    /// Whether guests may be evicted from the pool; if not,
+    /// [`Body::evict`](crate::process::Body::evict) refuses.
     pub snapshots: bool,
 }
 
@@ -93,19 +97,22 @@ impl Default for EngineOptions {
     }
 }
 
-/// Arbitrary: about a millisecond, so that a turn of a hog is short against what people notice and long against a fiber switch.
+/// Arbitrary: about a millisecond, so that a turn of a hog is short against what people notice and
+/// long against a fiber switch.
 const SLICE_FUEL: u64 = 1_000_000;
 
-/// Arbitrary: 59 guests of the default limits. It is what they may take, and not what they do take.
+/// Arbitrary: 59 guests with the default limits. It counts what they may take, not what they do
+/// take.
 const ON_DEMAND_BYTES: u64 = 4 << 30;
 
-/// Arbitrary: many times the workers of most machines, as guests end and begin in bursts.
+/// Arbitrary: many times the workers of most machines, as guests start and end in bursts.
 const SPARES: u32 = 32;
 
-/// Arbitrary. Few slots mean little memory and a quick start, and a spare instance takes as much of the pool as a slot.
+/// Arbitrary. Few slots mean little memory and a quick start, and a spare instance takes as much of
+/// the pool as a slot.
 const SLOTS_PER_SPARE: u32 = 4;
 
-/// Arbitrary: some ten thousand evicted Python guests, of which one run may have a half.
+/// Arbitrary: some ten thousand evicted Python guests, of which one run may have half.
 const IMAGE_BYTES: u64 = 2 << 30;
 
 /// Arbitrary.
@@ -114,10 +121,12 @@ const SPILL_BYTES: u64 = 16 << 30;
 /// Arbitrary: about 25 compiled JavaScript guests.
 const CACHE_BYTES_MAX: u64 = 1 << 30;
 
-/// The stack of a fiber: wasm takes at most the first of the two, the rest is the host functions' that it calls. Addresses only, of which
-/// a guest makes so many resident as it has once used. Measured (`tests/guests/recursion.rs`): in 128 KiB, Python could not free 500 nested
-/// dictionaries nor show 100 nested objects; in 512 it frees 900 and shows 330. JavaScript calls 50,000 deep in either. A small guest takes 19 KB
-/// of memory in all with either (`crowd` of `tests/bench/guests.rs`).
+/// The stack of a fiber: wasm takes at most the first of the two, the rest is for the host
+/// functions that it calls. These are addresses only; a guest's stack becomes resident as far as it
+/// has ever used it. Measured (`tests/guests/recursion.rs`): in 128 KiB, Python could neither free
+/// 500 nested dictionaries nor show 100 nested objects; in 512 it frees 900 and shows 330.
+/// JavaScript calls 50,000 deep in either. A small guest takes 19 KB of memory in all with either
+/// (`crowd` of `tests/bench/guests.rs`).
 const WASM_STACK_BYTES_MAX: usize = 512 << 10;
 const FIBER_STACK_BYTES: usize = 640 << 10;
 
@@ -126,19 +135,21 @@ const TABLES_PER_GUEST_MAX: u32 = 128;
 const MEMORIES_PER_GUEST_MAX: u32 = 8;
 pub(super) const CORE_INSTANCES_PER_GUEST_MAX: u32 = 128;
 
-/// Bytes of a slot that are wiped rather than given back when its guest has ended, so that the next one takes no page faults there:
-/// what a small guest touches in its first step. Measured (`spawn` of `tests/bench/guests.rs`).
+/// Bytes of a slot that are zeroed rather than returned to the kernel when its guest has ended, so
+/// that the next guest takes no page faults there: what a small guest touches in its first step.
+/// Measured (`spawn` of `tests/bench/guests.rs`).
 const MEMORY_RESIDENT_BYTES: usize = 64 << 10;
 const STACK_RESIDENT_BYTES: usize = 16 << 10;
 const TABLE_RESIDENT_BYTES: usize = 16 << 10;
 
-/// The structures that wasmtime keeps beside an instance, which grow with its functions and types.
+/// The structures that wasmtime allocates beside an instance, which grow with its functions and
+/// types.
 const INSTANCE_BYTES_MAX: usize = 4 << 20;
 
 /// Functions of a trap's backtrace.
 const BACKTRACE_FRAMES_MAX: usize = 16;
 
-/// Runs guests.
+/// Compiles components and runs guests.
 pub struct GuestEngine {
     engine: Engine,
     options: EngineOptions,
@@ -146,9 +157,10 @@ pub struct GuestEngine {
     cache: CodeCache,
     /// Without WASI: linking its 200 functions takes as long as loading a small component.
     linker: Linker<Context>,
-    /// With it, made for the first component that imports any of it.
+    /// With WASI, made for the first component that imports any of it.
     linker_with_wasi: OnceLock<Linker<Context>>,
-    /// The same code without the pool: for guests that find no slot, and for throw-away instances (`describe`, the probes of snapshots).
+    /// The same code without the pool: for guests that find no slot, and for throw-away instances
+    /// (`describe`, the probes of snapshots).
     on_demand: OnceLock<(Engine, Linker<Context>)>,
     on_demand_memory: Arc<Budget>,
     images: Images,
@@ -156,11 +168,11 @@ pub struct GuestEngine {
 }
 
 impl GuestEngine {
-    /// An engine. Where the kernel does not give what its pool needs, the pool is halved until it does; [`Self::slots`] says what
-    /// came of it.
+    /// Makes an engine. If the kernel does not provide what its pool needs, the pool is halved
+    /// until it does; [`Self::slots`] returns the result.
     ///
     /// # Errors
-    /// Where not even one slot can be had, or the configuration does not fit this machine.
+    /// Fails if not even one slot is available, or the configuration does not fit this machine.
     pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
         let mut slots = options.slots.unwrap_or_else(|| sizing::slots(sizing::map_count_max())).max(1);
         let engine = loop {
@@ -191,7 +203,7 @@ impl GuestEngine {
         })
     }
 
-    /// Guests that can be live at one time.
+    /// Guests that can be live at the same time.
     pub fn slots(&self) -> u32 {
         self.slots
     }
@@ -201,12 +213,12 @@ impl GuestEngine {
         sizing::capacity(self.slots)
     }
 
-    /// What guests outside the pool take, and may take.
+    /// Memory of the guests outside the pool: used and available.
     pub fn on_demand_memory(&self) -> &Arc<Budget> {
         &self.on_demand_memory
     }
 
-    /// What the images of evicted guests take.
+    /// The images of evicted guests.
     pub fn images(&self) -> &Images {
         &self.images
     }
@@ -215,17 +227,17 @@ impl GuestEngine {
         &self.spares
     }
 
-    /// How many instances wait for another guest, and the bytes of memory that they hold.
+    /// The number of instances that wait for another guest, and the bytes of memory that they hold.
     pub fn spare_instances(&self) -> (usize, u64) {
         self.spares.held()
     }
 
-    /// What it was made from.
+    /// The options that the engine was made with.
     pub fn options(&self) -> &EngineOptions {
         &self.options
     }
 
-    /// Where compiled code is kept, and what became of it.
+    /// The cache of compiled code.
     pub fn cache(&self) -> &CodeCache {
         &self.cache
     }
@@ -234,10 +246,10 @@ impl GuestEngine {
         &self.engine
     }
 
-    /// What is offered to a component that imports these.
+    /// The linker for a component with these imports.
     ///
     /// # Errors
-    /// Where an engine of this configuration cannot offer it.
+    /// Fails if an engine of this configuration cannot offer them.
     pub(crate) fn linker(&self, imports: &[String]) -> Result<&Linker<Context>, EngineError> {
         if !imports.iter().any(|import| import.starts_with("wasi:")) {
             return Ok(&self.linker);
@@ -246,15 +258,15 @@ impl GuestEngine {
             return Ok(linker);
         }
         let linker = linker(&self.engine, true)?;
-        // Of two that race, the second is dropped.
+        // If two threads race, the second linker is dropped.
         Ok(self.linker_with_wasi.get_or_init(|| linker))
     }
 
-    /// The engine without a pool. It runs the same compiled code, and collects core dumps, which only cost where a guest traps: the probes
-    /// of snapshots read them.
+    /// The engine without a pool. It runs the same compiled code. It also collects core dumps,
+    /// which only cost when a guest traps: the probes of snapshots read them.
     ///
     /// # Errors
-    /// Where it cannot be made, or would need other code.
+    /// Fails if it cannot be made, or would need other code.
     pub(crate) fn on_demand(&self) -> Result<&(Engine, Linker<Context>), EngineError> {
         if let Some(on_demand) = self.on_demand.get() {
             return Ok(on_demand);
@@ -265,12 +277,12 @@ impl GuestEngine {
             return Err(EngineError::OtherCode);
         }
         let linker = linker(&engine, true)?;
-        // Of two that race, the second is dropped.
+        // If two threads race, the second engine is dropped.
         Ok(self.on_demand.get_or_init(|| (engine, linker)))
     }
 }
 
-/// Equal for engines that run each other's compiled code: of one version, target and settings.
+/// Equal for engines that run each other's compiled code: same version, target and settings.
 pub(crate) fn fingerprint(engine: &Engine) -> blake3::Hash {
     struct Fingerprint(blake3::Hasher);
     impl std::hash::Hasher for Fingerprint {
@@ -286,7 +298,8 @@ pub(crate) fn fingerprint(engine: &Engine) -> blake3::Hash {
     fingerprint.0.finalize()
 }
 
-/// What shapes compiled code, the same for every engine of a profile: so one compiled file serves them all.
+/// The settings that shape compiled code. All engines of a profile share them, so one compiled file
+/// serves them all.
 pub(super) fn code_config(profile: Profile) -> Config {
     let mut config = Config::new();
     config
@@ -298,7 +311,8 @@ pub(super) fn code_config(profile: Profile) -> Config {
         .max_wasm_stack(WASM_STACK_BYTES_MAX)
         .async_stack_size(FIBER_STACK_BYTES)
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(BACKTRACE_FRAMES_MAX))
-        // Names of functions are enough for a guest's backtrace; offsets would cost half the size again of compiled code.
+        // Names of functions are enough for a guest's backtrace; offsets would add half again to
+        // the size of compiled code.
         .generate_address_map(false)
         .native_unwind_info(false);
     match profile {
@@ -337,7 +351,7 @@ fn pool(options: &EngineOptions, slots: u32) -> InstanceAllocationStrategy {
     InstanceAllocationStrategy::Pooling(pool)
 }
 
-/// Everything that is offered to guests, by name; WASI where it is wanted.
+/// Everything that is offered to guests, by name; WASI if it is wanted.
 fn linker(engine: &Engine, with_wasi: bool) -> Result<Linker<Context>, EngineError> {
     let mut linker = Linker::new(engine);
     for contract in binding::CONTRACTS {

@@ -1,12 +1,14 @@
 //! Room for the images of evicted guests: in memory, and beyond that in a file.
 //!
-//! Memory and file have a budget each, and of each a run may hold as much as it leaves free. Alone it has half of it, of `n` greedy runs each
-//! has one part in `n + 1`, and a run that comes later finds as much room as any of them holds. So a run that asks for too much meets its own
-//! bound and never a neighbour's. (The dynamic threshold of switches with shared memory: A. Choudhury, E. Hahne, "Dynamic Queue Length
-//! Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2), 1998, with α = 1.)
+//! Memory and file have a budget each. Of either, a run may hold as much as it leaves free. A run
+//! alone may hold half of it, each of `n` greedy runs one part in `n + 1`, and a later run finds as
+//! much room as any of them holds. So a run that asks for too much reaches its own bound and never
+//! a neighbour's. (The dynamic threshold of switches with shared memory: A. Choudhury, E. Hahne,
+//! "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on
+//! Networking 6(2), 1998, with α = 1.)
 //!
-//! *Rejected.* A fixed share for each run: with enough runs the budget of the host is used up while each is below its own, and then somebody
-//! who did nothing wrong has to go.
+//! *Rejected.* A fixed share for each run: with enough runs the host's budget is used up while each
+//! run is below its own share, and then a run that did nothing wrong has to end.
 
 use crate::process::{Problem, problem::kind};
 use bytes::Bytes;
@@ -19,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What an image counts beside its bytes, so that empty ones are bounded too. Arbitrary: about what its guest's structures take.
+/// What an image counts in addition to its bytes, so that empty ones are bounded too. Arbitrary:
+/// about what its guest's structures take.
 const IMAGE_BYTES: u64 = 256;
 
 /// The images of all evicted guests of an engine.
@@ -30,7 +33,8 @@ pub struct Images {
 }
 
 impl Images {
-    /// Room for so many bytes in memory, and for so many in a file of that folder. The folder must exist when it is first needed.
+    /// Makes room for `memory_bytes_max` bytes in memory, and for as many bytes as `disk` says in a
+    /// file in its folder. The folder must exist when it is first needed.
     pub(crate) fn new(memory_bytes_max: u64, disk: Option<(PathBuf, u64)>) -> Self {
         Self { memory: Arc::new(Shares::new(memory_bytes_max)), disk: disk.map(|(folder, max)| Disk::new(folder, max)) }
     }
@@ -47,7 +51,7 @@ impl Images {
         self.disk.as_ref().map_or(0, |disk| disk.shares.inner.lock().used)
     }
 
-    /// Whether an image of so many bytes, or a smaller one, may go to the file.
+    /// Whether an image of at most `bytes` may go to the file.
     pub(crate) fn may_spill(&self, run: &Arc<str>, bytes: u64) -> bool {
         self.disk.is_some() && !self.memory.has_room(run, bytes)
     }
@@ -55,7 +59,7 @@ impl Images {
     /// Holds an image of a guest of a run.
     ///
     /// # Errors
-    /// The problem of the guest, where its run holds too much already.
+    /// Returns the guest's problem if its run holds too much already.
     pub(crate) fn hold(&self, run: &Arc<str>, image: Bytes) -> Result<Held, Problem> {
         let bytes = image.len() as u64 + IMAGE_BYTES;
         if let Some(share) = self.memory.take(run, bytes) {
@@ -85,7 +89,7 @@ impl Images {
     }
 }
 
-/// An image that is held. Cloning it is cheap; its room is given back with the last clone.
+/// An image that is held. Cloning it is cheap; its room is freed with the last clone.
 #[derive(Clone, Debug)]
 pub(crate) enum Held {
     Memory { image: Bytes, _share: Arc<Share> },
@@ -93,10 +97,10 @@ pub(crate) enum Held {
 }
 
 impl Held {
-    /// The image. It may be read from a disk.
+    /// Returns the image. This may read from a disk.
     ///
     /// # Errors
-    /// Where the disk does not give it.
+    /// Fails if the disk cannot be read.
     pub(crate) fn read(&self) -> io::Result<Bytes> {
         match self {
             Self::Memory { image, .. } => Ok(image.clone()),
@@ -104,7 +108,7 @@ impl Held {
         }
     }
 
-    /// Bytes that it takes in memory.
+    /// Bytes that the image takes in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         match self {
             Self::Memory { image, .. } => image.len(),
@@ -112,7 +116,7 @@ impl Held {
         }
     }
 
-    /// Whether it has to be read from a disk.
+    /// Whether the image is on disk.
     pub(crate) fn is_spilled(&self) -> bool {
         matches!(self, Self::Disk(_))
     }
@@ -150,7 +154,7 @@ impl Shares {
         self.inner.lock().by.get(run).copied().unwrap_or(0)
     }
 
-    /// Takes so many bytes for a run, where it leaves as many free as it then holds.
+    /// Takes `bytes` for a run, if that leaves as many free as the run then holds.
     fn take(self: &Arc<Self>, run: &Arc<str>, bytes: u64) -> Option<Share> {
         let mut inner = self.inner.lock();
         if !self.fits(&inner, run, bytes) {
@@ -162,7 +166,7 @@ impl Shares {
     }
 }
 
-/// What one image takes.
+/// The bytes of one image.
 #[derive(Debug)]
 pub(crate) struct Share {
     of: Arc<Shares>,
@@ -184,7 +188,7 @@ impl Drop for Share {
     }
 }
 
-/// A file without a name, which ends with the engine however that ends.
+/// A file without a name, which vanishes with the engine, however that ends.
 #[derive(Debug)]
 struct Disk {
     shares: Arc<Shares>,
@@ -198,7 +202,7 @@ struct Spill {
     free: Mutex<Free>,
 }
 
-/// Where an image lies in the file.
+/// An image's position in the file.
 #[derive(Debug)]
 pub(crate) struct Spilled {
     spill: Arc<Spill>,
@@ -212,7 +216,7 @@ impl Disk {
         Self { shares: Arc::new(Shares::new(bytes_max)), folder, file: Mutex::new(None) }
     }
 
-    /// None: the run may not hold so much.
+    /// `None` if the run may not hold that much.
     fn hold(&self, run: &Arc<str>, image: &Bytes) -> io::Result<Option<Spilled>> {
         let Some(share) = self.shares.take(run, image.len() as u64 + IMAGE_BYTES) else { return Ok(None) };
         let spill = {
@@ -243,13 +247,14 @@ impl Drop for Spilled {
     fn drop(&mut self) {
         let mut free = self.spill.free.lock();
         if let Some(end) = free.give(self.at, self.bytes as u64) {
-            // Under the lock: nobody has been given what is cut off. Where it fails, the file is longer than it need be.
+            // Under the lock: no other image is in the part that is cut off. If this fails, the
+            // file is longer than it need be.
             let _ = self.spill.file.set_len(end);
         }
     }
 }
 
-/// A new file that only this process can open, and that has no name any more.
+/// Creates a file that only this process can open, and removes its name.
 fn nameless(folder: &Path) -> io::Result<File> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Relaxed);
@@ -259,17 +264,17 @@ fn nameless(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The parts of a file that nobody has: first fit, neighbours joined.
+/// The free parts of a file: first fit, neighbours joined.
 #[derive(Debug, Default)]
 struct Free {
-    /// Bytes from each offset.
+    /// Bytes of the free part at each offset.
     parts: BTreeMap<u64, u64>,
     /// Where the file ends.
     end: u64,
 }
 
 impl Free {
-    /// Takes a part, and says where it begins.
+    /// Takes a part and returns its offset.
     fn take(&mut self, bytes: u64) -> u64 {
         let found = self.parts.iter().find(|(_, free)| **free >= bytes).map(|(at, free)| (*at, *free));
         let Some((at, free)) = found else {
@@ -284,7 +289,7 @@ impl Free {
         at
     }
 
-    /// Gives a part back. The new end, where the file may be cut.
+    /// Frees a part. Returns the new end if the file can be truncated.
     fn give(&mut self, mut at: u64, mut bytes: u64) -> Option<u64> {
         if bytes == 0 {
             return None;
@@ -330,7 +335,7 @@ mod tests {
         let problem = images.hold(&run("greedy"), image(300, 1)).unwrap_err();
         assert_eq!(problem.kind, kind::IMAGES_EXHAUSTED);
         assert!(problem.detail.as_ref().unwrap().contains("EngineOptions::image_bytes"), "{problem}");
-        // A neighbour has its own share, and so has whoever comes after it.
+        // A neighbour has its own share, and so has every later run.
         let second: Vec<_> = (0..2).map(|_| images.hold(&run("second"), image(1_000, 2)).unwrap()).collect();
         assert!(images.hold(&run("second"), image(1_000, 2)).is_err());
         let third = images.hold(&run("third"), image(1_000, 3)).unwrap();
@@ -363,7 +368,7 @@ mod tests {
             assert_eq!(held.is_spilled(), content > 0);
             assert_eq!(held.read().unwrap(), image(1_000, content as u8));
         }
-        // What comes back is given to others, and the rest is cut off.
+        // Freed parts are used for other images, and the rest is cut off.
         let Held::Disk(last) = &held[10] else { unreachable!() };
         let spill = Arc::clone(&last.spill);
         held.remove(5);

@@ -1,4 +1,4 @@
-//! What can be said of a component without running it.
+//! What can be said about a component without running it.
 
 use super::wit;
 use std::fmt;
@@ -7,32 +7,32 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Misfit {
-    /// Something that every guest exports is not there.
+    /// Every guest must export this, and the component does not.
     ExportMissing {
-        /// The interface.
+        /// The interface, with its version.
         interface: String,
-        /// The function of it; empty where the whole interface is missing.
+        /// The function; empty if the whole interface is missing.
         function: String,
     },
     /// An export has another type than the contract's.
     ExportType {
-        /// The interface.
+        /// The interface, with its version.
         interface: String,
-        /// The function of it.
+        /// The function in that interface.
         function: String,
-        /// How it differs, in the engine's words.
+        /// The difference, in the engine's words.
         difference: String,
-        /// The component's own, as WIT writes it.
+        /// The component's own type, in WIT.
         found: String,
     },
     /// An import that the host does not offer.
     ImportNotOffered {
-        /// Its name, with its version.
+        /// The import's name, with its version.
         import: String,
     },
-    /// An import that is offered with another type.
+    /// An import that the host offers with another type.
     ImportType {
-        /// Which, and how it differs.
+        /// The import and the difference, in the engine's words.
         difference: String,
     },
 }
@@ -57,7 +57,7 @@ impl Misfit {
 }
 
 impl Misfit {
-    /// Which export or import it is: `wfhost:process/guest@0.1.0#step`.
+    /// Returns which export or import it is: `wfhost:process/guest@0.1.0#step`.
     #[must_use]
     pub fn at(&self) -> String {
         match self {
@@ -70,7 +70,7 @@ impl Misfit {
         }
     }
 
-    /// What the contract has there, as WIT writes it.
+    /// Returns what the contract has there, in WIT.
     #[must_use]
     pub fn expected(&self) -> String {
         match self {
@@ -86,7 +86,7 @@ impl Misfit {
         }
     }
 
-    /// What the component has there, as WIT writes it; empty where it has nothing.
+    /// Returns what the component has there, in WIT; empty if it has nothing.
     #[must_use]
     pub fn found(&self) -> String {
         match self {

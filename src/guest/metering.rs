@@ -1,10 +1,11 @@
-//! What a guest may use: fuel of a step and in all, memories and tables, log.
+//! What a guest may use: fuel for each step and in total, memories and tables, log.
 
 use crate::process::Limits;
 use std::sync::Arc;
 use wasmtime::{OperatorCost, ResourceLimiter};
 
-/// Fuel for instantiation. Start functions are hostile, so it is bounded; it is charged to nobody. Arbitrary: a tenth of a second.
+/// Fuel for instantiation. Start functions may be hostile, so it is bounded; no process is charged
+/// for it. Arbitrary: a tenth of a second.
 pub(crate) const INSTANTIATE_FUEL: u64 = 100_000_000;
 
 /// Fuel for `describe`. Arbitrary: a hundredth of a second, and more for interpreters.
@@ -19,29 +20,30 @@ pub(crate) const SAVE_FUEL: u64 = 20_000_000;
 /// Fuel of each 64 KiB page that `memory.grow` asks for: about what the page faults cost.
 const MEMORY_GROW_FUEL_PER_PAGE: u8 = 255;
 
-/// Bytes that a guest may hand over in one call beside its largest payload. They are taken in one
-/// piece, without a turn for others: 4 MiB take four slices at most (`cargo bench --bench guests -- slices`).
+/// Bytes that a guest may pass in one call in addition to its largest payload. They are copied in
+/// one piece, without a turn for other processes: 4 MiB take four slices at most (`cargo bench
+/// --bench guests -- slices`).
 const HANDED_OVER_BYTES: u64 = 3 << 20;
 
-/// Bytes that a guest may hand over in one call. Text in UTF-16 is converted character by character,
-/// which takes four times as long, so a guest that uses it may hand over only its largest payload.
+/// Bytes that a guest may pass in one call. Text in UTF-16 is converted character by character,
+/// which takes four times as long, so a guest that uses it may pass only its largest payload.
 pub(crate) fn handed_over_max(limits: &Limits, transcodes: bool) -> usize {
     let more = if transcodes { 0 } else { HANDED_OVER_BYTES };
     let bytes = limits.payload_bytes.saturating_add(more).min(limits.output_bytes);
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// What an instruction costs that calls into the host, whatever its operands are. Estimated, so that a slice
-/// of such calls takes about as long as one of plain instructions: `cargo bench --bench guests -- slices`
-/// prints how long it does take.
+/// What an instruction that calls into the host costs, whatever its operands are. Estimated, so
+/// that a slice of such calls takes about as long as one of plain instructions: `cargo bench
+/// --bench guests -- slices` prints how long it does take.
 const MEMORY_CALL_FUEL: u8 = 100;
 const GROW_CALL_FUEL: u8 = 200;
 const TABLE_CALL_FUEL: u8 = 200;
 
-/// The same of what is one instruction of most processors, and a call where it is none.
+/// What an instruction costs that most processors have, and that is a call on the others.
 const ROUNDING_FUEL: u8 = 8;
 
-/// What each instruction costs. It is a part of the engine's fingerprint: compiled code counts by it.
+/// What each instruction costs. It is part of the engine's fingerprint: compiled code counts by it.
 pub(crate) fn operator_cost() -> OperatorCost {
     let mut cost = OperatorCost::new();
     cost.variable.memory_grow_per_page = MEMORY_GROW_FUEL_PER_PAGE;
@@ -84,7 +86,7 @@ pub(crate) fn operator_cost() -> OperatorCost {
     cost
 }
 
-/// Elements of one table: twice what the largest Python guest needs. It shapes the pool.
+/// Elements of one table: twice what the largest Python guest needs. The pool is laid out for it.
 pub(crate) const TABLE_ELEMENTS_MAX: usize = 20_000;
 
 /// Fuel of a process over all its steps.
@@ -94,7 +96,7 @@ pub(crate) struct FuelMeter {
 }
 
 impl FuelMeter {
-    /// Of a process that has used so much.
+    /// Continues with the fuel that a process has used already.
     pub(crate) fn of(used: u64) -> Self {
         Self { used }
     }
@@ -117,22 +119,24 @@ impl FuelMeter {
 
 /// Counts memories and tables against the limits of a process.
 ///
-/// Two ways of not getting memory are kept apart. What the declared limit, the profile, or the memory's own type forbids, the guest
-/// sees: its `memory.grow` gives -1. What the host cannot give ends the step as a host fault, for the guest would otherwise
-/// behave in another way when it is run again.
+/// There are two reasons for not getting memory, and they are kept apart. If the declared limit,
+/// the profile, or the memory's own type forbids it, the guest sees that: its `memory.grow` gives
+/// -1. If the host cannot provide it, the step ends as a host fault, for the guest would otherwise
+/// behave differently when it is replayed.
 pub(crate) struct Limiter {
     limits: Arc<Limits>,
     /// The largest that one memory can be in the engine's profile.
     memory_bytes_max: u64,
     memory_bytes: u64,
     table_elements: u64,
-    /// The growth that was permitted last. Where the engine fails at it, it says so before it asks for another.
+    /// The growth that was permitted last. If the engine fails at it, it reports that before it
+    /// asks for another.
     pending: Pending,
-    /// A growth was refused in this step: what a trap after it is likely to be about.
+    /// A growth was refused in this step: the likely cause of a trap after it.
     refused: bool,
 }
 
-/// Whether something may grow: what is used of what, and how large it may be on its own.
+/// The state of one budget: bytes or elements used, their limit, and the limit of a single item.
 #[derive(Clone, Copy)]
 struct Budget {
     used: u64,
@@ -163,13 +167,14 @@ impl Limiter {
         }
     }
 
-    /// Takes over the memories and tables of an instance, which the limiter of its last guest has counted.
+    /// Takes over the counts of an instance's memories and tables from the limiter of its last
+    /// guest.
     pub(crate) fn inherit(&mut self, last: &Self) {
         self.memory_bytes = last.memory_bytes;
         self.table_elements = last.table_elements;
     }
 
-    /// Forgets what was refused in an earlier step.
+    /// Forgets refusals of earlier steps.
     pub(crate) fn begin_step(&mut self) {
         self.refused = false;
     }
@@ -184,7 +189,7 @@ impl Limiter {
         self.refused
     }
 
-    /// Permits a growth, and says by how much; or refuses it.
+    /// Permits a growth and returns its size, or refuses it.
     fn growing(&mut self, budget: Budget, current: usize, desired: usize, maximum: Option<usize>) -> Option<u64> {
         let added = (desired as u64).saturating_sub(current as u64);
         if budget.used.saturating_add(added) > budget.limit || desired as u64 > budget.item_max {
@@ -195,7 +200,7 @@ impl Limiter {
         Some(added)
     }
 
-    /// The engine failed at the growth that was permitted last: gives what was counted for it.
+    /// The engine failed at the growth that was permitted last. Returns what was counted for it.
     fn failed(&mut self, error: &wasmtime::Error) -> Result<u64, HostMemoryFault> {
         let pending = std::mem::take(&mut self.pending);
         if pending.beyond_type {

@@ -1,21 +1,26 @@
 //! WebAssembly guests: processes in any language, through the contract of `wit/`.
 //!
-//! A [`GuestEngine`] compiles components ([`Component`], a [`Program`](crate::process::Program)) and runs their instances as
-//! [`Body`](crate::process::Body)s. A step is one call of the guest's `step`, on a fiber that a worker polls: when a slice of fuel
-//! is used up the fiber is suspended, and the worker goes on with another process.
+//! A [`GuestEngine`] compiles components ([`Component`], a [`Program`](crate::process::Program))
+//! and runs their instances as [`Body`](crate::process::Body)s. A step is one call of the guest's
+//! `step`, on a fiber that a worker polls. When a slice of fuel is used up, the fiber is suspended
+//! and the worker goes on with another process.
 //!
-//! - **I1** A pending step is pending for one reason only: its slice is used up, by the guest or by what the host did for it. No
-//!   host function ever waits; a WASI call that would wait traps. So the worker needs no waker, and a process that is not polled costs nothing.
-//! - **I2** A store is owned by the step that runs in it and given back when the step returns. To drop a step half-way is to kill
-//!   the guest, and an instance that has trapped or was killed is never entered again.
-//! - **I3** What the guest brings about (traps, limits, breaches of the contract) and what the host fails at are told apart:
-//!   nothing of the host's troubles is ever visible to the guest.
-//! - **I4** Everything that goes in or comes out is bounded, and its numbers and texts are checked once, in `binding`.
-//! - **I5** What a guest can see depends on its component, its init, its events and the times of
-//!   their batches, and on nothing else: so it can be run again from them. An instance that has
-//!   served another guest is as good as a fresh one (`spares`).
+//! - **I1** A pending step is pending for one reason only: its slice is used up, by the guest or by
+//!   what the host did for it. No host function ever waits; a WASI call that would wait traps. So
+//!   the worker needs no waker, and a process that is not polled costs nothing.
+//! - **I2** A store is owned by the step that runs in it, and returned when the step returns.
+//!   Dropping a step half-way kills the guest, and an instance that has trapped or was killed is
+//!   never entered again.
+//! - **I3** Failures caused by the guest (traps, limits, breaches of the contract) are kept apart
+//!   from failures of the host: none of the host's failures is ever visible to the guest.
+//! - **I4** All input and output is bounded, and its numbers and texts are checked once, in
+//!   `binding`.
+//! - **I5** What a guest can see depends on its component, on what it was initialized with, on its
+//!   events and on the times of their batches, and on nothing else, so it can be replayed from
+//!   them. An instance that has served another guest is as good as a fresh one (`spares`).
 //!
-//! This room knows no scheduler and no journal: admission, eviction and records are decided above it.
+//! This room knows no scheduler and no journal: admission, eviction and records are decided above
+//! it.
 
 mod binding;
 mod body;

@@ -2,7 +2,8 @@
 
 use super::{binding, wasi};
 
-/// Whether an import of that name can be met: the same interface, of a version that semantic versioning calls compatible.
+/// Whether an import of that name can be met: by the same interface, in a version that semantic
+/// versioning calls compatible.
 pub(crate) fn is_offered(import: &str) -> bool {
     offered().any(|offered| is_compatible(offered, import))
 }
@@ -20,7 +21,7 @@ fn is_compatible(offered: &str, import: &str) -> bool {
     offered_name == name && lane(offered).is_some_and(|lane_offered| lane(version) == Some(lane_offered))
 }
 
-/// What two versions have in common when they are compatible: the major, or the minor where the major is 0.
+/// What compatible versions have in common: the major, or the minor if the major is 0.
 fn lane(version: &str) -> Option<(u64, u64)> {
     let (numbers, pre_release) = version.split_once('-').map_or((version, false), |(numbers, _)| (numbers, true));
     let mut numbers = numbers.split('.').map(|number| number.parse::<u64>().ok());

@@ -1,34 +1,38 @@
-//! What a step gave, in parts that a commit takes in a few slices.
+//! What a step returned, in parts small enough to be committed in a few slices.
 //!
-//! A guest may give thousands of commands and megabytes in one step, and a commit decides all of its commands under the run's lock, on one
-//! worker. So what is more than a part becomes further steps of the process, in which the guest is not called: each gives the next part and
-//! says `ready`, the last one has the status. They take no events: what comes meanwhile waits for the guest's next step, and the records
-//! say which steps others follow, for a run that is taken up between two of them. How a step is divided depends on what it gave and on
-//! nothing else: it stands in the records as these steps, and is divided alike when it is run again.
+//! A guest may return thousands of commands and megabytes from one step, and a commit decides all
+//! of its commands under the run's lock, on one worker. So what exceeds one part becomes further
+//! steps of the process, in which the guest is not called: each gives the next part and says
+//! `ready`, and the last one has the status. These steps take no events: what arrives meanwhile
+//! waits for the guest's next step. The records say which steps others follow, so that a run can be
+//! recovered between two of them. How a step is divided depends only on what it returned: it is in
+//! the records as these steps, and is divided the same way when it is replayed.
 
 use crate::process::{Action, Command, Owed, Status};
 
-/// The weight of a part. Derived: a spawn within a run takes 2 to 3 µs (`cargo bench --bench run`), so a commit of 64 takes a fraction of a slice.
+/// The weight of a part. Derived: a spawn within a run takes 2 to 3 µs (`cargo bench --bench run`),
+/// so a commit of 64 takes a fraction of a slice.
 const WEIGHT_MAX: usize = 256;
 
-/// What a command weighs: that of a spawn makes a process.
+/// The weight of a command: that of a spawn makes a process.
 const SPAWN_WEIGHT: usize = 4;
 const OTHER_WEIGHT: usize = 1;
 
-/// Bytes of payloads that weigh as much as a command. A part is a MiB at most, or one command.
+/// Bytes of payloads that weigh as much as a command. A part is at most a MiB, or one command.
 const BYTES_PER_WEIGHT: usize = 4 << 10;
 
-/// What a child may not do is read under the lock, byte by byte.
+/// A spawn's `narrow` is read under the lock, byte by byte.
 const NARROW_FACTOR: usize = 16;
 
-/// What of a step is still to be given.
+/// The parts of a step that are still to be given.
 pub(super) struct Rest {
     status: Status,
     commands: std::vec::IntoIter<Command>,
 }
 
 impl Rest {
-    /// Takes the first part of what a step gave. The rest, where there is one, says what the step does then; the part says `ready`.
+    /// Takes the first part of what a step returned. If more remains, returns it, and the step's
+    /// status is `ready` for now.
     pub(super) fn divide(status: Status, commands: &mut Vec<Command>) -> Result<Status, Self> {
         if commands.len() <= 1 || weight(commands) <= WEIGHT_MAX {
             return Ok(status);
@@ -39,7 +43,7 @@ impl Rest {
         Err(rest)
     }
 
-    /// Gives the next part. The status, if it was the last one.
+    /// Gives the next part. Returns the step's status if it was the last one.
     pub(super) fn next(&mut self, commands: &mut Vec<Command>) -> Option<Status> {
         let mut weight = 0;
         while let Some(command) = self.commands.next() {

@@ -5,11 +5,11 @@ use crate::process::{Problem, problem::kind};
 use std::fmt;
 use std::time::Duration;
 
-/// Why there is no engine.
+/// Why an engine could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// This machine or this configuration does not give one.
+    /// This machine or this configuration does not allow one.
     #[error("cannot make a WebAssembly engine: {0}")]
     Wasmtime(wasmtime::Error),
     /// The settings of the pool's engine and of the one without a pool give different code.
@@ -21,27 +21,27 @@ pub enum EngineError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// More bytes than a component may have.
+    /// The component is too large.
     #[error("the component has {bytes} bytes; at most {bytes_max} are taken")]
     TooLarge {
-        /// What it has.
+        /// The component's size.
         bytes: usize,
-        /// What is taken.
+        /// The most bytes allowed.
         bytes_max: usize,
     },
-    /// More of something than a component may have.
+    /// The component has too many of something.
     #[error("{} has {count} {what}; at most {count_max} are taken", owner(*.place))]
     TooMany {
-        /// Of what.
+        /// What was counted.
         what: &'static str,
-        /// What it has.
+        /// Its number in the component.
         count: u64,
-        /// What is taken.
+        /// The most allowed.
         count_max: u64,
-        /// Where they are; none where they are counted through all of the component.
+        /// The function that has them; `None` if they are counted over the whole component.
         place: Option<Place>,
     },
-    /// What it makes is not known before it is made.
+    /// The number of things that it makes is not known in advance.
     #[error(
         "the component instantiates a component that is not one of those within it, so how much it makes is not known"
     )]
@@ -52,33 +52,33 @@ pub enum LoadError {
     /// The bytes are not WebAssembly, or not valid.
     #[error("not a valid component: {0}")]
     Malformed(String),
-    /// It does not fit the contract.
+    /// The component does not fit the contract, in each of these ways.
     #[error("the component does not fit: {}", list(.0))]
     Misfit(Vec<Misfit>),
-    /// The engine refuses it.
+    /// The engine refuses the component.
     #[error("cannot compile the component: {0}")]
     Compile(String),
     /// Compiling it takes more than it may.
     #[error("compiling the component takes more than {0}")]
     CompileBound(CompileBound),
-    /// The process that compiles is at fault, or died of this component.
+    /// The compiling process failed, or died of this component.
     #[error("the compiler failed: {0}")]
     Compiler(String),
-    /// Whoever asked for it does not want it any more.
+    /// The caller cancelled the load.
     #[error("loading the component was cancelled")]
     Cancelled,
-    /// The engine itself is at fault.
+    /// The engine itself failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
-/// What compiling a component may take.
+/// A bound on compiling a component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CompileBound {
-    /// Time of processors.
+    /// Processor time.
     Cpu(Duration),
-    /// Time by the clock.
+    /// Elapsed time.
     Wall(Duration),
     /// Bytes of memory.
     Memory(u64),
@@ -108,7 +108,7 @@ pub struct Place {
 }
 
 impl LoadError {
-    /// The same, of a function.
+    /// The same error, located in a function.
     pub(crate) fn at(mut self, function: Place) -> Self {
         if let Self::TooMany { place, .. } = &mut self {
             *place = Some(function);
@@ -116,7 +116,7 @@ impl LoadError {
         self
     }
 
-    /// The same as a problem, for whoever asked for the component.
+    /// Returns the error as a problem, for the caller that asked for the component.
     pub fn to_problem(&self) -> Problem {
         Problem::new(kind::BAD_COMPONENT, "The component cannot be run as a guest").with_detail(self.to_string())
     }

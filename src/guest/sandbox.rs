@@ -1,7 +1,7 @@
 //! Throw-away instances: what a component says of itself, and what its fresh instances look like.
 //!
-//! They live outside the pool, so that they take no slot of it, in the engine that allocates on demand and collects core dumps. It runs the
-//! very same compiled code.
+//! They live outside the pool, so that they take no slot of it, in the engine that allocates on
+//! demand and collects core dumps. It runs the very same compiled code.
 
 use super::binding::{self, Returned};
 use super::component::{Linked, Loaded};

@@ -1,8 +1,11 @@
-//! A guest without an instance: what is kept of it when it is evicted or saved, and how it comes back.
+//! A guest without an instance: what is kept of it when it is evicted or saved, and how it comes
+//! back.
 //!
-//! There are two forms. An *image* is the guest's memories and globals, taken without its help ([`super::snapshot`]). A guest whose component has
-//! state that an image would not hold may export `snapshot` and is asked itself: that is its *own* form. Whatever a guest does while it is
-//! asked leaves no trace in the run: its log lines are dropped, and its random stream goes on where it was.
+//! There are two forms. An *image* is the guest's memories and globals, taken without its help
+//! ([`super::snapshot`]). A guest whose component has state that an image would not hold may export
+//! `snapshot` and is asked itself: that is its *own* form. Whatever a guest does while it is asked
+//! leaves no trace in the run: its log lines are dropped, and its random stream goes on where it
+//! was.
 
 use super::binding::{Binding, Returned};
 use super::body::{Guest, prepare};
@@ -20,7 +23,8 @@ use wasmtime::Store;
 /// Bytes of a guest's own form. Arbitrary: what a guest hands over otherwise is less.
 pub(crate) const OWN_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of an image in its compact form from which it takes longer than a turn may to read it. Measured: some hundred microseconds.
+/// Bytes of an image in its compact form from which it takes longer than a turn may to read it.
+/// Measured: some hundred microseconds.
 const SLOW_IMAGE_BYTES: usize = 32 << 10;
 
 /// The state of a guest.

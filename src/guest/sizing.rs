@@ -2,32 +2,35 @@
 
 use crate::process::Permit;
 
-/// Kernel maps that a live pooled guest takes: four for its memory, two for its stack. Derived from how
-/// the pool lays them out; the lines of `/proc/self/maps` tell.
+/// Kernel maps that a live pooled guest takes: four for its memory, two for its stack. Derived from
+/// how the pool lays them out; `/proc/self/maps` shows them.
 const MAPS_PER_GUEST: u64 = 6;
 
-/// What stays free of the kernel's maps for the rest of the process, as a divisor: a quarter. Arbitrary.
+/// The part of the kernel's maps left to the rest of the process, as a divisor: a quarter.
+/// Arbitrary.
 const MAPS_RESERVE_DIVISOR: u64 = 4;
 
-/// Linux's own default of `vm.max_map_count`, where it cannot be read.
+/// Linux's default of `vm.max_map_count`, used if it cannot be read.
 const MAP_COUNT_MAX_DEFAULT: u64 = 65_530;
 
 /// Arbitrary: beyond it, eviction is the better answer.
 const SLOTS_MAX: u64 = 20_000;
 
-/// Tables that one slot brings along: what a Python guest has. A table that nobody uses is 160 KB of addresses and nothing else.
+/// Tables that one slot adds to the pool: as many as a Python guest has. An unused table is 160 KB
+/// of addresses and nothing else.
 const TABLES_PER_SLOT: u32 = 40;
 
-/// Beyond so many tables, slots bring fewer along: 10 GB of addresses. A thousand and a half Python guests, and then from the others' share.
+/// From this many tables on, slots add fewer: 10 GB of addresses. That is enough for fifteen
+/// hundred Python guests, and more when other guests leave tables unused.
 const TABLES_PLENTY: u32 = 64 << 10;
 
-/// What each slot brings along in the largest pools: most guests have one table.
+/// Tables that each slot adds in the largest pools: most guests have one table.
 const TABLES_PER_SLOT_MIN: u32 = 2;
 
-/// Core instances that one slot brings along. Their number costs nothing: wasmtime only counts them.
+/// Core instances that one slot adds. Their number costs nothing: wasmtime only counts them.
 const CORE_INSTANCES_PER_SLOT: u32 = 64;
 
-/// What the kernel allows this process in maps.
+/// The kernel's limit on this process's maps.
 pub(crate) fn map_count_max() -> u64 {
     std::fs::read_to_string("/proc/sys/vm/max_map_count")
         .ok()
@@ -35,20 +38,20 @@ pub(crate) fn map_count_max() -> u64 {
         .unwrap_or(MAP_COUNT_MAX_DEFAULT)
 }
 
-/// The most slots that this machine's kernel has room for.
+/// The most slots for which this machine's kernel has room.
 #[must_use]
 pub fn slots_max() -> u32 {
     slots(map_count_max())
 }
 
-/// How many guests may be live at one time with so many kernel maps.
+/// How many guests may be live at the same time with this many kernel maps.
 pub(crate) fn slots(map_count_max: u64) -> u32 {
     let maps = map_count_max - map_count_max / MAPS_RESERVE_DIVISOR;
     let slots = (maps / MAPS_PER_GUEST).clamp(1, SLOTS_MAX);
     u32::try_from(slots).expect("invariant: bounded by SLOTS_MAX")
 }
 
-/// What a pool of so many slots offers.
+/// The capacity of a pool of this many slots.
 pub(crate) fn capacity(slots: u32) -> Permit {
     Permit {
         instances: slots,

@@ -1,36 +1,38 @@
 //! Instances whose guests have ended, each ready for another guest of its component.
 //!
-//! To make an instance in the pool and to give it back takes system calls that change the memory's
-//! map: where a guest has grown its memory and touched some pages, two `mprotect` and two
-//! `madvise`, each of which interrupts every other worker to flush its TLB. That is several times
-//! the work of a small guest. So an instance whose guest has closed is made a fresh one again where
-//! it is ([`Template::reset`](super::snapshot::Template::reset)), and waits here for the next guest
-//! of its component.
+//! Making an instance in the pool and giving it back takes system calls that change the memory's
+//! map: if a guest has grown its memory and touched some pages, two `mprotect` and two `madvise`,
+//! each of which interrupts every other worker to flush its TLB. That is several times the work of
+//! a small guest. So an instance whose guest has closed is reset to fresh in place
+//! ([`Template::reset`](super::snapshot::Template::reset)), and waits here for the next guest of
+//! its component.
 //!
-//! The next guest may be another customer's, in another run. What it finds is what a fresh instance
-//! has, because of each kind of state somebody answers for it:
+//! The next guest may belong to another customer, in another run. It finds what a fresh instance
+//! has, because each kind of state is accounted for:
 //!
-//! - memories, mutable globals: `reset` gives them their first content. A memory that has grown
-//!   cannot be made smaller: such an instance goes back to the pool.
-//! - tables, segments that were dropped, references, resources and everything else that the engine
-//!   or the host keeps for a component: only components are taken that cannot have any, by the
-//!   [verdict](super::snapshot::Verdict) on their bytes, which guests are evicted by as well.
-//! - what the host keeps beside the instance (input, random stream, log, tags, WASI, counts): it gets a new
-//!   [`Context`](super::context::Context) when its guest has ended, and another one for the next guest.
+//! - memories, mutable globals: `reset` restores their first content. A memory that has grown
+//!   cannot shrink: such an instance goes back to the pool.
+//! - tables, dropped segments, references, resources and everything else that the engine or the
+//!   host holds for a component: only components that cannot have any are accepted, by the
+//!   [verdict](super::snapshot::Verdict) on their bytes, which also decides whether guests are
+//!   evicted.
+//! - what the host holds beside the instance (input, random stream, log, tags, WASI, counts): it
+//!   gets a new [`Context`](super::context::Context) when its guest has ended, and another one for
+//!   the next guest.
 //! - fuel: it is set before every call. The bounds of the store are those of the limits, and an
-//!   instance serves guests of equal limits only.
-//! - an instance that has trapped, or whose `close` has, is never kept.
+//!   instance serves only guests with equal limits.
+//! - an instance that has trapped, or whose `close` has, is never reused.
 //! - the stack: compiled code reads nothing of it that it has not written.
 //!
-//! An instance is here or a guest's, never both: it is moved. While it is here it takes no seat of
-//! a guest: the pool is made larger by as many as may be here ([`PERMIT_EACH`]). When there are too
-//! many, the oldest goes back to the pool, whatever component it is of; those of a component that
-//! is dropped go with it. Each holds 2 MiB of its memory at most, most of them a few pages, and
-//! what its guests have used of a stack, 640 KiB at most.
+//! An instance is either here or owned by a guest, never both: it is moved. While it is here it
+//! takes no slot of a guest: the pool is enlarged by the number that may be here ([`PERMIT_EACH`]).
+//! If there are too many, the oldest goes back to the pool, whatever its component; when a
+//! component is dropped, its instances go with it. Each holds 2 MiB of its memory at most, usually
+//! a few pages, and what its guests have used of a stack, 640 KiB at most.
 //!
-//! Rejected: to reset an instance when it is taken, as its guest's data would stay in memory for as
-//! long as nobody comes; to shrink memories that have grown, as no engine offers it, and to take
-//! the pages from the guest's reach is the `mprotect` that this avoids.
+//! *Rejected.* Resetting an instance when it is taken: its guest's data would stay in memory until
+//! the next guest comes. Shrinking memories that have grown: no engine offers it, and taking the
+//! pages out of the guest's reach is the `mprotect` that this avoids.
 
 use super::component::Loaded;
 use super::instance::Instance;
@@ -42,20 +44,21 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// What an instance may take of the pool to be kept. An SDK's guest takes 3 core instances, a memory and 2 tables.
+/// What an instance may take of the pool to be reused. An SDK's guest takes 3 core instances, a
+/// memory and 2 tables.
 pub(super) const PERMIT_EACH: Permit = Permit { instances: 1, core_instances: 8, memories: 1, tables: 4, bytes: 0 };
 
-/// Written pages beyond which an instance goes back to the pool. Estimated: to copy so many costs
+/// Written pages beyond which an instance goes back to the pool. Estimated: copying this many costs
 /// as much as a new instance. A small guest writes five.
 const PAGES_MAX: usize = 64;
 
-/// Memory of an instance beyond which it goes back to the pool. Derived: the kernel's word on so
-/// much takes some ten microseconds.
+/// Memory of an instance beyond which it goes back to the pool. Derived: asking the kernel about
+/// this much takes some ten microseconds.
 const MEMORY_BYTES_MAX: u64 = 4 << 20;
 
-/// How many guests of a component end before it is learned how its instances are reset. Derived:
-/// that takes as long as some hundred instances, so a host that ends after a few guests does not
-/// pay for it.
+/// Guests of a component that end before the host learns how to reset its instances. Derived:
+/// learning takes as long as some hundred instances, so a host that ends after a few guests does
+/// not pay for it.
 const LEARN_AFTER: u32 = 64;
 
 /// The instances of an engine that wait for guests.
@@ -69,7 +72,7 @@ pub(super) struct Spares {
 struct Waiting {
     /// The newest last: its memory is likeliest to be in a processor's cache.
     spares: VecDeque<Spare>,
-    /// Those that are being given back: the pool has not got them yet.
+    /// Instances being given back, which the pool does not have yet.
     leaving: usize,
 }
 
@@ -79,28 +82,28 @@ struct Spare {
     bytes: u64,
 }
 
-/// Tells a component of an engine from its others, for good.
+/// Distinguishes the components of an engine, and is never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Kind(u64);
 
-/// What a component knows of its spares.
+/// What a component knows about its spares.
 pub(super) struct Reuse {
     kind: Kind,
-    /// Whether the component's bytes and its size allow it.
+    /// Whether the component's bytes and its size allow reuse.
     fits: bool,
-    /// Guests that have ended while it was not known how to reset their instances.
+    /// Guests that ended before it was known how to reset their instances.
     ended: AtomicU32,
-    /// It is being learned, or has been. Both guard no other data.
+    /// Learning has begun, or has ended. Both fields guard no other data.
     learning: AtomicBool,
 }
 
 impl Spares {
-    /// So many at most.
+    /// Makes room for at most `max` instances.
     pub(super) fn new(max: u32) -> Self {
         Self { max: max as usize, inner: Mutex::default(), bytes: AtomicU64::new(0) }
     }
 
-    /// How many wait, and the bytes of memory that they hold.
+    /// The number of waiting instances, and the bytes of memory that they hold.
     pub(super) fn held(&self) -> (usize, u64) {
         (self.inner.lock().spares.len(), self.bytes.load(Relaxed))
     }
@@ -148,7 +151,8 @@ impl Spares {
 }
 
 impl Reuse {
-    /// Of a component whose instances take so much of the pool. `allowed` says whether its state can be reset.
+    /// For a component whose instances take `permit` of the pool. `allowed` says whether its state
+    /// can be reset.
     pub(super) fn new(permit: Permit, allowed: bool) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let fits = permit.core_instances <= PERMIT_EACH.core_instances
@@ -163,18 +167,20 @@ impl Reuse {
     }
 }
 
-/// An instance of the component for a guest of these limits, as good as new. None: there is none.
+/// Takes an instance of the component for a guest with these limits, as good as new; `None` if
+/// there is none.
 pub(super) fn take(loaded: &Loaded, limits: &Limits) -> Option<Instance> {
     let Reuse { kind, fits, .. } = *loaded.reuse();
     if fits && saving::may_reset(loaded) { loaded.engine().spares().take(kind, limits) } else { None }
 }
 
-/// Resets the instance of a guest that has closed and lives in the pool, and puts it with the
-/// spares. Gives it back where that cannot be.
+/// Resets the instance of a guest that has closed and lives in the pool, and adds it to the spares.
+/// Returns the instance if that is impossible.
 pub(super) fn put(loaded: &Arc<Loaded>, mut instance: Instance) -> Result<(), Instance> {
     let reuse = loaded.reuse();
     let spares = loaded.engine().spares();
-    // To ask the kernel about the pages takes time that grows with the memory, whatever was written.
+    // Asking the kernel about the pages takes time that grows with the memory, whatever was
+    // written.
     if !reuse.fits || spares.max == 0 || instance.store.data().memory_bytes() > MEMORY_BYTES_MAX {
         return Err(instance);
     }
@@ -192,7 +198,7 @@ pub(super) fn put(loaded: &Arc<Loaded>, mut instance: Instance) -> Result<(), In
     }
 }
 
-/// A component is dropped.
+/// Drops the spares of a component that is dropped.
 pub(super) fn forget(loaded: &Loaded) {
     let Reuse { kind, fits, .. } = *loaded.reuse();
     if fits {
@@ -200,7 +206,7 @@ pub(super) fn forget(loaded: &Loaded) {
     }
 }
 
-/// Learns how a component's instances are reset, where enough of its guests have ended: on a thread
+/// Learns how a component's instances are reset, once enough of its guests have ended: on a thread
 /// of its own, as it takes some milliseconds.
 fn learn(loaded: &Arc<Loaded>) {
     let reuse = loaded.reuse();
@@ -208,6 +214,6 @@ fn learn(loaded: &Arc<Loaded>) {
         return;
     }
     let loaded = Arc::clone(loaded);
-    // Without a thread, every guest has an instance of its own.
+    // Without a thread, every guest gets an instance of its own.
     let _ = std::thread::Builder::new().name("wfhost-learn".into()).spawn(move || loaded.template().is_some());
 }

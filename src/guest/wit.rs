@@ -1,4 +1,4 @@
-//! Types of functions as WIT writes them, for those who build components.
+//! Types of functions in WIT, for people who build components.
 
 use wasmtime::component::types::{ComponentFunc, Type};
 
@@ -8,7 +8,8 @@ const CONTRACT: &str = include_str!("../../wit/process.wit");
 /// Levels of a type that are written out: a `step` has many.
 const LEVELS_SHOWN_MAX: usize = 3;
 
-/// A function of an interface of the contract, as the contract has it: `step: func(events: list<event>) -> outcome`.
+/// A function of an interface, as the contract has it: `step: func(events: list<event>) ->
+/// outcome`.
 pub(super) fn contract(interface: &str, function: &str) -> Option<&'static str> {
     let name = interface.split('/').nth(1)?.split('@').next()?;
     let (_, rest) = CONTRACT.split_once(&format!("interface {name} {{"))?;
@@ -18,7 +19,7 @@ pub(super) fn contract(interface: &str, function: &str) -> Option<&'static str> 
     Some(&body[at..end])
 }
 
-/// A function that a component has.
+/// A function as a component has it.
 pub(super) fn function(name: &str, function: &ComponentFunc) -> String {
     let params: Vec<String> = function.params().map(|(name, kind)| format!("{name}: {}", write(&kind, 0))).collect();
     let results: Vec<String> = function.results().map(|kind| format!(" -> {}", write(&kind, 0))).collect();
@@ -26,7 +27,7 @@ pub(super) fn function(name: &str, function: &ComponentFunc) -> String {
     format!("{name}: {is_async}func({}){}", params.join(", "), results.concat())
 }
 
-/// A type; names of types are not in a component's types, so a record is written out.
+/// Writes a type. A component's types have no names, so a record is written out.
 fn write(kind: &Type, level: usize) -> String {
     if level == LEVELS_SHOWN_MAX {
         return "…".to_owned();

@@ -1,9 +1,10 @@
 //! Fuel for what the host does within a step.
 //!
-//! A guest that only calls the host uses little fuel of its own: a `log` is a dozen instructions, whatever the host has to do for it. So
-//! host functions charge fuel too, by their work. The engine knows only one way to take fuel from a store, and it starts the
-//! running slice anew. Therefore what is owed adds up beside the store, and is paid when it comes to a slice: then the
-//! step is suspended, as if the guest had used the slice up itself.
+//! A guest that only calls the host uses little fuel of its own: a `log` is a dozen instructions,
+//! whatever the host has to do for it. So host functions charge fuel too, by their work. The engine
+//! knows only one way to take fuel from a store, and that restarts the running slice. Therefore the
+//! debt accumulates beside the store, and is paid when it amounts to a slice: then the step is
+//! suspended, as if the guest had used the slice up itself.
 
 use super::context::Context;
 use std::task::Poll;
@@ -21,26 +22,26 @@ impl HostWork {
         Self { owed: 0, slice_fuel }
     }
 
-    /// Notes work.
+    /// Adds work to the debt.
     pub(crate) fn charge(&mut self, fuel: u64) {
         self.owed = self.owed.saturating_add(fuel);
     }
 
-    /// Gives what is owed, which is then owed no longer.
+    /// Returns the debt and clears it.
     pub(crate) fn take(&mut self) -> u64 {
         std::mem::take(&mut self.owed)
     }
 
-    /// Whether it has come to a slice.
+    /// Whether the debt amounts to a slice.
     pub(crate) fn is_due(&self) -> bool {
         self.owed >= self.slice_fuel
     }
 }
 
-/// Pays what is owed where it has come to a slice, and gives the worker back.
+/// Pays the debt if it amounts to a slice, and yields the worker.
 ///
 /// # Errors
-/// Where there is not so much fuel left.
+/// Fails if too little fuel is left.
 pub(crate) async fn settle(store: &mut StoreContextMut<'_, Context>) -> wasmtime::Result<()> {
     if !store.data().work.is_due() {
         return Ok(());

@@ -1,8 +1,9 @@
 //! The versions of the contract, each behind one trait.
 //!
-//! The variants of the component model are closed: a case more is another type, and a component built against the older one no
-//! longer instantiates. So each version that was ever published keeps a binding of its own here, and a component picks it by the
-//! name of the interface that it exports.
+//! The variants of the component model are closed: a variant with one more case is another type,
+//! and a component built against the older one no longer instantiates. So each version that was
+//! ever published has a binding of its own here, and a component selects it by the name of the
+//! interface that it exports.
 
 mod v0_1_0;
 
@@ -21,41 +22,42 @@ pub(crate) trait Contract: Send + Sync {
     /// The name of the interface that a guest exports.
     fn interface(&self) -> &'static str;
 
-    /// The names of the interfaces that it offers.
+    /// The names of the interfaces that the version offers to guests.
     fn imports(&self) -> &'static [&'static str];
 
-    /// Offers the version's imports.
+    /// Adds the version's imports to a linker.
     fn link(&self, linker: &mut Linker<Context>) -> wasmtime::Result<()>;
 
     /// Finds the exports of a component and checks their types, once.
     ///
     /// # Errors
-    /// Each export that is missing or has another type.
+    /// Returns each export that is missing or has another type.
     fn resolve(&self, pre: &InstancePre<Context>) -> Result<Box<dyn Exports>, Vec<Misfit>>;
 
-    /// Calls `describe`, where the instance has it with the contract's type.
+    /// Calls `describe`. `None` if the instance does not export it with the contract's type.
     fn describe(&self, store: Store<Context>, instance: &Instance) -> Option<Call<String>>;
 }
 
-/// The exports of one component: what a binding is made from.
+/// The exports of one component, from which bindings are made.
 pub(crate) trait Exports: Send + Sync {
-    /// The functions of an instance.
+    /// Binds the functions of an instance.
     fn bind(&self, store: &mut Store<Context>, instance: &Instance) -> wasmtime::Result<Box<dyn Binding>>;
 
-    /// Whether the guest gives its state itself: [`Binding::save`] and [`Binding::load`] are there.
+    /// Whether the guest encodes its state itself: [`Binding::save`] and [`Binding::load`] exist.
     fn has_snapshot(&self) -> bool;
 }
 
-/// What a call came to. The store comes back from it, whatever happened.
+/// The result of a call. It returns the store, whatever happened.
 pub(crate) struct Returned<T> {
     pub(crate) store: Store<Context>,
     pub(crate) result: wasmtime::Result<T>,
 }
 
-/// A call in flight. It owns the store, so that it can be kept from one slice to the next without borrowing from its keeper.
+/// A call in flight. It owns the store, so it can be held from one slice to the next without
+/// borrowing from its owner.
 pub(crate) type Call<T> = Pin<Box<dyn Future<Output = Returned<T>> + Send>>;
 
-/// What `step` returned, in the terms of the host.
+/// What `step` returned, in the host's types.
 pub(crate) struct Outcome {
     pub(crate) status: Status,
     pub(crate) commands: Vec<Command>,
@@ -77,7 +79,7 @@ pub(crate) trait Binding: Send + Sync {
     /// Calls `close`.
     fn close(&self, store: Store<Context>) -> Call<()>;
 
-    /// Calls `save` of the optional interface `snapshot`; none where the guest has it not.
+    /// Calls `save` of the optional interface `snapshot`. `None` if the guest does not export it.
     fn save(&self, store: Store<Context>) -> Option<Call<Result<Vec<u8>, Problem>>>;
 
     /// Calls `load` of the same interface.

@@ -7,10 +7,11 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// How old a file's time may be before a use of it counts as news: so most loads write nothing. Arbitrary.
+/// A use is written to a file's time only if that time is older than this, so most loads write
+/// nothing. Arbitrary.
 const TOUCH_AFTER: Duration = Duration::from_hours(24);
 
-/// What is left of a write that a crash has cut short is removed after so long. Arbitrary.
+/// Age at which the remains of a write that a crash interrupted are removed. Arbitrary.
 const TEMPORARY_AGE_MAX: Duration = Duration::from_hours(1);
 
 pub(super) struct Folder {
@@ -19,11 +20,12 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder, and makes it where it is missing.
+    /// Opens the folder, and creates it if it is missing.
     pub(super) fn open(path: PathBuf, bytes_max: u64) -> io::Result<Self> {
         let named = |error: io::Error| io::Error::other(format!("{}: {error}", path.display()));
         DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(named)?;
-        // Links in the way are resolved once: what is checked is what is used.
+        // Symbolic links on the path are resolved once, so the folder that is checked is the one
+        // used.
         let path = path.canonicalize().map_err(named)?;
         let folder = Self { path, bytes_max };
         folder.check()?;
@@ -34,13 +36,15 @@ impl Folder {
         &self.path
     }
 
-    /// Refuses a folder that somebody else owns or could write, or could replace through one of its parents.
+    /// Refuses a folder that another user owns or can write to, or can replace through one of its
+    /// parents.
     fn check(&self) -> io::Result<()> {
         guarded(&self.path, self.my_user()?)
     }
 
-    /// The user whom files belong to that this process makes: the kernel tells by the owner of the process's own entry. (Of a process that
-    /// may not be looked at, root owns it: then only root's folders are taken, which is the safe side.)
+    /// The user who owns the files that this process makes, taken from the owner of the process's
+    /// own `/proc` entry. (The entry of a process that may not be inspected belongs to root: then
+    /// only root's folders are accepted, which is the safe side.)
     fn my_user(&self) -> io::Result<u32> {
         match fs::metadata("/proc/self") {
             Ok(metadata) => Ok(metadata.uid()),
@@ -48,7 +52,7 @@ impl Folder {
         }
     }
 
-    /// Makes a file and removes it; gives its owner.
+    /// Makes a file, removes it, and returns its owner.
     pub(super) fn probe(&self) -> io::Result<u32> {
         let path = self.temporary();
         let file = create(&path)?;
@@ -58,14 +62,15 @@ impl Folder {
         written.and(user)
     }
 
-    /// A file, if it is there. Files are replaced whole and never written in place, so what was opened stays as it is.
+    /// Opens a file if it exists. Files are replaced whole and never written in place, so the
+    /// content of an open file does not change.
     pub(super) fn open_file(&self, name: &str) -> Option<File> {
         let file = File::open(self.path.join(name)).ok()?;
         touch(&file);
         Some(file)
     }
 
-    /// Puts a file into its place, whole, and makes room for it. What fails is not kept.
+    /// Writes a file whole, by a rename, and makes room for it. If that fails, nothing is stored.
     pub(super) fn write(&self, name: &str, bytes: &[u8]) {
         if bytes.len() as u64 > self.bytes_max {
             return;
@@ -83,7 +88,7 @@ impl Folder {
         self.files().iter().map(|file| file.bytes).sum()
     }
 
-    /// Removes the files that were used longest ago until the rest is within the bound.
+    /// Removes the least recently used files until the rest is within the bound.
     fn shrink(&self, keep: &str) {
         let now = SystemTime::now();
         let mut files = self.files();
@@ -120,7 +125,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// One of our files; others are left alone.
+    /// Whether a file is one of ours; others are not touched.
     fn of(entry: &fs::DirEntry) -> Option<Self> {
         let path = entry.path();
         let extension = path.extension()?;
@@ -133,18 +138,18 @@ impl Entry {
     }
 }
 
-/// Notes that a file was used.
+/// Records that a file was used.
 fn touch(file: &File) {
     let now = SystemTime::now();
     let old = |modified: SystemTime| now.duration_since(modified).is_ok_and(|age| age > TOUCH_AFTER);
     if file.metadata().and_then(|metadata| metadata.modified()).is_ok_and(old) {
-        // A time that cannot be set makes the file a little older than it is.
+        // If its time cannot be set, the file only seems a little older than it is.
         let _ = file.set_modified(now);
     }
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    // What a process of the same number left behind is of no use to anybody.
+    // A leftover of an earlier process with the same id is of no use.
     let _ = fs::remove_file(path);
     File::options().write(true).create_new(true).mode(0o600).open(path)
 }

@@ -1,7 +1,8 @@
 //! The layout of a file, and the one place where compiled code is loaded.
 //!
-//! The code comes first, as the engine gave it, so that the file can be mapped into memory: code, note, length of the note, checksum of
-//! all that and of the file's name, magic. So a file that has got the name of another one is found too.
+//! The code comes first, as the engine gave it, so that the file can be mapped into memory: code,
+//! note, length of the note, checksum of all that and of the file's name, magic. So a file under
+//! another file's name is detected too.
 
 use super::MAGIC;
 use std::fs::File;
@@ -13,13 +14,14 @@ use wasmtime::component::Component;
 
 const LENGTH_BYTES: usize = 8;
 const CHECKSUM_BYTES: usize = 32;
-/// What follows the note.
+/// The bytes after the note.
 const TRAILER_BYTES: usize = LENGTH_BYTES + CHECKSUM_BYTES + MAGIC.len();
 
-/// What is read at a time to compute the checksum. Small enough to stay in a cache, large enough for the hash's widest path.
+/// Bytes read at a time to compute the checksum. Small enough to stay in a cache, large enough for
+/// the hash's widest path.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// What the file of this name holds.
+/// The bytes of the file of this name.
 pub(super) fn file(name: &str, note: &[u8], code: &[u8]) -> Vec<u8> {
     let mut file = Vec::with_capacity(code.len() + note.len() + TRAILER_BYTES);
     file.extend_from_slice(code);
@@ -31,28 +33,31 @@ pub(super) fn file(name: &str, note: &[u8], code: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Loads what the file of this name holds.
+/// Loads the code and note of the file of this name.
 ///
 /// # Errors
-/// Where it is damaged, or was made by another engine.
+/// Fails if the file is damaged, or was made by another engine.
 pub(super) fn component(engine: &Engine, name: &str, file: &File) -> Result<(Component, Vec<u8>), String> {
     let note = check(name, file).ok().flatten().ok_or("the file is damaged")?;
-    // Where code cannot be executed out of a file (a file system may forbid it), it is read into memory.
+    // If code cannot be executed out of a file (a file system may forbid it), it is read into
+    // memory.
     let component = mapped(engine, file).or_else(|_| copied(engine, name, file))?;
     Ok((component, note))
 }
 
 /// Maps the code of a file that was checked.
 fn mapped(engine: &Engine, file: &File) -> Result<Component, String> {
-    // By this name it is the very file that was checked, whatever stands at its path by now.
+    // This name opens the very file that was checked, whatever is at its path by now.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    // SAFETY: `deserialize_file` runs whatever native code it is given, so the bytes must come from `Component::serialize` of a
-    // wasmtime of the same version and settings. They do: only `file` above writes this layout, its argument is such a
-    // serialization, and the folder that it was opened in is writable by nobody but the user whom this process runs as
-    // (`Folder::open` checks), who could replace this very program as well. `check` has verified the checksum of every byte, so
-    // neither a torn write nor a damaged disk has changed them; and they stay as they are while they are mapped, since files of the
-    // folder are replaced whole and never written in place. wasmtime itself refuses code of another version, target or
-    // setting, and reads only what the code's own headers name, so that what follows the code is nothing to it.
+    // SAFETY: `deserialize_file` runs whatever native code it is given, so the bytes must come from
+    // `Component::serialize` of a wasmtime of the same version and settings. They do: only `file`
+    // above writes this layout, its argument is such a serialization, and the folder it was opened
+    // in is writable only by the user that this process runs as (`Folder::open` checks), who could
+    // replace this very program as well. `check` has verified the checksum of every byte, so
+    // neither a torn write nor a damaged disk has changed them; and they do not change while they
+    // are mapped, since files of the folder are replaced whole and never written in place. wasmtime
+    // itself refuses code of another version, target or setting, and reads only what the code's own
+    // headers name, so it ignores what follows the code.
     unsafe { Component::deserialize_file(engine, path) }.map_err(|error| format!("{error:#}"))
 }
 
@@ -65,29 +70,33 @@ fn copied(engine: &Engine, name: &str, mut file: &File) -> Result<Component, Str
     unsafe { Component::deserialize(engine, code) }.map_err(|error| format!("{error:#}"))
 }
 
-/// Loads code that a process of ours has just compiled.
+/// Loads code that a child process of ours has just compiled.
 ///
 /// # Errors
-/// Where it was made by another engine.
+/// Fails if another engine made it.
 pub(super) fn compiled(engine: &Engine, code: Vec<u8>) -> Result<Component, String> {
-    // SAFETY: `deserialize` runs whatever native code it is given. These bytes are what `Engine::precompile_component` gave in a child
-    // that this process started, out of this very program or out of the one that its embedder has named for that, whose code would be
-    // run here as well. They came through a pipe that nobody else has, whole: an answer is taken only of a child that has
-    // ended well. wasmtime itself refuses code of another version, target or setting.
+    // SAFETY: `deserialize` runs whatever native code it is given. These bytes are what
+    // `Engine::precompile_component` gave in a child that this process started, from this very
+    // program or from the one that its embedder has named for that, whose code would be run here as
+    // well. They came, complete, through a pipe that no other process has: an answer is accepted
+    // only from a child that has exited successfully. wasmtime itself refuses code of another
+    // version, target or setting.
     unsafe { Component::deserialize(engine, code) }.map_err(|error| format!("{error:#}"))
 }
 
-/// Loads the code of a component that is loaded already into another engine.
+/// Loads the code of a component that is already loaded into another engine.
 ///
 /// # Errors
-/// Where that engine's settings give other code.
+/// Fails if that engine's settings give other code.
 pub(super) fn transfer(component: &Component, engine: &Engine) -> Result<Component, String> {
     let code = component.serialize().map_err(|error| format!("{error:#}"))?;
-    // SAFETY: these are the bytes that `serialize` has just given, which have never left this process.
+    // SAFETY: these are the bytes that `serialize` has just given, which have never left this
+    // process.
     unsafe { Component::deserialize(engine, code) }.map_err(|error| format!("{error:#}"))
 }
 
-/// The note of a file, if the checksum is right. The file is read piece by piece: its pages are mapped later, and not copied.
+/// The note of a file, if the checksum is right. The file is read piece by piece: its pages are
+/// mapped later, not copied.
 fn check(name: &str, file: &File) -> io::Result<Option<Vec<u8>>> {
     let length = file.metadata()?.len();
     let Some(note_end) = length.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
@@ -157,7 +166,7 @@ mod tests {
             prop_assert_eq!(checked(&file), Some(note));
         }
 
-        /// Also where the checksum is right, as it is in a file that somebody else wrote.
+        /// Even with the right checksum, as in a file that another person wrote.
         #[test]
         fn any_bytes_are_survived(length in prop_oneof![0_u64..100, any::<u64>()], rest in vec(any::<u8>(), 0..100)) {
             prop_assert_eq!((checked(&rest), code(NAME, &rest)), (None, None));

@@ -1,11 +1,13 @@
 //! Compiled code on disk, so that a second start does not compile.
 //!
-//! The files hold native code, and whoever can write them owns every process that loads them. So the folder is made with mode
-//! 0700, and it is not used at all where it belongs to somebody else, or where others could write it or replace one of its
-//! parents. A checksum in each file finds what a disk or a crash has damaged; it is no defence against a person.
+//! The files hold native code, and whoever can write them controls every process that loads them.
+//! So the folder is created with mode 0700, and is not used at all if it belongs to another user,
+//! or if others could write to it or replace one of its parents. A checksum in each file detects
+//! what a disk or a crash has damaged; it is no defence against a person.
 //!
-//! A file is named by everything that shapes it: the engine's own fingerprint (wasmtime's version, target, settings), the bytes
-//! of the component, and the format below. It is written beside its place and renamed, so a reader sees all of it or nothing.
+//! A file's name is a digest of everything that shapes its content: the engine's own fingerprint
+//! (wasmtime's version, target, settings), the bytes of the component, and the format below. The
+//! file is written under a temporary name and renamed, so a reader sees all of it or nothing.
 
 mod folder;
 #[allow(unsafe_code)]
@@ -19,19 +21,19 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// The last bytes of a file: a change of the layout is another name.
+/// The last bytes of a file. A change of the layout changes the names of files.
 const MAGIC: &[u8; 8] = b"wfcode03";
 
-/// Keeps compiled code, or nothing where it has no folder that is safe to use.
+/// Stores compiled code, or nothing if it has no folder that is safe to use.
 pub struct CodeCache {
     folder: Result<folder::Folder, String>,
-    /// Written and read by whoever loads; figures only, ordered with nothing.
+    /// Every thread that loads reads and writes them. They are figures only, ordered with nothing.
     hits: AtomicU64,
     misses: AtomicU64,
     damaged: AtomicU64,
 }
 
-/// What became of the loads of a cache.
+/// Counts of a cache's loads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheUse {
     /// Loads that found compiled code.
@@ -43,7 +45,8 @@ pub struct CacheUse {
 }
 
 impl CodeCache {
-    /// A cache in that folder, which is made where it is missing. `None`: nothing is kept.
+    /// Makes a cache in that folder, which is created if it is missing. With `None`, nothing is
+    /// stored.
     pub fn new(dir: Option<PathBuf>, bytes_max: u64) -> Self {
         let folder = match dir {
             Some(dir) => folder::Folder::open(dir, bytes_max).map_err(|error| error.to_string()),
@@ -52,7 +55,8 @@ impl CodeCache {
         Self { folder, hits: AtomicU64::new(0), misses: AtomicU64::new(0), damaged: AtomicU64::new(0) }
     }
 
-    /// `$WFHOST_CACHE`, or `wfhost` in `$XDG_CACHE_HOME` or `~/.cache`. None where the first is empty or there is no home.
+    /// `$WFHOST_CACHE`, or `wfhost` in `$XDG_CACHE_HOME` or `~/.cache`. `None` if the first is
+    /// empty or there is no home.
     pub fn default_dir() -> Option<PathBuf> {
         if let Some(dir) = std::env::var_os("WFHOST_CACHE") {
             return (!dir.is_empty()).then(|| PathBuf::from(dir));
@@ -63,28 +67,28 @@ impl CodeCache {
         Some(base.join("wfhost"))
     }
 
-    /// The folder, or why nothing is kept.
+    /// The folder, or why nothing is stored.
     ///
     /// # Errors
-    /// The reason, for people.
+    /// Returns the reason as text.
     pub fn dir(&self) -> Result<&std::path::Path, &str> {
         self.folder.as_ref().map(folder::Folder::path).map_err(String::as_str)
     }
 
-    /// Whether something could be kept now: writes a small file, and removes it.
+    /// Checks that the cache can store something now, by writing and removing a small file.
     ///
     /// # Errors
-    /// The reason, for people.
+    /// Returns the reason as text.
     pub fn probe(&self) -> Result<(), String> {
         self.folder.as_ref().map_err(Clone::clone)?.probe().map(|_| ()).map_err(|error| error.to_string())
     }
 
-    /// Bytes that the kept code takes.
+    /// Bytes that the stored code takes.
     pub fn bytes(&self) -> u64 {
         self.folder.as_ref().map_or(0, folder::Folder::bytes)
     }
 
-    /// What became of the loads so far.
+    /// Counts of the loads so far.
     pub fn usage(&self) -> CacheUse {
         CacheUse {
             hits: self.hits.load(Relaxed),
@@ -93,11 +97,12 @@ impl CodeCache {
         }
     }
 
-    /// The component of these bytes, compiled for that engine, and a note that is kept beside it. `prepare` is called only when there
-    /// is nothing kept, and before the compiler of this process runs: so it is the place for checks that are to guard the compiler.
+    /// Returns the component of these bytes, compiled for that engine, and the note stored beside
+    /// it. `prepare` is called only if nothing is stored, and before the compiler of this process
+    /// runs, so it is the place for checks that guard the compiler.
     ///
     /// # Errors
-    /// What `prepare` says, or what the compiler says. A cache that cannot be read or written is no error.
+    /// Fails as `prepare` or the compiler does. A cache that cannot be read or written is no error.
     pub fn load_or_compile(
         &self,
         engine: &Engine,
@@ -123,7 +128,7 @@ impl CodeCache {
         self.misses.fetch_add(1, Relaxed);
         let Prepared { note, code } = prepare()?;
         let compile_error = |error: wasmtime::Error| LoadError::Compile(format!("{error:#}"));
-        // What cannot be written is compiled again next time.
+        // If it cannot be written, it is compiled again next time.
         let keep = |code: &[u8]| {
             if let Some((folder, name)) = &folder {
                 folder.write(name, &load::file(name, &note, code));
@@ -131,10 +136,10 @@ impl CodeCache {
         };
         let component = if let Some(code) = code {
             keep(&code);
-            // From its file it is mapped, and takes no memory twice.
+            // Mapped from its file, it does not take memory twice.
             match kept() {
                 Some(Ok((component, _))) => component,
-                // Of the right version it is: what is refused now is more than an instance may have.
+                // The version is right: what is refused now is larger than an instance may be.
                 _ => load::compiled(engine, code).map_err(LoadError::Compile)?,
             }
         } else {
@@ -153,9 +158,9 @@ impl CodeCache {
 /// What is known of a component before it is loaded.
 #[derive(Debug, Default)]
 pub struct Prepared {
-    /// What is kept beside its code.
+    /// The note to store beside its code.
     pub note: Vec<u8>,
-    /// Its code; none where it is to be compiled in this process.
+    /// The compiled code; `None` if it is to be compiled in this process.
     pub(crate) code: Option<Vec<u8>>,
 }
 
@@ -166,10 +171,10 @@ impl From<Vec<u8>> for Prepared {
     }
 }
 
-/// The same component for another engine of the same code settings, without compiling.
+/// Loads the same component into another engine with the same code settings, without compiling.
 ///
 /// # Errors
-/// Where the settings differ.
+/// Fails if the settings differ.
 pub(crate) fn transfer(component: &Component, engine: &Engine) -> Result<Component, String> {
     load::transfer(component, engine)
 }

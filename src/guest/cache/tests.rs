@@ -54,7 +54,7 @@ fn a_folder_that_others_can_write_is_refused() {
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
     let cache = CodeCache::new(Some(open.clone()), 1 << 30);
     assert!(cache.dir().unwrap_err().contains("can be written by others"));
-    // It compiles all the same, and keeps nothing.
+    // It compiles all the same, and stores nothing.
     load(&cache);
     assert_eq!(fs::read_dir(&open).unwrap().count(), 0);
 
@@ -80,7 +80,7 @@ fn the_oldest_file_goes_when_there_is_no_room() {
     assert_eq!(folder.open_file("too-large.wfcode").map(|_| ()), None);
 }
 
-/// The time of a use counts, also where the file may only be read.
+/// A use updates the file's time, even if the file is read-only.
 #[test]
 fn a_use_makes_a_file_young_again() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The process that compiles.
+//! The child process that compiles.
 
 use super::Allowance;
 use crate::guest::engine::{self, Profile};
@@ -6,45 +6,42 @@ use std::io::{self, Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use wasmtime::Engine;
 
-/// The first argument of a process that is to compile. No command is called so.
+/// The first argument of a process that is to compile. No command has this name.
 pub(super) const ARGUMENT: &str = "--wfhost-compile";
 
-/// The last byte of an answer: what the rest is.
+/// The last byte of an answer: says what the rest is.
 pub(super) const CODE: u8 = 0;
 pub(super) const REFUSED: u8 = 1;
 pub(super) const NO_MEMORY: u8 = 2;
 
-/// Bytes of memory for each thread that compiles, beside what the component may take: its stack,
+/// Bytes of memory for each compiling thread, in addition to the component's allowance: its stack,
 /// and what its allocator holds back.
 const MEMORY_BYTES_PER_THREAD: u64 = 16 << 20;
 
-/// How much less the child is preferred than others. Compiling is not worth delaying what runs
-/// already.
+/// By how much the child's priority is lowered. Compiling should not delay what is already running.
 const NICE: i32 = 5;
 
 /// Descriptors that a child may have: its pipes, and what a library opens for a moment.
 const DESCRIPTORS_MAX: u64 = 32;
 
-/// Whether this program has said that it can be the child. Set before other threads are, and read
-/// by whoever compiles.
+/// Whether this program has said that it can be the child. Set before there are other threads, and
+/// read by every thread that compiles.
 static SERVES: AtomicBool = AtomicBool::new(false);
 
-/// What is to be done, beside the bytes: these come through standard input.
+/// The request, without the component's bytes: these come through standard input.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Order {
     pub(super) profile: Profile,
-    /// What the code is to be for: an engine of another version gives other code.
+    /// The engine that the code is for: an engine of another version gives other code.
     pub(super) fingerprint: String,
     pub(super) bytes: usize,
     pub(super) allowance: Allowance,
 }
 
-/// Compiles a component and ends the process, where it was started for that; otherwise does
-/// nothing.
+/// Compiles a component and ends the process, if it was started for that; otherwise does nothing.
 ///
-/// To be called first in `main`, before there are threads: then components are compiled in a
-/// process of their own, with bounds on its time and memory
-/// ([`Compiler::Auto`](super::Compiler::Auto)).
+/// Call it first in `main`, before there are threads. Then components are compiled in a process of
+/// their own, with bounds on its time and memory ([`Compiler::Auto`](super::Compiler::Auto)).
 ///
 /// ```
 /// // fn main() {
@@ -60,7 +57,7 @@ pub fn serve_compiler() {
     let order = arguments.next().and_then(|order| serde_json::from_str(order.to_str()?).ok());
     let done = order.ok_or_else(|| io::Error::other("no order")).and_then(|order| serve(&order));
     if let Err(error) = &done {
-        // Nobody is left to hear it where this fails.
+        // If this fails, there is no way left to report it.
         let _ = writeln!(io::stderr(), "{error}");
     }
     std::process::exit(i32::from(done.is_err()));
@@ -74,7 +71,7 @@ pub(super) fn is_served() -> bool {
 fn serve(order: &Order) -> io::Result<()> {
     give_up_what_is_not_needed(order.allowance)?;
     let mut bytes = vec![0; order.bytes];
-    // A parent that is gone gives fewer.
+    // If the parent is gone, there are fewer bytes.
     io::stdin().read_exact(&mut bytes)?;
     let engine =
         Engine::new(&engine::code_config(order.profile)).map_err(|error| io::Error::other(format!("{error:#}")))?;
@@ -99,28 +96,27 @@ fn is_for_memory(error: &wasmtime::Error) -> bool {
         .any(|cause| cause.kind() == io::ErrorKind::OutOfMemory)
 }
 
-/// From here on the process has at most what it is allowed, and nothing that it does can raise that
-/// again.
+/// Limits this process to its allowance. Nothing that it does can raise the limits again.
 #[cfg(target_os = "linux")]
 fn give_up_what_is_not_needed(Allowance { cpu_seconds, memory_bytes }: Allowance) -> io::Result<()> {
     use rustix::process::{Resource, Signal, nice, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let threads = crate::base::processors() as u64;
-    // What is mapped to be written, and not all addresses: allocators reserve more of these than
-    // they use.
+    // The limit counts memory mapped for writing, not all addresses: allocators reserve more of
+    // these than they use.
     limit(Resource::Data, memory_bytes.saturating_add(threads * MEMORY_BYTES_PER_THREAD), 0)?;
-    // The first is told by a signal of its own, the second ends what would not hear it.
+    // The soft limit sends a signal of its own; the hard limit ends a process that ignores it.
     limit(Resource::Cpu, cpu_seconds, 1)?;
     limit(Resource::Core, 0, 0)?;
     limit(Resource::Fsize, 0, 0)?;
     limit(Resource::Nofile, DESCRIPTORS_MAX, 0)?;
-    // Where it may not be changed it stays as it is.
+    // If the priority cannot be changed, it stays as it is.
     let _ = nice(NICE);
     Ok(())
 }
 
-/// Lowers a limit to so much, and the one that it could be raised to again to a little more. Where
-/// less than that is allowed already, it stays.
+/// Lowers a soft limit to `most`, and the hard limit to `most + more`. A limit that is already
+/// lower stays.
 #[cfg(target_os = "linux")]
 fn limit(resource: rustix::process::Resource, most: u64, more: u64) -> io::Result<()> {
     use rustix::process::{Rlimit, getrlimit, setrlimit};

@@ -1,21 +1,21 @@
 //! Where components are compiled: in a process of its own, with bounds on its time and memory, or
 //! in this one.
 //!
-//! What the [survey](super::survey) bounds keeps known causes of long compiling out. A compiler has
-//! more than are known: so the bytes go to a child, which first takes away from itself what it does
-//! not need (time, memory, priority), then compiles, and gives the code back through a pipe. It can
-//! be ended at any moment, and takes nothing with it.
+//! The bounds of the [survey](super::survey) exclude the known causes of long compiling. A compiler
+//! has more causes than are known, so the bytes go to a child. The child first limits itself (time,
+//! memory, priority), then compiles, and returns the code through a pipe. It can be killed at any
+//! moment without harm.
 //!
 //! - **I1** The child has no more than the bytes: no environment, no path, and of this program's
-//!   descriptors none but its three pipes.
-//! - **I2** What comes back is trusted as far as this program is, and not further: the child is
-//!   this very program, or the one that the embedder names. So its code is taken as if it had been
-//!   compiled here, and kept like that.
-//! - **I3** A child never outlives who waits for it: it is killed where its load ends in another
-//!   way, and the kernel kills it where its parent is gone.
+//!   descriptors only its three pipes.
+//! - **I2** The child's answer is trusted as far as this program is, and no further: the child is
+//!   this very program, or the one that the embedder names. So its code is treated, and stored, as
+//!   if it had been compiled here.
+//! - **I3** A child never outlives the thread that waits for it: it is killed if its load ends in
+//!   another way, and the kernel kills it if its parent is gone.
 //!
-//! A program is able to be the child where its `main` begins with [`serve_compiler`]. Where it does
-//! not, components are compiled in the process itself, guarded by the survey alone.
+//! A program can be the child if its `main` begins with [`serve_compiler`]. If it does not,
+//! components are compiled in the process itself, guarded by the survey alone.
 
 mod child;
 mod parent;
@@ -33,23 +33,23 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Compiler {
-    /// In a process of its own where this program calls [`serve_compiler`], and in this process
-    /// where it does not.
+    /// In a process of its own if this program calls [`serve_compiler`], otherwise in this process.
     #[default]
     Auto,
-    /// In this process, where nothing bounds the time and memory that it takes and nothing ends it.
+    /// In this process, where nothing bounds the time and memory that compiling takes, and nothing
+    /// can stop it.
     InProcess,
     /// In a process of that program, whose `main` begins with [`serve_compiler`]: the binary
-    /// `wfhost` of this very version is one. What it gives is run as native code, so it must be as
+    /// `wfhost` of this very version is one. Its answer is run as native code, so it must be as
     /// trustworthy as this program.
     Program(PathBuf),
 }
 
 impl Compiler {
-    /// The program of the child; none where there is no child.
+    /// The program of the child; `None` if there is no child.
     fn program(&self) -> Option<&Path> {
         match self {
-            // It stays this program where another has been put into its place.
+            // It names this program even after another has been put in its place on disk.
             Self::Auto => child::is_served().then_some(Path::new("/proc/self/exe")),
             Self::InProcess => None,
             Self::Program(program) => Some(program),
@@ -57,31 +57,32 @@ impl Compiler {
     }
 }
 
-/// Ends loads from another thread. Cloning it gives another handle of the same.
+/// Cancels loads from another thread. A clone is another handle of the same cancellation.
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
-    /// One that nothing was cancelled with.
+    /// Makes one that is not cancelled.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ends the loads that were given it, now and later. A compiler that runs in a process of its
-    /// own is killed.
+    /// Cancels the loads that were given this, now and later. A compiler that runs in a process of
+    /// its own is killed.
     pub fn cancel(&self) {
-        // It carries no data: whoever reads it only stops.
+        // It carries no data: its readers only stop.
         self.0.store(true, Relaxed);
     }
 
-    /// Whether it was cancelled.
+    /// Returns whether it was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Relaxed)
     }
 
-    /// Cancels when it is dropped, as a future is that nobody waits for any more.
+    /// Returns a guard that cancels when it is dropped, as a future is when its caller stops
+    /// waiting.
     #[must_use]
     pub fn on_drop(&self) -> CancelOnDrop {
         CancelOnDrop(self.clone())
@@ -101,13 +102,13 @@ impl Drop for CancelOnDrop {
 /// What compiling a component may take in a process of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompileLimits {
-    /// Time of processors, however small the component is. Whole seconds count.
+    /// Processor time for any component, however small. Rounded down to seconds.
     pub cpu_base: Duration,
-    /// The same for each MiB of it.
+    /// Additional processor time for each MiB of the component.
     pub cpu_per_mib: Duration,
-    /// Bytes of memory, however small the component is.
+    /// Bytes of memory for any component, however small.
     pub memory_base_bytes: u64,
-    /// The same for each MiB of it.
+    /// Additional bytes of memory for each MiB of the component.
     pub memory_per_mib_bytes: u64,
 }
 
@@ -132,8 +133,8 @@ struct Allowance {
     memory_bytes: u64,
 }
 
-/// How many times the time of processors may pass by the clock before the child is taken to be
-/// stuck. Arbitrary: others use the machine.
+/// Elapsed time, as a multiple of the processor time, after which the child counts as stuck.
+/// Arbitrary: other processes use the machine.
 const WALL_PER_CPU: u64 = 20;
 
 impl CompileLimits {
@@ -151,11 +152,11 @@ impl Allowance {
     }
 }
 
-/// The code of a component for engines of these options, compiled in a process of its own. None
-/// where there is none.
+/// Compiles a component for engines of these options in a process of its own. `None` if there is no
+/// such process.
 ///
 /// # Errors
-/// It cannot be compiled, or not within its bounds, or is not wanted any more.
+/// Fails if it cannot be compiled, exceeds its bounds, or was cancelled.
 pub(crate) fn compile(
     options: &EngineOptions,
     engine: &wasmtime::Engine,

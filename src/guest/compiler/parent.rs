@@ -1,4 +1,4 @@
-//! Whoever has a component compiled.
+//! The parent, which has a component compiled.
 
 use super::child::{self, ARGUMENT, Order};
 use super::{Allowance, Cancellation};
@@ -11,17 +11,17 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether the load is still wanted. Arbitrary: few wake-ups in what takes
-/// seconds.
+/// How often the parent checks whether the load is still wanted. Arbitrary: few wake-ups in what
+/// takes seconds.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Bytes that are kept of what a child says of its end.
+/// Bytes of a child's standard error that are read.
 const WORDS_BYTES_MAX: u64 = 4 << 10;
 
-/// By what an allocation that fails is known: the process ends with it.
+/// Identifies a failed allocation, which ends the process with this text.
 const NO_MEMORY_WORDS: &str = "memory allocation of";
 
-/// What a child is to do.
+/// The child's task.
 pub(super) struct Work<'a> {
     pub(super) program: &'a Path,
     pub(super) profile: Profile,
@@ -30,12 +30,12 @@ pub(super) struct Work<'a> {
     pub(super) allowance: Allowance,
 }
 
-/// A child that does not outlive this.
+/// A child that does not outlive this value.
 struct Ours(Child);
 
 impl Ours {
     fn kill(&mut self) {
-        // One that has ended needs no killing.
+        // It fails if the child has already ended.
         let _ = self.0.kill();
     }
 }
@@ -54,7 +54,8 @@ pub(super) fn compile(work: &Work<'_>, cancellation: &Cancellation) -> Result<Ve
     let order = serde_json::to_string(&order).expect("invariant: an order can be written as JSON");
     let mut command = Command::new(program);
     command.arg(ARGUMENT).arg(order).env_clear();
-    // In a group of its own: Ctrl-C on a terminal is for this process, which ends the child.
+    // In a process group of its own: Ctrl-C on a terminal is for this process, which ends the
+    // child.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let failed = |error: io::Error| LoadError::Compiler(format!("{} cannot be started: {error}", program.display()));
     let mut child = Ours(command.spawn().map_err(failed)?);
@@ -63,14 +64,14 @@ pub(super) fn compile(work: &Work<'_>, cancellation: &Cancellation) -> Result<Ve
     let output = child.0.stdout.take().ok_or_else(missing)?;
     let words = child.0.stderr.take().ok_or_else(missing)?;
     std::thread::scope(|threads| {
-        // A child that ends early leaves the rest unread.
+        // A child that ends early does not read the rest.
         threads.spawn(move || input.write_all(bytes));
         let words = threads.spawn(move || said(words));
         let (send, answers) = channel();
         threads.spawn(move || {
             let mut answer = Vec::new();
             let read = output.take(allowance.memory_bytes).read_to_end(&mut answer);
-            // Whoever waited for it may have given up.
+            // The receiver may have given up.
             let _ = send.send(read.map(|_| answer));
         });
         let until = Instant::now() + allowance.wall();
@@ -96,11 +97,11 @@ pub(super) fn compile(work: &Work<'_>, cancellation: &Cancellation) -> Result<Ve
     })
 }
 
-/// What a child says of its end.
+/// Reads a child's standard error.
 fn said(mut words: impl Read) -> String {
     let mut bytes = Vec::new();
     let _ = words.by_ref().take(WORDS_BYTES_MAX).read_to_end(&mut bytes);
-    // It is not to wait for a reader.
+    // The child must not block on a full pipe.
     let _ = io::copy(&mut words, &mut io::sink());
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -118,7 +119,7 @@ fn read(mut answer: Vec<u8>, status: ExitStatus, words: &str, allowance: Allowan
     if answer.is_empty() {
         return Err(LoadError::Compiler("it gave no answer".to_owned()));
     }
-    // The code of a large guest is not copied once more for a byte at its end.
+    // Removing the last byte does not copy the code of a large guest once more.
     match answer.pop() {
         Some(child::CODE) => Ok(answer),
         Some(child::NO_MEMORY) => Err(no_memory()),

@@ -1,9 +1,10 @@
-//! What compiling a function costs, as far as it is more than its bytes.
+//! What compiling a function costs beyond its number of bytes.
 //!
-//! A value that a local has is carried along each branch to where it may be another, and through
-//! each loop: so a function costs by its locals times its branches, and by its locals times the
-//! loops around them; and each branch costs by the others to the same place. A call or a block
-//! costs by the values that it takes and gives, however few bytes it has.
+//! The value of a local is carried along each branch to where it may be another, and through each
+//! loop. So the cost of a function grows with its locals times its branches, and with its locals
+//! times the loops around them; and the cost of each branch grows with the other branches to the
+//! same place. The cost of a call or a block grows with the values that it takes and returns,
+//! however few bytes it has.
 
 use super::{at_most, malformed};
 use crate::guest::problem::{LoadError, Place};
@@ -13,28 +14,28 @@ use wasmparser::{BlockType, CompositeInnerType, FunctionBody, Operator, Payload,
 /// 430,000 in one.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Locals times levels of loops of a function. Measured: 100 locals in 100 loops take 0.1 s, 200 in
-/// 200 take 5 s. The largest known has 813.
+/// Locals of a function times its depth of loops. Measured: 100 locals in 100 loops take 0.1 s, 200
+/// in 200 take 5 s. The largest known has 813.
 const LOOP_LOCALS_MAX: u64 = 32_768;
 
 /// Locals times branches of a function. Measured: 5 million take up to 12 s, in 12 KB. The largest
 /// known has 350,000.
 const BRANCH_LOCALS_MAX: u64 = 4_000_000;
 
-/// Values that the calls and blocks of a function take and give. Measured: 10 million take minutes.
-/// The largest known has 8,000.
+/// Values that the calls and blocks of a function take and return. Measured: 10 million take
+/// minutes. The largest known has 8,000.
 const VALUES_MAX: u64 = 100_000;
 
 /// Parameters and locals of all functions together: each costs something, and 50,000 of them are
 /// declared in 4 bytes. JavaScript guests have 52,000.
 const LOCALS_MAX: u64 = 1_000_000;
 
-/// The squares of the branches of each function, together. Measured: 20,000 branches to one place
-/// take 6 s, four times as long as half of them. Python guests have 340 million, most of it in one
-/// function with 15,900 branches.
+/// The squares of the numbers of branches of each function, added up. Measured: 20,000 branches to
+/// one place take 6 s, four times as long as half of them. Python guests have 340 million, most of
+/// it in one function with 15,900 branches.
 const BRANCHES_SQUARED_MAX: u64 = 4_000_000_000;
 
-/// What all functions of a component have together.
+/// Sums over all functions of a component.
 #[derive(Default)]
 pub(super) struct Totals {
     locals: u64,
@@ -54,16 +55,16 @@ impl Totals {
     }
 }
 
-/// The core module that is being read.
+/// The core module being read.
 pub(super) struct Module {
     index: u64,
-    /// Values that a function of each type takes and gives.
+    /// Values that a function of each type takes and returns.
     types: Vec<Values>,
     /// The types of its functions, imported ones first.
     functions: Vec<u32>,
-    /// How many of these have had their body.
+    /// The number of its functions whose body has been read.
     bodies: usize,
-    /// Functions that are imported.
+    /// The number of imported functions.
     imported: usize,
 }
 
@@ -78,7 +79,7 @@ impl Module {
         Self { index, types: Vec::new(), functions: Vec::new(), bodies: 0, imported: 0 }
     }
 
-    /// Takes in what comes before the bodies.
+    /// Reads a section that comes before the bodies.
     pub(super) fn payload(&mut self, payload: &Payload<'_>) -> Result<(), LoadError> {
         match payload {
             Payload::TypeSection(section) => {
@@ -113,7 +114,7 @@ impl Module {
         Ok(())
     }
 
-    /// Takes in the next body.
+    /// Reads the next body.
     pub(super) fn body(&mut self, body: &FunctionBody<'_>, totals: &mut Totals) -> Result<(), LoadError> {
         let function = self.imported + self.bodies;
         self.bodies += 1;
@@ -135,7 +136,7 @@ impl Module {
 
     fn cost(&self, body: &FunctionBody<'_>) -> Result<Cost, LoadError> {
         let mut cost = Cost::default();
-        // The blocks that are open: whether each is a loop.
+        // The open blocks: whether each is a loop.
         let mut open = Vec::new();
         let mut loops = 0;
         let mut operators = body.get_operators_reader().map_err(malformed)?;
@@ -158,7 +159,7 @@ impl Module {
         Ok(cost)
     }
 
-    /// Values that a call or a block takes and gives.
+    /// Values that a call or a block takes and returns.
     fn values(&self, operator: &Operator<'_>) -> u64 {
         match operator {
             Operator::Call { function_index } | Operator::ReturnCall { function_index } => {
@@ -190,15 +191,15 @@ impl Module {
 
 #[derive(Default)]
 struct Cost {
-    /// Loops within one another, at most.
+    /// The deepest nesting of loops.
     loops_deep: u64,
     /// Branches, and targets of branch tables.
     branches: u64,
     values: u64,
 }
 
-/// Whether an instruction leads to one more place than the one behind it. Branch tables are counted
-/// by their targets.
+/// Whether an instruction leads to a place other than the next instruction. Branch tables are
+/// counted by their targets.
 fn branches(operator: &Operator<'_>) -> bool {
     matches!(
         operator,

@@ -1,10 +1,10 @@
-//! What is read off a component's bytes before anything is validated or compiled: its size in every
-//! respect, and its names.
+//! What is read from a component's bytes before anything is validated or compiled: its size in
+//! every respect, and its names.
 //!
-//! Validating and compiling take more than linear time and memory in some respects: instances
-//! within instances are all made one by one, and a function costs by its locals and branches
-//! together. So each of these is bounded first, in one pass over the bytes. The bounds are some
-//! tenfold of what the largest known guests have (JavaScript and Python), and say nothing of what a
+//! Validating and compiling take more than linear time and memory in some respects: nested
+//! instances are all made one by one, and the cost of a function grows with its locals times its
+//! branches. So each of these is bounded first, in one pass over the bytes. The bounds are about
+//! ten times what the largest known guests have (JavaScript and Python), and do not limit what a
 //! guest does when it runs.
 
 mod body;
@@ -18,20 +18,20 @@ use wasmparser::{Encoding, Parser, Payload};
 /// Bytes of a component. The largest known guests have 18 MiB.
 pub const BYTES_MAX: usize = 64 << 20;
 
-/// Bounds on what the compiler is given. Python guests have 38 modules and 13,500 functions;
-/// 200,000 empty functions take a gigabyte.
+/// Bounds on the compiler's input. Python guests have 38 modules and 13,500 functions; 200,000
+/// empty functions take a gigabyte.
 const FUNCTIONS_MAX: u64 = 100_000;
 const MODULES_MAX: u64 = 256;
 
 /// What a component consists of.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Survey {
-    /// Bytes.
+    /// The component's size in bytes.
     pub bytes: u64,
     /// Core modules, at any depth.
     pub modules: u64,
-    /// Core instances that an instance of it makes, those of a nested component as often as that is
-    /// instantiated.
+    /// Core instances that an instance of the component makes; those of a nested component count
+    /// once for each of its instantiations.
     pub core_instances: u64,
     /// Functions with a body.
     pub functions: u64,
@@ -49,11 +49,11 @@ impl Survey {
     /// Reads a component.
     ///
     /// # Errors
-    /// Where it is malformed, no component, or larger than allowed in any respect.
+    /// Fails if it is malformed, not a component, or larger than allowed in any respect.
     pub(crate) fn of(bytes: &[u8]) -> Result<Self, LoadError> {
         let mut survey = Self { bytes: bytes.len() as u64, ..Self::default() };
         let (mut tree, mut totals) = (Tree::default(), Totals::default());
-        // The core module that is being read: none is within another.
+        // The core module being read; core modules do not nest.
         let mut module = None;
         for payload in Parser::new(0).parse_all(bytes) {
             let payload = payload.map_err(malformed)?;
@@ -83,7 +83,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Notes the names of the component itself, and not those of one within it.
+    /// Records the names of the component itself, not those of a nested one.
     fn names(&mut self, payload: &Payload<'_>, tree: &Tree) -> Result<(), LoadError> {
         match payload {
             Payload::ComponentImportSection(section) if tree.is_at_root() => {

@@ -1,8 +1,8 @@
-//! What the components within a component make together.
+//! What the components within a component instantiate in total.
 //!
-//! A nested component is instantiated by a few bytes, and the compiler makes all that it consists
-//! of anew each time: ten levels of ten instances each are ten thousand million. So each component
-//! is weighed by what one instance of it makes, with all instances within.
+//! A few bytes instantiate a nested component, and the compiler makes all of its contents anew each
+//! time: ten levels of ten instances each are ten thousand million. So each component is weighed by
+//! what one instance of it makes, including all instances within.
 
 use super::{at_most, malformed};
 use crate::guest::engine::CORE_INSTANCES_PER_GUEST_MAX;
@@ -12,26 +12,24 @@ use wasmparser::{
     ComponentOuterAliasKind, ComponentTypeRef, Instance, Payload,
 };
 
-/// Components within a component. Python guests have 2, and each composition of two components adds
-/// 1 or 2.
+/// Nested components. Python guests have 2, and each composition of two components adds 1 or 2.
 const COMPONENTS_MAX: u64 = 256;
 
-/// Components within one another: validating takes more than linear memory in it. Composition adds
-/// 1.
+/// Depth of nesting: validating takes more than linear memory in it. Composition adds 1.
 const DEPTH_MAX: u64 = 32;
 
-/// What all components consist of, and what an instance makes. Estimated: Python guests have 1,500
+/// Items of all components, and items that an instance makes. Estimated: Python guests have 1,500
 /// of them.
 const ITEMS_MAX: u64 = 100_000;
 
 const ITEMS: &str =
     "types, imports, exports, aliases and instances, each counted as often as its component is instantiated";
 
-/// The components that are being read, from the outermost on.
+/// The components being read, from the outermost on.
 pub(super) struct Tree {
     open: Vec<Level>,
     components: u64,
-    /// Of all components, instantiated or not.
+    /// Items of all components, instantiated or not.
     items: u64,
     /// Whether any of them passes text in UTF-16.
     transcodes: bool,
@@ -41,8 +39,8 @@ pub(super) struct Tree {
 struct Level {
     /// What one instance of it makes.
     weight: Weight,
-    /// What one instance makes of each component that it can name; none where these bytes do not
-    /// tell.
+    /// What one instance makes of each component that it can name; `None` if these bytes do not
+    /// say.
     components: Vec<Option<Weight>>,
 }
 
@@ -74,7 +72,7 @@ impl Tree {
         self.open.first().map_or(0, |root| root.weight.core_instances)
     }
 
-    /// Takes in a part of a component that is no core module.
+    /// Reads a part of a component other than a core module.
     pub(super) fn payload(&mut self, payload: &Payload<'_>) -> Result<(), LoadError> {
         match payload {
             Payload::ComponentSection { .. } => {
@@ -121,7 +119,7 @@ impl Tree {
             Payload::ComponentExportSection(section) => {
                 for export in section.clone() {
                     let export = export.map_err(malformed)?;
-                    // An export can be named like what it exports.
+                    // An export also defines a new index for what it exports.
                     if export.kind == ComponentExternalKind::Component {
                         let exported = self.component(0, export.index);
                         self.level().components.push(exported);
@@ -131,7 +129,7 @@ impl Tree {
             }
             Payload::ComponentTypeSection(section) => self.add(section.count())?,
             Payload::ComponentCanonicalSection(section) => {
-                // The bound comes first: too many are not read one by one.
+                // The bound comes first, so that too many are not read one by one.
                 self.add(section.count())?;
                 for function in section.clone() {
                     self.transcodes |= is_utf16(&function.map_err(malformed)?);
@@ -155,7 +153,7 @@ impl Tree {
         at_most(ITEMS, most, ITEMS_MAX)
     }
 
-    /// The weight of a component, so many levels outward.
+    /// The weight of a component, `outward` levels up.
     fn component(&self, outward: u32, index: u32) -> Option<Weight> {
         let level = self.open.iter().rev().nth(outward as usize)?;
         *level.components.get(index as usize)?
@@ -185,7 +183,7 @@ impl Tree {
     }
 }
 
-/// Whether texts that go through this function are in UTF-16, or may be.
+/// Whether texts passed through this function are, or may be, in UTF-16.
 fn is_utf16(function: &CanonicalFunction) -> bool {
     let (CanonicalFunction::Lift { options, .. } | CanonicalFunction::Lower { options, .. }) = function else {
         return false;

@@ -1,4 +1,4 @@
-//! What a program is started with: nothing, and two streams to write to.
+//! What a program is started with: nothing but two streams to write to.
 
 use super::lines::Stream;
 use super::{WasiHost, WasiView};

@@ -12,7 +12,8 @@ use wasmtime_wasi_io::poll::{DynPollable, Pollable, subscribe};
 const MICROS_PER_SECOND: u64 = 1_000_000;
 const NANOS_PER_MICRO: u64 = 1_000;
 
-/// Offers both clocks. What guests ask of them most is made by hand, since a call that is bound by wasmtime's own cannot end a slice.
+/// Offers both clocks. Their most used calls are bound by hand, since a call bound by wasmtime's
+/// own macro cannot end a slice.
 pub(super) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     wall_clock::add_to_linker::<T, Has<T>>(linker, host)?;
     monotonic_clock::add_to_linker::<T, Has<T>>(linker, host)?;
@@ -84,8 +85,8 @@ impl<T: WasiView> monotonic_clock::Host for WasiHost<'_, T> {
     }
 }
 
-/// A timer, as of the step that it was made in. One that is kept until a later step stays as it was: whoever wants to be stepped when it
-/// is due yields `sleep`.
+/// A timer, as of the step that made it. A timer held until a later step does not change: a guest
+/// that wants to be stepped when it is due yields `sleep`.
 struct Timer {
     is_due: bool,
 }

@@ -8,33 +8,33 @@ use wasmtime_wasi_io::bytes::Bytes;
 use wasmtime_wasi_io::poll::Pollable;
 use wasmtime_wasi_io::streams::{OutputStream, StreamError, StreamResult};
 
-/// Bytes of a line; a longer one is cut into several. Arbitrary.
+/// Bytes of a line; a longer one is split. Arbitrary.
 const LINE_BYTES_MAX: usize = 4_096;
 
-/// Bytes that are kept of one step; the rest is dropped and its lines are counted. The process's own limit applies after it.
-/// Arbitrary.
+/// Bytes recorded of one step; the rest is dropped and its lines are counted. The process's own
+/// limit applies after it. Arbitrary.
 const STEP_BYTES_MAX: usize = 256 << 10;
 
-/// What a line counts beside its text, so that empty ones are bounded too. Arbitrary.
+/// What a line counts in addition to its text, so that empty ones are bounded too. Arbitrary.
 const LINE_COST_BYTES: usize = 16;
 
-/// Bytes that a stream takes in one go, as its writer is told; more is a trap. Arbitrary.
+/// Bytes that a stream accepts in one call, as `check-write` reports; more is a trap. Arbitrary.
 pub(super) const WRITE_BYTES_MAX: usize = 64 << 10;
 
-/// The two streams of one guest. All handles of the guest's for one of them are the same stream. The lock is never contended: a guest
-/// runs on one thread at a time.
+/// The two streams of one guest. All of the guest's handles for one of them refer to the same
+/// stream. The lock is never contended: a guest runs on one thread at a time.
 #[derive(Clone, Default)]
 pub(super) struct Captured(Arc<Mutex<Lines>>);
 
 #[derive(Default)]
 struct Lines {
     done: Vec<LogLine>,
-    /// Of the line that is being written, for each stream.
+    /// The line being written, for each stream.
     unfinished: [Vec<u8>; 2],
     /// Bytes and costs of this step.
     bytes: usize,
     dropped: u64,
-    /// The line that is being written has lost bytes, for each stream.
+    /// Whether the line being written has lost bytes, for each stream.
     cut: [bool; 2],
 }
 

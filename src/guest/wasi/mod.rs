@@ -1,18 +1,23 @@
-//! Stock WASI imports, made deterministic, so that guests of languages whose libraries expect an operating system run unchanged.
+//! Stock WASI imports, made deterministic, so that guests in languages whose libraries expect an
+//! operating system run unchanged.
 //!
-//! What a guest sees through them depends on its init and its events only, and no call ever waits:
+//! What a guest sees through them depends only on its initial arguments and its events, and no call
+//! ever waits:
 //! - both clocks stand still in a step: they show the time of its batch of events;
-//! - random numbers, the insecure ones too, come out of the process's own seeded stream;
-//! - arguments and environment are empty, standard input has ended, there is no terminal;
+//! - random numbers, the insecure ones too, come from the process's own seeded stream;
+//! - arguments and environment are empty, standard input is at its end, there is no terminal;
 //! - what is written to standard output and standard error becomes log lines;
 //! - `exit` is a death: a guest ends by the status of its step;
 //! - there are no folders to open, and sockets and name lookups are denied;
-//! - a timer that is not due yet cannot come due in the same step, so to wait for it is a [`BlockingCall`].
+//! - a timer that is not due yet cannot come due in the same step, so waiting for it is a
+//!   [`BlockingCall`].
 //!
-//! Wasmtime's own implementation serves only where it cannot reach the outside or a tokio reactor: for resources that no guest can get
-//! hold of (descriptors, sockets), and to move bytes between the streams that are made here.
+//! Wasmtime's own implementation is used only where it cannot reach the outside or a tokio reactor:
+//! for resources that no guest can obtain (descriptors, sockets), and to move bytes between the
+//! streams that are made here.
 //!
-//! Resources live in a table of the host's, so a component that imports any of those interfaces fits no snapshot.
+//! Resources live in a table of the host's, so a component that imports any of those interfaces
+//! cannot be snapshotted.
 
 mod cli;
 mod clocks;
@@ -65,8 +70,8 @@ pub(crate) const INTERFACES: &[&str] = &[
     "wasi:sockets/udp@0.2.12",
 ];
 
-/// Streams, timers and errors that a guest may hold at one time. Arbitrary: far beyond what a language's library asks for, and
-/// about a megabyte of the host's.
+/// Streams, timers and errors that a guest may hold at the same time. Arbitrary: far beyond what a
+/// language's library asks for, and about a megabyte of the host's.
 const RESOURCES_MAX: usize = 4_096;
 
 /// A call that would wait. A step never does.
@@ -77,9 +82,9 @@ pub(crate) struct BlockingCall {
     pub(crate) instead: &'static str,
 }
 
-/// What WASI asks of a store's data.
+/// What WASI needs from a store's data.
 pub(crate) trait WasiView: Send + 'static {
-    /// What WASI keeps for the guest.
+    /// WASI's state of the guest.
     fn wasi(&mut self) -> &mut Wasi;
 
     /// The time of the batch of events that the guest is stepped with.
@@ -88,15 +93,16 @@ pub(crate) trait WasiView: Send + 'static {
     /// Fills `bytes` from the guest's random stream.
     fn fill_random(&mut self, bytes: &mut [u8]);
 
-    /// Is told of every call.
+    /// Counts a call of a host function.
     fn count_host_call(&mut self);
 
-    /// Is told of work that grows with what the guest hands over, as fuel.
+    /// Charges fuel for work that grows with the guest's arguments.
     fn charge(&mut self, fuel: u64) {
         let _ = fuel;
     }
 
-    /// Called within calls that cost more than they tell: may end the guest's slice, or its step.
+    /// Ends the slice, or the step, if the charged work requires it. Called within the calls whose
+    /// cost matters.
     fn settle(store: &mut StoreContextMut<'_, Self>) -> impl Future<Output = wasmtime::Result<()>> + Send
     where
         Self: Sized,
@@ -106,7 +112,7 @@ pub(crate) trait WasiView: Send + 'static {
     }
 }
 
-/// What WASI keeps for one guest. A guest that never calls it costs a pointer.
+/// WASI's state of one guest. A guest that never calls WASI costs a pointer.
 #[derive(Default)]
 pub(crate) struct Wasi(Option<Box<State>>);
 
@@ -132,18 +138,18 @@ impl Wasi {
         })
     }
 
-    /// Whether no resource of the guest's is open.
+    /// Whether the guest has no open resource.
     pub(crate) fn holds_nothing(&self) -> bool {
         self.0.as_ref().is_none_or(|state| state.table.is_empty())
     }
 
-    /// Takes the lines that the guest has completed, to be logged before what it logs otherwise.
+    /// Takes the guest's completed lines, to be logged before its other lines.
     pub(crate) fn take_lines(&mut self) -> Vec<LogLine> {
         self.0.as_ref().map(|state| state.captured.take_lines()).unwrap_or_default()
     }
 
-    /// At the end of a step: completes the unfinished lines, and says how many were dropped in this step because there were too
-    /// many.
+    /// Ends a step: completes the unfinished lines, and returns how many were dropped in this step
+    /// because there were too many.
     pub(crate) fn end_step(&mut self) -> u64 {
         self.0.as_ref().map(|state| state.captured.end_step()).unwrap_or_default()
     }
@@ -197,7 +203,7 @@ fn denied_sockets<T: WasiView>(data: &mut T) -> WasiSocketsCtxView<'_> {
 /// Offers the [`INTERFACES`] to guests.
 ///
 /// # Errors
-/// Where one of them is in the linker already.
+/// Fails if the linker has one of them already.
 pub(crate) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     io::error::add_to_linker::<T, HasTable>(linker, table)?;
     work::link(linker)?;

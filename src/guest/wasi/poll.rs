@@ -1,4 +1,4 @@
-//! Polling: what is ready is ready, and to wait for the rest is a death.
+//! Polling: what is ready is ready, and waiting for the rest is a death.
 
 use super::{BlockingCall, WasiHost, WasiView};
 use std::future::Future;
@@ -8,7 +8,7 @@ use wasmtime::component::Resource;
 use wasmtime_wasi_io::bindings::wasi::io::poll::{Host, HostPollable};
 use wasmtime_wasi_io::poll::DynPollable;
 
-/// What a future gives at once.
+/// The value of a future that is ready at once.
 fn at_once<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),

@@ -7,7 +7,7 @@ use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
 use wasmtime_wasi::p2::bindings::random::insecure_seed;
 
-/// Bytes of one call. Arbitrary: what a language's library asks for is a seed.
+/// Bytes of one call. Arbitrary: a language's library asks for a seed only.
 const BYTES_MAX: u64 = 64 << 10;
 
 impl<T: WasiView> WasiHost<'_, T> {
@@ -28,8 +28,8 @@ impl<T: WasiView> WasiHost<'_, T> {
     }
 }
 
-/// Offers the two interfaces of which guests ask much. They are made by hand, since a call that is bound by wasmtime's own cannot end a
-/// slice.
+/// Offers the two interfaces that guests use heavily. They are bound by hand, since a call bound by
+/// wasmtime's own macro cannot end a slice.
 pub(super) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     for (interface, bytes, number) in [
         ("wasi:random/random@0.2.12", "get-random-bytes", "get-random-u64"),

@@ -1,4 +1,5 @@
-//! Networks, and name lookups, which are denied here: wasmtime's own would start a tokio runtime before it says no.
+//! Networks and name lookups, which are denied here: wasmtime's own would start a tokio runtime
+//! before denying them.
 
 use super::{WasiHost, WasiView, denied_sockets};
 use wasmtime::component::Resource;

@@ -9,7 +9,7 @@ use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Engine, Store};
 use wit_component::{ComponentEncoder, StringEncoding};
 
-/// What a guest of the tests may import: of 0.2.0, the oldest version that is offered.
+/// Everything that a guest of these tests may import: of 0.2.0, the oldest version that is offered.
 const WIT: &str = r"
 package test:wasi;
 world all {
@@ -123,7 +123,8 @@ package wasi:sockets@0.2.0 {
 }
 ";
 
-/// The same imports as core functions. Every result that is no number goes to the address 256.
+/// The same imports as core functions. Every result that is not a number is written to the address
+/// 256.
 const IMPORTS: &str = r#"
 (import "wasi:clocks/wall-clock@0.2.0" "now" (func $wall-now (param i32)))
 (import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $now (result i64)))
@@ -204,7 +205,7 @@ fn component(body: &str) -> Vec<u8> {
     encoder.encode().expect("it fits the world")
 }
 
-/// Calls a function of that body, on this thread, which no tokio runtime has ever been on.
+/// Calls a function with that body, on this thread, which no tokio runtime has ever used.
 fn go(body: &str) -> (wasmtime::Result<u64>, Data) {
     let mut config = Config::new();
     config.concurrency_support(false);
@@ -363,7 +364,7 @@ fn resources_are_bounded() {
     assert_eq!(value(tidy), 20_000);
 }
 
-/// Every interface is offered under the name that `INTERFACES` says.
+/// Every interface is offered under the name that `INTERFACES` gives.
 #[test]
 fn the_list_names_what_is_offered() {
     let engine = Engine::default();

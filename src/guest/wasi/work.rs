@@ -1,6 +1,7 @@
-//! The calls whose work grows with what the guest hands over: output, and polling.
+//! The calls whose work grows with the guest's arguments: output, and polling.
 //!
-//! They are made by hand and replace wasmtime's bindings of the same calls, since those cannot charge for the work, nor end a slice.
+//! They are bound by hand and replace wasmtime's bindings of the same calls, which can neither
+//! charge for the work nor end a slice.
 
 use super::{Has, HasTable, RESOURCES_MAX, WasiView, host, lines, table};
 use crate::guest::binding::Breach;
@@ -13,7 +14,7 @@ use wasmtime_wasi_io::bindings::wasi::io::streams::{Host as _, HostOutputStream,
 use wasmtime_wasi_io::poll::DynPollable;
 use wasmtime_wasi_io::streams::{DynOutputStream, StreamResult};
 
-/// What the work costs: estimates of how much fuel of a guest's own takes as long, not measured.
+/// What the work costs: how much fuel of a guest's own takes as long. Estimated, not measured.
 const BYTE_FUEL: u64 = 1;
 const LINE_FUEL: u64 = 10;
 const POLLABLE_FUEL: u64 = 50;
@@ -113,7 +114,7 @@ fn charge_zeroes<T: WasiView>(data: &mut T, length: u64) {
     data.charge(length.min(lines::WRITE_BYTES_MAX as u64) * BYTE_FUEL);
 }
 
-/// What the guest is told: an error of the stream, but not a trap.
+/// What the guest receives: an error of the stream, but not a trap.
 fn answer(table: &mut ResourceTable, written: StreamResult<()>) -> wasmtime::Result<Result<(), StreamError>> {
     match written {
         Ok(()) => Ok(Ok(())),

@@ -1,7 +1,9 @@
-//! What a step returned costs its guest fuel, as what it did: for taking it over, for checking its texts, and for the commit of its commands.
+//! A guest pays fuel for what a step returned as well as for what it did: for taking it over, for
+//! checking its texts, and for committing its commands.
 //!
-//! It is charged before it is done, and paid in slices: others have their turn between two pieces of a long text, and between commands.
-//! After this the reader only moves what is known to be well-formed.
+//! The work is charged before it is done, and paid in slices, so other processes have their turn
+//! between two pieces of a long text, and between commands. After this the reader only moves what
+//! is known to be well-formed.
 
 use super::lift::{Action, Command, Outcome, Payload, Problem, Spawn, Status, Target};
 use crate::guest::binding::Breach;
@@ -10,22 +12,24 @@ use crate::guest::work::settle;
 use crate::process::{self, Check, GIVEN_DEPTH_MAX, problem::kind};
 use wasmtime::{AsContextMut as _, Store};
 
-/// What the host's work for a command comes to, in fuel: to decide it, to record it, to let it out. Derived: a spawn within a run takes 2 to
-/// 3 µs (`cargo bench --bench run`), that of a guest twice as long, and a million of fuel a little less than a millisecond.
+/// The host's work for one command, in fuel: to decide it, to record it, to send it. Derived: a
+/// spawn within a run takes 2 to 3 µs (`cargo bench --bench run`), that of a guest twice as long,
+/// and a million of fuel a little less than a millisecond.
 const COMMAND_FUEL: u64 = 1_000;
 const CALL_FUEL: u64 = 4_000;
 const SPAWN_FUEL: u64 = 12_000;
 
-/// Of a byte: it is copied, compared, hashed and written.
+/// Fuel of each byte: it is copied, compared, hashed and written.
 const BYTE_FUEL: u64 = 2;
 
-/// Of a byte of JSON, to be checked. Estimated, as the one above: `cargo bench --bench guests -- slices`.
+/// Fuel for checking each byte of JSON. Estimated, like the one above: `cargo bench --bench guests
+/// -- slices`.
 const JSON_BYTE_FUEL: u64 = 2;
 
 /// Bytes of a text that are checked at one time: a fraction of a slice.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Bytes of what narrows a child's bounds. Arbitrary: all limits and some hundred patterns.
+/// Bytes of a spawn's `narrow`. Arbitrary: all limits and some hundred patterns.
 const NARROW_BYTES_MAX: usize = 64 << 10;
 
 type Paid = wasmtime::Result<()>;
@@ -33,7 +37,7 @@ type Paid = wasmtime::Result<()>;
 /// Charges and checks what a step returned.
 ///
 /// # Errors
-/// Where it is not what the contract allows, or the fuel is used up.
+/// Fails if it is not what the contract allows, or the fuel is used up.
 pub(super) async fn outcome(store: &mut Store<Context>, outcome: &Outcome) -> Paid {
     let limits = store.data().limits();
     let (count, max) = (outcome.commands.len(), limits.commands_per_step);
@@ -53,13 +57,13 @@ pub(super) async fn outcome(store: &mut Store<Context>, outcome: &Outcome) -> Pa
 /// Charges and checks a problem that a guest returned.
 ///
 /// # Errors
-/// As of [`outcome`].
+/// Fails like [`outcome`].
 pub(super) async fn problem(store: &mut Store<Context>, problem: &Problem) -> Paid {
     let payload_bytes = store.data().limits().payload_bytes;
     Till { store, payload_bytes }.problem(problem).await
 }
 
-/// Where a guest pays.
+/// The store of the guest that pays.
 struct Till<'a> {
     store: &'a mut Store<Context>,
     payload_bytes: u64,

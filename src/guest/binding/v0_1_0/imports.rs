@@ -1,4 +1,5 @@
-//! The interface `host`: all that a guest may ask of its host within a step. Nothing here waits, and nothing reaches outside.
+//! The interface `host`: everything that a guest may ask of its host within a step. Nothing here
+//! waits, and nothing reaches outside.
 
 use crate::guest::binding::Breach;
 use crate::guest::context::Context;
@@ -14,10 +15,11 @@ pub(super) const HOST: &str = "wfhost:process/host@0.1.0";
 /// Types only: there is nothing to call.
 pub(super) const TYPES: &str = "wfhost:process/types@0.1.0";
 
-/// Fuel for each byte of a text that is not in UTF-8, beside what logging it costs. Estimated: see `cargo bench --bench guests -- slices`.
+/// Fuel for each byte of a text that is not in UTF-8, in addition to the cost of logging it.
+/// Estimated: see `cargo bench --bench guests -- slices`.
 const TRANSCODE_BYTE_FUEL: u64 = 6;
 
-/// Bytes that one call of `random` gives at most: the contract says so.
+/// Bytes that one call of `random` returns at most, as the contract says.
 const RANDOM_BYTES_MAX: u32 = 4096;
 
 #[derive(ComponentType, Lift, Clone, Copy)]
@@ -81,17 +83,17 @@ async fn now(mut store: StoreContextMut<'_, Context>) -> wasmtime::Result<(u64,)
     Ok((store.data().now().0,))
 }
 
-/// Writes a line, or counts it as dropped where the step has no room for it.
+/// Writes a line, or counts it as dropped if the step has no room for it.
 async fn log(
     mut store: StoreContextMut<'_, Context>,
     (level, text, fields): (Level, WasmStr, Option<WasmStr>),
 ) -> wasmtime::Result<()> {
     let mut bytes = 0;
-    // Both together have no more bytes than a step's output may have: the engine counts them before anything is read.
+    // The engine limits both together to the size of a step's output before anything is read.
     for text in std::iter::once(&text).chain(&fields) {
         let text = text.to_str(&store)?;
         bytes += text.len();
-        // Whoever has UTF-16 has made the host write it anew.
+        // A guest with UTF-16 has made the host transcode the text.
         let transcoded = matches!(text, Cow::Owned(_)).then_some(text.len() as u64);
         store.data_mut().work.charge(transcoded.unwrap_or(0) * TRANSCODE_BYTE_FUEL);
     }

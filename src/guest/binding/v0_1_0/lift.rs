@@ -1,4 +1,5 @@
-//! What comes out of the guest: the types of the contract, and the checks on the way to those of the host.
+//! What comes out of the guest: the types of the contract, and the checks on the way to the host's
+//! types.
 
 use crate::process::{self, Json, Micros, NUMBER_MAX, Pid, Tag, problem::kind};
 use std::sync::Arc;
@@ -174,8 +175,8 @@ pub(super) struct Outcome {
     pub(super) commands: Vec<Command>,
 }
 
-/// Reads what a guest returned, after [`super::charge`] has checked its texts and sizes: every number is checked here, and nowhere else
-/// again.
+/// Reads what a guest returned, after [`super::charge`] has checked its texts and sizes. Every
+/// number is checked here and nowhere else.
 pub(super) struct Reader;
 
 #[allow(clippy::unused_self)] // Its functions are read like each other.
@@ -302,7 +303,7 @@ impl Reader {
             .with_detail(format!("{what} is {number}; numbers of the contract stay below 2^53")))
     }
 
-    /// A JSON text that must be an object.
+    /// Accepts a JSON text only if it is an object.
     fn object(&self, text: String, what: &str) -> Checked<Json> {
         let json = Json::checked(text);
         if json.as_str().trim_start().starts_with('{') {

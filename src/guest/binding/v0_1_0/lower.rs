@@ -1,4 +1,5 @@
-//! What goes into the guest: the types of the contract, borrowed from those of the host, so that nothing is copied twice.
+//! What goes into the guest: the types of the contract, borrowed from the host's, so that nothing
+//! is copied twice.
 
 use crate::process;
 use wasmtime::component::{ComponentType, Lower};

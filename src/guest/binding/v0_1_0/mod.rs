@@ -148,7 +148,7 @@ struct Functions {
     snapshot: Option<(TypedFunc<(), SaveResults>, TypedFunc<LoadParams<'static>, LoadResults>)>,
 }
 
-/// What a guest answered, where its problem is one that the contract allows.
+/// What a guest answered, if its problem is one that the contract allows.
 async fn lifted<T>(
     store: &mut Store<Context>,
     answer: wasmtime::Result<(Result<T, lift::Problem>,)>,
@@ -162,7 +162,7 @@ async fn lifted<T>(
     }
 }
 
-/// What a step gave.
+/// What a step returned.
 async fn read(store: &mut Store<Context>, outcome: lift::Outcome) -> wasmtime::Result<Outcome> {
     charge::outcome(store, &outcome).await?;
     Ok(lift::Reader.outcome(outcome).map_err(Breach)?)
