@@ -43,7 +43,7 @@ mod references;
 mod scan;
 mod size;
 mod syntax;
-mod template;
+mod text_template;
 
 pub use context::Scope;
 pub use engine::{CompiledCode, EngineConfig, Filter, Jq};
@@ -51,7 +51,7 @@ pub use meter::Meter;
 pub use problem::{CompileError, EngineError, EvalProblem, TOO_EXPENSIVE};
 pub use references::{Reference, References};
 pub use size::Size;
-pub use template::{Placed, Template, TemplateError, TemplateProblem, ValueTemplate, ValueTemplateError};
+pub use text_template::{Placed, Template, TemplateError, TemplateProblem, ValueTemplate, ValueTemplateError};
 
 use native::Native;
 use std::fmt;

@@ -38,7 +38,7 @@
 //! - **I5** A value that an expression or a `set` gives is within [`VALUE_SIZE_MAX`], which is known before it is built. What is kept is
 //!   within [`STATE_SIZE_MAX`]: results, what failures say, the items of a `for-each`, and the inputs of attempts that are to come.
 
-mod given;
+mod carried;
 mod outcome;
 pub mod progress;
 mod repeat;
@@ -55,7 +55,7 @@ use super::plan::Plan;
 use crate::process::{
     Action, Body, Context, Event, Native, Payload, Problem, Process, ProcessInit, Program, Status as StepStatus, Tag,
 };
-pub use given::{Given, RETRY, Repeated};
+pub use carried::{Given, RETRY, Repeated};
 pub use repeat::{Again, Former, ItemKeys, RepeatError, Repeating, Repetition, StepFate, Why, repeat};
 use serde_json::{Value, json};
 use state::{NodeState, Status};

@@ -18,7 +18,7 @@
 //! where an attempt is known not to have happened, and stays where one may have. Which of these
 //! keys are used again [`FormerKeys`] tells.
 
-use super::given::{Given, Repeated};
+use super::carried::{Given, Repeated};
 use super::outcome::accept_inputs;
 use super::state::Status;
 use super::{Interpreter, VERSION, WorkflowProgram, kind, version_of};

@@ -1,6 +1,6 @@
 //! What the interpreter keeps of each node.
 
-use super::given::{Given, Left};
+use super::carried::{Given, Left};
 use super::progress::Wait;
 use super::timers::TimerKey;
 use crate::process::{Micros, Payload, Problem, Tag};

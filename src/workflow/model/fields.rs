@@ -1,7 +1,7 @@
 //! The keys of a mapping: known ones, those of a later version, and slips.
 
 use super::durations::NO_EXPRESSION;
-use super::meant::{self, Meant};
+use super::foreign_keys::{self, Meant};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of, plain};
 use crate::workflow::syntax::{Entry, Node, Span};
 
@@ -84,7 +84,7 @@ fn check_key(entry: &Entry, entries: &[Entry], keys: &Keys, problems: &mut Diagn
     let same = known().find(|known| plain(known) == spelled);
     let nearest = || closest(key, known().filter(is_free)).or_else(|| closest(key, known()));
     let nearest = || if problems.is_full() { None } else { nearest() };
-    let hint = match (same, meant::of(&spelled, keys.meant)) {
+    let hint = match (same, foreign_keys::of(&spelled, keys.meant)) {
         (None, Some(hint)) => Some(hint.to_owned()),
         (same, _) => same.or_else(nearest).map(|meant| format!("did you mean `{meant}`?")),
     };

@@ -3,7 +3,7 @@
 use super::NAMES_MAX;
 use super::durations::NO_EXPRESSION;
 use super::fields::{Fields, Keys, shorten, text, texts};
-use super::meant;
+use super::foreign_keys;
 use super::schema::{Format, Schema, Type, Violation};
 use super::values::{boolean, whole};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest, one_of};
@@ -206,7 +206,7 @@ fn read_schema(node: &Node, required_is_flag: bool, problems: &mut Diagnostics) 
     }
     let fields = Fields::read(
         node,
-        &Keys { what: "an input's schema", known: KEYS, later: LATER, meant: meant::SCHEMA },
+        &Keys { what: "an input's schema", known: KEYS, later: LATER, meant: foreign_keys::SCHEMA },
         problems,
     )?;
     let mut schema = Schema::default();

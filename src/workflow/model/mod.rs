@@ -9,9 +9,9 @@
 
 mod durations;
 mod fields;
+mod foreign_keys;
 pub(crate) mod inputs;
 mod limits;
-mod meant;
 mod read;
 pub mod schema;
 mod schema_view;

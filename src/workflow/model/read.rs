@@ -2,7 +2,7 @@
 
 use super::durations::NO_EXPRESSION;
 use super::fields::{Fields, Keys, fixed_text, shorten, text};
-use super::meant;
+use super::foreign_keys;
 use super::step::{read_retry, read_step};
 use super::values::duration;
 use super::{ComponentDecl, Defaults, Durability, LimitsPatch, NAMES_MAX, STEPS_MAX, Spanned, Workflow};
@@ -23,7 +23,7 @@ const KEYS: Keys = Keys {
         ("concurrency", "until then `wfhost run --run-id NAME` lets there be one run of a name"),
         ("document", "until then write the steps as workflows/README.md has them"),
     ],
-    meant: meant::TOP,
+    meant: foreign_keys::TOP,
 };
 
 const SCHEDULE: &str = "until then let cron or a timer start it: wfhost run FILE --run-id report-$(date +%F)";
@@ -110,7 +110,7 @@ fn read_components(node: &Node, workflow: &mut Workflow, problems: &mut Diagnost
 
 fn read_component(entry: &Entry, problems: &mut Diagnostics) -> Option<ComponentDecl> {
     check_name(&entry.key, entry.key_span, "a component", problems);
-    let keys = Keys { what: "a component", known: &["source", "limits"], later: &[], meant: meant::COMPONENT };
+    let keys = Keys { what: "a component", known: &["source", "limits"], later: &[], meant: foreign_keys::COMPONENT };
     let (source, limits) = if entry.value.as_scalar().is_some() {
         (&entry.value, LimitsPatch::default())
     } else {
@@ -155,7 +155,8 @@ pub(super) fn check_source(path: &str, span: Span, problems: &mut Diagnostics) -
 }
 
 fn read_defaults(node: &Node, problems: &mut Diagnostics) -> Defaults {
-    let keys = Keys { what: "`defaults`", known: &["timeout", "retry", "limits"], later: &[], meant: meant::NOTHING };
+    let keys =
+        Keys { what: "`defaults`", known: &["timeout", "retry", "limits"], later: &[], meant: foreign_keys::NOTHING };
     let Some(fields) = Fields::read(node, &keys, problems) else { return Defaults::default() };
     Defaults {
         timeout: fields.get("timeout").and_then(|node| duration(node, "timeout", problems)),

@@ -2,7 +2,7 @@
 
 use super::durations;
 use super::fields::{Fields, Keys, fixed_text, shorten, text, texts};
-use super::meant;
+use super::foreign_keys;
 use super::read::{check_name, check_source};
 use super::values::{boolean, duration, shown, whole};
 use super::{Action, Allowed, LimitsPatch, PARALLEL_MAX, RETRIES_MAX, Retry, Spanned, Step, When};
@@ -45,7 +45,7 @@ const KEYS: Keys = Keys {
             "until then a secret is an input, `--input token=@file`, and stands in the run's records: keep the data folder private",
         ),
     ],
-    meant: meant::STEP,
+    meant: foreign_keys::STEP,
 };
 /// The entry point of a guest where a step names none.
 pub(crate) const ENTRY_DEFAULT: &str = "run";
@@ -181,7 +181,7 @@ fn is_action_in_other_words(key: &str) -> bool {
         return false;
     }
     let says = |hint: &str| ACTIONS.iter().any(|action| hint.contains(&format!("`{action}")));
-    meant::of(&plain(key), KEYS.meant).is_some_and(says) || closest(key, ACTIONS.iter().copied()).is_some()
+    foreign_keys::of(&plain(key), KEYS.meant).is_some_and(says) || closest(key, ACTIONS.iter().copied()).is_some()
 }
 
 fn read_wait(entry: &Entry, problems: &mut Diagnostics) -> Option<Action> {
@@ -204,7 +204,7 @@ fn read_signal(node: &Node, key_span: Span, problems: &mut Diagnostics) -> Optio
             return None;
         }
     }
-    let keys = Keys { what: "`wait`", known: &["signal", "timeout"], later: &[], meant: meant::WAIT };
+    let keys = Keys { what: "`wait`", known: &["signal", "timeout"], later: &[], meant: foreign_keys::WAIT };
     let fields = Fields::read(node, &keys, problems)?;
     let timeout = fields.get("timeout");
     let timeout_reads = timeout.is_none_or(|node| is_expression(node) || duration(node, "timeout", problems).is_some());
@@ -313,7 +313,7 @@ fn read_one_when(node: &Node, problems: &mut Diagnostics) -> Option<When> {
 
 /// Reads `retry:`.
 pub(super) fn read_retry(node: &Node, problems: &mut Diagnostics) -> Option<Retry> {
-    let keys = Keys { what: "`retry`", known: &["max", "backoff"], later: &[], meant: meant::RETRY };
+    let keys = Keys { what: "`retry`", known: &["max", "backoff"], later: &[], meant: foreign_keys::RETRY };
     if node.as_scalar().is_some_and(|scalar| scalar.text.parse::<u32>().is_ok()) {
         let message = "`retry` is a mapping, not a number";
         let hint = format!("retry: {{ max: {} }}  # retries, not attempts", shown(node).trim_matches('`'));

@@ -3,7 +3,7 @@
 //! Objects and lists are walked here, so that a wrong part is told at its own place and a part that an expression gives is left
 //! out; whatever else a schema says of a value that is stated whole, the handlers' own validator judges.
 
-use super::load::Handlers;
+use super::environment::Handlers;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest, one_of};
 use crate::workflow::model::{Spanned, shorten};
 use crate::workflow::syntax::{Content, Entry, Node};

@@ -1,10 +1,10 @@
 //! From the model to the plan.
 
-use super::advice;
 use super::edges::Edges;
+use super::environment::Environment;
 use super::expressions::{Dependency, Templates};
-use super::load::Environment;
-use super::scope::{Names, Place, unknown_need};
+use super::hints;
+use super::references::{Names, Place, unknown_need};
 use super::template::Template;
 use super::{Action, Node, PLAN_VERSION, Plan, calls, components};
 use crate::process::{Grants, Limits};
@@ -133,7 +133,7 @@ fn add_edges(index: usize, step: &Step, templates: &mut Templates<'_>, edges: &m
             Dependency::Step(to, span) if to == index => templates.problems.push(own(span)),
             Dependency::Step(to, span) => edges.add(index, to, span),
             Dependency::Unknown(span) if step.needs.is_none() => {
-                let compared = advice::assigns(templates.source.slice(span));
+                let compared = hints::assigns(templates.source.slice(span));
                 let hint = "name them: needs: [ … ]; `needs: []` where it reads none";
                 templates.problems.push(
                     Diagnostic::new("unknown-dependency", "which steps this reads cannot be told before it runs", span)

@@ -1,7 +1,7 @@
 //! The components that steps use: each looked up once, and whether it has the entry points that steps name.
 
 use super::Component;
-use super::load::{Environment, ResolvedComponent};
+use super::environment::{Environment, ResolvedComponent};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest};
 use crate::workflow::model::{Action, ENTRY_DEFAULT, Spanned, Workflow, shorten};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Turns the values of the file into templates, and checks every expression on the way: that it compiles, and that what it reads
 //! can exist where it stands.
 
-use super::advice::{self, Troubled};
-use super::scope::{Names, Place, Target};
+use super::hints::{self, Troubled};
+use super::references::{Names, Place, Target};
 use super::template::{Template, Text};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::expression::{CompileError, Expression, Jq, Reference, References, TemplateError};
@@ -82,7 +82,7 @@ impl Templates<'_> {
     pub(super) fn whole(&mut self, node: &Node, what: &str, place: Place) -> Option<Template> {
         if let Some(text) = node.as_text().filter(|text| !text.contains("${")) {
             let problem = Diagnostic::new("expression", format!("`{what}` is an expression, not a string"), node.span);
-            let meant = advice::as_jq(text);
+            let meant = hints::as_jq(text);
             let hint = match self.jq.check(&Expression::new(meant.trim())) {
                 Ok(()) if !text.trim().is_empty() => format!("write {what}: {}", self.braced(&meant, node.span)),
                 _ => format!("it is jq within ${{ … }}: {what}: ${{ .inputs.count > 1 }}"),
@@ -117,7 +117,7 @@ impl Templates<'_> {
 
     fn text(&mut self, scalar: &Scalar, span: Span, place: Place) -> Option<Template> {
         if !scalar.text.contains("${") {
-            if let Some((found, meant)) = advice::without_braces(&scalar.text, &self.names, place) {
+            if let Some((found, meant)) = hints::without_braces(&scalar.text, &self.names, place) {
                 let message = format!("`{found}` is text here, and no expression");
                 let hint = format!("write ${{ {meant} }}; where the text itself is meant: ${{ {} }}", json!(found));
                 self.problems.push(Diagnostic::new("no-braces", message, span).hint(hint));
@@ -226,7 +226,7 @@ impl Templates<'_> {
         let hint = dashed.map(|(root, name)| format!("a name with a dash is written .{root}[\"{name}\"]"));
         let part = text.get(error.span.clone()).unwrap_or_default();
         let troubled = Troubled { string: &written.scalar.text, offset, text, part };
-        let hint = hint.or_else(|| troubled.advice()).or_else(|| advice::function(&error.message));
+        let hint = hint.or_else(|| troubled.advice()).or_else(|| hints::function(&error.message));
         self.problems.push(problem.hint_maybe(hint));
     }
 

@@ -9,31 +9,31 @@
 //! - **I3** Every expression compiles, and reads only what can exist where it stands.
 //! - **I4** Limits, timeouts and retries of a node are final: defaults and declarations are merged into them.
 
-mod advice;
 mod arguments;
 mod build;
 mod calls;
 mod components;
-mod doubts;
 mod edges;
+mod environment;
 mod expressions;
 mod graph;
-mod load;
-mod scope;
+mod hints;
+mod references;
 mod template;
 #[cfg(test)]
 mod tests;
 mod view;
+mod warnings;
 
 use super::model::{Durability, Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};
 use crate::run::KV;
-pub use doubts::Doubt;
+pub use environment::{Environment, Found, Handlers, Unchecked, Wants, load};
 pub use graph::GraphStyle;
-pub use load::{CallRequirements, Environment, Handlers, ResolvedComponent, Unchecked, load};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 pub use template::{Reads, Template, Text};
+pub use warnings::Doubt;
 
 /// The version of the plan's JSON.
 pub const PLAN_VERSION: u32 = 1;

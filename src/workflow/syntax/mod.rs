@@ -11,7 +11,7 @@
 //!
 //! *Rejected*: `serde_yaml` for the model too. It stops at the first error and gives no place for values.
 
-mod advice;
+mod hints;
 mod node;
 mod plain;
 mod reader;

@@ -1,7 +1,7 @@
 //! From marked events to the tree.
 
 use super::{
-    Content, DEPTH_MAX, Entry, NODES_MAX, Node, SOURCE_BYTES_MAX, Scalar, Source, Span, Style, TEXT_BYTES_MAX, advice,
+    Content, DEPTH_MAX, Entry, NODES_MAX, Node, SOURCE_BYTES_MAX, Scalar, Source, Span, Style, TEXT_BYTES_MAX, hints,
 };
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
@@ -254,8 +254,8 @@ impl Reader<'_> {
         if error.info().contains("recursion limit") {
             return Diagnostic::new("too-deep", format!("values nest deeper than {DEPTH_MAX} levels"), span);
         }
-        let mut problem = Diagnostic::new("yaml", format!("not YAML: {}", advice::plainly(error.info())), span);
-        if let Some(advice) = advice::of(text, at, error) {
+        let mut problem = Diagnostic::new("yaml", format!("not YAML: {}", hints::plainly(error.info())), span);
+        if let Some(advice) = hints::of(text, at, error) {
             problem = problem.hint(advice.hint);
             if let Some((span, label)) = advice.elsewhere {
                 problem = problem.related(span, label);

@@ -1,6 +1,6 @@
 //! What exists in an expression, by the place where it stands.
 
-use super::advice::ROOTS;
+use super::hints::ROOTS;
 use crate::workflow::diagnostics::{all_of, closest, one_of};
 use crate::workflow::model::{Inputs, When, shorten};
 

@@ -1,6 +1,6 @@
 //! What a valid plan says that was hardly meant: it runs all the same.
 
-use super::advice::assigns;
+use super::hints::assigns;
 use super::{Action, Node, Plan, Template};
 use crate::workflow::diagnostics::one_of;
 use crate::workflow::expression::{Expression, References};

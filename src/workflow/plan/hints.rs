@@ -1,6 +1,6 @@
 //! Hints for expressions that are written as other tools have them.
 
-use super::scope::{Names, Place};
+use super::references::{Names, Place};
 use crate::workflow::diagnostics::closest;
 
 /// What exists at the top of an expression.
