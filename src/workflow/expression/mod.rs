@@ -44,6 +44,7 @@ mod scan;
 mod size;
 mod syntax;
 mod text_template;
+mod value_template;
 
 pub use context::Scope;
 pub use engine::{CompiledCode, EngineConfig, Filter, Jq};
@@ -51,7 +52,8 @@ pub use meter::Meter;
 pub use problem::{CompileError, EngineError, EvalProblem, TOO_EXPENSIVE};
 pub use references::{Reference, References};
 pub use size::Size;
-pub use text_template::{Placed, Template, TemplateError, TemplateProblem, ValueTemplate, ValueTemplateError};
+pub use text_template::{Placed, Template, TemplateError, TemplateProblem};
+pub use value_template::{ValueTemplate, ValueTemplateError};
 
 use native::Native;
 use std::fmt;

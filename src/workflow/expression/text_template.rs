@@ -26,16 +26,6 @@ pub struct TemplateError {
     pub offset: usize,
 }
 
-/// A template of a JSON tree that has an error.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{pointer}: {error}")]
-pub struct ValueTemplateError {
-    /// The JSON Pointer (RFC 6901) of the string.
-    pub pointer: String,
-    /// What is wrong with it.
-    pub error: TemplateError,
-}
-
 /// Why a template could not be filled in.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{problem}")]
@@ -51,11 +41,11 @@ pub struct TemplateProblem {
 /// A scalar, parsed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Template {
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Part {
+pub(super) enum Part {
     Text(String),
     Expression(Placed),
 }
@@ -161,131 +151,4 @@ fn expression(text: &str, start: usize) -> Result<(Placed, usize), TemplateError
     // A comment ends with its line, so the white space at the end may be a part of it: only the offset matters here.
     let offset = begin + (raw.len() - raw.trim_start_matches([' ', '\t', '\r', '\n']).len());
     Ok((Placed { expression: Expression::new(trimmed), offset }, begin + length + 1))
-}
-
-/// A JSON tree whose strings are templates. Keys are not.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ValueTemplate {
-    root: Slot,
-}
-
-/// A place in the tree.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Slot {
-    /// Nothing below it is a template.
-    Value(Value),
-    /// A string with expressions, and its JSON Pointer.
-    Template(String, Template),
-    Array(Vec<Slot>),
-    Object(Vec<(String, Slot)>),
-}
-
-impl ValueTemplate {
-    /// Finds the expressions in all strings of a tree.
-    ///
-    /// # Errors
-    /// All strings that are not templates.
-    pub fn parse(value: &Value) -> Result<Self, Vec<ValueTemplateError>> {
-        let mut errors = Vec::new();
-        let root = Slot::parse(value, &mut String::new(), &mut errors);
-        if errors.is_empty() { Ok(Self { root }) } else { Err(errors) }
-    }
-
-    /// Its expressions, each with the JSON Pointer of its string, in order.
-    pub fn expressions(&self) -> impl Iterator<Item = (&str, &Placed)> {
-        let mut found = Vec::new();
-        self.root.collect(&mut found);
-        found.into_iter()
-    }
-
-    /// Fills it in.
-    ///
-    /// # Errors
-    /// The first expression that cannot be evaluated.
-    pub fn evaluate(&self, jq: &Jq, scope: &Scope<'_>) -> Result<Value, TemplateProblem> {
-        self.root.evaluate(jq, scope, &Meter::default())
-    }
-}
-
-impl Slot {
-    fn parse(value: &Value, pointer: &mut String, errors: &mut Vec<ValueTemplateError>) -> Self {
-        let length = pointer.len();
-        let slot = match value {
-            Value::String(text) => match Template::parse(text) {
-                Ok(template) => match template.parts.as_slice() {
-                    [Part::Text(literal)] => Self::Value(Value::String(literal.clone())),
-                    _ => Self::Template(pointer.clone(), template),
-                },
-                Err(error) => {
-                    errors.push(ValueTemplateError { pointer: pointer.clone(), error });
-                    Self::Value(Value::Null)
-                }
-            },
-            Value::Array(items) => {
-                let slots = items.iter().enumerate().map(|(index, item)| {
-                    pointer.push_str(&format!("/{index}"));
-                    let slot = Self::parse(item, pointer, errors);
-                    pointer.truncate(length);
-                    slot
-                });
-                Self::Array(slots.collect()).folded(value)
-            }
-            Value::Object(entries) => {
-                let slots = entries.iter().map(|(key, item)| {
-                    pointer.push('/');
-                    pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
-                    let slot = Self::parse(item, pointer, errors);
-                    pointer.truncate(length);
-                    (key.clone(), slot)
-                });
-                Self::Object(slots.collect()).folded(value)
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => Self::Value(value.clone()),
-        };
-        debug_assert_eq!(pointer.len(), length);
-        slot
-    }
-
-    /// The same as a plain value, if there is no template below and no escape has changed it.
-    fn folded(self, value: &Value) -> Self {
-        let is_plain = |slot: &Slot, value: &Value| matches!(slot, Self::Value(same) if same == value);
-        let plain = match (&self, value) {
-            (Self::Array(slots), Value::Array(items)) => {
-                slots.iter().zip(items).all(|(slot, item)| is_plain(slot, item))
-            }
-            (Self::Object(slots), Value::Object(entries)) => {
-                slots.iter().zip(entries.values()).all(|((_, slot), item)| is_plain(slot, item))
-            }
-            _ => false,
-        };
-        if plain { Self::Value(value.clone()) } else { self }
-    }
-
-    fn collect<'t>(&'t self, found: &mut Vec<(&'t str, &'t Placed)>) {
-        match self {
-            Self::Value(_) => {}
-            Self::Template(pointer, template) => {
-                found.extend(template.expressions().map(|placed| (pointer.as_str(), placed)));
-            }
-            Self::Array(slots) => slots.iter().for_each(|slot| slot.collect(found)),
-            Self::Object(slots) => slots.iter().for_each(|(_, slot)| slot.collect(found)),
-        }
-    }
-
-    fn evaluate(&self, jq: &Jq, scope: &Scope<'_>, meter: &Meter) -> Result<Value, TemplateProblem> {
-        Ok(match self {
-            Self::Value(value) => value.clone(),
-            Self::Template(pointer, template) => {
-                let located = |problem| TemplateProblem { pointer: pointer.clone(), ..problem };
-                template.evaluate_metered(jq, scope, meter).map_err(located)?
-            }
-            Self::Array(slots) => {
-                Value::Array(slots.iter().map(|slot| slot.evaluate(jq, scope, meter)).collect::<Result<_, _>>()?)
-            }
-            Self::Object(slots) => {
-                let entries = slots.iter().map(|(key, slot)| Ok((key.clone(), slot.evaluate(jq, scope, meter)?)));
-                Value::Object(entries.collect::<Result<_, _>>()?)
-            }
-        })
-    }
 }

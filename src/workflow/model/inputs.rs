@@ -173,12 +173,12 @@ pub(super) fn read_inputs(node: &Node, problems: &mut Diagnostics) -> Inputs {
         problems.push(Diagnostic::new("type", message, node.span).hint("inputs: { name: { type: string } }"));
         return Inputs::default();
     };
-    super::read::check_count(node, entries.len(), "inputs", problems);
+    super::names::check_count(node, entries.len(), "inputs", problems);
     Inputs(entries.iter().take(NAMES_MAX).filter_map(|entry| read_input(entry, problems)).collect())
 }
 
 fn read_input(entry: &Entry, problems: &mut Diagnostics) -> Option<Input> {
-    super::read::check_name(&entry.key, entry.key_span, "an input", problems);
+    super::names::check_name(&entry.key, entry.key_span, "an input", problems);
     // `inputs: { name: string }` says the type alone.
     let is_flag =
         |value: &Node| value.as_scalar().is_some_and(|scalar| scalar.text == "true" || scalar.text == "false");

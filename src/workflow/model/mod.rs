@@ -12,6 +12,7 @@ mod fields;
 mod foreign_keys;
 pub(crate) mod inputs;
 mod limits;
+mod names;
 mod read;
 pub mod schema;
 mod schema_view;

@@ -3,7 +3,7 @@
 use super::durations;
 use super::fields::{Fields, Keys, fixed_text, shorten, text, texts};
 use super::foreign_keys;
-use super::read::{check_name, check_source};
+use super::names::{check_name, check_source};
 use super::values::{boolean, duration, shown, whole};
 use super::{Action, Allowed, LimitsPatch, PARALLEL_MAX, RETRIES_MAX, Retry, Spanned, Step, When};
 use crate::process::Micros;

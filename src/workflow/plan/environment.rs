@@ -1,10 +1,5 @@
-//! From a file's text to a plan, or to all of its problems.
+//! What the host knows beyond the file: its components and its handlers.
 
-use super::{Plan, build};
-use crate::workflow::diagnostics::Diagnostics;
-use crate::workflow::expression::Jq;
-use crate::workflow::model;
-use crate::workflow::syntax::{self, Source};
 use serde_json::Value;
 
 /// What a component turned out to be.
@@ -84,21 +79,5 @@ impl Environment for Unchecked {
 
     fn handlers(&self) -> Option<&dyn Handlers> {
         None
-    }
-}
-
-/// Reads a file and makes its plan.
-///
-/// # Errors
-/// Every problem of the file.
-pub fn load(source: &Source, jq: &Jq, environment: &dyn Environment) -> Result<Plan, Diagnostics> {
-    let mut problems = Diagnostics::new(source.clone());
-    let plan = syntax::parse(source, &mut problems).map(|root| {
-        let workflow = model::read(&root, &mut problems);
-        build::build(&workflow, source, jq, environment, &mut problems)
-    });
-    match (plan, problems.is_empty()) {
-        (Some(Some(plan)), true) => Ok(plan),
-        _ => Err(problems),
     }
 }

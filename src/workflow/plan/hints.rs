@@ -1,10 +1,7 @@
 //! Hints for expressions that are written as other tools have them.
 
-use super::references::{Names, Place};
+use super::references::{Names, Place, ROOTS};
 use crate::workflow::diagnostics::closest;
-
-/// What exists at the top of an expression.
-pub(super) const ROOTS: [&str; 6] = ["inputs", "steps", "item", "index", "run", "error"];
 
 /// The functions of jq 1.8 that people call, for hints.
 const FUNCTIONS: &[&str] = &[

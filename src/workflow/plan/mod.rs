@@ -18,6 +18,7 @@ mod environment;
 mod expressions;
 mod graph;
 mod hints;
+mod load;
 mod references;
 mod template;
 #[cfg(test)]
@@ -28,8 +29,9 @@ mod warnings;
 use super::model::{Durability, Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};
 use crate::run::KV;
-pub use environment::{Environment, Found, Handlers, Unchecked, Wants, load};
+pub use environment::{Environment, Found, Handlers, Unchecked, Wants};
 pub use graph::GraphStyle;
+pub use load::load;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 pub use template::{Reads, Template, Text};

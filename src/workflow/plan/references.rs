@@ -1,8 +1,10 @@
 //! What exists in an expression, by the place where it stands.
 
-use super::hints::ROOTS;
 use crate::workflow::diagnostics::{all_of, closest, one_of};
 use crate::workflow::model::{Inputs, When, shorten};
+
+/// What exists at the top of an expression.
+pub(super) const ROOTS: [&str; 6] = ["inputs", "steps", "item", "index", "run", "error"];
 
 /// Where an expression stands: it decides what exists there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,5 +1,6 @@
 //! A scripted world: it answers what the interpreter asks for, in any order, and moves a virtual clock.
 
+mod bounds;
 mod failures;
 mod properties;
 mod retry;

@@ -1,0 +1,46 @@
+//! Checks of names, of how many there are, and of the sources that components are named by.
+
+use super::NAMES_MAX;
+use super::durations::NO_EXPRESSION;
+use super::fields::shorten;
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
+use crate::workflow::syntax::{Node, Span};
+
+/// A name that references and idempotency keys can hold.
+pub(super) fn check_name(name: &str, span: Span, what: &str, problems: &mut Diagnostics) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if starts && name.len() <= 64 && name.chars().all(good) {
+        return true;
+    }
+    let message = format!("`{}` cannot name {what}", shorten(name));
+    let rule = "a name starts with a letter, and has at most 64 letters, digits, `_` and `-`";
+    let hint = if name.contains("${") { NO_EXPRESSION } else { rule };
+    problems.push(Diagnostic::new("name", message, span).hint(hint));
+    false
+}
+
+/// Bounds how many names a mapping has.
+pub(super) fn check_count(node: &Node, count: usize, what: &str, problems: &mut Diagnostics) {
+    if count > NAMES_MAX {
+        let message = format!("{count} {what} are more than the {NAMES_MAX} that a workflow may have");
+        problems.push(Diagnostic::new("too-large", message, node.span));
+    }
+}
+
+/// A path to a component. Other sources are known and come later.
+pub(super) fn check_source(path: &str, span: Span, problems: &mut Diagnostics) -> bool {
+    let problem = if path.contains("${") {
+        Diagnostic::new("source", "a component cannot be chosen by an expression", span)
+            .hint("use one step for each component, each with an `if`")
+    } else if let Some((scheme, _)) = path.split_once("://") {
+        Diagnostic::new("not-supported", format!("`{}://` sources are not supported yet", shorten(scheme)), span)
+            .hint("give the path of a file")
+    } else if path.is_empty() || path.contains('\0') {
+        Diagnostic::new("source", "not a path", span)
+    } else {
+        return true;
+    };
+    problems.push(problem);
+    false
+}
