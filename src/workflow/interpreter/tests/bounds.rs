@@ -1,7 +1,7 @@
 //! What is bounded: items, values, what is in flight, and what is kept.
 
 use super::*;
-use ProblemClass::{Definite, Retryable};
+use crate::process::problem::kind as host;
 
 #[test]
 fn a_for_each_needs_a_list_of_bounded_length() {
