@@ -5,7 +5,7 @@
 
 use super::arguments::{self, Argument};
 use super::components::is_source;
-use super::environment::{Handlers, CallRequirements};
+use super::environment::{CallRequirements, Handlers};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest};
 use crate::workflow::model::{Action, Allowed, Spanned, Step, Workflow, shorten};
 use crate::workflow::syntax::Node;

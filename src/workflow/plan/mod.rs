@@ -29,7 +29,7 @@ mod warnings;
 use super::model::{Durability, Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};
 use crate::run::KV;
-pub use environment::{Environment, Found, Handlers, Unchecked, Wants};
+pub use environment::{CallRequirements, Environment, Handlers, ResolvedComponent, Unchecked};
 pub use graph::GraphStyle;
 pub use load::load;
 use std::collections::BTreeMap;
