@@ -31,6 +31,13 @@
 //! ```
 #![deny(unsafe_code)]
 
+/// The Rust in the documents is compiled.
+#[cfg(all(doctest, feature = "wasm"))]
+mod documents {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+}
+
 pub mod base;
 #[cfg(feature = "cli")]
 pub mod cli;

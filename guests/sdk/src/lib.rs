@@ -95,7 +95,7 @@ pub use wit_bindgen::rt as wit_bindgen_rt;
 
 /// The examples of the guide are compiled.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../../docs/guests.md")]
 struct Guide;
 
 /// Any input: for entries that do not look at theirs.
