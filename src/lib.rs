@@ -36,6 +36,8 @@
 mod documents {
     #[doc = include_str!("../README.md")]
     struct Readme;
+    #[doc = include_str!("../docs/embedding.md")]
+    struct Embedding;
 }
 
 pub mod base;

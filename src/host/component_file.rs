@@ -9,12 +9,12 @@ use std::path::Path;
 const HEAD_BYTES: usize = 512;
 
 /// How a component comes about.
-const HOW: &str = "guests/README.md tells how a component is built: in Rust for the target wasm32-unknown-unknown, otherwise of a core \
+const HOW: &str = "docs/guests.md tells how a component is built: in Rust for the target wasm32-unknown-unknown, otherwise of a core \
     module by wasm-tools component new module.wasm -o component.wasm";
 
 /// What to do with a program that was built to be run from a command line.
 const COMMAND: &str = "programs with a `main` cannot be steps yet, also not by way of wasm-tools component new: a step is a library that exports \
-    wfhost:process/guest; guests/README.md shows one";
+    wfhost:process/guest; docs/guests.md shows one";
 
 /// The bytes of a component's file, up to one more than may be compiled.
 ///

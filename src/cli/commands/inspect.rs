@@ -80,7 +80,7 @@ impl Unfit {
         for misfit in &self.misfits {
             say(&printable(&describe_misfit(misfit)));
         }
-        let hint = "wit/process.wit has the whole contract, guests/README.md how it is met in some languages";
+        let hint = "wit/process.wit has the whole contract, docs/guests.md how it is met in some languages";
         terminal.hint(hint);
     }
 

@@ -91,7 +91,7 @@ fn check_key(entry: &Entry, entries: &[Entry], keys: &Keys, problems: &mut Diagn
     let hint = match hint {
         Some(hint) => hint,
         None if keys.known.len() <= 12 => format!("its keys are {}", one_of(keys.known.iter().copied())),
-        None => "the keys are described in workflows/README.md".to_owned(),
+        None => "the keys are described in docs/workflows.md".to_owned(),
     };
     let message = format!("{} has no key `{}`", keys.what, shorten(key));
     problems.push(Diagnostic::new("unknown-key", message, entry.key_span).hint(hint));

@@ -21,7 +21,7 @@ const KEYS: Keys = Keys {
         ("on", SCHEDULE),
         ("schedule", SCHEDULE),
         ("concurrency", "until then `wfhost run --run-id NAME` lets there be one run of a name"),
-        ("document", "until then write the steps as workflows/README.md has them"),
+        ("document", "until then write the steps as docs/workflows.md has them"),
     ],
     meant: foreign_keys::TOP,
 };

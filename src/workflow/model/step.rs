@@ -36,7 +36,7 @@ const KEYS: Keys = Keys {
     later: &[
         ("switch", "until then give each case a step of its own, with an `if`"),
         ("steps", "until then write them in the list of all steps; `needs` puts them in order"),
-        ("workflow", "until then write its steps here, or let a guest spawn others: guests/README.md"),
+        ("workflow", "until then write its steps here, or let a guest spawn others: docs/guests.md"),
         ("repeat", "until then `retry` repeats what fails, `for-each` what a list has, and a guest whatever it likes"),
         ("compensate", "until then write a step that undoes it: needs: [ this-step ], when: failed"),
         ("cache", "until then `retry` and `fork` reuse what a run has done"),

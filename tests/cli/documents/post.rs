@@ -4,7 +4,7 @@ use super::super::{scratch, wfhost};
 use super::page::Page;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 
 /// A request as the server saw it.
