@@ -8,7 +8,8 @@ use crate::run::{
     ForkError, ForkSpec, Origin, RebuildError, Record, Replay, ReplaySpec, ReplayedStep, Started, fork, repeats, replay,
 };
 use crate::workflow::interpreter::{
-    Again, Former, RETRY, RepeatError, Repeated, Repeating, Repetition, VERSION, WorkflowProgram, repeat, version_of,
+    FormerRun, RETRY, RepeatError, RepeatInput, RepeatOptions, Repetition, Rerun, VERSION, WorkflowProgram, repeat,
+    version_of,
 };
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -44,7 +45,7 @@ pub struct ForkOptions {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RetryOptions {
     /// Which steps run again beside those that did not succeed.
-    pub again: Again,
+    pub again: Rerun,
     /// Inputs that are others than those of the run.
     pub inputs: Map<String, Value>,
     /// Whether components are others on purpose: what succeeded with the former ones is taken over
@@ -181,8 +182,8 @@ impl Host {
         let undeclared = take_undeclared(&mut known, workflow);
         drop_former_defaults(&mut known, original, workflow);
         known.extend(inputs);
-        let former = Former { plan: &original.plan, records };
-        let repeating = Repeating { plan: &workflow.plan, again: &again, inputs: known, substituted, new_keys };
+        let former = FormerRun { plan: &original.plan, records };
+        let repeating = RepeatOptions { plan: &workflow.plan, again: &again, inputs: known, substituted, new_keys };
         let repetition = repeat(&self.shared.jq, &former, &repeating)?;
         let Some(Record::Started(before)) = records.first() else {
             unreachable!("invariant: a run that can be rebuilt begins with its start")
@@ -211,8 +212,8 @@ impl Host {
         }
         let beginning = Beginning {
             entry: RETRY,
-            input: Payload::json(&repetition.given),
-            inputs: object(repetition.given.inputs),
+            input: Payload::json(&repetition.input),
+            inputs: object(repetition.input.inputs),
             origin: Some(Origin {
                 run,
                 record: 0,
@@ -280,7 +281,7 @@ fn other_input(before: &Started, workflow: &Workflow, others: Map<String, Value>
 fn inputs_of(started: &Started) -> Map<String, Value> {
     let Payload::Json(json) = &started.input else { return Map::new() };
     if &*started.entry == RETRY {
-        return serde_json::from_str(json.as_str()).map_or_else(|_| Map::new(), |all: Repeated| object(all.inputs));
+        return serde_json::from_str(json.as_str()).map_or_else(|_| Map::new(), |all: RepeatInput| object(all.inputs));
     }
     object(json.to_value())
 }

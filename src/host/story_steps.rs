@@ -31,7 +31,7 @@ impl Story {
         let paused = Micros(at.0.saturating_sub(since.0));
         let later = |until: &mut Micros| *until = until.saturating_add(paused);
         for node in &mut self.nodes {
-            node.deadline.iter_mut().filter(|_| node.holds).for_each(later);
+            node.deadline.iter_mut().filter(|_| node.deadline_pauses).for_each(later);
             let signals = node.waits.iter_mut().filter(|wait| matches!(wait.cause, Cause::Signal { .. }));
             signals.filter_map(|wait| wait.until.as_mut()).for_each(later);
         }
@@ -42,7 +42,7 @@ impl Story {
     pub(super) fn cut_off(&mut self) {
         for node in self.nodes.iter_mut().filter(|node| matches!(node.status.as_str(), "waiting" | "running")) {
             "cancelled".clone_into(&mut node.status);
-            (node.flying, node.waiting, node.queued, node.deadline) = (0, 0, 0, None);
+            (node.in_flight, node.waiting, node.queued, node.deadline) = (0, 0, 0, None);
             node.waits.clear();
         }
     }

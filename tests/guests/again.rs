@@ -9,7 +9,7 @@ use wfhost::dispatch::{CallContext, Declaration, from_inline_fn};
 use wfhost::host::{ForkOptions, Host, ReplayOptions, RerunError, RetryOptions, RunOptions};
 use wfhost::process::{Payload, Pid, Problem, ProblemClass};
 use wfhost::run::{ForkError, Replay, Resolution};
-use wfhost::workflow::interpreter::{Again, RepeatError};
+use wfhost::workflow::interpreter::{RepeatError, Rerun};
 
 const WORK: &str = "
 steps:
@@ -177,7 +177,7 @@ fn a_retry_runs_what_failed_under_keys_that_say_what_is_known() {
     assert_eq!(flaky.keys(), keys);
 
     let records = run.records().unwrap();
-    let retry = |records: &[_], again: Again| {
+    let retry = |records: &[_], again: Rerun| {
         let options = RunOptions { records: true, ..RunOptions::default() };
         let again = RetryOptions { again, ..RetryOptions::default() };
         Ok::<_, RerunError>(host.retry(
@@ -188,23 +188,23 @@ fn a_retry_runs_what_failed_under_keys_that_say_what_is_known() {
     };
     // It fails once more, where it is not known whether it happened.
     flaky.fails("2", Problem::new("lost", "The connection was lost").with_unknown_outcome(true));
-    let second = retry(&records, Again::Failed).unwrap();
+    let second = retry(&records, Rerun::Failed).unwrap();
     assert!(second.wait().result.is_err());
     let again: Vec<String> = ["b/0/2", "b/0/2", "each/1/1"].map(|key| format!("{id}/{key}")).into();
     assert_eq!(flaky.keys(), again, "the keys of the first run");
 
     flaky.works();
-    let third = retry(&second.records().unwrap(), Again::Failed).unwrap();
+    let third = retry(&second.records().unwrap(), Rerun::Failed).unwrap();
     assert_eq!(outputs(&third.wait()), json!({ "all": [1, [10, 20, 30], 2, 3], "each": [10, 20, 30] }));
     let again: Vec<String> = ["b/0/2", "c/0/0", "each/1/2"].map(|key| format!("{id}/{key}")).into();
     assert_eq!(flaky.keys(), again);
 
     // Of a run that succeeded a part is run again on purpose, under the keys under which it happened.
     let records = third.records().unwrap();
-    assert!(matches!(retry(&records, Again::Failed), Err(RerunError::Repeat(RepeatError::NothingFailed))));
-    let error = retry(&records, Again::From("bb".into())).err().unwrap();
+    assert!(matches!(retry(&records, Rerun::Failed), Err(RerunError::Repeat(RepeatError::NothingFailed))));
+    let error = retry(&records, Rerun::From("bb".into())).err().unwrap();
     assert_eq!(error.to_string(), "the workflow has no step `bb`; did you mean `b`?");
-    let fourth = retry(&records, Again::From("b".into())).unwrap();
+    let fourth = retry(&records, Rerun::From("b".into())).unwrap();
     assert_eq!(outputs(&fourth.wait())["all"], json!([1, [10, 20, 30], 2, 3]));
     let again: Vec<String> = ["b/0/2", "c/0/0"].map(|key| format!("{id}/{key}")).into();
     assert_eq!(flaky.keys(), again);

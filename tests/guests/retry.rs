@@ -11,7 +11,7 @@ use wfhost::dispatch::{CallContext, Declaration, from_inline_fn};
 use wfhost::host::{Host, RerunError, RetryOptions, RunOptions, Workflow};
 use wfhost::process::{Payload, Problem, ProblemClass};
 use wfhost::run::Record;
-use wfhost::workflow::interpreter::{Again, RepeatError};
+use wfhost::workflow::interpreter::{RepeatError, Rerun};
 
 const INPUTS: usize = 2;
 
@@ -437,7 +437,7 @@ fn rounds(bytes: &[u8]) {
         let next = if change.is_other { parse(&host, &graph) } else { workflow.clone() };
         let (taken, items) = taken_over((&before, &ended), (&graph, &change), (former, inputs));
         let retry = RetryOptions {
-            again: change.from.map_or(Again::Failed, |step| Again::From(graph[step].name.clone())),
+            again: change.from.map_or(Rerun::Failed, |step| Rerun::From(graph[step].name.clone())),
             inputs: if former == inputs { Map::new() } else { objects(inputs) },
             substituted: false,
             new_keys: change.new_keys,
@@ -453,7 +453,7 @@ fn rounds(bytes: &[u8]) {
         };
         let fates = &retrial.repetition.steps;
         for (fate, taken) in fates.iter().zip(&taken) {
-            assert_eq!(fate.why.is_none(), taken.is_some(), "{fate:?}, {change:?}\n{}", yaml(&graph));
+            assert_eq!(fate.reason.is_none(), taken.is_some(), "{fate:?}, {change:?}\n{}", yaml(&graph));
         }
         let run = host.retry(&next, retrial, options()).unwrap();
         run.wait();

@@ -8,18 +8,18 @@ use crate::cli::args::values::{self, Addresses, CacheDir, Refusal};
 use crate::cli::report::error::{Refused, kind};
 use crate::host::read_definition;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest};
-use crate::workflow::model::{Fields, Keys, shorten, texts};
+use crate::workflow::model::{Fields, KnownKeys, shorten, texts};
 use crate::workflow::syntax::{self, Node, Source};
 use std::path::{Path, PathBuf};
 
 /// The variable that names another file.
 pub(in crate::cli) const VARIABLE: &str = "WFHOST_CONFIG";
 
-const KEYS: Keys = Keys {
+const KEYS: KnownKeys = KnownKeys {
     what: "a configuration file",
     known: &["allow-address", "cache", "data", "profile", "slots", "workers"],
     later: &[],
-    meant: &[
+    foreign: &[
         (&["allow", "allow-addresses", "addresses", "permissions"], "permitted addresses stand under `allow-address`"),
         (&["threads", "jobs", "parallel"], "worker threads are set with `workers`"),
         (&["folder", "dir", "data-dir", "data-folder", "journal"], "the folder of durable runs is set with `data`"),

@@ -11,14 +11,14 @@ use crate::cli::terminal::Terminal;
 use crate::cli::watch::session::{Talk, Warnings, Watching};
 use crate::host::{ForkOptions, Host, LoadError, RerunError, RetryOptions, RunHandle, RunOptions, Workflow};
 use crate::run::ForkError;
-use crate::workflow::interpreter::{Again, RepeatError};
+use crate::workflow::interpreter::{RepeatError, Rerun};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub(in crate::cli) fn retry(command: &Retry, terminal: Terminal) -> anyhow::Result<Exit> {
-    let again = command.from.clone().map_or(Again::Failed, Again::From);
+    let again = command.from.clone().map_or(Rerun::Failed, Rerun::From);
     let begin = |talk: &Talk, host: &Host, run: &Known<'_>| {
         let Known { id, workflow, inputs, .. } = run;
         let loaded;

@@ -5,7 +5,7 @@ use crate::cli::Exit;
 use crate::cli::args::inputs;
 use crate::cli::args::{DurabilityChoice, Run, RunningArguments};
 use crate::cli::commands::existing_run::Start;
-use crate::cli::commands::validate::doubts;
+use crate::cli::commands::validate::plan_warnings;
 use crate::cli::load_file;
 use crate::cli::report::error::{Refused, Stop, kind};
 use crate::cli::store::{ANOTHER_FOLDER, Runs};
@@ -68,7 +68,7 @@ fn prepare(command: &Run, talk: &mut Talk) -> Result<(Host, Workflow), Refused> 
     let workflow = load_file(&host, &command.file)?;
     command.running.check_cache(&host, &mut warnings);
     RunningArguments::check_data(&host, &mut warnings);
-    warnings.extend(doubts(&workflow));
+    warnings.extend(plan_warnings(&workflow));
     talk.warn(warnings);
     Ok((host, workflow))
 }

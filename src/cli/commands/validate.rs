@@ -9,7 +9,7 @@ use crate::cli::report::source_map::Map;
 use crate::cli::terminal::{Terminal, in_line, print_json, say};
 use crate::host::{LoadError, Workflow};
 use crate::process::Problem;
-use crate::workflow::plan::Doubt;
+use crate::workflow::plan::Warning;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -28,7 +28,8 @@ pub(in crate::cli) fn validate(command: &Validate, terminal: Terminal) -> anyhow
                     format!("{}: the component `{source}` fails to describe its entries: {problem}", file.display())
                 };
                 let mut warnings: Vec<String> = workflow.undescribed().map(warning).collect();
-                warnings.extend(doubts(&workflow).into_iter().map(|(message, hint)| format!("{message}; {hint}")));
+                warnings
+                    .extend(plan_warnings(&workflow).into_iter().map(|(message, hint)| format!("{message}; {hint}")));
                 if command.json {
                     let mut told = json!({ "file": file, "valid": true, "steps": steps, "count": 0, "problems": [] });
                     if !warnings.is_empty() {
@@ -60,15 +61,17 @@ pub(in crate::cli) fn validate(command: &Validate, terminal: Terminal) -> anyhow
 }
 
 /// What a workflow says and was hardly meant, each with its place, and what probably was.
-pub(in crate::cli) fn doubts(workflow: &Workflow) -> Vec<(String, String)> {
-    let doubts = workflow.plan().doubts();
+pub(in crate::cli) fn plan_warnings(workflow: &Workflow) -> Vec<(String, String)> {
+    let plan_warnings = workflow.plan().warnings();
     // Reading the file again for the places in it is of use only where there is something to say.
-    let Some(map) = (!doubts.is_empty()).then(|| Map::of(workflow.source())).flatten() else { return Vec::new() };
-    let placed = |doubt: Doubt| {
-        let place = map.short(map.find(&doubt.pointer, None));
-        (format!("{place}: {}", doubt.message), doubt.hint)
+    let Some(map) = (!plan_warnings.is_empty()).then(|| Map::of(workflow.source())).flatten() else {
+        return Vec::new();
     };
-    doubts.into_iter().map(placed).collect()
+    let placed = |warning: Warning| {
+        let place = map.short(map.find(&warning.pointer, None));
+        (format!("{place}: {}", warning.message), warning.hint)
+    };
+    plan_warnings.into_iter().map(placed).collect()
 }
 
 /// A file that is not valid.

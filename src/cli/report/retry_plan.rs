@@ -5,7 +5,7 @@ use crate::cli::table::Table;
 use crate::cli::terminal::{print, print_json, printable};
 use crate::host::PreparedRetry;
 use crate::run::Reuse;
-use crate::workflow::interpreter::{ItemKeys, StepFate, Why};
+use crate::workflow::interpreter::{ItemKeys, RerunReason, StepFate};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ pub(in crate::cli) fn tell(run: &str, retrial: &PreparedRetry, is_json: bool) ->
 /// What is worth knowing before it begins: how much is taken over, and what is left out.
 pub(in crate::cli) fn summary(retrial: &PreparedRetry) -> Vec<String> {
     let steps = &retrial.repetition.steps;
-    let again = steps.iter().filter(|step| step.why.is_some()).count();
+    let again = steps.iter().filter(|step| step.reason.is_some()).count();
     let mut lines = vec![format!("{} steps taken over, {again} to run again", steps.len() - again)];
     lines.extend(remarks(retrial));
     lines
@@ -53,7 +53,7 @@ fn text(retrial: &PreparedRetry) -> String {
     let steps = &retrial.repetition.steps;
     let mut table = Table::new(&["STEP", "BEFORE", "NOW", "WHY"]);
     for step in steps {
-        let (now, why) = match &step.why {
+        let (now, why) = match &step.reason {
             None => ("taken over", String::new()),
             Some(why) => ("runs again", reason(why)),
         };
@@ -90,15 +90,15 @@ fn text(retrial: &PreparedRetry) -> String {
 }
 
 /// Why a step runs again, in some words.
-fn reason(why: &Why) -> String {
+fn reason(why: &RerunReason) -> String {
     match why {
-        Why::Ended => "it did not succeed".to_owned(),
-        Why::Asked => "--from".to_owned(),
-        Why::Needs(step) => format!("{step} runs again"),
-        Why::Changed(keys) => format!("changed: {}", keys.join(", ")),
-        Why::Inputs(names) => format!("other inputs: {}", names.join(", ")),
-        Why::Store => "it may have written to kv, which begins empty".to_owned(),
-        Why::New => "a new step".to_owned(),
+        RerunReason::NotSucceeded => "it did not succeed".to_owned(),
+        RerunReason::Requested => "--from".to_owned(),
+        RerunReason::Needs(step) => format!("{step} runs again"),
+        RerunReason::Changed(keys) => format!("changed: {}", keys.join(", ")),
+        RerunReason::Inputs(names) => format!("other inputs: {}", names.join(", ")),
+        RerunReason::Store => "it may have written to kv, which begins empty".to_owned(),
+        RerunReason::New => "a new step".to_owned(),
     }
 }
 
@@ -108,17 +108,17 @@ fn view(run: &str, retrial: &PreparedRetry) -> Value {
         let mut view = json!({
             "id": &*step.id,
             "before": step.before,
-            "now": if step.why.is_some() { "runs-again" } else { "taken-over" },
+            "now": if step.reason.is_some() { "runs-again" } else { "taken-over" },
         });
-        if let Some(why) = &step.why {
+        if let Some(why) = &step.reason {
             view["why"] = match why {
-                Why::Ended => json!({ "kind": "ended" }),
-                Why::Asked => json!({ "kind": "asked" }),
-                Why::Needs(step) => json!({ "kind": "needs", "step": &**step }),
-                Why::Changed(keys) => json!({ "kind": "changed", "keys": keys }),
-                Why::Inputs(names) => json!({ "kind": "inputs", "inputs": names }),
-                Why::Store => json!({ "kind": "store" }),
-                Why::New => json!({ "kind": "new" }),
+                RerunReason::NotSucceeded => json!({ "kind": "ended" }),
+                RerunReason::Requested => json!({ "kind": "asked" }),
+                RerunReason::Needs(step) => json!({ "kind": "needs", "step": &**step }),
+                RerunReason::Changed(keys) => json!({ "kind": "changed", "keys": keys }),
+                RerunReason::Inputs(names) => json!({ "kind": "inputs", "inputs": names }),
+                RerunReason::Store => json!({ "kind": "store" }),
+                RerunReason::New => json!({ "kind": "new" }),
             };
         }
         if let Some((taken, total)) = step.items {

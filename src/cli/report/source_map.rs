@@ -1,8 +1,8 @@
 //! Where in the workflow file something happened: what a problem of a run knows is a JSON Pointer.
 
 use crate::cli::terminal::{Terminal, in_line, printable};
-use crate::workflow::expression::Template;
-use crate::workflow::syntax::{self, Content, Node, Places, Source, Span};
+use crate::workflow::expression::TextTemplate;
+use crate::workflow::syntax::{self, Content, Node, ScalarOffsets, Source, Span};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value, json};
 
@@ -43,9 +43,9 @@ impl<'a> Map<'a> {
         }
         let expression = || {
             let scalar = node.as_scalar()?;
-            let template = Template::parse(&scalar.text).ok()?;
+            let template = TextTemplate::parse(&scalar.text).ok()?;
             let placed = template.expressions().find(|placed| Some(placed.offset) == offset)?;
-            let places = Places::new(self.source, node.span, scalar);
+            let places = ScalarOffsets::new(self.source, node.span, scalar);
             let end = placed.offset + placed.expression.text().len();
             Some(Span { start: places.at(placed.offset), end: places.at(end) })
         };

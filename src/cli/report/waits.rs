@@ -41,7 +41,7 @@ fn told(node: &NodeProgress, now: Micros, in_full: bool) -> Option<String> {
         let verb = if node.queued == 1 { "waits for its turn" } else { "wait for their turn" };
         parts.push(format!("{} {verb}", node.queued));
     }
-    if let Some(deadline) = node.deadline.filter(|_| node.flying > 0) {
+    if let Some(deadline) = node.deadline.filter(|_| node.in_flight > 0) {
         let at = if in_full { format!("times out at {}", moment(deadline)) } else { "times out".to_owned() };
         let rest = rest(deadline, now);
         parts.push(rest.map_or_else(

@@ -5,7 +5,7 @@
 //! room. A trap on a warm instance decides nothing: the call is made again on a fresh one, whose outcome depends on the
 //! expression and its input alone (I2 of [the room](super)).
 
-use super::instance::{Budget, Failure, Instance, Template};
+use super::instance::{Budget, Failure, Instance, InstanceTemplate};
 use super::{CompileError, EXPRESSION_BYTES_MAX, EngineError, EvalProblem, Expression, Meter, Scope, Size, depth};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -106,7 +106,7 @@ impl Filter {
 pub struct Jq {
     config: EngineConfig,
     code: Box<dyn CompiledCode + Send + Sync>,
-    template: OnceLock<Result<Template, EngineError>>,
+    template: OnceLock<Result<InstanceTemplate, EngineError>>,
     warm: Mutex<Vec<Instance>>,
 }
 
@@ -127,12 +127,12 @@ impl Jq {
         Self { config, code: Box::new(code), template: OnceLock::new(), warm: Mutex::default() }
     }
 
-    fn template(&self) -> Result<&Template, &EngineError> {
+    fn template(&self) -> Result<&InstanceTemplate, &EngineError> {
         let make = || {
             let host = |error: wasmtime::Error| EngineError(format!("{error:#}"));
             let engine = Engine::new(&engine_config()).map_err(host)?;
             let component = self.code.load_or_compile(&engine, COMPONENT).map_err(EngineError)?;
-            Template::new(engine, &component).map_err(host)
+            InstanceTemplate::new(engine, &component).map_err(host)
         };
         self.template.get_or_init(make).as_ref()
     }
@@ -294,7 +294,7 @@ impl Jq {
         if let Some(mut instance) = self.take_warm(text) {
             let result = call(&mut instance);
             if !matches!(result, Err(Failure::Trapped(_))) {
-                self.give_back(instance);
+                self.return_instance(instance);
                 return result;
             }
         }
@@ -302,7 +302,7 @@ impl Jq {
         let mut fresh = template.instantiate(&self.config)?;
         let result = call(&mut fresh);
         if !matches!(result, Err(Failure::Trapped(_))) {
-            self.give_back(fresh);
+            self.return_instance(fresh);
         }
         result
     }
@@ -316,7 +316,7 @@ impl Jq {
         }
     }
 
-    fn give_back(&self, instance: Instance) {
+    fn return_instance(&self, instance: Instance) {
         if !instance.is_worth_keeping() {
             return;
         }

@@ -36,12 +36,12 @@ const MESSAGE_BYTES_MAX: usize = 4096;
 const TABLE_ELEMENTS_MAX: usize = 10_000;
 
 /// What all instances are made from.
-pub(super) struct Template {
+pub(super) struct InstanceTemplate {
     engine: Engine,
     pre: JqPre<Limiter>,
 }
 
-impl Template {
+impl InstanceTemplate {
     pub(super) fn new(engine: Engine, component: &Component) -> wasmtime::Result<Self> {
         let pre = JqPre::new(Linker::new(&engine).instantiate_pre(component)?)?;
         Ok(Self { engine, pre })
@@ -155,7 +155,7 @@ impl Instance {
                 self.filters.insert(text.clone(), filter);
                 Ok(filter)
             }
-            Ok(Err(errors)) => Err(Failure::Ordinary(errors.into_iter().map(|error| placed(error, text)).collect())),
+            Ok(Err(errors)) => Err(Failure::Ordinary(errors.into_iter().map(|error| clamped(error, text)).collect())),
             Err(error) => Err(Failure::Trapped(self.ended(&error, budget, text.len()))),
         }
     }
@@ -227,7 +227,7 @@ impl Instance {
 }
 
 /// An error whose span lies within the text and on the boundaries of its characters.
-fn placed(error: bindings::CompileError, text: &str) -> CompileError {
+fn clamped(error: bindings::CompileError, text: &str) -> CompileError {
     let start = text.floor_char_boundary((error.start as usize).min(text.len()));
     let end = text.ceil_char_boundary((error.end as usize).min(text.len()));
     CompileError { message: cut(error.message), span: start..end.max(start) }

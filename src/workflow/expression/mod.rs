@@ -5,14 +5,14 @@
 //! memory limits as any guest does. An expression can neither hang the host nor see its clock, environment or files.
 //!
 //! # Protocol
-//! 1. [`Template::parse`] (one scalar) or [`ValueTemplate::parse`] (a JSON tree) finds the `${ }` in text; [`Expression::new`] takes
+//! 1. [`TextTemplate::parse`] (one scalar) or [`ValueTemplate::parse`] (a JSON tree) finds the `${ }` in text; [`Expression::new`] takes
 //!    a bare expression. None of them needs the engine, and none judges validity.
 //! 2. [`Jq::check`] asks jq whether the expression compiles. Every error has a byte span in the expression's text; a
 //!    [`Placed`] expression knows its own offset in the scalar, and the reader of the file knows the scalar's.
 //! 3. [`Expression::references`] are the paths that it reads of its context (`["steps", "download", "output"]`): from them follow
 //!    the dependencies between steps, and what is sent to the sandbox.
 //! 4. [`Jq::evaluate`] (all outputs), [`Jq::evaluate_one`] (exactly one) and [`Jq::test`] (its truth) evaluate on a [`Scope`], a tree
-//!    that borrows its values. [`Template::evaluate`] and [`ValueTemplate::evaluate`] fill a template in. A [`Meter`] counts, and bounds,
+//!    that borrows its values. [`TextTemplate::evaluate`] and [`ValueTemplate::evaluate`] fill a template in. A [`Meter`] counts, and bounds,
 //!    what the expressions of one value use together.
 //!
 //! [`Jq`] is `Send + Sync` and synchronous. A call holds its thread for microseconds to milliseconds, never longer than its
@@ -52,7 +52,7 @@ pub use meter::Meter;
 pub use problem::{CompileError, EngineError, EvalProblem, TOO_EXPENSIVE};
 pub use references::{Reference, References};
 pub use size::Size;
-pub use text_template::{Placed, Template, TemplateError, TemplateProblem};
+pub use text_template::{Placed, TemplateError, TemplateProblem, TextTemplate};
 pub use value_template::{ValueTemplate, ValueTemplateError};
 
 use native::Native;

@@ -15,12 +15,12 @@ pub(super) enum Native {
     /// A literal.
     Literal(Value),
     /// A path.
-    Path(Vec<Step>),
+    Path(Vec<Segment>),
 }
 
 /// A step of a path.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Step {
+pub(super) struct Segment {
     at: Index,
     /// With a `?`: an error is no output.
     optional: bool,
@@ -54,7 +54,7 @@ impl Native {
                 Term::At { on, index, optional } => (on, Index::Number(integer(tree, *index)?), optional),
                 _ => return None,
             };
-            steps.push(Step { at, optional: *optional });
+            steps.push(Segment { at, optional: *optional });
             id = *on;
         }
         steps.reverse();
@@ -105,7 +105,7 @@ fn integer(tree: &Tree, id: Id) -> Option<i32> {
     (value != 0 || sign > 0).then_some(value * sign)
 }
 
-impl Step {
+impl Segment {
     /// The value at this step of another one. `None` is null, both ways: a value that is not there.
     fn apply<'s, 'a>(&self, node: Option<Node<'s, 'a>>) -> Result<Option<Node<'s, 'a>>, EvalProblem> {
         let Some(node) = node else { return Ok(None) };

@@ -46,7 +46,7 @@ pub enum References {
 const NOTES_MAX: usize = 10_000;
 
 /// How many places one term may have, for the same reason.
-const PLACES_MAX: usize = 256;
+const PATHS_MAX: usize = 256;
 
 /// Builtins that do not read their input, and evaluate their arguments on it, by name and number of arguments. Their outputs are
 /// computed, or are outputs of their arguments.
@@ -78,7 +78,8 @@ pub(super) fn infer(tree: &Tree) -> References {
         _ => false,
     });
     let defined = defined_names(tree);
-    let mut walk = Walk { tree, notes: Vec::new(), variables: Vec::new(), defined, takes_paths, in_path: false };
+    let mut walk =
+        Walk { tree, notes: Vec::new(), variables: Vec::new(), defined, takes_paths, in_path_expression: false };
     let root = tree.root();
     let outputs = walk.outputs(root, &[Rc::default()]);
     walk.read(&outputs, root);
@@ -98,11 +99,11 @@ fn defined_names(tree: &Tree) -> Vec<&str> {
 }
 
 /// A path from the root.
-type Place<'t> = Rc<[&'t str]>;
+type ValuePath<'t> = Rc<[&'t str]>;
 
 /// A fact about a place.
 struct Note<'t> {
-    place: Place<'t>,
+    path: ValuePath<'t>,
     /// Everything below it, not only its kind.
     read: bool,
     span: Range<usize>,
@@ -112,37 +113,37 @@ struct Walk<'t> {
     tree: &'t Tree,
     notes: Vec<Note<'t>>,
     /// The variables in scope, innermost last, and where their values may be.
-    variables: Vec<(&'t str, Vec<Place<'t>>)>,
+    variables: Vec<(&'t str, Vec<ValuePath<'t>>)>,
     defined: Vec<&'t str>,
     /// Whether there are path expressions at all: if so, a function of the expression's own may be used in one.
     takes_paths: bool,
     /// Within a path expression.
-    in_path: bool,
+    in_path_expression: bool,
 }
 
 impl<'t> Walk<'t> {
-    fn note(&mut self, place: &Place<'t>, read: bool, id: Id) {
+    fn note(&mut self, path: &ValuePath<'t>, read: bool, id: Id) {
         if self.notes.len() < NOTES_MAX {
-            self.notes.push(Note { place: place.clone(), read, span: self.tree.span(id) });
+            self.notes.push(Note { path: path.clone(), read, span: self.tree.span(id) });
         } else {
             // The root, so that the answer is "everything".
-            self.notes[0] = Note { place: Rc::default(), read: true, span: self.tree.span(id) };
+            self.notes[0] = Note { path: Rc::default(), read: true, span: self.tree.span(id) };
         }
     }
 
-    fn read(&mut self, places: &[Place<'t>], id: Id) {
-        for place in places {
-            self.note(place, true, id);
+    fn read(&mut self, paths: &[ValuePath<'t>], id: Id) {
+        for path in paths {
+            self.note(path, true, id);
         }
     }
 
     /// Walks a term whose outputs are used as values.
-    fn value(&mut self, id: Id, input: &[Place<'t>]) {
+    fn value(&mut self, id: Id, input: &[ValuePath<'t>]) {
         let outputs = self.outputs(id, input);
         self.read(&outputs, id);
     }
 
-    fn values(&mut self, ids: &[Id], input: &[Place<'t>]) {
+    fn values(&mut self, ids: &[Id], input: &[ValuePath<'t>]) {
         for &id in ids {
             self.value(id, input);
         }
@@ -150,14 +151,14 @@ impl<'t> Walk<'t> {
 
     /// Walks what is evaluated as a path expression, if `is_path`, or else as what is around it.
     fn path_values(&mut self, ids: &[Id], is_path: bool) {
-        let outer = self.in_path;
-        self.in_path |= is_path;
+        let outer = self.in_path_expression;
+        self.in_path_expression |= is_path;
         self.values(ids, &[]);
-        self.in_path = outer;
+        self.in_path_expression = outer;
     }
 
     /// Walks a term on inputs that may be at `input`, and returns where its outputs may be.
-    fn outputs(&mut self, id: Id, input: &[Place<'t>]) -> Vec<Place<'t>> {
+    fn outputs(&mut self, id: Id, input: &[ValuePath<'t>]) -> Vec<ValuePath<'t>> {
         let tree = self.tree;
         match tree.term(id) {
             Term::Identity => return input.to_vec(),
@@ -246,52 +247,52 @@ impl<'t> Walk<'t> {
             }
             Term::Call { name, arguments } => return self.call(name, arguments, input, id),
             Term::Variable(name) => {
-                let places = self.places_of(name);
-                if !self.in_path {
-                    return places;
+                let paths = self.paths_of(name);
+                if !self.in_path_expression {
+                    return paths;
                 }
-                self.read(&places, id);
+                self.read(&paths, id);
             }
         }
         Vec::new()
     }
 
     /// Where the value of a variable may be. One that is not bound is an error to jq.
-    fn places_of(&self, name: &str) -> Vec<Place<'t>> {
+    fn paths_of(&self, name: &str) -> Vec<ValuePath<'t>> {
         let known = self.variables.iter().rev().find(|(variable, _)| *variable == name);
-        known.map(|(_, places)| places.clone()).unwrap_or_default()
+        known.map(|(_, paths)| paths.clone()).unwrap_or_default()
     }
 
     /// A union of places, read as a whole where there are too many of them to carry along.
-    fn bounded(&mut self, places: Vec<Place<'t>>, id: Id) -> Vec<Place<'t>> {
-        if places.len() <= PLACES_MAX {
-            return places;
+    fn bounded(&mut self, paths: Vec<ValuePath<'t>>, id: Id) -> Vec<ValuePath<'t>> {
+        if paths.len() <= PATHS_MAX {
+            return paths;
         }
-        self.read(&places, id);
+        self.read(&paths, id);
         Vec::new()
     }
 
-    fn keyed(&mut self, on: Id, key: &'t str, input: &[Place<'t>], id: Id) -> Vec<Place<'t>> {
+    fn keyed(&mut self, on: Id, key: &'t str, input: &[ValuePath<'t>], id: Id) -> Vec<ValuePath<'t>> {
         let on = self.outputs(on, input);
-        let places: Vec<Place<'t>> =
-            on.iter().map(|place| place.iter().copied().chain([key]).collect::<Vec<_>>().into()).collect();
-        for place in &places {
-            self.note(place, false, id);
+        let paths: Vec<ValuePath<'t>> =
+            on.iter().map(|path| path.iter().copied().chain([key]).collect::<Vec<_>>().into()).collect();
+        for path in &paths {
+            self.note(path, false, id);
         }
-        places
+        paths
     }
 
-    fn entry(&mut self, entry: &'t Entry, input: &[Place<'t>], id: Id) {
+    fn entry(&mut self, entry: &'t Entry, input: &[ValuePath<'t>], id: Id) {
         match entry {
             Entry::Same(key) => {
-                for place in input {
-                    let place: Place<'t> = place.iter().copied().chain([key.as_str()]).collect::<Vec<_>>().into();
-                    self.note(&place, true, id);
+                for path in input {
+                    let path: ValuePath<'t> = path.iter().copied().chain([key.as_str()]).collect::<Vec<_>>().into();
+                    self.note(&path, true, id);
                 }
             }
             Entry::Variable(name) => {
-                let places = self.places_of(name);
-                self.read(&places, id);
+                let paths = self.paths_of(name);
+                self.read(&paths, id);
             }
             Entry::Constant(value) => self.value(*value, input),
             Entry::Computed(key, value) => {
@@ -305,7 +306,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    fn bind(&mut self, source: Id, patterns: &'t [Pattern], body: Id, input: &[Place<'t>]) -> Vec<Place<'t>> {
+    fn bind(&mut self, source: Id, patterns: &'t [Pattern], body: Id, input: &[ValuePath<'t>]) -> Vec<ValuePath<'t>> {
         let bound = self.variables.len();
         self.bind_patterns(source, patterns, input);
         let outputs = self.outputs(body, input);
@@ -314,13 +315,13 @@ impl<'t> Walk<'t> {
     }
 
     /// Brings the variables of patterns into scope. A plain variable is where its source is; other patterns read the source.
-    fn bind_patterns(&mut self, source: Id, patterns: &'t [Pattern], input: &[Place<'t>]) {
-        let places = self.outputs(source, input);
+    fn bind_patterns(&mut self, source: Id, patterns: &'t [Pattern], input: &[ValuePath<'t>]) {
+        let paths = self.outputs(source, input);
         if let [Pattern::Variable(name)] = patterns {
-            self.variables.push((name, places));
+            self.variables.push((name, paths));
             return;
         }
-        self.read(&places, source);
+        self.read(&paths, source);
         // The keys first: in them, a variable that the patterns bind is the one of that name around them. (Not so where there are
         // several patterns, but these variables' values are parts of the source, which is read.)
         for pattern in patterns {
@@ -353,7 +354,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    fn pattern_keys(&mut self, pattern: &'t Pattern, input: &[Place<'t>]) {
+    fn pattern_keys(&mut self, pattern: &'t Pattern, input: &[ValuePath<'t>]) {
         match pattern {
             Pattern::Variable(_) => {}
             Pattern::Array(parts) => {
@@ -374,7 +375,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    fn call(&mut self, name: &str, arguments: &[Id], input: &[Place<'t>], id: Id) -> Vec<Place<'t>> {
+    fn call(&mut self, name: &str, arguments: &[Id], input: &[ValuePath<'t>], id: Id) -> Vec<ValuePath<'t>> {
         let is_builtin = !self.defined.contains(&name);
         if is_builtin && TRANSPARENT.contains(&(name, arguments.len())) {
             self.values(arguments, input);
@@ -392,20 +393,19 @@ impl<'t> Walk<'t> {
     }
 
     fn finish(mut self) -> References {
-        if let Some(note) = self.notes.iter().find(|note| note.read && note.place.is_empty()) {
+        if let Some(note) = self.notes.iter().find(|note| note.read && note.path.is_empty()) {
             return References::Everything(note.span.clone());
         }
         // In the order of the paths, what lies below a place follows it. A place is left out if it lies below one that is read, or if
         // it was only touched on the way to another.
-        self.notes
-            .sort_by(|a, b| a.place.cmp(&b.place).then(b.read.cmp(&a.read)).then(a.span.start.cmp(&b.span.start)));
+        self.notes.sort_by(|a, b| a.path.cmp(&b.path).then(b.read.cmp(&a.read)).then(a.span.start.cmp(&b.span.start)));
         let mut kept: Vec<Note<'t>> = Vec::new();
         for note in self.notes {
             match kept.last() {
-                Some(last) if note.place.starts_with(&last.place) && (last.read || note.place == last.place) => {
+                Some(last) if note.path.starts_with(&last.path) && (last.read || note.path == last.path) => {
                     continue;
                 }
-                Some(last) if note.place.starts_with(&last.place) => {
+                Some(last) if note.path.starts_with(&last.path) => {
                     kept.pop();
                 }
                 _ => {}
@@ -413,7 +413,7 @@ impl<'t> Walk<'t> {
             kept.push(note);
         }
         kept.sort_by_key(|note| note.span.start);
-        let path = |place: &Place<'t>| place.iter().map(|&key| key.to_owned()).collect();
-        References::Paths(kept.into_iter().map(|note| Reference { path: path(&note.place), span: note.span }).collect())
+        let keys = |path: &ValuePath<'t>| path.iter().map(|&key| key.to_owned()).collect();
+        References::Paths(kept.into_iter().map(|note| Reference { path: keys(&note.path), span: note.span }).collect())
     }
 }

@@ -40,7 +40,7 @@ pub struct TemplateProblem {
 
 /// A scalar, parsed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Template {
+pub struct TextTemplate {
     pub(super) parts: Vec<Part>,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum Part {
     Expression(Placed),
 }
 
-impl Template {
+impl TextTemplate {
     /// Finds the expressions in a scalar.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! A JSON tree whose strings may have expressions in them.
 
-use super::text_template::{Part, Placed, Template, TemplateError, TemplateProblem};
+use super::text_template::{Part, Placed, TemplateError, TemplateProblem, TextTemplate};
 use super::{Jq, Meter, Scope};
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ enum Slot {
     /// Nothing below it is a template.
     Value(Value),
     /// A string with expressions, and its JSON Pointer.
-    Template(String, Template),
+    Template(String, TextTemplate),
     Array(Vec<Slot>),
     Object(Vec<(String, Slot)>),
 }
@@ -62,7 +62,7 @@ impl Slot {
     fn parse(value: &Value, pointer: &mut String, errors: &mut Vec<ValueTemplateError>) -> Self {
         let length = pointer.len();
         let slot = match value {
-            Value::String(text) => match Template::parse(text) {
+            Value::String(text) => match TextTemplate::parse(text) {
                 Ok(template) => match template.parts.as_slice() {
                     [Part::Text(literal)] => Self::Value(Value::String(literal.clone())),
                     _ => Self::Template(pointer.clone(), template),

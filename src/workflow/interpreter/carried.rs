@@ -16,18 +16,18 @@ pub const RETRY: &str = "retry";
 /// What a run that repeats another is given.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Repeated {
+pub struct RepeatInput {
     /// The inputs of the run.
     #[serde(with = "text")]
     pub inputs: Value,
     /// By the ids of steps, what is known of them.
-    pub steps: BTreeMap<String, Given>,
+    pub steps: BTreeMap<String, PriorStep>,
 }
 
 /// What is known of a step.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Given {
+pub struct PriorStep {
     /// It succeeded, and gave `output`.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub succeeded: bool,
@@ -99,20 +99,20 @@ fn is_zero(number: &u32) -> bool {
 
 impl Interpreter {
     /// Takes steps as done that the run is given.
-    pub(super) fn take_given(&mut self, mut steps: BTreeMap<String, Given>) {
+    pub(super) fn carry_over(&mut self, mut steps: BTreeMap<String, PriorStep>) {
         for index in 0..self.nodes.len() {
             let Some(given) = steps.get(&*self.plan.nodes[index].id) else { continue };
             let state = &mut self.nodes[index];
-            state.left.numbers.clone_from(&given.numbers);
-            state.left.doubtful.clone_from(&given.doubtful);
-            state.left.all_doubtful = given.all_doubtful;
+            state.ended_items.numbers.clone_from(&given.numbers);
+            state.ended_items.doubtful.clone_from(&given.doubtful);
+            state.ended_items.all_doubtful = given.all_doubtful;
             state.taken_over = given.succeeded || given.skipped;
             if given.succeeded {
                 let items = self.plan.nodes[index].for_each.is_some();
                 state.total = given.output.as_array().filter(|_| items).map_or(1, Vec::len);
                 (state.done, state.attempts) = (state.total, given.attempts);
                 state.output = given.output.clone();
-                self.kept += Size::of(&given.output);
+                self.retained += Size::of(&given.output);
                 self.end(index, Status::Succeeded);
             } else if given.skipped {
                 self.end(index, Status::Skipped);
@@ -121,32 +121,32 @@ impl Interpreter {
             }
         }
         steps.retain(|id, _| self.plan.node(id).is_none());
-        self.strangers = steps;
+        self.unknown_steps = steps;
         self.ready.retain(|index| self.nodes[*index].status == Status::Waiting);
     }
 
     /// What an item gave in the run that this one repeats.
-    pub(super) fn given_result(&mut self, (index, item): ItemKey) -> Option<Value> {
+    pub(super) fn carried_result(&mut self, (index, item): ItemKey) -> Option<Value> {
         let state = &mut self.nodes[index];
         let given = state.given.as_mut().filter(|given| given.total == Some(state.total))?;
         given.items.remove(&item)
     }
 
     /// The number in an item's first idempotency key.
-    pub(super) fn given_number(&self, (index, item): ItemKey) -> u32 {
-        self.nodes[index].left.numbers.get(&item).copied().unwrap_or(0)
+    pub(super) fn carried_number(&self, (index, item): ItemKey) -> u32 {
+        self.nodes[index].ended_items.numbers.get(&item).copied().unwrap_or(0)
     }
 
     /// Whether a call under that key may have happened in a run that this one repeats.
-    pub(super) fn given_doubt(&self, (index, item): ItemKey) -> bool {
-        let left = &self.nodes[index].left;
+    pub(super) fn carried_doubt(&self, (index, item): ItemKey) -> bool {
+        let left = &self.nodes[index].ended_items;
         left.all_doubtful || left.doubtful.contains(&item)
     }
 }
 
 /// What is worth keeping of a node's items when they are gone.
 #[derive(Default, Debug)]
-pub(super) struct Left {
+pub(super) struct EndedItems {
     /// Items that succeeded, of a node that did not and goes on: its output has what they gave.
     succeeded: BTreeSet<usize>,
     /// What they gave, where it has no output.
@@ -159,9 +159,9 @@ pub(super) struct Left {
     all_doubtful: bool,
 }
 
-impl Left {
+impl EndedItems {
     /// Keeps what a further attempt of an item needs.
-    pub(super) fn take(&mut self, number: usize, item: &Item) {
+    pub(super) fn record(&mut self, number: usize, item: &Item) {
         if item.known_failures > 0 {
             self.numbers.insert(number, item.known_failures);
         }
@@ -174,61 +174,61 @@ impl Left {
 impl NodeState {
     /// Keeps what the items of a `for-each` gave that has not succeeded as a whole: as its output,
     /// where the run goes on.
-    pub(super) fn keep_results(&mut self, mut running: Running, goes_on: bool) {
+    pub(super) fn retain_results(&mut self, mut running: Running, goes_on: bool) {
         if running.items.is_none() {
             return;
         }
         if goes_on {
             self.output = Value::Array(running.results);
-            self.left.succeeded = running.succeeded;
+            self.ended_items.succeeded = running.succeeded;
         } else {
             let results = running.succeeded.into_iter().map(|item| (item, std::mem::take(&mut running.results[item])));
-            self.left.results.extend(results);
+            self.ended_items.results.extend(results);
         }
     }
 
     /// Of a node that is taken over as it ended.
-    pub(super) fn taken_over(&self) -> Given {
+    pub(super) fn taken_over(&self) -> PriorStep {
         match self.status {
-            Status::Succeeded => Given {
+            Status::Succeeded => PriorStep {
                 succeeded: true,
                 output: self.output.clone(),
                 attempts: self.attempts,
                 numbers: self.numbers(),
-                ..Given::default()
+                ..PriorStep::default()
             },
             // Its calls may have been made in a run before.
-            _ => Given { skipped: true, ..self.run_anew() },
+            _ => PriorStep { skipped: true, ..self.run_anew() },
         }
     }
 
     /// Of a node that did not succeed and is run again: what of it did.
-    pub(super) fn run_again(&self) -> Given {
+    pub(super) fn run_again(&self) -> PriorStep {
         let items = self.results();
-        Given {
+        PriorStep {
             total: (!items.is_empty()).then_some(self.total_known()),
             items,
             numbers: self.numbers(),
             doubtful: self.doubtful(),
-            all_doubtful: self.left.all_doubtful,
-            ..Given::default()
+            all_doubtful: self.ended_items.all_doubtful,
+            ..PriorStep::default()
         }
     }
 
     /// Of a node that is run again from its beginning: the numbers in its keys. What succeeded
     /// happened.
-    pub(super) fn run_anew(&self) -> Given {
-        Given {
+    pub(super) fn run_anew(&self) -> PriorStep {
+        PriorStep {
             numbers: self.numbers(),
             doubtful: self.doubtful().into_iter().chain(self.results().into_keys()).collect(),
-            all_doubtful: self.left.all_doubtful || self.status == Status::Succeeded,
-            ..Given::default()
+            all_doubtful: self.ended_items.all_doubtful || self.status == Status::Succeeded,
+            ..PriorStep::default()
         }
     }
 
     fn results(&self) -> BTreeMap<usize, Value> {
-        let mut all = self.left.results.clone();
-        all.extend(self.left.succeeded.iter().map(|item| (*item, self.output[*item].clone())));
+        let mut all = self.ended_items.results.clone();
+        all.extend(self.ended_items.succeeded.iter().map(|item| (*item, self.output[*item].clone())));
         if let Some(running) = self.running.as_ref().filter(|running| running.items.is_some()) {
             all.extend(running.succeeded.iter().map(|item| (*item, running.results[*item].clone())));
         }
@@ -247,7 +247,7 @@ impl NodeState {
     }
 
     fn numbers(&self) -> BTreeMap<usize, u32> {
-        let mut all = self.left.numbers.clone();
+        let mut all = self.ended_items.numbers.clone();
         let live = self.running.iter().flat_map(|running| &running.live);
         all.extend(
             live.filter(|(_, item)| item.known_failures > 0).map(|(number, item)| (*number, item.known_failures)),
@@ -258,6 +258,6 @@ impl NodeState {
     fn doubtful(&self) -> BTreeSet<usize> {
         let live = self.running.iter().flat_map(|running| &running.live);
         let live = live.filter(|(_, item)| item.is_doubtful()).map(|(number, _)| *number);
-        self.left.doubtful.iter().copied().chain(live).collect()
+        self.ended_items.doubtful.iter().copied().chain(live).collect()
     }
 }

@@ -31,8 +31,8 @@
 //!
 //! # Invariants
 //! - **I1** It is a pure function of plan, seed and events: no clock but the batch's time, no order of a hash map.
-//! - **I2** An attempt in flight has one tag in [`Interpreter::flying`], and an item is in at most one of: queued, flying, sleeping.
-//! - **I3** At most [`FLYING_MAX`] attempts and [`FLYING_BYTES_MAX`] bytes of their inputs are in flight, and a step asks for at
+//! - **I2** An attempt in flight has one tag in [`Interpreter::in_flight`], and an item is in at most one of: queued, flying, sleeping.
+//! - **I3** At most [`IN_FLIGHT_MAX`] attempts and [`IN_FLIGHT_BYTES_MAX`] bytes of their inputs are in flight, and a step asks for at
 //!   most [`STEP_BYTES_MAX`]: below the limits that a process has by default.
 //! - **I4** A child gets the limits and grants of its own node, never those of another.
 //! - **I5** A value that an expression or a `set` gives is within [`VALUE_SIZE_MAX`], which is known before it is built. What is kept is
@@ -55,8 +55,8 @@ use super::plan::Plan;
 use crate::process::{
     Action, Body, Context, Event, Native, Payload, Problem, Process, ProcessInit, Program, Status as StepStatus, Tag,
 };
-pub use carried::{Given, RETRY, Repeated};
-pub use repeat::{Again, Former, ItemKeys, RepeatError, Repeating, Repetition, StepFate, Why, repeat};
+pub use carried::{PriorStep, RETRY, RepeatInput};
+pub use repeat::{FormerRun, ItemKeys, RepeatError, RepeatOptions, Repetition, Rerun, RerunReason, StepFate, repeat};
 use serde_json::{Value, json};
 use state::{NodeState, Status};
 use std::cell::Cell;
@@ -71,9 +71,9 @@ pub const VERSION: u32 = 2;
 /// Items of one `for-each`. Arbitrary.
 pub const ITEMS_MAX: usize = 100_000;
 /// Attempts in flight. Below the 10,000 commands that a process may have outstanding, and may give in one step.
-pub const FLYING_MAX: usize = 8_000;
+pub const IN_FLIGHT_MAX: usize = 8_000;
 /// Bytes of the inputs of attempts in flight. Below what a process may have outstanding.
-pub const FLYING_BYTES_MAX: usize = 48 << 20;
+pub const IN_FLIGHT_BYTES_MAX: usize = 48 << 20;
 /// Bytes of inputs that one step asks for, and of one input at most. Below what a step may give.
 pub const STEP_BYTES_MAX: usize = 12 << 20;
 /// Expressions that one step evaluates before others get their turn. A plain path counts once; one that needs the sandbox counts
@@ -120,44 +120,44 @@ pub struct Interpreter {
     ready: BTreeSet<usize>,
     /// Nodes that may be able to start items.
     fillable: BTreeSet<usize>,
-    flying: BTreeMap<Tag, ItemKey>,
-    flying_bytes: usize,
+    in_flight: BTreeMap<Tag, ItemKey>,
+    in_flight_bytes: usize,
     /// What is kept.
-    kept: Size,
+    retained: Size,
     timers: Timers,
     ended: usize,
     cancelled: Option<Arc<str>>,
     /// What the run is given of steps, until it begins.
-    given: BTreeMap<String, Given>,
+    given: BTreeMap<String, PriorStep>,
     /// What it was given of steps that its workflow does not have: for a run that repeats it, and has them.
-    strangers: BTreeMap<String, Given>,
+    unknown_steps: BTreeMap<String, PriorStep>,
     /// Nodes that changed in this step.
     changed: BTreeSet<usize>,
     /// Items that failed in this step.
     failures: Vec<progress::ItemFailure>,
-    work: Work,
+    budget: StepBudget,
 }
 
 /// What is left of a step's share.
 #[derive(Default)]
-struct Work {
+struct StepBudget {
     evaluations: Cell<usize>,
     bytes: usize,
 }
 
-impl Work {
+impl StepBudget {
     fn renew(&mut self) {
         *self = Self { evaluations: STEP_EVALUATIONS_MAX.into(), bytes: STEP_BYTES_MAX };
     }
 
-    fn take(&self, evaluations: usize) {
+    fn spend(&self, evaluations: usize) {
         self.evaluations.set(self.evaluations.get().saturating_sub(evaluations));
     }
 
     /// What evaluations cost beyond their number. It depends on what they were given alone, so a replay takes the same steps.
     fn count(&self, meter: &Meter) {
         let Size { bytes, values } = meter.size();
-        self.take(3 * meter.sandboxed() + meter.input_bytes() / 4096 + bytes / 4096 + values / 64);
+        self.spend(3 * meter.sandboxed() + meter.input_bytes() / 4096 + bytes / 4096 + values / 64);
     }
 
     /// Whether an input of this size may still be asked for.
@@ -197,17 +197,17 @@ impl Interpreter {
             dependents,
             ready,
             fillable: BTreeSet::new(),
-            flying: BTreeMap::new(),
-            flying_bytes: 0,
-            kept: Size::default(),
+            in_flight: BTreeMap::new(),
+            in_flight_bytes: 0,
+            retained: Size::default(),
             timers: Timers::default(),
             ended: 0,
             cancelled: None,
             given: BTreeMap::new(),
-            strangers: BTreeMap::new(),
+            unknown_steps: BTreeMap::new(),
             changed: BTreeSet::new(),
             failures: Vec::new(),
-            work: Work::default(),
+            budget: StepBudget::default(),
         }
     }
 
@@ -216,16 +216,16 @@ impl Interpreter {
         self.run = json!({"id": &*context.init.run, "name": &*self.plan.name, "started": started.to_string()});
         self.changed.extend(0..self.nodes.len());
         let given = std::mem::take(&mut self.given);
-        self.take_given(given);
+        self.carry_over(given);
     }
 
-    fn hear(&mut self, context: &mut Context<'_>, event: Event) {
+    fn handle(&mut self, context: &mut Context<'_>, event: Event) {
         match event {
             Event::Completed { tag, answer } => {
                 if self.timers.fired(tag, context.now) {
                     return;
                 }
-                if let Some(key) = self.flying.remove(&tag) {
+                if let Some(key) = self.in_flight.remove(&tag) {
                     self.answered(context, key, answer);
                 }
             }
@@ -237,7 +237,7 @@ impl Interpreter {
 
     /// Starts what can start.
     fn advance(&mut self, context: &mut Context<'_>) {
-        while !self.work.is_done() {
+        while !self.budget.is_done() {
             if let Some(index) = self.ready.pop_first() {
                 self.decide(context, index);
             } else if let Some(index) = self.fillable.first().copied() {
@@ -252,7 +252,7 @@ impl Interpreter {
     }
 
     fn is_full(&self) -> bool {
-        self.flying.len() >= FLYING_MAX || self.flying_bytes >= FLYING_BYTES_MAX
+        self.in_flight.len() >= IN_FLIGHT_MAX || self.in_flight_bytes >= IN_FLIGHT_BYTES_MAX
     }
 
     /// Ends what has not begun and asks the rest to end.
@@ -264,7 +264,7 @@ impl Interpreter {
         self.ready.clear();
         self.fillable.clear();
         self.timers.clear(context);
-        for tag in self.flying.keys().copied().collect::<Vec<_>>() {
+        for tag in self.in_flight.keys().copied().collect::<Vec<_>>() {
             self.stop(context, tag);
         }
         for index in 0..self.nodes.len() {
@@ -273,8 +273,8 @@ impl Interpreter {
                 Some(running) => {
                     running.stopped = true;
                     for (item, idle) in running.take_idle() {
-                        state.left.take(item, &idle);
-                        self.kept -= idle.kept();
+                        state.ended_items.record(item, &idle);
+                        self.retained -= idle.retained();
                     }
                     if running.live.is_empty() {
                         self.end(index, Status::Cancelled);
@@ -289,7 +289,7 @@ impl Interpreter {
 
     /// Asks an attempt to end. Its answer still comes.
     fn stop(&self, context: &mut Context<'_>, tag: Tag) {
-        let Some((node, _)) = self.flying.get(&tag) else { return };
+        let Some((node, _)) = self.in_flight.get(&tag) else { return };
         let action = match self.plan.nodes[*node].action {
             super::plan::Action::Uses { .. } => Action::Stop(crate::process::Target::Child(tag)),
             _ => Action::Cancel(tag),
@@ -304,26 +304,26 @@ impl Process for Interpreter {
             self.inputs = outcome::accept_inputs(&self.plan, &input)?;
             return Ok(());
         }
-        let Repeated { inputs, steps } = outcome::accept_repeated(&input)?;
+        let RepeatInput { inputs, steps } = outcome::accept_repeated(&input)?;
         self.inputs = outcome::accept_inputs(&self.plan, &Payload::json(&inputs))?;
         self.given = steps;
         Ok(())
     }
 
     fn step(&mut self, context: &mut Context<'_>, events: &mut Vec<Event>) -> StepStatus {
-        self.work.renew();
+        self.budget.renew();
         if self.run.is_null() {
             self.begin(context);
         }
         for event in events.drain(..) {
-            self.hear(context, event);
+            self.handle(context, event);
         }
         while let Some((key, why)) = self.timers.next_due(context.now) {
             self.timer(context, key, why);
         }
         self.advance(context);
-        self.tell_changes(context);
-        if self.ended == self.nodes.len() && self.flying.is_empty() {
+        self.report_changes(context);
+        if self.ended == self.nodes.len() && self.in_flight.is_empty() {
             self.timers.clear(context);
             return self.finish(context);
         }

@@ -1,7 +1,7 @@
 //! What goes in and what comes out: inputs, the run's result, and failures as people and expressions see them.
 
 use super::state::{Failure, Status};
-use super::{Interpreter, Repeated, kind};
+use super::{Interpreter, RepeatInput, kind};
 use crate::process::{Context, Json, Payload, Problem, Status as StepStatus, problem};
 use crate::workflow::plan::{Node, Plan};
 use serde_json::{Map, Value, json};
@@ -33,7 +33,7 @@ pub(super) fn accept_inputs(plan: &Plan, input: &Payload) -> Result<Value, Probl
 }
 
 /// Reads what a run that repeats another is given.
-pub(super) fn accept_repeated(input: &Payload) -> Result<Repeated, Problem> {
+pub(super) fn accept_repeated(input: &Payload) -> Result<RepeatInput, Problem> {
     let bad =
         |detail: String| Problem::new(kind::BAD_INPUT, "What the run is to repeat cannot be read").with_detail(detail);
     let Payload::Json(json) = input else { return Err(bad("it is JSON".to_owned())) };

@@ -10,7 +10,7 @@
 //!   A failed node has `error` as well: the object that expressions see.
 //! - `wfhost.retry`: [`RetryProgress`]: an attempt failed and will be repeated.
 //! - `wfhost.item`: [`ItemFailure`]: an item of a `for-each` failed for good, of the first
-//!   [`FAILURES_TOLD_MAX`] of a node.
+//!   [`FAILURES_REPORTED_MAX`] of a node.
 //!
 //! [`Progress::of`] reads them back.
 //!
@@ -27,7 +27,7 @@ use std::fmt::Write as _;
 const WAITS_MAX: usize = 5;
 
 /// Items of a node whose failures have lines of their own. Arbitrary: what a person reads.
-pub(super) const FAILURES_TOLD_MAX: usize = 100;
+pub(super) const FAILURES_REPORTED_MAX: usize = 100;
 
 /// What a log line of the interpreter says.
 #[derive(Clone, PartialEq, Debug, serde::Deserialize)]
@@ -57,7 +57,8 @@ pub struct NodeProgress {
     /// Items that failed.
     pub failed: usize,
     /// Attempts in flight.
-    pub flying: usize,
+    #[serde(rename = "flying")]
+    pub in_flight: usize,
     /// Items that wait: see `waits`.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub waiting: usize,
@@ -73,7 +74,7 @@ pub struct NodeProgress {
     /// Whether the time of its deadline stands still while the run is paused: that of calls does,
     /// and that of guests does not.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-    pub holds: bool,
+    pub deadline_pauses: bool,
     /// The most attempts that one item took.
     pub attempts: u32,
     /// Whether its ending is taken over from the run that this one repeats.
@@ -187,7 +188,7 @@ impl NodeProgress {
     /// Whether it has begun, and nothing of it is under way.
     #[must_use]
     pub fn only_waits(&self) -> bool {
-        self.status == "running" && self.flying == 0 && self.waiting > 0
+        self.status == "running" && self.in_flight == 0 && self.waiting > 0
     }
 
     /// How many items came to what: `3 of 6 done` while it runs, then `6 items`, or `5 of 6 succeeded, 1 failed`.
@@ -224,7 +225,7 @@ fn reason(error: &Value) -> Option<String> {
 
 impl Interpreter {
     /// Writes a line for each node that changed in this step, and before it one for each of its items that failed.
-    pub(super) fn tell_changes(&mut self, context: &mut Context<'_>) {
+    pub(super) fn report_changes(&mut self, context: &mut Context<'_>) {
         for failure in std::mem::take(&mut self.failures) {
             let ItemFailure { node, item, attempt, kind, title, .. } = &failure;
             let attempt = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
@@ -239,7 +240,7 @@ impl Interpreter {
             let is_list = self.plan.nodes[index].for_each.is_some();
             let text = text_of(&progress, is_list);
             let state = &mut self.nodes[index];
-            let is_new = state.told.as_deref() != Some(&*text);
+            let is_new = state.last_line.as_deref() != Some(&*text);
             let level = match state.status {
                 Status::Failed => Level::Error,
                 Status::Waiting => Level::Debug,
@@ -247,7 +248,7 @@ impl Interpreter {
                 _ => Level::Debug,
             };
             if is_new {
-                state.told = (!state.status.is_end()).then(|| text.as_str().into());
+                state.last_line = (!state.status.is_end()).then(|| text.as_str().into());
             }
             let fields = Some(Json::from_value(&json!({"wfhost.node": progress})));
             context.log(LogLine { level, text, fields });
@@ -257,7 +258,7 @@ impl Interpreter {
     fn progress_of(&self, index: usize) -> NodeProgress {
         let NodeState { status, total, done, failed, attempts, taken_over, error, running, .. } = &self.nodes[index];
         let node = &self.plan.nodes[index];
-        let (mut flying, mut waiting, mut waits, mut deadline) = (0, 0, Vec::new(), None::<Micros>);
+        let (mut in_flight, mut waiting, mut waits, mut deadline) = (0, 0, Vec::new(), None::<Micros>);
         for item in running.iter().flat_map(|running| running.live.values()) {
             match (&item.wait, item.stage) {
                 (Some(wait), _) => {
@@ -266,8 +267,8 @@ impl Interpreter {
                         waits.push(Wait::clone(wait));
                     }
                 }
-                (None, Stage::Flying(_)) => {
-                    flying += 1;
+                (None, Stage::InFlight(_)) => {
+                    in_flight += 1;
                     deadline = deadline.into_iter().chain(item.until).min();
                 }
                 (None, _) => {}
@@ -280,19 +281,19 @@ impl Interpreter {
             total: *total,
             done: *done,
             failed: *failed,
-            flying,
+            in_flight,
             waiting,
             queued: queued.map_or(0, |running| running.total - running.next + running.queued.len()),
             waits,
             deadline,
-            holds: deadline.is_some() && matches!(node.action, Action::Call { .. }),
+            deadline_pauses: deadline.is_some() && matches!(node.action, Action::Call { .. }),
             attempts: *attempts,
             taken_over: *taken_over,
             error: error.clone(),
         }
     }
 
-    pub(super) fn tell_retry(
+    pub(super) fn report_retry(
         &self,
         context: &mut Context<'_>,
         (index, item): ItemKey,

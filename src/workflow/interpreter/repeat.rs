@@ -1,4 +1,4 @@
-//! Repeating a run: what of another run is taken over, and what the run is given that repeats it.
+//! RepeatOptions a run: what of another run is taken over, and what the run is given that repeats it.
 //!
 //! # Which steps are taken over
 //! A step is taken over as it ended, succeeded or skipped, where everything is as it was that its
@@ -18,7 +18,7 @@
 //! where an attempt is known not to have happened, and stays where one may have. Which of these
 //! keys are used again [`FormerKeys`] tells.
 
-use super::carried::{Given, Repeated};
+use super::carried::{PriorStep, RepeatInput};
 use super::outcome::accept_inputs;
 use super::state::Status;
 use super::{Interpreter, VERSION, WorkflowProgram, kind, version_of};
@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 /// Which steps of a run are run again, beside those that did not succeed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Again {
+pub enum Rerun {
     /// No others.
     #[default]
     Failed,
@@ -43,7 +43,7 @@ pub enum Again {
 }
 
 /// The run that is repeated.
-pub struct Former<'a> {
+pub struct FormerRun<'a> {
     /// What it did.
     pub plan: &'a Arc<Plan>,
     /// Its records.
@@ -51,11 +51,11 @@ pub struct Former<'a> {
 }
 
 /// How it is repeated.
-pub struct Repeating<'a> {
+pub struct RepeatOptions<'a> {
     /// What the new run does.
     pub plan: &'a Plan,
     /// Which steps are run again.
-    pub again: &'a Again,
+    pub again: &'a Rerun,
     /// The inputs of the new run, as they are given.
     pub inputs: Map<String, Value>,
     /// Components are others on purpose: what succeeded with the former ones is taken over.
@@ -68,7 +68,7 @@ pub struct Repeating<'a> {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Repetition {
     /// What the new run is given.
-    pub given: Repeated,
+    pub input: RepeatInput,
     /// The keys of the calls that the former run made.
     pub former_keys: FormerKeys,
     /// By the steps of the new run, in the order of its file.
@@ -87,7 +87,7 @@ pub struct StepFate {
     /// How it ended in the former run; none: that had no such step.
     pub before: Option<&'static str>,
     /// Why it runs again; none: it is taken over.
-    pub why: Option<Why>,
+    pub reason: Option<RerunReason>,
     /// Of a `for-each` that runs again: how many items are taken over, and of how many.
     pub items: Option<(usize, usize)>,
     /// The keys of what it asks for again, as far as the former run asked for it: of the first
@@ -99,11 +99,11 @@ pub struct StepFate {
 
 /// Why a step runs again.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Why {
+pub enum RerunReason {
     /// It did not succeed.
-    Ended,
+    NotSucceeded,
     /// Somebody wants it to.
-    Asked,
+    Requested,
     /// It depends on this step, which runs again.
     Needs(Arc<str>),
     /// These keys of it are others.
@@ -128,7 +128,7 @@ pub struct ItemKeys {
 }
 
 /// Items of a step whose keys are told. Arbitrary: what a person reads.
-const KEYS_TOLD_MAX: usize = 20;
+const KEYS_SHOWN_MAX: usize = 20;
 
 /// Why a run cannot be repeated.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -170,16 +170,16 @@ const STEPS_LISTED_MAX: usize = 20;
 /// # Errors
 /// The run has not ended, nothing of it would run again, there is no such step, the inputs do not
 /// fit, or the records are not of a run of the plan.
-pub fn repeat(jq: &Arc<Jq>, former: &Former<'_>, repeating: &Repeating<'_>) -> Result<Repetition, RepeatError> {
+pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_>) -> Result<Repetition, RepeatError> {
     let from = match repeating.again {
-        Again::Failed => None,
-        Again::From(step) => Some(index_of(repeating.plan, step)?),
+        Rerun::Failed => None,
+        Rerun::From(step) => Some(index_of(repeating.plan, step)?),
     };
     let version = match former.records.first() {
         Some(Record::Started(started)) => version_of(&started.root),
         _ => VERSION,
     };
-    let program = Arc::new(Looked {
+    let program = Arc::new(ObservedProgram {
         digest: WorkflowProgram::of_version(Arc::clone(former.plan), Arc::clone(jq), version).digest(),
         seen: Arc::new(Mutex::new(Interpreter::of_version(Arc::clone(former.plan), Arc::clone(jq), version))),
     });
@@ -204,17 +204,17 @@ pub fn repeat(jq: &Arc<Jq>, former: &Former<'_>, repeating: &Repeating<'_>) -> R
         from,
     };
     let is_same = repeating.plan.outputs == former.plan.outputs && comparison.inputs.is_empty();
-    if is_same && comparison.whys(false).iter().all(Option::is_none) {
+    if is_same && comparison.reasons(false).iter().all(Option::is_none) {
         return Err(RepeatError::NothingFailed);
     }
-    let whys = comparison.whys(true);
-    let keys = Keys {
+    let reasons = comparison.reasons(true);
+    let keys = KeyHistory {
         former: if repeating.new_keys { FormerKeys::default() } else { rebuild.former_keys() },
         own: rebuild.keys().unwrap_or_default(),
         is_new: repeating.new_keys,
     };
-    let given = comparison.given(&whys);
-    let steps = (0..whys.len()).map(|index| comparison.fate(index, &whys, &given, &keys)).collect();
+    let given = comparison.given(&reasons);
+    let steps = (0..reasons.len()).map(|index| comparison.fate(index, &reasons, &given, &keys)).collect();
     let is_gone = |node: &&Node| repeating.plan.node(&node.id).is_none();
     let gone = former.plan.nodes.iter().filter(is_gone);
     let gone = gone.map(|node| {
@@ -224,7 +224,7 @@ pub fn repeat(jq: &Arc<Jq>, former: &Former<'_>, repeating: &Repeating<'_>) -> R
     Ok(Repetition {
         signals,
         gone: gone.collect(),
-        given: Repeated { inputs, steps: given },
+        input: RepeatInput { inputs, steps: given },
         former_keys: keys.former,
         steps,
     })
@@ -269,36 +269,37 @@ impl Comparison<'_> {
     /// For each node of the new plan why it runs again.
     ///
     /// Its store `kv` begins empty. `stores`: so a step that may have written there runs again.
-    fn whys(&self, stores: bool) -> Vec<Option<Why>> {
-        let mut whys: Vec<Option<Why>> = vec![None; self.plan.nodes.len()];
+    fn reasons(&self, stores: bool) -> Vec<Option<RerunReason>> {
+        let mut reasons: Vec<Option<RerunReason>> = vec![None; self.plan.nodes.len()];
         for &index in &self.plan.order {
             let node = &self.plan.nodes[index];
             let ran = self.before(&node.id).is_some_and(|state| state.status == Status::Succeeded);
-            let store = || (stores && ran && node.uses_store()).then_some(Why::Store);
-            whys[index] = self.why(index, &whys).or_else(store);
+            let store = || (stores && ran && node.uses_store()).then_some(RerunReason::Store);
+            reasons[index] = self.reason(index, &reasons).or_else(store);
         }
-        whys
+        reasons
     }
 
     /// Why a node runs again, of which all dependencies have been looked at. What says most to a
     /// person comes first.
-    fn why(&self, index: usize, whys: &[Option<Why>]) -> Option<Why> {
+    fn reason(&self, index: usize, reasons: &[Option<RerunReason>]) -> Option<RerunReason> {
         let node = &self.plan.nodes[index];
         if self.from == Some(index) {
-            return Some(Why::Asked);
+            return Some(RerunReason::Requested);
         }
-        let Some(state) = self.before(&node.id) else { return Some(Why::New) };
-        self.difference(index, whys)
-            .or_else(|| (!matches!(state.status, Status::Succeeded | Status::Skipped)).then_some(Why::Ended))
+        let Some(state) = self.before(&node.id) else { return Some(RerunReason::New) };
+        self.difference(index, reasons).or_else(|| {
+            (!matches!(state.status, Status::Succeeded | Status::Skipped)).then_some(RerunReason::NotSucceeded)
+        })
     }
 
     /// What is not as it was for a node that the former run had.
-    fn difference(&self, index: usize, whys: &[Option<Why>]) -> Option<Why> {
+    fn difference(&self, index: usize, reasons: &[Option<RerunReason>]) -> Option<RerunReason> {
         let node = &self.plan.nodes[index];
         let former = &self.former.plan.nodes[self.indexes[&*node.id]];
         let changed = self.changed(former, node);
         if !changed.is_empty() {
-            return Some(Why::Changed(changed));
+            return Some(RerunReason::Changed(changed));
         }
         let read: Vec<String> = if self.inputs.is_empty() {
             Vec::new()
@@ -307,10 +308,10 @@ impl Comparison<'_> {
             self.inputs.iter().filter(|name| reads.contains(name)).cloned().collect()
         };
         if !read.is_empty() {
-            return Some(Why::Inputs(read));
+            return Some(RerunReason::Inputs(read));
         }
-        let again = node.needs.iter().find(|need| whys[**need].is_some());
-        again.map(|need| Why::Needs(Arc::clone(&self.plan.nodes[*need].id)))
+        let again = node.needs.iter().find(|need| reasons[**need].is_some());
+        again.map(|need| RerunReason::Needs(Arc::clone(&self.plan.nodes[*need].id)))
     }
 
     /// The keys of a step that are others, of those on which depends what it gives.
@@ -363,36 +364,42 @@ impl Comparison<'_> {
     }
 
     /// What the new run is given of its steps.
-    fn given(&self, whys: &[Option<Why>]) -> BTreeMap<String, Given> {
-        let given = |(node, why): (&Node, &Option<Why>)| {
+    fn given(&self, reasons: &[Option<RerunReason>]) -> BTreeMap<String, PriorStep> {
+        let given = |(node, reason): (&Node, &Option<RerunReason>)| {
             let state = self.before(&node.id)?;
-            let given = match why {
+            let given = match reason {
                 None => state.taken_over(),
-                Some(Why::Ended) if !node.uses_store() => state.run_again(),
+                Some(RerunReason::NotSucceeded) if !node.uses_store() => state.run_again(),
                 Some(_) => state.run_anew(),
             };
-            (given != Given::default()).then(|| (node.id.to_string(), given))
+            (given != PriorStep::default()).then(|| (node.id.to_string(), given))
         };
-        let mut all: BTreeMap<String, Given> = self.plan.nodes.iter().zip(whys).filter_map(given).collect();
+        let mut all: BTreeMap<String, PriorStep> = self.plan.nodes.iter().zip(reasons).filter_map(given).collect();
         // Of steps that come and go with the file the keys stay.
-        let strangers = self.former.strangers.iter().map(|(id, given)| (id.clone(), given.clone()));
+        let unknown = self.former.unknown_steps.iter().map(|(id, given)| (id.clone(), given.clone()));
         let gone = self.indexes.iter().filter(|(id, _)| self.plan.node(id).is_none());
         let gone = gone.map(|(id, index)| ((*id).to_owned(), self.former.nodes[*index].run_anew()));
-        for (id, given) in strangers.chain(gone).filter(|(_, given)| *given != Given::default()) {
+        for (id, given) in unknown.chain(gone).filter(|(_, given)| *given != PriorStep::default()) {
             all.entry(id).or_insert(given);
         }
         all
     }
 
-    fn fate(&self, index: usize, whys: &[Option<Why>], given: &BTreeMap<String, Given>, keys: &Keys) -> StepFate {
+    fn fate(
+        &self,
+        index: usize,
+        reasons: &[Option<RerunReason>],
+        given: &BTreeMap<String, PriorStep>,
+        keys: &KeyHistory,
+    ) -> StepFate {
         let node = &self.plan.nodes[index];
         let (before, given) = (self.before(&node.id), given.get(&*node.id));
-        let why = whys[index].clone();
+        let reason = reasons[index].clone();
         let taken = given.filter(|given| given.total.is_some()).map(|given| given.items.len());
-        let items = taken.zip(given.and_then(|given| given.total)).filter(|_| why.is_some());
+        let items = taken.zip(given.and_then(|given| given.total)).filter(|_| reason.is_some());
         let acts = matches!(node.action, Action::Uses { .. } | Action::Call { .. });
         let total = match before {
-            Some(state) if why.is_some() && acts => state.total_known().max(1),
+            Some(state) if reason.is_some() && acts => state.total_known().max(1),
             _ => 0,
         };
         let is_again = |item: &usize| given.is_none_or(|given| !given.items.contains_key(item));
@@ -403,17 +410,17 @@ impl Comparison<'_> {
             let doubtful = given.is_some_and(|given| given.all_doubtful || given.doubtful.contains(&item));
             let Some(found) = keys.of(node, item, number, doubtful) else { continue };
             keys_total += 1;
-            if told.len() < KEYS_TOLD_MAX {
+            if told.len() < KEYS_SHOWN_MAX {
                 told.push(found);
             }
         }
         let before = before.map(|state| state.status.name());
-        StepFate { id: Arc::clone(&node.id), before, why, items, keys: told, keys_total }
+        StepFate { id: Arc::clone(&node.id), before, reason, items, keys: told, keys_total }
     }
 }
 
 /// The keys of the former run.
-struct Keys {
+struct KeyHistory {
     former: FormerKeys,
     /// Where keys begin that no run has used, but for the digest of what is asked for.
     own: Arc<str>,
@@ -421,7 +428,7 @@ struct Keys {
     is_new: bool,
 }
 
-impl Keys {
+impl KeyHistory {
     /// The key of an item's call that the former run may have asked for.
     fn of(&self, node: &Node, item: usize, number: u32, doubtful: bool) -> Option<ItemKeys> {
         if self.is_new {
@@ -442,24 +449,24 @@ impl Keys {
 }
 
 /// The program of a plan whose one process can be looked at from outside.
-struct Looked {
+struct ObservedProgram {
     digest: Arc<str>,
     seen: Arc<Mutex<Interpreter>>,
 }
 
-struct Shared(Arc<Mutex<Interpreter>>);
+struct SharedInterpreter(Arc<Mutex<Interpreter>>);
 
-impl Program for Looked {
+impl Program for ObservedProgram {
     fn digest(&self) -> Arc<str> {
         Arc::clone(&self.digest)
     }
 
     fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem> {
-        Ok(Box::new(Native::new(Shared(Arc::clone(&self.seen)), init)))
+        Ok(Box::new(Native::new(SharedInterpreter(Arc::clone(&self.seen)), init)))
     }
 }
 
-impl Process for Shared {
+impl Process for SharedInterpreter {
     fn init(&mut self, context: &mut Context<'_>, entry: &str, input: Payload) -> Result<(), Problem> {
         self.0.lock().init(context, entry, input)
     }

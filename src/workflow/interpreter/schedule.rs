@@ -3,7 +3,7 @@
 use super::progress::{Cause, Wait};
 use super::scope::payload;
 use super::state::{Failure, Item, Running, Stage, Status};
-use super::timers::Why;
+use super::timers::TimerKind;
 use super::{ITEMS_MAX, Interpreter, ItemKey, kind};
 use crate::process::{Action as Ask, Call, Context, Micros, Payload, Placement, Problem, Spawn};
 use crate::workflow::expression::Size;
@@ -23,7 +23,7 @@ enum Decision {
 impl Interpreter {
     /// Decides a node whose dependencies have all ended.
     pub(super) fn decide(&mut self, context: &mut Context<'_>, index: usize) {
-        self.work.take(1);
+        self.budget.spend(1);
         match self.trigger(index) {
             Decision::Skip => return self.end(index, Status::Skipped),
             Decision::Unreached(cause) => {
@@ -35,7 +35,7 @@ impl Interpreter {
         match self.list(index) {
             Ok(None) => self.end(index, Status::Skipped),
             Ok(Some(running)) => {
-                self.kept += running.size;
+                self.retained += running.size;
                 let state = &mut self.nodes[index];
                 state.total = running.total;
                 state.status = Status::Running;
@@ -92,7 +92,7 @@ impl Interpreter {
             }
             Value::Array(items) => {
                 let running = Running::new(Some(items));
-                self.room_for(running.size).map(|()| Some(running))
+                self.check_room(running.size).map(|()| Some(running))
             }
             other => {
                 let kind_of = match other {
@@ -112,11 +112,11 @@ impl Interpreter {
     pub(super) fn fill(&mut self, context: &mut Context<'_>, index: usize) {
         let plan = Arc::clone(&self.plan);
         let most = plan.nodes[index].max_parallel as usize;
-        while !self.work.is_done() && !self.is_full() {
+        while !self.budget.is_done() && !self.is_full() {
             let Some(running) = &mut self.nodes[index].running else { break };
             if let Some(item) = running.queued.first().copied() {
-                if !self.work.has_room(running.live[&item].input.size()) {
-                    self.work.bytes = 0;
+                if !self.budget.has_room(running.live[&item].input.size()) {
+                    self.budget.bytes = 0;
                     break;
                 }
                 running.queued.pop_first();
@@ -124,10 +124,10 @@ impl Interpreter {
             } else if running.next < running.total && running.live.len() < most && !running.stopped {
                 let item = running.next;
                 running.next += 1;
-                match self.given_result((index, item)) {
+                match self.carried_result((index, item)) {
                     Some(result) => {
-                        self.work.take(1);
-                        let kept = self.keep(Size::of(&result));
+                        self.budget.spend(1);
+                        let kept = self.retain(Size::of(&result));
                         match kept {
                             Ok(()) => self.succeeded((index, item), result),
                             Err(problem) => self.failed((index, item), 0, problem),
@@ -137,7 +137,7 @@ impl Interpreter {
                 }
             } else {
                 self.fillable.remove(&index);
-                self.end_if_over(index);
+                self.end_if_finished(index);
                 return;
             }
         }
@@ -152,25 +152,25 @@ impl Interpreter {
         let (index, item) = key;
         let begun = match &plan.nodes[index].action {
             Action::Set(template) => {
-                self.work.take(template.expressions().max(1));
+                self.budget.spend(template.expressions().max(1));
                 let value = self.evaluate(index, Some(item), template, "set");
                 value.and_then(|value| {
-                    self.keep(Size::of(&value))?;
+                    self.retain(Size::of(&value))?;
                     self.succeeded(key, value);
                     Ok(())
                 })
             }
             Action::Wait(template) => {
-                self.work.take(template.expressions().max(1));
+                self.budget.spend(template.expressions().max(1));
                 self.wait(context, key, template)
             }
             Action::Signal { name, timeout } => {
                 let both = [Some(name), timeout.as_ref()];
-                self.work.take(both.into_iter().flatten().map(|one| one.expressions().max(1)).sum());
+                self.budget.spend(both.into_iter().flatten().map(|one| one.expressions().max(1)).sum());
                 self.wait_for_signal(context, key, name, timeout.as_ref())
             }
             Action::Uses { with, .. } | Action::Call { with, .. } => {
-                self.work.take(with.expressions().max(1));
+                self.budget.spend(with.expressions().max(1));
                 let limits = [context.init.limits.payload_bytes, plan.nodes[index].limits.payload_bytes];
                 let limit = limits.into_iter().fold(super::STEP_BYTES_MAX as u64, u64::min);
                 self.input(key, with, limit).map(|input| {
@@ -188,8 +188,8 @@ impl Interpreter {
         let state = Item {
             input,
             attempt: 0,
-            known_failures: self.given_number((index, item)),
-            may_have_happened: self.given_doubt((index, item)),
+            known_failures: self.carried_number((index, item)),
+            may_have_happened: self.carried_doubt((index, item)),
             stage,
             timed_out: false,
             deadline: None,
@@ -215,7 +215,7 @@ impl Interpreter {
         let duration = self.duration(key, template, "wait")?;
         self.insert(key, Payload::NULL, Stage::Sleeping);
         let until = context.now.saturating_add(duration);
-        self.timers.set(until, key, Why::Wake);
+        self.timers.set(until, key, TimerKind::Wake);
         self.waits(key, context.now, Some(until), Cause::Time);
         Ok(())
     }
@@ -251,8 +251,8 @@ impl Interpreter {
         };
         let timeout = timeout.map(|timeout| self.duration(key, timeout, "wait/timeout")).transpose()?;
         let args = Payload::json(&serde_json::json!({ "name": name }));
-        self.flying_bytes += args.size();
-        self.work.bytes = self.work.bytes.saturating_sub(args.size());
+        self.in_flight_bytes += args.size();
+        self.budget.bytes = self.budget.bytes.saturating_sub(args.size());
         let call = Call {
             handler: crate::run::SIGNAL.into(),
             args: args.clone(),
@@ -261,8 +261,8 @@ impl Interpreter {
             placement: None,
         };
         let tag = context.command(Ask::Call(Box::new(call)));
-        self.insert(key, args, Stage::Flying(tag));
-        self.flying.insert(tag, key);
+        self.insert(key, args, Stage::InFlight(tag));
+        self.in_flight.insert(tag, key);
         let until = timeout.map(|timeout| context.now.saturating_add(timeout));
         self.waits(key, context.now, until, Cause::Signal { name });
         Ok(())
@@ -272,8 +272,8 @@ impl Interpreter {
     fn launch(&mut self, context: &mut Context<'_>, key: ItemKey) {
         let plan = Arc::clone(&self.plan);
         let node = &plan.nodes[key.0];
-        let kept = self.item(key).kept();
-        self.kept -= kept;
+        let kept = self.item(key).retained();
+        self.retained -= kept;
         let item = self.item(key);
         item.attempt += 1;
         item.timed_out = false;
@@ -308,15 +308,15 @@ impl Interpreter {
             }
         });
         let own = node.timeout.filter(|_| matches!(node.action, Action::Uses { .. }));
-        let deadline = own.map(|timeout| self.timers.set(context.now.saturating_add(timeout), key, Why::Timeout));
+        let deadline = own.map(|timeout| self.timers.set(context.now.saturating_add(timeout), key, TimerKind::Timeout));
         let item = self.item(key);
-        item.stage = Stage::Flying(tag);
+        item.stage = Stage::InFlight(tag);
         item.deadline = deadline;
         item.until = node.timeout.map(|timeout| context.now.saturating_add(timeout));
         item.wait = None;
-        self.flying.insert(tag, key);
-        self.flying_bytes += size;
-        self.work.bytes = self.work.bytes.saturating_sub(size);
+        self.in_flight.insert(tag, key);
+        self.in_flight_bytes += size;
+        self.budget.bytes = self.budget.bytes.saturating_sub(size);
         let state = &mut self.nodes[key.0];
         state.attempts = state.attempts.max(attempt);
         self.changed.insert(key.0);

@@ -20,8 +20,8 @@ impl Interpreter {
         let scope = self.scope(node, item);
         let meter = Meter::within(VALUE_SIZE_MAX);
         let value = template.evaluate(&self.jq, &scope, &meter);
-        self.work.count(&meter);
-        value.map_err(|problem| told(problem, &self.plan.nodes[node].pointer, key))
+        self.budget.count(&meter);
+        value.map_err(|problem| located(problem, &self.plan.nodes[node].pointer, key))
     }
 
     fn scope(&self, node: usize, item: Option<usize>) -> Scope<'_> {
@@ -62,7 +62,7 @@ impl Interpreter {
         let meter = Meter::within(VALUE_SIZE_MAX);
         let evaluate = |(name, template): &(String, Template)| {
             let value =
-                template.evaluate(&self.jq, &scope, &meter).map_err(|problem| told(problem, "/outputs", name))?;
+                template.evaluate(&self.jq, &scope, &meter).map_err(|problem| located(problem, "/outputs", name))?;
             Ok((name.clone(), value))
         };
         self.plan.outputs.iter().map(evaluate).collect::<Result<_, _>>().map(Value::Object)
@@ -84,7 +84,7 @@ fn step(state: &NodeState) -> Scope<'_> {
 }
 
 /// A problem of an expression, with its place in the file: the string that it is in, and the byte of it where it begins.
-fn told(problem: TemplateProblem, pointer: &str, key: &str) -> Problem {
+fn located(problem: TemplateProblem, pointer: &str, key: &str) -> Problem {
     let place = format!("{pointer}/{key}{}", problem.pointer);
     let data = json!({"pointer": place, "offset": problem.offset});
     Problem::from(problem.problem).with_data(&data)

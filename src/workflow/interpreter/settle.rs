@@ -1,9 +1,9 @@
 //! Ending attempts, items and nodes.
 
-use super::progress::{Cause, FAILURES_TOLD_MAX, ItemFailure};
+use super::progress::{Cause, FAILURES_REPORTED_MAX, ItemFailure};
 use super::scope::{size_of, value};
 use super::state::{Failure, Item, Stage, Status};
-use super::timers::Why;
+use super::timers::TimerKind;
 use super::{Interpreter, ItemKey, STATE_SIZE_MAX, kind, outcome};
 use crate::process::{Answer, Context, Micros, Problem, ProblemClass, problem};
 use crate::workflow::expression::Size;
@@ -25,9 +25,9 @@ impl Interpreter {
         let item = self.item(key);
         let (size, attempt, timed_out) = (item.input.size(), item.attempt, item.timed_out || is_late);
         let deadline = item.deadline.take();
-        self.flying_bytes -= size;
+        self.in_flight_bytes -= size;
         if let Some(deadline) = deadline {
-            self.timers.take_back(deadline);
+            self.timers.cancel(deadline);
         }
         self.fillable.insert(key.0);
         match answer {
@@ -40,7 +40,7 @@ impl Interpreter {
                     .with_class(ProblemClass::Retryable);
                 self.attempt_failed(context, key, problem, false);
             }
-            Ok(output) => match self.keep(size_of(&output)) {
+            Ok(output) => match self.retain(size_of(&output)) {
                 Ok(()) => self.succeeded(key, value(&output)),
                 Err(problem) => self.failed(key, attempt, problem),
             },
@@ -51,25 +51,25 @@ impl Interpreter {
                 self.attempt_failed(context, key, Arc::unwrap_or_clone(problem), known);
             }
         }
-        self.end_if_over(key.0);
+        self.end_if_finished(key.0);
     }
 
     /// A timer of an item is due.
-    pub(super) fn timer(&mut self, context: &mut Context<'_>, key: ItemKey, why: Why) {
+    pub(super) fn timer(&mut self, context: &mut Context<'_>, key: ItemKey, why: TimerKind) {
         let is_wait = matches!(self.plan.nodes[key.0].action, Action::Wait(_));
         let item = self.item(key);
         match (why, item.stage) {
-            (Why::Timeout, Stage::Flying(tag)) => {
+            (TimerKind::Timeout, Stage::InFlight(tag)) => {
                 item.timed_out = true;
                 item.deadline = None;
                 self.stop(context, tag);
             }
-            (Why::Wake, Stage::Sleeping) if is_wait => {
+            (TimerKind::Wake, Stage::Sleeping) if is_wait => {
                 self.fillable.insert(key.0);
                 self.succeeded(key, Value::Null);
-                self.end_if_over(key.0);
+                self.end_if_finished(key.0);
             }
-            (Why::Wake, Stage::Sleeping) => {
+            (TimerKind::Wake, Stage::Sleeping) => {
                 item.stage = Stage::Queued;
                 item.wait = None;
                 self.running(key.0).queued.insert(key.1);
@@ -83,7 +83,7 @@ impl Interpreter {
         let retry = self.plan.nodes[key.0].retry;
         let may_go_on = self.cancelled.is_none() && !self.running(key.0).stopped;
         let size = Size::bytes(self.item(key).input.size());
-        let has_room = self.room_for(size).is_ok();
+        let has_room = self.check_room(size).is_ok();
         let item = self.item(key);
         // An earlier attempt under this key may have happened: then it stays, whatever became of this one.
         item.may_have_happened |= !known;
@@ -94,11 +94,11 @@ impl Interpreter {
                 if may_go_on && has_room && problem.class == ProblemClass::Retryable && attempt <= retry.max =>
             {
                 item.stage = Stage::Sleeping;
-                self.kept += size;
+                self.retained += size;
                 let delay = self.backoff(context, key, attempt, retry, problem.retry_after);
                 let until = context.now.saturating_add(delay);
-                self.timers.set(until, key, Why::Wake);
-                self.tell_retry(context, key, attempt, &problem, delay);
+                self.timers.set(until, key, TimerKind::Wake);
+                self.report_retry(context, key, attempt, &problem, delay);
                 let cause = Cause::Attempt {
                     attempt: attempt + 1,
                     attempts_max: retry.max.saturating_add(1),
@@ -130,14 +130,14 @@ impl Interpreter {
     }
 
     /// Counts what is kept from now on.
-    pub(super) fn keep(&mut self, size: Size) -> Result<(), Problem> {
-        self.room_for(size)?;
-        self.kept += size;
+    pub(super) fn retain(&mut self, size: Size) -> Result<(), Problem> {
+        self.check_room(size)?;
+        self.retained += size;
         Ok(())
     }
 
-    pub(super) fn room_for(&self, size: Size) -> Result<(), Problem> {
-        if !(self.kept + size).fits(STATE_SIZE_MAX) {
+    pub(super) fn check_room(&self, size: Size) -> Result<(), Problem> {
+        if !(self.retained + size).fits(STATE_SIZE_MAX) {
             let Size { bytes, values } = STATE_SIZE_MAX;
             let detail = format!("the results of the run's steps have more than {bytes} bytes, or {values} values");
             return Err(Problem::new(kind::STATE_TOO_LARGE, "The run keeps too much").with_detail(detail));
@@ -154,7 +154,7 @@ impl Interpreter {
         }
         let ended = running.live.remove(&item);
         self.nodes[index].done += 1;
-        self.leave_number((index, item), ended.as_ref());
+        self.save_key_number((index, item), ended.as_ref());
         self.changed.insert(index);
     }
 
@@ -165,14 +165,14 @@ impl Interpreter {
         let item_number = running.items.is_some().then_some(item);
         let ended = running.live.remove(&item);
         if item_number.is_some() {
-            self.note_failure((index, item), attempt, &problem);
+            self.report_failure((index, item), attempt, &problem);
         }
         let running = self.running(index);
         if running.is_first(item_number) {
             problem.data = problem.data.map(outcome::carried);
             // As it came, and as expressions see it.
             let size = problem.data.as_ref().map_or(Size::default(), |data| Size::of_text(data.as_str()));
-            if self.keep(size + Size::bytes(size.bytes)).is_err() {
+            if self.retain(size + Size::bytes(size.bytes)).is_err() {
                 problem.data = None;
             }
             self.running(index).failure = Some(Failure { item: item_number, attempt, problem });
@@ -181,11 +181,11 @@ impl Interpreter {
         running.stopped |= !goes_on;
         // An item that waits for its next attempt has no more of them: nothing of it is in flight.
         let idle = if running.stopped { running.take_idle() } else { Vec::new() };
-        self.leave_number((index, item), ended.as_ref());
+        self.save_key_number((index, item), ended.as_ref());
         for (item, state) in idle {
-            self.timers.forget((index, item));
-            self.kept -= state.kept();
-            self.leave_number((index, item), Some(&state));
+            self.timers.cancel_of((index, item));
+            self.retained -= state.retained();
+            self.save_key_number((index, item), Some(&state));
         }
         let state = &mut self.nodes[index];
         state.done += 1;
@@ -194,10 +194,10 @@ impl Interpreter {
     }
 
     /// Has the failure of an item told.
-    fn note_failure(&mut self, (index, item): ItemKey, attempt: u32, problem: &Problem) {
+    fn report_failure(&mut self, (index, item): ItemKey, attempt: u32, problem: &Problem) {
         let state = &mut self.nodes[index];
-        state.failures_told += 1;
-        if state.failures_told <= FAILURES_TOLD_MAX {
+        state.failures_reported += 1;
+        if state.failures_reported <= FAILURES_REPORTED_MAX {
             self.failures.push(ItemFailure {
                 node: self.plan.nodes[index].id.to_string(),
                 item,
@@ -210,14 +210,14 @@ impl Interpreter {
     }
 
     /// Keeps the number in keys that a further attempt of an item would have, and whether one under it may have happened.
-    pub(super) fn leave_number(&mut self, (index, number): ItemKey, item: Option<&Item>) {
+    pub(super) fn save_key_number(&mut self, (index, number): ItemKey, item: Option<&Item>) {
         if let Some(item) = item {
-            self.nodes[index].left.take(number, item);
+            self.nodes[index].ended_items.record(number, item);
         }
     }
 
     /// Ends a node that has nothing left to run.
-    pub(super) fn end_if_over(&mut self, index: usize) {
+    pub(super) fn end_if_finished(&mut self, index: usize) {
         let Some(running) = &mut self.nodes[index].running else { return };
         if !running.live.is_empty() || (running.next < running.total && !running.stopped) {
             return;
@@ -226,12 +226,12 @@ impl Interpreter {
             return self.end(index, Status::Cancelled);
         }
         let mut running = self.nodes[index].running.take().expect("invariant: seen above");
-        self.kept -= running.size;
+        self.retained -= running.size;
         let state = &mut self.nodes[index];
         state.failure = running.failure.take();
         let failed = state.failure.is_some();
         if failed {
-            state.keep_results(*running, self.plan.nodes[index].continue_on_error);
+            state.retain_results(*running, self.plan.nodes[index].continue_on_error);
         } else if running.items.is_some() {
             state.output = Value::Array(running.results);
         } else {
@@ -246,7 +246,7 @@ impl Interpreter {
         debug_assert!(!state.status.is_end() && status.is_end(), "a node ends once");
         state.status = status;
         if let Some(running) = state.running.take() {
-            state.keep_results(*running, false);
+            state.retain_results(*running, false);
         }
         if let Some(failure) = &state.failure {
             state.error = outcome::error_value(&self.plan.nodes[index], failure);

@@ -1,6 +1,6 @@
 //! What the interpreter keeps of each node.
 
-use super::carried::{Given, Left};
+use super::carried::{EndedItems, PriorStep};
 use super::progress::Wait;
 use super::timers::TimerKey;
 use crate::process::{Micros, Payload, Problem, Tag};
@@ -66,15 +66,15 @@ pub(super) struct NodeState {
     pub(super) total: usize,
     pub(super) done: usize,
     pub(super) failed: usize,
-    pub(super) left: Left,
+    pub(super) ended_items: EndedItems,
     /// What a run that repeats another is given of it.
-    pub(super) given: Option<Box<Given>>,
+    pub(super) given: Option<Box<PriorStep>>,
     /// Its ending is taken over from that run.
     pub(super) taken_over: bool,
     /// The text of its last line, until it has ended.
-    pub(super) told: Option<Box<str>>,
+    pub(super) last_line: Option<Box<str>>,
     /// Items whose failures were told.
-    pub(super) failures_told: usize,
+    pub(super) failures_reported: usize,
 }
 
 impl NodeState {
@@ -91,11 +91,11 @@ impl NodeState {
             total: 0,
             done: 0,
             failed: 0,
-            left: Left::default(),
+            ended_items: EndedItems::default(),
             given: None,
             taken_over: false,
-            told: None,
-            failures_told: 0,
+            last_line: None,
+            failures_reported: 0,
         }
     }
 }
@@ -150,7 +150,7 @@ impl Running {
     /// Takes out the items of which nothing is in flight.
     pub(super) fn take_idle(&mut self) -> Vec<(usize, Item)> {
         self.queued.clear();
-        self.live.extract_if(.., |_, item| !matches!(item.stage, Stage::Flying(_))).collect()
+        self.live.extract_if(.., |_, item| !matches!(item.stage, Stage::InFlight(_))).collect()
     }
 }
 
@@ -177,12 +177,12 @@ pub(super) struct Item {
 impl Item {
     /// Whether an attempt under the present key may have happened, or may be happening.
     pub(super) fn is_doubtful(&self) -> bool {
-        self.may_have_happened || matches!(self.stage, Stage::Flying(_))
+        self.may_have_happened || matches!(self.stage, Stage::InFlight(_))
     }
 
     /// What is kept of it between two attempts.
-    pub(super) fn kept(&self) -> Size {
-        let waits = self.attempt > 0 && !matches!(self.stage, Stage::Flying(_));
+    pub(super) fn retained(&self) -> Size {
+        let waits = self.attempt > 0 && !matches!(self.stage, Stage::InFlight(_));
         Size::bytes(if waits { self.input.size() } else { 0 })
     }
 }
@@ -192,7 +192,7 @@ pub(super) enum Stage {
     /// The next attempt may begin.
     Queued,
     /// An attempt is in flight.
-    Flying(Tag),
+    InFlight(Tag),
     /// Between two attempts, or in a wait.
     Sleeping,
 }

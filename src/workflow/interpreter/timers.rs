@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// What is due.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Why {
+pub(super) enum TimerKind {
     /// The attempt has taken as long as it may.
     Timeout,
     /// The backoff is over, or the wait.
@@ -14,7 +14,7 @@ pub(super) enum Why {
 }
 
 /// Names a timer, to take it back.
-pub(super) type TimerKey = (Micros, ItemKey, Why);
+pub(super) type TimerKey = (Micros, ItemKey, TimerKind);
 
 #[derive(Default, Debug)]
 pub(super) struct Timers {
@@ -28,18 +28,18 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    pub(super) fn set(&mut self, due: Micros, item: ItemKey, why: Why) -> TimerKey {
+    pub(super) fn set(&mut self, due: Micros, item: ItemKey, why: TimerKind) -> TimerKey {
         let key = (due, item, why);
         self.set.insert(key);
         key
     }
 
-    pub(super) fn take_back(&mut self, key: TimerKey) {
+    pub(super) fn cancel(&mut self, key: TimerKey) {
         self.set.remove(&key);
     }
 
     /// Takes back what an item waits for.
-    pub(super) fn forget(&mut self, item: ItemKey) {
+    pub(super) fn cancel_of(&mut self, item: ItemKey) {
         self.set.retain(|(_, of, _)| *of != item);
     }
 
@@ -56,7 +56,7 @@ impl Timers {
     }
 
     /// Takes out the next timer that is due, in the order of the due times.
-    pub(super) fn next_due(&mut self, now: Micros) -> Option<(ItemKey, Why)> {
+    pub(super) fn next_due(&mut self, now: Micros) -> Option<(ItemKey, TimerKind)> {
         let (at, item, why) = self.set.first().copied()?;
         if at > self.horizon.max(now) {
             return None;

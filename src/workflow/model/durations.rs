@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// Why a text is no duration, and what it should be where that can be told.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct NoDuration {
+pub(crate) struct DurationError {
     /// Why not.
     pub(crate) why: String,
     /// The way out.
@@ -21,11 +21,11 @@ pub fn parse_duration(text: &str) -> Result<Micros, String> {
 }
 
 /// As [`parse_duration`], with the way out by itself.
-pub(crate) fn read(text: &str) -> Result<Micros, NoDuration> {
+pub(crate) fn read(text: &str) -> Result<Micros, DurationError> {
     let text = text.trim();
     let read = if text.trim_start_matches('-').starts_with(['P', 'p']) { iso(text) } else { units(text) };
     let micros = read.ok_or_else(|| no_duration(text))?;
-    let refuse = |why: &str| NoDuration { why: format!("`{}` {why}", short(text)), hint: FORMS.to_owned() };
+    let refuse = |why: &str| DurationError { why: format!("`{}` {why}", short(text)), hint: FORMS.to_owned() };
     match micros {
         Length::Micros(micros) if micros < NUMBER_MAX as f64 => Ok(Micros(micros.round() as u64)),
         Length::Micros(_) => Err(refuse("is longer than 285 years")),
@@ -81,17 +81,17 @@ fn short(text: &str) -> String {
     super::shorten(text)
 }
 
-fn no_duration(text: &str) -> NoDuration {
+fn no_duration(text: &str) -> DurationError {
     if text.parse::<f64>().is_ok_and(|number| number >= 0.0) && text.len() <= 20 {
         let hint = format!("say in which unit: {text}s, {text}m");
-        return NoDuration { why: format!("`{text}` is not a duration"), hint };
+        return DurationError { why: format!("`{text}` is not a duration"), hint };
     }
     let hint = match in_our_units(text) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None if text.contains("${") => NO_EXPRESSION.to_owned(),
         None => FORMS.to_owned(),
     };
-    NoDuration { why: format!("`{}` is not a duration", short(text)), hint }
+    DurationError { why: format!("`{}` is not a duration", short(text)), hint }
 }
 
 /// A duration as a file has it: `1h30m`, `500ms`.

@@ -1,20 +1,20 @@
 //! The keys of a mapping: known ones, those of a later version, and slips.
 
 use super::durations::NO_EXPRESSION;
-use super::foreign_keys::{self, Meant};
+use super::foreign_keys::{self, ForeignKeys};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of, plain};
 use crate::workflow::syntax::{Entry, Node, Span};
 
 /// What keys a mapping may have.
-pub(crate) struct Keys {
+pub(crate) struct KnownKeys {
     /// What the mapping is, with its article.
     pub(crate) what: &'static str,
     /// The keys that mean something.
     pub(crate) known: &'static [&'static str],
-    /// Keys of a later version, each with what to do until then.
+    /// KnownKeys of a later version, each with what to do until then.
     pub(crate) later: &'static [(&'static str, &'static str)],
-    /// Keys that other tools have for the same.
-    pub(crate) meant: Meant,
+    /// KnownKeys that other tools have for the same.
+    pub(crate) foreign: ForeignKeys,
 }
 
 /// The entries of a mapping whose keys were checked.
@@ -24,12 +24,12 @@ pub(crate) struct Fields<'a> {
     /// Where the mapping stands.
     pub(crate) span: Span,
     /// Whether there are keys that were told to mean nothing.
-    pub(crate) has_strangers: bool,
+    pub(crate) has_unknown_keys: bool,
 }
 
 impl<'a> Fields<'a> {
     /// Checks the keys of a mapping, and that it is one.
-    pub(crate) fn read(node: &'a Node, keys: &Keys, problems: &mut Diagnostics) -> Option<Self> {
+    pub(crate) fn read(node: &'a Node, keys: &KnownKeys, problems: &mut Diagnostics) -> Option<Self> {
         let Some(entries) = node.as_mapping() else {
             let message = format!("{} is a mapping, not {}", keys.what, node.kind());
             problems.push(
@@ -38,11 +38,11 @@ impl<'a> Fields<'a> {
             );
             return None;
         };
-        let mut has_strangers = false;
+        let mut has_unknown_keys = false;
         for entry in entries {
-            has_strangers |= !check_key(entry, entries, keys, problems);
+            has_unknown_keys |= !check_key(entry, entries, keys, problems);
         }
-        Some(Self { entries, span: node.span, has_strangers })
+        Some(Self { entries, span: node.span, has_unknown_keys })
     }
 
     /// The entry of a key.
@@ -67,7 +67,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Whether a key means something here; else a problem says so.
-fn check_key(entry: &Entry, entries: &[Entry], keys: &Keys, problems: &mut Diagnostics) -> bool {
+fn check_key(entry: &Entry, entries: &[Entry], keys: &KnownKeys, problems: &mut Diagnostics) -> bool {
     let key = entry.key.as_str();
     if keys.known.contains(&key) {
         return true;
@@ -84,7 +84,7 @@ fn check_key(entry: &Entry, entries: &[Entry], keys: &Keys, problems: &mut Diagn
     let same = known().find(|known| plain(known) == spelled);
     let nearest = || closest(key, known().filter(is_free)).or_else(|| closest(key, known()));
     let nearest = || if problems.is_full() { None } else { nearest() };
-    let hint = match (same, foreign_keys::of(&spelled, keys.meant)) {
+    let hint = match (same, foreign_keys::of(&spelled, keys.foreign)) {
         (None, Some(hint)) => Some(hint.to_owned()),
         (same, _) => same.or_else(nearest).map(|meant| format!("did you mean `{meant}`?")),
     };

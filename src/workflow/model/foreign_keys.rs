@@ -1,10 +1,10 @@
 //! What people call things who come from elsewhere: keys that are no slip of ours and yet have an obvious counterpart here.
 
-/// Keys of other tools, plainly spelled (lower case, dashes), and what to say of them.
-pub(crate) type Meant = &'static [(&'static [&'static str], &'static str)];
+/// KnownKeys of other tools, plainly spelled (lower case, dashes), and what to say of them.
+pub(crate) type ForeignKeys = &'static [(&'static [&'static str], &'static str)];
 
 /// At the top of a file.
-pub(super) const TOP: Meant = &[
+pub(super) const TOP: ForeignKeys = &[
     (
         &["step", "jobs", "job", "tasks", "task", "nodes", "stages", "pipeline", "states", "do"],
         "the list of steps is called `steps`",
@@ -36,7 +36,7 @@ pub(super) const TOP: Meant = &[
 ];
 
 /// In a step.
-pub(super) const STEP: Meant = &[
+pub(super) const STEP: ForeignKeys = &[
     (
         &["run", "script", "command", "cmd", "shell", "bash", "exec", "python"],
         "there is no shell: a step runs a component, `uses: ./hello.wasm`, or calls a handler, `call: http`",
@@ -93,7 +93,7 @@ pub(super) const STEP: Meant = &[
 ];
 
 /// In `retry`.
-pub(super) const RETRY: Meant = &[
+pub(super) const RETRY: ForeignKeys = &[
     (
         &["attempts", "times", "count", "limit", "retries", "max-retries", "max-attempts"],
         "`max` is how many retries there are, not attempts: retry: { max: 3 }",
@@ -105,7 +105,7 @@ pub(super) const RETRY: Meant = &[
 ];
 
 /// In `limits`.
-pub(super) const LIMITS: Meant = &[
+pub(super) const LIMITS: ForeignKeys = &[
     (&["mem", "ram", "memory-bytes", "max-memory"], "linear memory is limited by `memory`: memory: 64MiB"),
     (
         &["cpu", "time", "instructions", "gas"],
@@ -115,14 +115,14 @@ pub(super) const LIMITS: Meant = &[
 ];
 
 /// In a `wait`.
-pub(super) const WAIT: Meant = &[
+pub(super) const WAIT: ForeignKeys = &[
     (&["for", "duration", "seconds", "delay", "sleep"], "a duration stands alone: wait: 30s"),
     (&["name", "event", "message", "on"], "what is waited for stands under `signal`: wait: { signal: approve }"),
     (&["within", "limit", "max"], "how long at most stands under `timeout`: wait: { signal: approve, timeout: 24h }"),
 ];
 
 /// In a component of `components`.
-pub(super) const COMPONENT: Meant = &[
+pub(super) const COMPONENT: ForeignKeys = &[
     (
         &["path", "file", "uses", "url", "from", "wasm", "src"],
         "where a component is stands under `source`: source: ./component.wasm",
@@ -131,7 +131,7 @@ pub(super) const COMPONENT: Meant = &[
 ];
 
 /// In an input's schema.
-pub(super) const SCHEMA: Meant = &[
+pub(super) const SCHEMA: ForeignKeys = &[
     (&["desc", "doc", "help"], "text for people stands under `description`"),
     (&["values", "choices", "options", "one-of"], "the values that are allowed stand under `enum`"),
     (&["min"], "`minimum` for numbers, `minLength` for strings, `minItems` for lists"),
@@ -142,11 +142,11 @@ pub(super) const SCHEMA: Meant = &[
 ];
 
 /// No keys of other tools.
-pub(super) const NOTHING: Meant = &[];
+pub(super) const NOTHING: ForeignKeys = &[];
 
 /// What to say of a key; dashes do not count: `dependsOn` is `depends-on`.
-pub(super) fn of(key: &str, meant: Meant) -> Option<&'static str> {
+pub(super) fn of(key: &str, foreign: ForeignKeys) -> Option<&'static str> {
     let bare = |text: &str| text.replace('-', "");
     let key = bare(key);
-    meant.iter().find(|(keys, _)| keys.iter().any(|one| bare(one) == key)).map(|(_, hint)| *hint)
+    foreign.iter().find(|(keys, _)| keys.iter().any(|one| bare(one) == key)).map(|(_, hint)| *hint)
 }

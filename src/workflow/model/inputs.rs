@@ -2,7 +2,7 @@
 
 use super::NAMES_MAX;
 use super::durations::NO_EXPRESSION;
-use super::fields::{Fields, Keys, shorten, text, texts};
+use super::fields::{Fields, KnownKeys, shorten, text, texts};
 use super::foreign_keys;
 use super::schema::{Format, Schema, Type, Violation};
 use super::values::{boolean, whole};
@@ -206,7 +206,7 @@ fn read_schema(node: &Node, required_is_flag: bool, problems: &mut Diagnostics) 
     }
     let fields = Fields::read(
         node,
-        &Keys { what: "an input's schema", known: KEYS, later: LATER, meant: foreign_keys::SCHEMA },
+        &KnownKeys { what: "an input's schema", known: KEYS, later: LATER, foreign: foreign_keys::SCHEMA },
         problems,
     )?;
     let mut schema = Schema::default();

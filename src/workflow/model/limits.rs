@@ -1,7 +1,7 @@
 //! `limits:` of a component, a step or the defaults.
 
 use super::durations::millis;
-use super::fields::{Fields, Keys};
+use super::fields::{Fields, KnownKeys};
 use super::foreign_keys;
 use super::values::{Unit, quantity};
 use crate::process::{Limits, Micros};
@@ -95,7 +95,7 @@ impl LimitsPatch {
     /// Reads `limits:`.
     pub(super) fn read(node: &Node, problems: &mut Diagnostics) -> Self {
         let mut patch = Self::default();
-        let keys = Keys { what: "`limits`", known: KEYS, later: &[], meant: foreign_keys::LIMITS };
+        let keys = KnownKeys { what: "`limits`", known: KEYS, later: &[], foreign: foreign_keys::LIMITS };
         let Some(fields) = Fields::read(node, &keys, problems) else { return patch };
         for limit in LIMITS {
             let value = fields.get(limit.key).and_then(|node| quantity(node, limit.unit, limit.key, problems));

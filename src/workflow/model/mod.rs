@@ -24,7 +24,7 @@ use crate::process::Micros;
 pub use durations::{millis, parse_duration, write_duration};
 pub(crate) use fields::shorten;
 #[cfg(feature = "cli")]
-pub(crate) use fields::{Fields, Keys, texts};
+pub(crate) use fields::{Fields, KnownKeys, texts};
 pub use inputs::{Input, Inputs};
 pub use limits::{LIMITS, Limit, LimitsPatch};
 pub use read::read;

@@ -1,6 +1,6 @@
 //! The keys at the top of a file.
 
-use super::fields::{Fields, Keys, fixed_text, shorten, text};
+use super::fields::{Fields, KnownKeys, fixed_text, shorten, text};
 use super::foreign_keys;
 use super::names::{check_count, check_name, check_source};
 use super::step::{read_retry, read_step};
@@ -10,7 +10,7 @@ use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Entry, Node, Span};
 use std::collections::BTreeMap;
 
-const KEYS: Keys = Keys {
+const KEYS: KnownKeys = KnownKeys {
     what: "a workflow",
     known: &["name", "description", "inputs", "components", "defaults", "steps", "outputs", "durability"],
     later: &[
@@ -23,7 +23,7 @@ const KEYS: Keys = Keys {
         ("concurrency", "until then `wfhost run --run-id NAME` lets there be one run of a name"),
         ("document", "until then write the steps as docs/workflows.md has them"),
     ],
-    meant: foreign_keys::TOP,
+    foreign: foreign_keys::TOP,
 };
 
 const SCHEDULE: &str = "until then let cron or a timer start it: wfhost run FILE --run-id report-$(date +%F)";
@@ -88,14 +88,15 @@ fn read_components(node: &Node, workflow: &mut Workflow, problems: &mut Diagnost
 
 fn read_component(entry: &Entry, problems: &mut Diagnostics) -> Option<ComponentDecl> {
     check_name(&entry.key, entry.key_span, "a component", problems);
-    let keys = Keys { what: "a component", known: &["source", "limits"], later: &[], meant: foreign_keys::COMPONENT };
+    let keys =
+        KnownKeys { what: "a component", known: &["source", "limits"], later: &[], foreign: foreign_keys::COMPONENT };
     let (source, limits) = if entry.value.as_scalar().is_some() {
         (&entry.value, LimitsPatch::default())
     } else {
         let fields = Fields::read(&entry.value, &keys, problems)?;
         let limits = fields.get("limits").map(|node| LimitsPatch::read(node, problems)).unwrap_or_default();
         let Some(source) = fields.get("source") else {
-            if fields.has_strangers {
+            if fields.has_unknown_keys {
                 return None;
             }
             let message = format!("the component `{}` has no `source`", shorten(&entry.key));
@@ -116,8 +117,12 @@ fn read_component(entry: &Entry, problems: &mut Diagnostics) -> Option<Component
 }
 
 fn read_defaults(node: &Node, problems: &mut Diagnostics) -> Defaults {
-    let keys =
-        Keys { what: "`defaults`", known: &["timeout", "retry", "limits"], later: &[], meant: foreign_keys::NOTHING };
+    let keys = KnownKeys {
+        what: "`defaults`",
+        known: &["timeout", "retry", "limits"],
+        later: &[],
+        foreign: foreign_keys::NOTHING,
+    };
     let Some(fields) = Fields::read(node, &keys, problems) else { return Defaults::default() };
     Defaults {
         timeout: fields.get("timeout").and_then(|node| duration(node, "timeout", problems)),

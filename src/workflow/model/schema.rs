@@ -195,7 +195,7 @@ pub struct Schema {
     /// What the keys hold.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<(String, Schema)>,
-    /// Keys that must be there.
+    /// KnownKeys that must be there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<String>,
     /// False: no keys but those of `properties`.
@@ -252,30 +252,30 @@ impl Schema {
         if found.len() >= VIOLATIONS_MAX {
             return;
         }
-        let mut tell = |message: String| found.push(Violation { pointer: pointer.clone(), message });
+        let mut report = |message: String| found.push(Violation { pointer: pointer.clone(), message });
         if !self.types.is_empty() && !self.types.iter().any(|kind| kind.holds(value)) {
-            return tell(format!("must be {}; it is {}", self.types_in_words(), describe(value)));
+            return report(format!("must be {}; it is {}", self.types_in_words(), describe(value)));
         }
         if let Some(allowed) = &self.one_of
             && !allowed.iter().any(|one| same(one, value))
         {
             let more = if allowed.len() > CHOICES_SHOWN_MAX { ", …" } else { "" };
             let choices: Vec<_> = allowed.iter().take(CHOICES_SHOWN_MAX).map(Value::to_string).collect();
-            tell(match choices.as_slice() {
+            report(match choices.as_slice() {
                 [only] => format!("must be {only}; it is {}", describe(value)),
                 _ => format!("must be one of {}{more}; it is {}", choices.join(", "), describe(value)),
             });
         }
         match value {
-            Value::Number(_) => self.check_number(value, &mut tell),
-            Value::String(text) => self.check_text(text, &mut tell),
+            Value::Number(_) => self.check_number(value, &mut report),
+            Value::String(text) => self.check_text(text, &mut report),
             Value::Array(items) => self.check_items(items, pointer, found),
             Value::Object(object) => self.check_object(object, pointer, found),
             Value::Null | Value::Bool(_) => {}
         }
     }
 
-    fn check_number(&self, value: &Value, tell: &mut impl FnMut(String)) {
+    fn check_number(&self, value: &Value, report: &mut impl FnMut(String)) {
         let Some(number) = value.as_f64() else { return };
         let bounds = [
             (self.minimum, "at least", number < self.minimum.unwrap_or(number)),
@@ -285,37 +285,37 @@ impl Schema {
         ];
         for (bound, relation, broken) in bounds {
             if let (Some(bound), true) = (bound, broken) {
-                tell(format!("must be {relation} {bound}; it is {value}"));
+                report(format!("must be {relation} {bound}; it is {value}"));
             }
         }
     }
 
-    fn check_text(&self, text: &str, tell: &mut impl FnMut(String)) {
+    fn check_text(&self, text: &str, report: &mut impl FnMut(String)) {
         let length = text.chars().count() as u64;
         if let Some(least) = self.min_length.filter(|least| length < *least) {
-            tell(format!("must have at least {least} characters; it has {length}"));
+            report(format!("must have at least {least} characters; it has {length}"));
         }
         if let Some(most) = self.max_length.filter(|most| length > *most) {
-            tell(format!("must have at most {most} characters; it has {length}"));
+            report(format!("must have at most {most} characters; it has {length}"));
         }
         if let Some(format) = self.format.filter(|format| !format.holds(text)) {
-            tell(format!("must be {}; it is {}", format.words(), describe(&Value::String(text.to_owned()))));
+            report(format!("must be {}; it is {}", format.words(), describe(&Value::String(text.to_owned()))));
         }
     }
 
     fn check_items(&self, items: &[Value], pointer: &mut String, found: &mut Vec<Violation>) {
-        let mut tell = |message: String| found.push(Violation { pointer: pointer.clone(), message });
+        let mut report = |message: String| found.push(Violation { pointer: pointer.clone(), message });
         let count = items.len() as u64;
         if let Some(least) = self.min_items.filter(|least| count < *least) {
-            tell(format!("must have at least {least} items; it has {count}"));
+            report(format!("must have at least {least} items; it has {count}"));
         }
         if let Some(most) = self.max_items.filter(|most| count > *most) {
-            tell(format!("must have at most {most} items; it has {count}"));
+            report(format!("must have at most {most} items; it has {count}"));
         }
         if self.unique_items {
             let mut seen = std::collections::BTreeSet::new();
             if let Some(twice) = items.iter().position(|item| !seen.insert(item.to_string())) {
-                tell(format!("must have no item twice; {} is", describe(&items[twice])));
+                report(format!("must have no item twice; {} is", describe(&items[twice])));
             }
         }
         let Some(schema) = &self.items else { return };

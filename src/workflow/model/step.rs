@@ -1,7 +1,7 @@
 //! One step.
 
 use super::durations;
-use super::fields::{Fields, Keys, fixed_text, shorten, text, texts};
+use super::fields::{Fields, KnownKeys, fixed_text, shorten, text, texts};
 use super::foreign_keys;
 use super::names::{check_name, check_source};
 use super::values::{boolean, duration, shown, whole};
@@ -11,7 +11,7 @@ use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of, pla
 use crate::workflow::syntax::{Content, Entry, Node, Span};
 use std::collections::BTreeSet;
 
-const KEYS: Keys = Keys {
+const KEYS: KnownKeys = KnownKeys {
     what: "a step",
     known: &[
         "id",
@@ -45,7 +45,7 @@ const KEYS: Keys = Keys {
             "until then a secret is an input, `--input token=@file`, and stands in the run's records: keep the data folder private",
         ),
     ],
-    meant: foreign_keys::STEP,
+    foreign: foreign_keys::STEP,
 };
 /// The entry point of a guest where a step names none.
 pub(crate) const ENTRY_DEFAULT: &str = "run";
@@ -181,7 +181,7 @@ fn is_action_in_other_words(key: &str) -> bool {
         return false;
     }
     let says = |hint: &str| ACTIONS.iter().any(|action| hint.contains(&format!("`{action}")));
-    foreign_keys::of(&plain(key), KEYS.meant).is_some_and(says) || closest(key, ACTIONS.iter().copied()).is_some()
+    foreign_keys::of(&plain(key), KEYS.foreign).is_some_and(says) || closest(key, ACTIONS.iter().copied()).is_some()
 }
 
 fn read_wait(entry: &Entry, problems: &mut Diagnostics) -> Option<Action> {
@@ -204,12 +204,12 @@ fn read_signal(node: &Node, key_span: Span, problems: &mut Diagnostics) -> Optio
             return None;
         }
     }
-    let keys = Keys { what: "`wait`", known: &["signal", "timeout"], later: &[], meant: foreign_keys::WAIT };
+    let keys = KnownKeys { what: "`wait`", known: &["signal", "timeout"], later: &[], foreign: foreign_keys::WAIT };
     let fields = Fields::read(node, &keys, problems)?;
     let timeout = fields.get("timeout");
     let timeout_reads = timeout.is_none_or(|node| is_expression(node) || duration(node, "timeout", problems).is_some());
     let Some(name) = fields.get("signal") else {
-        if !fields.has_strangers {
+        if !fields.has_unknown_keys {
             let problem = Diagnostic::new("missing-key", "the `wait` does not say for what", key_span);
             problems.push(problem.hint("wait: { signal: approve, timeout: 24h }, or a duration: wait: 30s"));
         }
@@ -224,7 +224,7 @@ fn read_signal(node: &Node, key_span: Span, problems: &mut Diagnostics) -> Optio
     timeout_reads.then(|| Action::Signal { name: name.clone(), timeout: timeout.cloned() })
 }
 
-/// Keys that mean something with another kind of step only.
+/// KnownKeys that mean something with another kind of step only.
 fn check_belonging(fields: &Fields<'_>, action: &Action, problems: &mut Diagnostics) {
     for (key, actions) in ONLY_WITH {
         if let Some(entry) = fields.entry(key)
@@ -313,7 +313,7 @@ fn read_one_when(node: &Node, problems: &mut Diagnostics) -> Option<When> {
 
 /// Reads `retry:`.
 pub(super) fn read_retry(node: &Node, problems: &mut Diagnostics) -> Option<Retry> {
-    let keys = Keys { what: "`retry`", known: &["max", "backoff"], later: &[], meant: foreign_keys::RETRY };
+    let keys = KnownKeys { what: "`retry`", known: &["max", "backoff"], later: &[], foreign: foreign_keys::RETRY };
     if node.as_scalar().is_some_and(|scalar| scalar.text.parse::<u32>().is_ok()) {
         let message = "`retry` is a mapping, not a number";
         let hint = format!("retry: {{ max: {} }}  # retries, not attempts", shown(node).trim_matches('`'));
@@ -323,7 +323,7 @@ pub(super) fn read_retry(node: &Node, problems: &mut Diagnostics) -> Option<Retr
     let fields = Fields::read(node, &keys, problems)?;
     let Some(max) = fields.get("max") else {
         // A key that was told to be a slip is the reason already.
-        if fields.has_strangers {
+        if fields.has_unknown_keys {
             return None;
         }
         let problem = Diagnostic::new("missing-key", "`retry` needs `max`: how many retries, not attempts", node.span);

@@ -1,6 +1,6 @@
 //! Sizes, amounts and other small values as people write them.
 
-use super::durations::{self, NO_EXPRESSION, NoDuration};
+use super::durations::{self, DurationError, NO_EXPRESSION};
 use crate::process::{Micros, NUMBER_MAX};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::Node;
@@ -96,7 +96,7 @@ pub(crate) fn quantity(node: &Node, unit: Unit, what: &str, problems: &mut Diagn
 pub(crate) fn duration(node: &Node, what: &str, problems: &mut Diagnostics) -> Option<Micros> {
     let problem = match node.as_scalar().map(|scalar| durations::read(&scalar.text)) {
         Some(Ok(micros)) => return Some(micros),
-        Some(Err(NoDuration { why, hint })) => {
+        Some(Err(DurationError { why, hint })) => {
             Diagnostic::new("duration", format!("`{what}`: {why}"), node.span).hint(hint)
         }
         None => Diagnostic::new("duration", format!("`{what}` is {}, not a duration", node.kind()), node.span)

@@ -2,9 +2,9 @@
 
 use super::edges::Edges;
 use super::environment::Environment;
-use super::expressions::{Dependency, Templates};
+use super::expressions::{Dependency, TemplateReader};
 use super::hints;
-use super::references::{Names, Place, unknown_need};
+use super::references::{ExpressionSite, KnownNames, unknown_need};
 use super::template::Template;
 use super::{Action, Node, PLAN_VERSION, Plan, calls, components};
 use crate::process::{Grants, Limits};
@@ -28,8 +28,8 @@ pub(super) fn build(
     if let Some(handlers) = environment.handlers() {
         calls::check(workflow, handlers, problems);
     }
-    let names = Names { inputs: &workflow.inputs, steps: &ids, unread: &workflow.unread, hints: true };
-    let mut templates = Templates { source, jq, names, problems, found: Vec::new(), expressions: 0 };
+    let names = KnownNames { inputs: &workflow.inputs, steps: &ids, unread: &workflow.unread, hints: true };
+    let mut templates = TemplateReader { source, jq, names, problems, found: Vec::new(), expressions: 0 };
     let mut edges = Edges::new(ids.len());
     let read = |(index, step): (usize, &Step)| read_step(index, step, &mut templates, &mut edges);
     let parts: Vec<_> = workflow.steps.iter().enumerate().map(read).collect();
@@ -38,7 +38,7 @@ pub(super) fn build(
     if !acyclic || !problems.is_empty() {
         return None;
     }
-    let parts: Vec<Parts> = parts.into_iter().collect::<Option<_>>()?;
+    let parts: Vec<StepTemplates> = parts.into_iter().collect::<Option<_>>()?;
     let nodes: Vec<Node> = workflow
         .steps
         .iter()
@@ -65,16 +65,21 @@ fn stem(path: &str) -> &str {
 }
 
 /// What a step's expressions came to.
-struct Parts {
+struct StepTemplates {
     action: Action,
     condition: Option<Template>,
     for_each: Option<Template>,
 }
 
 /// Reads all templates of a step and notes its dependencies. None where one of them has a problem.
-fn read_step(index: usize, step: &Step, templates: &mut Templates<'_>, edges: &mut Edges) -> Option<Parts> {
-    let once = Place::once(step.when);
-    let each = Place::each(step.when, step.for_each.is_some());
+fn read_step(
+    index: usize,
+    step: &Step,
+    templates: &mut TemplateReader<'_>,
+    edges: &mut Edges,
+) -> Option<StepTemplates> {
+    let once = ExpressionSite::once(step.when);
+    let each = ExpressionSite::each(step.when, step.for_each.is_some());
     let condition = step.condition.as_ref().map(|node| templates.whole(node, "if", once));
     let for_each = step.for_each.as_ref().map(|node| templates.whole(node, "for-each", once));
     let mut with =
@@ -107,10 +112,10 @@ fn read_step(index: usize, step: &Step, templates: &mut Templates<'_>, edges: &m
         templates.problems.push(problem.hint("name the steps that it reacts to: needs: [ … ]"));
     }
     let transpose = |part: Option<Option<Template>>| part.map_or(Some(None), |part| part.map(Some));
-    Some(Parts { action: action?, condition: transpose(condition)?, for_each: transpose(for_each)? })
+    Some(StepTemplates { action: action?, condition: transpose(condition)?, for_each: transpose(for_each)? })
 }
 
-fn add_edges(index: usize, step: &Step, templates: &mut Templates<'_>, edges: &mut Edges) {
+fn add_edges(index: usize, step: &Step, templates: &mut TemplateReader<'_>, edges: &mut Edges) {
     let id = &step.id.value;
     let own = |span| {
         Diagnostic::new("own-output", format!("`{id}` cannot wait for itself"), span)
@@ -146,17 +151,18 @@ fn add_edges(index: usize, step: &Step, templates: &mut Templates<'_>, edges: &m
     }
 }
 
-fn read_outputs(workflow: &Workflow, templates: &mut Templates<'_>) -> Option<Vec<(String, Template)>> {
+fn read_outputs(workflow: &Workflow, templates: &mut TemplateReader<'_>) -> Option<Vec<(String, Template)>> {
     let entries = workflow.outputs.as_ref().and_then(|node| node.as_mapping()).unwrap_or(&[]);
-    let read = entries.iter().map(|entry| Some((entry.key.clone(), templates.value(&entry.value, Place::OUTPUTS)?)));
+    let read =
+        entries.iter().map(|entry| Some((entry.key.clone(), templates.value(&entry.value, ExpressionSite::OUTPUTS)?)));
     let outputs: Vec<_> = read.collect();
     // The outputs come after every step: nothing depends on what they read.
     templates.take();
     outputs.into_iter().collect()
 }
 
-fn make_node(step: &Step, parts: Parts, needs: Vec<usize>, workflow: &Workflow) -> Node {
-    let Parts { action, condition, for_each } = parts;
+fn make_node(step: &Step, parts: StepTemplates, needs: Vec<usize>, workflow: &Workflow) -> Node {
+    let StepTemplates { action, condition, for_each } = parts;
     let mut limits = Limits::default();
     workflow.defaults.limits.apply(&mut limits);
     if let Action::Uses { component, .. } = &action

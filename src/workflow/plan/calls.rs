@@ -11,7 +11,7 @@ use crate::workflow::model::{Action, Allowed, Spanned, Step, Workflow, shorten};
 use crate::workflow::syntax::Node;
 use serde_json::{Map, Value};
 
-/// Names that a hint lists.
+/// KnownNames that a hint lists.
 const NAMES_SHOWN_MAX: usize = 20;
 
 /// Checks all grants and calls of a workflow.

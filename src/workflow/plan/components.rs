@@ -36,8 +36,8 @@ pub(super) fn find(workflow: &Workflow, environment: &dyn Environment, problems:
                 continue;
             }
             if !is_source(name) {
-                let is_heard = !problems.is_full();
-                problems.push(unknown(component, workflow, environment, is_heard));
+                let wants_hint = !problems.is_full();
+                problems.push(unknown(component, workflow, environment, wants_hint));
                 continue;
             }
             let found = look_up(name, component, problems);
@@ -65,13 +65,13 @@ fn unknown(
     component: &Spanned<String>,
     workflow: &Workflow,
     environment: &dyn Environment,
-    is_heard: bool,
+    wants_hint: bool,
 ) -> Diagnostic {
     let name = component.value.as_str();
     let message = format!("there is no component `{}`", shorten(name));
     let problem = Diagnostic::new("unknown-component", message, component.span);
     // Looking for what was meant takes long where there are many names.
-    if !is_heard {
+    if !wants_hint {
         return problem;
     }
     let names = || workflow.components.iter().map(|component| component.name.value.as_str());

@@ -1,12 +1,12 @@
 //! Turns the values of the file into templates, and checks every expression on the way: that it compiles, and that what it reads
 //! can exist where it stands.
 
-use super::hints::{self, Troubled};
-use super::references::{Names, Place, Target};
+use super::hints::{self, BadExpression};
+use super::references::{ExpressionSite, KnownNames, ReferenceTarget};
 use super::template::{Template, Text};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::expression::{CompileError, Expression, Jq, Reference, References, TemplateError};
-use crate::workflow::syntax::Places;
+use crate::workflow::syntax::ScalarOffsets;
 use crate::workflow::syntax::{Content, Node, Scalar, Source, Span, Style};
 use serde_json::{Value, json};
 use std::cell::OnceCell;
@@ -20,12 +20,12 @@ pub(super) enum Dependency {
 }
 
 /// Reads the values of one file.
-pub(super) struct Templates<'a> {
+pub(super) struct TemplateReader<'a> {
     pub(super) source: &'a Source,
     pub(super) jq: &'a Jq,
-    pub(super) names: Names<'a>,
+    pub(super) names: KnownNames<'a>,
     pub(super) problems: &'a mut Diagnostics,
-    /// What the expressions since the last [`Templates::take`] depend on.
+    /// What the expressions since the last [`TemplateReader::take`] depend on.
     pub(super) found: Vec<Dependency>,
     /// How many expressions there were.
     pub(super) expressions: usize,
@@ -35,23 +35,23 @@ pub(super) struct Templates<'a> {
 const EXPRESSIONS_MAX: usize = 10_000;
 
 /// A string of the file, for the places of what is in it.
-struct Written<'a> {
+struct SourceString<'a> {
     scalar: &'a Scalar,
     span: Span,
     /// Made when the first place is asked for.
-    places: OnceCell<Places>,
+    places: OnceCell<ScalarOffsets>,
 }
 
-impl Templates<'_> {
+impl TemplateReader<'_> {
     /// What the expressions read since the last call depend on.
     pub(super) fn take(&mut self) -> Vec<Dependency> {
         std::mem::take(&mut self.found)
     }
 
     /// A value in which strings may hold expressions.
-    pub(super) fn value(&mut self, node: &Node, place: Place) -> Option<Template> {
+    pub(super) fn value(&mut self, node: &Node, site: ExpressionSite) -> Option<Template> {
         match &node.content {
-            Content::Scalar(scalar) if scalar.is_string() => self.text(scalar, node.span, place),
+            Content::Scalar(scalar) if scalar.is_string() => self.text(scalar, node.span, site),
             Content::Scalar(scalar) => match scalar.to_json() {
                 Ok(value) => Some(Template::Literal(value)),
                 Err(why) => {
@@ -60,7 +60,7 @@ impl Templates<'_> {
                 }
             },
             Content::Sequence(items) => {
-                let items: Vec<_> = items.iter().map(|item| self.value(item, place)).collect();
+                let items: Vec<_> = items.iter().map(|item| self.value(item, site)).collect();
                 Some(fold_list(items.into_iter().collect::<Option<_>>()?))
             }
             Content::Mapping(entries) => {
@@ -70,7 +70,7 @@ impl Templates<'_> {
                         self.problems
                             .push(problem.hint("build the whole object by one expression: ${ {(.inputs.key): 1} }"));
                     }
-                    Some((entry.key.clone(), self.value(&entry.value, place)?))
+                    Some((entry.key.clone(), self.value(&entry.value, site)?))
                 };
                 let entries: Vec<_> = entries.iter().map(read).collect();
                 Some(fold_object(entries.into_iter().collect::<Option<_>>()?))
@@ -79,7 +79,7 @@ impl Templates<'_> {
     }
 
     /// A value that is one expression as a whole: `if`, `for-each`. Other kinds of value are told to `otherwise`.
-    pub(super) fn whole(&mut self, node: &Node, what: &str, place: Place) -> Option<Template> {
+    pub(super) fn whole(&mut self, node: &Node, what: &str, site: ExpressionSite) -> Option<Template> {
         if let Some(text) = node.as_text().filter(|text| !text.contains("${")) {
             let problem = Diagnostic::new("expression", format!("`{what}` is an expression, not a string"), node.span);
             let meant = hints::as_jq(text);
@@ -90,7 +90,7 @@ impl Templates<'_> {
             self.problems.push(problem.hint(hint));
             return None;
         }
-        let template = self.value(node, place)?;
+        let template = self.value(node, site)?;
         let problem = match &template {
             Template::Text(text) if !text.is_whole() => {
                 Diagnostic::new("expression", format!("`{what}` is one expression as a whole"), node.span)
@@ -115,9 +115,9 @@ impl Templates<'_> {
         plain
     }
 
-    fn text(&mut self, scalar: &Scalar, span: Span, place: Place) -> Option<Template> {
+    fn text(&mut self, scalar: &Scalar, span: Span, site: ExpressionSite) -> Option<Template> {
         if !scalar.text.contains("${") {
-            if let Some((found, meant)) = hints::without_braces(&scalar.text, &self.names, place) {
+            if let Some((found, meant)) = hints::without_braces(&scalar.text, &self.names, site) {
                 let message = format!("`{found}` is text here, and no expression");
                 let hint = format!("write ${{ {meant} }}; where the text itself is meant: ${{ {} }}", json!(found));
                 self.problems.push(Diagnostic::new("no-braces", message, span).hint(hint));
@@ -125,7 +125,7 @@ impl Templates<'_> {
             }
             return Some(Template::Literal(Value::String(scalar.text.clone())));
         }
-        let written = Written { scalar, span, places: OnceCell::new() };
+        let written = SourceString { scalar, span, places: OnceCell::new() };
         let text = match read_text(scalar) {
             Ok(text) => text,
             Err(error) => {
@@ -135,13 +135,19 @@ impl Templates<'_> {
         };
         let mut good = true;
         for placed in text.template().expressions() {
-            good &= self.expression(&placed.expression, placed.offset, &written, place);
+            good &= self.expression(&placed.expression, placed.offset, &written, site);
         }
         good.then_some(Template::Text(text))
     }
 
     /// Checks an expression and notes what it depends on.
-    fn expression(&mut self, expression: &Expression, offset: usize, written: &Written<'_>, place: Place) -> bool {
+    fn expression(
+        &mut self,
+        expression: &Expression,
+        offset: usize,
+        written: &SourceString<'_>,
+        site: ExpressionSite,
+    ) -> bool {
         self.expressions += 1;
         if self.expressions > EXPRESSIONS_MAX {
             if self.expressions == EXPRESSIONS_MAX + 1 {
@@ -159,11 +165,11 @@ impl Templates<'_> {
         match expression.references() {
             References::Paths(paths) => {
                 // Not `all`: every bad reference is to be told.
-                let bad = paths.iter().filter(|path| !self.reference(path, expression, offset, written, place)).count();
+                let bad = paths.iter().filter(|path| !self.reference(path, expression, offset, written, site)).count();
                 bad == 0
             }
             References::Everything(range) | References::NotInferable { span: range, .. } => {
-                let span = self.place(written, offset + range.start..offset + range.end);
+                let span = self.span_of(written, offset + range.start..offset + range.end);
                 self.found.push(Dependency::Unknown(span));
                 true
             }
@@ -175,19 +181,19 @@ impl Templates<'_> {
         reference: &Reference,
         expression: &Expression,
         offset: usize,
-        written: &Written<'_>,
-        place: Place,
+        written: &SourceString<'_>,
+        site: ExpressionSite,
     ) -> bool {
-        let span = self.place(written, offset + reference.span.start..offset + reference.span.end);
+        let span = self.span_of(written, offset + reference.span.start..offset + reference.span.end);
         self.names.hints = !self.problems.is_full();
-        match self.names.resolve(&reference.path, place) {
-            Ok(Target::Step(index)) => self.found.push(Dependency::Step(index, span)),
-            Ok(Target::Steps) => self.found.push(Dependency::Unknown(span)),
-            Ok(Target::Given) => {}
+        match self.names.resolve(&reference.path, site) {
+            Ok(ReferenceTarget::Step(index)) => self.found.push(Dependency::Step(index, span)),
+            Ok(ReferenceTarget::Steps) => self.found.push(Dependency::Unknown(span)),
+            Ok(ReferenceTarget::Given) => {}
             Err(wrong) => {
                 let text = expression.text();
                 let part = text.get(reference.span.clone()).unwrap_or_default();
-                let advice = Troubled { string: &written.scalar.text, offset, text, part }.double_braces();
+                let advice = BadExpression { string: &written.scalar.text, offset, text, part }.double_braces();
                 self.problems
                     .push(Diagnostic::new(wrong.code, wrong.message, span).hint(wrong.hint).hint_maybe(advice));
                 return false;
@@ -196,9 +202,9 @@ impl Templates<'_> {
         true
     }
 
-    fn report_template(&mut self, error: &TemplateError, written: &Written<'_>) {
+    fn report_template(&mut self, error: &TemplateError, written: &SourceString<'_>) {
         let end = written.scalar.text.len();
-        let span = self.place(written, error.offset.min(end)..end);
+        let span = self.span_of(written, error.offset.min(end)..end);
         let rest = self.source.rest_of_line(written.span.end);
         let cut =
             written.scalar.style == Style::Plain && rest.trim_start().starts_with('#') && rest.starts_with([' ', '\t']);
@@ -212,8 +218,14 @@ impl Templates<'_> {
         });
     }
 
-    fn report_compile(&mut self, error: &CompileError, expression: &Expression, offset: usize, written: &Written<'_>) {
-        let span = self.place(written, offset + error.span.start..offset + error.span.end);
+    fn report_compile(
+        &mut self,
+        error: &CompileError,
+        expression: &Expression,
+        offset: usize,
+        written: &SourceString<'_>,
+    ) {
+        let span = self.span_of(written, offset + error.span.start..offset + error.span.end);
         let problem = Diagnostic::new("expression", error.message.clone(), span);
         // `.steps.my-step` is a subtraction to jq, and `step` a function.
         let text = expression.text();
@@ -225,14 +237,14 @@ impl Templates<'_> {
             .max_by_key(|(_, name)| name.len());
         let hint = dashed.map(|(root, name)| format!("a name with a dash is written .{root}[\"{name}\"]"));
         let part = text.get(error.span.clone()).unwrap_or_default();
-        let troubled = Troubled { string: &written.scalar.text, offset, text, part };
+        let troubled = BadExpression { string: &written.scalar.text, offset, text, part };
         let hint = hint.or_else(|| troubled.advice()).or_else(|| hints::function(&error.message));
         self.problems.push(problem.hint_maybe(hint));
     }
 
     /// Where a part of a string's text stands in the file.
-    fn place(&self, written: &Written<'_>, range: std::ops::Range<usize>) -> Span {
-        let places = written.places.get_or_init(|| Places::new(self.source, written.span, written.scalar));
+    fn span_of(&self, written: &SourceString<'_>, range: std::ops::Range<usize>) -> Span {
+        let places = written.places.get_or_init(|| ScalarOffsets::new(self.source, written.span, written.scalar));
         let (start, end) = (places.at(range.start), places.at(range.end));
         Span { start, end: end.max(start) }
     }

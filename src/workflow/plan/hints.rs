@@ -1,6 +1,6 @@
 //! Hints for expressions that are written as other tools have them.
 
-use super::references::{Names, Place, ROOTS};
+use super::references::{ExpressionSite, KnownNames, ROOTS};
 use crate::workflow::diagnostics::closest;
 
 /// The functions of jq 1.8 that people call, for hints.
@@ -249,7 +249,7 @@ pub(super) fn assigns(expression: &str) -> Option<String> {
 }
 
 /// An expression that is in trouble.
-pub(super) struct Troubled<'a> {
+pub(super) struct BadExpression<'a> {
     /// The string of the file.
     pub(super) string: &'a str,
     /// Where the expression begins in it.
@@ -260,7 +260,7 @@ pub(super) struct Troubled<'a> {
     pub(super) part: &'a str,
 }
 
-impl Troubled<'_> {
+impl BadExpression<'_> {
     /// What was probably meant.
     pub(super) fn advice(&self) -> Option<String> {
         self.double_braces().or_else(|| self.no_dot()).or_else(|| self.operator())
@@ -314,16 +314,20 @@ impl Troubled<'_> {
 
 /// A path to something that there is, in a string that has no expression: as the whole string (`.inputs.name`), or in the braces of
 /// another tool (`{{ inputs.name }}`). As it stands, and as an expression.
-pub(super) fn without_braces<'t>(text: &'t str, names: &Names<'_>, place: Place) -> Option<(&'t str, String)> {
+pub(super) fn without_braces<'t>(
+    text: &'t str,
+    names: &KnownNames<'_>,
+    site: ExpressionSite,
+) -> Option<(&'t str, String)> {
     let whole = text.trim();
     if whole.starts_with(['.', '$']) || whole.starts_with("steps.") && whole.contains(".output") {
-        return Some((whole, known_path(whole.trim_start_matches('$'), names, place)?));
+        return Some((whole, known_path(whole.trim_start_matches('$'), names, site)?));
     }
     let mut rest = text;
     while let Some(start) = rest.find("{{") {
         let length = rest[start..].find("}}")?;
         let inner = rest[start + 2..start + length].trim();
-        if let Some(meant) = known_path(inner, names, place) {
+        if let Some(meant) = known_path(inner, names, site) {
             return Some((&rest[start..start + length + 2], meant));
         }
         rest = &rest[start + length + 2..];
@@ -332,7 +336,7 @@ pub(super) fn without_braces<'t>(text: &'t str, names: &Names<'_>, place: Place)
 }
 
 /// A path that reads an input, a step or an item that there is, with its dot.
-fn known_path(path: &str, names: &Names<'_>, place: Place) -> Option<String> {
+fn known_path(path: &str, names: &KnownNames<'_>, site: ExpressionSite) -> Option<String> {
     let path = path.strip_prefix('.').unwrap_or(path);
     let is_path = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '[' | ']' | '"');
     let root = path.split(['.', '[']).next()?;
@@ -341,7 +345,7 @@ fn known_path(path: &str, names: &Names<'_>, place: Place) -> Option<String> {
     let is_known = match root {
         "inputs" => names.inputs.0.iter().any(|input| input.name == name),
         "steps" => names.steps.contains(&name),
-        "item" => place.item,
+        "item" => site.item,
         _ => false,
     };
     (is_known && path.chars().all(is_path)).then(|| format!(".{path}"))
@@ -368,7 +372,7 @@ mod tests {
         let offset = string.find("${").unwrap() + 2;
         let text = string[offset..].trim_end().strip_suffix('}').unwrap();
         let blanks = text.len() - text.trim_start().len();
-        Troubled { string, offset: offset + blanks, text: text.trim(), part }.advice()
+        BadExpression { string, offset: offset + blanks, text: text.trim(), part }.advice()
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub use load::load;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 pub use template::{Reads, Template, Text};
-pub use warnings::Doubt;
+pub use warnings::Warning;
 
 /// The version of the plan's JSON.
 pub const PLAN_VERSION: u32 = 1;

@@ -8,14 +8,14 @@ pub(super) const ROOTS: [&str; 6] = ["inputs", "steps", "item", "index", "run", 
 
 /// Where an expression stands: it decides what exists there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct ExpressionSite {
     /// There is an item.
     pub(super) item: bool,
     /// There may be an error.
     pub(super) error: bool,
 }
 
-impl Place {
+impl ExpressionSite {
     /// Evaluated once for a step: `if` and `for-each`.
     pub(super) fn once(when: When) -> Self {
         Self { item: false, error: when != When::Succeeded }
@@ -31,7 +31,7 @@ impl Place {
 }
 
 /// What a reference reads.
-pub(super) enum Target {
+pub(super) enum ReferenceTarget {
     /// A step, by index.
     Step(usize),
     /// All steps that there are.
@@ -41,20 +41,20 @@ pub(super) enum Target {
 }
 
 /// What is wrong with a reference.
-pub(super) struct Wrong {
+pub(super) struct BadReference {
     pub(super) code: &'static str,
     pub(super) message: String,
     pub(super) hint: String,
 }
 
-impl Wrong {
+impl BadReference {
     fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: hint.into() }
     }
 }
 
 /// The names that references are checked against.
-pub(super) struct Names<'a> {
+pub(super) struct KnownNames<'a> {
     pub(super) inputs: &'a Inputs,
     pub(super) steps: &'a [&'a str],
     /// Ids of steps that have problems of their own.
@@ -66,31 +66,31 @@ pub(super) struct Names<'a> {
 const STEP_FIELDS: [&str; 4] = ["output", "status", "error", "attempts"];
 const RUN_FIELDS: [&str; 3] = ["id", "name", "started"];
 
-impl Names<'_> {
+impl KnownNames<'_> {
     /// What a path reads. `path` holds its keys as far as they are known before the run.
-    pub(super) fn resolve(&self, path: &[String], place: Place) -> Result<Target, Wrong> {
-        let Some((root, rest)) = path.split_first() else { return Ok(Target::Steps) };
+    pub(super) fn resolve(&self, path: &[String], site: ExpressionSite) -> Result<ReferenceTarget, BadReference> {
+        let Some((root, rest)) = path.split_first() else { return Ok(ReferenceTarget::Steps) };
         match root.as_str() {
             "inputs" => self.resolve_input(rest),
             "steps" => self.resolve_step(rest),
-            "item" | "index" if !place.item => Err(Wrong::new(
+            "item" | "index" if !site.item => Err(BadReference::new(
                 "no-item",
                 format!("there is no `.{root}` here"),
                 "an item exists within a step that has `for-each`, but not in its `if` and `for-each`",
             )),
-            "error" if !place.error => Err(Wrong::new(
+            "error" if !site.error => Err(BadReference::new(
                 "no-error",
                 "there is no `.error` here",
                 "a step reacts to a failure by `when: failed`, `unreached`, `done` or `any`",
             )),
-            "item" | "index" | "error" => Ok(Target::Given),
+            "item" | "index" | "error" => Ok(ReferenceTarget::Given),
             "run" => match rest.first() {
-                Some(field) if !RUN_FIELDS.contains(&field.as_str()) => Err(Wrong::new(
+                Some(field) if !RUN_FIELDS.contains(&field.as_str()) => Err(BadReference::new(
                     "unknown-reference",
                     format!("there is no `.run.{field}`"),
                     suggest(field, ".run.", &RUN_FIELDS),
                 )),
-                _ => Ok(Target::Given),
+                _ => Ok(ReferenceTarget::Given),
             },
             other => Err(self.unknown_root(other)),
         }
@@ -100,7 +100,7 @@ impl Names<'_> {
         if self.hints { closest(word, names) } else { None }
     }
 
-    fn unknown_root(&self, root: &str) -> Wrong {
+    fn unknown_root(&self, root: &str) -> BadReference {
         let hint = if self.inputs.0.iter().any(|input| input.name == root) {
             format!("did you mean `.inputs.{root}`?")
         } else if self.steps.contains(&root) {
@@ -108,13 +108,13 @@ impl Names<'_> {
         } else {
             suggest(root, ".", &ROOTS)
         };
-        Wrong::new("unknown-reference", format!("there is no `.{root}` in an expression"), hint)
+        BadReference::new("unknown-reference", format!("there is no `.{root}` in an expression"), hint)
     }
 
-    fn resolve_input(&self, rest: &[String]) -> Result<Target, Wrong> {
+    fn resolve_input(&self, rest: &[String]) -> Result<ReferenceTarget, BadReference> {
         let names = || self.inputs.0.iter().map(|input| input.name.as_str());
         let Some(name) = rest.first().filter(|name| !names().any(|known| known == *name)) else {
-            return Ok(Target::Given);
+            return Ok(ReferenceTarget::Given);
         };
         let hint = match (dashed(name, names()), self.meant(name, names())) {
             (Some(known), _) => format!("a name with a dash is written .inputs[\"{known}\"]"),
@@ -122,13 +122,13 @@ impl Names<'_> {
             (None, None) if self.inputs.0.is_empty() => format!("declare it: inputs: {{ {name}: {{ type: string }} }}"),
             (None, None) => format!("the inputs are {}; declare it where it is one more", all_of(names().take(20))),
         };
-        Err(Wrong::new("unknown-input", format!("there is no input `{name}`"), hint))
+        Err(BadReference::new("unknown-input", format!("there is no input `{name}`"), hint))
     }
 
-    fn resolve_step(&self, rest: &[String]) -> Result<Target, Wrong> {
-        let Some((id, rest)) = rest.split_first() else { return Ok(Target::Steps) };
+    fn resolve_step(&self, rest: &[String]) -> Result<ReferenceTarget, BadReference> {
+        let Some((id, rest)) = rest.split_first() else { return Ok(ReferenceTarget::Steps) };
         let Some(index) = self.steps.iter().position(|known| known == id) else {
-            return if self.unread.contains(id) { Ok(Target::Given) } else { Err(self.unknown_step(id)) };
+            return if self.unread.contains(id) { Ok(ReferenceTarget::Given) } else { Err(self.unknown_step(id)) };
         };
         match rest.first() {
             Some(field) if !STEP_FIELDS.contains(&field.as_str()) => {
@@ -137,25 +137,25 @@ impl Names<'_> {
                     None => format!("did you mean `.steps.{id}.output.{field}`?"),
                 };
                 let message = format!("of a step there is {}, but no `{field}`", one_of(STEP_FIELDS));
-                Err(Wrong::new("unknown-reference", message, hint))
+                Err(BadReference::new("unknown-reference", message, hint))
             }
-            _ => Ok(Target::Step(index)),
+            _ => Ok(ReferenceTarget::Step(index)),
         }
     }
 
-    fn unknown_step(&self, id: &str) -> Wrong {
+    fn unknown_step(&self, id: &str) -> BadReference {
         let steps = || self.steps.iter().copied();
         let hint = match (dashed(id, steps()), self.meant(id, steps())) {
             (Some(known), _) => format!("a name with a dash is written .steps[\"{known}\"]"),
             (None, Some(meant)) => format!("did you mean `{meant}`?"),
             (None, None) => format!("the steps are {}", all_of(steps().take(20))),
         };
-        Wrong::new("unknown-step", format!("there is no step `{id}`"), hint)
+        BadReference::new("unknown-step", format!("there is no step `{id}`"), hint)
     }
 }
 
 /// A step that `needs` names and that there is not. `own` is the step that has the `needs`.
-pub(super) fn unknown_need(names: &Names<'_>, id: &str, own: &str) -> Wrong {
+pub(super) fn unknown_need(names: &KnownNames<'_>, id: &str, own: &str) -> BadReference {
     let others = || names.steps.iter().copied().filter(|name| *name != own);
     let hint = match names.meant(id, others()) {
         _ if id.contains(',') => {
@@ -174,7 +174,7 @@ pub(super) fn unknown_need(names: &Names<'_>, id: &str, own: &str) -> Wrong {
         }
         None => format!("the other steps are {}", all_of(others().take(20))),
     };
-    Wrong::new("unknown-step", format!("there is no step `{}`", shorten(id)), hint)
+    BadReference::new("unknown-step", format!("there is no step `{}`", shorten(id)), hint)
 }
 
 /// The name of which `start` is what jq reads where it is written after a dot: `.steps.my-step` is a subtraction.

@@ -56,7 +56,7 @@ pub enum Template {
 #[serde(try_from = "String", into = "String")]
 pub struct Text {
     text: String,
-    template: expression::Template,
+    template: expression::TextTemplate,
 }
 
 impl Text {
@@ -68,7 +68,7 @@ impl Text {
 
     /// The string, parsed.
     #[must_use]
-    pub fn template(&self) -> &expression::Template {
+    pub fn template(&self) -> &expression::TextTemplate {
         &self.template
     }
 
@@ -82,7 +82,7 @@ impl TryFrom<String> for Text {
     type Error = expression::TemplateError;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        Ok(Self { template: expression::Template::parse(&text)?, text })
+        Ok(Self { template: expression::TextTemplate::parse(&text)?, text })
     }
 }
 

@@ -11,7 +11,7 @@ const ANSWER: [&str; 5] = ["status", "url", "headers", "encoding", "body"];
 
 /// Something that was hardly meant, and what probably was.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Doubt {
+pub struct Warning {
     /// A JSON Pointer to the step in the file; `/outputs` for the outputs of the workflow.
     pub pointer: String,
     /// What it is.
@@ -23,12 +23,12 @@ pub struct Doubt {
 impl Plan {
     /// What was hardly meant, in the order of the file.
     #[must_use]
-    pub fn doubts(&self) -> Vec<Doubt> {
-        let mut doubts = Vec::new();
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
         let mut look = |pointer: &str, template: &Template| {
             each(template, &mut |expression| {
                 let found = self.beside_the_body(expression);
-                doubts.extend(found.map(|(message, hint)| Doubt { pointer: pointer.to_owned(), message, hint }));
+                warnings.extend(found.map(|(message, hint)| Warning { pointer: pointer.to_owned(), message, hint }));
             });
         };
         for node in &self.nodes {
@@ -45,10 +45,10 @@ impl Plan {
                 && let Some(hint) = assigns(placed.expression.text())
             {
                 let message = "`=` sets a value, and gives all of what it was set in: no condition".to_owned();
-                doubts.push(Doubt { pointer: node.pointer.clone(), message, hint });
+                warnings.push(Warning { pointer: node.pointer.clone(), message, hint });
             }
         }
-        doubts
+        warnings
     }
 
     /// Something that is read of an answer of `http` and is not there: it stands in the body.

@@ -4,13 +4,13 @@ use super::Span;
 use saphyr_parser::ScanError;
 
 /// What was probably meant, and the other place where the slip is, if it is elsewhere.
-pub(super) struct Advice {
+pub(super) struct Hint {
     pub(super) hint: String,
     pub(super) elsewhere: Option<(Span, &'static str)>,
 }
 
 /// What the parser says, without its inner words.
-pub(super) fn plainly(info: &str) -> &str {
+pub(super) fn plain_message(info: &str) -> &str {
     const WORDS: &[(&str, &str)] = &[
         ("did not find expected '-' indicator", "the indentation of this line fits no line above it"),
         (
@@ -72,8 +72,8 @@ fn indentations(text: &str, start: usize, line: &str) -> Option<String> {
 }
 
 /// The hint for an error at a byte of the text.
-pub(super) fn of(text: &str, at: usize, error: &ScanError) -> Option<Advice> {
-    let here = |hint: &str| Some(Advice { hint: hint.to_owned(), elsewhere: None });
+pub(super) fn of(text: &str, at: usize, error: &ScanError) -> Option<Hint> {
+    let here = |hint: &str| Some(Hint { hint: hint.to_owned(), elsewhere: None });
     let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
     let before = &text[start..at];
     let line = text[start..].lines().next().unwrap_or_default();
@@ -98,13 +98,13 @@ pub(super) fn of(text: &str, at: usize, error: &ScanError) -> Option<Advice> {
     if let Some(open) = open_bracket(&text[..at]).filter(|open| *open < start) {
         let bracket = &text[open..=open];
         let closing = if bracket == "[" { "]" } else { "}" };
-        return Some(Advice {
+        return Some(Hint {
             hint: format!("close it by `{closing}`"),
             elsewhere: Some((Span::new(open..open + 1), "this is still open")),
         });
     }
-    if plainly(info).starts_with("the indentation") && before.trim().is_empty() {
-        return indentations(text, start, line).map(|hint| Advice { hint, elsewhere: None });
+    if plain_message(info).starts_with("the indentation") && before.trim().is_empty() {
+        return indentations(text, start, line).map(|hint| Hint { hint, elsewhere: None });
     }
     if info.contains("quoted scalar, found unexpected end") {
         return here("close it with the same quote; a quote within the text is written twice ('') or as \\\"");
@@ -145,7 +145,7 @@ fn open_bracket(text: &str) -> Option<usize> {
 }
 
 /// A key or an item of the line above that lacks its blank, by which the whole line became text.
-fn slip_above(text: &str, start: usize) -> Option<Advice> {
+fn slip_above(text: &str, start: usize) -> Option<Hint> {
     let end = text[..start].trim_end().len();
     let above = text[..end].rfind('\n').map_or(0, |end| end + 1);
     let line = text[above..end].trim_start();
@@ -165,7 +165,7 @@ fn slip_above(text: &str, start: usize) -> Option<Advice> {
         }
         _ => return None,
     };
-    Some(Advice { hint, elsewhere: Some((Span::new(from..end), "this is one text")) })
+    Some(Hint { hint, elsewhere: Some((Span::new(from..end), "this is one text")) })
 }
 
 fn shorten(text: &str) -> String {

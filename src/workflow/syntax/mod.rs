@@ -23,7 +23,7 @@ mod tests;
 pub use node::{Content, Entry, Node, Scalar, Style};
 pub use plain::read_value;
 pub use reader::parse;
-pub(crate) use scalar::Places;
+pub(crate) use scalar::ScalarOffsets;
 pub use source::{Position, SOURCE_BYTES_MAX, Source, Span};
 
 /// Nodes of a tree. Arbitrary: a file of the largest size has fewer unless it uses aliases.

@@ -254,10 +254,10 @@ impl Reader<'_> {
         if error.info().contains("recursion limit") {
             return Diagnostic::new("too-deep", format!("values nest deeper than {DEPTH_MAX} levels"), span);
         }
-        let mut problem = Diagnostic::new("yaml", format!("not YAML: {}", hints::plainly(error.info())), span);
-        if let Some(advice) = hints::of(text, at, error) {
-            problem = problem.hint(advice.hint);
-            if let Some((span, label)) = advice.elsewhere {
+        let mut problem = Diagnostic::new("yaml", format!("not YAML: {}", hints::plain_message(error.info())), span);
+        if let Some(hint) = hints::of(text, at, error) {
+            problem = problem.hint(hint.hint);
+            if let Some((span, label)) = hint.elsewhere {
                 problem = problem.related(span, label);
             }
         }

@@ -87,12 +87,12 @@ fn number(text: &str) -> Option<Cow<'_, str>> {
 }
 
 /// Where the parts of a scalar's text stand in the file.
-pub(crate) struct Places {
+pub(crate) struct ScalarOffsets {
     /// For each byte of the text, and its end, the byte of the file.
     table: Vec<u32>,
 }
 
-impl Places {
+impl ScalarOffsets {
     /// The text and what is written are walked side by side. They differ where escapes, doubled quotes, folded line ends and
     /// indentation stand; each of these is recognised by what is written.
     pub(crate) fn new(source: &Source, span: Span, Scalar { text, style }: &Scalar) -> Self {

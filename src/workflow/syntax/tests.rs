@@ -53,7 +53,7 @@ fn parts_of_scalars_are_found_in_the_file() {
         let root = tree(&text).unwrap();
         let (span, scalar) = find(&root).unwrap_or_else(|| panic!("{case}"));
         let offset = scalar.text.find("MARK").unwrap();
-        let at = Places::new(&source, span, scalar).at(offset);
+        let at = ScalarOffsets::new(&source, span, scalar).at(offset);
         assert_eq!(source.text().get(at as usize..at as usize + 4), Some("MARK"), "{case:?} {:?}", scalar.text);
     }
 }
@@ -131,7 +131,7 @@ fn check_spans(source: &Source, node: &Node) -> Result<(), TestCaseError> {
     prop_assert!(source.text().get(node.span.range()).is_some(), "{:?}", node.span);
     match &node.content {
         Content::Scalar(scalar) => {
-            let places = Places::new(source, node.span, scalar);
+            let places = ScalarOffsets::new(source, node.span, scalar);
             for offset in 0..=scalar.text.len() {
                 let at = places.at(offset);
                 prop_assert!(source.text().is_char_boundary(at as usize), "{at}");

@@ -2,14 +2,14 @@
 
 use super::JQ;
 use serde_json::{Value, json};
-use wfhost::workflow::expression::{EvalProblem, Scope, Template, ValueTemplate};
+use wfhost::workflow::expression::{EvalProblem, Scope, TextTemplate, ValueTemplate};
 
 fn context() -> Value {
     json!({"n": 3, "s": "text", "list": [1, {"k": "v"}], "big": 12_345_678_901_234_567_890_u64, "no": null})
 }
 
 fn fill(text: &str) -> Value {
-    Template::parse(text).unwrap().evaluate(&JQ, &Scope::Borrowed(&context())).unwrap()
+    TextTemplate::parse(text).unwrap().evaluate(&JQ, &Scope::Borrowed(&context())).unwrap()
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn an_escape_is_text() {
 #[test]
 fn expressions_know_their_offsets() {
     let text = "é ${  .n | foo } and ${.s}";
-    let template = Template::parse(text).unwrap();
+    let template = TextTemplate::parse(text).unwrap();
     let places: Vec<_> = template.expressions().map(|p| (p.offset, p.expression.text())).collect();
     assert_eq!(places, [(7, ".n | foo"), (text.len() - 3, ".s")]);
     let first = template.expressions().next().unwrap();
@@ -56,14 +56,14 @@ fn templates_that_do_not_end_are_refused() {
     for (text, offset) in
         [("a ${ .n", 2), ("${ \"} }", 0), ("${ {a: 1 }", 0), ("${}", 0), ("x ${  }", 2), ("${ .a # } ", 0)]
     {
-        assert_eq!(Template::parse(text).unwrap_err().offset, offset, "{text}");
+        assert_eq!(TextTemplate::parse(text).unwrap_err().offset, offset, "{text}");
     }
 }
 
 #[test]
 fn one_value_is_wanted() {
     let problem = |text: &str| {
-        let template = Template::parse(text).unwrap();
+        let template = TextTemplate::parse(text).unwrap();
         template.evaluate(&JQ, &Scope::Borrowed(&context())).unwrap_err()
     };
     assert_eq!(problem("x ${ .list[] }").problem, EvalProblem::NotOneOutput { count: 2 });

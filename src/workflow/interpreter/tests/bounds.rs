@@ -34,7 +34,7 @@ inputs: { x: string }
 steps: [{ id: a, uses: ./a.wasm, for-each: '${ [range(100)] }', max-parallel: 100, with: '${ .inputs.x }' }]";
     let world = World::new(yaml, json!({"x": "x".repeat(1_000_000)}));
     let bytes: usize = world.pending.iter().map(|ask| ask.input.as_str().unwrap().len()).sum();
-    assert!(bytes > FLYING_BYTES_MAX - 2_000_000 && bytes <= FLYING_BYTES_MAX + 1_000_000, "{bytes}");
+    assert!(bytes > IN_FLIGHT_BYTES_MAX - 2_000_000 && bytes <= IN_FLIGHT_BYTES_MAX + 1_000_000, "{bytes}");
     let world = world.run(|_| ok(json!(1)), |_| 0);
     assert_eq!(world.status("a"), "succeeded");
     assert_eq!(world.asked.len(), 100);

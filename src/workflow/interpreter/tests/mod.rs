@@ -101,7 +101,7 @@ impl World {
     }
 
     /// One that repeats another.
-    pub(super) fn again(yaml: &str, given: &Repeated) -> Self {
+    pub(super) fn again(yaml: &str, given: &RepeatInput) -> Self {
         Self::begun(plan(yaml), (RETRY, Payload::json(given)), Limits::default())
     }
 

@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn given(inputs: Value, steps: impl IntoIterator<Item = (&'static str, Given)>) -> Repeated {
-    Repeated { inputs, steps: steps.into_iter().map(|(id, given)| (id.to_owned(), given)).collect() }
+fn given(inputs: Value, steps: impl IntoIterator<Item = (&'static str, PriorStep)>) -> RepeatInput {
+    RepeatInput { inputs, steps: steps.into_iter().map(|(id, given)| (id.to_owned(), given)).collect() }
 }
 
-fn succeeded(output: Value) -> Given {
-    Given { succeeded: true, output, attempts: 2, ..Given::default() }
+fn succeeded(output: Value) -> PriorStep {
+    PriorStep { succeeded: true, output, attempts: 2, ..PriorStep::default() }
 }
 
 const CHAIN: &str = "
@@ -31,7 +31,7 @@ fn what_is_given_is_not_run_and_its_outcome_is_seen() {
 
 #[test]
 fn numbers_in_keys_go_on_where_they_were() {
-    let numbers = Given { numbers: [(0, 3)].into(), ..Given::default() };
+    let numbers = PriorStep { numbers: [(0, 3)].into(), ..PriorStep::default() };
     let mut world = World::again(CHAIN, &given(json!({"n": 4}), [("a", succeeded(json!(1))), ("b", numbers)]));
     world.answer_scope("b/0/3", fails("busy", ProblemClass::Retryable));
     world.sleep_over();
@@ -40,8 +40,8 @@ fn numbers_in_keys_go_on_where_they_were() {
 
 #[test]
 fn a_number_stays_where_a_call_under_it_may_have_happened_in_the_other_run() {
-    let doubtful = Given { numbers: [(0, 3)].into(), doubtful: [0].into(), ..Given::default() };
-    let all = Given { numbers: [(0, 3)].into(), all_doubtful: true, ..Given::default() };
+    let doubtful = PriorStep { numbers: [(0, 3)].into(), doubtful: [0].into(), ..PriorStep::default() };
+    let all = PriorStep { numbers: [(0, 3)].into(), all_doubtful: true, ..PriorStep::default() };
     for known in [doubtful, all] {
         let mut world = World::again(CHAIN, &given(json!({"n": 4}), [("a", succeeded(json!(1))), ("b", known)]));
         world.answer_scope("b/0/3", fails("busy", ProblemClass::Retryable));
@@ -71,13 +71,13 @@ outputs: { all: '${ .steps.each.output }' }";
 
 #[test]
 fn items_that_succeeded_are_not_run_again() {
-    let each = Given { total: Some(4), items: [(0, json!("x")), (2, json!("z"))].into(), ..Given::default() };
+    let each = PriorStep { total: Some(4), items: [(0, json!("x")), (2, json!("z"))].into(), ..PriorStep::default() };
     let world = World::again(EACH, &given(json!({}), [("each", each.clone())])).run(|ask| ok(ask.input.clone()), |_| 0);
     let scopes: Vec<_> = world.asked.iter().map(|ask| ask.scope.as_str()).collect();
     assert_eq!(scopes, ["each/1/0", "each/3/0"]);
     assert_eq!(world.output(), json!({"all": ["x", 20, "z", 40]}));
     // Another list than it was: the items are others.
-    let other = World::again(EACH, &given(json!({}), [("each", Given { total: Some(3), ..each })]));
+    let other = World::again(EACH, &given(json!({}), [("each", PriorStep { total: Some(3), ..each })]));
     assert_eq!(other.run(|ask| ok(ask.input.clone()), |_| 0).asked.len(), 4);
 }
 

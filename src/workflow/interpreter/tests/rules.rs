@@ -185,7 +185,7 @@ fn what_it_tells_can_be_read_back() {
         .told
         .iter()
         .map(|progress| match progress {
-            Progress::Node(node) => format!("{} {}/{} {}", node.status, node.done, node.total, node.flying),
+            Progress::Node(node) => format!("{} {}/{} {}", node.status, node.done, node.total, node.in_flight),
             Progress::Retry(_) | Progress::Item(_) => unreachable!(),
         })
         .collect();

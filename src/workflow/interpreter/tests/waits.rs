@@ -30,7 +30,7 @@ steps:
     let one = last(&world, "one");
     let until = Some(Micros(since.0 + 86_400_000_000));
     assert_eq!(one.waits, [Wait { cause: signal("go"), item: None, since, until }]);
-    assert!(one.only_waits() && one.flying == 0);
+    assert!(one.only_waits() && one.in_flight == 0);
     let each = last(&world, "each");
     let waits: Vec<_> = each.waits.iter().map(|wait| (wait.cause.clone(), wait.item, wait.until)).collect();
     assert_eq!(waits, [(signal("go-a"), Some(0), None), (signal("go-b"), Some(1), None)]);
@@ -57,7 +57,7 @@ steps:
     );
     let deadline = |node: &str| last(&world, node).deadline.map(|deadline| deadline.0 - since.0);
     assert_eq!([deadline("guest"), deadline("call"), deadline("free")], [Some(5_000_000), Some(7_000_000), None]);
-    assert_eq!(["guest", "call", "free"].map(|node| last(&world, node).holds), [false, true, false]);
+    assert_eq!(["guest", "call", "free"].map(|node| last(&world, node).deadline_pauses), [false, true, false]);
 }
 
 #[test]
@@ -66,16 +66,16 @@ fn a_step_tells_of_the_attempt_that_it_waits_for_and_of_items_that_wait_for_thei
 steps:
   - { id: a, for-each: [1, 2, 3], max-parallel: 1, call: http, retry: { max: 3, backoff: 3s..10s } }";
     let mut world = World::new(yaml, json!({}));
-    assert_eq!((last(&world, "a").queued, last(&world, "a").flying), (2, 1));
+    assert_eq!((last(&world, "a").queued, last(&world, "a").in_flight), (2, 1));
     world.answer_scope("a/0/0", fails("busy", ProblemClass::Retryable));
     let waits = last(&world, "a");
     let [Wait { cause: Cause::Attempt { attempt, attempts_max, kind, title }, item, .. }] = &waits.waits[..] else {
         panic!("{waits:?}")
     };
     assert_eq!((attempt, attempts_max, kind.as_str(), title.as_str()), (&2, &4, "busy", "It broke"));
-    assert_eq!((*item, waits.flying, waits.waiting, waits.queued), (Some(0), 0, 1, 2));
+    assert_eq!((*item, waits.in_flight, waits.waiting, waits.queued), (Some(0), 0, 1, 2));
     world.sleep_over();
-    assert_eq!((last(&world, "a").flying, last(&world, "a").waiting), (1, 0), "it is under way again");
+    assert_eq!((last(&world, "a").in_flight, last(&world, "a").waiting), (1, 0), "it is under way again");
 }
 
 #[test]
