@@ -75,10 +75,9 @@ pub(super) fn run(page: &Page) -> Vec<String> {
     // What the shell says of its jobs is not shown.
     let job = Regex::new(r"(?m)^bash: line \d+: +\d+ (Killed|Terminated) .*\n").unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    let text = job.replace_all(&text, "");
     let parts = text.split(MARK).skip(1);
     let tidied = |part: &str| {
-        let part = part.replace(&folder.path().display().to_string(), "/home/ann/demo");
+        let part = job.replace_all(part, "").replace(&folder.path().display().to_string(), "/home/ann/demo");
         part.replace(&home.path().display().to_string(), "/home/ann").replace(port, PORT).trim_end().to_owned()
     };
     parts.map(tidied).collect()
@@ -88,8 +87,7 @@ pub(super) fn run(page: &Page) -> Vec<String> {
 fn script(page: &Page, port: &str) -> String {
     let mut script = format!("exec 2>&1\n{PRELUDE}");
     for block in &page.blocks {
-        if block.language() == "yaml" && block.runs() && block.file().is_none() {
-            let Some(name) = block.name() else { continue };
+        if let Some(name) = block.name().filter(|_| block.language() == "yaml" && block.file().is_none()) {
             let text = block.text.replace(PORT, port);
             let name = name.replacen("~/", "$HOME/", 1);
             let _ = writeln!(script, "mkdir -p \"$(dirname {name})\"; cat > \"{name}\" <<'__END__'\n{text}__END__");
