@@ -21,16 +21,15 @@ use std::sync::Arc;
 use std::task::Poll;
 use wasmtime::Store;
 
-/// Bytes of memory from which an eviction takes longer than a turn may. Estimated: to pack a
-/// megabyte that was written all over takes about three milliseconds, and most guests have written
-/// little of theirs.
+/// Memory in bytes from which an eviction may take longer than a turn. Estimated: packing a fully
+/// written megabyte takes about three milliseconds, and most guests have written little of theirs.
 const SLOW_EVICTION_BYTES: u64 = 4 << 20;
 
-/// Bytes of a snapshot from which its restoration takes longer than a turn may: about two
+/// Snapshot size in bytes from which a restoration may take longer than a turn: about two
 /// microseconds a page.
 const SLOW_RESTORATION_BYTES: usize = 1 << 20;
 
-/// Bytes of memory from which the kernel takes longer than a turn may to take them back.
+/// Memory in bytes from which the kernel may take longer than a turn to reclaim it.
 const SLOW_DROP_BYTES: u64 = 16 << 20;
 
 /// A guest.
@@ -42,7 +41,7 @@ pub(crate) struct Guest {
     fuel: FuelMeter,
     now: Micros,
     events: Vec<Event>,
-    /// What of the last step is still to be given.
+    /// The parts of the last step that are still to be given.
     rest: Option<Box<Rest>>,
     state: State,
 }
@@ -56,19 +55,20 @@ enum State {
     Running(Running),
     /// Between two steps, without an instance.
     Evicted(Evicted),
-    /// Its instance is gone by the guest's own doing, in no step.
+    /// The guest lost its instance by its own fault, outside a step.
     Lost(Problem),
-    /// Closed or dead, and what is left is large: it goes when the guest does.
+    /// Closed or dead, and its memory is large: it is dropped with the guest.
     Remains { _store: Box<Store<Context>> },
     /// Dead, closed, or in the middle of a transition that panicked.
     Dead,
 }
 
-/// What is kept of an instance that is given back.
+/// What is stored of an instance that is evicted.
 struct ToKeep {
     form: Form,
     state: Bytes,
-    /// Bytes that differ from a fresh instance's; none are known of the guest's own form.
+    /// Bytes that differ from a fresh instance's; 0 for the guest's own encoding, where they are
+    /// unknown.
     bytes: usize,
     host: HostState,
 }
@@ -76,19 +76,19 @@ struct ToKeep {
 /// A step in flight.
 struct Running {
     step: Step,
-    /// What the step may use.
+    /// Fuel that the step may use.
     budget: u64,
 }
 
 enum Step {
-    /// The first of an instance: it makes it, and calls `init` or restores a snapshot, before it
+    /// The first of an instance: makes the instance, calls `init` or restores a snapshot, then
     /// steps.
     First(Pin<Box<dyn Future<Output = Begun> + Send>>),
     /// Any other.
     Next(Call<Outcome>, Box<dyn Binding>),
 }
 
-/// What the first step came to.
+/// The result of the first step.
 struct Begun {
     store: Store<Context>,
     binding: Option<Box<dyn Binding>>,
@@ -96,7 +96,7 @@ struct Begun {
     result: wasmtime::Result<Result<Outcome, Problem>>,
 }
 
-/// A step that has ended, one way or the other.
+/// A step that has ended, in whatever way.
 struct Ended {
     store: Store<Context>,
     binding: Option<Box<dyn Binding>>,
@@ -118,7 +118,7 @@ impl Guest {
         }
     }
 
-    /// A guest that goes on from what was kept of another.
+    /// A guest that continues from what was stored of another.
     pub(super) fn evicted(loaded: Arc<Loaded>, init: ProcessInit, fuel: FuelMeter, evicted: Evicted) -> Self {
         Self { fuel, state: State::Evicted(evicted), ..Self::new(loaded, init) }
     }
@@ -128,10 +128,10 @@ impl Guest {
         matches!(&self.state, State::Evicted(evicted) if evicted.bytes > SLOW_RESTORATION_BYTES || evicted.kept.is_spilled())
     }
 
-    /// Starts the step that was begun, or goes on with the one in flight.
+    /// Starts the step that was begun, or continues the one in flight.
     ///
     /// # Errors
-    /// Why it cannot be stepped.
+    /// Returns why it cannot be stepped.
     fn running(&mut self) -> Result<Running, Death> {
         let budget = self.fuel.budget(&self.init.limits);
         let events = std::mem::take(&mut self.events);
@@ -154,12 +154,12 @@ impl Guest {
         Ok(Running { step, budget })
     }
 
-    /// Where it gets an instance from.
+    /// The source of its next instance.
     fn source(&self) -> Result<Source, Death> {
         Source::of(&self.loaded, self.allocation, &self.init).map_err(|reason| Death::Host(host_fault(reason)))
     }
 
-    /// The step has ended: counts it, and keeps the instance for the next.
+    /// Ends the step: charges it, and holds the instance for the next.
     fn end(&mut self, ended: Ended, budget: u64, output: &mut Output) -> Progress {
         let Ended { mut store, binding, phase, result } = ended;
         store.data_mut().take_log(output);
@@ -188,7 +188,7 @@ impl Guest {
                 if let Death::Guest(problem) = &mut death {
                     last_words(problem, &output.log);
                 }
-                // After a fault of the host's it is tried again, in the place of this instance.
+                // After a fault of the host's, the step is tried again in place of this instance.
                 if matches!(death, Death::Guest(_)) {
                     self.leave(store);
                 }
@@ -197,13 +197,12 @@ impl Guest {
         }
     }
 
-    /// The guest has ended.
+    /// Ends the guest, and leaves a large store to be dropped later.
     fn leave(&mut self, store: Store<Context>) {
         self.state = if is_large(&store) { State::Remains { _store: Box::new(store) } } else { State::Dead };
     }
 
-    /// Makes the instance of one that was evicted before it is stepped. Where that fails, its step
-    /// fails.
+    /// Makes an evicted guest's instance before it is stepped. If that fails, its step fails.
     fn take_up(&mut self) {
         let State::Evicted(evicted) = &self.state else { return };
         let Ok(source) = self.source() else { return };
@@ -214,7 +213,7 @@ impl Guest {
         }
     }
 
-    /// The state of a live guest in its own form. None: it has said no, or is lost.
+    /// Asks a live guest to encode its state. `None` if it has refused, or is lost.
     fn ask(&mut self) -> Option<(Bytes, HostState)> {
         let State::Live(Instance { store, binding }) = std::mem::replace(&mut self.state, State::Dead) else {
             return None;
@@ -222,7 +221,7 @@ impl Guest {
         let (store, asked) = saving::ask(&*binding, store, self.now);
         let host = store.data().save();
         if let Asked::Lost(error) = asked {
-            // It is rebuilt from its records, where they are at hand, and not asked again.
+            // It is rebuilt from its records, if they are available, and not asked again.
             self.loaded.own_failed();
             self.state = State::Lost(lost(&error, store.data(), Phase::Save));
             return None;
@@ -232,7 +231,7 @@ impl Guest {
         Some((state, host))
     }
 
-    /// What is to be kept of a live guest. None: it cannot be had.
+    /// What is to be stored of a live guest; `None` if it cannot be saved.
     fn give_up(&mut self) -> Option<ToKeep> {
         let State::Live(live) = &mut self.state else { return None };
         match self.loaded.snapshot_support() {
@@ -314,7 +313,7 @@ impl Body for Guest {
 
     fn evict(&mut self) -> Eviction {
         let to_keep = match &self.state {
-            // There is nothing to give back.
+            // There is no instance to give back.
             State::Fresh | State::Evicted(_) => return Eviction::Done,
             State::Live(_) if self.rest.is_none() => self.give_up(),
             _ => None,
@@ -370,7 +369,7 @@ impl Body for Guest {
 
     fn allocate(&mut self, allocation: Allocation) {
         self.allocation = allocation;
-        // Where it cannot be linked, the step says so.
+        // If linking fails, the step reports it.
         let _ = self.loaded.linked(allocation);
         if self.is_heavy() {
             self.take_up();
@@ -384,7 +383,7 @@ impl Body for Guest {
     fn drops_slowly(&self) -> bool {
         match &self.state {
             State::Live(live) => is_large(&live.store),
-            // How large cannot be seen from here.
+            // Its size cannot be seen from here.
             State::Running(_) | State::Remains { .. } => true,
             State::Fresh | State::Evicted(_) | State::Lost(_) | State::Dead => false,
         }
@@ -395,7 +394,7 @@ fn is_large(store: &Store<Context>) -> bool {
     store.data().limiter.memory_bytes() > SLOW_DROP_BYTES
 }
 
-/// Gets an instance, calls `init`, and steps.
+/// Obtains an instance, calls `init`, and steps.
 async fn first(source: Source, now: Micros, budget: u64, events: Vec<Event>) -> Begun {
     let Instance { mut store, binding } = match source.instance(now).await {
         Ok(instance) => instance,
@@ -418,7 +417,7 @@ async fn first(source: Source, now: Micros, budget: u64, events: Vec<Event>) -> 
     Begun { store, binding: Some(binding), phase: Phase::Step, result: result.map(Ok) }
 }
 
-/// Gets an instance, puts the guest's state into it, and steps.
+/// Obtains an instance, puts the guest's state into it, and steps.
 async fn restored(
     source: Source,
     loaded: Arc<Loaded>,
@@ -442,7 +441,7 @@ async fn restored(
     Begun { store, binding: Some(binding), phase: Phase::Step, result: result.map(Ok) }
 }
 
-/// Sets what the coming calls see and may use.
+/// Sets what the next calls see, and their fuel.
 pub(super) fn prepare(store: &mut Store<Context>, now: Micros, fuel: u64) {
     store.data_mut().begin_step(now);
     store.set_fuel(fuel).expect("invariant: engines of guests count fuel");

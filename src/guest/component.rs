@@ -1,4 +1,4 @@
-//! A component: from bytes to something that guests are made of.
+//! A component: from its bytes to what guests are made from.
 
 use super::binding::{self, Binding, Exports};
 use super::body::Guest;
@@ -35,16 +35,15 @@ pub(crate) struct Loaded {
     engine: Arc<GuestEngine>,
     digest: Arc<str>,
     pool: Linked,
-    /// The same for guests that live outside the pool, and for throw-away instances. Made when it
-    /// is first needed: it copies the code.
+    /// The same for guests that live outside the pool, and for throw-away instances. Made when
+    /// first needed: it copies the code.
     on_demand: OnceLock<Result<Linked, String>>,
     permit: Permit,
     hash: blake3::Hash,
     note: Note,
     /// Learned at the first eviction: it takes some milliseconds.
     template: OnceLock<Result<Template, String>>,
-    /// A guest was lost when it was asked for its own form: no other is asked. It guards no other
-    /// data.
+    /// A guest was lost while encoding its own state: no other is asked. It guards no other data.
     own_fails: AtomicBool,
     description: OnceLock<Result<Option<Json>, Problem>>,
     reuse: Reuse,
@@ -66,7 +65,7 @@ pub(crate) struct Linked {
     transcodes: bool,
 }
 
-/// What is found in a component's bytes, and kept beside its compiled code.
+/// What is found in a component's bytes, and stored beside its compiled code.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 struct Note {
     survey: Survey,
@@ -82,27 +81,27 @@ impl Note {
 }
 
 impl Component {
-    /// Checks and compiles a component, or takes its compiled code from the cache.
+    /// Checks and compiles a component, or loads its compiled code from the cache.
     ///
-    /// It is slow where the code is not cached: not for a worker.
+    /// Slow if the code is not in the cache: not for a worker.
     ///
     /// # Errors
-    /// Where it is too large, not valid, or does not fit the contract: every misfit is named.
+    /// Fails if it is too large, not valid, or does not fit the contract: every misfit is named.
     pub fn load(engine: &Arc<GuestEngine>, bytes: &[u8]) -> Result<Self, LoadError> {
         Self::load_until(engine, bytes, &Cancellation::new())
     }
 
-    /// As [`Self::load`], until it is cancelled.
+    /// Does what [`Self::load`] does, until it is cancelled.
     ///
     /// # Errors
-    /// As [`Self::load`], and where it was cancelled. A compiler in this process is not
+    /// Fails like [`Self::load`], and if it was cancelled. A compiler in this process is not
     /// interrupted.
     pub fn load_until(engine: &Arc<GuestEngine>, bytes: &[u8], cancellation: &Cancellation) -> Result<Self, LoadError> {
         Self::load_hashed(engine, bytes, blake3::hash(bytes), cancellation, &|| {})
     }
 
-    /// As [`Self::load_until`], of bytes whose hash is known. `compiling` is called when no code of
-    /// it is kept, before it is compiled.
+    /// Does what [`Self::load_until`] does, for bytes whose hash is known. `compiling` is called
+    /// before the component is compiled, if its code is not in the cache.
     pub(crate) fn load_hashed(
         engine: &Arc<GuestEngine>,
         bytes: &[u8],
@@ -127,8 +126,8 @@ impl Component {
         let (component, kept) = engine.cache().load_or_compile(engine.engine(), bytes, &hash, prepare)?;
         let note: Note = serde_json::from_slice(&kept).or_else(|_| Note::of(bytes))?;
         let pool = Linked::new(engine.linker(&note.survey.imports)?, &component, &note.survey)?;
-        // What the first instance would do otherwise, on a worker. Where it fails, instances are
-        // made the slow way.
+        // Otherwise the first instance would do this, on a worker. If it fails, instances are made
+        // the slow way.
         let _ = component.initialize_copy_on_write_image();
         let permit = permit(&component, &note.survey);
         let loaded = Loaded {
@@ -149,29 +148,29 @@ impl Component {
 }
 
 impl Component {
-    /// What it consists of.
+    /// What the component consists of.
     pub fn survey(&self) -> &Survey {
         &self.loaded.note.survey
     }
 
-    /// Whether its instances give their state themselves, by the optional export `snapshot`: what
-    /// counts where [`Self::snapshots`] says no.
+    /// Returns whether its instances encode their state themselves, by the optional export
+    /// `snapshot`. This matters if [`Self::snapshots`] says no.
     pub fn saves_itself(&self) -> bool {
         self.loaded.has_own()
     }
 
-    /// Whether its instances can be snapshotted, and if not, why not.
+    /// Returns whether its instances can be snapshotted, and if not, why not.
     pub fn snapshots(&self) -> &Verdict {
         &self.loaded.note.verdict
     }
 
-    /// What it says of itself: its entries, each with its documentation and JSON Schemas. None
-    /// where it has no such export. Asked once, in a sandbox without grants.
+    /// Returns the component's own description: its entries, each with its documentation and JSON
+    /// Schemas. `None` if it has no such export. It is asked once, in a sandbox without grants.
     ///
     /// # Errors
-    /// What went wrong in the guest.
+    /// Returns the failure of the guest, or of the host.
     pub fn describe(&self) -> Result<Option<Json>, Problem> {
-        // A sandbox costs a millisecond, and most components have nothing to say.
+        // A sandbox costs a millisecond, and most components have no description.
         if !self.survey().exports.iter().any(|export| export.contains("/describe@")) {
             return Ok(None);
         }
@@ -217,7 +216,7 @@ impl Loaded {
     /// The component as it is instantiated there.
     ///
     /// # Errors
-    /// Why there is no engine for it: a fault of the host's.
+    /// Returns why there is no engine for it: a fault of the host's.
     pub(crate) fn linked(&self, allocation: Allocation) -> Result<&Linked, &str> {
         match allocation {
             Allocation::Pool => Ok(&self.pool),
@@ -239,8 +238,8 @@ impl Loaded {
         Linked::new(linker, &component, &self.note.survey).map_err(|error| error.to_string())
     }
 
-    /// What snapshots of its instances need to know. None where they cannot be snapshotted. It is
-    /// learned when it is first asked for.
+    /// What snapshots of its instances need to know, learned on first use. `None` if they cannot be
+    /// snapshotted.
     pub(crate) fn template(&self) -> Option<&Template> {
         if !self.may_be_snapshotted() {
             return None;
@@ -258,7 +257,7 @@ impl Loaded {
         self.engine.options().snapshots && self.note.verdict.snapshottable()
     }
 
-    /// By what its instances are saved.
+    /// How its instances are saved.
     pub(crate) fn snapshot_support(&self) -> SnapshotSupport {
         let options = self.engine.options();
         match self.template.get() {
@@ -276,7 +275,7 @@ impl Loaded {
         self.pool.exports.has_snapshot()
     }
 
-    /// A guest was lost when it was asked for its own form.
+    /// Records that a guest was lost while encoding its own state.
     pub(crate) fn own_failed(&self) {
         self.own_fails.store(true, Relaxed);
     }
@@ -316,13 +315,13 @@ impl Linked {
         Ok(Self { pre, exports, contract: contract.interface(), transcodes: survey.transcodes })
     }
 
-    /// A store for a guest of that init, with all its limits.
+    /// A store for a guest with that init, with all its limits.
     pub(crate) fn store(&self, options: &EngineOptions, init: &Arc<ProcessInit>) -> Store<Context> {
         new_store(self.pre.engine(), options, init, self.transcodes)
     }
 
-    /// Makes the store of an instance that is as good as fresh the next guest's. Its bounds stay:
-    /// they are of the same limits.
+    /// Gives the store of an instance that is as good as fresh to the next guest. Its bounds stay:
+    /// they derive from the same limits.
     pub(crate) fn renew(&self, store: &mut Store<Context>, options: &EngineOptions, init: &Arc<ProcessInit>) {
         store.data_mut().renew(Arc::clone(init), options, self.transcodes);
     }
@@ -335,8 +334,8 @@ impl Linked {
     }
 }
 
-/// Refuses what cannot fit, by the names of its imports and exports: compiling it would take long,
-/// and be of no use. Their types are known when it is compiled.
+/// Refuses a component that cannot fit, by the names of its imports and exports: compiling it would
+/// take long, and be of no use. Their types are known once it is compiled.
 fn check_names(survey: &Survey) -> Result<(), LoadError> {
     let unknown = survey.imports.iter().filter(|import| !offers::is_offered(import));
     let mut misfits: Vec<_> = unknown.map(|import| Misfit::import_missing(import)).collect();
@@ -353,15 +352,14 @@ fn instantiate_pre(
     component: &wasmtime::component::Component,
     survey: &Survey,
 ) -> Result<InstancePre<Context>, LoadError> {
-    // Code that is kept was made when other names may have been offered.
+    // Cached code may be from a time when other names were offered.
     check_names(survey)?;
     linker.instantiate_pre(component).map_err(|error| LoadError::Misfit(vec![Misfit::import_type(&error)]))
 }
 
 /// What a guest takes of the pool.
 fn permit(component: &wasmtime::component::Component, survey: &Survey) -> Permit {
-    // Only components that import modules or components have no answer, and none such is ever
-    // linked.
+    // Only components that import modules or components have no answer, and these are never linked.
     let resources = component.resources_required();
     let (memories, tables) = resources.map_or((0, 0), |resources| (resources.num_memories, resources.num_tables));
     Permit {

@@ -1,4 +1,4 @@
-//! What the host keeps beside an instance: the data of its store.
+//! What the host holds beside an instance: the data of its store.
 
 use super::engine::EngineOptions;
 use super::metering::{Limiter, handed_over_max};
@@ -9,32 +9,31 @@ use crate::process::{Limits, LogLine, Micros, Output, ProcessInit, Random, Tag};
 use std::sync::Arc;
 use wasmtime::StoreContextMut;
 
-/// The host's side of one guest. Whatever of it a guest can see is saved with a snapshot: see
+/// The host's side of one guest. All of it that a guest can see is saved with a snapshot: see
 /// [`HostState`].
 pub(crate) struct Context {
     init: Arc<ProcessInit>,
     now: Micros,
     next_tag: Tag,
-    /// Made when it is first asked for: most guests never do.
+    /// Made on first use: most guests never ask for it.
     random: Option<Random>,
     log: Log,
     /// Calls of host functions.
     host_calls: u64,
-    /// Of them, those that were made before instantiation had ended: any makes the guest unfit for
-    /// snapshots.
+    /// Calls made before instantiation had ended: any makes the guest unfit for snapshots.
     host_calls_at_start: Option<u64>,
     pub(crate) limiter: Limiter,
     wasi: Wasi,
     handed_over_max: usize,
     pub(crate) work: HostWork,
-    /// The handles of the store, once they were needed. Each binding of them adds to the store.
+    /// The handles of the store, bound on first use. Each binding of them adds to the store.
     pub(crate) handles: Option<Arc<Handles>>,
 }
 
-/// What of the context a guest can see, and therefore goes with its snapshot.
+/// The part of the context that a guest can see, and that therefore belongs to its snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct HostState {
-    /// How far the random stream has been read, if it has.
+    /// How far the random stream has been read, if at all.
     pub(crate) random_position: Option<u128>,
     pub(crate) next_tag: u64,
 }
@@ -48,7 +47,7 @@ struct Log {
 }
 
 impl Log {
-    /// Counts a line of so many bytes: as written, or as dropped.
+    /// Counts a line of this many bytes: as written, or as dropped.
     fn fits(&mut self, bytes: usize, limits: &Limits, work: &mut HostWork) -> bool {
         work.charge(bytes as u64 / LOG_BYTES_PER_FUEL);
         let bytes = self.bytes.saturating_add((bytes + LINE_BYTES) as u64);
@@ -81,8 +80,8 @@ impl Context {
         }
     }
 
-    /// Of the next guest in an instance that is as good as fresh: all of it is new but what belongs
-    /// to the instance itself.
+    /// Starts the next guest in an instance that is as good as fresh: everything is new except what
+    /// belongs to the instance itself.
     pub(crate) fn renew(&mut self, init: Arc<ProcessInit>, options: &EngineOptions, transcodes: bool) {
         let mut next = Self::new(init, options, transcodes);
         next.limiter.inherit(&self.limiter);
@@ -91,7 +90,7 @@ impl Context {
         *self = next;
     }
 
-    /// Sets what the coming step sees.
+    /// Sets what the next step sees.
     pub(crate) fn begin_step(&mut self, now: Micros) {
         self.now = now;
         self.limiter.begin_step();
@@ -111,7 +110,7 @@ impl Context {
         self.limiter.memory_bytes()
     }
 
-    /// Bytes that it may hand over in one call.
+    /// Bytes that it may pass in one call.
     pub(crate) fn handed_over_max(&self) -> usize {
         self.handed_over_max
     }
@@ -124,18 +123,18 @@ impl Context {
         self.next_tag
     }
 
-    /// A step has used tags up to `tag`.
+    /// Records that a step has used tags up to `tag`.
     pub(crate) fn tag_used(&mut self, tag: Tag) {
         self.next_tag = self.next_tag.max(Tag(tag.0 + 1));
     }
 
-    /// A host function of the contract is called.
+    /// Counts a call of a host function of the contract.
     pub(crate) fn count_host_call(&mut self) {
         self.host_calls += 1;
         self.work.charge(CALL_FUEL);
     }
 
-    /// The instance is made: what is called from now on, is called by its steps.
+    /// Ends instantiation: calls from now on are made by steps.
     pub(crate) fn instantiated(&mut self) {
         self.host_calls_at_start = Some(self.host_calls);
     }
@@ -148,21 +147,21 @@ impl Context {
         self.random.get_or_insert_with(|| Random::new(&init.seed, init.pid)).fill(bytes);
     }
 
-    /// Whether a line of so many bytes can be logged; if not it is counted as dropped. Asked before
-    /// a line is copied, so that a line that is dropped costs nothing but the question.
+    /// Whether a line of this many bytes can be logged; if not, it is counted as dropped. Asked
+    /// before a line is copied, so that a dropped line costs nothing but the question.
     pub(crate) fn log_room(&mut self, bytes: usize) -> bool {
         self.count_host_call();
-        // What was printed before comes before.
+        // What was printed before is logged before.
         self.log_printed();
         self.log.fits(bytes, &self.init.limits, &mut self.work)
     }
 
-    /// Writes a line that there is room for.
+    /// Writes a line for which [`Self::log_room`] found room.
     pub(crate) fn log(&mut self, line: LogLine) {
         self.log.lines.push(line);
     }
 
-    /// Takes over the lines that the guest has printed by WASI.
+    /// Takes over the lines that the guest has printed through WASI.
     fn log_printed(&mut self) {
         for line in self.wasi.take_lines() {
             if self.log.fits(line.text.len(), &self.init.limits, &mut self.work) {
@@ -180,12 +179,12 @@ impl Context {
         output.log_dropped += dropped;
     }
 
-    /// Drops what was written by a call that is no step.
+    /// Drops what was written by a call that is not a step.
     pub(crate) fn discard_log(&mut self) {
         self.take_log(&mut Output::default());
     }
 
-    /// Whether the host keeps nothing for the guest beside what [`Self::save`] gives.
+    /// Whether the host holds nothing for the guest beyond what [`Self::save`] returns.
     pub(crate) fn holds_nothing(&self) -> bool {
         self.wasi.holds_nothing()
     }
@@ -238,7 +237,7 @@ impl WasiView for Context {
     }
 }
 
-/// What a log line counts beside its text, so that empty ones are bounded too. Arbitrary.
+/// What a log line counts in addition to its text, so that empty ones are bounded too. Arbitrary.
 const LINE_BYTES: usize = 16;
 
 /// What the host's work costs: how much fuel of a guest's own takes about as long. Measured

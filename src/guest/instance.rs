@@ -1,4 +1,4 @@
-//! An instance between two calls, and how a guest comes by one.
+//! An instance between two calls, and how a guest obtains one.
 
 use super::binding::Binding;
 use super::body::prepare;
@@ -17,7 +17,7 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Lets go of what belonged to the guest that has ended.
+    /// Drops what belonged to the guest that has ended.
     pub(super) fn vacate(&mut self, loaded: &Loaded) {
         let nobody = ProcessInit {
             run: "".into(),
@@ -33,25 +33,25 @@ impl Instance {
         linked.renew(&mut self.store, loaded.engine().options(), &Arc::new(nobody));
     }
 
-    /// Whether it was made for guests of these limits.
+    /// Whether it was made for guests with these limits.
     pub(super) fn is_within(&self, limits: &Limits) -> bool {
         self.store.data().limits() == limits
     }
 }
 
-/// How a guest comes by its instance.
+/// How a guest obtains its instance.
 pub(super) enum Source {
-    /// It is made, in this store.
+    /// It is made anew, in this store.
     New { loaded: Arc<Loaded>, allocation: Allocation, store: Box<Store<Context>> },
-    /// There is one.
+    /// It is one of the spares.
     Spare(Instance),
 }
 
 impl Source {
-    /// for a guest of that init.
+    /// For a guest with that init.
     ///
     /// # Errors
-    /// Why there is no engine for it: a fault of the host's.
+    /// Returns why there is no engine for it: a fault of the host's.
     pub(super) fn of(loaded: &Arc<Loaded>, allocation: Allocation, init: &Arc<ProcessInit>) -> Result<Self, String> {
         let options = loaded.engine().options();
         let linked = loaded.linked(allocation).map_err(str::to_owned)?;
@@ -65,10 +65,10 @@ impl Source {
         Ok(Self::New { loaded: Arc::clone(loaded), allocation, store })
     }
 
-    /// The instance, in which nothing has been called.
+    /// Makes the instance. Nothing has been called in it yet.
     ///
     /// # Errors
-    /// Why it cannot be made, with the store.
+    /// Returns why it cannot be made, with the store.
     pub(super) async fn instance(self, now: Micros) -> Result<Instance, (Store<Context>, wasmtime::Error)> {
         match self {
             Self::Spare(mut instance) => {

@@ -1,6 +1,7 @@
-//! Throw-away instances: what a component says of itself, and what its fresh instances look like.
+//! Throw-away instances: for a component's own description, and for the state of its fresh
+//! instances.
 //!
-//! They live outside the pool, so that they take no slot of it, in the engine that allocates on
+//! They live outside the pool, so that they take none of its slots, in the engine that allocates on
 //! demand and collects core dumps. It runs the very same compiled code.
 
 use super::binding::{self, Returned};
@@ -38,7 +39,7 @@ impl<'a> Sandbox<'a> {
         Template::probe(&self.linked.pre, self.loaded.hash(), || Ok(self.store()))
     }
 
-    /// What the component says of itself; none where it has no such export.
+    /// The component's own description; `None` if it has no such export.
     pub(crate) fn describe(&self) -> Result<Option<Json>, Problem> {
         let Some(contract) = binding::contract_of(self.linked.pre.component()) else { return Ok(None) };
         let mut store = self.store();
@@ -60,7 +61,7 @@ impl<'a> Sandbox<'a> {
     }
 }
 
-/// Whom a throw-away instance believes to be.
+/// The init of a throw-away instance.
 fn nobody() -> ProcessInit {
     let limits = Limits { output_bytes: DESCRIPTION_BYTES_MAX, ..Limits::default() };
     ProcessInit {

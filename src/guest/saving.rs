@@ -1,11 +1,11 @@
-//! A guest without an instance: what is kept of it when it is evicted or saved, and how it comes
-//! back.
+//! A guest without an instance: what is stored of it when it is evicted or saved, and how it is
+//! restored.
 //!
 //! There are two forms. An *image* is the guest's memories and globals, taken without its help
 //! ([`super::snapshot`]). A guest whose component has state that an image would not hold may export
-//! `snapshot` and is asked itself: that is its *own* form. Whatever a guest does while it is asked
-//! leaves no trace in the run: its log lines are dropped, and its random stream goes on where it
-//! was.
+//! `snapshot`, and is then asked to encode its state itself. Whatever a guest does while it is
+//! asked leaves no trace in the run: its log lines are dropped, and its random stream continues
+//! where it was.
 
 use super::binding::{Binding, Returned};
 use super::body::{Guest, prepare};
@@ -20,21 +20,21 @@ use bytes::Bytes;
 use std::sync::Arc;
 use wasmtime::Store;
 
-/// Bytes of a guest's own form. Arbitrary: what a guest hands over otherwise is less.
+/// Bytes of a state that a guest encoded itself. Arbitrary: what a guest passes otherwise is less.
 pub(crate) const OWN_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of an image in its compact form from which it takes longer than a turn may to read it.
-/// Measured: some hundred microseconds.
+/// Bytes of an encoded image from which reading it may take longer than a turn. Measured: some
+/// hundred microseconds.
 const SLOW_IMAGE_BYTES: usize = 32 << 10;
 
 /// The state of a guest.
 #[derive(Clone)]
 pub(crate) enum Kept {
-    /// An image in its compact form or what the guest gave itself, for which the room is taken.
+    /// An encoded image, or what the guest encoded itself, with its room reserved.
     Held(Form, Held),
-    /// An image, on its way into an instance or onto a shelf.
+    /// An image, on its way into an instance or into a snapshot store.
     Image(Box<Snapshot>),
-    /// What the guest gave itself, on the same way.
+    /// What the guest encoded itself, on the same way.
     Own(Bytes),
 }
 
@@ -47,32 +47,34 @@ impl Kept {
         }
     }
 
-    /// Whether it has to be read from a disk.
+    /// Whether it is on disk.
     pub(crate) fn is_spilled(&self) -> bool {
         matches!(self, Self::Held(_, held) if held.is_spilled())
     }
 }
 
-/// What is kept of a guest that has no instance: all that it needs to go on.
+/// What is stored of a guest that has no instance: all that it needs to continue.
 #[derive(Clone)]
 pub(crate) struct Evicted {
     pub(crate) kept: Kept,
-    /// Bytes that differ from a fresh instance's; none are known of the guest's own form.
+    /// Bytes that differ from a fresh instance's; 0 for the guest's own encoding, where they are
+    /// unknown.
     pub(crate) bytes: usize,
     pub(crate) host: HostState,
 }
 
-/// What asking a guest for its own form came to.
+/// The result of asking a guest to encode its state.
 pub(crate) enum Asked {
-    /// It gave it.
+    /// The guest encoded it.
     Gave(Bytes),
-    /// It said no.
+    /// The guest refused.
     Refused,
-    /// It trapped, ran out of fuel or broke the contract: the instance is gone.
+    /// The guest trapped, ran out of fuel or broke the contract: the instance is gone.
     Lost(wasmtime::Error),
 }
 
-/// The state of an instance between two steps. None where it cannot be had, which changes nothing.
+/// Takes the state of an instance between two steps. `None` if that is impossible; nothing has
+/// changed then.
 pub(crate) fn take(loaded: &Loaded, store: &mut Store<Context>) -> Option<Snapshot> {
     let template = loaded.template()?;
     if !store.data_mut().holds_nothing() {
@@ -82,8 +84,8 @@ pub(crate) fn take(loaded: &Loaded, store: &mut Store<Context>) -> Option<Snapsh
     template.take(&mut *store, &handles, Search::Auto).ok()
 }
 
-/// Makes the instance of a guest that has closed as good as a fresh one. Returns how many pages it
-/// holds; none where it cannot be done, and the instance is of no use any more.
+/// Resets the instance of a guest that has closed to a fresh one. Returns how many pages it holds;
+/// `None` if that is impossible, and the instance is then useless.
 pub(crate) fn reset(loaded: &Loaded, store: &mut Store<Context>, pages_max: usize) -> Option<usize> {
     let template = loaded.template()?;
     if !store.data().holds_nothing() {
@@ -93,7 +95,7 @@ pub(crate) fn reset(loaded: &Loaded, store: &mut Store<Context>, pages_max: usiz
     template.reset(&mut *store, &handles, pages_max).ok()
 }
 
-/// Whether an instance that was reset is to be trusted.
+/// Whether a reset instance can be trusted.
 pub(crate) fn may_reset(loaded: &Loaded) -> bool {
     !loaded.has_to_learn() && loaded.template().is_some_and(Template::trusts_the_kernel)
 }
@@ -108,13 +110,13 @@ fn handles(template: &Template, store: &mut Store<Context>) -> Result<Arc<Handle
     Ok(handles)
 }
 
-/// The compact form of an image, and its bytes before that.
+/// Encodes an image. Also returns its bytes before that.
 pub(crate) fn pack(loaded: &Loaded, snapshot: &Snapshot) -> Option<(Bytes, usize)> {
     let packed = loaded.template()?.pack(snapshot).ok()?;
     Some((packed.into(), snapshot.heap_bytes()))
 }
 
-/// Asks a guest for its own form.
+/// Asks a guest to encode its state.
 pub(crate) fn ask(binding: &dyn Binding, mut store: Store<Context>, now: Micros) -> (Store<Context>, Asked) {
     let host = store.data().save();
     prepare(&mut store, now, SAVE_FUEL);
@@ -156,7 +158,7 @@ pub(crate) async fn restore(
     (store, restored)
 }
 
-/// Hands a guest its own form.
+/// Gives a guest the state that it encoded itself.
 async fn load(binding: &dyn Binding, store: Store<Context>, kept: &Kept) -> (Store<Context>, wasmtime::Result<()>) {
     let state = match kept {
         Kept::Held(_, held) => match held.read() {
@@ -186,7 +188,7 @@ fn put_image(loaded: &Loaded, store: &mut Store<Context>, snapshot: &Snapshot) -
     Ok(())
 }
 
-/// A guest does not take the state that one of its kind gave.
+/// A guest refuses a state that a guest of its component encoded.
 #[derive(Debug, thiserror::Error)]
 #[error("it refuses the state that it gave: {0}")]
 pub(crate) struct StateRefused(Problem);
@@ -243,7 +245,7 @@ impl RawSnapshot for TakenGuest {
     }
 }
 
-/// A guest that goes on from what was saved.
+/// Makes a guest that continues from a snapshot.
 pub(crate) fn restored(
     loaded: &Arc<Loaded>,
     init: ProcessInit,
@@ -270,7 +272,7 @@ pub(crate) fn restored(
     Ok(Guest::evicted(Arc::clone(loaded), init, FuelMeter::of(saved.fuel), Evicted { kept, bytes, host }))
 }
 
-/// Whether [`restored`] may take longer than a turn may.
+/// Whether [`restored`] may take longer than a turn.
 pub(crate) fn restores_slowly(loaded: &Loaded, saved: &ProcessSnapshot) -> bool {
     saved.form == Form::Image && (loaded.has_to_learn() || saved.state.len() > SLOW_IMAGE_BYTES)
 }
