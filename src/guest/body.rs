@@ -1,19 +1,19 @@
 //! One guest, as a run sees it.
 
 use super::binding::{Binding, Call, Outcome, Returned};
-use super::component::Loaded;
-use super::context::{Context, HostState};
-use super::death::{Phase, classify, host_fault, last_words, lost};
+use super::context::{Context, HostState, prepare};
+use super::death::{Phase, add_last_error, classify, host_fault, lost_problem};
 use super::instance::{Instance, Source};
+use super::loaded::Loaded;
 use super::metering::{CLOSE_FUEL, FuelMeter};
-use super::parts::Rest;
+use super::parts::RemainingParts;
 use super::poll::{block_on, poll_once};
-use super::saving::{self, Asked, Evicted, Kept, TakenGuest};
 use super::spares;
+use super::stored::{self, Encoding, Evicted, RawGuest, Stored};
 use crate::process::problem::kind;
 use crate::process::{
-    Allocation, Body, Death, Event, Eviction, Form, Micros, Output, Owed, Problem, ProcessInit, Progress, RawSnapshot,
-    SnapshotSupport, Status,
+    Allocation, Body, Death, Event, Eviction, Form, Micros, Output, Owed, Problem, ProcessInit, ProcessSnapshot,
+    Progress, RawSnapshot, SnapshotError, SnapshotSupport, Status,
 };
 use bytes::Bytes;
 use std::pin::Pin;
@@ -42,7 +42,7 @@ pub(crate) struct Guest {
     now: Micros,
     events: Vec<Event>,
     /// The parts of the last step that are still to be given.
-    rest: Option<Box<Rest>>,
+    rest: Option<Box<RemainingParts>>,
     state: State,
 }
 
@@ -64,7 +64,7 @@ enum State {
 }
 
 /// What is stored of an instance that is evicted.
-struct ToKeep {
+struct ToStore {
     form: Form,
     state: Bytes,
     /// Bytes that differ from a fresh instance's; 0 for the guest's own encoding, where they are
@@ -75,21 +75,22 @@ struct ToKeep {
 
 /// A step in flight.
 struct Running {
-    step: Step,
+    future: StepFuture,
     /// Fuel that the step may use.
     budget: u64,
 }
 
-enum Step {
+/// The future of a step.
+enum StepFuture {
     /// The first of an instance: makes the instance, calls `init` or restores a snapshot, then
     /// steps.
-    First(Pin<Box<dyn Future<Output = Begun> + Send>>),
+    First(Pin<Box<dyn Future<Output = FirstStep> + Send>>),
     /// Any other.
     Next(Call<Outcome>, Box<dyn Binding>),
 }
 
 /// The result of the first step.
-struct Begun {
+struct FirstStep {
     store: Store<Context>,
     binding: Option<Box<dyn Binding>>,
     phase: Phase,
@@ -118,14 +119,23 @@ impl Guest {
         }
     }
 
-    /// A guest that continues from what was stored of another.
-    pub(super) fn evicted(loaded: Arc<Loaded>, init: ProcessInit, fuel: FuelMeter, evicted: Evicted) -> Self {
-        Self { fuel, state: State::Evicted(evicted), ..Self::new(loaded, init) }
+    /// A guest that continues from a snapshot.
+    ///
+    /// # Errors
+    /// Fails if the snapshot does not fit the component.
+    pub(super) fn restored(
+        loaded: &Arc<Loaded>,
+        init: ProcessInit,
+        saved: &ProcessSnapshot,
+    ) -> Result<Self, SnapshotError> {
+        let evicted = stored::read(loaded, &init.limits, saved)?;
+        let fuel = FuelMeter::of(saved.fuel);
+        Ok(Self { fuel, state: State::Evicted(evicted), ..Self::new(Arc::clone(loaded), init) })
     }
 
     /// Whether it is evicted, and its restoration takes long.
-    fn is_heavy(&self) -> bool {
-        matches!(&self.state, State::Evicted(evicted) if evicted.bytes > SLOW_RESTORATION_BYTES || evicted.kept.is_spilled())
+    fn restores_slowly(&self) -> bool {
+        matches!(&self.state, State::Evicted(evicted) if evicted.bytes > SLOW_RESTORATION_BYTES || evicted.state.is_spilled())
     }
 
     /// Starts the step that was begun, or continues the one in flight.
@@ -135,15 +145,15 @@ impl Guest {
     fn running(&mut self) -> Result<Running, Death> {
         let budget = self.fuel.budget(&self.init.limits);
         let events = std::mem::take(&mut self.events);
-        let step = match std::mem::replace(&mut self.state, State::Dead) {
-            State::Fresh => Step::First(Box::pin(first(self.source()?, self.now, budget, events))),
+        let future = match std::mem::replace(&mut self.state, State::Dead) {
+            State::Fresh => StepFuture::First(Box::pin(first(self.source()?, self.now, budget, events))),
             State::Live(Instance { mut store, binding }) => {
                 prepare(&mut store, self.now, budget);
-                Step::Next(binding.step(store, events), binding)
+                StepFuture::Next(binding.step(store, events), binding)
             }
             State::Evicted(evicted) => {
                 let (source, loaded) = (self.source()?, Arc::clone(&self.loaded));
-                Step::First(Box::pin(restored(source, loaded, evicted, self.now, budget, events)))
+                StepFuture::First(Box::pin(restored(source, loaded, evicted, self.now, budget, events)))
             }
             State::Running(running) => return Ok(running),
             State::Lost(problem) => return Err(Death::Lost(problem)),
@@ -151,7 +161,7 @@ impl Guest {
                 return Err(Death::Host(Problem::new(kind::HOST_FAULT, "A process was stepped after its end")));
             }
         };
-        Ok(Running { step, budget })
+        Ok(Running { future, budget })
     }
 
     /// The source of its next instance.
@@ -176,7 +186,7 @@ impl Guest {
                 if let Some(binding) = binding {
                     self.state = State::Live(Instance { store, binding });
                 }
-                let status = Rest::divide(status, &mut commands).unwrap_or_else(|rest| {
+                let status = RemainingParts::divide(status, &mut commands).unwrap_or_else(|rest| {
                     self.rest = Some(Box::new(rest));
                     Status::Ready
                 });
@@ -186,11 +196,11 @@ impl Guest {
             Err(error) => {
                 let mut death = classify(&error, store.data(), phase);
                 if let Death::Guest(problem) = &mut death {
-                    last_words(problem, &output.log);
+                    add_last_error(problem, &output.log);
                 }
                 // After a fault of the host's, the step is tried again in place of this instance.
                 if matches!(death, Death::Guest(_)) {
-                    self.leave(store);
+                    self.retire(store);
                 }
                 Progress::Died(death)
             }
@@ -198,52 +208,52 @@ impl Guest {
     }
 
     /// Ends the guest, and leaves a large store to be dropped later.
-    fn leave(&mut self, store: Store<Context>) {
+    fn retire(&mut self, store: Store<Context>) {
         self.state = if is_large(&store) { State::Remains { _store: Box::new(store) } } else { State::Dead };
     }
 
     /// Makes an evicted guest's instance before it is stepped. If that fails, its step fails.
-    fn take_up(&mut self) {
+    fn restore_early(&mut self) {
         let State::Evicted(evicted) = &self.state else { return };
         let Ok(source) = self.source() else { return };
         let Ok(Instance { store, binding }) = block_on(source.instance(self.now)) else { return };
-        let (store, restored) = block_on(saving::restore(&self.loaded, &*binding, store, evicted));
+        let (store, restored) = block_on(stored::restore(&self.loaded, &*binding, store, evicted));
         if restored.is_ok() {
             self.state = State::Live(Instance { store, binding });
         }
     }
 
     /// Asks a live guest to encode its state. `None` if it has refused, or is lost.
-    fn ask(&mut self) -> Option<(Bytes, HostState)> {
+    fn encode(&mut self) -> Option<(Bytes, HostState)> {
         let State::Live(Instance { store, binding }) = std::mem::replace(&mut self.state, State::Dead) else {
             return None;
         };
-        let (store, asked) = saving::ask(&*binding, store, self.now);
+        let (store, encoding) = stored::encode(&*binding, store, self.now);
         let host = store.data().save();
-        if let Asked::Lost(error) = asked {
+        if let Encoding::Lost(error) = encoding {
             // It is rebuilt from its records, if they are available, and not asked again.
-            self.loaded.own_failed();
-            self.state = State::Lost(lost(&error, store.data(), Phase::Save));
+            self.loaded.encoding_failed();
+            self.state = State::Lost(lost_problem(&error, store.data(), Phase::Save));
             return None;
         }
         self.state = State::Live(Instance { store, binding });
-        let Asked::Gave(state) = asked else { return None };
+        let Encoding::Done(state) = encoding else { return None };
         Some((state, host))
     }
 
     /// What is to be stored of a live guest; `None` if it cannot be saved.
-    fn give_up(&mut self) -> Option<ToKeep> {
+    fn state_to_store(&mut self) -> Option<ToStore> {
         let State::Live(live) = &mut self.state else { return None };
         match self.loaded.snapshot_support() {
             SnapshotSupport::Never => None,
             SnapshotSupport::Ready(Form::GuestEncoded) => {
-                let (state, host) = self.ask()?;
-                Some(ToKeep { form: Form::GuestEncoded, state, bytes: 0, host })
+                let (state, host) = self.encode()?;
+                Some(ToStore { form: Form::GuestEncoded, state, bytes: 0, host })
             }
             _ => {
-                let snapshot = saving::take(&self.loaded, &mut live.store)?;
-                let (state, bytes) = saving::pack(&self.loaded, &snapshot)?;
-                Some(ToKeep { form: Form::Image, state, bytes, host: live.store.data().save() })
+                let snapshot = stored::take(&self.loaded, &mut live.store)?;
+                let (state, bytes) = stored::pack(&self.loaded, &snapshot)?;
+                Some(ToStore { form: Form::Image, state, bytes, host: live.store.data().save() })
             }
         }
     }
@@ -267,13 +277,13 @@ impl Body for Guest {
             Ok(running) => running,
             Err(death) => return Progress::Died(death),
         };
-        let ended = match &mut running.step {
-            Step::First(begun) => poll_once(begun.as_mut()).map(|begun| {
-                let Begun { store, binding, phase, result } = begun;
+        let ended = match &mut running.future {
+            StepFuture::First(first) => poll_once(first.as_mut()).map(|first| {
+                let FirstStep { store, binding, phase, result } = first;
                 let refused = |problem| Outcome { status: Status::Failed(Arc::new(problem)), commands: Vec::new() };
                 Ended { store, binding, phase, result: result.map(|result| result.unwrap_or_else(refused)) }
             }),
-            Step::Next(call, _) => poll_once(call.as_mut()).map(|Returned { store, result }| Ended {
+            StepFuture::Next(call, _) => poll_once(call.as_mut()).map(|Returned { store, result }| Ended {
                 store,
                 binding: None,
                 phase: Phase::Step,
@@ -284,7 +294,7 @@ impl Body for Guest {
             self.state = State::Running(running);
             return Progress::Preempted;
         };
-        if let Step::Next(_, binding) = running.step {
+        if let StepFuture::Next(_, binding) = running.future {
             ended.binding = Some(binding);
         }
         self.end(ended, running.budget, output)
@@ -307,23 +317,23 @@ impl Body for Guest {
             _ => Err(instance),
         };
         if let Err(Instance { store, .. }) = left {
-            self.leave(store);
+            self.retire(store);
         }
     }
 
     fn evict(&mut self) -> Eviction {
-        let to_keep = match &self.state {
+        let to_store = match &self.state {
             // There is no instance to give back.
             State::Fresh | State::Evicted(_) => return Eviction::Done,
-            State::Live(_) if self.rest.is_none() => self.give_up(),
+            State::Live(_) if self.rest.is_none() => self.state_to_store(),
             _ => None,
         };
-        let Some(ToKeep { form, state, bytes, host }) = to_keep else {
+        let Some(ToStore { form, state, bytes, host }) = to_store else {
             return if matches!(self.state, State::Lost(_)) { Eviction::Done } else { Eviction::Stays };
         };
         match self.loaded.engine().images().hold(&self.init.run, state) {
             Ok(held) => {
-                self.state = State::Evicted(Evicted { kept: Kept::Held(form, held), bytes, host });
+                self.state = State::Evicted(Evicted { state: Stored::Held(form, held), bytes, host });
                 Eviction::Done
             }
             Err(problem) => Eviction::Ends(problem),
@@ -342,21 +352,21 @@ impl Body for Guest {
         if self.rest.is_some() {
             return None;
         }
-        let (kept, host) = match &mut self.state {
-            State::Evicted(evicted) => (evicted.kept.clone(), evicted.host.clone()),
+        let (state, host) = match &mut self.state {
+            State::Evicted(evicted) => (evicted.state.clone(), evicted.host.clone()),
             State::Live(live) => match self.loaded.snapshot_support() {
                 SnapshotSupport::Never => return None,
                 SnapshotSupport::Ready(Form::GuestEncoded) => {
-                    self.ask().map(|(state, host)| (Kept::Own(state), host))?
+                    self.encode().map(|(state, host)| (Stored::GuestEncoded(state), host))?
                 }
                 _ => {
-                    let snapshot = saving::take(&self.loaded, &mut live.store)?;
-                    (Kept::Image(Box::new(snapshot)), live.store.data().save())
+                    let snapshot = stored::take(&self.loaded, &mut live.store)?;
+                    (Stored::Image(Box::new(snapshot)), live.store.data().save())
                 }
             },
             _ => return None,
         };
-        Some(Box::new(TakenGuest { loaded: Arc::clone(&self.loaded), kept, host, fuel: self.fuel }))
+        Some(Box::new(RawGuest { loaded: Arc::clone(&self.loaded), state, host, fuel: self.fuel }))
     }
 
     fn saves_slowly(&self) -> bool {
@@ -371,13 +381,13 @@ impl Body for Guest {
         self.allocation = allocation;
         // If linking fails, the step reports it.
         let _ = self.loaded.linked(allocation);
-        if self.is_heavy() {
-            self.take_up();
+        if self.restores_slowly() {
+            self.restore_early();
         }
     }
 
     fn allocates_slowly(&self, allocation: Allocation) -> bool {
-        self.loaded.has_to_link(allocation) || self.is_heavy()
+        self.loaded.has_to_link(allocation) || self.restores_slowly()
     }
 
     fn drops_slowly(&self) -> bool {
@@ -395,11 +405,11 @@ fn is_large(store: &Store<Context>) -> bool {
 }
 
 /// Obtains an instance, calls `init`, and steps.
-async fn first(source: Source, now: Micros, budget: u64, events: Vec<Event>) -> Begun {
+async fn first(source: Source, now: Micros, budget: u64, events: Vec<Event>) -> FirstStep {
     let Instance { mut store, binding } = match source.instance(now).await {
         Ok(instance) => instance,
         Err((store, error)) => {
-            return Begun { store, binding: None, phase: Phase::Instantiation, result: Err(error) };
+            return FirstStep { store, binding: None, phase: Phase::Instantiation, result: Err(error) };
         }
     };
     prepare(&mut store, now, budget);
@@ -409,12 +419,12 @@ async fn first(source: Source, now: Micros, budget: u64, events: Vec<Event>) -> 
     match result {
         Ok(Ok(())) => {}
         Ok(Err(problem)) => {
-            return Begun { store, binding: Some(binding), phase: Phase::Step, result: Ok(Err(problem)) };
+            return FirstStep { store, binding: Some(binding), phase: Phase::Step, result: Ok(Err(problem)) };
         }
-        Err(error) => return Begun { store, binding: None, phase: Phase::Step, result: Err(error) },
+        Err(error) => return FirstStep { store, binding: None, phase: Phase::Step, result: Err(error) },
     }
     let Returned { store, result } = binding.step(store, events).await;
-    Begun { store, binding: Some(binding), phase: Phase::Step, result: result.map(Ok) }
+    FirstStep { store, binding: Some(binding), phase: Phase::Step, result: result.map(Ok) }
 }
 
 /// Obtains an instance, puts the guest's state into it, and steps.
@@ -425,24 +435,20 @@ async fn restored(
     now: Micros,
     budget: u64,
     events: Vec<Event>,
-) -> Begun {
+) -> FirstStep {
     let Instance { store, binding } = match source.instance(now).await {
         Ok(instance) => instance,
-        Err((store, error)) => return Begun { store, binding: None, phase: Phase::Restoration, result: Err(error) },
+        Err((store, error)) => {
+            return FirstStep { store, binding: None, phase: Phase::Restoration, result: Err(error) };
+        }
     };
-    let (mut store, restored) = saving::restore(&loaded, &*binding, store, &evicted).await;
+    let (mut store, restored) = stored::restore(&loaded, &*binding, store, &evicted).await;
     if let Err(error) = restored {
-        let phase = if evicted.kept.form() == Form::GuestEncoded { Phase::Load } else { Phase::Restoration };
-        return Begun { store, binding: None, phase, result: Err(error) };
+        let phase = if evicted.state.form() == Form::GuestEncoded { Phase::Load } else { Phase::Restoration };
+        return FirstStep { store, binding: None, phase, result: Err(error) };
     }
     drop(evicted);
     prepare(&mut store, now, budget);
     let Returned { store, result } = binding.step(store, events).await;
-    Begun { store, binding: Some(binding), phase: Phase::Step, result: result.map(Ok) }
-}
-
-/// Sets what the next calls see, and their fuel.
-pub(super) fn prepare(store: &mut Store<Context>, now: Micros, fuel: u64) {
-    store.data_mut().begin_step(now);
-    store.set_fuel(fuel).expect("invariant: engines of guests count fuel");
+    FirstStep { store, binding: Some(binding), phase: Phase::Step, result: result.map(Ok) }
 }

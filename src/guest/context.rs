@@ -1,13 +1,14 @@
 //! What the host holds beside an instance: the data of its store.
 
-use super::engine::EngineOptions;
-use super::metering::{Limiter, handed_over_max};
+use super::metering::{Limiter, hostcall_bytes_max};
+use super::options::EngineOptions;
 use super::snapshot::{Handles, SnapshotView};
 use super::wasi::{Wasi, WasiView};
-use super::work::{HostWork, settle};
+use super::work::HostWork;
 use crate::process::{Limits, LogLine, Micros, Output, ProcessInit, Random, Tag};
 use std::sync::Arc;
-use wasmtime::StoreContextMut;
+use std::task::Poll;
+use wasmtime::{Store, StoreContextMut, Trap};
 
 /// The host's side of one guest. All of it that a guest can see is saved with a snapshot: see
 /// [`HostState`].
@@ -24,7 +25,7 @@ pub(crate) struct Context {
     host_calls_at_start: Option<u64>,
     pub(crate) limiter: Limiter,
     wasi: Wasi,
-    handed_over_max: usize,
+    hostcall_bytes_max: usize,
     pub(crate) work: HostWork,
     /// The handles of the store, bound on first use. Each binding of them adds to the store.
     pub(crate) handles: Option<Arc<Handles>>,
@@ -74,7 +75,7 @@ impl Context {
             host_calls_at_start: None,
             limiter: Limiter::new(Arc::clone(&init.limits), memory_bytes_max),
             wasi: Wasi::default(),
-            handed_over_max: handed_over_max(&init.limits, transcodes),
+            hostcall_bytes_max: hostcall_bytes_max(&init.limits, transcodes),
             handles: None,
             init,
         }
@@ -111,8 +112,8 @@ impl Context {
     }
 
     /// Bytes that it may pass in one call.
-    pub(crate) fn handed_over_max(&self) -> usize {
-        self.handed_over_max
+    pub(crate) fn hostcall_bytes_max(&self) -> usize {
+        self.hostcall_bytes_max
     }
 
     pub(crate) fn now(&self) -> Micros {
@@ -185,8 +186,8 @@ impl Context {
     }
 
     /// Whether the host holds nothing for the guest beyond what [`Self::save`] returns.
-    pub(crate) fn holds_nothing(&self) -> bool {
-        self.wasi.holds_nothing()
+    pub(crate) fn holds_no_state(&self) -> bool {
+        self.wasi.has_no_resources()
     }
 
     pub(crate) fn save(&self) -> HostState {
@@ -201,6 +202,36 @@ impl Context {
             random
         });
     }
+}
+
+/// Sets what the next calls see, and their fuel.
+pub(super) fn prepare(store: &mut Store<Context>, now: Micros, fuel: u64) {
+    store.data_mut().begin_step(now);
+    store.set_fuel(fuel).expect("invariant: engines of guests count fuel");
+}
+
+/// Pays the debt if it amounts to a slice, and yields the worker.
+///
+/// # Errors
+/// Fails if too little fuel is left.
+pub(crate) async fn settle(store: &mut StoreContextMut<'_, Context>) -> wasmtime::Result<()> {
+    if !store.data().work.is_due() {
+        return Ok(());
+    }
+    let owed = store.data_mut().work.take();
+    let fuel = store.get_fuel()?;
+    store.set_fuel(fuel.saturating_sub(owed))?;
+    if fuel <= owed {
+        return Err(Trap::OutOfFuel.into());
+    }
+    give_way().await;
+    Ok(())
+}
+
+/// Pending once.
+async fn give_way() {
+    let mut given = false;
+    std::future::poll_fn(|_| if std::mem::replace(&mut given, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 impl SnapshotView for Context {

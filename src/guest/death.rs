@@ -1,9 +1,9 @@
 //! How a guest dies: from an error of the engine to a problem that people understand.
 
-use super::binding::Breach;
 use super::context::Context;
 use super::metering::HostMemoryFault;
-use super::saving::{OWN_BYTES_MAX, StateRefused};
+use super::problem::Breach;
+use super::stored::{ENCODED_BYTES_MAX, StateRefused};
 use super::wasi::BlockingCall;
 use crate::process::{Death, Level, LogLine, Problem, ProblemClass, problem::kind};
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
@@ -32,7 +32,7 @@ const HOSTCALL_FUEL_TEXT: &str = "fuel allocated for hostcalls has been exhauste
 
 /// Classifies an error as a death of the guest or of the host.
 pub(crate) fn classify(error: &wasmtime::Error, context: &Context, phase: Phase) -> Death {
-    match of_either(error, context, phase) {
+    match classify_any(error, context, phase) {
         // It is in no record: if the records are available, the guest is rebuilt from them.
         Death::Guest(problem) if phase == Phase::Load => Death::Lost(problem),
         death => death,
@@ -40,13 +40,13 @@ pub(crate) fn classify(error: &wasmtime::Error, context: &Context, phase: Phase)
 }
 
 /// The problem of a guest that was lost while it saved its state.
-pub(crate) fn lost(error: &wasmtime::Error, context: &Context, phase: Phase) -> Problem {
-    match of_either(error, context, phase) {
+pub(crate) fn lost_problem(error: &wasmtime::Error, context: &Context, phase: Phase) -> Problem {
+    match classify_any(error, context, phase) {
         Death::Guest(problem) | Death::Lost(problem) | Death::Host(problem) => problem,
     }
 }
 
-fn of_either(error: &wasmtime::Error, context: &Context, phase: Phase) -> Death {
+fn classify_any(error: &wasmtime::Error, context: &Context, phase: Phase) -> Death {
     if let Some(limit) = error.downcast_ref::<PoolConcurrencyLimitError>() {
         return Death::Host(
             Problem::new(kind::NO_CAPACITY, "No instance slot is free")
@@ -63,7 +63,7 @@ fn of_either(error: &wasmtime::Error, context: &Context, phase: Phase) -> Death 
         );
     }
     if phase == Phase::Restoration {
-        return Death::Host(host_fault(format!("the guest could not be taken up from its snapshot: {error:#}")));
+        return Death::Host(host_fault(format!("the guest could not be restored from its snapshot: {error:#}")));
     }
     if let Some(fault) = error.downcast_ref::<HostMemoryFault>() {
         return Death::Host(host_fault(fault.to_string()));
@@ -71,19 +71,17 @@ fn of_either(error: &wasmtime::Error, context: &Context, phase: Phase) -> Death 
     if error.is::<std::io::Error>() {
         return Death::Host(host_fault(format!("{error:#}")));
     }
-    Death::Guest(of_guest(error, context, phase))
+    Death::Guest(guest_problem(error, context, phase))
 }
 
 /// The problem of a failure that the guest caused.
-fn of_guest(error: &wasmtime::Error, context: &Context, phase: Phase) -> Problem {
+fn guest_problem(error: &wasmtime::Error, context: &Context, phase: Phase) -> Problem {
     let trap = error.downcast_ref::<Trap>().copied();
     let detail = detail(error, trap, phase);
     let problem = match trap {
-        _ if error.is::<StateRefused>() => Problem::new(kind::BAD_STATE, "The guest refuses the state that it gave"),
+        _ if error.is::<StateRefused>() => Problem::new(kind::BAD_STATE, "The guest refuses the state that it saved"),
         Some(Trap::OutOfFuel) if phase == Phase::Step => Problem::new(kind::FUEL_EXHAUSTED, OUT_OF_FUEL),
-        Some(Trap::OutOfFuel) => {
-            Problem::new(kind::FUEL_EXHAUSTED, "The guest used up the fuel that there is outside of steps")
-        }
+        Some(Trap::OutOfFuel) => Problem::new(kind::FUEL_EXHAUSTED, "The guest used up its fuel outside a step"),
         Some(Trap::StackOverflow) => Problem::new(kind::STACK_EXHAUSTED, "The guest's stack overflowed"),
         // When an allocation fails, programs nearly always trap, and the trap does not give the
         // reason.
@@ -91,9 +89,9 @@ fn of_guest(error: &wasmtime::Error, context: &Context, phase: Phase) -> Problem
         Some(_) => Problem::new(kind::TRAP, "The guest trapped"),
         None if context.limiter.refused() => memory_exhausted(),
         None if error.root_cause().to_string().contains(HOSTCALL_FUEL_TEXT) => {
-            let max = if phase == Phase::Save { OWN_BYTES_MAX } else { context.handed_over_max() };
-            return Problem::new(kind::TOO_LARGE, "The guest gave more than a step may give")
-                .with_detail(format!("at most {max} bytes are taken over in one call"));
+            let max = if phase == Phase::Save { ENCODED_BYTES_MAX } else { context.hostcall_bytes_max() };
+            return Problem::new(kind::TOO_LARGE, "The guest passed too much in one call")
+                .with_detail(format!("at most {max} bytes are allowed in one call"));
         }
         None => Problem::new(kind::TRAP, "The guest broke the rules of the component model"),
     };
@@ -132,7 +130,7 @@ fn detail(error: &wasmtime::Error, trap: Option<Trap>, phase: Phase) -> String {
 
 /// A trap says where it happened, not why. The guest's last error log line often does: a panic's
 /// message. It goes first, so a reader of the problem has it without the log.
-pub(crate) fn last_words(problem: &mut Problem, log: &[LogLine]) {
+pub(crate) fn add_last_error(problem: &mut Problem, log: &[LogLine]) {
     let last = log.iter().rfind(|line| line.level == Level::Error && !line.text.trim().is_empty());
     if let (true, Some(line)) = (problem.kind == kind::TRAP, last) {
         let mut words = line.text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
@@ -191,7 +189,7 @@ mod tests {
             < core::panicking::panic_fmt < core::result::unwrap_failed < app::price < app::step";
         let mut problem = Problem::new(kind::TRAP, "The guest trapped").with_detail(detail);
         let line = LogLine { level: Level::Error, text: "panicked at src/lib.rs:3:5:\nno price".into(), fields: None };
-        last_words(&mut problem, &[line]);
+        add_last_error(&mut problem, &[line]);
         let expected =
             "panicked at src/lib.rs:3:5: no price (wasm `unreachable` instruction executed, in app::price < app::step)";
         assert_eq!(problem.detail.as_deref(), Some(expected));

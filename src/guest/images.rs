@@ -77,7 +77,7 @@ impl Images {
             self.memory.bytes_max,
         );
         match (&self.disk, spilled) {
-            (Some(_), Some(Err(error))) => detail.push_str(&format!(" They cannot be written to a file: {error}.")),
+            (Some(_), Some(Err(error))) => detail.push_str(&format!(" Images cannot be written to a file: {error}.")),
             (Some(disk), _) => {
                 let (used, max) = (disk.shares.used_by(run), disk.shares.bytes_max);
                 detail.push_str(&format!(" In the file they hold {used} of {max} (`EngineOptions::spill_bytes`)."));

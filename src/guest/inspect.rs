@@ -82,7 +82,7 @@ impl Misfit {
                 "import wfhost:process/host@0.1.0; or, of WASI 0.2, cli, clocks, filesystem, io, random, sockets"
                     .to_owned()
             }
-            Self::ImportType { .. } => "imports of the types that wit/process.wit has".to_owned(),
+            Self::ImportType { .. } => "imports of the types in wit/process.wit".to_owned(),
         }
     }
 
@@ -106,10 +106,10 @@ impl fmt::Display for Misfit {
             }
             Self::ExportMissing { interface, function } => write!(f, "{interface} lacks the function {function}"),
             Self::ExportType { interface, difference, found, .. } => {
-                write!(f, "{interface} is to have `{}`, not `{found}` ({difference})", self.expected())
+                write!(f, "{interface} must have `{}`, not `{found}` ({difference})", self.expected())
             }
             Self::ImportNotOffered { import } => write!(f, "it imports {import}, which is not offered"),
-            Self::ImportType { difference } => write!(f, "an import has another type: {difference}"),
+            Self::ImportType { difference } => write!(f, "the type of an import differs: {difference}"),
         }
     }
 }

@@ -1,9 +1,8 @@
 //! An instance between two calls, and how a guest obtains one.
 
 use super::binding::Binding;
-use super::body::prepare;
-use super::component::Loaded;
-use super::context::Context;
+use super::context::{Context, prepare};
+use super::loaded::Loaded;
 use super::metering::INSTANTIATE_FUEL;
 use super::spares;
 use crate::process::{Allocation, Grants, Limits, Micros, Payload, Pid, ProcessInit, Tag};
@@ -18,8 +17,8 @@ pub(super) struct Instance {
 
 impl Instance {
     /// Drops what belonged to the guest that has ended.
-    pub(super) fn vacate(&mut self, loaded: &Loaded) {
-        let nobody = ProcessInit {
+    pub(super) fn drop_guest(&mut self, loaded: &Loaded) {
+        let blank = ProcessInit {
             run: "".into(),
             pid: Pid::ROOT,
             seed: [0; 32],
@@ -30,7 +29,7 @@ impl Instance {
             next_tag: Tag(1),
         };
         let linked = loaded.linked(Allocation::Pool).expect("invariant: its store is of there");
-        linked.renew(&mut self.store, loaded.engine().options(), &Arc::new(nobody));
+        linked.renew(&mut self.store, loaded.engine().options(), &Arc::new(blank));
     }
 
     /// Whether it was made for guests with these limits.

@@ -23,12 +23,12 @@ const MEMORY_GROW_FUEL_PER_PAGE: u8 = 255;
 /// Bytes that a guest may pass in one call in addition to its largest payload. They are copied in
 /// one piece, without a turn for other processes: 4 MiB take four slices at most (`cargo bench
 /// --bench guests -- slices`).
-const HANDED_OVER_BYTES: u64 = 3 << 20;
+const HOSTCALL_BYTES: u64 = 3 << 20;
 
 /// Bytes that a guest may pass in one call. Text in UTF-16 is converted character by character,
 /// which takes four times as long, so a guest that uses it may pass only its largest payload.
-pub(crate) fn handed_over_max(limits: &Limits, transcodes: bool) -> usize {
-    let more = if transcodes { 0 } else { HANDED_OVER_BYTES };
+pub(crate) fn hostcall_bytes_max(limits: &Limits, transcodes: bool) -> usize {
+    let more = if transcodes { 0 } else { HOSTCALL_BYTES };
     let bytes = limits.payload_bytes.saturating_add(more).min(limits.output_bytes);
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
@@ -152,7 +152,7 @@ struct Pending {
 
 /// The host could not give memory that the guest may have.
 #[derive(Debug, thiserror::Error)]
-#[error("the host cannot give the memory that the guest may have: {0}")]
+#[error("the host cannot provide the memory that the guest may have: {0}")]
 pub(crate) struct HostMemoryFault(String);
 
 impl Limiter {

@@ -25,12 +25,12 @@ const BYTES_PER_WEIGHT: usize = 4 << 10;
 const NARROW_FACTOR: usize = 16;
 
 /// The parts of a step that are still to be given.
-pub(super) struct Rest {
+pub(super) struct RemainingParts {
     status: Status,
     commands: std::vec::IntoIter<Command>,
 }
 
-impl Rest {
+impl RemainingParts {
     /// Takes the first part of what a step returned. If more remains, returns it, and the step's
     /// status is `ready` for now.
     pub(super) fn divide(status: Status, commands: &mut Vec<Command>) -> Result<Status, Self> {
@@ -90,7 +90,7 @@ mod tests {
         let mut commands: Vec<Command> = tagged.collect();
         let all = commands.len();
         let mut found = Vec::new();
-        match Rest::divide(Status::Idle, &mut commands) {
+        match RemainingParts::divide(Status::Idle, &mut commands) {
             Ok(status) => found.push((commands.len(), status)),
             Err(mut rest) => {
                 found.push((commands.len(), Status::Ready));

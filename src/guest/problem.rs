@@ -22,7 +22,7 @@ pub enum EngineError {
 #[non_exhaustive]
 pub enum LoadError {
     /// The component is too large.
-    #[error("the component has {bytes} bytes; at most {bytes_max} are taken")]
+    #[error("the component has {bytes} bytes; at most {bytes_max} are allowed")]
     TooLarge {
         /// The component's size.
         bytes: usize,
@@ -30,7 +30,7 @@ pub enum LoadError {
         bytes_max: usize,
     },
     /// The component has too many of something.
-    #[error("{} has {count} {what}; at most {count_max} are taken", owner(*.place))]
+    #[error("{} has {count} {what}; at most {count_max} are allowed", owner(*.function))]
     TooMany {
         /// What was counted.
         what: &'static str,
@@ -39,12 +39,10 @@ pub enum LoadError {
         /// The most allowed.
         count_max: u64,
         /// The function that has them; `None` if they are counted over the whole component.
-        place: Option<Place>,
+        function: Option<FunctionLocation>,
     },
     /// The number of things that it makes is not known in advance.
-    #[error(
-        "the component instantiates a component that is not one of those within it, so how much it makes is not known"
-    )]
+    #[error("the component instantiates a component that it does not contain, so its size is not known in advance")]
     Unweighed,
     /// The bytes are a core module.
     #[error("this is a core WebAssembly module, not a component")]
@@ -72,6 +70,11 @@ pub enum LoadError {
     Engine(#[from] EngineError),
 }
 
+/// What a guest returned is not what the contract allows.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct Breach(#[from] pub(crate) Problem);
+
 /// A bound on compiling a component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -88,11 +91,11 @@ impl fmt::Display for CompileBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu(time) => {
-                write!(f, "{} s of a processor, which is what a component of its size is given", time.as_secs())
+                write!(f, "{} s of processor time, the limit for a component of its size", time.as_secs())
             }
-            Self::Wall(time) => write!(f, "{} s, which is what a component of its size is given", time.as_secs()),
+            Self::Wall(time) => write!(f, "{} s, the limit for a component of its size", time.as_secs()),
             Self::Memory(bytes) => {
-                write!(f, "{} MiB of memory, which is what a component of its size is given", bytes >> 20)
+                write!(f, "{} MiB of memory, the limit for a component of its size", bytes >> 20)
             }
         }
     }
@@ -100,7 +103,7 @@ impl fmt::Display for CompileBound {
 
 /// A function within a component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct FunctionLocation {
     /// Its core module, counted from 0 in the order of the bytes.
     pub module: u64,
     /// Its index there, imported functions first.
@@ -109,9 +112,9 @@ pub struct Place {
 
 impl LoadError {
     /// The same error, located in a function.
-    pub(crate) fn at(mut self, function: Place) -> Self {
-        if let Self::TooMany { place, .. } = &mut self {
-            *place = Some(function);
+    pub(crate) fn at(mut self, location: FunctionLocation) -> Self {
+        if let Self::TooMany { function, .. } = &mut self {
+            *function = Some(location);
         }
         self
     }
@@ -122,10 +125,10 @@ impl LoadError {
     }
 }
 
-fn owner(place: Option<Place>) -> String {
-    place.map_or_else(
+fn owner(function: Option<FunctionLocation>) -> String {
+    function.map_or_else(
         || "the component".to_owned(),
-        |Place { module, function }| format!("function {function} of the component's core module {module}"),
+        |FunctionLocation { module, function }| format!("function {function} of the component's core module {module}"),
     )
 }
 

@@ -5,13 +5,14 @@
 //! demand and collects core dumps. It runs the very same compiled code.
 
 use super::binding::{self, Returned};
-use super::component::{Linked, Loaded};
 use super::context::Context;
 use super::death::{Phase, classify};
+use super::linked::Linked;
 use super::metering::{DESCRIBE_FUEL, INSTANTIATE_FUEL};
+use super::options::EngineOptions;
 use super::poll::block_on;
 use super::snapshot::{Template, Unfit};
-use crate::process::{Allocation, Death, Grants, Json, Limits, Payload, Pid, Problem, ProcessInit, Tag, problem::kind};
+use crate::process::{Death, Grants, Json, Limits, Payload, Pid, Problem, ProcessInit, Tag, problem::kind};
 use std::sync::Arc;
 use wasmtime::Store;
 
@@ -20,23 +21,23 @@ const DESCRIPTION_BYTES_MAX: u64 = 256 << 10;
 
 /// A component in the engine of throw-away instances.
 pub(crate) struct Sandbox<'a> {
-    loaded: &'a Loaded,
     linked: &'a Linked,
+    options: &'a EngineOptions,
 }
 
 impl<'a> Sandbox<'a> {
-    pub(crate) fn new(loaded: &'a Loaded) -> Result<Self, String> {
-        let linked = loaded.linked(Allocation::OnDemand).map_err(str::to_owned)?;
-        Ok(Self { loaded, linked })
+    /// `linked` is the component in the engine without a pool.
+    pub(crate) fn new(linked: &'a Linked, options: &'a EngineOptions) -> Self {
+        Self { linked, options }
     }
 
     fn store(&self) -> Store<Context> {
-        self.linked.store(self.loaded.engine().options(), &Arc::new(nobody()))
+        self.linked.store(self.options, &Arc::new(throw_away_init()))
     }
 
     /// Learns what snapshots need to know.
-    pub(crate) fn template(&self) -> Result<Template, Unfit> {
-        Template::probe(&self.linked.pre, self.loaded.hash(), || Ok(self.store()))
+    pub(crate) fn template(&self, component: [u8; 32]) -> Result<Template, Unfit> {
+        Template::probe(&self.linked.pre, component, || Ok(self.store()))
     }
 
     /// The component's own description; `None` if it has no such export.
@@ -62,7 +63,7 @@ impl<'a> Sandbox<'a> {
 }
 
 /// The init of a throw-away instance.
-fn nobody() -> ProcessInit {
+fn throw_away_init() -> ProcessInit {
     let limits = Limits { output_bytes: DESCRIPTION_BYTES_MAX, ..Limits::default() };
     ProcessInit {
         run: "sandbox".into(),

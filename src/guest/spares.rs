@@ -34,10 +34,10 @@
 //! the next guest comes. Shrinking memories that have grown: no engine offers it, and taking the
 //! pages out of the guest's reach is the `mprotect` that this avoids.
 
-use super::component::Loaded;
 use super::instance::Instance;
-use super::saving;
+use super::loaded::Loaded;
 use super::snapshot::PAGE_BYTES;
+use super::stored;
 use crate::process::{Limits, Permit};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -73,22 +73,22 @@ struct Waiting {
     /// The newest last: its memory is likeliest to be in a processor's cache.
     spares: VecDeque<Spare>,
     /// Instances being given back, which the pool does not have yet.
-    leaving: usize,
+    returning: usize,
 }
 
 struct Spare {
-    kind: Kind,
+    id: ComponentId,
     instance: Instance,
     bytes: u64,
 }
 
 /// Distinguishes the components of an engine, and is never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Kind(u64);
+struct ComponentId(u64);
 
 /// What a component knows about its spares.
 pub(super) struct Reuse {
-    kind: Kind,
+    id: ComponentId,
     /// Whether the component's bytes and its size allow reuse.
     fits: bool,
     /// Guests that ended before it was known how to reset their instances.
@@ -108,9 +108,9 @@ impl Spares {
         (self.inner.lock().spares.len(), self.bytes.load(Relaxed))
     }
 
-    fn take(&self, kind: Kind, limits: &Limits) -> Option<Instance> {
+    fn take(&self, id: ComponentId, limits: &Limits) -> Option<Instance> {
         let spares = &mut self.inner.lock().spares;
-        let found = spares.iter().rposition(|spare| spare.kind == kind && spare.instance.is_within(limits))?;
+        let found = spares.iter().rposition(|spare| spare.id == id && spare.instance.is_within(limits))?;
         let spare = spares.remove(found)?;
         self.bytes.fetch_sub(spare.bytes, Relaxed);
         Some(spare.instance)
@@ -118,10 +118,10 @@ impl Spares {
 
     fn put(&self, spare: Spare) {
         let oldest = {
-            let Waiting { spares, leaving } = &mut *self.inner.lock();
+            let Waiting { spares, returning } = &mut *self.inner.lock();
             self.bytes.fetch_add(spare.bytes, Relaxed);
             spares.push_back(spare);
-            let oldest = if spares.len() + *leaving > self.max { spares.pop_front() } else { None };
+            let oldest = if spares.len() + *returning > self.max { spares.pop_front() } else { None };
             self.bytes.fetch_sub(oldest.as_ref().map_or(0, |spare| spare.bytes), Relaxed);
             oldest
         };
@@ -129,23 +129,23 @@ impl Spares {
         drop(oldest);
     }
 
-    fn forget(&self, kind: Kind) {
+    fn forget(&self, id: ComponentId) {
         let mut gone = Vec::new();
         {
-            let Waiting { spares, leaving } = &mut *self.inner.lock();
+            let Waiting { spares, returning } = &mut *self.inner.lock();
             for spare in std::mem::take(spares) {
-                if spare.kind == kind {
+                if spare.id == id {
                     self.bytes.fetch_sub(spare.bytes, Relaxed);
                     gone.push(spare);
                 } else {
                     spares.push_back(spare);
                 }
             }
-            *leaving += gone.len();
+            *returning += gone.len();
         }
         for spare in gone {
             drop(spare);
-            self.inner.lock().leaving -= 1;
+            self.inner.lock().returning -= 1;
         }
     }
 }
@@ -159,7 +159,7 @@ impl Reuse {
             && permit.memories <= PERMIT_EACH.memories
             && permit.tables <= PERMIT_EACH.tables;
         Self {
-            kind: Kind(NEXT.fetch_add(1, Relaxed)),
+            id: ComponentId(NEXT.fetch_add(1, Relaxed)),
             fits: allowed && fits,
             ended: AtomicU32::new(0),
             learning: AtomicBool::new(false),
@@ -170,8 +170,8 @@ impl Reuse {
 /// Takes an instance of the component for a guest with these limits, as good as new; `None` if
 /// there is none.
 pub(super) fn take(loaded: &Loaded, limits: &Limits) -> Option<Instance> {
-    let Reuse { kind, fits, .. } = *loaded.reuse();
-    if fits && saving::may_reset(loaded) { loaded.engine().spares().take(kind, limits) } else { None }
+    let Reuse { id, fits, .. } = *loaded.reuse();
+    if fits && stored::can_reset(loaded) { loaded.engine().spares().take(id, limits) } else { None }
 }
 
 /// Resets the instance of a guest that has closed and lives in the pool, and adds it to the spares.
@@ -188,10 +188,10 @@ pub(super) fn put(loaded: &Arc<Loaded>, mut instance: Instance) -> Result<(), In
         learn(loaded);
         return Err(instance);
     }
-    match saving::reset(loaded, &mut instance.store, PAGES_MAX) {
+    match stored::reset(loaded, &mut instance.store, PAGES_MAX) {
         Some(pages) => {
-            instance.vacate(loaded);
-            spares.put(Spare { kind: reuse.kind, instance, bytes: (pages * PAGE_BYTES) as u64 });
+            instance.drop_guest(loaded);
+            spares.put(Spare { id: reuse.id, instance, bytes: (pages * PAGE_BYTES) as u64 });
             Ok(())
         }
         None => Err(instance),
@@ -200,9 +200,9 @@ pub(super) fn put(loaded: &Arc<Loaded>, mut instance: Instance) -> Result<(), In
 
 /// Drops the spares of a component that is dropped.
 pub(super) fn forget(loaded: &Loaded) {
-    let Reuse { kind, fits, .. } = *loaded.reuse();
+    let Reuse { id, fits, .. } = *loaded.reuse();
     if fits {
-        loaded.engine().spares().forget(kind);
+        loaded.engine().spares().forget(id);
     }
 }
 

@@ -6,10 +6,6 @@
 //! debt accumulates beside the store, and is paid when it amounts to a slice: then the step is
 //! suspended, as if the guest had used the slice up itself.
 
-use super::context::Context;
-use std::task::Poll;
-use wasmtime::{StoreContextMut, Trap};
-
 /// Fuel that a guest owes for what the host did for it.
 #[derive(Debug, Default)]
 pub(crate) struct HostWork {
@@ -36,28 +32,4 @@ impl HostWork {
     pub(crate) fn is_due(&self) -> bool {
         self.owed >= self.slice_fuel
     }
-}
-
-/// Pays the debt if it amounts to a slice, and yields the worker.
-///
-/// # Errors
-/// Fails if too little fuel is left.
-pub(crate) async fn settle(store: &mut StoreContextMut<'_, Context>) -> wasmtime::Result<()> {
-    if !store.data().work.is_due() {
-        return Ok(());
-    }
-    let owed = store.data_mut().work.take();
-    let fuel = store.get_fuel()?;
-    store.set_fuel(fuel.saturating_sub(owed))?;
-    if fuel <= owed {
-        return Err(Trap::OutOfFuel.into());
-    }
-    give_way().await;
-    Ok(())
-}
-
-/// Pending once.
-async fn give_way() {
-    let mut given = false;
-    std::future::poll_fn(|_| if std::mem::replace(&mut given, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }

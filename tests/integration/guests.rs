@@ -326,7 +326,7 @@ fn what_does_not_fit_is_named() {
     assert_eq!(found.len(), 2, "{found:?}");
     let (expected, own) =
         ("init: func(entry: string, input: payload) -> result<_, problem>", "init: func(entry: string)");
-    let start = format!("wfhost:process/guest@0.1.0 is to have `{expected}`, not `{own}` (");
+    let start = format!("wfhost:process/guest@0.1.0 must have `{expected}`, not `{own}` (");
     assert!(found[0].starts_with(&start), "{found:?}");
     assert_eq!(found[1], "wfhost:process/guest@0.1.0 lacks the function step");
 }

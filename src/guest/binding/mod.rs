@@ -63,11 +63,6 @@ pub(crate) struct Outcome {
     pub(crate) commands: Vec<Command>,
 }
 
-/// What a guest returned is not what the contract allows.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub(crate) struct Breach(#[from] pub(crate) Problem);
-
 /// The functions of one instance.
 pub(crate) trait Binding: Send + Sync {
     /// Calls `init`.

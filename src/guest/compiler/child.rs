@@ -1,7 +1,8 @@
 //! The child process that compiles.
 
 use super::Allowance;
-use crate::guest::engine::{self, Profile};
+use crate::guest::engine;
+use crate::guest::options::Profile;
 use std::io::{self, Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use wasmtime::Engine;
@@ -30,7 +31,7 @@ static SERVES: AtomicBool = AtomicBool::new(false);
 
 /// The request, without the component's bytes: these come through standard input.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-pub(super) struct Order {
+pub(super) struct Request {
     pub(super) profile: Profile,
     /// The engine that the code is for: an engine of another version gives other code.
     pub(super) fingerprint: String,
@@ -54,8 +55,8 @@ pub fn serve_compiler() {
     if arguments.next().is_none_or(|first| first != ARGUMENT) {
         return;
     }
-    let order = arguments.next().and_then(|order| serde_json::from_str(order.to_str()?).ok());
-    let done = order.ok_or_else(|| io::Error::other("no order")).and_then(|order| serve(&order));
+    let request = arguments.next().and_then(|request| serde_json::from_str(request.to_str()?).ok());
+    let done = request.ok_or_else(|| io::Error::other("no request")).and_then(|request| serve(&request));
     if let Err(error) = &done {
         // If this fails, there is no way left to report it.
         let _ = writeln!(io::stderr(), "{error}");
@@ -68,19 +69,19 @@ pub(super) fn is_served() -> bool {
     SERVES.load(Relaxed)
 }
 
-fn serve(order: &Order) -> io::Result<()> {
-    give_up_what_is_not_needed(order.allowance)?;
-    let mut bytes = vec![0; order.bytes];
+fn serve(request: &Request) -> io::Result<()> {
+    limit_self(request.allowance)?;
+    let mut bytes = vec![0; request.bytes];
     // If the parent is gone, there are fewer bytes.
     io::stdin().read_exact(&mut bytes)?;
     let engine =
-        Engine::new(&engine::code_config(order.profile)).map_err(|error| io::Error::other(format!("{error:#}")))?;
-    if engine::fingerprint(&engine).to_hex().as_str() != order.fingerprint {
-        return Err(io::Error::other("this is another version of wfhost: its code would be another"));
+        Engine::new(&engine::code_config(request.profile)).map_err(|error| io::Error::other(format!("{error:#}")))?;
+    if engine::fingerprint(&engine).to_hex().as_str() != request.fingerprint {
+        return Err(io::Error::other("this is another version of wfhost: its code would be different"));
     }
     let (kind, answer) = match engine.precompile_component(&bytes) {
         Ok(code) => (CODE, code),
-        Err(error) if is_for_memory(&error) => (NO_MEMORY, Vec::new()),
+        Err(error) if is_out_of_memory(&error) => (NO_MEMORY, Vec::new()),
         Err(error) => (REFUSED, format!("{error:#}").into_bytes()),
     };
     let mut out = io::stdout().lock();
@@ -89,7 +90,7 @@ fn serve(order: &Order) -> io::Result<()> {
     out.flush()
 }
 
-fn is_for_memory(error: &wasmtime::Error) -> bool {
+fn is_out_of_memory(error: &wasmtime::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
@@ -98,7 +99,7 @@ fn is_for_memory(error: &wasmtime::Error) -> bool {
 
 /// Limits this process to its allowance. Nothing that it does can raise the limits again.
 #[cfg(target_os = "linux")]
-fn give_up_what_is_not_needed(Allowance { cpu_seconds, memory_bytes }: Allowance) -> io::Result<()> {
+fn limit_self(Allowance { cpu_seconds, memory_bytes }: Allowance) -> io::Result<()> {
     use rustix::process::{Resource, Signal, nice, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let threads = crate::base::processors() as u64;
@@ -128,6 +129,6 @@ fn limit(resource: rustix::process::Resource, most: u64, more: u64) -> io::Resul
 }
 
 #[cfg(not(target_os = "linux"))]
-fn give_up_what_is_not_needed(_: Allowance) -> io::Result<()> {
+fn limit_self(_: Allowance) -> io::Result<()> {
     Ok(())
 }

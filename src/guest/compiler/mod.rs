@@ -22,7 +22,8 @@ mod parent;
 
 pub use child::serve_compiler;
 
-use super::engine::{self, EngineOptions};
+use super::engine;
+use super::options::EngineOptions;
 use super::problem::LoadError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

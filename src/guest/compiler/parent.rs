@@ -1,8 +1,8 @@
 //! The parent, which has a component compiled.
 
-use super::child::{self, ARGUMENT, Order};
+use super::child::{self, ARGUMENT, Request};
 use super::{Allowance, Cancellation};
-use crate::guest::engine::Profile;
+use crate::guest::options::Profile;
 use crate::guest::problem::{CompileBound, LoadError};
 use std::io::{self, Read, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 /// How often the parent checks whether the load is still wanted. Arbitrary: few wake-ups in what
 /// takes seconds.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Bytes of a child's standard error that are read.
-const WORDS_BYTES_MAX: u64 = 4 << 10;
+const STDERR_BYTES_MAX: u64 = 4 << 10;
 
 /// Identifies a failed allocation, which ends the process with this text.
-const NO_MEMORY_WORDS: &str = "memory allocation of";
+const NO_MEMORY_TEXT: &str = "memory allocation of";
 
 /// The child's task.
 pub(super) struct Work<'a> {
@@ -31,16 +31,16 @@ pub(super) struct Work<'a> {
 }
 
 /// A child that does not outlive this value.
-struct Ours(Child);
+struct KillOnDrop(Child);
 
-impl Ours {
+impl KillOnDrop {
     fn kill(&mut self) {
         // It fails if the child has already ended.
         let _ = self.0.kill();
     }
 }
 
-impl Drop for Ours {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         self.kill();
         let _ = self.0.wait();
@@ -50,23 +50,23 @@ impl Drop for Ours {
 /// The code of a component, compiled by a child.
 pub(super) fn compile(work: &Work<'_>, cancellation: &Cancellation) -> Result<Vec<u8>, LoadError> {
     let Work { program, profile, ref fingerprint, bytes, allowance } = *work;
-    let order = Order { profile, fingerprint: fingerprint.clone(), bytes: bytes.len(), allowance };
-    let order = serde_json::to_string(&order).expect("invariant: an order can be written as JSON");
+    let request = Request { profile, fingerprint: fingerprint.clone(), bytes: bytes.len(), allowance };
+    let request = serde_json::to_string(&request).expect("invariant: a request can be written as JSON");
     let mut command = Command::new(program);
-    command.arg(ARGUMENT).arg(order).env_clear();
+    command.arg(ARGUMENT).arg(request).env_clear();
     // In a process group of its own: Ctrl-C on a terminal is for this process, which ends the
     // child.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let failed = |error: io::Error| LoadError::Compiler(format!("{} cannot be started: {error}", program.display()));
-    let mut child = Ours(command.spawn().map_err(failed)?);
+    let mut child = KillOnDrop(command.spawn().map_err(failed)?);
     let missing = || LoadError::Compiler("it has no pipes".to_owned());
     let mut input = child.0.stdin.take().ok_or_else(missing)?;
     let output = child.0.stdout.take().ok_or_else(missing)?;
-    let words = child.0.stderr.take().ok_or_else(missing)?;
+    let stderr = child.0.stderr.take().ok_or_else(missing)?;
     std::thread::scope(|threads| {
         // A child that ends early does not read the rest.
         threads.spawn(move || input.write_all(bytes));
-        let words = threads.spawn(move || said(words));
+        let stderr = threads.spawn(move || read_stderr(stderr));
         let (send, answers) = channel();
         threads.spawn(move || {
             let mut answer = Vec::new();
@@ -76,9 +76,9 @@ pub(super) fn compile(work: &Work<'_>, cancellation: &Cancellation) -> Result<Ve
         });
         let until = Instant::now() + allowance.wall();
         let ended_by = loop {
-            match answers.recv_timeout(LOOK_EVERY) {
+            match answers.recv_timeout(POLL_INTERVAL) {
                 Ok(answer) => break Ok(answer),
-                Err(RecvTimeoutError::Disconnected) => break Ok(Err(io::Error::other("it gave nothing"))),
+                Err(RecvTimeoutError::Disconnected) => break Ok(Err(io::Error::other("it ended without an answer"))),
                 Err(RecvTimeoutError::Timeout) if cancellation.is_cancelled() => break Err(LoadError::Cancelled),
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= until => {
                     break Err(LoadError::CompileBound(CompileBound::Wall(allowance.wall())));
@@ -90,30 +90,30 @@ pub(super) fn compile(work: &Work<'_>, cancellation: &Cancellation) -> Result<Ve
             child.kill();
         }
         let status = child.0.wait();
-        let words = words.join().unwrap_or_default();
+        let stderr = stderr.join().unwrap_or_default();
         let failed = |error: io::Error| LoadError::Compiler(error.to_string());
         let answer = ended_by?.map_err(failed)?;
-        read(answer, status.map_err(failed)?, &words, allowance)
+        read(answer, status.map_err(failed)?, &stderr, allowance)
     })
 }
 
 /// Reads a child's standard error.
-fn said(mut words: impl Read) -> String {
+fn read_stderr(mut stderr: impl Read) -> String {
     let mut bytes = Vec::new();
-    let _ = words.by_ref().take(WORDS_BYTES_MAX).read_to_end(&mut bytes);
+    let _ = stderr.by_ref().take(STDERR_BYTES_MAX).read_to_end(&mut bytes);
     // The child must not block on a full pipe.
-    let _ = io::copy(&mut words, &mut io::sink());
+    let _ = io::copy(&mut stderr, &mut io::sink());
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn read(mut answer: Vec<u8>, status: ExitStatus, words: &str, allowance: Allowance) -> Result<Vec<u8>, LoadError> {
+fn read(mut answer: Vec<u8>, status: ExitStatus, stderr: &str, allowance: Allowance) -> Result<Vec<u8>, LoadError> {
     const CPU: i32 = rustix::process::Signal::XCPU.as_raw();
     let no_memory = || LoadError::CompileBound(CompileBound::Memory(allowance.memory_bytes));
     if !status.success() {
         return Err(match status.signal() {
             Some(CPU) => LoadError::CompileBound(CompileBound::Cpu(Duration::from_secs(allowance.cpu_seconds))),
-            _ if words.contains(NO_MEMORY_WORDS) => no_memory(),
-            _ => LoadError::Compiler(format!("{status}: {}", words.trim())),
+            _ if stderr.contains(NO_MEMORY_TEXT) => no_memory(),
+            _ => LoadError::Compiler(format!("{status}: {}", stderr.trim())),
         });
     }
     if answer.is_empty() {

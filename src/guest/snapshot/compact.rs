@@ -23,7 +23,7 @@ use zstd::bulk::{Compressor, Decompressor};
 #[non_exhaustive]
 pub enum CompactError {
     /// The magic number is missing.
-    #[error("these bytes are no snapshot")]
+    #[error("these bytes are not a snapshot")]
     NoSnapshot,
     /// This version cannot read the format.
     #[error("the snapshot has format {0}; this version reads {FORMAT}")]
@@ -157,7 +157,7 @@ impl Template {
         let fuel = match has_fuel {
             0 if fuel == 0 => None,
             1 => Some(fuel),
-            _ => return Err(CompactError::Damaged("its fuel makes no sense")),
+            _ => return Err(CompactError::Damaged("its fuel is inconsistent")),
         };
         let mut left = memory_bytes_max;
         let mut memories = Vec::with_capacity(self.images().len());
@@ -199,7 +199,7 @@ impl Template {
         if body.0.is_empty() {
             Ok(Snapshot { fuel, memories, globals })
         } else {
-            Err(CompactError::Damaged("its body goes on after its end"))
+            Err(CompactError::Damaged("its body is too long for its content"))
         }
     }
 }

@@ -7,7 +7,7 @@
 //! however few bytes it has.
 
 use super::{at_most, malformed};
-use crate::guest::problem::{LoadError, Place};
+use crate::guest::problem::{FunctionLocation, LoadError};
 use wasmparser::{BlockType, CompositeInnerType, FunctionBody, Operator, Payload, TypeRef};
 
 /// Bytes of one function's body: compiling takes more than linear time in it. Python guests have
@@ -118,9 +118,9 @@ impl Module {
     pub(super) fn body(&mut self, body: &FunctionBody<'_>, totals: &mut Totals) -> Result<(), LoadError> {
         let function = self.imported + self.bodies;
         self.bodies += 1;
-        let place = Place { module: self.index, function: function as u64 };
+        let location = FunctionLocation { module: self.index, function: function as u64 };
         let here = |what: &'static str, count: u64, count_max: u64| {
-            at_most(what, count, count_max).map_err(|error| error.at(place))
+            at_most(what, count, count_max).map_err(|error| error.at(location))
         };
         here("bytes", body.range().len() as u64, BYTES_MAX)?;
         let mut locals = self.of_function(function as u32).params;
@@ -128,7 +128,7 @@ impl Module {
             locals = locals.saturating_add(group.map_err(malformed)?.0.into());
         }
         let cost = self.cost(body)?;
-        here("values that its calls and blocks take and give", cost.values, VALUES_MAX)?;
+        here("values that its calls and blocks take and return", cost.values, VALUES_MAX)?;
         here("locals times levels of loops", locals.saturating_mul(cost.loops_deep), LOOP_LOCALS_MAX)?;
         here("locals times branches", locals.saturating_mul(cost.branches), BRANCH_LOCALS_MAX)?;
         totals.add(locals, cost.branches)

@@ -103,7 +103,7 @@ impl Survey {
 }
 
 fn at_most(what: &'static str, count: u64, count_max: u64) -> Result<(), LoadError> {
-    if count <= count_max { Ok(()) } else { Err(LoadError::TooMany { what, count, count_max, place: None }) }
+    if count <= count_max { Ok(()) } else { Err(LoadError::TooMany { what, count, count_max, function: None }) }
 }
 
 fn malformed(error: wasmparser::BinaryReaderError) -> LoadError {

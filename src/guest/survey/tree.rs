@@ -77,8 +77,8 @@ impl Tree {
         match payload {
             Payload::ComponentSection { .. } => {
                 self.components += 1;
-                at_most("components within it", self.components, COMPONENTS_MAX)?;
-                at_most("components within one another", self.open.len() as u64, DEPTH_MAX)?;
+                at_most("nested components", self.components, COMPONENTS_MAX)?;
+                at_most("levels of nested components", self.open.len() as u64, DEPTH_MAX)?;
                 self.open.push(Level::default());
             }
             Payload::End(_) if !self.is_at_root() => {

@@ -2,7 +2,7 @@
 
 use super::lines::Stream;
 use super::{WasiHost, WasiView};
-use crate::guest::binding::Breach;
+use crate::guest::problem::Breach;
 use crate::process::{Problem, problem::kind};
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::cli::{

@@ -139,7 +139,7 @@ impl Wasi {
     }
 
     /// Whether the guest has no open resource.
-    pub(crate) fn holds_nothing(&self) -> bool {
+    pub(crate) fn has_no_resources(&self) -> bool {
         self.0.as_ref().is_none_or(|state| state.table.is_empty())
     }
 

@@ -16,7 +16,7 @@ fn at_once<F: Future>(future: F) -> Option<F::Output> {
     }
 }
 
-const INSTEAD: &str = "give the command `sleep`, and go on when its answer comes";
+const INSTEAD: &str = "return the command `sleep`, and continue when its answer arrives";
 
 impl<T: WasiView> Host for WasiHost<'_, T> {
     async fn poll(&mut self, pollables: Vec<Resource<DynPollable>>) -> wasmtime::Result<Vec<u32>> {

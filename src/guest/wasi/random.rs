@@ -1,7 +1,7 @@
 //! Random numbers, all from the process's own stream.
 
 use super::{WasiHost, WasiView, host};
-use crate::guest::binding::Breach;
+use crate::guest::problem::Breach;
 use crate::process::{Problem, problem::kind};
 use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;

@@ -1,7 +1,7 @@
 //! Each interface, as a component of its first stable version imports it.
 
 use super::{BlockingCall, INTERFACES, Wasi, WasiView, link};
-use crate::guest::binding::Breach;
+use crate::guest::problem::Breach;
 use crate::process::{Level, LogLine, Micros, Pid, Random, problem::kind};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

@@ -4,7 +4,7 @@
 //! charge for the work nor end a slice.
 
 use super::{Has, HasTable, RESOURCES_MAX, WasiView, host, lines, table};
-use crate::guest::binding::Breach;
+use crate::guest::problem::Breach;
 use crate::process::{Problem, problem::kind};
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource, ResourceTable};

@@ -6,9 +6,8 @@
 //! is known to be well-formed.
 
 use super::lift::{Action, Command, Outcome, Payload, Problem, Spawn, Status, Target};
-use crate::guest::binding::Breach;
-use crate::guest::context::Context;
-use crate::guest::work::settle;
+use crate::guest::context::{Context, settle};
+use crate::guest::problem::Breach;
 use crate::process::{self, Check, GIVEN_DEPTH_MAX, problem::kind};
 use wasmtime::{AsContextMut as _, Store};
 
@@ -43,8 +42,8 @@ pub(super) async fn outcome(store: &mut Store<Context>, outcome: &Outcome) -> Pa
     let (count, max) = (outcome.commands.len(), limits.commands_per_step);
     if count > max as usize {
         return Err(breach(
-            process::Problem::new(kind::TOO_MANY_COMMANDS, "The step gave too many commands")
-                .with_detail(format!("{count} commands in one step; at most {max} are taken")),
+            process::Problem::new(kind::TOO_MANY_COMMANDS, "The step returned too many commands")
+                .with_detail(format!("{count} commands in one step; at most {max} are allowed")),
         ));
     }
     let mut till = Till { payload_bytes: limits.payload_bytes, store };
@@ -131,7 +130,7 @@ impl Till<'_> {
             if narrow.len() > NARROW_BYTES_MAX {
                 return Err(breach(
                     process::Problem::new(kind::TOO_LARGE, "The bounds of a child are too large").with_detail(format!(
-                        "`narrow` has {} bytes; at most {NARROW_BYTES_MAX} are taken",
+                        "`narrow` has {} bytes; at most {NARROW_BYTES_MAX} are allowed",
                         narrow.len()
                     )),
                 ));
@@ -196,7 +195,7 @@ impl Till<'_> {
         }
         Err(breach(
             process::Problem::new(kind::TOO_LARGE, "A payload is too large")
-                .with_detail(format!("a {what} has {bytes} bytes; at most {max} are taken")),
+                .with_detail(format!("a {what} has {bytes} bytes; at most {max} are allowed")),
         ))
     }
 
@@ -211,13 +210,14 @@ impl Till<'_> {
                 Ok(false) => self.settle().await?,
                 Err(flaw) if flaw.too_deep => {
                     return Err(breach(
-                        process::Problem::new(kind::JSON_TOO_DEEP, "A JSON payload nests too deep")
-                            .with_detail(format!("{what}: {flaw}; at most {GIVEN_DEPTH_MAX} arrays and objects nest")),
+                        process::Problem::new(kind::JSON_TOO_DEEP, "A JSON payload is nested too deeply").with_detail(
+                            format!("{what}: {flaw}; arrays and objects may be nested {GIVEN_DEPTH_MAX} deep"),
+                        ),
                     ));
                 }
                 Err(flaw) => {
                     return Err(breach(
-                        process::Problem::new(kind::BAD_JSON, "A JSON payload is not JSON")
+                        process::Problem::new(kind::BAD_JSON, "A JSON payload is not valid JSON")
                             .with_detail(format!("{what}: {flaw}")),
                     ));
                 }

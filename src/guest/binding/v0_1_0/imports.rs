@@ -1,9 +1,8 @@
 //! The interface `host`: everything that a guest may ask of its host within a step. Nothing here
 //! waits, and nothing reaches outside.
 
-use crate::guest::binding::Breach;
-use crate::guest::context::Context;
-use crate::guest::work::settle;
+use crate::guest::context::{Context, settle};
+use crate::guest::problem::Breach;
 use crate::process::{self, Json, Problem, problem::kind};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -108,7 +107,7 @@ async fn log(
 
 fn parse_fields(text: &str) -> Result<Json, Breach> {
     let bad = |detail: String| {
-        Breach(Problem::new(kind::BAD_JSON, "The fields of a log line are no JSON object").with_detail(detail))
+        Breach(Problem::new(kind::BAD_JSON, "The fields of a log line are not a JSON object").with_detail(detail))
     };
     let json = Json::parse(text.to_owned()).map_err(|error| bad(error.to_string()))?;
     if text.trim_start().starts_with('{') { Ok(json) } else { Err(bad("they must be an object".into())) }

@@ -300,7 +300,7 @@ impl Reader {
             return Ok(number);
         }
         Err(process::Problem::new(kind::BAD_NUMBER, "A number is 2^53 or more")
-            .with_detail(format!("{what} is {number}; numbers of the contract stay below 2^53")))
+            .with_detail(format!("{what} is {number}; numbers of the contract must be below 2^53")))
     }
 
     /// Accepts a JSON text only if it is an object.

@@ -5,9 +5,10 @@ mod imports;
 mod lift;
 mod lower;
 
-use super::{Binding, Breach, Call, Contract, Exports, Outcome, Returned};
+use super::{Binding, Call, Contract, Exports, Outcome, Returned};
 use crate::guest::context::Context;
 use crate::guest::inspect::Misfit;
+use crate::guest::problem::Breach;
 use crate::guest::wit;
 use crate::process::{Event, Payload, Problem};
 use wasmtime::Store;
@@ -101,7 +102,7 @@ where
         ComponentItem::ComponentFunc(function) => {
             (function.typecheck::<Params, Results>(&pre.instance_type()), wit::function(name, &function))
         }
-        _ => (Err(wasmtime::format_err!("it is not a function")), format!("{name}: something else")),
+        _ => (Err(wasmtime::format_err!("it is not a function")), format!("{name}: not a function")),
     };
     match checked {
         Ok(()) => Some(index),

@@ -8,20 +8,19 @@
 //! where it was.
 
 use super::binding::{Binding, Returned};
-use super::body::{Guest, prepare};
-use super::component::Loaded;
-use super::context::{Context, HostState};
+use super::context::{Context, HostState, prepare};
 use super::images::Held;
+use super::loaded::Loaded;
 use super::metering::{FuelMeter, SAVE_FUEL};
 use super::poll::block_on;
 use super::snapshot::{CompactError, Handles, Search, Snapshot, Template, Unfit};
-use crate::process::{Form, Micros, Problem, ProcessInit, ProcessSnapshot, RawSnapshot, SnapshotError};
+use crate::process::{Form, Limits, Micros, Problem, ProcessSnapshot, RawSnapshot, SnapshotError};
 use bytes::Bytes;
 use std::sync::Arc;
 use wasmtime::Store;
 
 /// Bytes of a state that a guest encoded itself. Arbitrary: what a guest passes otherwise is less.
-pub(crate) const OWN_BYTES_MAX: usize = 64 << 20;
+pub(crate) const ENCODED_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of an encoded image from which reading it may take longer than a turn. Measured: some
 /// hundred microseconds.
@@ -29,21 +28,21 @@ const SLOW_IMAGE_BYTES: usize = 32 << 10;
 
 /// The state of a guest.
 #[derive(Clone)]
-pub(crate) enum Kept {
+pub(crate) enum Stored {
     /// An encoded image, or what the guest encoded itself, with its room reserved.
     Held(Form, Held),
     /// An image, on its way into an instance or into a snapshot store.
     Image(Box<Snapshot>),
     /// What the guest encoded itself, on the same way.
-    Own(Bytes),
+    GuestEncoded(Bytes),
 }
 
-impl Kept {
+impl Stored {
     pub(crate) fn form(&self) -> Form {
         match self {
             Self::Held(form, _) => *form,
             Self::Image(_) => Form::Image,
-            Self::Own(_) => Form::GuestEncoded,
+            Self::GuestEncoded(_) => Form::GuestEncoded,
         }
     }
 
@@ -56,7 +55,7 @@ impl Kept {
 /// What is stored of a guest that has no instance: all that it needs to continue.
 #[derive(Clone)]
 pub(crate) struct Evicted {
-    pub(crate) kept: Kept,
+    pub(crate) state: Stored,
     /// Bytes that differ from a fresh instance's; 0 for the guest's own encoding, where they are
     /// unknown.
     pub(crate) bytes: usize,
@@ -64,9 +63,9 @@ pub(crate) struct Evicted {
 }
 
 /// The result of asking a guest to encode its state.
-pub(crate) enum Asked {
+pub(crate) enum Encoding {
     /// The guest encoded it.
-    Gave(Bytes),
+    Done(Bytes),
     /// The guest refused.
     Refused,
     /// The guest trapped, ran out of fuel or broke the contract: the instance is gone.
@@ -77,7 +76,7 @@ pub(crate) enum Asked {
 /// changed then.
 pub(crate) fn take(loaded: &Loaded, store: &mut Store<Context>) -> Option<Snapshot> {
     let template = loaded.template()?;
-    if !store.data_mut().holds_nothing() {
+    if !store.data_mut().holds_no_state() {
         return None;
     }
     let handles = handles(template, store).ok()?;
@@ -88,7 +87,7 @@ pub(crate) fn take(loaded: &Loaded, store: &mut Store<Context>) -> Option<Snapsh
 /// `None` if that is impossible, and the instance is then useless.
 pub(crate) fn reset(loaded: &Loaded, store: &mut Store<Context>, pages_max: usize) -> Option<usize> {
     let template = loaded.template()?;
-    if !store.data().holds_nothing() {
+    if !store.data().holds_no_state() {
         return None;
     }
     let handles = handles(template, store).ok()?;
@@ -96,7 +95,7 @@ pub(crate) fn reset(loaded: &Loaded, store: &mut Store<Context>, pages_max: usiz
 }
 
 /// Whether a reset instance can be trusted.
-pub(crate) fn may_reset(loaded: &Loaded) -> bool {
+pub(crate) fn can_reset(loaded: &Loaded) -> bool {
     !loaded.has_to_learn() && loaded.template().is_some_and(Template::trusts_the_kernel)
 }
 
@@ -117,23 +116,23 @@ pub(crate) fn pack(loaded: &Loaded, snapshot: &Snapshot) -> Option<(Bytes, usize
 }
 
 /// Asks a guest to encode its state.
-pub(crate) fn ask(binding: &dyn Binding, mut store: Store<Context>, now: Micros) -> (Store<Context>, Asked) {
+pub(crate) fn encode(binding: &dyn Binding, mut store: Store<Context>, now: Micros) -> (Store<Context>, Encoding) {
     let host = store.data().save();
     prepare(&mut store, now, SAVE_FUEL);
-    let usual = store.data().handed_over_max();
-    store.set_hostcall_fuel(OWN_BYTES_MAX);
-    let Some(call) = binding.save(store) else { unreachable!("invariant: who is asked has the export") };
+    let usual = store.data().hostcall_bytes_max();
+    store.set_hostcall_fuel(ENCODED_BYTES_MAX);
+    let Some(call) = binding.save(store) else { unreachable!("invariant: a guest that is asked has the export") };
     // Its fuel bounds it.
     let Returned { mut store, result } = block_on(call);
     store.set_hostcall_fuel(usual);
     store.data_mut().discard_log();
     store.data_mut().restore(&host);
-    let asked = match result {
-        Ok(Ok(state)) if state.len() <= OWN_BYTES_MAX => Asked::Gave(state.into()),
-        Ok(_) => Asked::Refused,
-        Err(error) => Asked::Lost(error),
+    let encoding = match result {
+        Ok(Ok(state)) if state.len() <= ENCODED_BYTES_MAX => Encoding::Done(state.into()),
+        Ok(_) => Encoding::Refused,
+        Err(error) => Encoding::Lost(error),
     };
-    (store, asked)
+    (store, encoding)
 }
 
 /// Puts a guest's state into its fresh instance.
@@ -143,13 +142,13 @@ pub(crate) async fn restore(
     mut store: Store<Context>,
     evicted: &Evicted,
 ) -> (Store<Context>, wasmtime::Result<()>) {
-    let restored = match &evicted.kept {
-        Kept::Image(snapshot) => put_image(loaded, &mut store, snapshot),
-        Kept::Held(Form::Image, held) => put_packed(loaded, &mut store, held),
-        Kept::Own(_) | Kept::Held(Form::GuestEncoded, _) => {
+    let restored = match &evicted.state {
+        Stored::Image(snapshot) => restore_image(loaded, &mut store, snapshot),
+        Stored::Held(Form::Image, held) => restore_packed(loaded, &mut store, held),
+        Stored::GuestEncoded(_) | Stored::Held(Form::GuestEncoded, _) => {
             store.data_mut().restore(&evicted.host);
             let loaded;
-            (store, loaded) = load(binding, store, &evicted.kept).await;
+            (store, loaded) = load(binding, store, &evicted.state).await;
             store.data_mut().discard_log();
             loaded
         }
@@ -159,29 +158,29 @@ pub(crate) async fn restore(
 }
 
 /// Gives a guest the state that it encoded itself.
-async fn load(binding: &dyn Binding, store: Store<Context>, kept: &Kept) -> (Store<Context>, wasmtime::Result<()>) {
-    let state = match kept {
-        Kept::Held(_, held) => match held.read() {
+async fn load(binding: &dyn Binding, store: Store<Context>, stored: &Stored) -> (Store<Context>, wasmtime::Result<()>) {
+    let state = match stored {
+        Stored::Held(_, held) => match held.read() {
             Ok(state) => state,
             Err(error) => return (store, Err(error.into())),
         },
-        Kept::Own(state) => state.clone(),
-        Kept::Image(_) => unreachable!("invariant: the caller has looked"),
+        Stored::GuestEncoded(state) => state.clone(),
+        Stored::Image(_) => unreachable!("invariant: the caller has matched it"),
     };
     let Some(call) = binding.load(store, state.into()) else {
-        unreachable!("invariant: a guest's own form is kept where the export is")
+        unreachable!("invariant: a guest that encoded its state has the export")
     };
     let Returned { store, result } = call.await;
     (store, result.and_then(|loaded| loaded.map_err(|problem| StateRefused(problem).into())))
 }
 
-fn put_packed(loaded: &Loaded, store: &mut Store<Context>, held: &Held) -> wasmtime::Result<()> {
+fn restore_packed(loaded: &Loaded, store: &mut Store<Context>, held: &Held) -> wasmtime::Result<()> {
     let template = loaded.template().expect("invariant: the image is of this template");
     let snapshot = template.unpack(&held.read()?, store.data().limits().memory_bytes)?;
-    put_image(loaded, store, &snapshot)
+    restore_image(loaded, store, &snapshot)
 }
 
-fn put_image(loaded: &Loaded, store: &mut Store<Context>, snapshot: &Snapshot) -> wasmtime::Result<()> {
+fn restore_image(loaded: &Loaded, store: &mut Store<Context>, snapshot: &Snapshot) -> wasmtime::Result<()> {
     let template = loaded.template().expect("invariant: the image is of this template");
     let handles = handles(template, store)?;
     template.restore(&mut *store, &handles, snapshot)?;
@@ -190,29 +189,29 @@ fn put_image(loaded: &Loaded, store: &mut Store<Context>, snapshot: &Snapshot) -
 
 /// A guest refuses a state that a guest of its component encoded.
 #[derive(Debug, thiserror::Error)]
-#[error("it refuses the state that it gave: {0}")]
+#[error("it refuses the state that it saved: {0}")]
 pub(crate) struct StateRefused(Problem);
 
-/// What [`Guest`] took for [`crate::process::Body::save`].
-pub(crate) struct TakenGuest {
+/// What a guest took for [`crate::process::Body::save`].
+pub(crate) struct RawGuest {
     pub(crate) loaded: Arc<Loaded>,
-    pub(crate) kept: Kept,
+    pub(crate) state: Stored,
     pub(crate) host: HostState,
     pub(crate) fuel: FuelMeter,
 }
 
-impl RawSnapshot for TakenGuest {
+impl RawSnapshot for RawGuest {
     fn pack(self: Box<Self>) -> Result<ProcessSnapshot, SnapshotError> {
-        let Self { loaded, kept, host, fuel } = *self;
+        let Self { loaded, state, host, fuel } = *self;
         let template = || loaded.template().expect("invariant: the image is of this template");
         let failed = |error: CompactError| SnapshotError::Misfit(error.to_string());
-        let (form, digest, state) = match kept {
-            Kept::Own(state) => (Form::GuestEncoded, blake3::hash(&state), state),
-            Kept::Image(snapshot) => {
+        let (form, digest, state) = match state {
+            Stored::GuestEncoded(state) => (Form::GuestEncoded, blake3::hash(&state), state),
+            Stored::Image(snapshot) => {
                 let packed = template().pack(&snapshot).map_err(failed)?;
                 (Form::Image, snapshot.digest(), packed.into())
             }
-            Kept::Held(form, held) => {
+            Stored::Held(form, held) => {
                 let state = held.read().map_err(|error| SnapshotError::Misfit(error.to_string()))?;
                 match form {
                     Form::GuestEncoded => (form, blake3::hash(&state), state),
@@ -237,42 +236,41 @@ impl RawSnapshot for TakenGuest {
     }
 
     fn bytes(&self) -> usize {
-        match &self.kept {
-            Kept::Held(_, held) => held.memory_bytes(),
-            Kept::Own(state) => state.len(),
-            Kept::Image(snapshot) => snapshot.heap_bytes(),
+        match &self.state {
+            Stored::Held(_, held) => held.memory_bytes(),
+            Stored::GuestEncoded(state) => state.len(),
+            Stored::Image(snapshot) => snapshot.heap_bytes(),
         }
     }
 }
 
-/// Makes a guest that continues from a snapshot.
-pub(crate) fn restored(
-    loaded: &Arc<Loaded>,
-    init: ProcessInit,
-    saved: &ProcessSnapshot,
-) -> Result<Guest, SnapshotError> {
+/// Reads a snapshot as what is stored of a guest.
+///
+/// # Errors
+/// Fails if the snapshot does not fit the component.
+pub(crate) fn read(loaded: &Loaded, limits: &Limits, saved: &ProcessSnapshot) -> Result<Evicted, SnapshotError> {
     saved.is_of(&loaded.digest(), loaded.contract())?;
     let misfit = |why: &dyn std::fmt::Display| SnapshotError::Misfit(why.to_string());
-    let (kept, bytes) = match saved.form {
+    let (state, bytes) = match saved.form {
         Form::Image => {
             let template = loaded.template().ok_or_else(|| misfit(&"the component's instances have no images here"))?;
-            let snapshot = template.unpack(&saved.state, init.limits.memory_bytes).map_err(|error| misfit(&error))?;
+            let snapshot = template.unpack(&saved.state, limits.memory_bytes).map_err(|error| misfit(&error))?;
             let bytes = snapshot.heap_bytes();
-            (Kept::Image(Box::new(snapshot)), bytes)
+            (Stored::Image(Box::new(snapshot)), bytes)
         }
-        Form::GuestEncoded if loaded.has_own() => {
-            if saved.state.len() > OWN_BYTES_MAX {
-                return Err(misfit(&"the guest's own form is too long"));
+        Form::GuestEncoded if loaded.exports_snapshot() => {
+            if saved.state.len() > ENCODED_BYTES_MAX {
+                return Err(misfit(&"the state that the guest encoded is too long"));
             }
-            (Kept::Own(saved.state.clone()), 0)
+            (Stored::GuestEncoded(saved.state.clone()), 0)
         }
         Form::GuestEncoded => return Err(misfit(&"the component does not export `snapshot`")),
     };
     let host = HostState { random_position: saved.random, next_tag: saved.next_tag.0 };
-    Ok(Guest::evicted(Arc::clone(loaded), init, FuelMeter::of(saved.fuel), Evicted { kept, bytes, host }))
+    Ok(Evicted { state, bytes, host })
 }
 
-/// Whether [`restored`] may take longer than a turn.
+/// Whether [`read`] may take longer than a turn.
 pub(crate) fn restores_slowly(loaded: &Loaded, saved: &ProcessSnapshot) -> bool {
     saved.form == Form::Image && (loaded.has_to_learn() || saved.state.len() > SLOW_IMAGE_BYTES)
 }
