@@ -71,7 +71,7 @@ pub use record::wire::Damaged;
 pub use recovery::describe::{tell_act, tell_command, tell_status};
 pub use recovery::fork::{ForkError, ForkSpec, fork};
 pub use recovery::rebuild::{Rebuild, RebuildError, rebuild};
-pub use recovery::recover::{Resolution, ResumeError, ResumeSpec, Uncertain};
+pub use recovery::recover::{Resolution, ResumeError, ResumeSpec};
 pub use recovery::replay::{Difference, Replay, ReplaySpec, ReplayedStep, Unrepeatable, replay};
 pub use recovery::verify::{Compared, Verdict, Verified, VerifyError, verify};
 pub use seam::clock::{Clock, system_time};
@@ -86,6 +86,7 @@ pub use state::keys::{FormerKeys, Reuse, repeats};
 pub(crate) use state::kv::NAME as KV;
 #[cfg(feature = "wasm")]
 pub(crate) use state::kv::schema as kv_schema;
+pub use state::projection::{Incoherent, Projection, SignalWait, Uncertain};
 pub use state::run_state::{Abandoned, Counts};
 #[cfg(feature = "wasm")]
 pub(crate) use state::signals::NAME as SIGNAL;

@@ -78,7 +78,8 @@ pub fn fork(records: &[Record], spec: ForkSpec) -> Result<Started, ForkError> {
     if rebuild.is_finished() {
         return Err(ForkError::Ended { at });
     }
-    let known = rebuild.started().expect("invariant: the first record of a run that can be rebuilt is its start");
+    let known =
+        rebuild.projection().started().expect("invariant: the first record of a run that can be rebuilt is its start");
     if !substituted {
         check_programs(&known.programs, &programs)?;
     }

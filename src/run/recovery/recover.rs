@@ -30,6 +30,7 @@ use crate::run::seam::effects::Effects;
 use crate::run::seam::log::{EndStatus, Log, LogSink, Mail, RunEnd};
 use crate::run::state::config::{Fixed, Programs};
 use crate::run::state::outstanding::Pending;
+use crate::run::state::projection::Uncertain;
 use crate::run::state::run_state::{Departure, Post, State};
 use crate::scheduler::{Pause, Port};
 use std::collections::BTreeMap;
@@ -72,19 +73,6 @@ pub enum ResumeError {
     /// The records are not those of a run of these programs.
     #[error(transparent)]
     Records(#[from] RebuildError),
-}
-
-/// A call of which nobody knows whether it happened, and which must not be repeated without being asked.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Uncertain {
-    /// The process that asked.
-    pub pid: Pid,
-    /// The call.
-    pub tag: Tag,
-    /// Its handler.
-    pub handler: Arc<str>,
-    /// Its idempotency key.
-    pub key: Arc<str>,
 }
 
 /// What is known of an uncertain call after all.

@@ -22,6 +22,7 @@ pub(super) mod names;
 pub(super) mod narrow;
 pub(super) mod news;
 pub(super) mod outstanding;
+pub(super) mod projection;
 pub(super) mod promised;
 pub(super) mod run_state;
 pub(super) mod signals;

@@ -15,7 +15,7 @@ use super::outstanding::Pending;
 use super::run_state::{Moment, State};
 use super::timers::{Alarm, TimerKey};
 use super::weight::message_bytes;
-use crate::process::{Answer, Call, Message, Payload, Pid, Problem, ProblemClass, Sender, Tag, problem::kind};
+use crate::process::{Answer, Call, Message, Micros, Payload, Pid, Problem, ProblemClass, Sender, Tag, problem::kind};
 use crate::run::record::kinds::Decision;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -43,7 +43,9 @@ pub(in crate::run) struct Signals {
 pub(in crate::run) struct PendingSignal {
     pub(in crate::run) name: Arc<str>,
     /// Its place among those that wait.
-    number: u64,
+    pub(in crate::run) number: u64,
+    /// The recorded time of the step that asked.
+    pub(in crate::run) since: Micros,
     pub(in crate::run) timer: Option<TimerKey>,
     pub(in crate::run) bytes: u64,
 }
@@ -92,6 +94,11 @@ impl Signals {
             }
         }
         taken
+    }
+
+    /// Whether a call waits for a name.
+    pub(in crate::run) fn is_awaited(&self, name: &str) -> bool {
+        self.waiting.contains_key(name)
     }
 
     /// The oldest call that waits for a name.
@@ -198,7 +205,7 @@ impl State {
         self.signals.next += 1;
         let number = self.signals.next;
         self.signals.waiting.entry(Arc::clone(&name)).or_default().insert(number, (pid, tag));
-        self.wait(pid, tag, Pending::Signal(Box::new(PendingSignal { name, number, timer, bytes })));
+        self.wait(pid, tag, Pending::Signal(Box::new(PendingSignal { name, number, since: moment.at, timer, bytes })));
     }
 
     /// Whether a signal can be taken now, or kept.

@@ -270,6 +270,8 @@ fn takes_up(
 ) -> Arc<runs::Outcome> {
     let handlers = Arc::<Handlers>::default();
     let run = resume(desk, root, &handlers, records);
+    let projection = project(records);
+    assert_eq!((run.uncertain(), run.signals()), (projection.uncertain(), projection.signals()), "{what}");
     attend(desk, &handlers, &run, ends);
     let outcome = run.outcome().unwrap_or_else(|| panic!("it ends, {what}: {:?}", run.processes()));
     assert_eq!(desk.living(), 0, "{what}");

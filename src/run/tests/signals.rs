@@ -72,10 +72,15 @@ fn a_wait_is_over_when_its_time_is_and_the_signal_is_then_kept() {
 fn the_time_of_a_wait_stands_still_while_the_run_is_paused() {
     let mut bench = root(|| vec![waits("a", Some(5_000))], 1);
     bench.desk.drain();
+    let waits = |bench: &Bench| project(&bench.run.records().unwrap()).signal_waits();
+    let [before] = &waits(&bench)[..] else { panic!("one call waits") };
+    assert_eq!((&*before.name, before.until), ("a", Some(Micros(before.since.0 + 5_000))));
     bench.run.pause().unwrap();
+    assert_eq!(waits(&bench), [before.clone()], "it does not know for how long");
     bench.desk.advance(Micros(50_000));
     while bench.desk.fire() {}
     bench.run.resume().unwrap();
+    assert_eq!(waits(&bench)[0].until, Some(Micros(before.since.0 + 55_000)));
     bench.run.signal("a", number(1)).unwrap();
     assert_eq!(output(&bench.finish()), r#"["1 1"]"#);
 }
@@ -141,6 +146,9 @@ fn a_mailbox_that_was_full_gets_the_rest_in_order_when_it_has_room() {
     for body in 1..=5 {
         bench.run.signal("door", number(body)).unwrap();
     }
+    let retained = SignalStatus { name: "door".into(), waiting: 0, kept: 3 };
+    assert_eq!(bench.run.signals(), [retained]);
+    assert_eq!(project(&bench.run.records().unwrap()).signals(), bench.run.signals());
     let outcome = bench.finish();
     let expected =
         r#"["1 null","outside door: 1","outside door: 2","outside door: 3","outside door: 4","outside door: 5"]"#;

@@ -7,8 +7,8 @@ use crate::process::{
     ProcessInit, Program, Send, Spawn, Status, Tag, Target,
 };
 use crate::run::{
-    Bounds, Dispatched, Effects, Log as _, Outcome, Outgoing, Programs, Record, Reply, ResumeSpec, RunHandle, RunSpec,
-    rebuild,
+    Bounds, Counts, Dispatched, Effects, Log as _, Outcome, Outgoing, Programs, Projection, Record, Reply, ResumeSpec,
+    RunHandle, RunSpec, rebuild,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -189,7 +189,19 @@ impl Bench {
         assert_eq!(rebuilt.result(), Some(&outcome.result));
         assert_eq!(rebuilt.steps, outcome.counts.steps);
         assert_eq!(rebuilt.fuel_differs, 0);
+        let Counts { dropped, retried, .. } = outcome.counts;
+        let projection = project(&records);
+        assert_eq!(Counts { dropped, retried, ..projection.counts() }, outcome.counts);
+        assert_eq!(projection.abandoned(), (&outcome.abandoned[..], outcome.abandoned_more));
+        assert_eq!((projection.late(), projection.calls().count()), (outcome.late, 0));
     }
+}
+
+/// The run as these records give it.
+pub(super) fn project(records: &[Record]) -> Projection {
+    let mut projection = Projection::default();
+    records.iter().for_each(|record| projection.apply(record).unwrap());
+    projection
 }
 
 pub(super) fn number(number: u64) -> Payload {

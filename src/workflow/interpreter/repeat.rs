@@ -210,7 +210,7 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
     let reasons = comparison.reasons(true);
     let keys = KeyHistory {
         former: if repeating.new_keys { FormerKeys::default() } else { rebuild.former_keys() },
-        own: rebuild.keys().unwrap_or_default(),
+        own: rebuild.projection().started().map(|started| Arc::clone(started.keys())).unwrap_or_default(),
         is_new: repeating.new_keys,
     };
     let given = comparison.given(&reasons);
@@ -220,9 +220,9 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
     let gone = gone.map(|node| {
         (Arc::clone(&node.id), comparison.before(&node.id).expect("invariant: it is one of them").status.name())
     });
-    let signals = rebuild.kept_signals();
+    let signals = rebuild.projection().signals().into_iter().filter(|signal| signal.kept > 0);
     Ok(Repetition {
-        signals,
+        signals: signals.map(|signal| signal.name).collect(),
         gone: gone.collect(),
         input: RepeatInput { inputs, steps: given },
         former_keys: keys.former,

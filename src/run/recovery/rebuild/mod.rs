@@ -12,6 +12,7 @@ use crate::process::{
 use crate::run::record::kinds::{Digest, Record, Started};
 use crate::run::state::config::Programs;
 use crate::run::state::keys::{FormerKeys, NotedKeys};
+use crate::run::state::projection::{Projected, Projection};
 use crate::run::state::run_state::{Departure, State};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -106,10 +107,11 @@ pub struct Rebuild {
     /// The keys of all calls are noted.
     noted_keys: Option<NotedKeys>,
     allocation: Allocation,
-    /// What the instances are taken from; none where their one process has a permit already.
-    budget: Option<Arc<Budget>>,
-    run: Option<Rebuilding>,
-    records: u64,
+    /// The state, folded from the records.
+    projection: Projection,
+    bodies: Bodies,
+    pasts: BTreeMap<Pid, Past>,
+    departures: BTreeMap<(Pid, Tag), Box<Departure>>,
     output: Output,
     /// Snapshots that are compared on the way.
     pub(in crate::run) checks: Option<Checks>,
@@ -119,16 +121,7 @@ pub struct Rebuild {
     pub fuel_differs: u64,
 }
 
-struct Rebuilding {
-    started: Started,
-    state: State,
-    queues: BTreeMap<Pid, VecDeque<Event>>,
-    bodies: Bodies,
-    taken_up: TakenUp,
-}
-
 /// What a run that is taken up needs beside its state.
-#[derive(Default)]
 pub(in crate::run) struct TakenUp {
     pub(in crate::run) pasts: BTreeMap<Pid, Past>,
     pub(in crate::run) queues: BTreeMap<Pid, VecDeque<Event>>,
@@ -150,9 +143,10 @@ impl Rebuild {
             substituted: false,
             noted_keys: None,
             allocation: Allocation::Pool,
-            budget: None,
-            run: None,
-            records: 0,
+            projection: Projection::default(),
+            bodies: Bodies::new(None),
+            pasts: BTreeMap::new(),
+            departures: BTreeMap::new(),
             output: Output::default(),
             checks: None,
             steps: 0,
@@ -184,43 +178,25 @@ impl Rebuild {
     /// The keys that were noted, for a run that repeats this one.
     #[must_use]
     pub fn former_keys(&self) -> FormerKeys {
-        let both = self.run.as_ref().zip(self.noted_keys.as_ref());
+        let both = self.projection.run().zip(self.noted_keys.as_ref());
         both.map(|(run, noted)| noted.former(&run.state)).unwrap_or_default()
     }
 
-    /// Where the keys begin of what the run does by itself, once its first record is there.
+    /// The run as its records give it.
     #[must_use]
-    pub fn keys(&self) -> Option<Arc<str>> {
-        self.run.as_ref().map(|run| Arc::clone(run.started.keys()))
-    }
-
-    /// The names of the signals that were sent and nobody has taken.
-    #[must_use]
-    pub fn kept_signals(&self) -> Vec<Arc<str>> {
-        let all = self.run.as_ref().map(|run| run.state.signals.status()).unwrap_or_default();
-        all.into_iter().filter(|signal| signal.kept > 0).map(|signal| signal.name).collect()
-    }
-
-    /// Whether the record that is being applied was there before the run was made from another.
-    fn is_before(&self) -> bool {
-        let origin = self.run.as_ref().and_then(|run| run.started.origin.as_ref());
-        origin.is_some_and(|origin| self.records <= origin.record)
+    pub fn projection(&self) -> &Projection {
+        &self.projection
     }
 
     /// The place of a process in the workflow, and its component, where it has them.
     pub(in crate::run) fn place_of(&self, pid: Pid) -> (Option<Arc<str>>, Option<Arc<str>>) {
-        let entry = self.run.as_ref().and_then(|run| run.state.table.get(pid));
+        let entry = self.projection.run().and_then(|run| run.state.table.get(pid));
         entry.map_or((None, None), |entry| (entry.place.scope(), entry.component.clone()))
     }
 
     /// The body of a process that has been stepped and lives.
     pub(in crate::run) fn body_mut(&mut self, pid: Pid) -> Option<&mut (dyn Body + 'static)> {
-        self.run.as_mut()?.bodies.get_mut(pid)
-    }
-
-    /// What the run began with.
-    pub(in crate::run) fn started(&self) -> Option<&Started> {
-        self.run.as_ref().map(|run| &run.started)
+        self.bodies.get_mut(pid)
     }
 
     /// Steps nothing, and keeps what is needed to go on.
@@ -231,16 +207,17 @@ impl Rebuild {
 
     /// The state after the records, and what a run needs beside it to go on.
     pub(in crate::run) fn into_run(self) -> Option<(Started, State, TakenUp)> {
-        let Rebuilding { started, state, queues, mut taken_up, .. } = self.run?;
-        taken_up.queues = queues;
-        Some((started, state, taken_up))
+        let Self { projection, pasts, departures, .. } = self;
+        let Projected { started, state, queues, at } = projection.into_run()?;
+        Some((started, state, TakenUp { pasts, queues, departures, at }))
     }
 
     /// Makes all instances outside the pool, out of this budget. Otherwise they take slots that nobody counts: for processes that have
     /// no instances.
     #[must_use]
     pub fn outside(mut self, budget: Arc<Budget>) -> Self {
-        (self.allocation, self.budget) = (Allocation::OnDemand, Some(budget));
+        self.allocation = Allocation::OnDemand;
+        self.bodies = Bodies::new(Some(budget));
         self
     }
 
@@ -249,21 +226,20 @@ impl Rebuild {
     /// # Errors
     /// Where the record does not follow from those before it, or a process does not do what it says.
     pub fn apply(&mut self, record: &Record) -> Result<(), RebuildError> {
-        self.records += 1;
+        self.projection.count();
         match record {
             Record::Started(started) => self.start(started)?,
             Record::Stepped(stepped) => self.step(stepped)?,
-            Record::Died(died) => self.died(died)?,
-            Record::Arrived(arrived) => self.arrived(arrived)?,
-            Record::Leaving { pid, tag } => self.running("the run has not started")?.state.leave(*pid, *tag),
-        }
-        if let Some(run) = &mut self.run {
-            run.state.counts.records = self.records;
-            run.deliver();
-            if let Some(held) = run.started.origin.as_ref().and_then(|origin| origin.cut(self.records)) {
-                run.state.fork(held);
+            Record::Died(died) => {
+                self.projection.died(died)?;
+                self.forget(died.pid);
             }
+            Record::Arrived(arrived) => self.arrived(arrived)?,
+            Record::Leaving { pid, tag } => self.projection.leaving(*pid, *tag)?,
         }
+        self.projection.settle(|departure| {
+            self.departures.insert((departure.pid, departure.tag), departure);
+        });
         Ok(())
     }
 
@@ -279,30 +255,21 @@ impl Rebuild {
     /// What the root came to, once it and its attached descendants are gone.
     #[must_use]
     pub fn result(&self) -> Option<&Answer> {
-        self.run.as_ref()?.state.result.as_ref()
+        self.projection.run()?.state.result.as_ref()
     }
 
     /// Whether the records tell the run's end.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| run.state.is_finished())
+        self.projection.run().is_some_and(|run| run.state.is_finished())
     }
 
     /// The body of a process that lives, as it is after its last recorded step, and the events that it has not taken yet.
     #[must_use]
-    pub fn into_body(self, pid: Pid) -> Option<(Box<dyn Body>, Vec<Event>)> {
-        let mut run = self.run?;
-        let body = run.bodies.remove(pid)?;
+    pub fn into_body(mut self, pid: Pid) -> Option<(Box<dyn Body>, Vec<Event>)> {
+        let body = self.bodies.remove(pid)?;
+        let mut run = self.projection.into_run()?;
         Some((body, run.queues.remove(&pid).unwrap_or_default().into()))
-    }
-
-    fn incoherent(&self, why: &'static str) -> RebuildError {
-        RebuildError::Incoherent { record: self.records, why }
-    }
-
-    fn running(&mut self, why: &'static str) -> Result<&mut Rebuilding, RebuildError> {
-        let record = self.records;
-        self.run.as_mut().ok_or(RebuildError::Incoherent { record, why })
     }
 }
 
