@@ -1,12 +1,16 @@
-//! The command line: one file per command, and the terminal.
+//! The command line. Data goes to standard output, everything else to standard error.
 //!
-//! Data goes to standard output, talk to standard error. Exit codes: 0 success, 1 the run failed, 2 usage or definition error,
-//! 3 cancelled, timed out or suspended; a reader that closes its pipe has what it wanted.
+//! Imports run one way: `command_line`, `usage` → [`commands`] → [`watch`] → [`store`] → [`args`] →
+//! [`report`] → `table`, `terminal`, `exit`. Exit codes: 0 success, 1 the run failed, 2 usage or
+//! definition error, 3 cancelled, timed out or suspended. A closed pipe is success: its reader has
+//! what it wanted.
 //!
-//! It decides nothing: everything here can be done by an embedder through [`crate::host`].
+//! The command line decides nothing: an embedder can do all of this through [`crate::host`].
 
 mod args;
+mod command_line;
 mod commands;
+mod exit;
 mod report;
 mod store;
 mod table;
@@ -14,58 +18,26 @@ mod terminal;
 mod usage;
 mod watch;
 
-use crate::host::{Host, LoadError, Workflow, read_definition};
-use args::settings::Settings;
-use args::{Arguments, Command, HostArguments};
-use clap::Parser;
+use clap::{CommandFactory as _, Parser as _};
+use command_line::{Command, CommandLine};
 use commands::{
-    acts, completions, doctor, example, graph, history, inspect, logs, ls, new_run, plan, ps, query, replay, resume,
-    rm, run, status, validate,
+    cancel, completions, doctor, example, fork, graph, history, inspect, logs, ls, pause, plan, ps, query, replay,
+    resolve, resume, retry, rm, run, signal, status, validate, verify,
 };
-use report::compiling::say_compiling;
-use report::error::{Refused, Stop};
-use std::path::Path;
+use exit::Exit;
+use report::error::Stop;
 use std::process::ExitCode;
 use terminal::Terminal;
-
-/// What a command came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Exit {
-    Success,
-    /// The run failed.
-    Failed,
-    /// A usage or definition error.
-    Usage,
-    /// Cancelled, timed out, or suspended.
-    Cancelled,
-}
-
-impl Exit {
-    fn code(self) -> i32 {
-        match self {
-            Self::Success => 0,
-            Self::Failed => 1,
-            Self::Usage => 2,
-            Self::Cancelled => 3,
-        }
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit.code() as u8)
-    }
-}
 
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
     crate::guest::serve_compiler();
-    let mut arguments = match Arguments::try_parse() {
+    let mut arguments = match CommandLine::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return usage::tell(error).into(),
     };
     let terminal = Terminal::new(arguments.color);
-    let (settings, unusable) = match Settings::fill(&mut arguments) {
+    let (settings, unusable) = match arguments.command.fill(arguments.config.take()) {
         Ok(filled) => filled,
         Err(refused) => return usage::refuse(refused, terminal).into(),
     };
@@ -77,15 +49,15 @@ pub fn main() -> ExitCode {
         Command::Status(command) => told(status::status(&command, terminal), command.json, terminal),
         Command::Logs(command) => told(logs::logs(&command, terminal), command.json, terminal),
         Command::History(command) => told(history::history(&command, terminal), command.json, terminal),
-        Command::Cancel(command) => told(acts::cancel(&command, terminal), false, terminal),
-        Command::Pause(command) => told(acts::pause(&command, terminal), false, terminal),
-        Command::Signal(command) => told(acts::signal(&command, terminal), false, terminal),
+        Command::Cancel(command) => told(cancel::cancel(&command, terminal), false, terminal),
+        Command::Pause(command) => told(pause::pause(&command, terminal), false, terminal),
+        Command::Signal(command) => told(signal::signal(&command, terminal), false, terminal),
         Command::Query(command) => told(query::query(&command, terminal), false, terminal),
-        Command::Resolve(command) => told(acts::resolve(&command, terminal), false, terminal),
-        Command::Retry(command) => new_run::retry(&command, terminal),
-        Command::Fork(command) => new_run::fork(&command, terminal),
+        Command::Resolve(command) => told(resolve::resolve(&command, terminal), false, terminal),
+        Command::Retry(command) => retry::retry(&command, terminal),
+        Command::Fork(command) => fork::fork(&command, terminal),
         Command::Replay(command) => told(replay::replay(&command, terminal), command.json, terminal),
-        Command::Verify(command) => told(replay::verify(&command, terminal), command.json, terminal),
+        Command::Verify(command) => told(verify::verify(&command, terminal), command.json, terminal),
         Command::Rm(command) => told(rm::rm(&command, terminal), command.json, terminal),
         Command::Validate(command) => validate::validate(&command, terminal),
         Command::Plan(command) => plan::plan(&command, terminal),
@@ -93,7 +65,7 @@ pub fn main() -> ExitCode {
         Command::Inspect(command) => inspect::inspect(&command, terminal),
         Command::Example(command) => told(example::example(&command), command.json, terminal),
         Command::Doctor(command) => doctor::doctor(&command, &settings, unusable),
-        Command::Completions { shell } => completions::completions(shell),
+        Command::Completions { shell } => completions::completions(shell, CommandLine::command()),
         Command::Complete { words } => completions::complete(&words),
     };
     match done {
@@ -109,32 +81,4 @@ pub fn main() -> ExitCode {
 /// How a command ends that may have been stopped: why is told as people or programs want it.
 fn told(done: Result<Exit, Stop>, json: bool, terminal: Terminal) -> anyhow::Result<Exit> {
     done.or_else(|stop| stop.tell(json, terminal))
-}
-
-/// What a workflow is called that comes from standard input.
-const STDIN: &str = "stdin";
-
-/// Loads a workflow file, or what comes from standard input: then paths are taken from the current folder.
-fn load_file(host: &Host, file: &Path) -> Result<Workflow, LoadError> {
-    if file != Path::new("-") {
-        return host.load(file);
-    }
-    let text = read_definition(Path::new("/dev/stdin"))?;
-    host.parse(STDIN, &text, ".")
-}
-
-/// Loads a workflow that is looked at and not run. None where it has problems: they have been told.
-fn load(host: &HostArguments, file: &Path, json: bool, terminal: Terminal) -> anyhow::Result<Option<Workflow>> {
-    let host = host.builder(validate::NO_SLOTS).workers(1).on_compile(say_compiling(json)).build()?;
-    match load_file(&host, file).map_err(Refused::from) {
-        Ok(workflow) => Ok(Some(workflow)),
-        Err(refused) => {
-            if json {
-                refused.print()?;
-            } else {
-                refused.say(terminal);
-            }
-            Ok(None)
-        }
-    }
 }

@@ -1,16 +1,20 @@
 //! The folder of durable runs, and the runs in it.
 
-use crate::cli::args::DataArguments;
-use crate::cli::report::error::{Refused, kind};
+use crate::cli::args::data::DataArguments;
+use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::invocation::ALLOW_ADDRESS;
+use crate::cli::report::journal::{ANEW_HINT, ANOTHER_FOLDER, TORN_HINT, gone, recreated, refused_of, torn};
 use crate::cli::report::unresponsive::waiting_for;
 use crate::cli::terminal::{quoted, say};
-use crate::host::control::{Client, ControlError, Refusal};
-use crate::host::{Outcome, RecoverError, RunManifest, Status, Story};
+use crate::host::control::{Answer, Client, ControlError, Refusal, Request, RunStatus};
+use crate::host::{Host, Outcome, RecoverError, RunManifest, Status, Story};
 use crate::journal::{DurabilityListener, Filter, Journal as _, Owner, Sqlite, StoreError, Stored};
 use crate::run::{DamagedRecord, Record, Uncertain};
 use crate::workflow::diagnostics::closest;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Runs whose ids are compared with one that there is not. Arbitrary: a person means a recent one.
 const CANDIDATES_MAX: u32 = 1_000;
@@ -21,28 +25,15 @@ const LISTED_MAX: usize = 5;
 /// The name of the store in its folder.
 const STORE: &str = "journal.db";
 
+/// How often it is looked whether records that a host has are on disk.
+pub(in crate::cli) const LOOK: Duration = Duration::from_millis(20);
+
+/// How often. Arbitrary: ten seconds, far more than a disk takes.
+pub(in crate::cli) const LOOKS_MAX: u32 = 500;
+
 impl DataArguments {
-    /// The folder: `--data`, `$WFHOST_DATA`, or `wfhost` in `$XDG_DATA_HOME` or `~/.local/share`. None where there is no home.
-    pub(super) fn folder(&self) -> Option<PathBuf> {
-        if let Some(folder) = self.data.as_ref().filter(|folder| !folder.as_os_str().is_empty()) {
-            return Some(folder.clone());
-        }
-        let absolute = |dir: PathBuf| dir.is_absolute().then_some(dir);
-        let base = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).and_then(absolute);
-        let base = base.or_else(|| std::env::home_dir().and_then(absolute).map(|home| home.join(".local/share")))?;
-        Some(base.join("wfhost"))
-    }
-
-    /// The folder, or why there is none.
-    pub(super) fn required(&self) -> Result<PathBuf, Refused> {
-        self.folder().ok_or_else(|| {
-            Refused::new(kind::USAGE, "there is no folder for durable runs: you have no home")
-                .hint("--data DIR or WFHOST_DATA names one")
-        })
-    }
-
     /// The runs of the folder. None where nothing was ever run in it.
-    pub(super) fn open(&self) -> Result<Option<Runs>, Refused> {
+    pub(in crate::cli) fn open(&self) -> Result<Option<Runs>, Refused> {
         let folder = self.required()?;
         match std::fs::metadata(folder.join(STORE)) {
             Ok(_) => {}
@@ -62,7 +53,7 @@ impl DataArguments {
     }
 
     /// A run of the folder, by its id or the beginning of it.
-    pub(super) fn find(&self, given: &str) -> Result<(Runs, Stored), Refused> {
+    pub(in crate::cli) fn find(&self, given: &str) -> Result<(Runs, Stored), Refused> {
         let Some(runs) = self.open()? else {
             let title = format!("there is no run `{}`: {} has no runs", quoted(given), self.required()?.display());
             return Err(Refused::new(kind::UNKNOWN_RUN, title).hint(ANOTHER_FOLDER));
@@ -71,36 +62,6 @@ impl DataArguments {
         Ok((runs, run))
     }
 }
-
-pub(super) const ANOTHER_FOLDER: &str = "--data DIR or WFHOST_DATA names another folder";
-
-/// What is said where a part of the journal was damaged that SQLite does not read then.
-pub(super) fn torn(kept: &Path) -> String {
-    format!("the journal is damaged: what was written last is not in it, and is kept in {}", kept.display())
-}
-
-pub(super) const TORN_HINT: &str = "`wfhost doctor` tells how much that is; end the hosts of the folder, and put copies of journal.db and journal.db-wal in their place, both of one time";
-
-/// What is said where the journal of a host waits for room.
-pub(super) const FULL: &str = "the disk with the data folder is full: all runs wait until there is room";
-
-pub(super) const FULL_HINT: &str = "nothing is lost; make room";
-
-/// What is said of a folder that was in use and has no journal.
-pub(super) fn gone(journal: &Path) -> String {
-    format!("{} is gone: the folder was in use, and the runs that were in it are not there", journal.display())
-}
-
-/// The same, where a new journal was begun.
-pub(super) fn recreated(journal: &Path) -> String {
-    format!("{}; a new journal is begun", gone(journal))
-}
-
-pub(super) const ANEW_HINT: &str =
-    "put a copy of journal.db there, where there is one; --data DIR or WFHOST_DATA names another folder";
-
-/// How a copy is put in the place of a journal: SQLite would apply a log that is of another time to the file.
-pub(super) const PUT_BACK: &str = "end the hosts of the folder, and put copies of journal.db and journal.db-wal in their place, both of one time; where the copy is journal.db alone, move journal.db-wal away first";
 
 /// Whoever only looks writes nothing that could become durable.
 struct NoListener;
@@ -120,14 +81,14 @@ impl DurabilityListener for NoListener {
 }
 
 /// The runs of a folder.
-pub(super) struct Runs {
-    pub(super) folder: PathBuf,
-    pub(super) store: Sqlite,
+pub(in crate::cli) struct Runs {
+    pub(in crate::cli) folder: PathBuf,
+    pub(in crate::cli) store: Sqlite,
 }
 
 /// Who has a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Whose {
+pub(in crate::cli) enum Whose {
     /// It has ended.
     Over,
     /// A host that lives.
@@ -138,7 +99,7 @@ pub(super) enum Whose {
 
 impl Runs {
     /// A run, by its id or the beginning of it.
-    pub(super) fn find(&self, given: &str) -> Result<Stored, Refused> {
+    pub(in crate::cli) fn find(&self, given: &str) -> Result<Stored, Refused> {
         if let Some(run) = self.store.run(given)? {
             return Ok(run);
         }
@@ -162,7 +123,7 @@ impl Runs {
     }
 
     /// Who has a run now.
-    pub(super) fn whose(&self, run: &Stored) -> Result<Whose, Refused> {
+    pub(in crate::cli) fn whose(&self, run: &Stored) -> Result<Whose, Refused> {
         if run.status.is_some() {
             return Ok(Whose::Over);
         }
@@ -176,7 +137,7 @@ impl Runs {
     }
 
     /// What the host of this owner answers that has the run which is asked about. None: none has it any more.
-    pub(super) fn ask<T>(
+    pub(in crate::cli) fn ask<T>(
         &self,
         owner: &Owner,
         ask: impl Fn(&Client) -> Result<T, ControlError>,
@@ -199,13 +160,13 @@ impl Runs {
     }
 
     /// The records of a run, as far as they are on disk.
-    pub(super) fn all_records(&self, id: &str) -> Result<Vec<Record>, Refused> {
+    pub(in crate::cli) fn all_records(&self, id: &str) -> Result<Vec<Record>, Refused> {
         let damaged = |why: String| StoreError::Damaged { run: id.into(), why };
         self.readable(id)?.map_err(|why| damaged(why).into())
     }
 
     /// The same, or what is wrong with them.
-    pub(super) fn readable(&self, id: &str) -> Result<Result<Vec<Record>, String>, Refused> {
+    pub(in crate::cli) fn readable(&self, id: &str) -> Result<Result<Vec<Record>, String>, Refused> {
         let records = match self.store.records(id) {
             Err(StoreError::Damaged { why, .. }) => return Ok(Err(why)),
             records => records.map_err(|error| refused_of(id, error.into()))?,
@@ -215,13 +176,13 @@ impl Runs {
     }
 
     /// What the records of a run say.
-    pub(super) fn story(&self, id: &str) -> Result<Story, Refused> {
+    pub(in crate::cli) fn story(&self, id: &str) -> Result<Story, Refused> {
         Ok(Story::of(&self.all_records(id)?))
     }
 
     /// The calls that were in flight when a run ended without success: each may have taken effect.
     /// Empty if the records cannot be read.
-    pub(super) fn given_up(&self, outcome: &Outcome) -> Vec<Uncertain> {
+    pub(in crate::cli) fn given_up(&self, outcome: &Outcome) -> Vec<Uncertain> {
         let is_told = match outcome.status {
             Status::Failed | Status::Cancelled | Status::TimedOut => outcome.counts.calls > 0,
             Status::Succeeded | Status::Suspended => false,
@@ -232,107 +193,103 @@ impl Runs {
     }
 
     /// What a run was started with.
-    pub(super) fn about(&self, id: &str) -> Result<RunManifest, Refused> {
+    pub(in crate::cli) fn about(&self, id: &str) -> Result<RunManifest, Refused> {
         self.readable_about(id)?.map_err(|why| StoreError::Damaged { run: id.into(), why }.into())
     }
 
     /// The same, or what is wrong with it.
-    pub(super) fn readable_about(&self, id: &str) -> Result<Result<RunManifest, String>, Refused> {
+    pub(in crate::cli) fn readable_about(&self, id: &str) -> Result<Result<RunManifest, String>, Refused> {
         let about = match self.store.manifest(id) {
             Err(StoreError::Damaged { why, .. }) => return Ok(Err(why)),
             about => about?.ok_or_else(|| StoreError::Unknown(id.into()))?,
         };
         Ok(RunManifest::read(&about).map_err(|why| RecoverError::Manifest(why).to_string()))
     }
-}
 
-/// What is said of a run whose records are damaged.
-pub(super) fn left_alone(id: &str) -> String {
-    format!("other runs are not touched by it; `wfhost rm {id} --unfinished` removes it for good")
-}
+    /// The records of a run, the first so many of them where that is said: a host that has written more than is on disk is waited for.
+    pub(in crate::cli) fn records(&self, id: &str, count: Option<u64>) -> Result<Vec<Record>, Stop> {
+        let mut records = self.all_records(id)?;
+        let Some(count) = count else { return Ok(records) };
+        for _ in 0..LOOKS_MAX {
+            if records.len() as u64 >= count {
+                break;
+            }
+            std::thread::sleep(LOOK);
+            records = self.all_records(id)?;
+        }
+        records.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        Ok(records)
+    }
 
-/// Why a run cannot be read or taken up. Where the file is damaged, it may be this run alone.
-pub(super) fn refused_of(id: &str, error: RecoverError) -> Refused {
-    let hint = match &error {
-        RecoverError::Journal(store @ StoreError::Sqlite { .. }) if store.is_of_the_file() => Some(format!(
-            "the file is damaged: {PUT_BACK}; where it is this run alone, `wfhost rm {id} --unfinished` removes it for good"
-        )),
-        error => error.damage().map(|_| left_alone(id)),
-    };
-    match (Refused::from(error), hint) {
-        (refused, Some(hint)) => refused.hint(hint),
-        (refused, None) => refused,
+    /// The command that takes a run up, with the addresses that it was started with.
+    pub(in crate::cli) fn to_take_up(&self, id: &str) -> String {
+        match self.readable_about(id) {
+            Ok(Ok(about)) if !about.addresses.is_empty() => {
+                format!("wfhost resume {id} {ALLOW_ADDRESS} {}", about.addresses.join(","))
+            }
+            _ => format!("wfhost resume {id}"),
+        }
     }
 }
 
-/// Whether a file could not be read or written although it is open.
-fn is_of_the_disk(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(rusqlite::ErrorCode::SystemIoFailure)
-}
+/// Whose runs are, with each host looked at once.
+#[derive(Default)]
+pub(in crate::cli) struct Owners(pub(in crate::cli) BTreeMap<u64, Option<Owner>>);
 
-/// What is said where the host that has a run never answers.
-pub(super) fn not_listening(id: &str) -> Refused {
-    Refused::new(kind::HOST_FAULT, format!("the host that runs {id} does not listen"))
-        .hint(format!("`wfhost status {id}` tells which process it is"))
-}
-
-impl From<StoreError> for Refused {
-    fn from(error: StoreError) -> Self {
-        let hint = match &error {
-            StoreError::Io { .. } | StoreError::Foreign { .. } => Some(ANOTHER_FOLDER.to_owned()),
-            StoreError::Sqlite { path, .. } if error.is_of_the_file() => Some(format!(
-                "the file is damaged, or is no journal: {PUT_BACK}; or move {} away; {ANOTHER_FOLDER}",
-                path.display()
-            )),
-            StoreError::Lost { log, .. } => Some(format!(
-                "put the journal.db back that belongs to it; or move {} away, and what was in the two is lost; {ANOTHER_FOLDER}",
-                log.display()
-            )),
-            StoreError::Sqlite { error: reason, .. } if is_of_the_disk(reason) => {
-                Some("was journal.db-wal or journal.db-shm removed while the folder was in use? if so, stop the hosts that use it and try again; otherwise check the disk".to_owned())
-            }
-            StoreError::Sqlite { .. } => {
-                Some(format!("is the disk full, or the folder not writable? {ANOTHER_FOLDER}"))
-            }
-            StoreError::Format { .. } => Some(format!("use a wfhost of that release; {ANOTHER_FOLDER}")),
-            StoreError::Owned(run) => Some(format!("`wfhost status {run}` tells whose it is")),
-            StoreError::Damaged { run, .. } => Some(left_alone(run)),
+impl Owners {
+    pub(in crate::cli) fn whose(&mut self, runs: &Runs, stored: &Stored) -> Result<Whose, Stop> {
+        let (None, Some(host)) = (stored.status, stored.owner) else { return Ok(runs.whose(stored)?) };
+        if let Some(known) = self.0.get(&host) {
+            return Ok(known.clone().map_or(Whose::Nobody, Whose::Living));
+        }
+        let whose = runs.whose(stored)?;
+        let owner = match &whose {
+            Whose::Living(owner) => Some(owner.clone()),
             _ => None,
         };
-        Self::new(kind::JOURNAL, error.to_string()).hint_maybe(hint)
+        self.0.insert(host, owner);
+        Ok(whose)
     }
 }
 
-impl From<ControlError> for Refused {
-    fn from(error: ControlError) -> Self {
-        let hint = match &error {
-            ControlError::Refused(Refusal::NotExposed { names, .. }) if names.is_empty() => {
-                Some("the run exposes nothing".to_owned())
-            }
-            ControlError::Refused(Refusal::NotExposed { name, names }) => {
-                let all = names.iter().map(|name| &**name);
-                Some(closest(name, all.clone()).map_or_else(
-                    || format!("it exposes {}", all.collect::<Vec<_>>().join(", ")),
-                    |meant| format!("did you mean {meant}?"),
-                ))
-            }
-            ControlError::Refused(Refusal::NoSuchCall { count: 0, .. }) => {
-                Some("`wfhost status` lists the uncertain calls of a run".to_owned())
-            }
-            ControlError::Refused(Refusal::NoSuchCall { .. }) => {
-                Some("write the process too, as in 3/7: `wfhost status` lists them".to_owned())
-            }
-            ControlError::Refused(Refusal::OtherVersion { .. }) => {
-                Some("use the wfhost of the release that runs it".to_owned())
-            }
-            ControlError::Refused(Refusal::Busy) => Some("try again in a moment".to_owned()),
-            _ => None,
-        };
-        let kind = match &error {
-            ControlError::Refused(Refusal::Conflict { .. }) => kind::CONFLICT,
-            ControlError::Refused(_) => kind::USAGE,
-            _ => kind::HOST_FAULT,
-        };
-        Self::new(kind, format!("{:#}", anyhow::Error::from(error))).hint_maybe(hint)
+/// What the host says of a run that runs it.
+pub(in crate::cli) enum Heard {
+    /// This.
+    Status(Box<RunStatus>),
+    /// Nothing any more: it has ended, or no longer runs it.
+    Gone,
+    /// Nothing, though it lives: this process.
+    Nothing(u32),
+}
+
+impl Heard {
+    pub(in crate::cli) fn status(self) -> Option<RunStatus> {
+        if let Self::Status(status) = self { Some(*status) } else { None }
+    }
+}
+
+/// What the host says that runs it.
+pub(in crate::cli) fn living(runs: &Runs, stored: &Stored, whose: &Whose) -> Result<Heard, Stop> {
+    let Whose::Living(owner) = whose else { return Ok(Heard::Gone) };
+    match runs.ask(owner, |host| ask(host, &stored.id)) {
+        Ok(Some(status)) => Ok(Heard::Status(Box::new(status))),
+        Ok(None) => Ok(Heard::Gone),
+        Err(ControlError::Silent { .. }) => Ok(Heard::Nothing(owner.pid)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn ask(host: &Client, run: &str) -> Result<RunStatus, ControlError> {
+    match host.ask(Request::Status { run: run.to_owned() })? {
+        Answer::Status(status) => Ok(*status),
+        _ => Err(ControlError::Malformed { path: host.path().to_owned(), why: "it is no status".to_owned() }),
+    }
+}
+
+/// The runs of the host's folder.
+pub(in crate::cli) fn opened(host: &Host) -> Result<Runs, Stop> {
+    match (host.data_folder(), host.journal()?) {
+        (Some(folder), Some(journal)) => Ok(Runs { folder: folder.to_owned(), store: journal.store().clone() }),
+        _ => Err(anyhow::anyhow!("invariant: the host has a data folder").into()),
     }
 }

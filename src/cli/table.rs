@@ -1,6 +1,6 @@
 //! Tables, durations and moments as people read them.
 
-use crate::cli::terminal::printable;
+use crate::cli::terminal::{fit, printable};
 use crate::process::Micros;
 use std::time::Duration;
 
@@ -8,35 +8,35 @@ use std::time::Duration;
 const CELL_COLUMNS_MAX: usize = 48;
 
 /// Rows of texts, each column as wide as its widest cell.
-pub(super) struct Table {
+pub(in crate::cli) struct Table {
     rows: Vec<Vec<String>>,
     /// The last column, where it has no edge.
     open: Option<usize>,
 }
 
 impl Table {
-    pub(super) fn new(head: &[&str]) -> Self {
+    pub(in crate::cli) fn new(head: &[&str]) -> Self {
         Self { rows: vec![head.iter().map(|&cell| cell.to_owned()).collect()], open: None }
     }
 
     /// The same, where the last column is as wide as what is in it.
-    pub(super) fn open(mut self) -> Self {
+    pub(in crate::cli) fn open(mut self) -> Self {
         self.open = self.rows[0].len().checked_sub(1);
         self
     }
 
-    pub(super) fn row(&mut self, cells: Vec<String>) {
+    pub(in crate::cli) fn row(&mut self, cells: Vec<String>) {
         let cell = |(column, cell): (usize, &String)| {
             let cell = cell.replace('\n', " ");
             let most = if self.open == Some(column) { usize::MAX } else { CELL_COLUMNS_MAX };
-            crate::cli::watch::redraw::fit(&printable(&cell), most)
+            fit(&printable(&cell), most)
         };
         let row = cells.iter().enumerate().map(cell).collect();
         self.rows.push(row);
     }
 
     /// Takes out the columns that have nothing but a head.
-    pub(super) fn without_empty_columns(mut self) -> Self {
+    pub(in crate::cli) fn without_empty_columns(mut self) -> Self {
         let columns = self.rows[0].len();
         for column in (0..columns).rev() {
             if self.rows[1..].iter().all(|row| row.get(column).is_none_or(String::is_empty)) {
@@ -47,7 +47,7 @@ impl Table {
     }
 
     /// All of it; what is empty at the end of a line is left out.
-    pub(super) fn text(&self) -> String {
+    pub(in crate::cli) fn text(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -64,31 +64,46 @@ impl Table {
 }
 
 /// `1 step`, `2 steps`.
-pub(super) fn counted(count: impl Into<u64>, one: &str, many: &str) -> String {
+pub(in crate::cli) fn counted(count: impl Into<u64>, one: &str, many: &str) -> String {
     let count = count.into();
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// A moment in RFC 3339, in UTC.
-pub(super) fn rfc3339(at: Micros) -> String {
+pub(in crate::cli) fn rfc3339(at: Micros) -> String {
     let at = jiff::Timestamp::from_microsecond(at.0.cast_signed()).unwrap_or_default();
     format!("{at:.3}")
 }
 
 /// A moment to the second, in UTC.
-pub(super) fn moment(at: Micros) -> String {
+pub(in crate::cli) fn moment(at: Micros) -> String {
     let at = jiff::Timestamp::from_microsecond(at.0.cast_signed()).unwrap_or_default();
     format!("{at:.0}").replace('T', " ")
 }
 
 /// The time of a day to the millisecond, in UTC.
-pub(super) fn clock(at: Micros) -> String {
+pub(in crate::cli) fn clock(at: Micros) -> String {
     rfc3339(at).split('T').nth(1).unwrap_or_default().trim_end_matches('Z').to_owned()
 }
 
 /// How long something took.
-pub(super) fn took(from: Micros, to: Micros) -> String {
-    crate::cli::watch::progress::duration(Duration::from(Micros(to.0.saturating_sub(from.0))))
+pub(in crate::cli) fn took(from: Micros, to: Micros) -> String {
+    duration(Duration::from(Micros(to.0.saturating_sub(from.0))))
+}
+
+pub(in crate::cli) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds, duration.as_millis()) {
+        (0, 0) => "under 1 ms".to_owned(),
+        (0, millis) => format!("{millis} ms"),
+        (1..60, _) => tenths(duration),
+        (60..3_600, _) => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3_600, seconds / 60 % 60),
+    }
+}
+
+pub(in crate::cli) fn tenths(duration: Duration) -> String {
+    format!("{}.{} s", duration.as_secs(), duration.subsec_millis() / 100)
 }
 
 #[cfg(test)]

@@ -1,23 +1,31 @@
 //! What a person sees: colours where they are wanted, text of guests made harmless, pipes that may close.
 
-use crate::cli::args::Colour;
+use clap::ValueEnum;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Colour {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    Always,
+    Never,
+}
+
 /// How to talk to the person.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terminal {
+pub(in crate::cli) struct Terminal {
     /// Colours on standard error.
-    pub(super) colour: bool,
+    pub(in crate::cli) colour: bool,
     /// Colours on standard output.
-    pub(super) colour_out: bool,
+    pub(in crate::cli) colour_out: bool,
     /// Standard error is a terminal that can be redrawn.
-    pub(super) live: bool,
+    pub(in crate::cli) live: bool,
 }
 
 impl Terminal {
-    pub(super) fn new(colour: Colour) -> Self {
+    pub(in crate::cli) fn new(colour: Colour) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -34,17 +42,17 @@ impl Terminal {
     }
 
     /// Text in a colour of SGR, on standard error.
-    pub(super) fn paint(self, sgr: &str, text: &str) -> String {
+    pub(in crate::cli) fn paint(self, sgr: &str, text: &str) -> String {
         if self.colour { format!("\x1b[{sgr}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
     /// Text in a colour of SGR, on standard output.
-    pub(super) fn paint_out(self, sgr: &str, text: &str) -> String {
+    pub(in crate::cli) fn paint_out(self, sgr: &str, text: &str) -> String {
         if self.colour_out { format!("\x1b[{sgr}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
     /// `error: …`, and `hint: …` below it.
-    pub(super) fn error(self, message: &str, hint: Option<&str>) {
+    pub(in crate::cli) fn error(self, message: &str, hint: Option<&str>) {
         say(&format!("{}: {}", self.paint("1;31", "error"), printable(message)));
         if let Some(hint) = hint {
             self.hint(hint);
@@ -52,12 +60,12 @@ impl Terminal {
     }
 
     /// `hint: …`: the way out.
-    pub(super) fn hint(self, hint: &str) {
+    pub(in crate::cli) fn hint(self, hint: &str) {
         say(&format!("{}: {}", self.paint("1;36", "hint"), printable(hint)));
     }
 
     /// `warning: …`, and `hint: …` below it.
-    pub(super) fn warning_text(self, message: &str, hint: Option<&str>) -> String {
+    pub(in crate::cli) fn warning_text(self, message: &str, hint: Option<&str>) -> String {
         let mut text = format!("{}: {}", self.paint("1;33", "warning"), printable(message));
         if let Some(hint) = hint {
             let _ = write!(text, "\n{}: {}", self.paint("1;36", "hint"), printable(hint));
@@ -67,7 +75,7 @@ impl Terminal {
 }
 
 /// Talk: a line on standard error. Where that is closed there is nobody to tell.
-pub(super) fn say(line: &str) {
+pub(in crate::cli) fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
@@ -75,7 +83,7 @@ pub(super) fn say(line: &str) {
 ///
 /// # Errors
 /// Where the output cannot be written, a full disk say.
-pub(super) fn print(text: &str) -> std::io::Result<()> {
+pub(in crate::cli) fn print(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| {
         if text.ends_with('\n') { out.flush() } else { out.write_all(b"\n").and_then(|()| out.flush()) }
@@ -90,18 +98,18 @@ pub(super) fn print(text: &str) -> std::io::Result<()> {
 ///
 /// # Errors
 /// Where the output cannot be written.
-pub(super) fn print_json(value: &impl serde::Serialize) -> std::io::Result<()> {
+pub(in crate::cli) fn print_json(value: &impl serde::Serialize) -> std::io::Result<()> {
     print(&printable_json(&serde_json::to_string_pretty(value)?))
 }
 
 /// The same JSON value with what could steer a terminal or reorder a line written as JSON's own escapes. serde_json escapes nothing but
 /// what it must; the rest stands in strings alone.
-pub(super) fn printable_json(text: &str) -> Cow<'_, str> {
+pub(in crate::cli) fn printable_json(text: &str) -> Cow<'_, str> {
     escaped(text, |character, safe| write!(safe, "\\u{:04x}", u32::from(character)))
 }
 
 /// That standard output takes nothing, with its name.
-pub(super) fn unwritable(error: std::io::Error) -> std::io::Error {
+pub(in crate::cli) fn unwritable(error: std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
 }
 
@@ -109,7 +117,7 @@ pub(super) fn unwritable(error: std::io::Error) -> std::io::Error {
 const QUOTED_MAX: usize = 60;
 
 /// What a person gave, so much of it that it is known again.
-pub(super) fn quoted(text: &str) -> Cow<'_, str> {
+pub(in crate::cli) fn quoted(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(QUOTED_MAX) {
         Some((end, _)) => Cow::Owned(format!("{}… ({} bytes)", &text[..end], text.len())),
         None => Cow::Borrowed(text),
@@ -117,7 +125,7 @@ pub(super) fn quoted(text: &str) -> Cow<'_, str> {
 }
 
 /// Text of a guest or a file, with what could steer a terminal or reorder a line written as an escape. Line ends stay.
-pub(super) fn printable(text: &str) -> Cow<'_, str> {
+pub(in crate::cli) fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |character, safe| write!(safe, "\\u{{{:x}}}", u32::from(character)))
 }
 
@@ -138,7 +146,7 @@ fn escaped(text: &str, escape: impl Fn(char, &mut String) -> std::fmt::Result) -
 }
 
 /// The same of a text that is told in a line with others: its line ends are escapes too, and so much of it is told that it fits.
-pub(super) fn in_line(text: &str) -> Cow<'_, str> {
+pub(in crate::cli) fn in_line(text: &str) -> Cow<'_, str> {
     let safe = match text.char_indices().nth(LINE_MAX) {
         Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
         None => Cow::Borrowed(text),
@@ -152,6 +160,14 @@ pub(super) fn in_line(text: &str) -> Cow<'_, str> {
 
 /// Characters of a text that is told in a line. Arbitrary: some lines of a terminal.
 const LINE_MAX: usize = 1_000;
+
+/// The text, cut where it does not fit.
+pub(in crate::cli) fn fit(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    text.chars().take(columns.saturating_sub(1)).chain(std::iter::once('…')).collect()
+}
 
 /// Control characters but line feed and tab, and those that change the direction of text (Unicode Standard Annex 9).
 fn steers(character: char) -> bool {

@@ -1,9 +1,10 @@
 //! A command line that cannot be understood: what is said of it, for people and for programs.
 
-use crate::cli::args::Arguments;
 use crate::cli::args::values::Refusal;
+use crate::cli::command_line::CommandLine;
+use crate::cli::exit::Exit;
 use crate::cli::report::error::{Refused, kind};
-use crate::cli::terminal::{Terminal, quoted, say, unwritable};
+use crate::cli::terminal::{Colour, Terminal, quoted, say, unwritable};
 use crate::workflow::diagnostics::closest;
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -12,42 +13,42 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 
 /// Tells of an error of the command line, or gives the help that was asked for.
-pub(super) fn tell(error: clap::Error) -> super::Exit {
+pub(in crate::cli) fn tell(error: clap::Error) -> Exit {
     let error = &with_tip(error);
     if !error.use_stderr() {
         // Help and version: clap knows how to write them.
         return match error.print().and_then(|()| io::stdout().flush()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Terminal::new(crate::cli::args::Colour::Auto).error(&unwritable(error).to_string(), None);
-                super::Exit::Failed
+                Terminal::new(Colour::Auto).error(&unwritable(error).to_string(), None);
+                Exit::Failed
             }
-            _ => super::Exit::Success,
+            _ => Exit::Success,
         };
     }
     let refused = refused(error);
     if wants_json(std::env::args_os().skip(1)) && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return match refused.print() {
-            Ok(()) => super::Exit::Usage,
-            Err(_) => super::Exit::Failed,
+            Ok(()) => Exit::Usage,
+            Err(_) => Exit::Failed,
         };
     }
     if error.source().is_some_and(<dyn std::error::Error>::is::<Refusal>) {
-        let terminal = Terminal::new(crate::cli::args::Colour::Auto);
+        let terminal = Terminal::new(Colour::Auto);
         terminal.error(&refused.title, refused.hint.as_deref());
         say("For more information, try '--help'.");
     } else {
         let _ = error.print();
     }
-    super::Exit::Usage
+    Exit::Usage
 }
 
 /// Tells why a command cannot be used as it was given, for people or for programs.
-pub(super) fn refuse(refused: Refused, terminal: Terminal) -> super::Exit {
+pub(in crate::cli) fn refuse(refused: Refused, terminal: Terminal) -> Exit {
     if wants_json(std::env::args_os().skip(1)) {
-        return if refused.print().is_ok() { super::Exit::Usage } else { super::Exit::Failed };
+        return if refused.print().is_ok() { Exit::Usage } else { Exit::Failed };
     }
     refused.say(terminal);
-    super::Exit::Usage
+    Exit::Usage
 }
 
 /// Commands of other tools, and what they are called here.
@@ -73,7 +74,7 @@ const MEANT: &[(&[&str], &str)] = &[
 fn with_tip(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) {
         let aliased = MEANT.iter().find(|(names, _)| names.contains(&given.as_str())).map(|(_, meant)| *meant);
-        let command = Arguments::command();
+        let command = CommandLine::command();
         let known = command.get_subcommands().filter(|one| !one.is_hide_set()).map(clap::Command::get_name);
         if let Some(meant) = aliased.or_else(|| closest(given, known)) {
             error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![meant.to_owned()]));
@@ -114,7 +115,7 @@ mod tests {
     use clap::Parser;
 
     fn refusal_of(words: &[&str]) -> (String, Option<String>) {
-        let error = Arguments::try_parse_from([&["wfhost"], words].concat()).unwrap_err();
+        let error = CommandLine::try_parse_from([&["wfhost"], words].concat()).unwrap_err();
         let refused = refused(&with_tip(error));
         (refused.title, refused.hint)
     }

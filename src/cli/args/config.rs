@@ -3,7 +3,7 @@
 //! It may permit addresses, so a file that other users could change is refused.
 
 use crate::base::guarded_file;
-use crate::cli::args::MemoryProfile;
+use crate::cli::args::host::MemoryProfile;
 use crate::cli::args::values::{self, Addresses, CacheDir, Refusal};
 use crate::cli::report::error::{Refused, kind};
 use crate::host::read_definition;

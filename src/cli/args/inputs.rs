@@ -5,6 +5,9 @@ use serde_json::{Map, Value};
 use std::io::Read as _;
 use std::path::Path;
 
+/// How inputs are given.
+pub(in crate::cli) const INPUT_HINT: &str = "--input key=value, --input key=@file, or --input @file.json";
+
 /// Larger than any payload may be; what fits is decided when the run starts.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 

@@ -3,13 +3,11 @@
 //! mentions it.
 
 use crate::base::processors;
-use crate::cli::args::config::{self, Config};
-use crate::cli::args::values::{self, Addresses, CacheDir, Refusal};
-use crate::cli::args::{
-    Arguments, Command, DataArguments, EngineArguments, Graph, HostArguments, Inspect, MemoryProfile, Plan,
-    RunningArguments, Validate,
-};
-use crate::cli::commands::run::SLOTS_DEFAULT;
+use crate::cli::args::config::Config;
+use crate::cli::args::data::DataArguments;
+use crate::cli::args::host::{EngineArguments, HostArguments, MemoryProfile, RunningArguments};
+use crate::cli::args::values::{Addresses, CacheDir, Refusal, SLOTS_DEFAULT};
+use crate::cli::args::{config, values};
 use crate::cli::report::error::{Refused, kind};
 use crate::cli::terminal::quoted;
 use serde_json::{Value, json};
@@ -19,6 +17,14 @@ use std::path::PathBuf;
 /// What a setting is taken from where neither a flag nor a variable has it.
 const FILE: &str = "configuration file";
 const DEFAULT: &str = "default";
+
+/// The arguments of a command that settings can fill in.
+#[derive(Default)]
+pub(in crate::cli) struct Unset<'a> {
+    pub(in crate::cli) data: Option<&'a mut DataArguments>,
+    pub(in crate::cli) running: Option<&'a mut RunningArguments>,
+    pub(in crate::cli) code: Option<&'a mut HostArguments>,
+}
 
 /// The settings in effect for a command, each with its source.
 pub(in crate::cli) struct Settings {
@@ -31,62 +37,41 @@ pub(in crate::cli) struct Settings {
 }
 
 impl Settings {
-    /// Fills in what the flags of a command leave open.
+    /// No settings, for a command that has none.
+    pub(in crate::cli) fn none() -> Self {
+        Self { environment: Config::default(), file: Config::default(), path: None, rows: Vec::new() }
+    }
+
+    /// Reads the environment and the configuration file, the one that is `named` on the command line if any.
     ///
     /// # Errors
-    /// A variable cannot be used, or the configuration file; `doctor` goes on without that file and reports it.
-    pub(in crate::cli) fn fill(arguments: &mut Arguments) -> Result<(Self, Option<Refused>), Refused> {
-        if matches!(arguments.command, Command::Example(_) | Command::Completions { .. } | Command::Complete { .. }) {
-            let none = Config::default;
-            return Ok((Self { environment: none(), file: none(), path: None, rows: Vec::new() }, None));
-        }
-        let named = arguments.config.clone().or_else(|| std::env::var_os(config::VARIABLE).map(PathBuf::from));
+    /// A variable cannot be used, or the configuration file. If `goes_on`, that file is left out and its error returned with the rest.
+    pub(in crate::cli) fn read(named: Option<PathBuf>, goes_on: bool) -> Result<(Self, Option<Refused>), Refused> {
+        let named = named.or_else(|| std::env::var_os(config::VARIABLE).map(PathBuf::from));
         let is_named = named.is_some();
         let path = named.or_else(config::default_path).filter(|path| !path.as_os_str().is_empty());
         let path = path.map(|path| (is_named || path.exists(), path)).map(|(is_there, path)| (path, is_there));
         let (file, unusable) = match &path {
             Some((path, true)) => match config::read(path) {
                 Ok(file) => (file, None),
-                Err(refused) if matches!(arguments.command, Command::Doctor(_)) => (Config::default(), Some(refused)),
+                Err(refused) if goes_on => (Config::default(), Some(refused)),
                 Err(refused) => return Err(refused),
             },
             _ => (Config::default(), None),
         };
         let environment = environment(|name| std::env::var_os(name))?;
-        let mut settings = Self { environment, file, path, rows: Vec::new() };
-        settings.command(&mut arguments.command)?;
-        Ok((settings, unusable))
+        Ok((Self { environment, file, path, rows: Vec::new() }, unusable))
     }
 
-    fn command(&mut self, command: &mut Command) -> Result<(), Refused> {
-        let (data, running) = match command {
-            Command::Run(command) => (Some(&mut command.data), Some(&mut command.running)),
-            Command::Resume(command) => (Some(&mut command.data), Some(&mut command.running)),
-            Command::Retry(command) => (Some(&mut command.new.data), Some(&mut command.new.running)),
-            Command::Fork(command) => (Some(&mut command.new.data), Some(&mut command.new.running)),
-            Command::Replay(command) => (Some(&mut command.data), Some(&mut command.running)),
-            Command::Verify(command) => (Some(&mut command.data), Some(&mut command.running)),
-            Command::Doctor(command) => (Some(&mut command.data), Some(&mut command.running)),
-            Command::Ls(command) => (Some(&mut command.data), None),
-            Command::Ps(command) => (Some(&mut command.data), None),
-            Command::Status(command) => (Some(&mut command.data), None),
-            Command::Logs(command) => (Some(&mut command.data), None),
-            Command::History(command) => (Some(&mut command.data), None),
-            Command::Cancel(command) => (Some(&mut command.act.data), None),
-            Command::Pause(command) => (Some(&mut command.act.data), None),
-            Command::Signal(command) => (Some(&mut command.act.data), None),
-            Command::Query(command) => (Some(&mut command.data), None),
-            Command::Resolve(command) => (Some(&mut command.act.data), None),
-            Command::Rm(command) => (Some(&mut command.data), None),
-            Command::Validate(Validate { host, .. })
-            | Command::Plan(Plan { host, .. })
-            | Command::Graph(Graph { host, .. })
-            | Command::Inspect(Inspect { host, .. }) => {
-                self.code(host);
-                (None, None)
-            }
-            Command::Example(_) | Command::Completions { .. } | Command::Complete { .. } => (None, None),
-        };
+    /// Fills in what the flags of a command leave open.
+    ///
+    /// # Errors
+    /// The addresses of several flags contradict each other.
+    pub(in crate::cli) fn fill(&mut self, unset: Unset<'_>) -> Result<(), Refused> {
+        let Unset { data, running, code } = unset;
+        if let Some(code) = code {
+            self.code(code);
+        }
         if let Some(data) = data {
             self.data(data);
         }

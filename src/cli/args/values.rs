@@ -5,9 +5,13 @@ use crate::dispatch::http::Permission;
 use crate::process::{Micros, Pid, Tag};
 use crate::run::system_time;
 use crate::workflow::model::parse_duration;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Slots of a host that runs one workflow: few, since each costs an mprotect at the start.
+pub(in crate::cli) const SLOTS_DEFAULT: u32 = 64;
 
 /// Worker threads. Arbitrary: far above what any machine has in processors.
 const WORKERS_MAX: u128 = 1_024;
@@ -34,8 +38,7 @@ pub(in crate::cli) fn slots(text: &str) -> Result<u32, Refusal> {
 }
 
 fn slots_within(text: &str, most: u32) -> Result<u32, Refusal> {
-    let here =
-        format!("{} are the default, this machine has room for {most}", crate::cli::commands::run::SLOTS_DEFAULT);
+    let here = format!("{SLOTS_DEFAULT} are the default, this machine has room for {most}");
     match whole(text) {
         Some(0) => Err(Refusal::new("without a slot no guest can run", here)),
         Some(slots) => match u32::try_from(slots) {
@@ -176,16 +179,29 @@ pub(in crate::cli) fn json(text: &str) -> Result<serde_json::Value, Refusal> {
 }
 
 /// `--with`.
-pub(in crate::cli) fn other(text: &str) -> Result<crate::cli::args::Other, Refusal> {
+pub(in crate::cli) fn other(text: &str) -> Result<Substitution, Refusal> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => {
-            Ok(crate::cli::args::Other { name: name.to_owned(), file: file.into() })
+            Ok(Substitution { name: name.to_owned(), file: file.into() })
         }
         _ => Err(Refusal::new(
             "expected NAME=FILE",
             "write the name that the workflow gives the component, and the file: ship=fixed.wasm",
         )),
     }
+}
+
+/// Another component in the place of one of the workflow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::cli) struct Substitution {
+    /// The name that the workflow gives it.
+    pub(in crate::cli) name: String,
+    /// The file.
+    pub(in crate::cli) file: PathBuf,
+}
+
+pub(in crate::cli) fn by_name(others: &[Substitution]) -> BTreeMap<String, PathBuf> {
+    others.iter().map(|other| (other.name.clone(), other.file.clone())).collect()
 }
 
 /// Addresses that are permitted although they are not public.

@@ -3,24 +3,18 @@
 //! and done when the run is taken up; a cancel of it ends it here. Each act has an id, so that it
 //! is done once even where a host ends in the middle of it and another is asked.
 
-use crate::cli::Exit;
-use crate::cli::args::{ActArguments, Cancel, DataArguments, Pause, Resolve, Signal};
-use crate::cli::commands::ls;
-use crate::cli::commands::unclaimed_signal::unheard;
-use crate::cli::commands::validate::NO_SLOTS;
+use crate::cli::args::data::DataArguments;
+use crate::cli::commands::listing::status_name;
+use crate::cli::exit::Exit;
 use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::journal::not_listening;
 use crate::cli::report::pending_acts::Left;
 use crate::cli::report::unresponsive::may_be_done;
-use crate::cli::store::{Runs, Whose, not_listening, refused_of};
-use crate::cli::terminal::{Terminal, say};
-use crate::guest::EngineOptions;
-use crate::host::Host;
-use crate::host::control::{self, Answer, ControlError, Refusal, Request};
+use crate::cli::store::{Runs, Whose};
+use crate::cli::terminal::say;
+use crate::host::control::{Answer, ControlError, Refusal, Request};
 use crate::journal::{Journal as _, MAIL_BYTES_MAX, Posted, Stored};
-use crate::process::Payload;
 use crate::run::Act;
-use serde_json::Value;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// How often a run is looked for whose host ends, or has just begun.
@@ -29,107 +23,8 @@ const TRIES_MAX: u32 = 100;
 /// How long to wait between.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-pub(in crate::cli) fn cancel(command: &Cancel, terminal: Terminal) -> Result<Exit, Stop> {
-    let Cancel { run, reason, now, act } = command;
-    let id = act.id();
-    let request = |run: &Stored| Request::Cancel {
-        run: run.id.to_string(),
-        reason: reason.clone(),
-        now: *now,
-        id: Some(id.clone()),
-    };
-    let (runs, stored) = act.data.find(run)?;
-    let id = stored.id.to_string();
-    if answered(ask(&runs, stored, &request)?)? {
-        say(&format!("{id} is {}", if *now { "ended" } else { "asked to end" }));
-        return Ok(Exit::Success);
-    }
-    // Its host has its own.
-    let folder = runs.folder.clone();
-    drop(runs);
-    let ended = end(folder, &id, reason);
-    let (runs, stored) = act.data.find(&id)?;
-    match (ended, stored.status) {
-        (_, Some(status)) => {
-            say(&format!("{id} is {}: nobody ran it, and no step of it was run for that", status.name()));
-        }
-        (Err(why), None) if runs.whose(&stored)? == Whose::Nobody => {
-            say(&terminal.warning_text(&format!("{id} cannot be ended: {}", why.title), why.hint.as_deref()));
-            say(&to_be_done(&id));
-        }
-        // Somebody was quicker to take it up, and does it.
-        (_, None) => say(&format!("{id} is asked to end")),
-    }
-    let given_up = if stored.status.is_some() { runs.story(&id)?.given_up().len() } else { 0 };
-    let title = match given_up {
-        0 => return Ok(Exit::Success),
-        1 => "1 call may have happened: the run ended before its outcome was known".to_owned(),
-        more => format!("{more} calls may have happened: the run ended before their outcomes were known"),
-    };
-    say(&terminal.warning_text(&title, Some(&format!("`wfhost status {id}` lists them"))));
-    Ok(Exit::Success)
-}
-
-/// Ends a run that nobody runs, and waits until that is durable. Nothing of it is loaded or run.
-fn end(folder: PathBuf, id: &str, reason: &str) -> Result<(), Refused> {
-    let host = Host::builder().guests(EngineOptions { slots: Some(NO_SLOTS), ..Default::default() });
-    let host = host.data(folder).workers(1).build()?;
-    let ended = host.end(id, reason).map(|run| drop(run.wait()));
-    host.leave_folder();
-    ended.map_err(|error| refused_of(id, error))
-}
-
-pub(in crate::cli) fn pause(command: &Pause, _: Terminal) -> Result<Exit, Stop> {
-    let Pause { run, act } = command;
-    let id = act.id();
-    let request = |run: &Stored| Request::Pause { run: run.id.to_string(), id: Some(id.clone()) };
-    let go_on = |id: &str| format!("`wfhost resume {id}` resumes it");
-    let left = |id: &str| format!("nobody runs {id}, and now `wfhost resume --all` leaves it alone; {}", go_on(id));
-    done_or_left(&act.data, run, &request, |id| format!("{id} is paused; {}", go_on(id)), left)
-}
-
-pub(in crate::cli) fn signal(command: &Signal, terminal: Terminal) -> Result<Exit, Stop> {
-    let Signal { run, name, body, act } = command;
-    let id = act.id();
-    let body = Payload::json(body.as_ref().unwrap_or(&Value::Null));
-    let request = |run: &Stored| Request::Signal {
-        run: run.id.to_string(),
-        name: name.clone(),
-        body: body.clone(),
-        id: Some(id.clone()),
-    };
-    let exit = done(&act.data, run, &request, |id| format!("{id} has the signal"))?;
-    if let Some(waited) = unheard(&act.data, run, name)? {
-        let waits = match &waited[..] {
-            [] => "it waits for no signal".to_owned(),
-            names => format!("the run waits for: {}", names.join(", ")),
-        };
-        let title = format!("nothing waits for {name} now; {waits}");
-        say(&terminal.warning_text(&title, Some("the signal is kept until something does")));
-    }
-    Ok(exit)
-}
-
-pub(in crate::cli) fn resolve(command: &Resolve, _: Terminal) -> Result<Exit, Stop> {
-    let Resolve { run, call, completed, failed, again: _, act } = command;
-    let id = act.id();
-    let outcome = match (completed, failed) {
-        (Some(answer), _) => control::Resolve::Completed(Payload::json(answer)),
-        (None, true) => control::Resolve::Failed,
-        (None, false) => control::Resolve::Again,
-    };
-    let request = |run: &Stored| Request::Resolve {
-        run: run.id.to_string(),
-        pid: call.pid,
-        tag: call.tag,
-        outcome: outcome.clone(),
-        id: Some(id.clone()),
-    };
-    done(&act.data, run, &request, |id| format!("{id} has been told"))
-}
-
 /// Has something done, and says that it is.
-fn done(
+pub(in crate::cli) fn done(
     data: &DataArguments,
     given: &str,
     request: &dyn Fn(&Stored) -> Request,
@@ -139,12 +34,12 @@ fn done(
 }
 
 /// What is said of an act that waits for whoever runs the run.
-fn to_be_done(id: &str) -> String {
+pub(in crate::cli) fn to_be_done(id: &str) -> String {
     format!("nobody runs {id}: it is kept until somebody does (wfhost resume {id})")
 }
 
 /// Has something done, and says that it is, or what becomes of it where nobody runs the run.
-fn done_or_left(
+pub(in crate::cli) fn done_or_left(
     data: &DataArguments,
     given: &str,
     request: &dyn Fn(&Stored) -> Request,
@@ -159,7 +54,7 @@ fn done_or_left(
 }
 
 /// Whether a host did what was asked. False: nobody runs the run, and it is left for whoever does.
-fn answered(asked: Asked) -> Result<bool, Stop> {
+pub(in crate::cli) fn answered(asked: Asked) -> Result<bool, Stop> {
     match asked {
         Asked::Answered(Answer::Done) => Ok(true),
         Asked::Answered(other) => {
@@ -275,28 +170,11 @@ fn resolved(runs: &Runs, id: &str, act: &Act) -> Result<Option<Left>, Stop> {
     Ok(left.iter().map(Left::from).find(|left| left.resolves() == Some((*pid, *tag))))
 }
 
-impl ActArguments {
-    /// The id of the act: the one that is given, or a fresh one.
-    fn id(&self) -> String {
-        self.id.clone().unwrap_or_else(|| {
-            let mut random = [0; 16];
-            getrandom::fill(&mut random)
-                .expect("invariant: every system that is supported has a source of random bytes");
-            format!("act-{:032x}", u128::from_le_bytes(random))
-        })
-    }
-}
-
 /// What is said where a run has ended.
 pub(in crate::cli) fn over(stored: &Stored) -> Refused {
-    let status = ls::status(stored, &Whose::Over);
+    let status = status_name(stored, &Whose::Over);
     Refused::new(kind::WRONG_STATE, format!("the run {} is over: {status}", stored.id))
         .hint(format!("`wfhost status {}` shows how it ended", stored.id))
-}
-
-/// How to go on with a run that did not succeed.
-pub(in crate::cli) fn to_retry(id: &str) -> String {
-    format!("to run again what did not succeed: wfhost retry {id}")
 }
 
 /// What is said where nobody runs a run.

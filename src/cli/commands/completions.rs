@@ -3,14 +3,13 @@
 //! The script of clap completes commands and flags. Around it stands a function that first asks
 //! `wfhost complete` for what only this program knows.
 
-use crate::cli::Exit;
-use crate::cli::args::Arguments;
 use crate::cli::args::settings::Settings;
+use crate::cli::exit::Exit;
+use crate::cli::store::Runs;
 use crate::cli::terminal::print;
 use crate::journal::{Filter, Journal as _};
 use crate::workflow::diagnostics::Diagnostics;
 use crate::workflow::syntax::{self, Node, Source};
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 /// Runs that are offered, the newest. Arbitrary: more than fit on a screen.
@@ -48,9 +47,9 @@ complete -c wfhost -a '(wfhost complete -- (commandline -opc)[2..-1] (commandlin
 ";
 
 /// `wfhost completions`.
-pub(in crate::cli) fn completions(shell: Shell) -> anyhow::Result<Exit> {
+pub(in crate::cli) fn completions(shell: Shell, mut command: clap::Command) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "wfhost", &mut script);
+    clap_complete::generate(shell, &mut command, "wfhost", &mut script);
     let more = match shell {
         Shell::Bash => BASH,
         Shell::Zsh => ZSH,
@@ -86,7 +85,7 @@ fn candidates(words: &[String]) -> Option<Vec<String>> {
 }
 
 /// The runs of the folder that the words name, or of the one that settings do.
-fn opened(words: &[String]) -> Option<crate::cli::store::Runs> {
+fn opened(words: &[String]) -> Option<Runs> {
     let mut data = Settings::default_data().ok()?;
     let flag = words.windows(2).find(|pair| pair[0] == "--data").map(|pair| pair[1].clone());
     let joined = words.iter().find_map(|word| word.strip_prefix("--data=").map(str::to_owned));

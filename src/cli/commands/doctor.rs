@@ -1,22 +1,43 @@
 //! `wfhost doctor`: what this machine gives, and whether a run would go well on it.
 
 use crate::base::processors;
-use crate::cli::Exit;
+use crate::cli::args::data::DataArguments;
+use crate::cli::args::host::RunningArguments;
 use crate::cli::args::settings::Settings;
-use crate::cli::args::{DataArguments, Doctor};
-use crate::cli::commands::run::{SLOTS_DEFAULT, exposed};
+use crate::cli::args::values::SLOTS_DEFAULT;
+use crate::cli::exit::Exit;
 use crate::cli::report::error::{Refused, kind};
-use crate::cli::store::{ANEW_HINT, ANOTHER_FOLDER, FULL, FULL_HINT, PUT_BACK, Runs, Whose, gone, left_alone};
+use crate::cli::report::journal::{ANEW_HINT, ANOTHER_FOLDER, FULL, FULL_HINT, PUT_BACK, gone, left_alone};
+use crate::cli::report::warnings::exposed;
+use crate::cli::store::{Runs, Whose};
 use crate::cli::terminal::{print, print_json, printable};
 use crate::guest::slots_max;
 use crate::host::component_store::ComponentStore;
 use crate::host::control::Client;
 use crate::host::{Host, HostError, LoadError, RunOptions, exposed as exposed_data};
 use crate::journal::{Filter, Journal as _, Sqlite, Stored};
+use clap::Args;
 use serde_json::{Map, Value, json};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost doctor
+  wfhost doctor --slots 1000 --json | jq .problems
+
+Exit codes: 0 all is well, 1 there are problems.")]
+pub(in crate::cli) struct Arguments {
+    /// Print it as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+    #[command(flatten)]
+    pub(in crate::cli) running: RunningArguments,
+}
 
 /// Damages that are told of a kind. Arbitrary: some lines.
 const DAMAGES_MAX: u32 = 10;
@@ -37,7 +58,11 @@ const FREE_BYTES_MIN: u64 = 64 << 20;
 const SELF_TEST: &str =
     "steps: [{ id: sum, set: \"${ [1, 2] | add }\" }]\noutputs: { sum: \"${ .steps.sum.output }\" }\n";
 
-pub(in crate::cli) fn doctor(command: &Doctor, settings: &Settings, unusable: Option<Refused>) -> anyhow::Result<Exit> {
+pub(in crate::cli) fn doctor(
+    command: &Arguments,
+    settings: &Settings,
+    unusable: Option<Refused>,
+) -> anyhow::Result<Exit> {
     let mut problems = Vec::new();
     problems.extend(unusable.map(|refused| Problem::of(refused, "mend the file, or leave it out with --config ''")));
     let engine = &command.running.engine;
@@ -119,7 +144,7 @@ fn unbuildable(error: HostError) -> Problem {
 }
 
 /// What a host for `run` turns out to be.
-fn examine(host: &Host, asked: u32, command: &Doctor, report: &mut Value, problems: &mut Vec<Problem>) {
+fn examine(host: &Host, asked: u32, command: &Arguments, report: &mut Value, problems: &mut Vec<Problem>) {
     let guests = host.guests();
     let (capacity, cache) = (guests.capacity(), guests.cache());
     report["pool"] = json!({

@@ -1,16 +1,35 @@
 //! `wfhost example`: workflows to begin with, out of the program itself, so that there is something
 //! to run when nothing but it is at hand.
 
-use crate::cli::Exit;
-use crate::cli::args::Example;
+use crate::cli::exit::Exit;
 use crate::cli::report::error::{Refused, Stop, kind};
-use crate::cli::report::invocation::quoted;
+use crate::cli::report::invocation::shell_quoted;
 use crate::cli::terminal::{print, print_json, say};
 use crate::workflow::diagnostics::closest;
+use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost example
+  wfhost example hello
+  wfhost example weather some/folder
+
+Without a name the examples are listed. Files that are there already are never overwritten.")]
+pub(in crate::cli) struct Arguments {
+    /// Which one.
+    pub(in crate::cli) name: Option<String>,
+    /// The folder that it is written to; it is made if it does not exist [default: one with the example's name].
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(in crate::cli) folder: Option<PathBuf>,
+    /// Print the list, or what was written and the commands to run it, as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+}
 
 /// A workflow with what it needs.
 struct Sample {
@@ -87,7 +106,7 @@ const SAMPLES: &[Sample] = &[
     },
 ];
 
-pub(in crate::cli) fn example(command: &Example) -> Result<Exit, Stop> {
+pub(in crate::cli) fn example(command: &Arguments) -> Result<Exit, Stop> {
     let Some(name) = &command.name else { return list(command.json) };
     let Some(sample) = SAMPLES.iter().find(|sample| sample.name == name) else {
         let hint = match closest(name, SAMPLES.iter().map(|sample| sample.name)) {
@@ -147,7 +166,7 @@ impl Sample {
     fn commands(&self, folder: &Path) -> Vec<String> {
         let folder = match folder.to_string_lossy() {
             dir if dir == "." => String::new(),
-            dir => format!("{}/", quoted(dir.trim_end_matches('/'))),
+            dir => format!("{}/", shell_quoted(dir.trim_end_matches('/'))),
         };
         self.commands.iter().map(|command| command.replace("{}", &folder)).collect()
     }

@@ -1,18 +1,55 @@
 //! `wfhost inspect`.
 
-use crate::cli::Exit;
-use crate::cli::args::Inspect;
-use crate::cli::commands::validate::NO_SLOTS;
-use crate::cli::report::compiling::{self, SAID_BYTES_MIN};
+use crate::cli::args::host::HostArguments;
+use crate::cli::args::workflow::NO_SLOTS;
+use crate::cli::exit::Exit;
+use crate::cli::report::compiling;
+use crate::cli::report::compiling::SAID_BYTES_MIN;
 use crate::cli::table::counted;
 use crate::cli::terminal::{Terminal, print, print_json, printable, say};
 use crate::guest::{Cancellation, Component, LoadError, Misfit};
 use crate::host::{Host, component_file};
 use crate::process::{Json, Program};
+use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::path::PathBuf;
 
-pub(in crate::cli) fn inspect(command: &Inspect, terminal: Terminal) -> anyhow::Result<Exit> {
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost inspect guests/built/hello.wasm
+  wfhost inspect component.wasm --json | jq '.mismatches'
+  wfhost inspect *.wasm
+
+With --json it is one object, of several files a list of them:
+  file, fits    whether it can be a step
+  why, hint     where it cannot
+  mismatches    where it cannot for its exports or imports: at, expected and
+                found (as in WIT; null: nothing)
+  digest, bytes, functions, exports, imports
+  entries       what it says of its entry points, by name: description, input,
+                output; null where it says nothing
+  description   all that it says of itself; description-failure: why it could
+                not
+  pool          core-instances, memories, tables that each of its guests takes
+  snapshots     fits, refused-for: whether it can give its slot to others while
+                it waits without its help; saves-itself: whether it has the
+                export `snapshot`, which helps where it does not fit
+
+Exit codes: 0 each of them fits, 2 one does not.")]
+pub(in crate::cli) struct Arguments {
+    /// Components.
+    #[arg(required = true, value_name = "COMPONENT", value_hint = ValueHint::FilePath)]
+    pub(in crate::cli) components: Vec<PathBuf>,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) host: HostArguments,
+}
+
+pub(in crate::cli) fn inspect(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
     let host = command.host.builder(NO_SLOTS).workers(1).build()?;
     let mut exit = Exit::Success;
     let mut reports = Vec::new();

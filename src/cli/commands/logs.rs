@@ -1,12 +1,12 @@
 //! `wfhost logs`.
 
-use crate::cli::Exit;
-use crate::cli::args::Logs;
-use crate::cli::commands::status::{Heard, living};
+use crate::cli::args::data::DataArguments;
+use crate::cli::exit::Exit;
 use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::journal::{FULL, FULL_HINT};
 use crate::cli::report::reasons;
 use crate::cli::report::unresponsive::silent;
-use crate::cli::store::{FULL, FULL_HINT, Runs, Whose};
+use crate::cli::store::{Heard, LOOK, LOOKS_MAX, Runs, Whose, living};
 use crate::cli::table::{clock, rfc3339};
 use crate::cli::terminal::{Terminal, printable, printable_json, say, unwritable};
 use crate::host::control::{Answer, Answers};
@@ -14,17 +14,42 @@ use crate::host::{Line, Status, Story};
 use crate::journal::Stored;
 use crate::process::Level;
 use crate::workflow::interpreter::progress::Progress;
+use clap::Args;
 use serde_json::{Value, json};
 use std::io::{self, ErrorKind, Write as _};
-use std::time::Duration;
 
-/// How often it is looked whether records that a host has are on disk.
-const LOOK: Duration = Duration::from_millis(20);
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost logs 0198
+  wfhost logs -f order-4711
+  wfhost logs 0198 --json | jq -r 'select(.level == \"error\") | .text'
 
-/// How often. Arbitrary: ten seconds, far more than a disk takes.
-const LOOKS_MAX: u32 = 500;
+RUN is a run's id, or a unique prefix of it.
+With --json there is an object in each line:
+  at        as in RFC 3339
+  process   the step that the line is of; empty: the workflow itself
+  pid, level, text, fields
 
-pub(in crate::cli) fn logs(command: &Logs, terminal: Terminal) -> Result<Exit, Stop> {
+Exit codes with -f: 0 the run is over, however it ended; 3 it is unfinished and nobody tells of it any more, since its host died or \
+let go of it.")]
+pub(in crate::cli) struct Arguments {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// Follow the log until the run ends.
+    #[arg(short, long)]
+    pub(in crate::cli) follow: bool,
+    /// Include `trace` and `debug` lines.
+    #[arg(short, long)]
+    pub(in crate::cli) all: bool,
+    /// Print them as JSON, an object in a line.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}
+
+pub(in crate::cli) fn logs(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
     let (runs, stored) = command.data.find(&command.run)?;
     let writer = Writer { json: command.json, all: command.all, terminal };
     match show(&runs, &stored, command, &writer) {
@@ -38,7 +63,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
-fn show(runs: &Runs, stored: &Stored, command: &Logs, writer: &Writer) -> Result<Exit, Stop> {
+fn show(runs: &Runs, stored: &Stored, command: &Arguments, writer: &Writer) -> Result<Exit, Stop> {
     let mut story = Story::default();
     // Watching begins first: what is told is what was not yet written by then.
     let mut watched = if command.follow { watch(runs, &stored.id, writer.terminal)? } else { None };
@@ -137,23 +162,6 @@ fn watch(runs: &Runs, id: &str, terminal: Terminal) -> Result<Option<Answers>, S
         say(&terminal.warning_text(FULL, Some(FULL_HINT)));
     }
     Ok(Some(answers))
-}
-
-impl Runs {
-    /// The records of a run, the first so many of them where that is said: a host that has written more than is on disk is waited for.
-    pub(in crate::cli) fn records(&self, id: &str, count: Option<u64>) -> Result<Vec<crate::run::Record>, Stop> {
-        let mut records = self.all_records(id)?;
-        let Some(count) = count else { return Ok(records) };
-        for _ in 0..LOOKS_MAX {
-            if records.len() as u64 >= count {
-                break;
-            }
-            std::thread::sleep(LOOK);
-            records = self.all_records(id)?;
-        }
-        records.truncate(usize::try_from(count).unwrap_or(usize::MAX));
-        Ok(records)
-    }
 }
 
 struct Writer {

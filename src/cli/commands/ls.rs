@@ -1,23 +1,86 @@
 //! `wfhost ls`.
 
-use crate::cli::Exit;
-use crate::cli::args::{Ls, State};
+use crate::cli::args::data::DataArguments;
+use crate::cli::args::values::{self, Since};
+use crate::cli::commands::listing::{run_json, status_name};
+use crate::cli::exit::Exit;
 use crate::cli::report::error::Stop;
-use crate::cli::store::{Runs, Whose};
-use crate::cli::table::{Table, moment, rfc3339, took};
+use crate::cli::store::{Owners, Runs, Whose};
+use crate::cli::table::{Table, moment, took};
 use crate::cli::terminal::{Terminal, print, print_json, say};
 use crate::host::control::{Answer, Client, Request, RunState};
-use crate::journal::{Filter, Journal as _, Owner, Stored};
+use crate::journal::{Filter, Journal as _, Stored};
 use crate::run::EndStatus;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The status of a run.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum State {
+    /// A host runs it, also where it only waits.
+    Running,
+    /// A host runs it, and all of it waits: for a signal, a time, an answer.
+    Waiting,
+    /// It has not ended, and no process runs it.
+    Suspended,
+    /// It has not ended, and cannot be resumed: its records are damaged.
+    Damaged,
+    /// It gave its outputs.
+    Succeeded,
+    /// It ended with a problem.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+    /// It was cancelled because it took too long.
+    TimedOut,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost ls --status suspended
+  wfhost ls --name billing --since 24h --json | jq -r '.[].run'
+
+With --json it is a list with an object for each run:
+  run, workflow     its id, and the name of its workflow
+  status            running, suspended (nobody runs it), damaged (nobody can, as
+                    far as that was seen), succeeded, failed, cancelled,
+                    timed-out
+  started, ended    as in RFC 3339; ended is null where it has not
+  records           how many there are; of a run that goes on how many there
+                    were some time ago
+  state             of a running one: running, waiting, paused, stalled, as
+                    `wfhost ps` has it
+  host              of a running one: the id of the process
+  damage            of a damaged one, be it over or not: what is wrong, as far
+                    as that was seen")]
+pub(in crate::cli) struct Arguments {
+    /// Only runs with this status.
+    #[arg(long, value_enum)]
+    pub(in crate::cli) status: Option<State>,
+    /// Only runs of the workflow with this name.
+    #[arg(long)]
+    pub(in crate::cli) name: Option<String>,
+    /// Only runs started since: `24h` ago, or at a time like 2026-01-31 or 2026-01-31T12:00:00Z.
+    #[arg(long, value_name = "WHEN", value_parser = values::since)]
+    pub(in crate::cli) since: Option<Since>,
+    /// At most so many [default: 50; with --json all].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(in crate::cli) limit: Option<u32>,
+    /// Print them as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}
+
 /// Runs that people are shown where they do not say how many.
 const ROWS_DEFAULT: u32 = 50;
 
-pub(in crate::cli) fn ls(command: &Ls, terminal: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn ls(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
     let limit = command.limit.or((!command.json).then_some(ROWS_DEFAULT));
     let (rows, count) = match command.data.open()? {
         Some(runs) => rows(&runs, command, limit)?,
@@ -43,7 +106,7 @@ pub(in crate::cli) fn ls(command: &Ls, terminal: Terminal) -> Result<Exit, Stop>
             stored.name.to_string(),
             match (stored.status, &stored.damage) {
                 (Some(status), Some(_)) => format!("{} (damaged)", status.name()),
-                _ => state.unwrap_or_else(|| status(stored, whose)).to_owned(),
+                _ => state.unwrap_or_else(|| status_name(stored, whose)).to_owned(),
             },
             moment(stored.created),
             stored.ended.map_or_else(String::new, |ended| took(stored.created, ended)),
@@ -68,7 +131,7 @@ pub(in crate::cli) fn ls(command: &Ls, terminal: Terminal) -> Result<Exit, Stop>
     Ok(Exit::Success)
 }
 
-fn is_filtered(command: &Ls) -> bool {
+fn is_filtered(command: &Arguments) -> bool {
     command.status.is_some() || command.name.is_some() || command.since.is_some()
 }
 
@@ -82,7 +145,7 @@ struct Row {
 
 impl Row {
     fn to_json(&self) -> Value {
-        let mut value = to_json(&self.stored, &self.whose);
+        let mut value = run_json(&self.stored, &self.whose);
         if let Some(state) = self.state {
             value["state"] = json!(state);
         }
@@ -108,36 +171,6 @@ fn states(owners: &Owners) -> BTreeMap<Arc<str>, &'static str> {
     })
 }
 
-/// What lists say of a run.
-pub(in crate::cli) fn to_json(stored: &Stored, whose: &Whose) -> Value {
-    let mut value = json!({
-        "run": stored.id,
-        "workflow": stored.name,
-        "status": status(stored, whose),
-        "started": rfc3339(stored.created),
-        "ended": stored.ended.map(rfc3339),
-        // What the store says of a run that has an owner is from some time ago.
-        "records": stored.owner.is_none().then_some(stored.records),
-    });
-    if let Whose::Living(owner) = whose {
-        value["host"] = json!(owner.pid);
-    }
-    if let Some(damage) = stored.damage.as_ref().filter(|_| !matches!(whose, Whose::Living(_))) {
-        value["damage"] = json!(damage);
-    }
-    value
-}
-
-/// What a run is.
-pub(in crate::cli) fn status(stored: &Stored, whose: &Whose) -> &'static str {
-    match (stored.status, whose) {
-        (Some(status), _) => status.name(),
-        (None, Whose::Living(_)) => "running",
-        (None, _) if stored.damage.is_some() => "damaged",
-        (None, _) => "suspended",
-    }
-}
-
 /// Checks that the workflow and inputs of a suspended run can still be read, and notes the damage in
 /// the journal if not. They are small and have a digest; the records are left to `status` and `doctor`.
 fn examine(runs: &Runs, stored: &mut Stored, whose: &Whose) {
@@ -153,7 +186,7 @@ fn examine(runs: &Runs, stored: &mut Stored, whose: &Whose) {
 }
 
 /// The runs that are asked for, and how many there would be without the limit.
-fn rows(runs: &Runs, command: &Ls, limit: Option<u32>) -> Result<(Vec<Row>, u64), Stop> {
+fn rows(runs: &Runs, command: &Arguments, limit: Option<u32>) -> Result<(Vec<Row>, u64), Stop> {
     let mut filter = Filter { name: command.name.clone(), ..Filter::default() };
     filter.created_min = command.since.map(|since| since.0);
     match command.status {
@@ -201,24 +234,4 @@ fn rows(runs: &Runs, command: &Ls, limit: Option<u32>) -> Result<(Vec<Row>, u64)
         rows.truncate(limit as usize);
     }
     Ok((rows, count))
-}
-
-/// Whose runs are, with each host looked at once.
-#[derive(Default)]
-pub(in crate::cli) struct Owners(BTreeMap<u64, Option<Owner>>);
-
-impl Owners {
-    pub(in crate::cli) fn whose(&mut self, runs: &Runs, stored: &Stored) -> Result<Whose, Stop> {
-        let (None, Some(host)) = (stored.status, stored.owner) else { return Ok(runs.whose(stored)?) };
-        if let Some(known) = self.0.get(&host) {
-            return Ok(known.clone().map_or(Whose::Nobody, Whose::Living));
-        }
-        let whose = runs.whose(stored)?;
-        let owner = match &whose {
-            Whose::Living(owner) => Some(owner.clone()),
-            _ => None,
-        };
-        self.0.insert(host, owner);
-        Ok(whose)
-    }
 }

@@ -1,26 +1,37 @@
-//! The commands, one file each: its words (the arguments of clap, with their help) beside its deed.
+//! The commands, one file each: the words of a command (its clap arguments and help) beside its
+//! deed.
 //!
-//! A command imports no other command. What several share stands in a file named after it.
+//! A command imports no other command. What several of them share has a file of its own, named
+//! after what it is.
 
-pub(in crate::cli) mod acts;
+pub(in crate::cli) mod cancel;
 pub(in crate::cli) mod completions;
 pub(in crate::cli) mod doctor;
 pub(in crate::cli) mod example;
-pub(in crate::cli) mod existing_run;
+pub(in crate::cli) mod fork;
 pub(in crate::cli) mod graph;
 pub(in crate::cli) mod history;
 pub(in crate::cli) mod inspect;
 pub(in crate::cli) mod logs;
 pub(in crate::cli) mod ls;
-pub(in crate::cli) mod new_run;
-pub(in crate::cli) mod permitted;
+pub(in crate::cli) mod pause;
 pub(in crate::cli) mod plan;
 pub(in crate::cli) mod ps;
 pub(in crate::cli) mod query;
 pub(in crate::cli) mod replay;
+pub(in crate::cli) mod resolve;
 pub(in crate::cli) mod resume;
+pub(in crate::cli) mod retry;
 pub(in crate::cli) mod rm;
 pub(in crate::cli) mod run;
+pub(in crate::cli) mod signal;
 pub(in crate::cli) mod status;
-pub(in crate::cli) mod unclaimed_signal;
 pub(in crate::cli) mod validate;
+pub(in crate::cli) mod verify;
+
+// What several commands share.
+mod acts;
+mod launch;
+mod listing;
+mod new_run;
+mod replaying;

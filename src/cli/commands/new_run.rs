@@ -1,101 +1,77 @@
 //! `wfhost retry` and `wfhost fork`: new runs out of one that was.
 
 use crate::base::processors;
-use crate::cli::Exit;
-use crate::cli::args::inputs;
-use crate::cli::args::{ChangeArguments, Fork, NewArguments, Other, Retry, RunningArguments};
-use crate::cli::commands::run::{ANNOUNCED_WITHIN, INPUT_HINT, is_taken};
-use crate::cli::load_file;
+use crate::cli::args::data::DataArguments;
+use crate::cli::args::host::RunningArguments;
+use crate::cli::args::inputs::INPUT_HINT;
+use crate::cli::args::values::{Substitution, by_name};
+use crate::cli::args::workflow::load_file;
+use crate::cli::args::{inputs, values};
+use crate::cli::commands::launch::{ANNOUNCED_WITHIN, is_taken, warn_of_uncertain};
+use crate::cli::exit::Exit;
 use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::warnings::Warnings;
 use crate::cli::terminal::Terminal;
-use crate::cli::watch::session::{Talk, Warnings, Watching};
-use crate::host::{ForkOptions, Host, LoadError, RerunError, RetryOptions, RunHandle, RunOptions, Workflow};
+use crate::cli::watch::session::{Talk, Watching};
+use crate::host::{Host, LoadError, RerunError, RunHandle, Workflow};
 use crate::run::ForkError;
-use crate::workflow::interpreter::{RepeatError, Rerun};
+use crate::workflow::interpreter::RepeatError;
+use clap::{Args, ValueHint};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(in crate::cli) fn retry(command: &Retry, terminal: Terminal) -> anyhow::Result<Exit> {
-    let again = command.from.clone().map_or(Rerun::Failed, Rerun::From);
-    let begin = |talk: &Talk, host: &Host, run: &Known<'_>| {
-        let Known { id, workflow, inputs, .. } = run;
-        let loaded;
-        let original = if command.others.is_empty() && command.changes.workflow.is_none() {
-            workflow
-        } else {
-            loaded = host.workflow_of(id)?;
-            &loaded
-        };
-        let records = crate::cli::commands::run::opened(host)?.all_records(id)?;
-        let options = RetryOptions {
-            again: again.clone(),
-            inputs: inputs.clone(),
-            substituted: !command.others.is_empty(),
-            new_keys: command.new_keys,
-        };
-        let retrial = host.prepare_retry(original, &records, workflow, options).map_err(|error| refused(error, id))?;
-        if command.dry_run {
-            return Ok(Begun::Told(crate::cli::report::retry_plan::tell(id, &retrial, command.new.json)?));
-        }
-        command.new.running.check_addresses(&crate::cli::commands::run::opened(host)?, id, &talk.again)?;
-        if original.source().text() == workflow.source().text() {
-            for line in other_file(workflow, id, command.from.as_deref()) {
-                talk.note(line);
-            }
-        }
-        for line in crate::cli::report::retry_plan::summary(&retrial) {
-            talk.note(line);
-        }
-        let (watching, watcher) = talk.watcher();
-        let options = RunOptions { id: command.new.id.clone(), durable: Some(true), watcher, ..RunOptions::default() };
-        let run = host.retry(workflow, retrial, options).map_err(|error| refused(error.into(), id))?;
-        Ok(Begun::Run(run, watching))
-    };
-    new_run(&command.run, (&command.others, &command.changes), &command.new, terminal, &begin)
+/// What of a run is another in the new one.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct ChangeArguments {
+    /// A workflow file in the place of the one that the run was started with: a corrected one.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "others")]
+    pub(in crate::cli) workflow: Option<PathBuf>,
+    /// An input that is another than it was: `key=value`, `key=@file` (its text), `@file.json` (an object of inputs).
+    #[arg(short, long = "input", value_name = "INPUT")]
+    pub(in crate::cli) inputs: Vec<String>,
 }
 
-pub(in crate::cli) fn fork(command: &Fork, terminal: Terminal) -> anyhow::Result<Exit> {
-    let begin = |talk: &Talk, host: &Host, run: &Known<'_>| {
-        let Known { id, workflow, inputs, .. } = run;
-        command.new.running.check_addresses(&crate::cli::commands::run::opened(host)?, id, &talk.again)?;
-        let fork = ForkOptions {
-            at: command.at,
-            id: command.new.id.clone(),
-            substituted: !command.others.is_empty() || command.changes.workflow.is_some(),
-            inputs: inputs.clone(),
-            resend: command.resend,
-        };
-        let new = host.fork(workflow, id, fork).map_err(|error| refused(error, id))?;
-        let (watching, watcher) = talk.watcher_of(host, &new);
-        Ok(Begun::Run(host.recover(workflow, &new, RunOptions { watcher, ..RunOptions::default() })?, watching))
-    };
-    new_run(&command.run, (&command.others, &command.changes), &command.new, terminal, &begin)
+/// The new run.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct NewArguments {
+    /// The id of the new run [default: a fresh one].
+    #[arg(long = "run-id", value_name = "ID", value_parser = values::run_id)]
+    pub(in crate::cli) id: Option<String>,
+    /// Print one JSON object, as `wfhost run --json` does.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    /// No progress, no logs, no warnings: only outputs and problems.
+    #[arg(short, long)]
+    pub(in crate::cli) quiet: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+    #[command(flatten)]
+    pub(in crate::cli) running: RunningArguments,
 }
 
 /// The run that a new one is made of, and what is another in that.
-struct Known<'a> {
-    id: &'a str,
+pub(in crate::cli) struct Known<'a> {
+    pub(in crate::cli) id: &'a str,
     /// The workflow of the new run.
-    workflow: &'a Workflow,
+    pub(in crate::cli) workflow: &'a Workflow,
     /// Inputs that are others.
-    inputs: Map<String, Value>,
+    pub(in crate::cli) inputs: Map<String, Value>,
 }
 
 /// What a command has done with it.
-enum Begun {
+pub(in crate::cli) enum Begun {
     Run(RunHandle, Watching),
     /// It was to say what it would do.
     Told(Exit),
 }
 
-type Begin<'a> = &'a dyn Fn(&Talk, &Host, &Known<'_>) -> Result<Begun, Stop>;
+pub(in crate::cli) type Begin<'a> = &'a dyn Fn(&Talk, &Host, &Known<'_>) -> Result<Begun, Stop>;
 
 /// Begins a new run, and follows it to its end.
-fn new_run(
+pub(in crate::cli) fn new_run(
     given: &str,
-    changes: (&[Other], &ChangeArguments),
+    changes: (&[Substitution], &ChangeArguments),
     new: &NewArguments,
     terminal: Terminal,
     begin: Begin<'_>,
@@ -114,7 +90,7 @@ fn new_run(
 
 fn follow(
     given: &str,
-    (others, changes): (&[Other], &ChangeArguments),
+    (others, changes): (&[Substitution], &ChangeArguments),
     new: &NewArguments,
     talk: &mut Talk,
     place: &mut Option<Host>,
@@ -148,7 +124,7 @@ fn follow(
     if run.started(ANNOUNCED_WITHIN) || run.outcome().is_none() {
         talk.note(format!("run {}", run.id()));
     }
-    crate::cli::commands::resume::warn_of_uncertain(&run, talk);
+    warn_of_uncertain(&run, talk);
     talk.show(&run, &workflow, watching);
     let ended = talk.to_the_end(host, &run, true);
     if is_taken(&ended.outcome) && !run.started(Duration::ZERO) {
@@ -159,23 +135,7 @@ fn follow(
     Ok(talk.tell(&ended, &workflow, host.guests().slots()))
 }
 
-/// What is said where the file that a run was started with is another one now.
-fn other_file(workflow: &Workflow, id: &str, from: Option<&str>) -> Vec<String> {
-    let (file, kept) = (workflow.source().name(), workflow.source().text());
-    let is_other = Workflow::read(file).is_ok_and(|text| text != kept);
-    let from = from.map_or_else(String::new, |step| format!(" --from {step}"));
-    let lines = [
-        format!("{file} is another one now; this retry uses the text that the run was started with"),
-        format!("to use the new one: wfhost retry {id}{from} --workflow {file}"),
-    ];
-    if is_other { lines.into() } else { Vec::new() }
-}
-
-pub(in crate::cli) fn by_name(others: &[Other]) -> BTreeMap<String, PathBuf> {
-    others.iter().map(|other| (other.name.clone(), other.file.clone())).collect()
-}
-
-fn refused(error: RerunError, id: &str) -> Refused {
+pub(in crate::cli) fn refused(error: RerunError, id: &str) -> Refused {
     let hint = match &error {
         RerunError::Repeat(RepeatError::NotEnded) => Some(format!("`wfhost status {id}` shows how far it is")),
         RerunError::Repeat(RepeatError::NothingFailed) => {

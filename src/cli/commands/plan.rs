@@ -1,12 +1,66 @@
 //! `wfhost plan`.
 
-use crate::cli::args::Plan as Arguments;
+use crate::cli::args::host::HostArguments;
+use crate::cli::args::workflow::load;
+use crate::cli::exit::Exit;
 use crate::cli::terminal::{Terminal, print, print_json, printable};
-use crate::cli::{Exit, load};
 use crate::workflow::model::{Input, LIMITS, When, write_duration};
 use crate::workflow::plan::{Action, Node, Plan, Template};
+use clap::{Args, ValueHint};
 use serde_json::Value;
 use std::fmt::Write as _;
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "\
+Examples:
+  wfhost plan workflows/weather/workflow.yaml
+  wfhost plan flow.yaml --json | jq '.steps[] | select(.[\"timeout-ms\"] == null) | .id'
+
+`wfhost plan --help` lists what --json prints.",
+    after_long_help = "\
+Examples:
+  wfhost plan workflows/weather/workflow.yaml
+  wfhost plan flow.yaml --json | jq '.steps[] | select(.[\"timeout-ms\"] == null) | .id'
+
+Where the file cannot be used, --json gives status (refused), problem, and problems as `wfhost run --json` does. \
+With --json it is one object. Durations are milliseconds, sizes are bytes; null is none, or no bound.
+  name, digest   what the workflow is called, and what a run of it is pinned to
+  inputs         name, required, schema (JSON Schema, with the default)
+  components     name, source, digest
+  steps          in an order in which each follows what it needs:
+    id, pointer, stage          pointer leads to it in the file; those of one
+                                stage can run together
+    action                      uses, call, wait or set
+    component, entry, with      of uses
+    handler, with               of call
+    wait, set                   their values, as the file has them
+    needs, when, if             ids; an ending or [failed, unreached]; an
+                                expression
+    for-each, max-parallel      the list; how many items run at one time
+    timeout-ms                  of one attempt
+    retry                       max, backoff-min-ms, backoff-max-ms
+    continue-on-error
+    limits                      of uses: memory-bytes, fuel-per-step, fuel,
+                                table-elements, commands-per-step, outstanding,
+                                mailbox, payload-bytes, output-bytes,
+                                spawn-depth, processes, links,
+                                log-per-step-bytes, grace-ms
+    allow                       for each capability its patterns
+  outputs        names with values, as the file has them
+  durability     journal or none"
+)]
+pub(in crate::cli) struct Arguments {
+    /// The workflow file.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(in crate::cli) file: PathBuf,
+    /// Print the plan as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) host: HostArguments,
+}
 
 /// Characters of a value that are shown; the JSON has all of them.
 const VALUE_SHOWN_MAX: usize = 100;

@@ -1,19 +1,43 @@
 //! `wfhost ps`.
 
-use crate::cli::Exit;
-use crate::cli::args::Ps;
-use crate::cli::commands::ls::Owners;
-use crate::cli::commands::status::SILENT;
+use crate::cli::args::data::DataArguments;
+use crate::cli::commands::listing::SILENT;
+use crate::cli::exit::Exit;
 use crate::cli::report::error::Stop;
+use crate::cli::report::journal::{FULL, FULL_HINT};
 use crate::cli::report::unresponsive::{by_the_records, waiting_for};
-use crate::cli::store::{FULL, FULL_HINT, Runs, Whose};
+use crate::cli::store::{Owners, Runs, Whose};
 use crate::cli::table::Table;
 use crate::cli::terminal::{Terminal, print, print_json, say};
 use crate::host::control::{Answer, Client, ControlError, Request, RunFacts};
 use crate::journal::{Filter, Journal as _};
+use clap::Args;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost ps
+  wfhost ps --json | jq '.[] | select(.uncertain > 0) | .run'
+
+With --json it is a list with an object for each run:
+  run, workflow     its id, and the name of its workflow; null where it is not
+                    durable: such a run is seen only beside durable ones of the
+                    same process, so never one of `wfhost run --durability none`
+  state             running, waiting (all its processes wait), paused
+  host              the id of the process that runs it
+  processes         that live
+  uncertain         calls whose outcome is unknown: `wfhost resolve`
+  counts            what has happened, in numbers")]
+pub(in crate::cli) struct Arguments {
+    /// Print them as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}
 
 /// A run that is being run.
 struct Row {
@@ -24,7 +48,7 @@ struct Row {
     facts: Option<RunFacts>,
 }
 
-pub(in crate::cli) fn ps(command: &Ps, terminal: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn ps(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
     let folder = command.data.required()?;
     let runs = command.data.open()?;
     let hosts = hosts(&folder, runs.as_ref())?;

@@ -1,8 +1,9 @@
 //! `wfhost query`: what the processes of a run last exposed. Of a run that nobody runs the records tell it.
 
-use crate::cli::Exit;
-use crate::cli::args::Query;
-use crate::cli::commands::acts::{self, Asked};
+use crate::cli::args::data::DataArguments;
+use crate::cli::commands::acts;
+use crate::cli::commands::acts::Asked;
+use crate::cli::exit::Exit;
 use crate::cli::report::error::Stop;
 use crate::cli::report::unresponsive::by_the_records;
 use crate::cli::store::{Runs, Whose};
@@ -10,10 +11,27 @@ use crate::cli::terminal::{Terminal, print, print_json, say};
 use crate::host::control::{Answer, ControlError, Refusal, Request};
 use crate::journal::Stored;
 use crate::process::Payload;
+use clap::Args;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-pub(in crate::cli) fn query(command: &Query, terminal: Terminal) -> Result<Exit, Stop> {
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost query 0198
+  wfhost query order-4711 progress | jq .done
+
+RUN is a run's id, or a unique prefix of it. Without a name the names are listed, with it its value is printed as JSON.")]
+pub(in crate::cli) struct Arguments {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// The name under which something is exposed.
+    pub(in crate::cli) name: Option<String>,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}
+
+pub(in crate::cli) fn query(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
     let (runs, stored) = command.data.find(&command.run)?;
     let answer = match runs.whose(&stored)? {
         Whose::Living(_) => {

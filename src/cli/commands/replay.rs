@@ -1,27 +1,67 @@
 //! `wfhost replay` and `wfhost verify`: whether a run does again what it did.
 
-use crate::base::processors;
-use crate::cli::Exit;
-use crate::cli::args::{Replay, RunningArguments, Verify};
-use crate::cli::commands::new_run::by_name;
-use crate::cli::report::compiling::say_compiling;
-use crate::cli::report::error::{Refused, Stop, kind};
-use crate::cli::table::Table;
+use crate::cli::args::data::DataArguments;
+use crate::cli::args::host::RunningArguments;
+use crate::cli::args::values::{self, Substitution, by_name};
+use crate::cli::commands::replaying::{self, place, unreadable};
+use crate::cli::exit::Exit;
+use crate::cli::report::error::Stop;
 use crate::cli::terminal::{Terminal, in_line, print, print_json, printable, say};
-use crate::host::{Host, ReplayOptions, VerifyRunError};
-use crate::process::Pid;
-use crate::run::{Difference, RebuildError, Replay as Answer, Unrepeatable, Verdict, Verified, VerifyError};
+use crate::host::ReplayOptions;
+use crate::run::{Difference, Replay as Answer, Unrepeatable};
+use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost replay 0198
+  wfhost replay order-4711 --with ship=fixed.wasm
+  wfhost replay 0198 --until 12 --verbose
+
+RUN is a run's id, or a unique prefix of it. Nothing leaves the host: calls get the answers that were recorded. The first step that \
+does otherwise is shown. A step that this host cannot repeat, as where a limit ends it that did not end it then, is a third answer: it \
+says nothing of the component. \
+With --json it is one object:
+  answer                same, diverged, or cannot-replay
+  steps, fuel-differs, records
+                        where it is the same: how many of each
+  record, pid, step, scope, component
+                        else: where it is otherwise
+  expected, got, line   lines of what was recorded, and of what is; the first
+                        one that differs
+  problem               how this host ends the step
+
+Exit codes: 0 the same, 1 it is not, or cannot be said.")]
+pub(in crate::cli) struct Arguments {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// Stop after the record of this number.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) until: Option<u64>,
+    /// Show each step.
+    #[arg(short, long)]
+    pub(in crate::cli) verbose: bool,
+    /// Another file in the place of a component of the workflow.
+    #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
+    pub(in crate::cli) others: Vec<Substitution>,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+    #[command(flatten)]
+    pub(in crate::cli) running: RunningArguments,
+}
 
 /// Lines around the first one that differs. Arbitrary.
 const LINES_AROUND: usize = 3;
 
-pub(in crate::cli) fn replay(command: &Replay, terminal: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn replay(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
     let (runs, stored) = command.data.find(&command.run)?;
     let records = runs.all_records(&stored.id)?;
-    let host = host(&command.running, command.data.required()?, command.json)?;
+    let host = replaying::host(&command.running, command.data.required()?, command.json)?;
     let workflow = host.workflow_with(&stored.id, &by_name(&command.others))?;
     let options = ReplayOptions { until: command.until, substituted: !command.others.is_empty() };
     let answer = host.replay(&workflow, &records, options, |step| {
@@ -37,41 +77,6 @@ pub(in crate::cli) fn replay(command: &Replay, terminal: Terminal) -> Result<Exi
         tell(&answer, terminal)?;
     }
     Ok(if matches!(answer, Answer::Same { .. }) { Exit::Success } else { Exit::Failed })
-}
-
-pub(in crate::cli) fn verify(command: &Verify, terminal: Terminal) -> Result<Exit, Stop> {
-    let (runs, stored) = command.data.find(&command.run)?;
-    drop(runs);
-    let host = host(&command.running, command.data.required()?, command.json)?;
-    let verified = match host.verify(&stored.id) {
-        Ok(verified) => verified,
-        Err(VerifyRunError::TakeUp(error)) => return Err(error.into()),
-        Err(VerifyRunError::Verify(VerifyError::Records(error))) => return otherwise(&error, command.json, terminal),
-        Err(error) => return Err(Refused::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error))).into()),
-    };
-    let differs = verified.snapshots.iter().any(|compared| compared.verdict == Verdict::Differs);
-    if command.json {
-        print_json(&verified)?;
-    } else {
-        print(&printable(&text_of(&verified)))?;
-        if differs {
-            terminal
-                .error("a snapshot is not what the run was", Some("the next resume does without it; please report it"));
-        }
-    }
-    Ok(if differs { Exit::Failed } else { Exit::Success })
-}
-
-fn host(running: &RunningArguments, data: PathBuf, json: bool) -> Result<Host, Refused> {
-    Ok(running.host(processors()).data(data).on_compile(say_compiling(json)).build()?)
-}
-
-fn place(pid: Pid, scope: Option<&str>) -> String {
-    match scope {
-        None if pid == Pid::ROOT => "the workflow".to_owned(),
-        None => format!("process {pid}"),
-        Some(scope) => format!("{scope} ({pid})"),
-    }
 }
 
 fn to_json(answer: &Answer) -> Value {
@@ -129,39 +134,4 @@ fn difference_of(difference: &Difference, terminal: Terminal) -> String {
         }
     }
     text
-}
-
-fn text_of(verified: &Verified) -> String {
-    let Verified { steps, snapshots } = verified;
-    let mut text = format!("{steps} steps, all as recorded; {} snapshots\n", snapshots.len());
-    if !snapshots.is_empty() {
-        let mut table = Table::new(&["PID", "STEP", "BYTES", "VERDICT"]);
-        for compared in snapshots {
-            let verdict = match &compared.verdict {
-                Verdict::Equal => "equal".to_owned(),
-                Verdict::Differs => "differs".to_owned(),
-                Verdict::Ignored(why) => format!("ignored: {why}"),
-            };
-            table.row(vec![compared.pid.to_string(), compared.step.to_string(), compared.bytes.to_string(), verdict]);
-        }
-        text.push_str(&table.text());
-    }
-    text
-}
-
-/// A run that does otherwise than its records say.
-fn otherwise(error: &RebuildError, json: bool, terminal: Terminal) -> Result<Exit, Stop> {
-    if !matches!(error, RebuildError::Diverged { .. } | RebuildError::CannotReplay { .. }) {
-        return Err(unreadable(error).into());
-    }
-    if json {
-        print_json(&json!({ "problem": error.to_string() }))?;
-    } else {
-        terminal.error(&error.to_string(), Some("`wfhost replay` shows the difference"));
-    }
-    Ok(Exit::Failed)
-}
-
-fn unreadable(error: &RebuildError) -> Refused {
-    Refused::new(kind::JOURNAL, format!("the run cannot be stepped again: {error}"))
 }

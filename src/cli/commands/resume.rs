@@ -1,30 +1,63 @@
 //! `wfhost resume`.
 
 use crate::base::processors;
-use crate::cli::Exit;
-use crate::cli::args::{Resume, RunningArguments};
+use crate::cli::args::data::DataArguments;
+use crate::cli::args::host::RunningArguments;
 use crate::cli::commands::acts;
-use crate::cli::commands::ls::Owners;
-use crate::cli::commands::run::opened;
-use crate::cli::commands::status::Heard;
+use crate::cli::commands::launch::warn_of_uncertain;
+use crate::cli::exit::Exit;
 use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::hints::to_retry;
+use crate::cli::report::journal::refused_of;
 use crate::cli::report::outcome::Over;
 use crate::cli::report::unresponsive::silent;
-use crate::cli::store::{Runs, Whose, refused_of};
+use crate::cli::report::warnings::Warnings;
+use crate::cli::store::{Heard, Owners, Runs, Whose, living, opened};
 use crate::cli::terminal::{Terminal, print, print_json, say};
-use crate::cli::watch::session::{Ended, Talk, Warnings};
+use crate::cli::watch::session::{Ended, Talk};
 use crate::cli::watch::signals::{Running, Stage};
 use crate::host::control::Request;
 use crate::host::{Host, RecoverError, RunHandle, RunOptions, Status, Workflow};
 use crate::journal::{Filter, Journal as _, StoreError, Stored};
 use crate::process::Payload;
 use crate::run::{EndStatus, Watcher};
+use clap::Args;
 use serde_json::Value;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-pub(in crate::cli) fn resume(command: &Resume, terminal: Terminal) -> anyhow::Result<Exit> {
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost resume 0198
+  wfhost resume --all
+
+RUN is a run's id, or a unique prefix of it. A run whose process is gone goes on here, from its records:
+nothing that was done is done again. A call without an answer is repeated under its key if that is safe; otherwise it waits for \
+`wfhost resolve`. \
+A paused run is unpaused. Outputs and exit codes are those of `wfhost run`. With --all there is a line for each run, and the \
+highest exit code counts; paused runs stay paused, and are listed.")]
+pub(in crate::cli) struct Arguments {
+    /// The run.
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub(in crate::cli) run: Option<String>,
+    /// Resume all suspended runs, except paused ones.
+    #[arg(long)]
+    pub(in crate::cli) all: bool,
+    /// Print one JSON object, as `wfhost run --json` does; with --all a list of them.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    /// No progress, no logs, no warnings: only outputs and problems.
+    #[arg(short, long)]
+    pub(in crate::cli) quiet: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+    #[command(flatten)]
+    pub(in crate::cli) running: RunningArguments,
+}
+
+pub(in crate::cli) fn resume(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut talk = Talk::new(command.json, command.quiet, None, terminal);
     talk.again = command.running.again(talk.again);
     let mut host = None;
@@ -41,7 +74,7 @@ pub(in crate::cli) fn resume(command: &Resume, terminal: Terminal) -> anyhow::Re
 }
 
 /// A host for what is taken up.
-fn host<'a>(command: &Resume, talk: &mut Talk, place: &'a mut Option<Host>) -> Result<&'a Host, Stop> {
+fn host<'a>(command: &Arguments, talk: &mut Talk, place: &'a mut Option<Host>) -> Result<&'a Host, Stop> {
     let mut warnings = Warnings::new();
     let builder = command
         .running
@@ -57,7 +90,7 @@ fn host<'a>(command: &Resume, talk: &mut Talk, place: &'a mut Option<Host>) -> R
     Ok(host)
 }
 
-fn one(command: &Resume, given: &str, talk: &mut Talk, place: &mut Option<Host>) -> Result<Exit, Stop> {
+fn one(command: &Arguments, given: &str, talk: &mut Talk, place: &mut Option<Host>) -> Result<Exit, Stop> {
     let (runs, stored) = command.data.find(given)?;
     let id = stored.id.to_string();
     match runs.whose(&stored)? {
@@ -65,7 +98,7 @@ fn one(command: &Resume, given: &str, talk: &mut Talk, place: &mut Option<Host>)
             let over = acts::over(&stored);
             return Err(match stored.status {
                 Some(EndStatus::Succeeded) | None => over.into(),
-                _ => over.hint(acts::to_retry(&id)).into(),
+                _ => over.hint(to_retry(&id)).into(),
             });
         }
         Whose::Living(owner) => return go_on(&runs, stored, owner.pid, talk),
@@ -83,28 +116,13 @@ fn one(command: &Resume, given: &str, talk: &mut Talk, place: &mut Option<Host>)
     Ok(talk.follow(host, &workflow, &run, watching))
 }
 
-/// Says that calls of a run that was taken up wait for somebody.
-pub(in crate::cli) fn warn_of_uncertain(run: &RunHandle, talk: &Talk) {
-    let uncertain = run.inner().uncertain();
-    let Some(first) = uncertain.first() else { return };
-    let warning = match uncertain.len() {
-        1 => "the outcome of a call is unknown, and the call waits for somebody to settle it".to_owned(),
-        count => format!("the outcome of {count} calls is unknown, and they wait for somebody to settle them"),
-    };
-    let (id, call) = (run.id(), format!("{}/{}", first.pid, first.tag));
-    let hint = format!(
-        "`wfhost status {id}` tells more; to settle it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
-    );
-    talk.insist(talk.terminal.warning_text(&warning, Some(&hint)));
-}
-
 /// Lets a paused run of a living host go on.
 fn go_on(runs: &Runs, stored: Stored, process: u32, talk: &Talk) -> Result<Exit, Stop> {
     let id = stored.id.to_string();
     let whose = runs.whose(&stored)?;
     // Whoever ends this command meanwhile ends nothing else.
     talk.signals.guard(|| talk.signals.enter(Stage::Attached { run: id.clone(), process }));
-    let live = match crate::cli::commands::status::living(runs, &stored, &whose)? {
+    let live = match living(runs, &stored, &whose)? {
         Heard::Nothing(process) => {
             let (title, hint) = silent(&id, process);
             return Err(Refused::new(kind::HOST_FAULT, title).hint(hint).into());
@@ -130,7 +148,7 @@ fn take_up(host: &Host, workflow: &Workflow, id: &str, watcher: Option<Watcher>)
 }
 
 /// Takes up all that nobody runs, but what somebody has paused.
-fn all(command: &Resume, talk: &mut Talk, place: &mut Option<Host>) -> Result<Exit, Stop> {
+fn all(command: &Arguments, talk: &mut Talk, place: &mut Option<Host>) -> Result<Exit, Stop> {
     let waiting = match command.data.open()? {
         Some(runs) => waiting(&runs)?,
         None => Vec::new(),

@@ -1,17 +1,50 @@
 //! `wfhost rm`: removing runs, and what only they needed.
 
-use crate::cli::Exit;
-use crate::cli::args::Remove;
+use crate::cli::args::data::DataArguments;
+use crate::cli::args::values;
+use crate::cli::exit::Exit;
 use crate::cli::report::error::{Refused, Stop, kind};
 use crate::cli::store::{Runs, Whose};
 use crate::cli::terminal::{Terminal, print, quoted, say};
 use crate::journal::{Journal as _, Retention, StoreError, Stored};
 use crate::process::Micros;
 use crate::run::system_time;
+use clap::Args;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 
-pub(in crate::cli) fn rm(command: &Remove, _: Terminal) -> Result<Exit, Stop> {
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost rm order-4711
+  wfhost rm --older-than 30d
+  wfhost rm --keep 1000
+
+A run is named by its whole id here. --older-than and --keep remove only runs that have ended. Components that no run uses are \
+removed too once they are an hour old. An unfinished run that no process runs is removed if it is named, with --unfinished. The \
+journal file does not shrink: its free space is used for new runs.")]
+pub(in crate::cli) struct Arguments {
+    /// Runs.
+    #[arg(required_unless_present_any = ["older_than", "keep"])]
+    pub(in crate::cli) runs: Vec<String>,
+    /// All that ended longer ago than this.
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub(in crate::cli) older_than: Option<Duration>,
+    /// Of the others, all that are over but the newest so many.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) keep: Option<u32>,
+    /// Also where they have not ended: they can never be taken up then.
+    #[arg(long, requires = "runs")]
+    pub(in crate::cli) unfinished: bool,
+    /// Print how many were removed as JSON: `{"removed": 3}`.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}
+
+pub(in crate::cli) fn rm(command: &Arguments, _: Terminal) -> Result<Exit, Stop> {
     let removed = match (command.data.open()?, command.runs.first()) {
         (Some(runs), _) => remove(&runs, command)?,
         (None, None) => Removed::default(),
@@ -53,7 +86,7 @@ impl Removed {
     }
 }
 
-fn remove(runs: &Runs, command: &Remove) -> Result<Removed, Stop> {
+fn remove(runs: &Runs, command: &Arguments) -> Result<Removed, Stop> {
     let mut meant = Vec::new();
     // What cannot be removed is told before anything is.
     for given in &command.runs {

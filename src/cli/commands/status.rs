@@ -1,33 +1,69 @@
 //! `wfhost status`.
 
-use crate::cli::Exit;
-use crate::cli::args::Show;
-use crate::cli::commands::acts;
-use crate::cli::commands::ls;
+use crate::cli::args::data::DataArguments;
+use crate::cli::commands::listing::{SILENT, run_json, status_name};
+use crate::cli::exit::Exit;
 use crate::cli::report::error::Stop;
-use crate::cli::report::hints::look_first;
-use crate::cli::report::pending_acts::{self, Left};
-use crate::cli::report::reasons;
+use crate::cli::report::hints::{look_first, to_retry};
+use crate::cli::report::journal::{FULL, FULL_HINT, left_alone};
+use crate::cli::report::pending_acts::Left;
 use crate::cli::report::unresponsive::by_the_records;
-use crate::cli::report::waits;
-use crate::cli::store::{FULL, FULL_HINT, Runs, Whose, left_alone};
+use crate::cli::report::{pending_acts, reasons, waits};
+use crate::cli::store::{Heard, Whose, living};
 use crate::cli::table::{Table, counted, moment, rfc3339, took};
 use crate::cli::terminal::{Terminal, in_line, print, print_json, printable, say};
 use crate::host::Story;
-use crate::host::control::{Answer, Client, ControlError, Request, RunState, RunStatus};
+use crate::host::control::{RunState, RunStatus};
 use crate::journal::Stored;
 use crate::process::{Payload, Pid, ProblemClass};
 use crate::run::Origin;
 use crate::run::{Doing, EndStatus, SignalStatus, Uncertain, system_time};
 use crate::workflow::interpreter::kind::STEP_FAILED;
 use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
+use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// The state of a run whose host lives and does not answer.
-pub(in crate::cli) const SILENT: &str = "silent";
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost status 0198
+  wfhost status order-4711 --json | jq '.steps[] | select(.status == \"running\")'
 
-pub(in crate::cli) fn status(command: &Show, terminal: Terminal) -> Result<Exit, Stop> {
+RUN is a run's id, or a unique prefix of it.
+With --json it is one object:
+  run, workflow, file, status, started, ended, records, host, damage     as
+    `wfhost ls --json` has them
+  state              of a running one: running, waiting, paused; of a suspended
+                     one only paused
+  steps              node, status, total, done, failed, flying, attempts, and
+                     error where it failed; where it goes on also waiting and
+                     queued (items that wait for something, and for their turn),
+                     deadline (when it times out), and waits: for (signal, time,
+                     attempt), since, until, item, and name, or attempt,
+                     attempts-max, kind, title
+  processes          of a running one: pid, parent, component, entry, names,
+                     doing, steps, fuel, mail, outstanding
+  signals            of one that has not ended: name, waiting (calls that wait
+                     for one), kept (that nobody has taken)
+  uncertain          of one that has not ended: pid, tag, handler, key
+  left               of a suspended one: what is done when it is taken up: act
+                     (signal, cancel, pause, resolve), id, and name and bytes,
+                     reason and now, or pid, tag and outcome
+  queries            names for `wfhost query`
+  outputs, problem   of one that has ended
+  counts             what has happened, in numbers")]
+pub(in crate::cli) struct Arguments {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}
+
+pub(in crate::cli) fn status(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
     let (runs, mut stored) = command.data.find(&command.run)?;
     let whose = runs.whose(&stored)?;
     let left = if whose == Whose::Nobody { runs.store.inbox_of(&stored.id)? } else { Vec::new() };
@@ -101,40 +137,6 @@ fn wait_json(Wait { cause, item, since, until }: &Wait) -> Value {
     value
 }
 
-/// What the host says of a run that runs it.
-pub(in crate::cli) enum Heard {
-    /// This.
-    Status(Box<RunStatus>),
-    /// Nothing any more: it has ended, or no longer runs it.
-    Gone,
-    /// Nothing, though it lives: this process.
-    Nothing(u32),
-}
-
-impl Heard {
-    pub(in crate::cli) fn status(self) -> Option<RunStatus> {
-        if let Self::Status(status) = self { Some(*status) } else { None }
-    }
-}
-
-/// What the host says that runs it.
-pub(in crate::cli) fn living(runs: &Runs, stored: &Stored, whose: &Whose) -> Result<Heard, Stop> {
-    let Whose::Living(owner) = whose else { return Ok(Heard::Gone) };
-    match runs.ask(owner, |host| ask(host, &stored.id)) {
-        Ok(Some(status)) => Ok(Heard::Status(Box::new(status))),
-        Ok(None) => Ok(Heard::Gone),
-        Err(ControlError::Silent { .. }) => Ok(Heard::Nothing(owner.pid)),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn ask(host: &Client, run: &str) -> Result<RunStatus, ControlError> {
-    match host.ask(Request::Status { run: run.to_owned() })? {
-        Answer::Status(status) => Ok(*status),
-        _ => Err(ControlError::Malformed { path: host.path().to_owned(), why: "it is no status".to_owned() }),
-    }
-}
-
 /// A run as it is known.
 struct Seen {
     /// The command that takes it up.
@@ -175,7 +177,7 @@ impl Seen {
     }
 
     fn to_json(&self, file: &str) -> Value {
-        let mut value = ls::to_json(&self.stored, &self.whose);
+        let mut value = run_json(&self.stored, &self.whose);
         value["file"] = json!(file);
         value["steps"] = self.story.steps().iter().map(step_json).collect();
         if let Some(RunStatus { facts, processes, queries, .. }) = &self.live {
@@ -320,7 +322,7 @@ impl Seen {
     }
 
     fn state(&self) -> String {
-        let status = ls::status(&self.stored, &self.whose);
+        let status = status_name(&self.stored, &self.whose);
         match (&self.whose, &self.live) {
             (Whose::Living(owner), Some(live)) => {
                 format!("{} ({}), by process {}", status, live.facts.state_name(), owner.pid)
@@ -391,7 +393,7 @@ impl Seen {
             Some(EndStatus::Failed) if problem.is_some_and(|problem| problem.kind != STEP_FAILED) => {
                 hints.push(format!("once the workflow file is corrected: wfhost retry {id} --workflow FILE"));
             }
-            Some(EndStatus::Failed | EndStatus::TimedOut) => hints.push(acts::to_retry(id)),
+            Some(EndStatus::Failed | EndStatus::TimedOut) => hints.push(to_retry(id)),
             _ => {}
         }
         if self.whose == Whose::Nobody {

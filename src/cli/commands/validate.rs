@@ -1,22 +1,47 @@
 //! `wfhost validate`.
 
-use crate::cli::Exit;
-use crate::cli::args::Validate;
-use crate::cli::load_file;
+use crate::cli::args::host::HostArguments;
+use crate::cli::args::workflow::{NO_SLOTS, load_file};
+use crate::cli::exit::Exit;
 use crate::cli::report::compiling::say_compiling;
 use crate::cli::report::error::Refused;
-use crate::cli::report::source_map::Map;
+use crate::cli::report::warnings::plan_warnings;
 use crate::cli::terminal::{Terminal, in_line, print_json, say};
-use crate::host::{LoadError, Workflow};
+use crate::host::LoadError;
 use crate::process::Problem;
-use crate::workflow::plan::Warning;
+use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::path::PathBuf;
 
-/// Slots of a host that runs nothing.
-pub(in crate::cli) const NO_SLOTS: u32 = 1;
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost validate workflows/*.yaml
+  wfhost validate flow.yaml --json | jq -r '.[].problems[] | \"\\(.at.file):\\(.at.line):\\(.at.column): \\(.message)\"'
 
-pub(in crate::cli) fn validate(command: &Validate, terminal: Terminal) -> anyhow::Result<Exit> {
+With --json it is a list with an object for each file:
+  file, valid
+  steps      how many; null where the file is not valid
+  count      how many problems there are; the first 100 are listed
+  problems   code (a word that stays), message, hint (or null), at (file, line,
+             column, end-line, end-column, from 1; null where the file cannot be
+             read), related (other places of the same problem, where there are
+             some: label, at)
+
+Exit codes: 0 all files are valid, 2 they are not.")]
+pub(in crate::cli) struct Arguments {
+    /// Workflow files; `-` is standard input.
+    #[arg(required = true, value_hint = ValueHint::FilePath)]
+    pub(in crate::cli) files: Vec<PathBuf>,
+    /// Print the problems as JSON.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) host: HostArguments,
+}
+
+pub(in crate::cli) fn validate(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
     let host = command.host.builder(NO_SLOTS).workers(1).on_compile(say_compiling(command.json)).build()?;
     let mut files: Vec<Value> = Vec::new();
     let mut is_good = true;
@@ -58,20 +83,6 @@ pub(in crate::cli) fn validate(command: &Validate, terminal: Terminal) -> anyhow
         print_json(&files)?;
     }
     Ok(if is_good { Exit::Success } else { Exit::Usage })
-}
-
-/// What a workflow says and was hardly meant, each with its place, and what probably was.
-pub(in crate::cli) fn plan_warnings(workflow: &Workflow) -> Vec<(String, String)> {
-    let plan_warnings = workflow.plan().warnings();
-    // Reading the file again for the places in it is of use only where there is something to say.
-    let Some(map) = (!plan_warnings.is_empty()).then(|| Map::of(workflow.source())).flatten() else {
-        return Vec::new();
-    };
-    let placed = |warning: Warning| {
-        let place = map.short(map.find(&warning.pointer, None));
-        (format!("{place}: {}", warning.message), warning.hint)
-    };
-    plan_warnings.into_iter().map(placed).collect()
 }
 
 /// A file that is not valid.

@@ -1,7 +1,6 @@
 //! Saying that a component is compiled: the first time that it is used it takes a large one half a minute.
 
 use crate::cli::terminal::{in_line, say};
-use crate::cli::watch::session::Talk;
 use crate::host::CompileNotice;
 
 /// A component of fewer bytes is compiled in a second or so, and nothing is said of it. Arbitrary.
@@ -11,23 +10,6 @@ pub(in crate::cli) const SAID_BYTES_MIN: u64 = 1 << 20;
 pub(in crate::cli) fn text(component: &str, bytes: u64) -> String {
     let name = component.rsplit('/').next().unwrap_or(component);
     format!("compiling {} ({} MB)", in_line(name), bytes.div_ceil(1_000_000))
-}
-
-impl Talk {
-    /// Says what is compiled: on a terminal as long as it takes, elsewhere in a line.
-    pub(in crate::cli) fn compiling(&self) -> impl Fn(&CompileNotice<'_>) + Send + Sync + 'static {
-        let follower = self.follower.clone();
-        move |news| {
-            let Some(follower) = &follower else { return };
-            match news {
-                CompileNotice::Begins { component, bytes } if *bytes >= SAID_BYTES_MIN => {
-                    follower.compiling(Some(text(component, *bytes)));
-                }
-                CompileNotice::Ended { .. } => follower.compiling(None),
-                CompileNotice::Begins { .. } => {}
-            }
-        }
-    }
 }
 
 /// The same for a command that shows no run.

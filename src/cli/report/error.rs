@@ -1,12 +1,13 @@
 //! What ends a command before anything was run: for people as text, for programs as the same JSON object that a run gives.
 
-use crate::cli::Exit;
+use crate::cli::exit::Exit;
 use crate::cli::terminal::{Terminal, print_json, say};
-use crate::host::control::ControlError;
+use crate::host::control::{ControlError, Refusal};
 use crate::host::{HostError, LoadError, RecoverError};
 use crate::journal::StoreError;
 use crate::run::ResumeError;
 use crate::workflow::diagnostics::Diagnostics;
+use crate::workflow::diagnostics::closest;
 use serde_json::{Value, json};
 
 /// The kinds of problem that only the command line makes.
@@ -279,5 +280,39 @@ impl From<HostError> for Refused {
         let hint = matches!(error, HostError::Guests(_))
             .then(|| "`--slots 1 --profile dense` takes the least memory; `wfhost doctor` shows the limits".to_owned());
         Self::new(kind::HOST_FAULT, format!("{:#}", anyhow::Error::from(error))).hint_maybe(hint)
+    }
+}
+
+impl From<ControlError> for Refused {
+    fn from(error: ControlError) -> Self {
+        let hint = match &error {
+            ControlError::Refused(Refusal::NotExposed { names, .. }) if names.is_empty() => {
+                Some("the run exposes nothing".to_owned())
+            }
+            ControlError::Refused(Refusal::NotExposed { name, names }) => {
+                let all = names.iter().map(|name| &**name);
+                Some(closest(name, all.clone()).map_or_else(
+                    || format!("it exposes {}", all.collect::<Vec<_>>().join(", ")),
+                    |meant| format!("did you mean {meant}?"),
+                ))
+            }
+            ControlError::Refused(Refusal::NoSuchCall { count: 0, .. }) => {
+                Some("`wfhost status` lists the uncertain calls of a run".to_owned())
+            }
+            ControlError::Refused(Refusal::NoSuchCall { .. }) => {
+                Some("write the process too, as in 3/7: `wfhost status` lists them".to_owned())
+            }
+            ControlError::Refused(Refusal::OtherVersion { .. }) => {
+                Some("use the wfhost of the release that runs it".to_owned())
+            }
+            ControlError::Refused(Refusal::Busy) => Some("try again in a moment".to_owned()),
+            _ => None,
+        };
+        let kind = match &error {
+            ControlError::Refused(Refusal::Conflict { .. }) => kind::CONFLICT,
+            ControlError::Refused(_) => kind::USAGE,
+            _ => kind::HOST_FAULT,
+        };
+        Self::new(kind, format!("{:#}", anyhow::Error::from(error))).hint_maybe(hint)
     }
 }

@@ -2,10 +2,11 @@
 //! would help, nothing is said.
 
 use crate::cli::report::invocation::Again;
+use crate::cli::report::units::{amount, exact_duration, size};
 use crate::dispatch::kind as call;
 use crate::guest::OUT_OF_FUEL;
+use crate::process::Limits;
 use crate::process::problem::kind;
-use crate::process::{Limits, Micros};
 use crate::workflow::expression::TOO_EXPENSIVE;
 use crate::workflow::plan::{Action, Node};
 use serde_json::Value;
@@ -92,11 +93,11 @@ impl Case<'_> {
         let Some(node) = self.node else {
             // Who runs the rest of it again has no timeout.
             let Some(timeout) = self.again.timeout() else { return self.by_class("retryable") };
-            let longer = duration(timeout.saturating_mul(2));
+            let longer = exact_duration(timeout.saturating_mul(2));
             let command = self.again.with("--timeout", &longer, false);
             return command.map(|command| format!("to give it longer: {command}"));
         };
-        let longer = duration(Duration::from(node.timeout?).saturating_mul(2));
+        let longer = exact_duration(Duration::from(node.timeout?).saturating_mul(2));
         let retry = if node.retry.is_none() { ", or retry: { max: 3 }" } else { "" };
         Some(format!("write under the step `{}`: timeout: {longer}{retry}", node.id))
     }
@@ -124,6 +125,11 @@ impl Case<'_> {
 pub(in crate::cli) fn look_first(retry: Option<&str>) -> String {
     let look = "nobody knows whether it has happened: look before you run it again";
     retry.map_or_else(|| look.to_owned(), |retry| format!("{look}: {retry} (under the key that it had)"))
+}
+
+/// How to go on with a run that did not succeed.
+pub(in crate::cli) fn to_retry(id: &str) -> String {
+    format!("to run again what did not succeed: wfhost retry {id}")
 }
 
 /// The key under `limits:` that a problem comes from, what it is now, and twice as much.
@@ -159,35 +165,10 @@ fn is_payload(title: &str) -> bool {
 /// Payloads beyond it do not fit between steps, whatever the limit.
 const PAYLOAD_BYTES_MAX: u64 = 8 << 20;
 
-/// A number of bytes as workflow files have it.
-fn size(bytes: u64) -> String {
-    with_unit(bytes, &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")])
-}
-
-/// A number as workflow files have it.
-fn amount(number: u64) -> String {
-    with_unit(number, &[(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")])
-}
-
-/// The largest unit that divides it.
-fn with_unit(number: u64, units: &[(u64, &str)]) -> String {
-    match units.iter().find(|(unit, _)| number > 0 && number.is_multiple_of(*unit)) {
-        Some((unit, name)) => format!("{}{name}", number / unit),
-        None => number.to_string(),
-    }
-}
-
-/// A duration as `--timeout` and workflow files have it.
-pub(in crate::cli) fn duration(duration: Duration) -> String {
-    let micros = Micros::from(duration).0;
-    let units =
-        [(86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"), (1_000, "ms"), (1, "us")];
-    with_unit(micros, &units)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::Micros;
     use serde_json::json;
 
     fn hint(problem: &Value) -> Option<String> {

@@ -1,5 +1,6 @@
 //! The command that was given, to be given again.
 
+use crate::cli::report::units::exact_duration;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
@@ -116,7 +117,7 @@ impl Again {
 
     /// The way out for whoever gave the command too little time.
     pub(in crate::cli) fn longer(&self) -> Option<String> {
-        let longer = crate::cli::report::hints::duration(self.timeout?.saturating_mul(2));
+        let longer = exact_duration(self.timeout?.saturating_mul(2));
         Some(format!("to give it longer: {}", self.with("--timeout", &longer, false)?))
     }
 
@@ -147,14 +148,14 @@ impl Again {
     }
 
     fn written(&self, words: &[String]) -> Option<String> {
-        let command = std::iter::once("wfhost".to_owned()).chain(words.iter().map(|word| quoted(word)));
+        let command = std::iter::once("wfhost".to_owned()).chain(words.iter().map(|word| shell_quoted(word)));
         let command = command.collect::<Vec<_>>().join(" ");
         (!self.odd && command.len() <= COMMAND_BYTES_MAX).then_some(command)
     }
 }
 
 /// A word as a POSIX shell reads it.
-pub(in crate::cli) fn quoted(word: &str) -> String {
+pub(in crate::cli) fn shell_quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -1,10 +1,9 @@
 //! What a run came to: for people as text, for programs as JSON.
 
-use crate::cli::Exit;
-use crate::cli::STDIN;
+use crate::cli::exit::Exit;
 use crate::cli::report::hints::Case;
 use crate::cli::report::invocation::Again;
-use crate::cli::report::source_map::{Map, Place, Shown};
+use crate::cli::report::source_map::{STDIN, Shown, SourceMap, SourceSpan};
 use crate::cli::terminal::{Terminal, say};
 use crate::host::{Outcome, Status, Workflow};
 use crate::process::Problem;
@@ -43,7 +42,7 @@ impl Over<'_> {
             value["uncertain"] = json!(self.uncertain);
         }
         let Err(problem) = &self.outcome.result else { return value };
-        let map = Map::of(self.workflow.source());
+        let map = SourceMap::of(self.workflow.source());
         let told = Told::of(problem, self.workflow);
         if let Some(map) = &map {
             if let Some(place) = told.place(map) {
@@ -67,7 +66,7 @@ impl Over<'_> {
     pub(in crate::cli) fn say(&self, terminal: Terminal) {
         let Err(problem) = &self.outcome.result else { return };
         let told = Told::of(problem, self.workflow);
-        let map = Map::of(self.workflow.source());
+        let map = SourceMap::of(self.workflow.source());
         let mut notes = told.notes();
         notes.extend(crate::cli::report::reasons::said(&told.cause));
         let node = told.step.as_deref().and_then(|step| self.workflow.plan().node(step));
@@ -172,7 +171,7 @@ impl<'a> Told<'a> {
     }
 
     /// The expression that failed, else the step.
-    fn place(&self, map: &Map<'_>) -> Option<Place> {
+    fn place(&self, map: &SourceMap<'_>) -> Option<SourceSpan> {
         let data = &self.cause["data"];
         let offset = data["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok());
         let step = self.failed.first().and_then(|(_, pointer)| *pointer);
@@ -186,7 +185,7 @@ impl<'a> Told<'a> {
     }
 
     /// `also failed: b (flow.yaml:7:9), c (flow.yaml:9:9)`.
-    fn also(&self, map: Option<&Map<'_>>) -> Option<String> {
+    fn also(&self, map: Option<&SourceMap<'_>>) -> Option<String> {
         let others = self.failed.get(1..).filter(|others| !others.is_empty())?;
         let named = others.iter().take(ALSO_MAX).map(|(step, pointer)| match (map, pointer) {
             (Some(map), Some(pointer)) => format!("{step} ({})", map.short(map.find(pointer, None))),

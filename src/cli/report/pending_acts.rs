@@ -1,6 +1,6 @@
 //! What was left for a run that nobody runs: acts that are done when it is taken up.
 
-use crate::cli::commands::history::{cut, shown};
+use crate::cli::report::brief::{cut, shown};
 use crate::cli::table::Table;
 use crate::process::{Micros, Pid, Tag};
 use crate::run::{Act, Mail, Resolution};

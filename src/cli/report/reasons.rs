@@ -1,6 +1,6 @@
-//! Why a step failed, beyond its title: what is special about it, and what a server said.
+//! RerunReason a step failed, beyond its title: what is special about it, and what a server said.
 
-use crate::cli::terminal::in_line;
+use crate::cli::terminal::{fit, in_line};
 use serde_json::Value;
 
 /// Characters of a server's answer that people are shown. Arbitrary: some lines of a terminal.
@@ -22,7 +22,7 @@ pub(in crate::cli) fn said(error: &Value) -> Option<String> {
         (body, "json") => body.to_string(),
         _ => return None,
     };
-    let cut = crate::cli::watch::redraw::fit(&body, BODY_CHARS_MAX);
+    let cut = fit(&body, BODY_CHARS_MAX);
     (!cut.is_empty()).then(|| format!("the server said: {}", in_line(&cut)))
 }
 

@@ -1,6 +1,6 @@
 //! What a retry would do, for people and for scripts.
 
-use crate::cli::Exit;
+use crate::cli::exit::Exit;
 use crate::cli::table::Table;
 use crate::cli::terminal::{print, print_json, printable};
 use crate::host::PreparedRetry;

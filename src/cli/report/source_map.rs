@@ -6,17 +6,20 @@ use crate::workflow::syntax::{self, Content, Node, ScalarOffsets, Source, Span};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value, json};
 
+/// What a workflow is called that comes from standard input.
+pub(in crate::cli) const STDIN: &str = "stdin";
+
 /// A workflow file, read again for the places in it.
-pub(in crate::cli) struct Map<'a> {
+pub(in crate::cli) struct SourceMap<'a> {
     source: &'a Source,
     root: Node,
 }
 
 /// A place in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::cli) struct Place(Span);
+pub(in crate::cli) struct SourceSpan(Span);
 
-impl<'a> Map<'a> {
+impl<'a> SourceMap<'a> {
     /// None where the text is not the one that was loaded.
     pub(in crate::cli) fn of(source: &'a Source) -> Option<Self> {
         let mut problems = crate::workflow::diagnostics::Diagnostics::new(source.clone());
@@ -26,7 +29,7 @@ impl<'a> Map<'a> {
 
     /// What a pointer leads to, or the last part of the way that there is. Of a step it is the id. With an offset it is the expression that
     /// begins there in the text of a string.
-    pub(in crate::cli) fn find(&self, pointer: &str, offset: Option<usize>) -> Place {
+    pub(in crate::cli) fn find(&self, pointer: &str, offset: Option<usize>) -> SourceSpan {
         let mut node = &self.root;
         for segment in pointer.split('/').skip(1) {
             let key = segment.replace("~1", "/").replace("~0", "~");
@@ -39,7 +42,7 @@ impl<'a> Map<'a> {
             node = next;
         }
         if let Some(id) = node.get("id") {
-            return Place(id.span);
+            return SourceSpan(id.span);
         }
         let expression = || {
             let scalar = node.as_scalar()?;
@@ -49,17 +52,17 @@ impl<'a> Map<'a> {
             let end = placed.offset + placed.expression.text().len();
             Some(Span { start: places.at(placed.offset), end: places.at(end) })
         };
-        Place(expression().unwrap_or(node.span))
+        SourceSpan(expression().unwrap_or(node.span))
     }
 
     /// `file:line:column`.
-    pub(in crate::cli) fn short(&self, place: Place) -> String {
+    pub(in crate::cli) fn short(&self, place: SourceSpan) -> String {
         let at = self.source.position(place.0.start);
         format!("{}:{}:{}", self.source.name(), at.line, at.column)
     }
 
     /// File, line and column, both from 1; the end is behind the last character.
-    pub(in crate::cli) fn json(&self, Place(span): Place) -> Value {
+    pub(in crate::cli) fn json(&self, SourceSpan(span): SourceSpan) -> Value {
         let (start, end) = (self.source.position(span.start), self.source.position(span.end));
         json!({
             "file": self.source.name(), "line": start.line, "column": start.column,
@@ -68,7 +71,7 @@ impl<'a> Map<'a> {
     }
 
     /// The error with the line that it is in, underlined, and what belongs to it below.
-    pub(in crate::cli) fn excerpt(&self, place: Place, error: &Shown<'_>, terminal: Terminal) -> String {
+    pub(in crate::cli) fn excerpt(&self, place: SourceSpan, error: &Shown<'_>, terminal: Terminal) -> String {
         let (start, end) = (place.0.start as usize, place.0.end as usize);
         let line = self.source.text().get(start..end).unwrap_or("").split('\n').next().unwrap_or("").trim_end();
         let snippet = Snippet::source(self.source.text())
@@ -121,7 +124,7 @@ mod tests {
 
     fn find(pointer: &str, offset: Option<usize>) -> (String, &'static str) {
         let source = Source::new("flow.yaml", TEXT);
-        let map = Map::of(&source).unwrap();
+        let map = SourceMap::of(&source).unwrap();
         let place = map.find(pointer, offset);
         (map.short(place), &TEXT[place.0.range()])
     }

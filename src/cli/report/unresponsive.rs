@@ -1,7 +1,7 @@
 //! Waiting for another process, which may have been stopped.
 
 use crate::cli::report::error::{Refused, kind};
-use crate::cli::store::{FULL, FULL_HINT};
+use crate::cli::report::journal::{FULL, FULL_HINT};
 use crate::cli::terminal::say;
 use crate::host::control::{Client, ControlError};
 use std::sync::mpsc::{RecvTimeoutError, channel};

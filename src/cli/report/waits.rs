@@ -1,8 +1,7 @@
 //! What a step waits for, and how long it may still take, in words.
 
-use crate::cli::table::moment;
+use crate::cli::table::{duration, moment};
 use crate::cli::terminal::in_line;
-use crate::cli::watch::progress::duration;
 use crate::process::Micros;
 use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! What was told of a run before somebody began to follow it: it stands in the run's records.
 
-use crate::cli::commands::run::opened;
-use crate::cli::store::Runs;
+use crate::cli::store::{Runs, opened};
 use crate::host::{Host, Line, Story};
 use crate::journal::Journal as _;
 use crate::process::Micros;

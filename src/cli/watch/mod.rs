@@ -1,6 +1,6 @@
-//! A run that is followed: its progress on the terminal, and the signals that reach the command meanwhile.
+//! Following a run: its progress on the terminal, and the signals that reach the command meanwhile.
 //!
-//! A [`session`] lives as long as its command. It has a thread that writes and one that waits for signals.
+//! A [`session`] lives as long as its command. It has two threads: one writes, one waits for signals.
 
 pub(in crate::cli) mod backlog;
 pub(in crate::cli) mod events;

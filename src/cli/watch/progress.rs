@@ -6,11 +6,11 @@
 
 use crate::cli::report::invocation::Again;
 use crate::cli::report::waits;
-use crate::cli::table::took;
-use crate::cli::terminal::{Terminal, in_line, printable};
+use crate::cli::table::{duration, tenths, took};
+use crate::cli::terminal::{Terminal, fit, in_line, printable};
 use crate::cli::watch::backlog::Past;
 use crate::cli::watch::events::{Remote, Source};
-use crate::cli::watch::redraw::{Live, Size, fit};
+use crate::cli::watch::redraw::{Live, Size};
 use crate::host::{Line, Workflow};
 use crate::process::{Level, LogLine, Micros, Pid};
 use crate::run::{Events, RunEvent, system_time};
@@ -485,21 +485,6 @@ fn since(at: Micros) -> Instant {
 /// A duration that is redrawn: its digits change with each tick, and its width seldom.
 fn seconds(elapsed: Duration) -> String {
     if elapsed.as_secs() < 60 { tenths(elapsed) } else { duration(elapsed) }
-}
-
-pub(in crate::cli) fn duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match (seconds, duration.as_millis()) {
-        (0, 0) => "under 1 ms".to_owned(),
-        (0, millis) => format!("{millis} ms"),
-        (1..60, _) => tenths(duration),
-        (60..3_600, _) => format!("{} min {:02} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {:02} min", seconds / 3_600, seconds / 60 % 60),
-    }
-}
-
-fn tenths(duration: Duration) -> String {
-    format!("{}.{} s", duration.as_secs(), duration.subsec_millis() / 100)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! moment (an echoed `^C`, say) is gone with the next frame. The cursor stays visible, at the beginning of the line below: whatever ends the
 //! process leaves a terminal that is in order.
 
+use crate::cli::terminal::fit;
 use std::fmt::Write as _;
 
 /// What is assumed of a terminal that does not tell its size.
@@ -66,14 +67,6 @@ impl Live {
         }
         out
     }
-}
-
-/// The text, cut where it does not fit.
-pub(in crate::cli) fn fit(text: &str, columns: usize) -> String {
-    if text.chars().count() <= columns {
-        return text.to_owned();
-    }
-    text.chars().take(columns.saturating_sub(1)).chain(std::iter::once('…')).collect()
 }
 
 #[cfg(test)]

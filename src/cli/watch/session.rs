@@ -1,23 +1,25 @@
 //! Following a run to its end, and telling what it came to.
 
-use crate::cli::Exit;
+use crate::cli::exit::Exit;
+use crate::cli::report::compiling;
+use crate::cli::report::compiling::SAID_BYTES_MIN;
 use crate::cli::report::error::Stop;
 use crate::cli::report::invocation::Again;
+use crate::cli::report::journal::{ANEW_HINT, FULL, FULL_HINT, TORN_HINT, recreated, torn};
 use crate::cli::report::outcome::Over;
-use crate::cli::store::{ANEW_HINT, FULL, FULL_HINT, Runs, TORN_HINT, recreated, torn};
+use crate::cli::report::warnings::Warnings;
+use crate::cli::store::{Runs, opened};
 use crate::cli::terminal::{Terminal, print_json, say};
 use crate::cli::watch::backlog::Past;
 use crate::cli::watch::progress::{EVENTS_MAX, Follower};
 use crate::cli::watch::signals::{Running, Signals, Stage};
+use crate::host::CompileNotice;
 use crate::host::{Host, Outcome, RunHandle, Status, StorageNotice, Workflow};
 use crate::journal::Journal as _;
 use crate::process::Payload;
 use crate::run::{Events, Uncertain, Watcher};
 use serde_json::{Value, json};
 use std::time::Duration;
-
-/// What was found out about a host that works, but not as well as it could: a sentence, and the way out.
-pub(in crate::cli) type Warnings = Vec<(String, String)>;
 
 /// What is seen of a run, from before it begins or is taken up, so that nothing in between is missed.
 pub(in crate::cli) struct Watching {
@@ -96,6 +98,21 @@ impl Talk {
         }
     }
 
+    /// Says what is compiled: on a terminal as long as it takes, elsewhere in a line.
+    pub(in crate::cli) fn compiling(&self) -> impl Fn(&CompileNotice<'_>) + Send + Sync + 'static {
+        let follower = self.follower.clone();
+        move |news| {
+            let Some(follower) = &follower else { return };
+            match news {
+                CompileNotice::Begins { component, bytes } if *bytes >= SAID_BYTES_MIN => {
+                    follower.compiling(Some(compiling::text(component, *bytes)));
+                }
+                CompileNotice::Ended { .. } => follower.compiling(None),
+                CompileNotice::Begins { .. } => {}
+            }
+        }
+    }
+
     pub(in crate::cli) fn warn(&mut self, warnings: Warnings) {
         for (warning, hint) in &warnings {
             self.note(self.terminal.warning_text(warning, Some(hint)));
@@ -151,7 +168,7 @@ impl Talk {
         let running = Running { runs: vec![run.clone()], host: is_durable.then(|| host.clone()) };
         self.signals.enter(Stage::Running(running));
         let outcome = wait(run, &self.again);
-        let runs = if is_durable { crate::cli::commands::run::opened(host).ok() } else { None };
+        let runs = if is_durable { opened(host).ok() } else { None };
         let ended = match (&runs, outcome.status) {
             (Some(runs), Status::Suspended) => Ended::of(ended(runs, &outcome).unwrap_or(outcome), runs),
             (Some(runs), _) => Ended::of(outcome, runs),

@@ -9,9 +9,10 @@
 //! A command that was asked to end has [`TELLING_MAX`] to write its output, then it exits even if
 //! nobody has read it.
 
-use crate::cli::Exit;
+use crate::cli::exit::Exit;
 use crate::cli::report::error::Refused;
 use crate::cli::report::invocation::Again;
+use crate::cli::report::units::exact_duration;
 use crate::cli::terminal::{Terminal, say};
 use crate::cli::watch::progress::Follower;
 use crate::host::{Host, RunHandle};
@@ -302,7 +303,7 @@ impl Signals {
         if !matches!(self.0.state.lock().stage, Stage::Attached { .. }) {
             return;
         }
-        let after = crate::cli::report::hints::duration(after);
+        let after = exact_duration(after);
         let title =
             format!("{after} are over: the run {run} keeps running in process {process}, and is not followed any more");
         let refused = Refused::new(problem::kind::TIMED_OUT, title).running();

@@ -1,27 +1,89 @@
 //! `wfhost history`: the records of a run.
 
-use crate::cli::Exit;
-use crate::cli::args::History;
+mod record_json;
+
+use crate::cli::args::data::DataArguments;
+use crate::cli::exit::Exit;
+use crate::cli::report::brief::{cut, shown};
 use crate::cli::report::error::{Refused, Stop, kind};
-use crate::cli::report::hints;
-use crate::cli::report::record_json;
+use crate::cli::report::units::exact_duration;
 use crate::cli::table::{clock, moment, rfc3339};
 use crate::cli::terminal::{Terminal, printable, printable_json, quoted, unwritable};
 use crate::host::Story;
-use crate::process::{Action, Answer, Ending, Micros, Payload, Pid, Status, Tag};
+use crate::process::{Action, Answer, Ending, Micros, Pid, Status, Tag};
 use crate::run::{Decided, Decision, News, Record};
 use crate::workflow::diagnostics::closest;
 use crate::workflow::interpreter::progress::{Cause, Progress};
+use clap::Args;
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, ErrorKind, Write};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost history 0198
+  wfhost history 0198 --step approval --tail 20
+  wfhost history order-4711 --json | jq -c 'select(.stepped.pid == 2)'
+
+RUN is a run's id, or a unique prefix of it.
+With --json there is an object in each line: version (1), number, and the record under its kind.
+The version grows where something that is there changes its meaning or goes; more may come \
+without that.
+  started   run, at, seed, root, programs, entry, input, limits, grants, bounds,
+            and origin of a retry or fork: run, record (0: a retry), keys,
+            seen-as, held, former-keys
+  stepped   pid, step, at, took (events), fuel, digest, owes, commands, log
+            (level, text, fields), log-dropped, and status: ready, blocked,
+            idle, complete (with output), failed (with problem), renew (with
+            entry and input)
+  died      pid, step, at, fuel, log, log-dropped, and ending: completed, failed
+            (with problem), cancelled (with reason)
+  arrived   at, act (id and digest, or null), and news: answered (pid, tag,
+            output or problem), due and again (pid, tag), message (pid, sender,
+            topic, body), cancel (pid, reason, grace-us), signal (name, body),
+            paused, unpaused, timed-out (after-us)
+  leaving   pid, tag
+A command has tag, command, what was asked for, decision, and what was decided:
+  command   sleep (duration-us), spawn (component, entry, input, name, link,
+            detached, narrow), call (handler, args, timeout-us,
+            idempotency-key), send (target, topic, body), cancel, stop, monitor,
+            link, unlink (target), register (name), expose (query, value); of
+            the workflow's own spawns and calls also scope (STEP/ITEM/N),
+            limits, grants
+  decision  done, answered and took (output or problem), due (due), spawned,
+            delivered, meant (pid), called (key), gone (pid and an ending),
+            waits
+What people and guests gave is { json: ... }, { base64: ... } or { blob: { digest, size, \
+media-type } }. A target or sender is { process: pid }, { child: tag }, { call: tag }, { tag: \
+tag }, { name: ... }, { run: ..., name: ... } or { outside: ... }. A problem is kind, title, \
+class, and as far as they are known status, detail, may-have-happened, retry-after-us, data. \
+Times (at, due) are microseconds since 1970: of a step when it began, so that a record may have \
+an earlier time than the one before it, which was written while the step went on. A number \
+beyond 2^53 is a text of its digits, and null where it means that there is no limit; digests are \
+hexadecimal.")]
+pub(in crate::cli) struct Arguments {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// Only records about this step.
+    #[arg(long, value_name = "ID")]
+    pub(in crate::cli) step: Option<String>,
+    /// Only the last so many of them.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) tail: Option<u32>,
+    /// Only the first so many of them.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) limit: Option<u32>,
+    /// Print the records as JSON, an object in a line.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+}
 
 /// Steps that are named where another was meant. Arbitrary: what a person reads.
 const STEPS_MAX: usize = 20;
 
-/// Characters of a value that are shown. Arbitrary: a line of a terminal.
-const VALUE_CHARS_MAX: usize = 100;
-
-pub(in crate::cli) fn history(command: &History, _: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn history(command: &Arguments, _: Terminal) -> Result<Exit, Stop> {
     let (runs, stored) = command.data.find(&command.run)?;
     let records = runs.all_records(&stored.id)?;
     let chosen = choose(command, &records)?;
@@ -44,7 +106,7 @@ fn write_json(out: &mut impl Write, chosen: &[Numbered<'_>]) -> io::Result<()> {
 type Numbered<'a> = (usize, &'a Record);
 
 /// The records that are asked for, in their order.
-fn choose<'a>(command: &History, records: &'a [Record]) -> Result<Vec<Numbered<'a>>, Stop> {
+fn choose<'a>(command: &Arguments, records: &'a [Record]) -> Result<Vec<Numbered<'a>>, Stop> {
     let mut chosen: Vec<Numbered<'_>> = records.iter().enumerate().map(|(index, record)| (index + 1, record)).collect();
     if let Some(step) = &command.step {
         let mut about = OfStep::new(step);
@@ -234,7 +296,7 @@ fn decided(decided: &Decided, name: &dyn Fn(Pid) -> String) -> String {
             format!("{tag}: starts {}{place} with {}", spawn.entry, shown(&spawn.input))
         }
         Action::Call(call) => {
-            let timeout = call.timeout.map(|timeout| format!(", at most {}", hints::duration(timeout.into())));
+            let timeout = call.timeout.map(|timeout| format!(", at most {}", exact_duration(timeout.into())));
             format!("{tag}: calls {} with {}{}", call.handler, shown(&call.args), timeout.unwrap_or_default())
         }
         Action::Send(send) => format!("{tag}: sends {} {}", send.message.topic, shown(&send.message.body)),
@@ -273,18 +335,6 @@ fn ending(ending: &Ending) -> String {
     }
 }
 
-pub(in crate::cli) fn shown(payload: &Payload) -> String {
-    match payload {
-        Payload::Json(json) => cut(json.as_str()),
-        Payload::Bytes(bytes) => format!("{} bytes", bytes.len()),
-        Payload::Blob(blob) => format!("{} ({} bytes)", blob.digest, blob.size),
-    }
-}
-
-pub(in crate::cli) fn cut(text: &str) -> String {
-    crate::cli::watch::redraw::fit(text, VALUE_CHARS_MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,10 +343,5 @@ mod tests {
     fn that_a_call_is_to_be_sent_again_is_said_in_words() {
         let again = News::Again { pid: Pid(2), tag: Tag(3) };
         assert_eq!(news(&again, &|pid| format!("process {pid}")), "process 2: call 3 is to be sent again");
-    }
-
-    #[test]
-    fn what_is_long_is_cut() {
-        assert_eq!(cut(&"x".repeat(1_000)).chars().count(), VALUE_CHARS_MAX);
     }
 }

@@ -1,10 +1,11 @@
 //! The same start again: there is a run of the id that `wfhost run --run-id` names. Where it is of the same workflow and inputs, the command
 //! is about that run: it follows it, takes it up, or tells its end again. Where it is of others, that is a conflict.
 
-use crate::cli::Exit;
-use crate::cli::args::RunningArguments;
+use crate::cli::args::host::RunningArguments;
+use crate::cli::exit::Exit;
 use crate::cli::report::error::{Refused, Stop, kind};
-use crate::cli::store::{Runs, Whose, not_listening, refused_of};
+use crate::cli::report::journal::{not_listening, refused_of};
+use crate::cli::store::{Runs, Whose};
 use crate::cli::watch::backlog::Past;
 use crate::cli::watch::events::Remote;
 use crate::cli::watch::session::{Ended, Talk};

@@ -3,7 +3,7 @@
 use super::*;
 use crate::process::{Blob, Json, Micros, Pid, Tag};
 use crate::run::{Bounds, FormerKeys};
-use clap::CommandFactory as _;
+use clap::Args as _;
 use std::sync::Arc;
 
 fn json_payload() -> Payload {
@@ -206,8 +206,8 @@ fn every_record_is_in_words_and_numbers_that_every_reader_keeps() {
         });
     }
     // What is promised is written down where people look for it.
-    let help = crate::cli::Arguments::command();
-    let help = help.find_subcommand("history").and_then(clap::Command::get_after_help).unwrap().to_string();
+    let help = super::super::Arguments::augment_args(clap::Command::new("history"));
+    let help = help.get_after_help().unwrap().to_string();
     let settings = |name: &String| {
         let limits = json!(crate::process::Limits::default());
         let bounds = json!(Bounds::default());

@@ -1,38 +1,119 @@
 //! `wfhost run`.
 
+mod existing;
+
 use crate::base::processors;
-use crate::cli::Exit;
-use crate::cli::args::inputs;
-use crate::cli::args::{DurabilityChoice, Run, RunningArguments};
-use crate::cli::commands::existing_run::Start;
-use crate::cli::commands::validate::plan_warnings;
-use crate::cli::load_file;
+use crate::cli::args::data::DataArguments;
+use crate::cli::args::host::RunningArguments;
+use crate::cli::args::inputs::INPUT_HINT;
+use crate::cli::args::workflow::load_file;
+use crate::cli::args::{inputs, values};
+use crate::cli::commands::launch::{ANNOUNCED_WITHIN, is_taken};
+use crate::cli::commands::run::existing::Start;
+use crate::cli::exit::Exit;
 use crate::cli::report::error::{Refused, Stop, kind};
-use crate::cli::store::{ANOTHER_FOLDER, Runs};
+use crate::cli::report::warnings::{Warnings, plan_warnings};
+use crate::cli::store::{Owners, opened};
 use crate::cli::terminal::Terminal;
-use crate::cli::watch::session::{Talk, Warnings};
-use crate::dispatch::http::HttpConfig;
-use crate::host::{Host, HostBuilder, LoadError, Outcome, RunHandle, RunOptions, Status, Workflow};
+use crate::cli::watch::session::Talk;
+use crate::host::{Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::journal::{Filter, Journal as _};
-use crate::process::problem;
 use crate::run::Watcher;
 use crate::workflow::model::Durability;
+use clap::{Args, ValueEnum, ValueHint};
 use serde_json::{Map, Value};
+use std::path::PathBuf;
 use std::time::Duration;
 
-/// Slots of a host that runs one workflow: few, since each costs an mprotect at the start.
-pub(in crate::cli) const SLOTS_DEFAULT: u32 = 64;
+macro_rules! run_help {
+    () => {
+        "\
+Examples:
+  wfhost run workflows/hello.yaml --input name=Ann
+  wfhost run flow.yaml --input @inputs.json --input retries=5
+  wfhost run flow.yaml --input csv=@weather.csv --json | jq .outputs
+  wfhost run flow.yaml --timeout 10m --allow-address 127.0.0.0/8
+  wfhost run flow.yaml --run-id order-4711
+
+Outputs go to standard output; progress, logs and problems go to standard error.
+
+
+ \
+A run is durable: whatever ends this process, `wfhost resume RUN` continues the run where it was. With --run-id the \
+same command may be given again: it follows or resumes the existing run, or reports how it ended.
+
+Ctrl-C cancels the run cleanly; pressed twice it ends the run at once. On a terminal a durable run is asked about first: c cancels \
+it, d leaves it for `wfhost resume`. SIGTERM leaves a durable run for `wfhost resume`, and cancels any other.
+
+Exit codes: 0 success, 1 the run failed, 2 usage or definition error, 3 cancelled, timed out, or suspended."
+    };
+}
+#[derive(Args, Debug)]
+#[command(
+    after_help = run_help!(),
+    after_long_help = concat!(
+        run_help!(),
+        "
+
+With --json standard output is one object, however the run ends:
+  status     succeeded, failed, cancelled, timed-out, suspended (somebody may
+             take it up), or refused: nothing was run (exit code 2)
+  run        the run's id, where one was started
+  outputs    where it succeeded
+  problem    else: kind, title, class, and as far as they are known detail,
+             data, hint, at; where a step failed kind is step-failed, and the
+             step's own problem is data.cause
+  failed     steps that failed: step, at (file, line, column)
+  problems   of a refused workflow, or of its inputs: message, at or pointer,
+             hint
+  warnings   sentences, where there is something to say
+  abandoned, counts
+What guests and `call: log` write is not shown with it, nor with -q."
+    )
+)]
+pub(in crate::cli) struct Arguments {
+    /// The workflow file; `-` reads it from standard input.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(in crate::cli) file: PathBuf,
+    /// An input: `key=value`, `key=@file` (its text), `@file.json` (an object of inputs). A value is JSON where the input's type
+    /// is not string. Later ones win.
+    #[arg(short, long = "input", value_name = "INPUT")]
+    pub(in crate::cli) inputs: Vec<String>,
+    /// Print one JSON object: status, outputs or problem, statistics.
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    /// Cancel the run after this time, loading included: `500ms`, `30s`, `5m`, `24h`, `PT1H`. A run
+    /// of another process is only no longer followed then [default: never].
+    #[arg(long, value_name = "DURATION", value_parser = values::timeout)]
+    pub(in crate::cli) timeout: Option<Duration>,
+    /// No progress, no logs, no warnings: only outputs and problems.
+    #[arg(short, long)]
+    pub(in crate::cli) quiet: bool,
+    /// The id of the run. If there is a run with that id, it must have the same workflow and
+    /// inputs, and is followed, resumed, or reported again [default: a fresh id].
+    #[arg(long = "run-id", value_name = "ID", value_parser = values::run_id)]
+    pub(in crate::cli) id: Option<String>,
+    /// Whether the run outlives this process [default: as the workflow says, else journal].
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(in crate::cli) durability: Option<DurabilityChoice>,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+    #[command(flatten)]
+    pub(in crate::cli) running: RunningArguments,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum DurabilityChoice {
+    /// It does: every step is recorded before anything follows from it.
+    Journal,
+    /// It does not.
+    None,
+}
 
 /// Runs that nobody runs, as far as they are counted at each start. Arbitrary.
 const UNFINISHED_MAX: u32 = 1_000;
 
-/// How inputs are given.
-pub(in crate::cli) const INPUT_HINT: &str = "--input key=value, --input key=@file, or --input @file.json";
-
-/// How long the note of a run's start waits for that start to be durable. Arbitrary.
-pub(in crate::cli) const ANNOUNCED_WITHIN: Duration = Duration::from_secs(1);
-
-pub(in crate::cli) fn run(command: &Run, terminal: Terminal) -> anyhow::Result<Exit> {
+pub(in crate::cli) fn run(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut talk = Talk::new(command.json, command.quiet, command.timeout, terminal);
     talk.again = command.running.again(talk.again);
     let (host, workflow) = match prepare(command, &mut talk) {
@@ -48,7 +129,7 @@ pub(in crate::cli) fn run(command: &Run, terminal: Terminal) -> anyhow::Result<E
     done.or_else(|stop| talk.stop(stop))
 }
 
-fn prepare(command: &Run, talk: &mut Talk) -> Result<(Host, Workflow), Refused> {
+fn prepare(command: &Arguments, talk: &mut Talk) -> Result<(Host, Workflow), Refused> {
     let mut warnings = Warnings::new();
     let mut builder = command.running.host(processors()).on_storage(talk.storage()).on_compile(talk.compiling());
     if command.durability != Some(DurabilityChoice::None) {
@@ -74,7 +155,7 @@ fn prepare(command: &Run, talk: &mut Talk) -> Result<(Host, Workflow), Refused> 
 }
 
 /// Whether the run is to be durable.
-fn is_durable(command: &Run, host: &Host, workflow: &Workflow) -> bool {
+fn is_durable(command: &Arguments, host: &Host, workflow: &Workflow) -> bool {
     match command.durability {
         Some(DurabilityChoice::Journal) => true,
         Some(DurabilityChoice::None) => false,
@@ -82,7 +163,7 @@ fn is_durable(command: &Run, host: &Host, workflow: &Workflow) -> bool {
     }
 }
 
-fn begin(command: &Run, talk: &Talk, host: &Host, workflow: &Workflow) -> Result<Exit, Stop> {
+fn begin(command: &Arguments, talk: &Talk, host: &Host, workflow: &Workflow) -> Result<Exit, Stop> {
     let is_durable = talk.durable;
     if command.id.is_some() && !is_durable {
         let refused = Refused::new(kind::USAGE, "a run that is not durable cannot be started again by its id");
@@ -121,7 +202,7 @@ fn begin(command: &Run, talk: &Talk, host: &Host, workflow: &Workflow) -> Result
 
 /// The run, with its inputs; no run where there is one of its id already.
 fn start(
-    command: &Run,
+    command: &Arguments,
     host: &Host,
     workflow: &Workflow,
     is_durable: bool,
@@ -140,7 +221,7 @@ fn start(
 
 /// What is to be run, where there is a run of its id.
 fn same<'a>(
-    command: &'a Run,
+    command: &'a Arguments,
     host: &'a Host,
     workflow: &'a Workflow,
     inputs: &Map<String, Value>,
@@ -151,20 +232,6 @@ fn same<'a>(
     Ok(Start { host, workflow, inputs, id, running: &command.running })
 }
 
-/// The runs of the host's folder.
-pub(in crate::cli) fn opened(host: &Host) -> Result<Runs, Stop> {
-    match (host.data_folder(), host.journal()?) {
-        (Some(folder), Some(journal)) => Ok(Runs { folder: folder.to_owned(), store: journal.store().clone() }),
-        _ => Err(anyhow::anyhow!("invariant: the host has a data folder").into()),
-    }
-}
-
-/// Whether the run turned out to be another host's.
-pub(in crate::cli) fn is_taken(outcome: &Outcome) -> bool {
-    outcome.status == Status::Failed
-        && outcome.result.as_ref().is_err_and(|problem| problem.kind == problem::kind::RUN_TAKEN)
-}
-
 /// Says how many runs there are that nobody runs.
 fn others(host: &Host, talk: &Talk) -> Result<(), Stop> {
     if talk.follower.is_none() {
@@ -172,7 +239,7 @@ fn others(host: &Host, talk: &Talk) -> Result<(), Stop> {
     }
     let runs = opened(host)?;
     let filter = Filter { ended: Some(false), limit: Some(UNFINISHED_MAX), ..Filter::default() };
-    let mut owners = crate::cli::commands::ls::Owners::default();
+    let mut owners = Owners::default();
     let mut count = 0;
     for stored in runs.store.list(&filter)? {
         // One that ends meanwhile is nobody's too.
@@ -186,44 +253,4 @@ fn others(host: &Host, talk: &Talk) -> Result<(), Stop> {
         talk.note(format!("{count}{more} {runs} {are} suspended: wfhost ls --status suspended"));
     }
     Ok(())
-}
-
-impl RunningArguments {
-    /// A host with so many workers where nobody says how many.
-    pub(in crate::cli) fn host(&self, workers: usize) -> HostBuilder {
-        let mut http = HttpConfig::default();
-        http.permissions.clone_from(&self.allow_addresses);
-        self.engine.builder(SLOTS_DEFAULT).http(http).workers(self.workers.unwrap_or(workers))
-    }
-
-    /// Finds out whether the host has what was asked for.
-    pub(in crate::cli) fn check(&self, host: &Host, warnings: &mut Warnings) {
-        let asked = self.engine.slots.unwrap_or(SLOTS_DEFAULT);
-        if host.guests().slots() < asked {
-            let message = format!("the machine gave {} of {asked} slots", host.guests().slots());
-            warnings.push((message, "`wfhost doctor` shows the limits".to_owned()));
-        }
-    }
-
-    /// Finds out whether compiled code is kept.
-    pub(in crate::cli) fn check_cache(&self, host: &Host, warnings: &mut Warnings) {
-        if let Err(reason) = host.guests().cache().dir()
-            && !self.engine.code.keeps_nothing()
-        {
-            let message = format!("compiled code is not kept, so each start compiles anew: {reason}");
-            warnings.push((message, "--cache DIR or WFHOST_CACHE names another folder".to_owned()));
-        }
-    }
-
-    /// Finds out whether the folder of durable runs is this user's alone.
-    pub(in crate::cli) fn check_data(host: &Host, warnings: &mut Warnings) {
-        if let Some(reason) = host.data_exposed() {
-            warnings.push((exposed(&reason), ANOTHER_FOLDER.to_owned()));
-        }
-    }
-}
-
-/// What is said of a data folder that others can write.
-pub(in crate::cli) fn exposed(reason: &str) -> String {
-    format!("others can read or change what runs are given and give: {reason}")
 }

@@ -1,0 +1,149 @@
+//! The host that a command makes: its engine, its workers, and the addresses that it may reach.
+
+use crate::cli::args::values::{self, Addresses, CacheDir, SLOTS_DEFAULT};
+use crate::cli::report::invocation::Again;
+use crate::cli::report::journal::ANOTHER_FOLDER;
+use crate::cli::report::warnings::{Warnings, exposed};
+use crate::dispatch::http::{HttpConfig, Permission};
+use crate::guest::{EngineOptions, Profile};
+use crate::host::{Host, HostBuilder};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, ValueEnum, ValueHint};
+
+/// The engine of guests, for commands that start some.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Host")]
+pub(in crate::cli) struct EngineArguments {
+    /// Instance slots: how many guests may be live at once; others wait or are evicted [default: 64].
+    #[arg(long, value_name = "N", value_parser = values::slots)]
+    pub(in crate::cli) slots: Option<u32>,
+    /// Memory profile of guests [default: fast].
+    #[arg(long, value_enum, value_name = "PROFILE")]
+    pub(in crate::cli) profile: Option<MemoryProfile>,
+    #[command(flatten)]
+    pub(in crate::cli) code: HostArguments,
+}
+
+/// The host, for commands that run something.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Host")]
+pub(in crate::cli) struct RunningArguments {
+    /// Worker threads [default: one for each processor].
+    #[arg(long, value_name = "N", value_parser = values::workers)]
+    pub(in crate::cli) workers: Option<usize>,
+    /// Permit `http` to reach an address although it is loopback or private: an address, a network (`10.0.0.0/8`), `localhost`, or
+    /// a name. Repeatable; `none` permits none [default: public addresses only].
+    #[arg(long = "allow-address", value_name = "ADDRESS", value_parser = values::addresses)]
+    pub(in crate::cli) allow: Vec<Addresses>,
+    /// Those in effect, wherever they come from.
+    #[arg(skip)]
+    pub(in crate::cli) allow_addresses: Vec<Permission>,
+    /// Whether they were chosen for this command alone.
+    #[arg(skip)]
+    pub(in crate::cli) chosen_addresses: bool,
+    #[command(flatten)]
+    pub(in crate::cli) engine: EngineArguments,
+}
+
+/// What every command may say that loads components.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Host")]
+pub(in crate::cli) struct HostArguments {
+    /// Folder of compiled code; an empty one: none is kept [default: `wfhost` in the user's cache folder].
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(value_parser = OsStringValueParser::new().map(CacheDir::from))]
+    pub(in crate::cli) cache: Option<CacheDir>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum MemoryProfile {
+    /// 4 GiB of address space each, no bounds checks.
+    Fast,
+    /// 64 MiB of address space each, explicit bounds checks: more guests in one host.
+    Dense,
+}
+
+impl MemoryProfile {
+    /// As flags and files have it.
+    pub(in crate::cli) fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Dense => "dense",
+        }
+    }
+}
+
+impl HostArguments {
+    /// A host that keeps compiled code where the arguments say. `slots` is what the command needs.
+    pub(in crate::cli) fn builder(&self, slots: u32) -> HostBuilder {
+        Host::builder().guests(self.options(slots))
+    }
+
+    fn options(&self, slots: u32) -> EngineOptions {
+        let mut options = EngineOptions { slots: Some(slots), ..Default::default() };
+        if let Some(cache) = &self.cache {
+            options.cache_dir.clone_from(&cache.0);
+        }
+        options
+    }
+
+    /// Whether the person wants no compiled code to be kept.
+    pub(in crate::cli) fn keeps_nothing(&self) -> bool {
+        self.cache.as_ref().is_some_and(|cache| cache.0.is_none())
+    }
+}
+
+impl EngineArguments {
+    /// A host as the arguments want it. `slots_default` is what the command needs.
+    pub(in crate::cli) fn builder(&self, slots_default: u32) -> HostBuilder {
+        let mut options = self.code.options(self.slots.unwrap_or(slots_default));
+        if let Some(profile) = self.profile {
+            options.profile = match profile {
+                MemoryProfile::Fast => Profile::Fast,
+                MemoryProfile::Dense => Profile::Dense,
+            };
+        }
+        Host::builder().guests(options)
+    }
+}
+
+impl RunningArguments {
+    /// A host with so many workers where nobody says how many.
+    pub(in crate::cli) fn host(&self, workers: usize) -> HostBuilder {
+        let mut http = HttpConfig::default();
+        http.permissions.clone_from(&self.allow_addresses);
+        self.engine.builder(SLOTS_DEFAULT).http(http).workers(self.workers.unwrap_or(workers))
+    }
+
+    /// Finds out whether the host has what was asked for.
+    pub(in crate::cli) fn check(&self, host: &Host, warnings: &mut Warnings) {
+        let asked = self.engine.slots.unwrap_or(SLOTS_DEFAULT);
+        if host.guests().slots() < asked {
+            let message = format!("the machine gave {} of {asked} slots", host.guests().slots());
+            warnings.push((message, "`wfhost doctor` shows the limits".to_owned()));
+        }
+    }
+
+    /// Finds out whether compiled code is kept.
+    pub(in crate::cli) fn check_cache(&self, host: &Host, warnings: &mut Warnings) {
+        if let Err(reason) = host.guests().cache().dir()
+            && !self.engine.code.keeps_nothing()
+        {
+            let message = format!("compiled code is not kept, so each start compiles anew: {reason}");
+            warnings.push((message, "--cache DIR or WFHOST_CACHE names another folder".to_owned()));
+        }
+    }
+
+    /// Finds out whether the folder of durable runs is this user's alone.
+    pub(in crate::cli) fn check_data(host: &Host, warnings: &mut Warnings) {
+        if let Some(reason) = host.data_exposed() {
+            warnings.push((exposed(&reason), ANOTHER_FOLDER.to_owned()));
+        }
+    }
+
+    /// The command that was given, with the addresses that it has from elsewhere.
+    pub(in crate::cli) fn again(&self, again: Again) -> Again {
+        let others = if self.chosen_addresses { &[][..] } else { &self.allow_addresses };
+        again.permitting(others.iter().map(ToString::to_string).collect())
+    }
+}

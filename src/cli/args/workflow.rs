@@ -1,0 +1,42 @@
+//! From the FILE of a command to a workflow.
+
+use crate::cli::args::host::HostArguments;
+use crate::cli::report::compiling::say_compiling;
+use crate::cli::report::error::Refused;
+use crate::cli::report::source_map::STDIN;
+use crate::cli::terminal::Terminal;
+use crate::host::{Host, LoadError, Workflow, read_definition};
+use std::path::Path;
+
+/// Slots of a host that runs nothing.
+pub(in crate::cli) const NO_SLOTS: u32 = 1;
+
+/// Loads a workflow file, or what comes from standard input: then paths are taken from the current folder.
+pub(in crate::cli) fn load_file(host: &Host, file: &Path) -> Result<Workflow, LoadError> {
+    if file != Path::new("-") {
+        return host.load(file);
+    }
+    let text = read_definition(Path::new("/dev/stdin"))?;
+    host.parse(STDIN, &text, ".")
+}
+
+/// Loads a workflow that is looked at and not run. None where it has problems: they have been told.
+pub(in crate::cli) fn load(
+    host: &HostArguments,
+    file: &Path,
+    json: bool,
+    terminal: Terminal,
+) -> anyhow::Result<Option<Workflow>> {
+    let host = host.builder(NO_SLOTS).workers(1).on_compile(say_compiling(json)).build()?;
+    match load_file(&host, file).map_err(Refused::from) {
+        Ok(workflow) => Ok(Some(workflow)),
+        Err(refused) => {
+            if json {
+                refused.print()?;
+            } else {
+                refused.say(terminal);
+            }
+            Ok(None)
+        }
+    }
+}

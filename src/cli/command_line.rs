@@ -1,0 +1,185 @@
+//! The command line as clap reads it.
+
+use super::args::settings::{Settings, Unset};
+use super::commands::{
+    cancel, doctor, example, fork, graph, history, inspect, logs, ls, pause, plan, ps, query, replay, resolve, resume,
+    retry, rm, run, signal, status, validate, verify,
+};
+use super::report::error::Refused;
+use super::terminal::Colour;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Parser, Subcommand, ValueHint};
+use std::path::PathBuf;
+
+/// Runs workflows whose steps are sandboxed WebAssembly components.
+#[derive(Parser, Debug)]
+#[command(name = "wfhost", version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  wfhost example hello
+  wfhost run hello/hello.yaml --input name=Ann
+  wfhost ls
+  wfhost resume --all
+  wfhost validate workflows/*.yaml
+  wfhost inspect guests/built/hello.wasm
+
+Settings: a flag comes before its environment variable (WFHOST_ALLOW_ADDRESS, WFHOST_SLOTS, WFHOST_WORKERS, WFHOST_PROFILE, \
+WFHOST_DATA, WFHOST_CACHE), and that before the configuration file, which has the same keys: `allow-address: [ localhost ]`. \
+The file is wfhost/config.yaml in $XDG_CONFIG_HOME or ~/.config, or what --config or WFHOST_CONFIG names. `wfhost doctor` \
+shows the settings in effect.
+
+Exit codes: 0 success, 1 the run failed, 2 usage or definition error, 3 cancelled, timed out or suspended.")]
+pub(in crate::cli) struct CommandLine {
+    /// When to use colours: auto, always or never.
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", hide_possible_values = true)]
+    #[arg(help_heading = "Global options")]
+    pub(in crate::cli) color: Colour,
+    /// Configuration file; an empty one: none is read [default: `wfhost/config.yaml` in the user's
+    /// configuration folder].
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Global options")]
+    #[arg(value_parser = OsStringValueParser::new().map(PathBuf::from))]
+    pub(in crate::cli) config: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(in crate::cli) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(in crate::cli) enum Command {
+    /// Run a workflow and print its outputs.
+    Run(Box<run::Arguments>),
+    /// Resume suspended or paused runs.
+    Resume(resume::Arguments),
+    /// List runs, the newest first.
+    Ls(ls::Arguments),
+    /// List the runs that are executing now, in all processes of the data folder.
+    Ps(ps::Arguments),
+    /// Show the progress of a run.
+    Status(status::Arguments),
+    /// Show the log of a run.
+    Logs(logs::Arguments),
+    /// Show everything that happened in a run, record by record.
+    History(history::Arguments),
+    /// Cancel a run.
+    Cancel(cancel::Arguments),
+    /// Pause a run until it is resumed.
+    Pause(pause::Arguments),
+    /// Send a signal to a run.
+    Signal(signal::Arguments),
+    /// Show the values that a run exposes.
+    Query(query::Arguments),
+    /// Settle a call whose outcome is unknown.
+    Resolve(resolve::Arguments),
+    /// Run the failed part of a run again, in a new run.
+    Retry(retry::Arguments),
+    /// Start a new run from the first records of another.
+    Fork(fork::Arguments),
+    /// Execute a run again from its records, and show the first difference.
+    Replay(replay::Arguments),
+    /// Execute a run again from its records, and compare its snapshots.
+    Verify(verify::Arguments),
+    /// Remove runs that have ended.
+    Rm(rm::Arguments),
+    /// Check workflow files: every problem, with its place.
+    Validate(validate::Arguments),
+    /// Show what a run would do: order, grants, digests.
+    Plan(plan::Arguments),
+    /// Draw a workflow's graph.
+    Graph(graph::Arguments),
+    /// Show what a component exports, imports and needs, and whether it fits.
+    Inspect(inspect::Arguments),
+    /// Write an example to begin with: a workflow and its components.
+    Example(example::Arguments),
+    /// Check this machine: settings, pool sizes, kernel limits, the folders of code and of runs.
+    Doctor(doctor::Arguments),
+    /// Print a completion script for a shell.
+    #[command(after_help = "Example:\n  wfhost completions bash > ~/.local/share/bash-completion/completions/wfhost")]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print what may stand in place of the last word: for completion scripts.
+    #[command(hide = true)]
+    Complete {
+        /// The words after `wfhost`, the last one as far as it is written.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+}
+
+impl Command {
+    /// Fills in what its flags leave open. Gives the settings in effect, and why the configuration
+    /// file cannot be used, which only `doctor` survives.
+    ///
+    /// # Errors
+    /// A flag, a variable of the environment or the configuration file cannot be used.
+    pub(super) fn fill(&mut self, config: Option<PathBuf>) -> Result<(Settings, Option<Refused>), Refused> {
+        if matches!(self, Self::Example(_) | Self::Completions { .. } | Self::Complete { .. }) {
+            return Ok((Settings::none(), None));
+        }
+        let (mut settings, unusable) = Settings::read(config, matches!(self, Self::Doctor(_)))?;
+        settings.fill(self.unset())?;
+        Ok((settings, unusable))
+    }
+
+    fn unset(&mut self) -> Unset<'_> {
+        let (data, running) = match self {
+            Self::Run(command) => (&mut command.data, Some(&mut command.running)),
+            Self::Resume(command) => (&mut command.data, Some(&mut command.running)),
+            Self::Retry(command) => (&mut command.new.data, Some(&mut command.new.running)),
+            Self::Fork(command) => (&mut command.new.data, Some(&mut command.new.running)),
+            Self::Replay(command) => (&mut command.data, Some(&mut command.running)),
+            Self::Verify(command) => (&mut command.data, Some(&mut command.running)),
+            Self::Doctor(command) => (&mut command.data, Some(&mut command.running)),
+            Self::Ls(command) => (&mut command.data, None),
+            Self::Ps(command) => (&mut command.data, None),
+            Self::Status(command) => (&mut command.data, None),
+            Self::Logs(command) => (&mut command.data, None),
+            Self::History(command) => (&mut command.data, None),
+            Self::Cancel(command) => (&mut command.act.data, None),
+            Self::Pause(command) => (&mut command.act.data, None),
+            Self::Signal(command) => (&mut command.act.data, None),
+            Self::Query(command) => (&mut command.data, None),
+            Self::Resolve(command) => (&mut command.act.data, None),
+            Self::Rm(command) => (&mut command.data, None),
+            Self::Validate(validate::Arguments { host, .. })
+            | Self::Plan(plan::Arguments { host, .. })
+            | Self::Graph(graph::Arguments { host, .. })
+            | Self::Inspect(inspect::Arguments { host, .. }) => return Unset { code: Some(host), ..Unset::default() },
+            Self::Example(_) | Self::Completions { .. } | Self::Complete { .. } => return Unset::default(),
+        };
+        Unset { data: Some(data), running, code: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CommandLine;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    /// What stands in a line of its own stays in it on 80 columns, and nothing else is broken by
+    /// hand: the terminal's width breaks it once.
+    #[test]
+    fn the_text_below_help_is_wrapped_once() {
+        let mut all = vec![CommandLine::command()];
+        all.extend(CommandLine::command().get_subcommands().cloned());
+        for command in all {
+            let texts = [command.get_after_help(), command.get_after_long_help()];
+            for line in texts
+                .into_iter()
+                .flatten()
+                .flat_map(|text| text.to_string().lines().map(str::to_owned).collect::<Vec<_>>())
+            {
+                let is_whole = match line.strip_prefix("  ") {
+                    Some(item) => item.starts_with("wfhost ") || line.chars().count() <= 80,
+                    None => line.is_empty() || line.ends_with(['.', ':']),
+                };
+                assert!(is_whole, "{}: {line}", command.get_name());
+            }
+        }
+    }
+}

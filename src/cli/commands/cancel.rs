@@ -1,0 +1,88 @@
+//! `wfhost cancel`.
+
+use crate::cli::args::act::ActArguments;
+use crate::cli::args::workflow::NO_SLOTS;
+use crate::cli::commands::acts::{answered, ask, to_be_done};
+use crate::cli::exit::Exit;
+use crate::cli::report::error::{Refused, Stop};
+use crate::cli::report::journal::refused_of;
+use crate::cli::store::Whose;
+use crate::cli::terminal::{Terminal, say};
+use crate::guest::EngineOptions;
+use crate::host::Host;
+use crate::host::control::Request;
+use crate::journal::Stored;
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost cancel 0198
+  wfhost cancel order-4711 --reason 'the order was withdrawn'
+
+RUN is a run's id, or a unique prefix of it. A run that nobody runs is ended at once, and no \
+step of it is run for that: where its guests are to have the grace in which they could clean up, \
+resume it and cancel it then. Calls whose outcome is unknown are told.")]
+pub(in crate::cli) struct Arguments {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// The reason, recorded with the run.
+    #[arg(long, default_value = "somebody asked for it")]
+    pub(in crate::cli) reason: String,
+    /// End it at once, without the grace in which its steps could clean up.
+    #[arg(long)]
+    pub(in crate::cli) now: bool,
+    #[command(flatten)]
+    pub(in crate::cli) act: ActArguments,
+}
+
+pub(in crate::cli) fn cancel(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
+    let Arguments { run, reason, now, act } = command;
+    let id = act.id();
+    let request = |run: &Stored| Request::Cancel {
+        run: run.id.to_string(),
+        reason: reason.clone(),
+        now: *now,
+        id: Some(id.clone()),
+    };
+    let (runs, stored) = act.data.find(run)?;
+    let id = stored.id.to_string();
+    if answered(ask(&runs, stored, &request)?)? {
+        say(&format!("{id} is {}", if *now { "ended" } else { "asked to end" }));
+        return Ok(Exit::Success);
+    }
+    // Its host has its own.
+    let folder = runs.folder.clone();
+    drop(runs);
+    let ended = end(folder, &id, reason);
+    let (runs, stored) = act.data.find(&id)?;
+    match (ended, stored.status) {
+        (_, Some(status)) => {
+            say(&format!("{id} is {}: nobody ran it, and no step of it was run for that", status.name()));
+        }
+        (Err(why), None) if runs.whose(&stored)? == Whose::Nobody => {
+            say(&terminal.warning_text(&format!("{id} cannot be ended: {}", why.title), why.hint.as_deref()));
+            say(&to_be_done(&id));
+        }
+        // Somebody was quicker to take it up, and does it.
+        (_, None) => say(&format!("{id} is asked to end")),
+    }
+    let given_up = if stored.status.is_some() { runs.story(&id)?.given_up().len() } else { 0 };
+    let title = match given_up {
+        0 => return Ok(Exit::Success),
+        1 => "1 call may have happened: the run ended before its outcome was known".to_owned(),
+        more => format!("{more} calls may have happened: the run ended before their outcomes were known"),
+    };
+    say(&terminal.warning_text(&title, Some(&format!("`wfhost status {id}` lists them"))));
+    Ok(Exit::Success)
+}
+
+/// Ends a run that nobody runs, and waits until that is durable. Nothing of it is loaded or run.
+fn end(folder: PathBuf, id: &str, reason: &str) -> Result<(), Refused> {
+    let host = Host::builder().guests(EngineOptions { slots: Some(NO_SLOTS), ..Default::default() });
+    let host = host.data(folder).workers(1).build()?;
+    let ended = host.end(id, reason).map(|run| drop(run.wait()));
+    host.leave_folder();
+    ended.map_err(|error| refused_of(id, error))
+}

@@ -1,0 +1,57 @@
+//! `wfhost fork`.
+
+use crate::cli::args::values::{self, Substitution};
+use crate::cli::commands::new_run::{Begun, ChangeArguments, Known, NewArguments, new_run, refused};
+use crate::cli::exit::Exit;
+use crate::cli::store::opened;
+use crate::cli::terminal::Terminal;
+use crate::cli::watch::session::Talk;
+use crate::host::{ForkOptions, Host, RunOptions};
+use clap::Args;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost history 0198
+  wfhost fork 0198 --at 12
+  wfhost fork order-4711 --at 12 --with ship=fixed.wasm
+  wfhost fork order-4711 --at 12 --workflow order.yaml
+
+RUN is a run's id, or a unique prefix of it. The new run has the first records of the other, an id and idempotency keys \
+of its own, and goes on by itself from there. It ends as `wfhost run` ends. What is another in it, a component, the workflow or an input, \
+must have done the same up to the cut.")]
+pub(in crate::cli) struct Arguments {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// The number of the last record that the new run has too: `wfhost history` shows them.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) at: u64,
+    /// Another file in the place of a component of the workflow.
+    #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
+    pub(in crate::cli) others: Vec<Substitution>,
+    /// Send calls again that were in flight at the cut [default: they wait for `wfhost resolve`].
+    #[arg(long)]
+    pub(in crate::cli) resend: bool,
+    #[command(flatten)]
+    pub(in crate::cli) changes: ChangeArguments,
+    #[command(flatten)]
+    pub(in crate::cli) new: NewArguments,
+}
+
+pub(in crate::cli) fn fork(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
+    let begin = |talk: &Talk, host: &Host, run: &Known<'_>| {
+        let Known { id, workflow, inputs, .. } = run;
+        command.new.running.check_addresses(&opened(host)?, id, &talk.again)?;
+        let fork = ForkOptions {
+            at: command.at,
+            id: command.new.id.clone(),
+            substituted: !command.others.is_empty() || command.changes.workflow.is_some(),
+            inputs: inputs.clone(),
+            resend: command.resend,
+        };
+        let new = host.fork(workflow, id, fork).map_err(|error| refused(error, id))?;
+        let (watching, watcher) = talk.watcher_of(host, &new);
+        Ok(Begun::Run(host.recover(workflow, &new, RunOptions { watcher, ..RunOptions::default() })?, watching))
+    };
+    new_run(&command.run, (&command.others, &command.changes), &command.new, terminal, &begin)
+}

@@ -1,0 +1,65 @@
+//! What the commands that execute a run share.
+//!
+//! A run that was started with permitted addresses goes on with the same, or with a deliberate
+//! choice of others: a permission is never taken from a run, whoever resumes it grants it anew.
+//! Without it the run would fail for good, so that is refused before anything runs.
+
+use crate::cli::args::host::RunningArguments;
+use crate::cli::report::error::{Refused, kind};
+use crate::cli::report::invocation::{ALLOW_ADDRESS, Again};
+use crate::cli::store::Runs;
+use crate::cli::watch::session::Talk;
+use crate::dispatch::http::Permission;
+use crate::host::{Outcome, RunHandle, RunManifest, Status};
+use crate::process::problem;
+use std::time::Duration;
+
+/// How long the note of a run's start waits for that start to be durable. Arbitrary.
+pub(in crate::cli) const ANNOUNCED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Whether the run turned out to be another host's.
+pub(in crate::cli) fn is_taken(outcome: &Outcome) -> bool {
+    outcome.status == Status::Failed
+        && outcome.result.as_ref().is_err_and(|problem| problem.kind == problem::kind::RUN_TAKEN)
+}
+
+impl RunningArguments {
+    /// Refuses to go on with a run without an address that it was started with, unless the command
+    /// chose its addresses itself.
+    pub(in crate::cli) fn check_addresses(&self, runs: &Runs, id: &str, again: &Again) -> Result<(), Refused> {
+        // A run whose start cannot be read is refused as a damaged one where it is loaded.
+        let Ok(Ok(about)) = runs.readable_about(id) else { return Ok(()) };
+        let missing = self.missing(&about);
+        if self.chosen_addresses || missing.is_empty() {
+            return Ok(());
+        }
+        let flag = format!("{ALLOW_ADDRESS} {}", missing.join(","));
+        let title = format!("the run {id} was started with {flag}, and would fail without it");
+        let permit = again.with_addresses(&missing).unwrap_or_else(|| format!("add {flag}"));
+        Err(Refused::new(kind::USAGE, title)
+            .hint(format!("to permit it again: {permit}\nto go on without it: {ALLOW_ADDRESS} none")))
+    }
+
+    /// The addresses that a run was started with and that are not permitted now.
+    fn missing(&self, about: &RunManifest) -> Vec<String> {
+        let is_permitted = |text: &String| {
+            text.parse::<Permission>().is_ok_and(|one| self.allow_addresses.iter().any(|mine| mine.includes(&one)))
+        };
+        about.addresses.iter().filter(|text| !is_permitted(text)).cloned().collect()
+    }
+}
+
+/// Says that calls of a run that was taken up wait for somebody.
+pub(in crate::cli) fn warn_of_uncertain(run: &RunHandle, talk: &Talk) {
+    let uncertain = run.inner().uncertain();
+    let Some(first) = uncertain.first() else { return };
+    let warning = match uncertain.len() {
+        1 => "the outcome of a call is unknown, and the call waits for somebody to settle it".to_owned(),
+        count => format!("the outcome of {count} calls is unknown, and they wait for somebody to settle them"),
+    };
+    let (id, call) = (run.id(), format!("{}/{}", first.pid, first.tag));
+    let hint = format!(
+        "`wfhost status {id}` tells more; to settle it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
+    );
+    talk.insist(talk.terminal.warning_text(&warning, Some(&hint)));
+}

@@ -1,0 +1,33 @@
+//! `wfhost pause`.
+
+use crate::cli::args::act::ActArguments;
+use crate::cli::commands::acts::done_or_left;
+use crate::cli::exit::Exit;
+use crate::cli::report::error::Stop;
+use crate::cli::terminal::Terminal;
+use crate::host::control::Request;
+use crate::journal::Stored;
+use clap::Args;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost pause 0198
+  wfhost resume 0198
+
+RUN is a run's id, or a unique prefix of it. While a run is paused its steps are not stepped; what comes for them waits.")]
+pub(in crate::cli) struct Arguments {
+    /// The run.
+    pub(in crate::cli) run: String,
+    #[command(flatten)]
+    pub(in crate::cli) act: ActArguments,
+}
+
+pub(in crate::cli) fn pause(command: &Arguments, _: Terminal) -> Result<Exit, Stop> {
+    let Arguments { run, act } = command;
+    let id = act.id();
+    let request = |run: &Stored| Request::Pause { run: run.id.to_string(), id: Some(id.clone()) };
+    let go_on = |id: &str| format!("`wfhost resume {id}` resumes it");
+    let left = |id: &str| format!("nobody runs {id}, and now `wfhost resume --all` leaves it alone; {}", go_on(id));
+    done_or_left(&act.data, run, &request, |id| format!("{id} is paused; {}", go_on(id)), left)
+}

@@ -1,0 +1,60 @@
+//! `wfhost resolve`.
+
+use crate::cli::args::act::ActArguments;
+use crate::cli::args::values::{self, Call};
+use crate::cli::commands::acts::done;
+use crate::cli::exit::Exit;
+use crate::cli::report::error::Stop;
+use crate::cli::terminal::Terminal;
+use crate::host::control;
+use crate::host::control::Request;
+use crate::journal::Stored;
+use crate::process::Payload;
+use clap::Args;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost status 0198
+  wfhost resolve 0198 7 --completed '{\"id\": 4711}'
+  wfhost resolve 0198 3/7 --again
+
+RUN is a run's id, or a unique prefix of it. `wfhost status` lists its uncertain calls: those that may have happened when a \
+host died, and must not be repeated without being asked.")]
+#[command(group = clap::ArgGroup::new("outcome").required(true))]
+pub(in crate::cli) struct Arguments {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// The call: its tag, or PID/TAG if several calls have the same tag.
+    #[arg(value_name = "TAG", value_parser = values::call)]
+    pub(in crate::cli) call: Call,
+    /// It happened, and this is its answer: JSON, or a file with @.
+    #[arg(long, value_name = "JSON", value_parser = values::json, group = "outcome")]
+    pub(in crate::cli) completed: Option<serde_json::Value>,
+    /// It did not happen: that attempt has failed, and the step's `retry` may make another, under a new key.
+    #[arg(long, group = "outcome")]
+    pub(in crate::cli) failed: bool,
+    /// Send it again, under its key.
+    #[arg(long, group = "outcome")]
+    pub(in crate::cli) again: bool,
+    #[command(flatten)]
+    pub(in crate::cli) act: ActArguments,
+}
+
+pub(in crate::cli) fn resolve(command: &Arguments, _: Terminal) -> Result<Exit, Stop> {
+    let Arguments { run, call, completed, failed, again: _, act } = command;
+    let id = act.id();
+    let outcome = match (completed, failed) {
+        (Some(answer), _) => control::Resolve::Completed(Payload::json(answer)),
+        (None, true) => control::Resolve::Failed,
+        (None, false) => control::Resolve::Again,
+    };
+    let request = |run: &Stored| Request::Resolve {
+        run: run.id.to_string(),
+        pid: call.pid,
+        tag: call.tag,
+        outcome: outcome.clone(),
+        id: Some(id.clone()),
+    };
+    done(&act.data, run, &request, |id| format!("{id} has been told"))
+}

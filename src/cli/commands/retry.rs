@@ -1,0 +1,121 @@
+//! `wfhost retry`.
+
+use crate::cli::args::values::{self, Substitution};
+use crate::cli::commands::new_run::{Begun, ChangeArguments, Known, NewArguments, new_run, refused};
+use crate::cli::exit::Exit;
+use crate::cli::store::opened;
+use crate::cli::terminal::Terminal;
+use crate::cli::watch::session::Talk;
+use crate::host::{Host, RetryOptions, RunOptions, Workflow};
+use crate::workflow::interpreter::Rerun;
+use clap::Args;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost retry 0198                                     # what did not succeed
+  wfhost retry 0198 --dry-run                           # what would run again, why, and under which keys
+  wfhost retry order-4711 --workflow order.yaml         # the file was corrected
+  wfhost retry order-4711 --input limit=200             # an input was wrong
+  wfhost retry order-4711 --from ship
+  wfhost retry order-4711 --with ship=fixed.wasm
+
+RUN is a run's id, or a unique prefix of it. The new run has an id of its own, and ends as `wfhost run` ends.
+
+A step is taken over where it succeeded or was skipped, and nothing that it depends on is another: the steps that it needs or reads are \
+taken over, its definition and its component are the same, and so are the inputs that it reads. All other steps run again. `retry`, \
+`timeout`, `max-parallel`, `continue-on-error`, `limits` and `allow` of a step are no part of that. Items of a `for-each` are known by \
+their place in its list. A run's store `kv` begins empty: steps that may write to it run again, and what depends on them.
+
+A call that is made again has the idempotency key that it had, with two exceptions: where it is known that the former call did not \
+happen, and where the outcome of the former call is known and the arguments are others now. A new key has a digest of what is asked for \
+in it: two retries of one run that ask for the same have the same key.
+
+With --dry-run --json it prints:
+  run         the run
+  steps       in the order of the file:
+    id, before, now   before: how it ended, null for a new step;
+                      now: taken-over or runs-again
+    why               kind: ended, asked, needs, changed, inputs, store or new,
+                      with step, keys or inputs
+    items             of a for-each that runs again: taken-over, total
+    keys, keys-total  of the first 20 items: item, key, reuse (always: nobody
+                      knows of its outcome; same: with the same arguments;
+                      never: it is a new one)
+  gone        steps that there are no more: id, before
+  undeclared  inputs that are left out: the workflow does not declare them
+  signals     signals that nobody took: the new run is not sent them")]
+pub(in crate::cli) struct Arguments {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// Run this step again, and all that depend on it.
+    #[arg(long, value_name = "STEP", conflicts_with = "failed")]
+    pub(in crate::cli) from: Option<String>,
+    /// Run what did not succeed again: the default.
+    #[arg(long)]
+    pub(in crate::cli) failed: bool,
+    /// Say what would be taken over and what would run again, and begin nothing.
+    #[arg(long)]
+    pub(in crate::cli) dry_run: bool,
+    /// Use no idempotency key of the run again: each call that is made again is a new one.
+    #[arg(long)]
+    pub(in crate::cli) new_keys: bool,
+    /// Another file in the place of a component of the workflow. What succeeded with the former one is taken over.
+    #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
+    pub(in crate::cli) others: Vec<Substitution>,
+    #[command(flatten)]
+    pub(in crate::cli) changes: ChangeArguments,
+    #[command(flatten)]
+    pub(in crate::cli) new: NewArguments,
+}
+
+pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
+    let again = command.from.clone().map_or(Rerun::Failed, Rerun::From);
+    let begin = |talk: &Talk, host: &Host, run: &Known<'_>| {
+        let Known { id, workflow, inputs, .. } = run;
+        let loaded;
+        let original = if command.others.is_empty() && command.changes.workflow.is_none() {
+            workflow
+        } else {
+            loaded = host.workflow_of(id)?;
+            &loaded
+        };
+        let records = opened(host)?.all_records(id)?;
+        let options = RetryOptions {
+            again: again.clone(),
+            inputs: inputs.clone(),
+            substituted: !command.others.is_empty(),
+            new_keys: command.new_keys,
+        };
+        let retrial = host.prepare_retry(original, &records, workflow, options).map_err(|error| refused(error, id))?;
+        if command.dry_run {
+            return Ok(Begun::Told(crate::cli::report::retry_plan::tell(id, &retrial, command.new.json)?));
+        }
+        command.new.running.check_addresses(&opened(host)?, id, &talk.again)?;
+        if original.source().text() == workflow.source().text() {
+            for line in other_file(workflow, id, command.from.as_deref()) {
+                talk.note(line);
+            }
+        }
+        for line in crate::cli::report::retry_plan::summary(&retrial) {
+            talk.note(line);
+        }
+        let (watching, watcher) = talk.watcher();
+        let options = RunOptions { id: command.new.id.clone(), durable: Some(true), watcher, ..RunOptions::default() };
+        let run = host.retry(workflow, retrial, options).map_err(|error| refused(error.into(), id))?;
+        Ok(Begun::Run(run, watching))
+    };
+    new_run(&command.run, (&command.others, &command.changes), &command.new, terminal, &begin)
+}
+
+/// What is said where the file that a run was started with is another one now.
+fn other_file(workflow: &Workflow, id: &str, from: Option<&str>) -> Vec<String> {
+    let (file, kept) = (workflow.source().name(), workflow.source().text());
+    let is_other = Workflow::read(file).is_ok_and(|text| text != kept);
+    let from = from.map_or_else(String::new, |step| format!(" --from {step}"));
+    let lines = [
+        format!("{file} is another one now; this retry uses the text that the run was started with"),
+        format!("to use the new one: wfhost retry {id}{from} --workflow {file}"),
+    ];
+    if is_other { lines.into() } else { Vec::new() }
+}

@@ -1,0 +1,101 @@
+//! `wfhost signal`.
+
+use crate::cli::args::act::ActArguments;
+use crate::cli::args::data::DataArguments;
+use crate::cli::args::values;
+use crate::cli::commands::acts::done;
+use crate::cli::exit::Exit;
+use crate::cli::report::error::Stop;
+use crate::cli::store::{Whose, living};
+use crate::cli::terminal::{Terminal, say};
+use crate::host::RunManifest;
+use crate::host::control::Request;
+use crate::journal::Stored;
+use crate::process::Payload;
+use crate::run::SignalStatus;
+use crate::workflow::diagnostics::Diagnostics;
+use crate::workflow::model;
+use crate::workflow::syntax::{self, Source};
+use clap::Args;
+use serde_json::Value;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost signal 0198 approve
+  wfhost signal order-4711 approve '{\"by\": \"Ann\"}' --id approval-1
+  wfhost signal order-4711 document @document.json
+
+RUN is a run's id, or a unique prefix of it. A signal is kept until somebody in the run takes it, whether or not a host \
+runs it now. It is durable when the command ends. Where nothing waits for it now, and no step of the workflow ever does, you are \
+warned: that may be a slip in the name.")]
+pub(in crate::cli) struct Arguments {
+    /// The run.
+    pub(in crate::cli) run: String,
+    /// The signal's name.
+    pub(in crate::cli) name: String,
+    /// What it carries: JSON, or a file with @ [default: null].
+    #[arg(value_parser = values::json)]
+    pub(in crate::cli) body: Option<serde_json::Value>,
+    #[command(flatten)]
+    pub(in crate::cli) act: ActArguments,
+}
+
+pub(in crate::cli) fn signal(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
+    let Arguments { run, name, body, act } = command;
+    let id = act.id();
+    let body = Payload::json(body.as_ref().unwrap_or(&Value::Null));
+    let request = |run: &Stored| Request::Signal {
+        run: run.id.to_string(),
+        name: name.clone(),
+        body: body.clone(),
+        id: Some(id.clone()),
+    };
+    let exit = done(&act.data, run, &request, |id| format!("{id} has the signal"))?;
+    if let Some(waited) = unheard(&act.data, run, name)? {
+        let waits = match &waited[..] {
+            [] => "it waits for no signal".to_owned(),
+            names => format!("the run waits for: {}", names.join(", ")),
+        };
+        let title = format!("nothing waits for {name} now; {waits}");
+        say(&terminal.warning_text(&title, Some("the signal is kept until something does")));
+    }
+    Ok(exit)
+}
+
+/// The signals that an unfinished run waits for, where nobody has taken the one of this name, and no step of the workflow would.
+fn unheard(data: &DataArguments, given: &str, name: &str) -> Result<Option<Vec<String>>, Stop> {
+    let (runs, stored) = data.find(given)?;
+    if may_wait_for(&runs.about(&stored.id)?, name) {
+        return Ok(None);
+    }
+    let waited = |signals: &[SignalStatus]| {
+        signals.iter().filter(|one| one.waiting > 0).map(|one| one.name.to_string()).collect::<Vec<_>>()
+    };
+    let whose = runs.whose(&stored)?;
+    Ok(match living(&runs, &stored, &whose)?.status() {
+        Some(live) => {
+            let is_kept = live.signals.iter().any(|one| *one.name == *name && one.kept > 0);
+            is_kept.then(|| waited(&live.signals))
+        }
+        None if whose == Whose::Nobody => {
+            let story = runs.story(&stored.id)?;
+            (!story.takes_signal(name)).then(|| waited(&story.signals()))
+        }
+        // It has ended, or its host does not tell.
+        None => None,
+    })
+}
+
+/// Whether a step of a run's workflow waits for a signal of this name, or of a name that only the run itself knows.
+fn may_wait_for(about: &RunManifest, name: &str) -> bool {
+    let source = Source::new(&about.file, &about.source);
+    let mut problems = Diagnostics::new(source.clone());
+    let Some(root) = syntax::parse(&source, &mut problems) else { return true };
+    let workflow = model::read(&root, &mut problems);
+    let mut names = workflow.steps.iter().filter_map(|step| match &step.action {
+        model::Action::Signal { name, .. } => Some(name.as_text()),
+        _ => None,
+    });
+    names.any(|waited| waited.is_none_or(|waited| waited == name || waited.contains("${")))
+}

@@ -1,0 +1,29 @@
+//! Values, cut to what a line holds.
+
+use crate::cli::terminal::fit;
+use crate::process::Payload;
+
+/// Characters of a value that are shown. Arbitrary: a line of a terminal.
+const VALUE_CHARS_MAX: usize = 100;
+
+pub(in crate::cli) fn shown(payload: &Payload) -> String {
+    match payload {
+        Payload::Json(json) => cut(json.as_str()),
+        Payload::Bytes(bytes) => format!("{} bytes", bytes.len()),
+        Payload::Blob(blob) => format!("{} ({} bytes)", blob.digest, blob.size),
+    }
+}
+
+pub(in crate::cli) fn cut(text: &str) -> String {
+    fit(text, VALUE_CHARS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_long_is_cut() {
+        assert_eq!(cut(&"x".repeat(1_000)).chars().count(), VALUE_CHARS_MAX);
+    }
+}
