@@ -39,7 +39,7 @@ impl Pending {
         polled
     }
 
-    /// The answer, if it is here.
+    /// The answer, if it has arrived.
     pub(crate) fn take(&mut self) -> Option<Answered> {
         let answer = self.core.take_answer(self.tag);
         self.done |= answer.is_some();
@@ -67,7 +67,7 @@ impl<T> Answer<T> {
         Self { state: Ok(pending), of: PhantomData }
     }
 
-    /// The command could not even be issued.
+    /// An answer to a command that could not even be issued.
     pub(crate) fn refused(problem: Problem) -> Self {
         Self { state: Err(Some(problem)), of: PhantomData }
     }

@@ -12,7 +12,7 @@ use crate::ctx::micros;
 use crate::message::{Exits, Sent};
 use crate::{FromPayload, IntoPayload, Problem};
 
-/// A call that has not left yet: `.await` or [`start`](Self::start) issues it.
+/// A call that has not been issued yet: `.await` or [`start`](Self::start) issues it.
 #[must_use = "a call leaves only when it is awaited or started"]
 pub struct Call<T> {
     core: Rc<Core>,
@@ -27,7 +27,7 @@ impl<T> Call<T> {
         Self { core, command, of: PhantomData }
     }
 
-    /// After this long it is answered with a timeout, and given up.
+    /// Limits the call's duration. After that it is answered with a timeout, and given up.
     pub fn timeout(mut self, limit: Duration) -> Self {
         if let Ok(call) = &mut self.command {
             call.timeout = Some(micros(limit));
@@ -35,7 +35,7 @@ impl<T> Call<T> {
         self
     }
 
-    /// The same key means the same effect, however often the call is made. Without one the host derives it.
+    /// Calls with the same key have one effect in all. By default the host derives the key.
     pub fn idempotency_key(mut self, key: &str) -> Self {
         if let Ok(call) = &mut self.command {
             call.idempotency_key = Some(key.to_owned());
@@ -43,7 +43,7 @@ impl<T> Call<T> {
         self
     }
 
-    /// Issues it now; the answer can be awaited later.
+    /// Issues the call now; the answer can be awaited later.
     pub fn start(self) -> Answer<T> {
         match self.command {
             Ok(call) => Answer::new(Pending::issue(self.core, Action::Call(call))),
@@ -61,8 +61,8 @@ impl<T: FromPayload> IntoFuture for Call<T> {
     }
 }
 
-/// A child that has not been started yet: `.await` starts it and waits for its output, [`start`](Self::start) gives a
-/// [`Child`] to talk to.
+/// A child that has not started yet: `.await` starts it and waits for its output, and
+/// [`start`](Self::start) returns a [`Child`] to communicate with.
 #[must_use = "a child starts only when it is awaited or started"]
 pub struct Spawn<T> {
     core: Rc<Core>,
@@ -92,35 +92,35 @@ impl<T> Spawn<T> {
         self
     }
 
-    /// Of another component: a name under the workflow's `components:`.
+    /// Selects another component: a name under the workflow's `components:`.
     pub fn component(self, name: &str) -> Self {
         self.with(|spawn| spawn.component = Some(name.to_owned()))
     }
 
-    /// Registers the child under a name of the run.
+    /// Registers the child under a name in the run.
     pub fn name(self, name: &str) -> Self {
         self.with(|spawn| spawn.name = Some(name.to_owned()))
     }
 
-    /// An ending other than `completed` on one side cancels the other.
+    /// Links the two: an ending other than `completed` of one cancels the other.
     pub fn linked(self) -> Self {
         self.with(|spawn| spawn.link = true)
     }
 
-    /// It lives on when its parent ends, until the run ends. Dropping its [`Child`] does not cancel it.
+    /// Detaches it: it may outlive its parent, and dropping its [`Child`] does not cancel it.
     pub fn detached(self) -> Self {
         self.with(|spawn| spawn.detached = true)
     }
 
-    /// Gives it a part of this process's limits and grants: a JSON object.
+    /// Gives it only a part of this process's limits and grants: a JSON object.
     pub fn narrow(self, to: &serde_json::Value) -> Self {
         self.with(|spawn| spawn.narrow = Some(to.to_string()))
     }
 
-    /// Starts it.
+    /// Starts the child.
     ///
     /// # Errors
-    /// When its input has no JSON form. That it could not be started is its answer.
+    /// Fails if its input has no JSON form. A failure to start is the child's answer.
     pub fn start(self) -> Result<Child<T>, Problem> {
         let spawn = self.command?;
         let (linked, detached) = (spawn.link, spawn.detached);
@@ -152,12 +152,12 @@ pub struct Child<T> {
 }
 
 impl<T> Child<T> {
-    /// Its output, when it ends.
+    /// Waits for its output.
     pub fn join(self) -> Answer<T> {
         Answer::new(self.pending)
     }
 
-    /// How to address it.
+    /// The child's address.
     pub fn target(&self) -> Target {
         Target::Child(self.pending.tag())
     }
@@ -170,17 +170,17 @@ impl<T> Child<T> {
     /// Sends it a message.
     ///
     /// # Errors
-    /// When the body has no JSON form.
+    /// Fails if the body has no JSON form.
     pub fn send(&self, topic: &str, body: impl IntoPayload) -> Result<Sent, Problem> {
         Ok(Sent::new(self.core.clone(), self.target(), topic, body.into_payload()?))
     }
 
-    /// Asks it to end; its answer still comes.
+    /// Asks the child to end; its answer still arrives.
     pub fn stop(&self) {
         self.core.issue(Action::Stop(self.target()));
     }
 
-    /// Waits for its end, which a child that was started with [`Spawn::linked`] tells once: none the second time.
+    /// Waits for the end of a [linked](Spawn::linked) child. `None` on a second call or if not linked.
     pub fn exited(&mut self) -> Option<Exits> {
         self.exits.take()
     }

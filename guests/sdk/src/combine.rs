@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use crate::tasks::Tasks;
 
-/// What came first.
+/// The output of whichever future finished first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Either<A, B> {
     /// The first future's output.
@@ -15,7 +15,7 @@ pub enum Either<A, B> {
     Right(B),
 }
 
-/// Waits for both.
+/// Waits for both futures.
 pub async fn join<A: IntoFuture, B: IntoFuture>(a: A, b: B) -> (A::Output, B::Output) {
     let (mut a, mut b) = (pin!(a.into_future()), pin!(b.into_future()));
     let (mut a_output, mut b_output) = (None, None);
@@ -41,7 +41,7 @@ pub async fn join<A: IntoFuture, B: IntoFuture>(a: A, b: B) -> (A::Output, B::Ou
     .await
 }
 
-/// Waits for all. The outputs are in the order of the futures, whatever was done first.
+/// Waits for all futures. The outputs are in the order of the futures, whichever finished first.
 pub async fn join_all<I>(futures: I) -> Vec<<I::Item as IntoFuture>::Output>
 where
     I: IntoIterator<Item: IntoFuture>,
@@ -64,10 +64,10 @@ where
     outputs.into_iter().flatten().collect()
 }
 
-/// Waits for all, or for the first error: the others are then dropped.
+/// Waits for all futures, or for the first error: the others are then dropped.
 ///
 /// # Errors
-/// The first error to occur.
+/// Returns the first error to occur.
 pub async fn try_join_all<I, T, E>(futures: I) -> Result<Vec<T>, E>
 where
     I: IntoIterator<Item: IntoFuture<Output = Result<T, E>>>,
@@ -75,10 +75,10 @@ where
     try_map(usize::MAX, futures, |future| future).await
 }
 
-/// Makes a future of each item, at most `limit` of them at a time, and waits for all outputs, in the order of the items.
+/// Makes a future of each item, runs at most `limit` at a time, and returns all outputs in order.
 ///
 /// # Errors
-/// The first error to occur. The others are then dropped.
+/// Returns the first error to occur. The others are then dropped.
 pub async fn try_map<I, F, T, E>(limit: usize, items: I, mut make: impl FnMut(I::Item) -> F) -> Result<Vec<T>, E>
 where
     I: IntoIterator,
@@ -108,7 +108,7 @@ where
     Ok(outputs.into_iter().flatten().collect())
 }
 
-/// Waits for the first of two, and drops the other. If both are done, the first one counts.
+/// Waits for the first of two futures, and drops the other. If both are done, the first one counts.
 pub async fn select<A: IntoFuture, B: IntoFuture>(a: A, b: B) -> Either<A::Output, B::Output> {
     let (mut a, mut b) = (pin!(a.into_future()), pin!(b.into_future()));
     poll_fn(|context| {
@@ -120,7 +120,7 @@ pub async fn select<A: IntoFuture, B: IntoFuture>(a: A, b: B) -> Either<A::Outpu
     .await
 }
 
-/// Waits for the first of many, gives its index and output, and drops the others. Waits for ever if there are none.
+/// Waits for the first, returns its index and output, and drops the others. Waits forever for none.
 pub async fn select_all<I>(futures: I) -> (usize, <I::Item as IntoFuture>::Output)
 where
     I: IntoIterator<Item: IntoFuture>,

@@ -1,12 +1,12 @@
 //! What the futures of one guest share with its executor.
 //!
-//! Protocol: a future *issues* a command and holds its tag. The command leaves with the outcome of the current step. The answer, which comes
-//! with the events of a later step, is put into the tag's slot and wakes the future. A future that is dropped before that
-//! cancels its tag.
+//! Protocol: a future *issues* a command and holds its tag. The command is sent with the outcome of
+//! the current step. The answer comes with the events of a later step, goes into the tag's slot and
+//! wakes the future. A future that is dropped before that cancels its tag.
 //!
-//! I1. A slot exists exactly as long as a future holds its tag; an answer without a slot is dropped.
+//! I1. A slot exists exactly while a future holds its tag; an answer without a slot is dropped.
 //! I2. No waker is called while the state is borrowed.
-//! I3. Tags are issued in strictly increasing order, and commands leave in the order in which they were issued.
+//! I3. Tags are issued in strictly increasing order; commands leave in the order of their issue.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ pub(crate) struct Filter {
 
 impl Filter {
     fn takes(&self, message: &Message) -> bool {
-        // Topics of the host's own may be added at any time: only who asks for one hears it.
+        // The host may add topics of its own at any time: they reach only those that ask for them.
         let topic = match &self.topic {
             Some(topic) => *topic == message.topic,
             None => !message.topic.starts_with("wfhost."),
@@ -46,16 +46,16 @@ struct State {
     answers: Slots<Answered>,
     exits: Slots<Exit>,
     mailbox: VecDeque<Message>,
-    /// Receives that wait, by an id of theirs.
+    /// Waiting receivers, by their ids.
     receivers: Vec<(u64, Filter, Waker)>,
     cancellation: Option<Cancellation>,
-    /// Whether someone listened when the cancel came.
+    /// Whether there was a listener when the cancel came.
     cancel_heard: bool,
-    /// Who wants to hear of a cancel.
+    /// Those that wait for a cancel.
     listeners: Vec<(u64, Option<Waker>)>,
     next_id: u64,
     renewal: Option<Renewal>,
-    /// Who goes on with the next step.
+    /// Those that yielded until the next step.
     yielders: Vec<Waker>,
     step: u64,
 }
@@ -91,17 +91,17 @@ impl Core {
         self.state.borrow_mut().answers.poll(tag, waker)
     }
 
-    /// Whether the answer of a tag is here; takes it.
+    /// Takes the answer of a tag, if it has arrived.
     pub(crate) fn take_answer(&self, tag: Tag) -> Option<Answered> {
         self.state.borrow_mut().answers.take(tag)
     }
 
-    /// Nobody waits for this tag any longer. True if it was still unanswered.
+    /// Gives up the answer of a tag. Returns whether it was still outstanding.
     pub(crate) fn abandon(&self, tag: Tag) -> bool {
         self.state.borrow_mut().answers.remove(tag)
     }
 
-    /// From now on the exit that is told `by` this tag, the last one issued, is kept.
+    /// Keeps the exit reported `by` this tag, the last one issued, when it arrives.
     pub(crate) fn expect_exit(&self, by: Tag) {
         self.state.borrow_mut().exits.push(by);
     }
@@ -173,7 +173,7 @@ impl Core {
         self.state.borrow().step
     }
 
-    /// Wakes whoever has yielded to this step.
+    /// Wakes those that yielded until this step.
     pub(crate) fn begin_step(&self) {
         let mut state = self.state.borrow_mut();
         state.step += 1;
@@ -182,12 +182,12 @@ impl Core {
         wake(yielders);
     }
 
-    /// Is woken when the next step begins.
+    /// Yields until the next step.
     pub(crate) fn yield_step(&self, waker: Waker) {
         self.state.borrow_mut().yielders.push(waker);
     }
 
-    /// Whether someone wants to go on with the next step at once.
+    /// Whether a future has yielded until the next step.
     pub(crate) fn has_yielded(&self) -> bool {
         !self.state.borrow().yielders.is_empty()
     }
@@ -196,7 +196,7 @@ impl Core {
         core::mem::take(&mut self.state.borrow_mut().commands)
     }
 
-    /// Puts an event where its future looks for it.
+    /// Delivers an event to the future that waits for it.
     pub(crate) fn deliver(&self, event: Event) {
         match event {
             Event::Completed(completion) => self.answer(completion.tag, completion.answer),
@@ -221,7 +221,7 @@ impl Core {
         let filled = self.state.borrow_mut().answers.fill(tag, answer);
         match filled {
             Ok(waker) => wake(waker),
-            // Nobody waits: a message that could not be delivered, or the echo of a cancel.
+            // No future waits: a message that could not be delivered, or the echo of a cancel.
             Err(Err(problem)) if problem.kind != "cancelled" => {
                 self.host.log(Level::Warn, &format!("command {tag} failed unheard: {}", problem.kind), None);
             }
@@ -242,13 +242,13 @@ impl Core {
         wake(wakers);
     }
 
-    /// Whether the guest is to end now: a cancel came, and nobody listened for it.
+    /// The cancellation, if it came without a listener: the guest must end now.
     pub(crate) fn cancelled_unheard(&self) -> Option<Cancellation> {
         let state = self.state.borrow();
         if state.cancel_heard { None } else { state.cancellation.clone() }
     }
 
-    /// Whether only a message, or only a cancel, can wake the guest.
+    /// Whether only a message or a cancel can wake the guest.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state.borrow();
         if !state.receivers.is_empty() {

@@ -14,7 +14,7 @@ use crate::host::{Identity, Level};
 use crate::message::{Cancelled, Exits, Receive, Sent};
 use crate::{IntoPayload, Payload, Problem};
 
-/// A guest's way to its host. Cheap to clone; every clone is the same.
+/// A guest's access to its host. Cheap to clone; all clones are equivalent.
 #[derive(Clone)]
 pub struct Ctx {
     pub(crate) core: Rc<Core>,
@@ -23,7 +23,7 @@ pub struct Ctx {
 /// The largest number of microseconds that the contract carries.
 const MICROS_MAX: u64 = (1 << 53) - 1;
 
-/// Rounds up, so that a wait is never shorter than asked for.
+/// Rounds up, so that a wait is never shorter than requested.
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000)).map_or(MICROS_MAX, |micros| micros.min(MICROS_MAX))
 }
@@ -34,52 +34,52 @@ impl Ctx {
         self.ask(Action::Sleep(micros(duration)))
     }
 
-    /// Calls a handler of the host by its name (`http`, `kv`, one of the embedder's). It leaves when it is awaited or started.
+    /// Calls a handler of the host (`http`, `kv`, or an embedder's) when it is awaited or started.
     pub fn call<T>(&self, handler: &str, args: impl IntoPayload) -> Call<T> {
         Call::new(self.core.clone(), handler, args.into_payload())
     }
 
-    /// Waits for a signal of this name, which somebody outside hands to the run. One that came before is taken at once, the oldest first;
-    /// each signal is taken once. It leaves when it is awaited or started.
+    /// Waits for a signal with this name, sent to the run from outside. Earlier signals count, the
+    /// oldest first; each is received once. The wait begins when it is awaited or started.
     pub fn signal<T>(&self, name: &str) -> Call<T> {
         self.call("signal", serde_json::json!({ "name": name }))
     }
 
-    /// Starts an entry of this component (or another one, see [`Spawn::component`]) as a child process.
+    /// Starts an entry of this component, or of [another](Spawn::component), as a child process.
     pub fn spawn<T>(&self, entry: &str, input: impl IntoPayload) -> Spawn<T> {
         Spawn::new(self.core.clone(), entry, input.into_payload())
     }
 
-    /// Sends a message. A refusal (no such process, mailbox full) is known one step later, see [`Sent`].
+    /// Sends a message. A refusal (no such process, mailbox full) comes a step later: see [`Sent`].
     ///
     /// # Errors
-    /// When the body has no JSON form.
+    /// Fails if the body has no JSON form.
     pub fn send(&self, to: Target, topic: &str, body: impl IntoPayload) -> Result<Sent, Problem> {
         Ok(Sent::new(self.core.clone(), to, topic, body.into_payload()?))
     }
 
-    /// The next message, in order of arrival; [`Receive::topic`] and [`Receive::sender`] choose among them.
+    /// Waits for a message. [`Receive::topic`] and [`Receive::sender`] filter what arrives.
     pub fn receive(&self) -> Receive {
         Receive::new(self.core.clone())
     }
 
-    /// Hears a cancel. A guest that holds one of these ends itself within the grace period; one that holds none is ended by this
-    /// crate as soon as a cancel comes: its futures are dropped, and it fails with the kind `cancelled`.
+    /// Waits for a cancel. A guest that holds one of these ends itself within the grace period. One
+    /// that holds none is ended by this crate: its futures are dropped, it fails with `cancelled`.
     pub fn cancelled(&self) -> Cancelled {
         Cancelled::new(self.core.clone())
     }
 
-    /// Hears the end of another process.
+    /// Waits for the end of another process.
     pub fn monitor(&self, target: Target) -> Exits {
         Exits::new(self.core.clone(), Action::Monitor(target))
     }
 
-    /// As [`monitor`](Self::monitor); and an ending other than `completed` on one side cancels the other.
+    /// A [`monitor`](Self::monitor) that also cancels one if the other does not end `completed`.
     pub fn link(&self, target: Target) -> Exits {
         Exits::new(self.core.clone(), Action::Link(target))
     }
 
-    /// Ends what [`link`](Self::link) began.
+    /// Undoes a [`link`](Self::link).
     pub fn unlink(&self, target: Target) {
         self.core.issue(Action::Unlink(target));
     }
@@ -89,27 +89,27 @@ impl Ctx {
         self.core.issue(Action::Stop(target));
     }
 
-    /// Takes a name in this run, by which others reach this process. Answers the problem `name-taken` if another has it.
+    /// Registers this process under a name in the run. `name-taken` if another process has it.
     pub fn register(&self, name: &str) -> Answer<()> {
         self.ask(Action::Register(name.to_owned()))
     }
 
-    /// What queries of this name read from now on.
+    /// Sets the value that queries of this name return from now on.
     ///
     /// # Errors
-    /// When the value has no JSON form.
+    /// Fails if the value has no JSON form.
     pub fn expose(&self, query: &str, value: impl IntoPayload) -> Result<(), Problem> {
         self.core.issue(Action::Expose(Expose { query: query.to_owned(), value: value.into_payload()? }));
         Ok(())
     }
 
-    /// Goes on as a fresh instance of this component, with the same pid and an empty history. Never returns.
+    /// Continues as a fresh instance with the same pid and an empty history. Never returns.
     pub async fn renew<T>(&self, entry: &str, input: impl IntoPayload) -> Result<T, Problem> {
         self.core.renew(Renewal { entry: entry.to_owned(), input: input.into_payload()? });
         core::future::pending().await
     }
 
-    /// Lets the others run: the process is stepped again without waiting for anything.
+    /// Yields to other processes: this one is stepped again without waiting for anything.
     pub async fn yield_now(&self) {
         let step = self.core.step();
         core::future::poll_fn(|context| {
@@ -122,10 +122,10 @@ impl Ctx {
         .await;
     }
 
-    /// Gives a future this long.
+    /// Limits how long a future may take.
     ///
     /// # Errors
-    /// [`Elapsed`] when the time is over first. The future is dropped, and with it what it asked for is cancelled.
+    /// [`Elapsed`] if time runs out. The future is dropped, which cancels what it asked for.
     pub async fn timeout<F: IntoFuture>(&self, limit: Duration, future: F) -> Result<F::Output, Elapsed> {
         match combine::select(future, self.sleep(limit)).await {
             Either::Left(output) => Ok(output),
@@ -133,26 +133,26 @@ impl Ctx {
         }
     }
 
-    /// Writes to the run's log.
+    /// Writes a line to the run's log.
     pub fn log(&self, level: Level, text: &str) {
         self.core.host.log(level, text, None);
     }
 
-    /// Writes to the run's log, with fields.
+    /// Writes a line with fields to the run's log.
     ///
     /// # Errors
-    /// When the fields have no JSON form.
+    /// Fails if the fields have no JSON form.
     pub fn log_with(&self, level: Level, text: &str, fields: &impl Serialize) -> Result<(), Problem> {
         self.core.host.log(level, text, Some(&serde_json::to_string(fields)?));
         Ok(())
     }
 
-    /// Since 1970; the time of the batch that is being stepped. It never goes back.
+    /// Time since 1970, when the current batch of events was recorded. It never goes back.
     pub fn now(&self) -> Duration {
         Duration::from_micros(self.core.host.now())
     }
 
-    /// Bytes of this process's seeded stream, the same in a replay. No secret from who reads the journal.
+    /// Bytes of this process's seeded stream, equal in a replay. Not secret from journal readers.
     pub fn random<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         for part in bytes.chunks_mut(4096) {
@@ -178,7 +178,7 @@ impl Ctx {
     }
 }
 
-/// The time that a future was given is over.
+/// The future's time ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
@@ -196,7 +196,7 @@ impl From<Elapsed> for Problem {
     }
 }
 
-/// The JSON text of nothing, for entries without input.
+/// The JSON text of null, for entries without input.
 impl Default for Payload {
     fn default() -> Self {
         Self::null()

@@ -1,11 +1,11 @@
-//! What a component says of itself: the optional export `describe`.
+//! A component's own description: the optional export `describe`.
 
 use serde_json::{Map, Value, json};
 
-/// An entry, as a description tells it.
+/// The description of one entry.
 #[derive(Clone, Debug)]
 pub struct Described {
-    /// Its name.
+    /// The entry's name.
     pub name: &'static str,
     /// Lines of documentation.
     pub docs: &'static [&'static str],
@@ -13,8 +13,8 @@ pub struct Described {
     pub input: Option<Value>,
 }
 
-/// The JSON text of a description: `description`, and under `entries` for each its `description` and the JSON Schema of its `input`, where
-/// they are told.
+/// Returns a description as JSON: `description`, and `entries`, each with its `description` and the
+/// JSON Schema of its `input` if they are given.
 pub fn description(docs: &[&str], entries: &[Described]) -> String {
     let entries: Map<String, Value> = entries
         .iter()
@@ -41,7 +41,7 @@ fn described(docs: &[&str]) -> Map<String, Value> {
     value
 }
 
-/// Exports what [`export!`](crate::export) was told about a component and its entries.
+/// Exports the documentation given to [`export!`](crate::export) for a component and its entries.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_description {

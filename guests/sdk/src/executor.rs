@@ -1,4 +1,4 @@
-//! Turns an entry point into a process: the guest's one future is polled in `step`, when something that it waits for has come.
+//! Turns an entry point into a process: `step` polls the guest's one future if it was woken.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,13 +16,13 @@ use crate::{FromPayload, IntoPayload, unknown_entry};
 /// A started entry point.
 pub type Task = Pin<Box<dyn Future<Output = Result<Payload, Problem>>>>;
 
-/// An entry point: its name, and how it starts. [`export!`](crate::export) makes the table of these.
+/// An entry point: name and start function. [`export!`](crate::export) makes the table of these.
 pub type Entry = (&'static str, fn(Ctx, Payload) -> Result<Task, Problem>);
 
-/// Starts an entry point of any input and output: what [`export!`](crate::export) fills its table with.
+/// Starts an entry point of any input and output; used by [`export!`](crate::export).
 ///
 /// # Errors
-/// When the input does not fit.
+/// Fails if the input does not fit.
 pub fn start<I, O, F>(entry: impl FnOnce(Ctx, I) -> F, ctx: Ctx, input: Payload) -> Result<Task, Problem>
 where
     I: FromPayload,
@@ -51,7 +51,7 @@ impl Wake for Woken {
 /// The executor of one process.
 pub struct Executor {
     core: Rc<Core>,
-    /// None once it has ended.
+    /// `None` once it has ended.
     root: Option<Task>,
     woken: Arc<Woken>,
 }
@@ -60,7 +60,7 @@ impl Executor {
     /// Starts an entry of a table.
     ///
     /// # Errors
-    /// `unknown-entry`, or `bad-input`.
+    /// Fails with `unknown-entry` or `bad-input`.
     pub fn start(host: impl Host + 'static, entries: &[Entry], entry: &str, input: Payload) -> Result<Self, Problem> {
         let (_, begin) = entries.iter().find(|(name, _)| *name == entry).ok_or_else(|| unknown_entry(entry))?;
         let core = Rc::new(Core::new(Box::new(host)));
@@ -68,14 +68,14 @@ impl Executor {
         Ok(Self { core, root: Some(root), woken: Arc::new(Woken(AtomicBool::new(true))) })
     }
 
-    /// Delivers events, runs the guest as far as it goes, and says what it waits for.
+    /// Delivers events, runs the guest as far as it goes, and returns what it waits for.
     pub fn step(&mut self, events: Vec<Event>) -> Outcome {
         self.core.begin_step();
         for event in events {
             self.core.deliver(event);
         }
         let status = self.run();
-        // What is dropped at the end cancels what it had asked for: these commands belong to the outcome.
+        // What is dropped at the end cancels its requests: these commands are part of the outcome.
         if matches!(status, Status::Complete(_) | Status::Failed(_) | Status::Renew(_)) {
             self.root = None;
         }
@@ -119,8 +119,8 @@ impl Executor {
 /// wfhost_guest::export! { "double" => double }
 /// ```
 ///
-/// With documentation, and perhaps the JSON Schema of inputs, the component also exports `describe`, and hosts know it: the text of the
-/// component first, then that of the entries.
+/// With documentation, and optionally the JSON Schema of inputs, the component also exports
+/// `describe`, so that hosts know both: first the component's text, then the entries'.
 ///
 /// ```
 /// # use wfhost_guest::{Ctx, Problem};

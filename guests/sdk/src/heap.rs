@@ -1,10 +1,10 @@
-//! The heap, which a guest has from its first moment on.
+//! The heap that a guest has from the start.
 //!
-//! Rust's allocator grows the memory when it is first asked for something. Where that happens while the guest is instantiated, every
-//! instance begins with the grown memory, and a guest that needs no more never grows it: so the host can make its instance a fresh one
-//! again for the next guest, and need not ask the operating system for anything.
+//! Rust's allocator grows the memory at the first allocation. If that happens during instantiation,
+//! every fresh instance has the grown memory, and a guest that needs no more never grows it. So the
+//! host can reset its instance for the next guest without asking the operating system for anything.
 
-/// Bytes that are there from the beginning. Most guests never need more.
+/// Bytes allocated at the start. Most guests never need more.
 const BYTES: usize = 120 << 10;
 
 /// Called once, while the component is instantiated.

@@ -3,7 +3,7 @@
 use crate::bindings::wfhost::process::host;
 pub use host::{Identity, Level};
 
-/// What a guest may ask its host at any time. Nothing here waits, and everything is the same in a replay.
+/// What a guest may ask its host at any time. Nothing waits; a replay gets the same answers.
 pub trait Host {
     /// Writes to the run's log. `fields` is a JSON object.
     fn log(&self, level: Level, text: &str, fields: Option<&str>);

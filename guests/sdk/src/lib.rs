@@ -17,13 +17,15 @@
 //!
 //! or as a bare state machine, by implementing [`Process`] and [`export_process!`].
 //!
-//! A future asks the host for something by a *command*, and is woken by the *event* that answers it. Between two steps nothing of the
-//! guest is on a stack, so the host can preempt it, set it aside, move it, and replay it. Everything that a guest sees, the time and
-//! random numbers too, is recorded: with the same events it does the same.
+//! A future asks the host for something with a *command*, and is woken by the *event* that answers
+//! it. Between two steps nothing of the guest is on a stack, so the host can preempt, evict, move
+//! and replay it. Everything that a guest sees, time and random numbers included, is recorded, so
+//! it does the same again when it is given the same events.
 //!
-//! What a future asked for is cancelled when the future is dropped: the loser of a [`select`], what ran out of its [`Ctx::timeout`].
+//! Dropping a future cancels what it asked for: the loser of a [`select`], or whatever exceeds its
+//! [`Ctx::timeout`].
 
-// The generated code names this crate, as it is expanded in guests too.
+// The generated code, which is also expanded in guests, names this crate.
 extern crate self as wfhost_guest;
 
 #[allow(
@@ -98,5 +100,5 @@ pub use wit_bindgen::rt as wit_bindgen_rt;
 #[doc = include_str!("../../../docs/guests.md")]
 struct Guide;
 
-/// Any input: for entries that do not look at theirs.
+/// Any input: for entries that ignore theirs.
 pub use serde::de::IgnoredAny as Ignored;

@@ -9,7 +9,7 @@ use crate::answer::Pending;
 use crate::bindings::wfhost::process::types::{Action, Cancellation, Exit, Message, Payload, Send, Sender, Target};
 use crate::core::{Core, Filter, Tag};
 
-/// A message on its way. Only a refusal is ever answered; one that nobody looks at is logged as a warning.
+/// A message on its way. Only refusals are answered; an unread one is logged as a warning.
 pub struct Sent(Pending);
 
 impl Sent {
@@ -20,7 +20,7 @@ impl Sent {
         Self(pending)
     }
 
-    /// Why it was not delivered, if that has become known: not before the next event.
+    /// Why it was not delivered, once that is known: not before the next event.
     pub fn refusal(&mut self) -> Option<Problem> {
         self.0.take().and_then(Result::err)
     }
@@ -40,19 +40,19 @@ impl Receive {
         Self { core, id, filter: Filter::default() }
     }
 
-    /// Only messages of this topic. Others stay for other receivers.
+    /// Receives only messages of this topic. Others stay for other receivers.
     pub fn topic(mut self, topic: &str) -> Self {
         self.filter.topic = Some(topic.to_owned());
         self
     }
 
-    /// Only messages of this sender.
+    /// Receives only messages of this sender.
     pub fn sender(mut self, sender: Sender) -> Self {
         self.filter.sender = Some(sender);
         self
     }
 
-    /// The first such message that is here already.
+    /// The first such message that has already arrived.
     pub fn now(self) -> Option<Message> {
         self.core.take_message(&self.filter)
     }
@@ -105,7 +105,7 @@ impl Drop for Exits {
     }
 }
 
-/// Waits for a cancel. While one of these lives, it is up to the guest to end within the grace period.
+/// Waits for a cancel. While one exists, the guest must end itself within the grace period.
 #[must_use = "nothing is heard before it is awaited"]
 pub struct Cancelled {
     core: Rc<Core>,

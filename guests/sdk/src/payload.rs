@@ -1,4 +1,4 @@
-//! Payloads to and from the types of a guest: anything serde knows is JSON, `Payload` and `Bytes` go as they are.
+//! Payloads to and from a guest's types: serde types as JSON, `Payload` and `Bytes` unchanged.
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -12,14 +12,14 @@ pub struct Bytes(pub Vec<u8>);
 /// A value that can be sent.
 pub trait IntoPayload {
     /// # Errors
-    /// When the value has no JSON form (a map whose keys are not text).
+    /// Fails if the value has no JSON form (a map whose keys are not text).
     fn into_payload(self) -> Result<Payload, Problem>;
 }
 
 /// A value that can be received.
 pub trait FromPayload: Sized {
     /// # Errors
-    /// When the payload does not fit the type.
+    /// Fails if the payload does not fit the type.
     fn from_payload(payload: Payload) -> Result<Self, Problem>;
 }
 
@@ -68,10 +68,10 @@ impl Payload {
         Self::Json("null".to_owned())
     }
 
-    /// Reads JSON.
+    /// Parses JSON.
     ///
     /// # Errors
-    /// `bad-payload` when this is not JSON, `bad-json` when it does not fit the type.
+    /// `bad-payload` if this is not JSON, `bad-json` if it does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         match self {
             Self::Json(text) => Ok(serde_json::from_str(text)?),
@@ -81,10 +81,10 @@ impl Payload {
 }
 
 impl Message {
-    /// Reads a body of JSON.
+    /// Parses a JSON body.
     ///
     /// # Errors
-    /// As [`Payload::parse`].
+    /// Fails like [`Payload::parse`].
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         self.body.parse()
     }

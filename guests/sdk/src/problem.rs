@@ -1,11 +1,11 @@
-//! Problems: what a guest fails with, and what a command is answered with when it failed.
+//! Problems: what a guest fails with, and how a failed command is answered.
 
 use core::fmt::Display;
 
 use crate::bindings::wfhost::process::types::{Payload, Problem, ProblemClass};
 
 impl Problem {
-    /// A definite problem: trying again would not help. `kind` is a short name or a URI, `title` a sentence for people.
+    /// A problem that a retry cannot solve. `kind`: a short name or URI; `title`: for people.
     pub fn new(kind: &str, title: &str) -> Self {
         Self {
             kind: kind.to_owned(),
@@ -23,7 +23,7 @@ impl Problem {
         Self { class: ProblemClass::Retryable, ..Self::new(kind, title) }
     }
 
-    /// Says what was special about this occurrence.
+    /// Describes this occurrence.
     #[must_use]
     pub fn detail(mut self, detail: impl Display) -> Self {
         self.detail = Some(detail.to_string());
@@ -62,7 +62,7 @@ impl From<core::num::ParseFloatError> for Problem {
     }
 }
 
-/// Turns an error of any type, or an absent value, into a problem of a kind that the guest chooses.
+/// Turns an error of any type, or an absent value, into a problem of the given kind.
 pub trait OrProblem<T> {
     /// Fails with a definite problem whose detail is the error's text.
     fn or_problem(self, kind: &str, title: &str) -> Result<T, Problem>;
@@ -80,7 +80,7 @@ impl<T> OrProblem<T> for Option<T> {
     }
 }
 
-/// What `init` answers to an entry that the component does not have.
+/// What `init` returns for an entry that the component does not have.
 pub fn unknown_entry(entry: &str) -> Problem {
     Problem::new("unknown-entry", "The component has no such entry").detail(entry)
 }

@@ -2,15 +2,15 @@
 
 use crate::bindings::wfhost::process::types::{Action, Command, Event, Outcome, Payload, Problem, Status};
 
-/// What the host steps. [`export_process!`](crate::export_process) makes a component of an implementation.
+/// A state machine to be stepped. [`export_process!`](crate::export_process) makes it a component.
 pub trait Process: Sized {
-    /// Checks entry and input. Commands come from the first step, which follows at once, perhaps with no events.
+    /// Checks entry and input. The first step, with or without events, follows at once.
     ///
     /// # Errors
-    /// The problem that the process then fails with.
+    /// Returns the problem that the process then fails with.
     fn init(entry: &str, input: Payload) -> Result<Self, Problem>;
 
-    /// Takes what happened since the last step, and says what is to happen next.
+    /// Takes the events since the last step, and returns what to do next.
     fn step(&mut self, events: Vec<Event>) -> Outcome;
 
     /// Called once after a normal end.
@@ -45,23 +45,23 @@ impl Outcome {
         Self::new(Status::Blocked, commands)
     }
 
-    /// Waits for anything.
+    /// Waits for any event.
     pub fn idle(commands: Vec<Command>) -> Self {
         Self::new(Status::Idle, commands)
     }
 
-    /// Is stepped again without waiting.
+    /// Asks to be stepped again without waiting.
     pub fn ready(commands: Vec<Command>) -> Self {
         Self::new(Status::Ready, commands)
     }
 }
 
-/// Gives out tags in order.
+/// Assigns tags in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Tags(u64);
 
 impl Tags {
-    /// Starts at a tag, which [`host::whoami`](crate::host::Host::whoami) knows; 1 in a process that was never renewed.
+    /// Starts at the tag of [`whoami`](crate::host::Host::whoami); 1 unless renewed.
     pub fn starting_at(first: u64) -> Self {
         Self(first)
     }
@@ -116,7 +116,7 @@ macro_rules! export_process {
                 }
             }
 
-            // Natively, in tests, there is nobody to export to, and linkers do not like the names.
+            // Natively, in tests, there is no host to export to, and linkers do not like the names.
             #[cfg(target_arch = "wasm32")]
             $crate::bindings::export_guest! { Component with_types_in $crate::bindings }
             #[cfg(not(target_arch = "wasm32"))]

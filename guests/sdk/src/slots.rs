@@ -1,4 +1,4 @@
-//! Values that are waited for, by tag.
+//! Awaited values, by tag.
 
 use std::task::{Poll, Waker};
 
@@ -7,12 +7,12 @@ use crate::core::Tag;
 enum Slot<T> {
     Waiting(Option<Waker>),
     Here(T),
-    /// Nobody holds the tag any longer; the entry goes at the next compaction.
+    /// No future holds the tag any longer; the entry goes at the next compaction.
     Gone,
 }
 
-/// Tags only grow, so the entries are sorted by being pushed; a removed one is left as a gap until half of them are gaps.
-/// (A `BTreeMap` does the same in five times the code, which counts in a component of some ten KiB.)
+/// Tags only grow, so pushing keeps the entries sorted; gaps stay until half of them are gaps. (A
+/// `BTreeMap` does the same in five times the code, which counts in a small component.)
 pub(crate) struct Slots<T> {
     entries: Vec<(Tag, Slot<T>)>,
     gaps: usize,
@@ -25,7 +25,7 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// `tag` must be larger than all before.
+    /// `tag` must be larger than all previous ones.
     pub(crate) fn push(&mut self, tag: Tag) {
         debug_assert!(self.entries.last().is_none_or(|(last, _)| *last < tag));
         self.entries.push((tag, Slot::Waiting(None)));
@@ -36,7 +36,7 @@ impl<T> Slots<T> {
         Some(&mut self.entries[at].1)
     }
 
-    /// Takes an entry out, unless it is `wanted` to stay.
+    /// Takes an entry out, unless `leave` says that it stays.
     fn take_if(&mut self, tag: Tag, leave: impl FnOnce(&Slot<T>) -> bool) -> Option<Slot<T>> {
         let slot = self.find(tag)?;
         if leave(slot) {
@@ -51,7 +51,7 @@ impl<T> Slots<T> {
         Some(slot)
     }
 
-    /// Puts a value where it is waited for; gives it back if nobody does.
+    /// Stores a value for its waiter; returns the value if there is none.
     pub(crate) fn fill(&mut self, tag: Tag, value: T) -> Result<Option<Waker>, T> {
         match self.find(tag) {
             Some(slot @ Slot::Waiting(_)) => match core::mem::replace(slot, Slot::Here(value)) {
@@ -62,7 +62,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The value, if it is here.
+    /// The value, if it has arrived.
     pub(crate) fn take(&mut self, tag: Tag) -> Option<T> {
         match self.take_if(tag, |slot| !matches!(slot, Slot::Here(_))) {
             Some(Slot::Here(value)) => Some(value),
@@ -80,12 +80,12 @@ impl<T> Slots<T> {
         Poll::Pending
     }
 
-    /// Nobody waits any longer. True if the value had not come.
+    /// Removes a waiter. Returns whether its value was still outstanding.
     pub(crate) fn remove(&mut self, tag: Tag) -> bool {
         matches!(self.take_if(tag, |slot| matches!(slot, Slot::Gone)), Some(Slot::Waiting(_)))
     }
 
-    /// Whether a value is waited for that has not come.
+    /// Whether any value is still outstanding.
     pub(crate) fn any_waiting(&self) -> bool {
         self.entries.iter().any(|(_, slot)| matches!(slot, Slot::Waiting(_)))
     }

@@ -1,4 +1,4 @@
-//! A set of futures, of which only those that were woken are polled: what every combinator here is made of.
+//! A set of futures that polls only those that were woken: the base of every combinator here.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Wakers must be `Send` and `Sync`, hence the locks; a guest has one thread, so they are never contended.
+/// Wakers must be `Send` and `Sync`, hence the locks. A guest has one thread: they never contend.
 #[derive(Default)]
 struct Ready {
     woken: Mutex<VecDeque<usize>>,
@@ -37,7 +37,7 @@ struct Task<F> {
     waker: Arc<TaskWaker>,
 }
 
-/// Futures that run side by side. Indices are given in order of [`push`](Tasks::push).
+/// Futures that run concurrently. Indices are assigned in order of [`push`](Tasks::push).
 pub(crate) struct Tasks<F> {
     all: Vec<Option<Task<F>>>,
     left: usize,
@@ -58,14 +58,14 @@ impl<F: Future> Tasks<F> {
         self.left += 1;
     }
 
-    /// How many are not done.
+    /// The number of unfinished futures.
     pub(crate) fn left(&self) -> usize {
         self.left
     }
 
-    /// The next one that is done, with its index; none when all are.
+    /// The next finished future, with its index; `None` when all have finished.
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, F::Output)>> {
-        // The owner is known before the queue is read, so that no wake in between is lost.
+        // The owner is set before the queue is read, so that no wake in between is lost.
         *self.ready.owner.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
         while self.left > 0 {
             let Some(index) = self.ready.woken.lock().unwrap_or_else(PoisonError::into_inner).pop_front() else {

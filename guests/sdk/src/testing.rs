@@ -7,7 +7,7 @@ use crate::executor::{Executor, Task};
 use crate::host::{Host, Identity, Level};
 use crate::{Completion, Ctx, Event, Outcome, Payload, Problem, Status};
 
-/// What a test sees of the host, and sets.
+/// The part of the host that a test sees and sets.
 #[derive(Clone, Default)]
 pub struct Scripted {
     /// The lines that the guest has logged.
@@ -45,7 +45,7 @@ impl Stepped {
     /// Starts an entry: `Stepped::start(|ctx, input| wfhost_guest::start(run, ctx, input), input)`.
     ///
     /// # Errors
-    /// `bad-input`.
+    /// Fails with `bad-input`.
     pub fn start(entry: fn(Ctx, Payload) -> Result<Task, Problem>, input: Payload) -> Result<Self, Problem> {
         let host = Scripted::default();
         let executor = Executor::start(host.clone(), &[("run", entry)], "run", input)?;
@@ -68,7 +68,7 @@ pub fn answer_to(tag: u64, answer: Result<Payload, Problem>) -> Event {
     Event::Completed(Completion { tag, answer })
 }
 
-/// The JSON text that a process has completed with.
+/// The JSON text with which a process has completed.
 pub fn completed(outcome: &Outcome) -> Option<&str> {
     match &outcome.status {
         Status::Complete(Payload::Json(text)) => Some(text),

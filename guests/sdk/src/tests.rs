@@ -335,7 +335,7 @@ fn a_cancel_that_is_listened_for_is_the_guests_own_business() {
         }
     });
     assert_eq!(guest.step(vec![]).status, Status::Blocked);
-    // `select` has dropped the listener by the time the answer comes; the cancel was heard all the same.
+    // `select` has dropped the listener when the answer arrives; the cancel was still received.
     let outcome = guest.step(vec![cancel()]);
     assert_eq!(commands(&outcome), ["2: cancel 1", "3: call undo None None"]);
     assert_eq!(completed(&guest.answer(3, null())), Some("\"enough\""));

@@ -75,9 +75,9 @@ fn guest_with(rest: &str) -> Vec<u8> {
 pub(super) const REFUSED: &[Refused] = &[
     ("instances of instances, 10^3", || instances_of_instances(3), "1000 core instances"),
     ("instances of instances, 10^40", || instances_of_instances(40), "types, imports, exports, aliases and instances"),
-    ("components 40 deep", || components_within_components(40), "33 components within one another"),
-    ("components 5,000 deep", || components_within_components(5_000), "33 components within one another"),
-    ("300 components", || wat(format!("(component {})", "(component)".repeat(300))), "257 components within it"),
+    ("components 40 deep", || components_within_components(40), "33 levels of nested components"),
+    ("components 5,000 deep", || components_within_components(5_000), "33 levels of nested components"),
+    ("300 components", || wat(format!("(component {})", "(component)".repeat(300))), "257 nested components"),
     (
         "an instance of a component that is an argument",
         || {
@@ -104,7 +104,7 @@ pub(super) const REFUSED: &[Refused] = &[
         || slow::of_bodies(&vec![slow::branches(20_000); 11]),
         "squared for each function",
     ),
-    ("calls of 1,000 values", || calls(1_000, 100), "values that its calls and blocks take and give"),
+    ("calls of 1,000 values", || calls(1_000, 100), "values that its calls and blocks take and return"),
     (
         "blocks of 1,000 values",
         || {
@@ -112,7 +112,7 @@ pub(super) const REFUSED: &[Refused] = &[
             let blocks = "block (type $t) end ".repeat(100);
             module(format!("(type $t (func (param {types}) (result {types}))) (func (type $t) {gets} {blocks})"))
         },
-        "values that its calls and blocks take and give",
+        "values that its calls and blocks take and return",
     ),
     (
         "50,000 locals in each of many functions",

@@ -1,4 +1,4 @@
-//! Waits for somebody outside: for so many signals of one name, each within a time.
+//! Waits for people: for a number of signals with one name, each within a time limit.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use wfhost_guest::{Ctx, Problem, serde_json::Value};
 struct Input {
     signal: String,
     count: u32,
-    /// For each of them; none: as long as it takes.
+    /// The limit for each of them; without it, there is none.
     timeout_ms: Option<u64>,
 }
 
-/// Gives what the signals carried, in order.
+/// Returns what the signals carried, in order.
 async fn run(ctx: Ctx, input: Input) -> Result<Vec<Value>, Problem> {
     let mut heard = Vec::new();
     for _ in 0..input.count {

@@ -1,7 +1,7 @@
-//! A bare state machine (in C too: `c/guest.c`) whose every output depends on everything that it has ever heard: for tests of snapshots and replay.
+//! A bare state machine (in C too: `c/guest.c`); all its outputs depend on all earlier events.
 //!
-//! Each step mixes its events into a heap of numbers and a map of texts, and exposes the digest of both as `digest`. The message
-//! `end`, or a cancel, completes with it. The input `{"words": n}` says how large the heap is at first: 64 KiB without it.
+//! Each step mixes its events into a heap and a map, and exposes the digest of both as `digest`.
+//! `end`, or a cancel, completes with it. `{"words": n}` sets the heap's initial size (64 KiB).
 
 use std::collections::BTreeMap;
 
@@ -35,14 +35,14 @@ impl State {
             self.digest = mix(self.digest ^ u64::from(*byte));
         }
         self.seen.insert(self.digest, bytes.to_vec());
-        // Old news is forgotten somewhere in the middle, so that the memory gets holes.
+        // Old entries are removed from the middle, so that the memory gets holes.
         if self.seen.len() > SEEN_MAX {
             let key = self.seen.range(mix(self.digest)..).chain(&self.seen).map(|(key, _)| *key).next();
             self.seen.remove(&key.unwrap_or_default());
         }
     }
 
-    /// Walks over a part of the heap that the digest chooses; grows now and then.
+    /// Walks over a part of the heap chosen by the digest; grows it now and then.
     fn work(&mut self) -> u64 {
         self.steps += 1;
         if self.steps.is_multiple_of(64) {

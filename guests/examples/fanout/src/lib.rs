@@ -1,4 +1,4 @@
-//! Asks many URLs, some at a time. One that fails does not stop the others.
+//! Requests many URLs, a few at a time. A failure does not stop the others.
 
 use serde::{Deserialize, Serialize};
 use wfhost_guest::{Ctx, Problem, json, serde_json::Value, try_map};
@@ -8,7 +8,7 @@ struct Input {
     urls: Vec<String>,
     #[serde(default = "get")]
     method: String,
-    /// How many at a time.
+    /// The number of requests at a time.
     #[serde(default = "eight")]
     limit: usize,
 }
@@ -26,7 +26,7 @@ struct Output {
     url: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Value>,
-    /// The kind of the problem, where there was no response.
+    /// The kind of the problem, if there was no response.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! Guests that mean harm, one entry for each kind of it. Every one must end with a clear problem of its own, while the host and all other
-//! processes go on. Sizes are such that the defaults of the host's limits stop each at its own limit.
+//! Harmful guests, one entry for each kind of harm. Each must end with its own clear problem, while
+//! the host and the other processes go on. With the default limits, each stops at its own.
 //!
 //! What the host refuses by an answer (a spawn, a message) ends the guest with that problem.
 
@@ -22,7 +22,7 @@ struct Hostile {
     close: fn(),
 }
 
-/// The entries, each with what its step does. Three misbehave elsewhere: `trap-init`, `trap-close` and `bad-init`.
+/// The entries and their steps. Three misbehave elsewhere: `trap-init`, `trap-close`, `bad-init`.
 const ENTRIES: &[(&str, Step)] = &[
     ("endless-loop", |_| endless_loop()),
     ("memory-bomb", |_| memory_bomb()),
@@ -102,7 +102,7 @@ fn command_flood(tags: &mut Tags) -> Outcome {
     Outcome::blocked((0..20_000).map(|_| tags.command(Action::Sleep(1))).collect())
 }
 
-/// A few commands in each step, of which none is ever answered.
+/// Gives a few commands in each step, none of which is ever answered.
 fn outstanding_flood(tags: &mut Tags) -> Outcome {
     Outcome::ready((0..100).map(|_| tags.command(Action::Sleep(3_600_000_000))).collect())
 }
@@ -113,7 +113,7 @@ fn giant_command(tags: &mut Tags) -> Outcome {
     Outcome::blocked(vec![tags.command(Action::Call(call))])
 }
 
-/// Needed after the call, so that no compiler makes a loop of it.
+/// Used after the call, so that no compiler turns it into a loop.
 fn recurse(depth: u64) -> u64 {
     if black_box(depth) == u64::MAX {
         return 0;
@@ -121,7 +121,7 @@ fn recurse(depth: u64) -> u64 {
     1 + recurse(depth + 1)
 }
 
-/// Exhausts the call stack, which the engine keeps.
+/// Exhausts the call stack, which the engine holds.
 fn deep_recursion() -> Outcome {
     Outcome::complete(Payload::Json(recurse(0).to_string()))
 }
@@ -134,7 +134,7 @@ fn recurse_with_a_frame(depth: u64) -> u64 {
     1 + recurse_with_a_frame(depth + 1) + black_box(&frame)[63]
 }
 
-/// Exhausts the stack of addressable variables, which is in the guest's own memory and ends at address 0.
+/// Exhausts the stack of addressable variables, which is in its own memory and ends at address 0.
 fn stack_overflow() -> Outcome {
     Outcome::complete(Payload::Json(recurse_with_a_frame(0).to_string()))
 }
@@ -155,7 +155,7 @@ fn lying_tags(tags: &mut Tags) -> Outcome {
     Outcome::blocked(vec![first, second])
 }
 
-/// Names children and commands that it does not have.
+/// Names children and commands that do not exist.
 fn stranger(tags: &mut Tags) -> Outcome {
     let send = Send { to: Target::Child(999_999), topic: "x".to_owned(), body: Payload::null() };
     let commands = [
@@ -204,7 +204,7 @@ thread_local! {
     static CHILD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Fills the mailbox of a child that never looks at it.
+/// Fills the mailbox of a child that never reads it.
 fn message_flood(tags: &mut Tags) -> Outcome {
     let mut commands = Vec::new();
     if CHILD.get() == 0 {

@@ -20,7 +20,7 @@ async fn run(ctx: Ctx, input: Input) -> Result<u32, Problem> {
     pong.join().await
 }
 
-/// Sends back what comes, until it is told to end; completes with how many came.
+/// Sends messages back until it is told to end; completes with their number.
 async fn pong(ctx: Ctx, _: Ignored) -> Result<u32, Problem> {
     let mut count = 0;
     loop {

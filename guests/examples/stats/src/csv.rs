@@ -3,7 +3,7 @@
 use csv_core::{ReadRecordResult, Reader};
 use wfhost_guest::{OrProblem, Problem};
 
-/// One field each; fields may be fewer or more than the header has.
+/// The fields of one record; there may be fewer or more than in the header.
 pub(crate) type Record = Vec<String>;
 
 /// Reads record by record, and knows where each one ends in the text.
@@ -21,12 +21,12 @@ impl<'a> Records<'a> {
         Self { reader: Reader::new(), rest, fields: vec![0; 1024], ends: vec![0; 32] }
     }
 
-    /// How many bytes of the text are left.
+    /// The number of bytes left in the text.
     pub(crate) fn left(&self) -> usize {
         self.rest.len()
     }
 
-    /// The next record; empty lines are none. (Not an iterator: it fails.)
+    /// The next record; empty lines are skipped. (Not an iterator: it fails.)
     pub(crate) fn next(&mut self) -> Result<Option<Record>, Problem> {
         let (mut filled, mut ended) = (0, 0);
         loop {
@@ -36,7 +36,7 @@ impl<'a> Records<'a> {
             filled += written;
             ended += found;
             match result {
-                // With nothing left the next call tells the end of the last record.
+                // With nothing left, the next call sees the end of the last record.
                 ReadRecordResult::InputEmpty => {}
                 ReadRecordResult::OutputFull => self.fields.resize(self.fields.len() * 2, 0),
                 ReadRecordResult::OutputEndsFull => self.ends.resize(self.ends.len() * 2, 0),
@@ -57,7 +57,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Parts of at most so many records, each with the header before it. Records are never cut, whatever their quotes hold.
+/// Parts of at most `rows` records, each with the header before it; quoted records stay whole.
 pub(crate) fn split(text: &str, rows: usize) -> Result<Vec<String>, Problem> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut records = Records::new(text);

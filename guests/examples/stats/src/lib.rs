@@ -1,7 +1,7 @@
 //! Statistics over CSV text, as a map over parts and a reduce of their partial results.
 //!
 //! - `split` cuts a text into parts of whole records, each with the header.
-//! - `map` computes one part: for each group and column the count, sum, least, greatest, mean and sum of squared deviations.
+//! - `map` computes a part: count, sum, extremes, mean and deviations by group and column.
 //! - `reduce` merges such results, in any grouping, and adds variance and standard deviation.
 //! - `run` does all three with children of its own.
 
@@ -27,7 +27,7 @@ struct Part {
     group_by: Option<String>,
     /// The columns to compute.
     columns: Vec<String>,
-    /// For `run`: how many records a part has.
+    /// For `run`: the number of records in a part.
     #[serde(default = "rows")]
     rows: usize,
 }
@@ -72,7 +72,7 @@ async fn reduce(_ctx: Ctx, input: Partials) -> Result<Report, Problem> {
     Ok(report(merge(input.partials)))
 }
 
-/// How many parts `run` has in work at a time.
+/// The number of parts that `run` works on at a time.
 const PARALLEL: usize = 64;
 
 async fn run(ctx: Ctx, mut whole: Part) -> Result<Report, Problem> {

@@ -1,6 +1,6 @@
 //! Counts words, as a map over parts of a text and a reduce of their counts.
 //!
-//! `run` splits the text and spawns the others; a workflow can do the same with `for-each` over `map`, and `reduce` after it.
+//! `run` splits the text and spawns the others. A workflow can do it with `for-each` over `map`.
 
 use std::collections::BTreeMap;
 
