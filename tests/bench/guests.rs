@@ -3,6 +3,8 @@
 //! `cargo bench --bench guests [-- FILTER]` prints a table: CPU time of ours and of the floor, measured by turns, and the ratio. The filters:
 //! `fuel`, `slices`, `evict`, `step`, `spawn`, `snapshot`, and `crowd`, which prints what idle guests take.
 
+#[path = "../integration/process_init.rs"]
+mod process_init;
 #[path = "../integration/wat_guest.rs"]
 mod wat_guest;
 
@@ -16,9 +18,7 @@ mod snapshots;
 use std::hint::black_box;
 use std::sync::Arc;
 use wfhost::guest::{Component, EngineOptions, GuestEngine, Profile};
-use wfhost::process::{
-    Body, Event, Grants, Json, Limits, Micros, Output, Payload, Pid, ProcessInit, Program, Progress, Tag,
-};
+use wfhost::process::{Body, Event, Json, Micros, Output, Payload, ProcessInit, Program, Progress, Tag};
 
 fn main() {
     let filter: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
@@ -90,16 +90,7 @@ fn engine(profile: Profile) -> Arc<GuestEngine> {
 }
 
 fn init() -> ProcessInit {
-    ProcessInit {
-        run: "bench".into(),
-        pid: Pid(1),
-        seed: [1; 32],
-        entry: "run".into(),
-        input: Payload::NULL,
-        limits: Arc::new(Limits::default()),
-        grants: Grants::default(),
-        next_tag: Tag(1),
-    }
+    process_init::init("run", "null")
 }
 
 /// Steps once, and gives back what the step put out.

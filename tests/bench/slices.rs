@@ -34,12 +34,14 @@ fn host(name: &str, signature: &str) -> String {
 /// A guest that exposes so many payloads of so many bytes in each step, all of the same text: what `piece` says, again and again.
 fn exposing(piece: &str, bytes: usize, count: usize) -> String {
     let escaped = piece.replace('"', "\\22");
+    let fields =
+        [(16, "(i32.const 128)"), (20, "(i32.const 1)"), (32, "(i32.const 131072)"), (36, "(i32.load (i32.const 64))")];
     wat_guest::module(&format!(
         r#"
         (data (i32.const 128) "x") (data (i32.const 256) "{escaped}")
         (global $made (mut i32) (i32.const 0))
-        (global $tag (mut i64) (i64.const 0))
-        (func $step (param i32 i32) (result i32) (local $at i32) (local $n i32)
+        {commands}
+        (func $step (param i32 i32) (result i32) (local $at i32)
             (local.set $at (i32.const 131072))
             (if (i32.eqz (global.get $made)) (then
                 (global.set $made (i32.const 1))
@@ -52,21 +54,10 @@ fn exposing(piece: &str, bytes: usize, count: usize) -> String {
                 (i32.store8 (local.get $at) (i32.const 0x5d))
                 (i32.store (i32.const 64) (i32.sub (local.get $at) (i32.const 131071)))))
             (i32.store8 (i32.const 1024) (i32.const 2)) ;; idle
-            (i32.store (i32.const 1104) (i32.const 1310720))
-            (i32.store (i32.const 1108) (i32.const {count}))
-            (local.set $at (i32.const 1310720))
-            (loop $next
-                (global.set $tag (i64.add (global.get $tag) (i64.const 1)))
-                (i64.store (local.get $at) (global.get $tag))
-                (i32.store8 offset=8 (local.get $at) (i32.const 10)) ;; expose
-                (i32.store offset=16 (local.get $at) (i32.const 128))
-                (i32.store offset=20 (local.get $at) (i32.const 1))
-                (i32.store offset=32 (local.get $at) (i32.const 131072))
-                (i32.store offset=36 (local.get $at) (i32.load (i32.const 64)))
-                (local.set $at (i32.add (local.get $at) (i32.const 104)))
-                (br_if $next (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const {count}))))
+            (call $commands)
             (i32.const 1024))
         "#,
+        commands = wat_guest::commands(1_310_720, count, wat_guest::EXPOSE, &fields),
         length = piece.len(),
         last = 131_072 + bytes - piece.len() - 1,
     ))

@@ -17,6 +17,8 @@ mod moving;
 mod neighbour;
 mod parking;
 mod parts;
+#[path = "../integration/process_init.rs"]
+mod process_init;
 mod rebuild;
 mod recursion;
 mod retry;

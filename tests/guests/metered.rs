@@ -115,8 +115,11 @@ fn images_that_do_not_fit_into_memory_wait_in_a_file_where_there_is_a_folder() {
 
 /// A guest that spawns so many children in its first step, each of which completes at once, and completes when it has heard of all.
 fn fan(count: usize) -> String {
+    let fields = [(28, "(i32.const 128)"), (32, "(i32.const 4)"), (48, "(i32.const 136)"), (52, "(i32.const 4)")];
+    let commands = wat_guest::commands(2048, count, wat_guest::SPAWN, &fields);
     let core = format!(
         r#"(module
+        {commands}
         (memory (export "memory") 32)
         (data (i32.const 128) "leaf") (data (i32.const 136) "null")
         (global $heap (mut i32) (i32.const 1200000))
@@ -135,7 +138,7 @@ fn fan(count: usize) -> String {
             (i32.store (i32.const 1040) (i32.const 136))
             (i32.store (i32.const 1044) (i32.const 4))
             (i32.const 1024))
-        (func (export "wfhost:process/guest@0.1.0#step") (param i32) (param $events i32) (result i32) (local $at i32) (local $tag i32)
+        (func (export "wfhost:process/guest@0.1.0#step") (param i32) (param $events i32) (result i32)
             (i32.store (i32.const 1108) (i32.const 0))
             (if (global.get $leaf) (then (return (call $complete))))
             (global.set $heard (i32.add (global.get $heard) (local.get $events)))
@@ -143,19 +146,7 @@ fn fan(count: usize) -> String {
             (i32.store8 (i32.const 1024) (i32.const 1)) ;; blocked
             (if (global.get $begun) (then (return (i32.const 1024))))
             (global.set $begun (i32.const 1))
-            (local.set $at (i32.const 2048))
-            (loop $next
-                (local.set $tag (i32.add (local.get $tag) (i32.const 1)))
-                (i64.store (local.get $at) (i64.extend_i32_u (local.get $tag)))
-                (i32.store8 offset=8 (local.get $at) (i32.const 1)) ;; spawn
-                (i32.store offset=28 (local.get $at) (i32.const 128))
-                (i32.store offset=32 (local.get $at) (i32.const 4))
-                (i32.store offset=48 (local.get $at) (i32.const 136))
-                (i32.store offset=52 (local.get $at) (i32.const 4))
-                (local.set $at (i32.add (local.get $at) (i32.const 104)))
-                (br_if $next (i32.lt_u (local.get $tag) (i32.const {count}))))
-            (i32.store (i32.const 1104) (i32.const 2048))
-            (i32.store (i32.const 1108) (i32.const {count}))
+            (call $commands)
             (i32.const 1024))
         (func (export "cabi_post_wfhost:process/guest@0.1.0#step") (param i32) (global.set $heap (i32.const 1200000)))
         (func (export "wfhost:process/guest@0.1.0#close")))"#

@@ -4,6 +4,7 @@
 mod elsewhere;
 mod everything;
 
+use crate::process_init::init;
 use crate::support::{guests, is_built, options};
 use bytes::Bytes;
 use elsewhere::{Move, TOLD, move_elsewhere, write};
@@ -12,8 +13,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use wfhost::guest::{Component, GuestEngine};
 use wfhost::process::{
-    Body, Event, Form, Grants, Json, Limits, Message, Micros, Output, Payload, Pid, ProcessInit, ProcessSnapshot,
-    Program, Progress, Random, Sender, Tag,
+    Body, Event, Form, Message, Micros, Output, Payload, Pid, ProcessInit, ProcessSnapshot, Program, Progress, Random,
+    Sender, Tag,
 };
 
 const STEPS: usize = 1_000;
@@ -139,16 +140,8 @@ impl Case {
         } else {
             ("run", "{}".to_owned(), messages(Draw::new(1)))
         };
-        let init = ProcessInit {
-            run: "run-1".into(),
-            pid: Pid(7),
-            seed: [3; 32],
-            entry: entry.into(),
-            input: Payload::Json(Json::parse(input).expect("JSON")),
-            limits: Arc::new(Limits { memory_bytes: 256 << 20, ..Limits::default() }),
-            grants: Grants::default(),
-            next_tag: Tag(1),
-        };
+        let mut init = init(entry, &input);
+        Arc::make_mut(&mut init.limits).memory_bytes = 256 << 20;
         assert_eq!(heard.len(), STEPS);
         Self { component, init, heard }
     }

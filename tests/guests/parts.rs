@@ -22,28 +22,19 @@ type Calls = Vec<(Pid, Tag, Arc<str>)>;
 
 /// A component in the tests' folder that makes all calls in its first step, and completes when each has its answer.
 fn caller() -> PathBuf {
+    let fields = [(16, "(i32.const 128)"), (20, "(i32.const 5)"), (32, "(i32.const 136)"), (36, "(i32.const 4)")];
+    let commands = wat_guest::commands(2048, CALLS, wat_guest::CALL, &fields);
     let core = wat_guest::module(&format!(
         r#"
         (data (i32.const 128) "count")
         (data (i32.const 136) "null")
         (global $left (mut i32) (i32.const {CALLS}))
-        (func $step (param i32 i32) (result i32) (local $at i32) (local $tag i64)
+        {commands}
+        (func $step (param i32 i32) (result i32)
             (if (i32.eqz (local.get 1)) (then
                 (drop (memory.grow (i32.const 2))) ;; room for the answers
-                (local.set $at (i32.const 2048))
-                (loop $next
-                    (local.set $tag (i64.add (local.get $tag) (i64.const 1)))
-                    (i64.store (local.get $at) (local.get $tag))
-                    (i32.store8 offset=8 (local.get $at) (i32.const 2)) ;; call
-                    (i32.store offset=16 (local.get $at) (i32.const 128))
-                    (i32.store offset=20 (local.get $at) (i32.const 5))
-                    (i32.store offset=32 (local.get $at) (i32.const 136))
-                    (i32.store offset=36 (local.get $at) (i32.const 4))
-                    (local.set $at (i32.add (local.get $at) (i32.const 104)))
-                    (br_if $next (i64.lt_u (local.get $tag) (i64.const {CALLS}))))
+                (call $commands)
                 (i32.store8 (i32.const 1024) (i32.const 1)) ;; blocked
-                (i32.store (i32.const 1104) (i32.const 2048))
-                (i32.store (i32.const 1108) (i32.const {CALLS}))
                 (return (i32.const 1024))))
             (i32.store (i32.const 1108) (i32.const 0))
             (global.set $left (i32.sub (global.get $left) (local.get 1)))

@@ -5,6 +5,7 @@ mod evictions;
 mod expressions;
 mod guests;
 mod http;
+mod process_init;
 mod saving;
 mod spares;
 mod support;

@@ -46,27 +46,18 @@ fn what_was_saved_is_of_one_component_and_no_more_than_its_bytes() {
 
 #[test]
 fn between_two_parts_of_its_step_a_guest_is_neither_saved_nor_evicted() {
-    let core = wat_guest::module(
+    let fields = [(16, "(i32.const 128)"), (20, "(i32.const 1)"), (32, "(i32.const 129)"), (36, "(i32.const 4)")];
+    let core = wat_guest::module(&format!(
         r#"
         (data (i32.const 128) "xnull")
-        (func $step (param i32 i32) (result i32) (local $at i32) (local $tag i64)
-            (local.set $at (i32.const 2048))
-            (loop $next
-                (local.set $tag (i64.add (local.get $tag) (i64.const 1)))
-                (i64.store (local.get $at) (local.get $tag))
-                (i32.store8 offset=8 (local.get $at) (i32.const 10)) ;; expose
-                (i32.store offset=16 (local.get $at) (i32.const 128))
-                (i32.store offset=20 (local.get $at) (i32.const 1))
-                (i32.store offset=32 (local.get $at) (i32.const 129))
-                (i32.store offset=36 (local.get $at) (i32.const 4))
-                (local.set $at (i32.add (local.get $at) (i32.const 104)))
-                (br_if $next (i64.lt_u (local.get $tag) (i64.const 300))))
+        {}
+        (func $step (param i32 i32) (result i32)
+            (call $commands)
             (i32.store8 (i32.const 1024) (i32.const 2)) ;; idle
-            (i32.store (i32.const 1104) (i32.const 2048))
-            (i32.store (i32.const 1108) (i32.const 300))
             (i32.const 1024))
         "#,
-    );
+        wat_guest::commands(2048, 300, wat_guest::EXPOSE, &fields),
+    ));
     let component = Component::load(&ENGINE, &wat_guest::component("process", &core)).unwrap();
     let mut guest = Stepper::new(&component, init("run", "null"));
     assert_eq!(guest.step(vec![]).status(), Status::Ready);

@@ -1,11 +1,11 @@
 //! What the tests of guests share: an engine, process inits, and a loop that steps a body.
 
+pub(crate) use crate::process_init::init;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use wfhost::guest::{Component, EngineOptions, GuestEngine};
 use wfhost::process::{
-    Body, Death, Event, Grants, Limits, Message, Micros, Output, Payload, Pid, ProcessInit, Program, Progress, Sender,
-    Status, Tag,
+    Body, Death, Event, Message, Micros, Output, Payload, Pid, ProcessInit, Program, Progress, Sender, Status,
 };
 
 /// One engine for all tests: a small pool, and code that is compiled once.
@@ -31,19 +31,6 @@ pub(crate) fn built_in(engine: &Arc<GuestEngine>, name: &str) -> Component {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("guests/built").join(format!("{name}.wasm"));
     let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     Component::load(engine, &bytes).expect("a component that fits")
-}
-
-pub(crate) fn init(entry: &str, input: &str) -> ProcessInit {
-    ProcessInit {
-        run: "run-1".into(),
-        pid: Pid(7),
-        seed: [3; 32],
-        entry: entry.into(),
-        input: Payload::Json(wfhost::process::Json::parse(input.to_owned()).expect("JSON")),
-        limits: Arc::new(Limits::default()),
-        grants: Grants::default(),
-        next_tag: Tag(1),
-    }
 }
 
 /// How a step ended.

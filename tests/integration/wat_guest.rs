@@ -67,6 +67,36 @@ pub(crate) fn module(rest: &str) -> String {
     )
 }
 
+/// The cases of an action.
+pub(crate) const SPAWN: u8 = 1;
+pub(crate) const CALL: u8 = 2;
+pub(crate) const EXPOSE: u8 = 10;
+
+/// A function `$commands` that writes `count` commands of one `case` from the address `at` on, and
+/// adds them to the outcome at 1024. Their tags follow those of earlier commands. `fields` are
+/// offsets within a command, each with an i32 expression for its value.
+pub(crate) fn commands(at: usize, count: usize, case: u8, fields: &[(usize, &str)]) -> String {
+    let store = |(offset, value): &(usize, &str)| format!("(i32.store offset={offset} (local.get $at) {value})");
+    let stores: String = fields.iter().map(store).collect();
+    format!(
+        r"
+        (global $tag (mut i64) (i64.const 0))
+        (func $commands (local $at i32) (local $left i32)
+            (local.set $at (i32.const {at}))
+            (local.set $left (i32.const {count}))
+            (loop $next
+                (global.set $tag (i64.add (global.get $tag) (i64.const 1)))
+                (i64.store (local.get $at) (global.get $tag))
+                (i32.store8 offset=8 (local.get $at) (i32.const {case}))
+                {stores}
+                (local.set $at (i32.add (local.get $at) (i32.const 104)))
+                (br_if $next (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))
+            (i32.store (i32.const 1104) (i32.const {at}))
+            (i32.store (i32.const 1108) (i32.const {count})))
+        "
+    )
+}
+
 /// A guest that asks for one call in each step, and waits for its answer.
 pub(crate) fn caller() -> Vec<u8> {
     component(

@@ -1,12 +1,13 @@
 //! What a workflow takes of the processors, against its guests alone: spawned, stepped and closed without a scheduler, in the same program.
 
+use crate::process_init::init;
 use crate::rig;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use wfhost::guest::{Component, EngineOptions, GuestEngine};
 use wfhost::host::{Host, Workflow};
-use wfhost::process::{Event, Grants, Json, Limits, Micros, Output, Payload, Pid, ProcessInit, Program, Progress, Tag};
+use wfhost::process::{Event, Micros, Output, ProcessInit, Program, Progress};
 
 const ROUNDS: usize = 7;
 const WORKFLOWS: u32 = 1_000;
@@ -40,19 +41,6 @@ fn sleeps() -> u64 {
         status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
     });
     counts.sum()
-}
-
-fn init() -> ProcessInit {
-    ProcessInit {
-        run: "bench".into(),
-        pid: Pid(1),
-        seed: [1; 32],
-        entry: "run".into(),
-        input: Payload::Json(Json::parse("{\"name\":\"a\"}").expect("JSON")),
-        limits: Arc::new(Limits::default()),
-        grants: Grants::default(),
-        next_tag: Tag(1),
-    }
 }
 
 /// Three guests after one another, without a scheduler.
@@ -93,7 +81,7 @@ pub(crate) fn figures() {
     let hello = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("guests/built/hello.wasm")).expect("built");
     let component = Component::load(&engine, &hello).expect("hello");
     component.learn_snapshot_support();
-    let (init, mut output) = (init(), Output::default());
+    let (init, mut output) = (init("run", "{\"name\":\"a\"}"), Output::default());
     workflows(&host, &workflow, 8);
     println!("processor time of a workflow of three guests, no journal, 2 workers; least of {ROUNDS} rounds");
     for in_flight in IN_FLIGHT {

@@ -19,6 +19,8 @@
 mod cost;
 mod floor;
 mod latency;
+#[path = "../../integration/process_init.rs"]
+mod process_init;
 mod recovery;
 mod replay;
 mod rig;
