@@ -1,8 +1,9 @@
-//! Many more guests than slots: those that wait give theirs up, so that those that they wait for can run.
+//! Many more guests than slots: those that wait give up theirs, so that those that they wait for
+//! can run.
 
 use crate::support::{host, outputs, run};
 
-/// 5,167 guests, of which each parent waits for its children, in 8 slots.
+/// 5,167 guests in 8 slots; each parent waits for its children.
 #[test]
 fn fib_18_in_a_pool_of_eight() {
     let host = host(2, 8);

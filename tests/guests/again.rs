@@ -1,4 +1,4 @@
-//! Runs that were: replayed, forked and repeated.
+//! Runs that have ended: replayed, forked and repeated.
 
 use crate::support::{builder, cause, guests, host, outputs, parse, start, wait_until};
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ steps:
 outputs: { fib: '${ .steps.fib.output }', hello: '${ .steps.hello.output.greeting }', go: '${ .steps.wait.output }' }
 ";
 
-/// The same guest in other bytes: a section that means nothing is behind it.
+/// The same guest with other bytes: a section without meaning is appended.
 fn other_bytes(folder: &Path) -> std::path::PathBuf {
     let mut bytes = std::fs::read(guests("built/hello.wasm")).unwrap();
     bytes.extend([0, 3, 1, b'x', 0]);
@@ -43,7 +43,8 @@ fn a_run_of_guests_does_again_what_it_did() {
 
     let folder = tempfile::tempdir().unwrap();
     let substituted = ReplayOptions { substituted: true, until: None };
-    // The path is in the plan, and so in the commands of the workflow itself: a component is put in another's place under its name.
+    // The path is in the plan, and so in the commands of the workflow itself: the other component
+    // is substituted under the same name.
     std::fs::copy(guests("built/fib.wasm"), folder.path().join("fib.wasm")).unwrap();
     std::fs::copy(other_bytes(folder.path()), folder.path().join("hello.wasm")).unwrap();
     let same = host.parse("test.yaml", WORK, folder.path()).unwrap();
@@ -79,7 +80,7 @@ fn a_fork_goes_on_by_itself_with_another_component_too() {
     assert_eq!(&*fork(&workflow, at, "f").unwrap(), "f");
     let other = BTreeMap::from([("./hello.wasm".to_owned(), other_bytes(folder.path()))]);
     let with = host.workflow_with("r", &other).unwrap();
-    // What nobody has said to be another must be the same.
+    // A difference that was not announced is an error.
     let error = fork(&with, at, "g").unwrap_err();
     assert!(matches!(&error, RerunError::Fork(ForkError::Records(_))), "{error}");
     fork_with(&with, at, "g", true).unwrap();
@@ -87,7 +88,7 @@ fn a_fork_goes_on_by_itself_with_another_component_too() {
     let with = host.workflow_with("r", &other).unwrap();
     let error = fork_with(&with, at, "h", true).unwrap_err();
     assert!(matches!(&error, RerunError::Fork(ForkError::Diverged(_))), "{error}");
-    // What another is put in the place of is not needed.
+    // A component that has a substitute is not needed.
     let (hello, kept) = (std::fs::read(guests("built/hello.wasm")).unwrap(), folder.path().join("components"));
     let mut files = std::fs::read_dir(&kept).unwrap().map(|file| file.unwrap().path());
     let file = files.find(|file| std::fs::read(file).unwrap() == hello).unwrap();
@@ -107,7 +108,7 @@ fn a_fork_goes_on_by_itself_with_another_component_too() {
     }
 }
 
-/// Fails as often as it is told to, and keeps the keys that it was called with.
+/// Fails as often as its arguments say, and records the keys that it was called with.
 #[derive(Clone, Default)]
 struct Flaky(Arc<Mutex<Calls>>);
 
@@ -128,7 +129,7 @@ impl Flaky {
 
     fn keys(&self) -> Vec<String> {
         let mut keys = std::mem::take(&mut self.0.lock().unwrap().keys);
-        // Without the digest of what a run asks for that repeats another.
+        // Without the digest of what a repeating run asks for.
         for key in &mut keys {
             if let Some(at) = key.find('~') {
                 key.replace_range(at..at + 17, "");
@@ -164,7 +165,7 @@ outputs: { all: '${ [.steps[].output] }', each: '${ .steps.each.output }' }
 fn a_retry_runs_what_failed_under_keys_that_say_what_is_known() {
     let flaky = Flaky::default();
     flaky.fails("20", Problem::new("broken", "It broke"));
-    // It did not happen, twice; so the third attempt is another call.
+    // It had no effect, twice; so the third attempt is another call.
     flaky.fails("2", Problem::new("busy", "It is busy").with_class(ProblemClass::Retryable));
     let host = flaky.host();
     let workflow = parse(&host, STEPS);
@@ -186,7 +187,7 @@ fn a_retry_runs_what_failed_under_keys_that_say_what_is_known() {
             options,
         )?)
     };
-    // It fails once more, where it is not known whether it happened.
+    // It fails once more, with an unknown outcome.
     flaky.fails("2", Problem::new("lost", "The connection was lost").with_unknown_outcome(true));
     let second = retry(&records, Rerun::Failed).unwrap();
     assert!(second.wait().result.is_err());
@@ -199,7 +200,8 @@ fn a_retry_runs_what_failed_under_keys_that_say_what_is_known() {
     let again: Vec<String> = ["b/0/2", "c/0/0", "each/1/2"].map(|key| format!("{id}/{key}")).into();
     assert_eq!(flaky.keys(), again);
 
-    // Of a run that succeeded a part is run again on purpose, under the keys under which it happened.
+    // A part of a run that succeeded is run again on purpose, under the keys under which it
+    // happened.
     let records = third.records().unwrap();
     assert!(matches!(retry(&records, Rerun::Failed), Err(RerunError::Repeat(RepeatError::NothingFailed))));
     let error = retry(&records, Rerun::From("bb".into())).err().unwrap();

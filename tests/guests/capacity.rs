@@ -7,18 +7,19 @@ use wfhost::guest::EngineOptions;
 use wfhost::host::{Host, RunHandle, Status};
 use wfhost::run::Doing;
 
-/// A host whose guests all stay where they are: there are no snapshots. Outside the pool is room for so many of those that [`FIB`] makes.
+/// A host whose guests all stay in their slots, because there are no snapshots. Outside the pool
+/// there is room for this many of the guests that [`FIB`] makes.
 fn host(workers: usize, slots: u32, room: u64) -> Host {
     let on_demand_bytes = room * GUEST_BYTES;
     let guests = EngineOptions { snapshots: false, on_demand_bytes, ..options(slots) };
     Host::builder().workers(workers).guests(guests).build().unwrap()
 }
 
-/// What a guest of [`LIMITS`] counts: its memory, its table, and 4 MiB beside them.
+/// What a guest of [`LIMITS`] counts: its memory, its table, and 4 MiB in addition.
 const GUEST_BYTES: u64 = (2 << 20) + 8 * 1_000 + (4 << 20);
 const LIMITS: &str = "limits: { memory: 2MiB, table-elements: 1000 }";
 
-/// A run has ended shortly before its last process has given back what it took.
+/// A run ends shortly before its last process has given back what it took.
 fn wait_until_given_back(host: &Host) {
     wait_until(|| host.guests().on_demand_memory().used() == 0);
 }
@@ -75,8 +76,8 @@ fn the_first_process_of_a_step_fails_with_no_capacity_too() {
     assert_eq!(outputs(&run(&host, &fib(1)))["fib"], 1);
 }
 
-/// A guest that spawns itself until the brackets of its input are used up, and passes on what comes back. It changes a table in each
-/// step, and so cannot be evicted.
+/// A guest that spawns itself until the brackets of its input are used up, and passes on what it
+/// receives. It changes a table in each step, and so cannot be evicted.
 fn chain() -> PathBuf {
     let core = r#"(module
         (memory (export "memory") 2)
@@ -135,7 +136,8 @@ fn with_chain(depth: usize, fib: u32) -> String {
     )
 }
 
-/// Those who stay take the pool and most of the room outside; the others are evicted to and fro in what is left.
+/// Guests that stay take the pool and most of the room outside; the others are evicted and restored
+/// in what remains.
 #[test]
 fn guests_of_both_kinds_get_on_in_what_there_is() {
     let guests = EngineOptions { on_demand_bytes: 20 * GUEST_BYTES, ..options(2) };
@@ -156,7 +158,7 @@ fn a_rebuild_takes_no_slot_of_the_pool_and_keeps_to_the_room_outside() {
         outputs(&run.wait());
         (workflow, run.records().unwrap())
     };
-    // All slots are held by somebody else.
+    // Other guests hold all slots.
     let full = host(1, 1, 60);
     let (workflow, records) = run_of(&full);
     let idle = idle(&full);

@@ -1,5 +1,5 @@
-//! Components are compiled in a process of its own, with bounds, where the host is told which
-//! program that is.
+//! Components are compiled in a process of its own, with bounds, if the host knows a program for
+//! it.
 
 use crate::slow;
 use crate::support::{guests, wait_until};
@@ -11,7 +11,7 @@ use wfhost::guest::{
 };
 use wfhost::host::{Host, LoadError as WorkflowError};
 
-/// A program that is able to be the child. None where the binary was not built.
+/// A program that can be the child. `None` if the binary was not built.
 fn wfhost() -> Option<PathBuf> {
     let program = option_env!("CARGO_BIN_EXE_wfhost").map(PathBuf::from);
     if program.is_none() {
@@ -37,7 +37,7 @@ fn hello() -> Vec<u8> {
     std::fs::read(guests("built").join("hello.wasm")).unwrap()
 }
 
-/// The processes that this one has started to compile a component of so many bytes.
+/// The processes that this one has started to compile a component of this many bytes.
 fn children(bytes: usize) -> Vec<PathBuf> {
     let parent = format!("PPid:\t{}\n", std::process::id());
     let order = format!("\"bytes\":{bytes},");
@@ -57,7 +57,7 @@ fn a_child_compiles_and_what_is_kept_needs_none() {
     let first = engine(options(&program, Some(folder.path())));
     let compiled = Component::load(&first, &hello()).unwrap();
     assert_eq!(first.cache().usage(), CacheUse { hits: 0, misses: 1, damaged: 0 });
-    // Where no compiler is to be had, what is kept is loaded all the same.
+    // Stored code is loaded even if there is no compiler.
     let second = engine(options(Path::new("/nowhere"), Some(folder.path())));
     let kept = Component::load(&second, &hello()).unwrap();
     assert_eq!(second.cache().usage(), CacheUse { hits: 1, misses: 0, damaged: 0 });
@@ -94,12 +94,12 @@ fn a_component_that_takes_too_much_to_compile_is_refused() {
     assert_eq!(refused(limits, &large), CompileBound::Memory(64 << 20));
 }
 
-/// The child has nothing of this process but its pipes, and goes with the load that it is for.
+/// The child has nothing of this process but its pipes, and ends with the load that it is for.
 #[test]
 fn a_load_that_is_cancelled_ends_its_child_which_has_nothing_but_its_pipes() {
     let Some(program) = wfhost() else { return };
     let folder = tempfile::tempdir().unwrap();
-    // Of a length that no other test's has.
+    // Its length is unlike any other test's.
     let component = slow::of_bodies(&vec![slow::branches(20_001); 9]);
     std::fs::write(folder.path().join("slow.wasm"), &component).unwrap();
     let file = folder.path().join("flow.yaml");
@@ -110,7 +110,7 @@ fn a_load_that_is_cancelled_ends_its_child_which_has_nothing_but_its_pipes() {
     let cancellation = Cancellation::new();
     let guard = cancellation.on_drop();
     let loading = std::thread::spawn(move || host.load_until(file, &cancellation).map(|_| ()));
-    // Its program is this one until it has become the other.
+    // Its program is this one until it has executed the other.
     let is_it = |child: &PathBuf| std::fs::read_link(child.join("exe")).is_ok_and(|exe| exe == program);
     wait_until(|| {
         assert!(!loading.is_finished(), "it was loaded before it could be cancelled");
@@ -121,7 +121,7 @@ fn a_load_that_is_cancelled_ends_its_child_which_has_nothing_but_its_pipes() {
     for descriptor in std::fs::read_dir(child.join("fd")).unwrap() {
         let Ok(target) = std::fs::read_link(descriptor.unwrap().path()) else { continue };
         let target = target.to_string_lossy().into_owned();
-        // What whoever runs the tests has handed on is not ours.
+        // Variables passed on by the environment of the tests are not ours.
         let is_its_own = ["pipe:", "/proc/", "/sys/", "/dev/null"].iter().any(|kind| target.starts_with(kind));
         assert!(is_its_own, "{target}");
     }

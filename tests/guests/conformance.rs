@@ -1,4 +1,4 @@
-//! The same guest in four languages: for each case all give the same.
+//! The same guest in four languages: for each case, all give the same result.
 
 use crate::support::{builder, guests, is_built, outputs};
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ use wfhost::host::{Host, RunOptions};
 use wfhost::process::{Level, LogLine};
 use wfhost::run::{LogOrigin, LogSink};
 
-/// More than there are cases: each slot takes a guest of any language, also one with 38 tables.
+/// More than there are cases: each slot takes a guest of any language, even one with 38 tables.
 const SLOTS: u32 = 64;
 
 #[derive(Deserialize)]
@@ -49,7 +49,7 @@ impl Language {
         Self { host: builder(2, SLOTS).build().unwrap(), folder, name: name.to_owned(), sink: Arc::default() }
     }
 
-    /// The outputs of a workflow with these steps, which see the component as `guest`.
+    /// The outputs of a workflow with these steps, which know the component as `guest`.
     fn outputs(&self, steps: &str, outputs_text: &str) -> Value {
         let text = format!(
             "components: {{ guest: {{ source: ./{}.wasm, limits: {{ memory: 256MiB }} }} }}\n\
@@ -87,7 +87,7 @@ impl Language {
         }
     }
 
-    /// What the table of entries says beyond the cases.
+    /// What the table of entries states beyond the cases.
     fn failure_and_imports(&self) {
         let steps = "  - { id: failure, uses: guest, entry: failure, continue-on-error: true }\n  \
                      - { id: imports, uses: guest, entry: imports }\n";
@@ -119,7 +119,7 @@ impl Language {
     }
 }
 
-/// The components of these languages are too large to be kept with the sources.
+/// The components of these languages are too large to be stored with the sources.
 fn conforms_where_built(name: &str) {
     if is_built(name) {
         Language::new("built-on-demand", name).conforms();

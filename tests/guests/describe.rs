@@ -1,4 +1,4 @@
-//! What a component says of itself is known when a workflow is loaded.
+//! A component's own description is known when a workflow is loaded.
 
 use crate::support::{guests, host};
 

@@ -1,4 +1,4 @@
-//! Durable runs: a folder as it was in the middle of a run is taken up by another host.
+//! Durable runs: another host recovers them from a folder as it was in the middle of a run.
 
 use crate::support::{builder, guests, outputs, parse, wait_until};
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use wfhost::journal::{Journal as _, NewRun, StoreError};
 use wfhost::process::Micros;
 use wfhost::run::EndStatus;
 
-/// Guests that spawn, sleep and give; the sleep is the middle.
+/// Guests that spawn, sleep and return; the sleep is the middle.
 const WORK: &str = "
 inputs: { ms: integer }
 steps:
@@ -31,7 +31,7 @@ fn inputs(ms: u64) -> Map<String, Value> {
     Map::from_iter([("ms".to_owned(), Value::from(ms))])
 }
 
-/// What a crash would leave: the store as it is, while the host that writes it goes on.
+/// What a crash would leave: the store as it is, while the host that writes it is running.
 pub(crate) fn image(of: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     let store = rusqlite::Connection::open(of.join("journal.db")).unwrap();
@@ -39,7 +39,7 @@ pub(crate) fn image(of: &Path) -> tempfile::TempDir {
     copy
 }
 
-/// Records that are whole on disk, and are none.
+/// Records that are complete on disk, but invalid.
 #[test]
 fn a_run_whose_records_are_damaged_is_noted_as_that_until_it_can_be_taken_up() {
     let folder = tempfile::tempdir().unwrap();
@@ -68,13 +68,13 @@ fn a_run_goes_on_in_another_host_and_has_the_same_outputs() {
     let first = host(folder.path());
     let whole = first.start(&parse(&first, WORK), inputs(1), options("whole")).unwrap().wait();
     let run = first.start(&parse(&first, WORK), inputs(3_600_000), options("cut")).unwrap();
-    // Only the wait is left: everything before it is over.
+    // Only the wait remains: everything before it has ended.
     wait_until(|| run.inner().counts().processes > 60 && run.processes().len() == 1);
     let journal = first.journal().unwrap().unwrap();
     assert!(journal.run("whole").unwrap().unwrap().status == Some(EndStatus::Succeeded));
     assert_eq!(journal.unfinished().unwrap().iter().map(|run| &*run.id).collect::<Vec<_>>(), ["cut"]);
     assert!(matches!(first.recover(&parse(&first, WORK), "cut", options("cut")), Err(RecoverError::Journal(_))));
-    // What is on disk may be a little behind; any of it is enough.
+    // The disk may be a little behind; any of it is enough.
     let image = image(folder.path());
     run.kill("the test is over");
     run.wait();
@@ -92,7 +92,7 @@ fn a_run_goes_on_in_another_host_and_has_the_same_outputs() {
     // The same, cut at the end of a short wait.
     let run = second.start(&workflow, inputs(300), options("short")).unwrap();
     wait_until(|| run.inner().counts().processes > 60);
-    // Some of it is on disk.
+    // Part of it is on disk.
     run.inner().acknowledged().wait_for(std::time::Duration::from_mins(1)).unwrap();
     let image = self::image(image.path());
     let third = host(image.path());
@@ -100,7 +100,7 @@ fn a_run_goes_on_in_another_host_and_has_the_same_outputs() {
     assert_eq!(outputs(&resumed), outputs(&whole));
     assert_eq!(outputs(&run.wait()), outputs(&whole));
     drop(second);
-    // It is over there, and everybody may know.
+    // The run has ended there, and every process can see that.
     wait_until(|| third.journal().unwrap().unwrap().run("short").unwrap().unwrap().status.is_some());
     let again = third.recover(&parse(&third, WORK), "short", options("short"));
     assert!(matches!(again, Err(RecoverError::Journal(_))), "{:?}", again.err());
@@ -134,7 +134,7 @@ fn a_suspended_run_is_taken_up_without_the_files_that_it_was_started_from() {
     assert_eq!(outputs(&taken_up.wait()), outputs(&whole));
     assert!(second.recover(&workflow, "a", RunOptions::default()).is_err(), "it is over");
     assert!(matches!(second.workflow_of("b"), Err(RecoverError::Journal(_))));
-    // The same start again is told from another one.
+    // The same start, repeated, is distinguished from another one.
     let start = |name: &str, ms: u64| wfhost::host::RunManifest::new(&parse(&second, name), &inputs(ms)).start;
     assert_eq!(start(WORK, 200), manifest.start);
     assert_ne!(start(WORK, 201), manifest.start);

@@ -75,7 +75,7 @@ fn own_handlers() {
               "with": { "handler": "add", "args": { "a": "${ .steps.sum.output }", "b": 4 } } },
             { "id": "bad", "call": "add", "with": { "a": 1 }, "continue-on-error": true },
             { "id": "slow", "call": "slow", "with": "x", "allow": { "patience": ["*"] } },
-            // What a guest calls shows only when it runs.
+            // A guest's calls are only known when it runs.
             { "id": "hasty", "uses": "./conformance-c.wasm", "entry": "call",
               "with": { "handler": "slow", "args": "x" }, "continue-on-error": true },
             { "id": "panics", "call": "panics", "continue-on-error": true },
@@ -87,7 +87,7 @@ fn own_handlers() {
     assert_eq!(found["all"], json!([3, 7, "bad-arguments", "x", "not-granted", "host-fault"]));
 }
 
-/// Adds up the numbers that come from outside, as many as its input says.
+/// Adds up numbers sent from outside, as many as its input says.
 #[derive(Default)]
 struct Tally {
     left: u64,
@@ -131,7 +131,7 @@ fn own_native_processes() {
     };
     assert_eq!(cause(&run(&host, &text("many")))["kind"], "bad-input");
     let run = begin(&host, &text("2"));
-    // The first one may come before the process is there: it waits for the name.
+    // The first one may arrive before the process exists: it waits for the name.
     run.inner().signal("tally", Payload::json(&1)).unwrap();
     wait_until(|| run.query("sum") == Some(Payload::json(&1)));
     assert!(run.outcome().is_none());
@@ -153,7 +153,7 @@ fn own_native_processes() {
     assert!(matches!(twice, Err(HostError::DuplicateNative { name }) if name == "tally"));
 }
 
-/// Says when it is dropped.
+/// Reports when it is dropped.
 struct Dropped(Arc<AtomicBool>);
 
 impl Drop for Dropped {
@@ -198,7 +198,7 @@ fn a_shutdown_cancels_what_runs_and_lets_nothing_new_start() {
         assert_eq!(idle.finished().await.status, Status::Cancelled);
         assert_eq!(hog.finished().await.status, Status::Cancelled);
         assert!(matches!(host.run(&workflow, Map::new()).await, Err(LoadError::ShuttingDown)));
-        // A second one has nothing to do.
+        // A second shutdown has nothing to do.
         assert_eq!(host.shutdown(Duration::ZERO).await, 0);
     });
 }

@@ -1,4 +1,4 @@
-//! A guest that asks a server on loopback, many times at once.
+//! A guest that sends many requests to a server on loopback at the same time.
 
 use crate::support::{builder, outputs, run};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn host() -> Host {
     builder(2, 16).http(config).build().unwrap()
 }
 
-/// What the guest gives for these URLs, with these grants.
+/// The guest's result for these URLs, with these grants.
 fn ask(urls: &[String], allow: &Value) -> Value {
     let text = json!({
         "steps": [{ "id": "ask", "uses": "./fanout.wasm", "with": { "urls": urls, "limit": 4 }, "allow": allow }],
@@ -42,7 +42,7 @@ fn many_requests_some_at_a_time() {
         wire.write_all(&response(status, "", &seen.target)).is_ok()
     });
     let mut urls: Vec<String> = (0..20).map(|n| server.url(&format!("/{n}"))).collect();
-    // A port on which nobody listens any more.
+    // A port on which no server listens any more.
     let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     urls.push(format!("http://{closed}/"));
     let answers = ask(&urls, &json!({ "http": ["GET http://127.0.0.1:*"] }));

@@ -1,6 +1,6 @@
-//! Each guest that means harm ends with a problem of its own, while its neighbours in the same host go on.
+//! Each harmful guest ends with a problem of its own, while its neighbours in the same host go on.
 //!
-//! Nothing here asks a clock: that the neighbour goes on is told by its steps.
+//! Nothing here asks a clock: the neighbour's steps show that it goes on.
 
 use crate::neighbour::Neighbour;
 use crate::support::{begin, cause, host, outputs, run, wait_until};
@@ -10,11 +10,11 @@ use std::time::Duration;
 use wfhost::host::{Host, Outcome, RunHandle, Status};
 use wfhost::run::Doing;
 
-/// What a hostile guest comes to.
+/// The result of a hostile guest.
 enum End {
     /// Its step fails with a problem of this kind.
     Kind(&'static str),
-    /// It does what it may: the run succeeds.
+    /// It does what it is permitted: the run succeeds.
     Well,
     /// It waits for ever, and is cancelled.
     Cancelled,
@@ -22,7 +22,7 @@ enum End {
 
 use End::{Cancelled, Kind, Well};
 
-/// Every entry, with limits that bound what the defaults do not, or only after long.
+/// Every entry, with limits on what the defaults do not bound, or bound only after long.
 const CASES: &[(&str, &str, End)] = &[
     ("endless-loop", "fuel-per-step: 50M", Kind("fuel-exhausted")),
     ("memory-bomb", "memory: 32MiB", Kind("memory-exhausted")),
@@ -54,7 +54,7 @@ const CASES: &[(&str, &str, End)] = &[
     ("bad-args", "", Kind("bad-json")),
     ("renew-forever", "fuel: 1M", Kind("fuel-exhausted")),
     ("random-flood", "fuel-per-step: 50M", Kind("fuel-exhausted")),
-    // It gets the 4,096 bytes that one call gives at most.
+    // It gets the 4,096 bytes that one call returns at most.
     ("giant-random", "", Well),
     ("slow-close", "", Well),
 ];
@@ -111,19 +111,21 @@ fn a_panic_is_told_by_its_message_and_a_bare_trap_by_its_place() {
     assert!(traps.starts_with("wasm trap: "), "{traps}");
 }
 
-/// One field of `/proc/self/status`, in bytes; none where there is no such file.
+/// One field of `/proc/self/status`, in bytes; `None` if there is no such file.
 fn memory(field: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with(field))?;
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
 }
 
-/// What hostile guests may make the process grow by at most. Coarse: without limits each of the bombs would take all that there is.
+/// The most by which hostile guests may make the process grow. Coarse: without limits each of the
+/// bombs would take all memory.
 const GROWTH_MAX: u64 = 512 << 20;
 
-/// Guests that live at one time.
+/// Guests that live at the same time.
 const SLOTS: u32 = 32;
-/// So many go on outside of these that come back while all others compute: what an engine has for them, by what a guest may take at most.
+/// The number that live outside those slots while all others compute: what an engine has for them,
+/// divided by what a guest may take at most.
 const OUTSIDE: u32 = 64;
 
 fn every_hostile_guest_meets_its_end(workers: usize) {
@@ -133,9 +135,11 @@ fn every_hostile_guest_meets_its_end(workers: usize) {
         let (steps, preemptions) = (neighbour.steps(), host.stats().preemptions);
         meet(&host, entry, limits, end);
         let preempted = host.stats().preemptions - preemptions;
-        // Whoever uses up slices on the only worker gives the neighbour, which is always ready, its turn between them.
+        // A guest that uses up slices on the only worker gives the neighbour, which is always
+        // ready, its turn between them.
         if workers == 1 && preempted > 2 {
-            // Of those that spawn as many take their turns as there are slots, and as there is room for outside of them.
+            // As many of the spawning guests take their turns as there are slots, and room outside
+            // of them.
             let hogs = if entry.contains("spawn") { SLOTS + OUTSIDE } else { 1 };
             let meanwhile = neighbour.steps() - steps;
             assert!(
@@ -154,7 +158,7 @@ fn every_hostile_guest_meets_its_end_beside_a_neighbour_on_one_worker() {
     every_hostile_guest_meets_its_end(1);
 }
 
-/// In a process of its own, of which nobody else uses memory: it stays small.
+/// In a process of its own, whose memory nothing else uses: it stays small.
 #[test]
 fn every_hostile_guest_meets_its_end_beside_a_neighbour_on_two_workers() {
     const ALONE: &str = "WFHOST_TEST_ALONE";
@@ -180,7 +184,7 @@ fn every_hostile_guest_meets_its_end_beside_a_neighbour_on_two_workers() {
     }
 }
 
-/// The list above is that of the guest.
+/// The list above is complete.
 #[test]
 fn every_entry_is_met() {
     let source = include_str!("../../guests/examples/hostile/src/lib.rs");
@@ -190,8 +194,8 @@ fn every_entry_is_met() {
     assert_eq!(entries, cases);
 }
 
-/// More hogs than workers, of which none ever gives a worker back by itself: the neighbour goes on all the same, and a hog that is
-/// cancelled ends.
+/// More hogs than workers, none of which ever yields a worker: the neighbour still goes on, and a
+/// hog that is cancelled ends.
 fn hogs_do_not_hold_the_workers(workers: usize) {
     let host = host(workers, 16);
     let neighbour = Neighbour::move_in(&host);
@@ -221,7 +225,8 @@ fn hogs_do_not_hold_two_workers() {
     hogs_do_not_hold_the_workers(2);
 }
 
-/// Those that would go on for ever without using up anything are bounded by a timeout of the workflow, or end when they are killed.
+/// Those that would go on for ever without using anything up are bounded by a timeout of the
+/// workflow, or end when they are killed.
 #[test]
 fn what_never_ends_by_itself_is_stopped() {
     let host = host(1, 16);

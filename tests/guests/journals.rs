@@ -1,4 +1,4 @@
-//! Journals that releases have written, replayed by this one.
+//! Journals that earlier releases have written, replayed by this one.
 
 use crate::support::{builder, guests, wait_until};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use wfhost::host::{Host, ReplayOptions, RunHandle, RunOptions, Workflow};
 use wfhost::process::{Payload, Problem, ProblemClass};
 use wfhost::run::{Act, Decision, News, Record, Replay};
 
-/// The release that this is: its journals can be recorded anew until it is out.
+/// The version of this release: its journals can be recorded anew until it is published.
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
 fn journals() -> PathBuf {
@@ -28,7 +28,8 @@ fn name(folder: &Path) -> &str {
     folder.file_name().unwrap().to_str().unwrap()
 }
 
-/// Handlers that the recorded workflows call: one fails until it was called as often as it is told to, one loses its answer.
+/// Handlers that the recorded workflows call: one fails as often as its arguments say, one loses
+/// its answer.
 fn host() -> Host {
     let tries: Mutex<BTreeMap<String, u64>> = Mutex::default();
     let flaky = from_inline_fn(Declaration::new("Fails at first"), move |args: Payload, context: CallContext| {
@@ -51,7 +52,7 @@ fn digests(folder: &Path) -> BTreeMap<String, String> {
     serde_json::from_slice(&std::fs::read(folder.join("components.json")).unwrap()).unwrap()
 }
 
-/// The workflow over components as they were then.
+/// The workflow over the components of that time.
 fn workflow(host: &Host, folder: &Path) -> (tempfile::TempDir, Workflow) {
     let place = tempfile::tempdir().unwrap();
     for (source, digest) in digests(folder) {
@@ -112,7 +113,7 @@ fn journals_of_every_release_can_be_replayed() {
     }
 }
 
-/// What occurs in them is what a release must go on to understand.
+/// What occurs in them is what every later release must understand.
 #[test]
 fn the_journals_have_every_kind_of_record_and_most_kinds_of_news() {
     let mut seen = std::collections::BTreeSet::new();
@@ -175,7 +176,7 @@ fn the_journals_have_every_kind_of_record_and_most_kinds_of_news() {
     }
 }
 
-/// Runs each workflow, and writes what there is of it.
+/// Runs each workflow, and writes its files.
 fn record() {
     let host = host();
     let release = journals().join(RELEASE);

@@ -1,4 +1,5 @@
-//! Guests through the whole host, as an embedder runs them: workflow texts, real components, real workers. One module per topic.
+//! Guests through the whole host, as an embedder runs them: workflow texts, real components, real
+//! workers. One module per topic.
 
 mod admission;
 mod again;

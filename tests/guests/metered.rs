@@ -1,4 +1,5 @@
-//! What guests make the host keep and do for them is counted against them, and bounded: no neighbour pays for it.
+//! What guests make the host store and do is counted against them, and bounded: no neighbour pays
+//! for it.
 
 use crate::neighbour::Neighbour;
 use crate::support::{begin, cause, host, options, parse, run, start, wait_until};
@@ -15,7 +16,8 @@ fn component(name: &str, core: &str) -> String {
     path.display().to_string()
 }
 
-/// A guest that fills a MiB with noise and sleeps; then it completes with whether the noise is still there.
+/// A guest that fills a MiB with noise and sleeps; then it completes with whether the noise is
+/// unchanged.
 fn noisy(name: &str, millis: u32) -> String {
     component(
         name,
@@ -58,7 +60,7 @@ fn noisy(name: &str, millis: u32) -> String {
     )
 }
 
-/// So many of them at a time.
+/// This many of them at a time.
 fn many(guest: &str, count: usize) -> String {
     format!(
         "{{ components: {{ noisy: \"{guest}\" }},
@@ -74,13 +76,13 @@ fn tight(image_bytes: u64) -> EngineOptions {
 #[test]
 fn images_of_evicted_guests_have_a_budget_and_the_run_that_exceeds_it_fails() {
     let host = Host::builder().workers(2).guests(tight(8 << 20)).build().unwrap();
-    // What has begun beside the one that fails goes on to its end.
+    // Items that started beside the one that fails run to their end.
     let outcome = run(&host, &many(&noisy("noisy-third", 3_000), 20));
     let cause = cause(&outcome);
     assert_eq!(cause["kind"], "images-exhausted", "{cause}");
     let detail = cause["detail"].as_str().unwrap();
     assert!(detail.contains("EngineOptions::image_bytes"), "{detail}");
-    // What it held is given back.
+    // The room that it held is free again.
     wait_until(|| host.guests().images().memory_bytes() == 0);
 }
 
@@ -113,7 +115,8 @@ fn images_that_do_not_fit_into_memory_wait_in_a_file_where_there_is_a_folder() {
     assert_eq!((host.guests().images().memory_bytes(), host.guests().images().disk_bytes()), (0, 0));
 }
 
-/// A guest that spawns so many children in its first step, each of which completes at once, and completes when it has heard of all.
+/// A guest that spawns this many children in its first step, each of which completes at once, and
+/// completes when all have answered.
 fn fan(count: usize) -> String {
     let fields = [(28, "(i32.const 128)"), (32, "(i32.const 4)"), (48, "(i32.const 136)"), (52, "(i32.const 4)")];
     let commands = wat_guest::commands(2048, count, wat_guest::SPAWN, &fields);
@@ -172,7 +175,7 @@ fn a_step_of_a_thousand_spawns_is_committed_in_parts_and_every_answer_is_heard()
         })
         .collect();
     assert_eq!((parts.len(), parts.iter().sum::<usize>(), parts.iter().max()), (16, 1_000, Some(&64)), "{parts:?}");
-    // It is divided alike when it is run again.
+    // A replay divides it the same way.
     let rebuilt = host.rebuild(&workflow, &records).unwrap_or_else(|error| panic!("{error}"));
     assert!(rebuilt.is_finished() && rebuilt.fuel_differs == 0);
 }
@@ -187,7 +190,8 @@ fn a_neighbour_goes_on_beside_steps_that_give_thousands_of_commands() {
     neighbour.move_out();
 }
 
-/// A guest that no image holds, and that traps when it is asked for its state or handed it: it sleeps for a moment, and completes.
+/// A guest that no image holds, and that traps when it saves or loads its state: it sleeps for a
+/// moment, and completes.
 fn unsaved(name: &str, save: &str, load: &str) -> String {
     let core = wat_guest::module(&format!(
         r#"

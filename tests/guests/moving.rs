@@ -1,5 +1,6 @@
-//! Guests that are written to files between steps, in every language at hand: taken up in fresh stores, here and in another process of the
-//! operating system, they go on as the uninterrupted one does, to the unit of fuel and the byte.
+//! Guests that are written to files between steps, in every available language: restored in fresh
+//! stores, here and in another process of the operating system, they continue like the
+//! uninterrupted one, to the unit of fuel and the byte.
 
 mod elsewhere;
 mod everything;
@@ -18,15 +19,15 @@ use wfhost::process::{
 };
 
 const STEPS: usize = 1_000;
-/// Random ones; the first and the last that can be are added.
+/// Random points; the first and the last possible one are added.
 const SNAPSHOTS: usize = 20;
-/// More than the guests that are live at one time.
+/// More than the guests that are live at the same time.
 const SLOTS: u32 = 4;
 
 /// The name of the guest of [`everything`].
 const EVERYTHING: &str = "everything";
 
-/// A stream of test data of a seed, the same in every process.
+/// A stream of test data from a seed, the same in every process.
 struct Draw(Random);
 
 impl Draw {
@@ -41,7 +42,7 @@ impl Draw {
         (u64::from_le_bytes(number) % end as u64) as usize
     }
 
-    /// Up to so many bytes.
+    /// At most this many bytes.
     fn bytes(&mut self, most: usize) -> Vec<u8> {
         let mut bytes = vec![0; self.below(most + 1)];
         self.0.fill(&mut bytes);
@@ -54,7 +55,8 @@ fn message(topic: &str, bytes: Vec<u8>) -> Event {
     Event::Message(Box::new(Message { sender: Sender::Process(Pid(2)), topic: topic.into(), body }))
 }
 
-/// What `counter` hears in each step: messages, all of which it mixes into what it gives. The last one ends it.
+/// The events of `counter` in each step: messages, all of which affect its outputs. The last one
+/// ends it.
 fn messages(mut draw: Draw) -> Vec<Vec<Event>> {
     let mut heard = Vec::new();
     for _ in 1..STEPS {
@@ -65,8 +67,9 @@ fn messages(mut draw: Draw) -> Vec<Vec<Event>> {
     heard
 }
 
-/// What the entry `spawn` of the conformance guest hears, which asks for one child less than there are steps: nothing in the first step, then
-/// their answers in random order, among messages that it ignores. It keeps all answers, and completes with them in the last step.
+/// The events of the entry `spawn` of the conformance guest, which has one child less than there
+/// are steps: nothing in the first step, then their answers in random order, among messages that it
+/// ignores. It stores all answers, and completes with them in the last step.
 fn answers(mut draw: Draw) -> Vec<Vec<Event>> {
     let mut tags: Vec<_> = (1..STEPS as u64).map(Tag).collect();
     for end in (2..=tags.len()).rev() {
@@ -83,7 +86,7 @@ fn answers(mut draw: Draw) -> Vec<Vec<Event>> {
     heard
 }
 
-/// What a step gave. Texts, since they are only compared and shown.
+/// What a step returned. As text, since it is only compared and shown.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Step {
     status: String,
@@ -93,7 +96,7 @@ struct Step {
 }
 
 impl Step {
-    /// What is not the same, if anything.
+    /// What differs, if anything.
     fn differs_from(&self, other: &Self) -> Option<&'static str> {
         let equal = [
             ("status", self.status == other.status),
@@ -105,23 +108,23 @@ impl Step {
     }
 }
 
-/// What a guest is after its last step.
+/// The state of a guest after its last step.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct End {
     /// Of its memories and globals, its next tag and its random stream.
     digest: [u8; 32],
-    /// Of all its steps, those before it was moved too.
+    /// Of all its steps, including those before it was moved.
     fuel: u64,
 }
 
-/// What the uninterrupted guest gave.
+/// What the uninterrupted guest returned.
 #[derive(Clone, Serialize, Deserialize)]
 struct Told {
     steps: Vec<Step>,
     end: End,
 }
 
-/// A guest of a component, and what it hears in each step.
+/// A guest of a component, and its events in each step.
 struct Case {
     component: Component,
     init: ProcessInit,
@@ -163,7 +166,8 @@ impl Case {
         Step { status, commands: format!("{commands:?}"), log: format!("{log:?}"), fuel }
     }
 
-    /// The uninterrupted guest: what it gave, and the bytes of its snapshots before these steps.
+    /// The uninterrupted guest: what it returned, and the bytes of its snapshots before these
+    /// steps.
     fn whole(&self, points: &BTreeSet<usize>) -> (Told, Vec<(usize, Bytes)>) {
         let mut body = self.component.body(self.init.clone()).expect("a body");
         let (mut steps, mut snapshots) = (Vec::new(), Vec::new());
@@ -183,10 +187,10 @@ impl Case {
         self.component.restore(self.init.clone(), &saved).map_err(|error| error.to_string())
     }
 
-    /// Takes a guest up that was saved before a step, and goes on to the end.
+    /// Restores a guest that was saved before a step, and continues to the end.
     ///
     /// # Errors
-    /// The first thing that differs from what the uninterrupted one gave.
+    /// Returns the first difference from the uninterrupted guest.
     fn go_on(&self, bytes: &Bytes, before: usize, told: &Told) -> Result<(), String> {
         let mut body = self.restore(bytes)?;
         if packed(&mut *body) != *bytes {
@@ -197,7 +201,7 @@ impl Case {
             if let Some(what) = found.differs_from(wanted) {
                 return Err(format!("step {at}, {what}: {found:?} for {wanted:?}"));
             }
-            // Half of them are moved on soon after, and are no others.
+            // Half of them are moved again soon after, without a difference.
             if at == before + 3 && before.is_multiple_of(2) {
                 body = self.restore(&packed(&mut *body))?;
             }
@@ -220,7 +224,7 @@ fn save(body: &mut dyn Body) -> ProcessSnapshot {
     saved
 }
 
-/// What goes to a disk.
+/// The bytes for a disk.
 fn packed(body: &mut dyn Body) -> Bytes {
     save(body).encode().expect("it can be written").into()
 }
@@ -230,7 +234,7 @@ fn end(body: &mut dyn Body) -> End {
     End { digest, fuel }
 }
 
-/// The first step that a guest can be saved before, the last, and random ones between.
+/// The first step before which a guest can be saved, the last, and random ones between.
 fn points() -> BTreeSet<usize> {
     let mut draw = Draw::new(4);
     let mut points = BTreeSet::from([1, STEPS - 1]);
@@ -246,7 +250,7 @@ fn goes_on_anywhere(name: &str) {
     for (before, bytes) in &snapshots {
         assert_eq!(case.go_on(bytes, *before, &told), Ok(()), "{name}, saved before step {before}");
     }
-    // It can fail: one that has missed what it was to hear in a single step is another.
+    // The test can fail: a guest that misses the events of a single step is different.
     let (before, bytes) = &snapshots[SNAPSHOTS / 2];
     assert!(case.go_on(bytes, before + 1, &told).is_err(), "{name}: what it hears leaves no trace");
 
@@ -295,7 +299,8 @@ fn every_kind_of_state() {
     goes_on_anywhere(EVERYTHING);
 }
 
-/// The other process sees every kind of difference, also in the last step alone, and refuses what is no snapshot of this component.
+/// The other process sees every kind of difference, even in the last step alone, and refuses bytes
+/// that are not a snapshot of this component.
 #[test]
 fn the_other_process_tells_what_differs() {
     const BEFORE: usize = 600;

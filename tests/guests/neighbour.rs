@@ -7,7 +7,7 @@ use wfhost::host::{Host, RunHandle, Status};
 pub(crate) struct Neighbour(RunHandle);
 
 impl Neighbour {
-    /// One that plays already.
+    /// A neighbour that is already playing.
     pub(crate) fn move_in(host: &Host) -> Self {
         let text = "steps: [{ id: play, uses: ./pingpong.wasm, with: { rounds: 4294967295 } }]";
         let neighbour = Self(begin(host, text));
@@ -20,7 +20,7 @@ impl Neighbour {
         self.0.inner().counts().steps
     }
 
-    /// Waits until it has taken so many further steps; it must not have ended.
+    /// Waits until it has taken this many further steps; it must not have ended.
     pub(crate) fn goes_on(&self, steps: u64) {
         let until = self.steps() + steps;
         wait_until(|| {
@@ -29,7 +29,7 @@ impl Neighbour {
         });
     }
 
-    /// Ends it: it still hears what it is told.
+    /// Ends it: it still receives messages.
     pub(crate) fn move_out(self) {
         self.0.cancel("the test is over", Some(Duration::from_mins(1))).unwrap();
         let outcome = self.0.wait();

@@ -1,4 +1,4 @@
-//! Durable runs that wait leave the memory of their host, and come back.
+//! Durable runs that wait are parked outside their host's memory, and return.
 
 use crate::support::{builder, outputs, parse, wait_until};
 use serde_json::{Map, json};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use wfhost::host::{Host, RunOptions};
 use wfhost::run::{ParkingPolicy, SnapshotPolicy};
 
-/// A guest that hears some signals, and a step that waits a little.
+/// A guest that receives some signals, and a step that waits a little.
 const WORK: &str = "
 steps:
   - { id: guest, uses: ./approval.wasm, with: { signal: s, count: 12 } }
@@ -41,7 +41,7 @@ fn runs_are_parked_between_their_signals_and_by_their_timers() {
     for run in &runs {
         assert_eq!(run.inner().ignored_snapshots().1, 0);
     }
-    // A host that goes lets go of what it has parked: the next takes it up, where it is parked again.
+    // A host that ends releases its parked runs: the next one recovers them, and parks them again.
     wait_until(|| first.parked().len() == ids.len());
     first.shutdown_blocking(Duration::from_secs(10));
     assert_eq!(runs[0].wait().to_json()["problem"]["kind"], "suspended");

@@ -1,5 +1,5 @@
-//! What a guest gives in one step may be more than a part, and each part is committed by itself: a run that is cut between two of them
-//! goes on with the next.
+//! A step may return more than fits into one part, and each part is committed separately: a run
+//! that is cut between two of them continues with the next.
 
 use crate::support::{builder, outputs, parse};
 use crate::wat_guest;
@@ -17,10 +17,11 @@ use wfhost::run::{Decision, News, Record};
 const CALLS: usize = 600;
 const SPAWNS: usize = 130;
 
-/// Who called, under which tag, with which idempotency key.
+/// The caller of each call, its tag, and its idempotency key.
 type Calls = Vec<(Pid, Tag, Arc<str>)>;
 
-/// A component in the tests' folder that makes all calls in its first step, and completes when each has its answer.
+/// A component in the tests' folder that makes all calls in its first step, and completes when each
+/// has been answered.
 fn caller() -> PathBuf {
     let fields = [(16, "(i32.const 128)"), (20, "(i32.const 5)"), (32, "(i32.const 136)"), (36, "(i32.const 4)")];
     let commands = wat_guest::commands(2048, CALLS, wat_guest::CALL, &fields);
@@ -50,7 +51,7 @@ fn caller() -> PathBuf {
     path
 }
 
-/// A host, and the calls that its handler has had.
+/// A host, and the calls that its handler has received.
 fn host(folder: &Path) -> (Host, Arc<Mutex<Calls>>) {
     let calls = Arc::<Mutex<Calls>>::default();
     let seen = Arc::clone(&calls);
@@ -66,7 +67,7 @@ fn options(id: &str) -> RunOptions {
     RunOptions { id: Some(id.to_owned()), ..RunOptions::default() }
 }
 
-/// All that was decided, once for each time.
+/// All decisions, in order.
 fn decided(records: &[Record]) -> Vec<(Pid, Tag, Decision)> {
     let mut all = Vec::new();
     for record in records {
@@ -82,7 +83,7 @@ fn is_answer(record: &Record, call: (Pid, Tag)) -> bool {
     matches!(&arrived.news, News::Answered { pid, tag, .. } if (*pid, *tag) == call)
 }
 
-/// Whether no step took events that only gave a further part.
+/// Whether steps that only give a further part take no events.
 fn parts_take_nothing(records: &[Record]) -> bool {
     let mut owing = BTreeSet::new();
     records.iter().all(|record| {
@@ -120,7 +121,7 @@ fn a_run_that_is_cut_between_two_parts_of_a_step_does_everything_once() {
     let cuts: Vec<usize> = (1..records.len()).filter(owes).collect();
     assert_eq!(cuts.len(), 4, "each of the two steps has three parts");
     for at in cuts {
-        // What a host leaves that is killed after this part, when the first call has its answer.
+        // What a host leaves that is killed after this part, when the first call has been answered.
         let mut left: Vec<usize> = (0..at).collect();
         left.extend((first_answer >= at).then_some(first_answer));
         let folder = tempfile::tempdir().unwrap();

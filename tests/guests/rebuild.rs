@@ -1,11 +1,12 @@
-//! A finished run is rebuilt from its records alone: every guest is stepped again with the batches that it had, and gives the same.
+//! A finished run is rebuilt from its records alone: every guest is stepped again with its batches,
+//! and returns the same.
 
 use crate::support::{host, outputs, parse, start};
 use serde_json::json;
 use wfhost::host::Host;
 use wfhost::run::{Rebuild, RebuildError, Record, Stepped};
 
-/// Runs a workflow, and rebuilds the run in another host; gives the records and what was rebuilt.
+/// Runs a workflow, and rebuilds the run in another host. Returns the records and the rebuilt run.
 fn again(text: &str) -> (Vec<Record>, Rebuild) {
     let host = host(2, 64);
     let run = start(&host, &parse(&host, text));
@@ -21,7 +22,7 @@ fn again(text: &str) -> (Vec<Record>, Rebuild) {
     (records, rebuilt)
 }
 
-/// Rebuilds in a host of its own with few slots, as another day would.
+/// Rebuilds in a host of its own with few slots, as on another day.
 fn rebuilt(records: &[Record], text: &str) -> Result<Rebuild, RebuildError> {
     let other: Host = host(1, 32);
     other.rebuild(&parse(&other, text), records)
@@ -42,7 +43,7 @@ fn word_counts() {
     assert!(records.len() > 15, "{}", records.len());
 }
 
-/// More guests live at one time than there are slots, in the run and in its rebuilding.
+/// More guests live at the same time than there are slots, both in the run and in its rebuilding.
 #[test]
 fn fib() {
     let text =
@@ -51,7 +52,7 @@ fn fib() {
     assert!(rebuilt.steps > 177, "each of the guests stepped at least once");
 }
 
-/// Time, randomness, names, messages, cancels, answers out of order, a failure that is tried again.
+/// Time, randomness, names, messages, cancels, answers out of order, a failure that is retried.
 #[test]
 fn everything_that_conformance_does() {
     for guest in ["conformance-rust", "conformance-c"] {
@@ -72,7 +73,7 @@ fn everything_that_conformance_does() {
     }
 }
 
-/// A rebuilding that could not fail would show nothing.
+/// A rebuilding that could not fail would prove nothing.
 #[test]
 fn what_was_not_recorded_is_noticed() {
     let text = |name: &str| {

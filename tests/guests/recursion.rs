@@ -1,5 +1,5 @@
-//! Programs that recurse as deep as ordinary ones do find room on a guest's stack; deeper ones end by an error of their language or as
-//! `stack-exhausted`, and never as a fault of the host's.
+//! Programs that recurse as deep as ordinary ones do find room on a guest's stack. Deeper ones end
+//! with an error of their language or with `stack-exhausted`, and never with a fault of the host's.
 
 use crate::support::{builder, guests, is_built, outputs};
 use serde_json::{Map, Value, json};
@@ -11,12 +11,12 @@ struct Language {
 }
 
 impl Language {
-    /// None where the component is not built.
+    /// `None` if the component is not built.
     fn of(name: &'static str) -> Option<Self> {
         is_built(name).then(|| Self { host: builder(1, 2).build().unwrap(), name })
     }
 
-    /// What a step comes to: its output, or the kind of its problem.
+    /// The result of a step: its output, or the kind of its problem.
     fn end(&self, entry: &str, input: u32) -> (Value, Value) {
         let text = format!(
             "{{ components: {{ guest: {{ source: ./{}.wasm, limits: {{ memory: 256MiB }} }} }},
@@ -38,7 +38,7 @@ impl Language {
     fn dies(&self, entry: &str, input: u32) {
         let (output, kind) = self.end(entry, input);
         let kind = kind.as_str().unwrap_or_else(|| panic!("{}: {entry}({input}) gives {output}", self.name));
-        // What a language throws and nobody catches is a trap.
+        // An exception that is not caught is a trap.
         let kinds = ["trap", "stack-exhausted", "fuel-exhausted", "memory-exhausted"];
         assert!(kinds.contains(&kind), "{}: {entry}({input}) ends as {kind}", self.name);
     }
@@ -52,7 +52,7 @@ fn javascript() {
     language.gives("tree", 500, 125_250);
     language.gives("tree", 5_000, 12_502_500);
     language.gives("regex", 100, 101);
-    // Its own error can be caught, and it goes on.
+    // Its own error can be caught, and it continues.
     let (output, kind) = language.end("limit", 0);
     assert!(output.as_u64().is_some_and(|calls| calls > 10_000), "{output} {kind}");
     language.dies("endless", 0);
@@ -68,7 +68,7 @@ fn python() {
     language.gives("tree", 500, 125_250);
     language.gives("regex", 100, 101);
     language.gives("shown", 100, 204);
-    // Python's own limit, which is 1,000 by default, is reached before the stack's; and also a much higher one.
+    // Python's own limit, 1,000 by default, is reached before the stack's; so is a much higher one.
     language.gives("limit", 1_000, 997);
     language.gives("limit", 50_000, 49_997);
     language.dies("endless", 1_000_000);

@@ -32,7 +32,7 @@ struct Step {
     reads: Option<usize>,
     /// A part of its definition.
     salt: u64,
-    /// It calls the server; else it only makes a value.
+    /// It calls the server; otherwise it only makes a value.
     calls: bool,
     items: Option<usize>,
     goes_on: bool,
@@ -40,7 +40,7 @@ struct Step {
 
 type Graph = Vec<Step>;
 
-/// Numbers that a failed case is made smaller by.
+/// Numbers by which a failed case is shrunk.
 struct Dice<'a>(&'a [u8], usize);
 
 impl Dice<'_> {
@@ -105,7 +105,7 @@ fn yaml(graph: &Graph) -> String {
         });
         let _ = writeln!(text, "      reads: [ {} ]", reads.collect::<Vec<_>>().join(", "));
     }
-    // It hears how every step ended, and what it gave.
+    // It receives the ending and output of every step.
     let all: Vec<&str> = graph.iter().map(|step| step.name.as_str()).collect();
     let _ = writeln!(text, "  - id: end\n    needs: [{}]\n    when: done\n    call: server", all.join(", "));
     text.push_str("    with: { id: end, all: '${ .steps | map_values([.status, .output]) }' }\n");
@@ -118,11 +118,11 @@ enum Does {
     /// It answers with a value that has the number in it.
     Answers(usize),
     Refuses,
-    /// It may have done it, and says nothing.
+    /// It may have had an effect, and does not answer.
     Drops,
 }
 
-/// By step and item; what is not there it answers.
+/// By step and item; by default, it answers.
 type World = BTreeMap<(String, usize), Does>;
 
 fn world(dice: &mut Dice<'_>, graph: &Graph) -> World {
@@ -140,21 +140,21 @@ fn world(dice: &mut Dice<'_>, graph: &Graph) -> World {
     world
 }
 
-/// What the server gives for this request.
+/// The server's result for this request.
 fn answer_of(number: usize, request: &Value) -> Value {
     json!(format!("{number}:{}", &blake3::hash(request.to_string().as_bytes()).to_hex()[..8]))
 }
 
-/// How a step ended, as the reference has it.
+/// How a step ended, according to the reference.
 #[derive(Clone, PartialEq, Debug)]
 struct Ended {
     status: &'static str,
     output: Value,
-    /// What items gave that succeeded, of a `for-each`.
+    /// Outputs of the items of a `for-each` that succeeded.
     items: BTreeMap<usize, Value>,
 }
 
-/// What a run comes to. `taken` are steps that are not run, and items of others that are not.
+/// The result of a run. `taken` are steps that are not run, and items of others that are not.
 fn reference(
     graph: &Graph,
     inputs: [i64; INPUTS],
@@ -182,7 +182,7 @@ fn reference(
             _ if step.condition.is_some_and(|input| inputs[input] == 0) => "skipped",
             _ => "runs",
         };
-        // What a former run gave of its items stays until it is run anew.
+        // An item's output of an earlier run stays until the item is run anew.
         let mut results = items[index].clone();
         if decided != "runs" {
             all.push(Ended { status: decided, output: Value::Null, items: results });
@@ -236,7 +236,7 @@ fn reference(
     all
 }
 
-/// A request as the server has noted it.
+/// A request as the server has recorded it.
 #[derive(Clone, Debug)]
 struct Noted {
     key: String,
@@ -244,7 +244,7 @@ struct Noted {
     does: Does,
 }
 
-/// A server that keeps what it was asked, by the logical call.
+/// A server that records its requests, by the logical call.
 #[derive(Clone, Default)]
 struct Server(Arc<Mutex<Book>>);
 
@@ -253,7 +253,7 @@ struct Book {
     world: World,
     /// Of this round.
     asked: BTreeMap<(String, usize), Vec<Noted>>,
-    /// What `end` was told.
+    /// What `end` received.
     end: Value,
 }
 
@@ -288,7 +288,7 @@ impl Server {
     }
 }
 
-/// What is another in the next round.
+/// What changes in the next round.
 #[derive(Debug)]
 struct Change {
     from: Option<usize>,
@@ -318,8 +318,8 @@ fn change(dice: &mut Dice<'_>, graph: &mut Graph, inputs: &mut [i64; INPUTS]) ->
     change
 }
 
-/// Which steps are taken over, by the rule in a sentence: it succeeded or was skipped, and nothing
-/// that it depends on is another.
+/// The steps that are taken over, by the rule in a sentence: the step succeeded or was skipped, and
+/// nothing that it depends on has changed.
 fn taken_over(
     (before, ended): (&Graph, &[Ended]),
     (graph, change): (&Graph, &Change),
@@ -341,27 +341,29 @@ fn taken_over(
     (taken, items)
 }
 
-/// A key of the server's book, beside what it was asked under it.
+/// A key of the server's record, with what was asked under it.
 #[derive(Clone, Debug)]
 struct Past {
     last: Noted,
-    /// Under the last key it may have happened, and nobody knows.
+    /// Under the last key it may have happened; the outcome is unknown.
     doubtful: bool,
 }
 
-/// What the server has ever been asked under a key.
+/// Everything that the server was ever asked under a key.
 type Used = BTreeMap<String, Vec<Value>>;
 
-/// Compares the keys of a round with the table: outcome known or not, arguments the same or others.
+/// Compares the keys of a round with the table: outcome known or not, arguments the same or
+/// different.
 fn check_keys(book: &Book, past: &mut BTreeMap<(String, usize), Past>, used: &mut Used, new_keys: bool) {
     if new_keys {
-        // None is used again, by retries of this run neither.
+        // None is used again, not even by retries of this run.
         past.clear();
     }
     for (call, asked) in &book.asked {
         assert_eq!(asked.len(), 1, "{call:?} is asked once in a round");
         let now = &asked[0];
-        // Nobody has asked for anything else under it. Another retry of the same run may have asked for the same.
+        // Nothing else was asked under it. Another retry of the same run may have asked for the
+        // same.
         let is_fresh = used.get(&now.key).is_none_or(|asked| asked.iter().all(|asked| *asked == now.request));
         let mut doubtful = now.does == Does::Drops;
         if let Some(Past { last, doubtful: before }) = past.get(call) {
@@ -395,7 +397,7 @@ fn options() -> RunOptions {
     RunOptions { records: true, ..RunOptions::default() }
 }
 
-/// What `end` was told against the reference.
+/// Compares what `end` received with the reference.
 fn check_end(book: &Book, graph: &Graph, ended: &[Ended]) {
     let wanted: Map<String, Value> =
         graph.iter().zip(ended).map(|(step, ended)| (step.name.clone(), json!([ended.status, ended.output]))).collect();
@@ -460,7 +462,7 @@ fn rounds(bytes: &[u8]) {
         let mut asked = BTreeSet::new();
         let book = server.0.lock().unwrap();
         let now = reference(&graph, inputs, &book.world, &taken, &items, &mut asked);
-        // Where all is taken over, so is what `end` was told.
+        // If everything is taken over, so is what `end` received.
         if taken.iter().any(Option::is_none) {
             check_end(&book, &graph, &now);
         }

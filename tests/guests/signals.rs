@@ -17,7 +17,7 @@ fn a_step_and_a_guest_wait_for_signals() {
     let host = host(2, 8);
     let run = host.start(&parse(&host, REVIEW), Map::new(), RunOptions::default()).unwrap();
     run.signal("more", &json!([1])).unwrap();
-    // Nothing has come for the step.
+    // Nothing has arrived for the step.
     wait_until(|| run.inner().signals().iter().any(|signal| &*signal.name == "approve" && signal.waiting == 1));
     assert_eq!(run.signal("approve", &json!("x".repeat(17 << 20))), Err(Refused::TooLarge));
     run.signal("approve", &json!({ "by": "Ann" })).unwrap();
@@ -26,7 +26,7 @@ fn a_step_and_a_guest_wait_for_signals() {
     assert_eq!(run.signal("approve", &json!(null)), Err(Refused::Ended));
 }
 
-/// What the workflow waits for is its own: no guest gets there first, by whatever way.
+/// What the workflow waits for is its own: no guest receives it first, in any way.
 #[test]
 fn a_signal_that_the_workflow_waits_for_is_no_guests_without_a_grant() {
     let host = host(2, 8);
@@ -66,7 +66,8 @@ fn a_wait_that_is_over_says_that_its_time_was() {
     }
 }
 
-/// One that waits for a signal when its host dies waits for it in the next; one that has come is not lost.
+/// A step that waits for a signal when its host dies waits for it in the next host; a signal that
+/// has arrived is not lost.
 #[test]
 fn signals_survive_the_host() {
     let folder = tempfile::tempdir().unwrap();

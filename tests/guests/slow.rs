@@ -1,8 +1,8 @@
-//! Components that take the compiler long, within all that is bounded before it begins.
+//! Components that take the compiler long, within all bounds that are checked before it starts.
 
 #![allow(dead_code)] // Each of those who share it needs a part.
 
-/// A number as WebAssembly writes it.
+/// A number as WebAssembly encodes it.
 fn leb(mut number: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
@@ -21,8 +21,8 @@ pub(crate) fn section(id: u8, content: &[u8]) -> Vec<u8> {
     [&[id][..], &leb(content.len()), content].concat()
 }
 
-/// A component that fits by the names of its exports, and has one core module, whose functions of type
-/// `(param i32)` have these bodies, without their locals and ends.
+/// A component that fits by the names of its exports, and has one core module. These are the bodies
+/// of its functions, which have the type `(param i32)`, without their locals and ends.
 pub(crate) fn of_bodies(bodies: &[Vec<u8>]) -> Vec<u8> {
     let name = b"wfhost:process/guest@0.1.0";
     // An instance of nothing, exported by that name.
@@ -48,12 +48,12 @@ fn unnamed(bodies: &[Vec<u8>]) -> Vec<u8> {
     [&b"\0asm\x0d\0\x01\0"[..], &section(1, &module)].concat()
 }
 
-/// So many branches to one place: the compiler's time grows with their square.
+/// This many branches to one place: the compiler's time grows with their square.
 pub(crate) fn branches(count: usize) -> Vec<u8> {
     [&[0x02, 0x40][..], &[0x20, 0, 0x0d, 0].repeat(count), &[0x0b]].concat()
 }
 
-/// A function of so many bytes.
+/// A function of this many bytes.
 pub(crate) fn additions(bytes: usize) -> Vec<u8> {
     [&[0x20, 0][..], &[0x41, 1, 0x6a].repeat(bytes / 3), &[0x1a]].concat()
 }
@@ -63,7 +63,8 @@ pub(crate) fn component() -> Vec<u8> {
     of_bodies(&vec![branches(20_000); 9])
 }
 
-/// The same, and so large that people are told of it: the rest is a section that says nothing.
+/// The same, but large enough that its compilation is announced: the rest is a section without
+/// meaning.
 pub(crate) fn large() -> Vec<u8> {
     [component(), section(0, &[&[1, b'x'][..], &vec![0; 1 << 20]].concat())].concat()
 }

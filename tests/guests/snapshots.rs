@@ -1,4 +1,4 @@
-//! Guests of durable runs that begin from their snapshots.
+//! Guests of durable runs that start from their snapshots.
 
 use crate::support::{builder, outputs, parse, wait_until};
 use serde_json::{Map, json};
@@ -19,13 +19,13 @@ fn options() -> RunOptions {
     RunOptions { id: Some("r".into()), durable: Some(true), ..RunOptions::default() }
 }
 
-/// A host whose guests are saved after so many steps.
+/// A host whose guests are saved after this many steps.
 fn host(folder: &Path, steps_max: u64) -> Host {
     let policy = SnapshotPolicy { steps_max, tail: Duration::from_hours(1), ..SnapshotPolicy::default() };
     builder(2, 8).data(folder).snapshots(policy).build().unwrap()
 }
 
-/// Sends both guests these numbers, and waits until they have heard them.
+/// Sends both guests these numbers, and waits until they have received them.
 fn send(run: &RunHandle, numbers: std::ops::Range<u64>) {
     for number in numbers {
         for name in ["a", "b"] {
@@ -47,11 +47,11 @@ fn guests_go_on_from_their_snapshots_in_another_host() {
     let first = host(folder.path(), 3);
     let run = first.start(&parse(&first, WORK), Map::new(), options()).unwrap();
     send(&run, 0..4);
-    // The first one learns how it is done, so that what comes then is saved by the way.
+    // The first save learns how it is done, so that later ones happen in the background.
     run.inner().snapshot();
     wait_until(|| first.snapshot_counts().kept == 2);
     send(&run, 4..25);
-    // One for each guest at least; how many depends on how many signals each hears at once.
+    // At least one for each guest; how many depends on how many signals each receives at once.
     wait_until(|| first.snapshot_counts().kept >= 4);
     assert_eq!(first.snapshot_counts().failed, 0);
     assert_eq!(first.suspend(Duration::from_secs(5)).unwrap(), 0);
@@ -59,7 +59,7 @@ fn guests_go_on_from_their_snapshots_in_another_host() {
 
     let second = host(folder.path(), 1_000);
     let verified = second.verify("r").unwrap();
-    // One that waits to be written gives way to the next.
+    // A snapshot that waits to be written gives way to the next.
     assert!((2..=4).contains(&verified.snapshots.len()), "at most the last two of each guest: {verified:?}");
     assert!(verified.snapshots.iter().all(|one| one.verdict == Verdict::Equal), "{verified:?}");
     let run = second.recover(&second.workflow_of("r").unwrap(), "r", options()).unwrap();
@@ -71,7 +71,7 @@ fn guests_go_on_from_their_snapshots_in_another_host() {
     second.suspend(Duration::from_secs(5)).unwrap();
     drop((run, second));
 
-    // One that is damaged is not used, nor is one that is of another component; both are said.
+    // A damaged one is not used, nor is one of another component; both are reported.
     let store = rusqlite::Connection::open(folder.path().join("snapshots.db")).unwrap();
     let changed = store.execute("UPDATE snapshot SET data = zeroblob(100)", []).unwrap() as u64;
     assert!((2..=4).contains(&changed));
@@ -87,7 +87,7 @@ fn guests_go_on_from_their_snapshots_in_another_host() {
     assert!(ignored.iter().all(|one| one.why.contains("damaged")), "{ignored:?}");
 }
 
-/// What is not durable is kept for eviction only.
+/// A run that is not durable stores snapshots for eviction only.
 #[test]
 fn a_run_that_is_not_durable_writes_no_snapshot() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use wfhost::guest::EngineOptions;
 use wfhost::host::{Host, HostBuilder, Outcome, RunHandle, RunOptions, Workflow};
 
-/// A host with so many workers and slots, and compiled code that all tests share.
+/// A host with this many workers and slots, and compiled code that all tests share.
 pub(crate) fn host(workers: usize, slots: u32) -> Host {
     builder(workers, slots).build().expect("a host")
 }
@@ -24,7 +24,7 @@ pub(crate) fn guests(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("guests").join(folder)
 }
 
-/// Whether a component is there that is too large to be kept with the sources. In CI it must be.
+/// Whether a component exists that is too large to be stored with the sources. In CI it must.
 pub(crate) fn is_built(name: &str) -> bool {
     let is_there = guests("built-on-demand").join(name).with_extension("wasm").exists();
     let must = std::env::var_os("WFHOST_GUESTS_MUST_BE_BUILT").is_some();
@@ -48,7 +48,7 @@ pub(crate) fn start(host: &Host, workflow: &Workflow) -> RunHandle {
     host.start(workflow, Map::new(), options).expect("it starts")
 }
 
-/// Starts a run that keeps nothing, so that it can go on for long.
+/// Starts a run without records, so that it can go on for long.
 #[track_caller]
 pub(crate) fn begin(host: &Host, text: &str) -> RunHandle {
     host.start(&parse(host, text), Map::new(), RunOptions::default()).expect("it starts")
@@ -77,7 +77,7 @@ pub(crate) fn cause(outcome: &Outcome) -> Value {
     value["problem"]["data"]["cause"].clone()
 }
 
-/// Gives other threads their turn until it is so.
+/// Waits until the condition holds, while other threads run.
 pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         std::thread::sleep(std::time::Duration::from_millis(1));

@@ -1,4 +1,5 @@
-//! What the host does for a guest costs it fuel, and is done in slices: host calls, and what a step returns.
+//! What the host does for a guest costs the guest fuel, and is done in slices: host calls, and
+//! checking what a step returns.
 
 use crate::support::{ENGINE, End, Stepper, init};
 use crate::wat_guest;
@@ -53,7 +54,7 @@ fn every_call_of_the_host_costs_fuel_and_ends_slices() {
         assert_eq!(guest.step(vec![]).status(), Status::Idle, "{name}");
         let fuel = guest.output.fuel;
         assert!(fuel > 10_000 * 200, "{name}: {fuel}");
-        // What the calls owe is paid when it comes to a slice.
+        // What the calls owe is paid when it amounts to a slice.
         assert!(u64::from(guest.preempted) + 1 >= fuel / SLICE, "{name}: {} slices of {fuel}", guest.preempted);
     }
 }
@@ -77,7 +78,7 @@ fn instructions_that_call_into_the_host_cost_fuel() {
     }
 }
 
-/// A guest that exposes a JSON text of so many bytes in each step: `[1,1,…]`, made in the first.
+/// A guest that exposes a JSON text of this many bytes in each step: `[1,1,…]`, made in the first.
 fn exposing(bytes: u32) -> Component {
     let core = wat_guest::module(&format!(
         r#"
@@ -123,12 +124,12 @@ fn what_a_step_returns_costs_fuel_and_is_checked_in_slices() {
         panic!("{:?}", guest.output.commands)
     };
     assert!(json.as_str().starts_with("[ 1,1,") && json.as_str().ends_with(",1]"));
-    // One byte more is too much, and is said before anything is checked.
+    // One more byte is too much, and is reported before anything is checked.
     let mut guest = Stepper::new(&exposing((1 << 20) + 2), init("run", "null"));
     assert_eq!(guest.step(vec![]).problem().kind, "too-large");
 }
 
-/// A guest whose step completes with arrays that nest so deep.
+/// A guest whose step completes with arrays nested this deep.
 fn nesting(depth: usize) -> Component {
     let text = "[".repeat(depth) + &"]".repeat(depth);
     load(&format!(

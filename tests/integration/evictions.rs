@@ -1,11 +1,11 @@
-//! Guests that are written out of the pool between steps go on as if nothing had happened.
+//! Guests that are evicted from the pool between steps continue as if nothing had happened.
 
 use crate::support::{ENGINE, Stepper, built, engine, init, message};
 use crate::wat_guest;
 use wfhost::guest::{Component, EngineOptions};
 use wfhost::process::{Allocation, Event, Payload, Program, Random, Status, Tag};
 
-/// A stream of test data of a seed.
+/// A stream of test data from a seed.
 fn random(seed: u8) -> impl FnMut(usize) -> Vec<u8> {
     let mut random = Random::new(&[seed; 32], wfhost::process::Pid(1));
     move |length| {
@@ -15,7 +15,8 @@ fn random(seed: u8) -> impl FnMut(usize) -> Vec<u8> {
     }
 }
 
-/// Steps two guests with the same events, and evicts one of them now and then: outputs and fuel stay equal.
+/// Steps two guests with the same events, and evicts one of them now and then: outputs and fuel
+/// stay equal.
 fn lockstep(component: &Component, seed: u8, steps: u32) {
     let mut whole = Stepper::new(component, init("run", "{}"));
     let mut evicted = Stepper::new(component, init("run", "{}"));
@@ -140,7 +141,8 @@ fn a_guest_that_asks_the_host_while_it_is_made_stays() {
     assert!(!guest.body.evict().is_done());
 }
 
-/// A guest that grows to 24 MiB and writes a number into each page, which it changes in each step and adds up for its output.
+/// A guest that grows to 24 MiB and writes a number into each page; each step changes all of them
+/// and outputs their sum.
 fn large() -> Component {
     let core = wat_guest::module(
         r"
@@ -165,7 +167,8 @@ fn large() -> Component {
     Component::load(&ENGINE, &wat_guest::component("process", &core)).unwrap()
 }
 
-/// What takes long is said to, and done where it can be done elsewhere: when it is told where to live, and when it is dropped.
+/// Slow work is announced as slow, and done where it delays nobody: when the guest is allocated,
+/// and when it is dropped.
 #[test]
 fn a_large_guest_is_taken_up_before_its_step() {
     let component = large();

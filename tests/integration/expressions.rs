@@ -14,7 +14,7 @@ mod templates;
 /// One engine for all tests: its compilation takes half a second.
 static JQ: LazyLock<Jq> = LazyLock::new(|| Jq::new(EngineConfig::default()).unwrap());
 
-/// What came of a filter, as in cases.tsv.
+/// The result of a filter, as in cases.tsv.
 #[derive(PartialEq, Eq, Debug)]
 enum Outcome {
     Ok(Vec<String>),
@@ -99,7 +99,7 @@ fn all_cases_are_as_in_native_jq() {
     assert!(failures.is_empty(), "{failures}");
 }
 
-/// The message and the place of each error.
+/// The message and the position of each error.
 fn errors(filter: &str) -> Vec<(String, String)> {
     let place = |error: CompileError| (error.message, filter[error.span].to_owned());
     JQ.compile(filter).unwrap_err().into_iter().map(place).collect()
@@ -159,7 +159,7 @@ fn results_do_not_depend_on_what_an_instance_did_before() {
     }
 }
 
-/// A `break` is an error that has its label's number, and an expression can raise one itself.
+/// A `break` is an error that carries its label's number, and an expression can raise one itself.
 #[test]
 fn labels_have_the_same_numbers_in_each_evaluation() {
     let one = Jq::new(EngineConfig { warm_instances_max: 1, ..EngineConfig::default() }).unwrap();

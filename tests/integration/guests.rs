@@ -20,7 +20,7 @@ fn misfits(bytes: &[u8]) -> Vec<String> {
     }
 }
 
-/// A guest whose `step` is this text.
+/// A guest whose `step` has this text.
 fn guest(rest: &str) -> Component {
     load(&wat_guest::component("process", &wat_guest::module(rest)))
 }
@@ -143,7 +143,7 @@ fn a_full_pool_is_the_hosts_trouble_and_passes() {
     Stepper::new(&component, init("run", "null")).step(vec![]).status();
 }
 
-/// Every entry of the hostile guest that dies by itself, with the kind of problem that it dies of.
+/// Every entry of the hostile guest that dies by itself, with the kind of its problem.
 #[test]
 fn hostile_guests_die_of_their_own_problems() {
     let hostile = built("hostile");
@@ -196,7 +196,7 @@ fn both_homes(engine: &Arc<GuestEngine>) {
         assert_eq!(outside.step(vec![message("x", &[n])]).status(), status);
         assert_eq!(outside.output.commands, pooled.output.commands);
         assert_eq!(outside.output.fuel, pooled.output.fuel);
-        // They change places now and then.
+        // They swap now and then.
         if n % 5 == 4 {
             assert!(pooled.body.evict().is_done() && outside.body.evict().is_done());
             std::mem::swap(&mut pooled, &mut outside);
@@ -314,7 +314,7 @@ fn what_does_not_fit_is_named() {
     let other = wat_guest::component_of(wit, "other", r#"(module (func (export "f")))"#);
     assert_eq!(misfits(&other), ["it does not export wfhost:process/guest@0.1.0"]);
 
-    // The right name, and two faults in what is below it.
+    // The right name, and two faults below it.
     let wit = "package wfhost:process@0.1.0;
         interface guest { init: func(entry: string); close: func(); }
         world process { export guest; }";

@@ -1,5 +1,6 @@
-//! Guests that are written down between steps: what they take with them, to what they can be taken up, and those that no image fits.
-//! That they go on as the uninterrupted one does, in every language and elsewhere too, is shown by `tests/guests/moving.rs`.
+//! Guests that are saved between steps: what a snapshot contains, where it can be restored, and
+//! which guests no image fits. That they continue like the uninterrupted one, in every language and
+//! in another process too, is shown by `tests/guests/moving.rs`.
 
 use crate::support::{ENGINE, End, Stepper, built, init, message};
 use crate::wat_guest;
@@ -25,7 +26,7 @@ fn what_was_saved_is_of_one_component_and_no_more_than_its_bytes() {
     assert_eq!(refused(&other, &saved), SnapshotError::OtherProgram(counter.digest()));
     let later = ProcessSnapshot { contract: "wfhost:process/guest@9.0.0".into(), ..saved.clone() };
     assert!(matches!(refused(&counter, &later), SnapshotError::OtherContract(_)));
-    // A forger makes the checksum fit; what is within has one of its own.
+    // A forger makes the outer checksum fit; the state has a checksum of its own.
     let mut state = saved.state.to_vec();
     let middle = state.len() / 2;
     state[middle] ^= 1;
@@ -37,7 +38,7 @@ fn what_was_saved_is_of_one_component_and_no_more_than_its_bytes() {
         refused(&counter, &ProcessSnapshot { form: Form::GuestEncoded, ..saved.clone() }),
         SnapshotError::Misfit(_)
     ));
-    // One whose limit is lower than what the guest had.
+    // A limit lower than what the guest had.
     let mut narrow = init("run", "{}");
     narrow.limits = Limits { memory_bytes: 64 << 10, ..Limits::default() }.into();
     assert!(matches!(counter.restore(narrow, &saved).err().unwrap(), SnapshotError::Misfit(_)));
@@ -69,7 +70,7 @@ fn between_two_parts_of_its_step_a_guest_is_neither_saved_nor_evicted() {
     assert!(guest.body.evict().is_done());
 }
 
-/// A guest that is idle, with something more in its core module.
+/// A guest that is idle, with one more item in its core module.
 fn with_core(item: &str) -> Vec<u8> {
     let step = "(func $step (param i32 i32) (result i32)
         (i32.store8 (i32.const 1024) (i32.const 2)) (i32.const 1024))";
@@ -81,14 +82,15 @@ fn with_instruction(instruction: &str) -> Vec<u8> {
     with_core(&format!("(table $t 1 9 funcref) (elem $e func $step) (data $d \"x\") (func {instruction})"))
 }
 
-/// The same with something more in the component around it.
+/// The same with one more item in the component around it.
 fn with_item(item: &str) -> Vec<u8> {
-    // A component goes on with the sections of another, whose header is left out.
+    // A component may continue with the sections of another, without its header.
     let more = wat::parse_str(format!("(component {item})")).unwrap();
     [&with_core("")[..], &more[8..]].concat()
 }
 
-/// A guest with state that no image holds runs, but is neither saved nor evicted, nor made of a snapshot that somebody forged.
+/// A guest with state that no image holds can run, but is neither saved nor evicted, nor restored
+/// from a forged snapshot.
 #[test]
 fn guests_with_each_kind_of_state_that_no_image_holds_are_refused() {
     let resource = "(component (type $r (resource (rep i32))) (core func (canon resource.new $r)))";
@@ -133,7 +135,8 @@ fn guests_with_each_kind_of_state_that_no_image_holds_are_refused() {
     save(&mut guest);
 }
 
-/// State of proposals that the engine does not take does not even get that far. (The check of snapshots refuses it too.)
+/// A component with state of proposals that the engine does not accept is not even loaded. (The
+/// check of snapshots refuses it too.)
 #[test]
 fn components_with_state_of_other_proposals_are_no_guests() {
     let cases = [
@@ -171,8 +174,9 @@ fn fuel_of_all_steps_goes_with_the_guest() {
     assert_eq!(restored.step(vec![message("x", b"1")]).problem().kind, "fuel-exhausted");
 }
 
-/// A guest whose state is in a table, which no image holds: each step makes it the other function. It gives and takes a byte that says which,
-/// and how many steps it has made. `save` also does what leaves no trace: it logs and takes random bytes.
+/// A guest whose state is in a table, which no image holds: each step switches to the other
+/// function. `save` encodes which one it is and the number of steps. `save` also does what must
+/// leave no trace: it logs and takes random bytes.
 fn own(save: &str) -> Component {
     let core = wat_guest::module(&format!(
         r#"
@@ -242,12 +246,12 @@ fn a_guest_with_state_that_no_image_holds_gives_it_itself() {
                 moved = Stepper::with(component.restore(init("run", "null"), &saved).unwrap(), at);
             }
             1 => assert!(moved.body.evict().is_done()),
-            // Asked, it goes on.
+            // It continues after being asked.
             2 => drop(save(&mut moved)),
             _ => {}
         }
     }
-    // A state that the guest does not take: it ends with that, where it cannot be rebuilt from its records.
+    // A state that the guest refuses: it ends with that, unless it can be rebuilt from its records.
     let mut saved = save(&mut moved);
     saved.state = Bytes::from_static(&[0, 0, 0, 0, 255, 255, 255, 0]);
     let mut restored = Stepper::with(component.restore(init("run", "null"), &saved).unwrap(), 20);
@@ -283,7 +287,7 @@ fn a_guest_that_traps_when_asked_is_lost_and_no_other_is_asked() {
         assert_eq!(component.snapshot_support(), SnapshotSupport::Never);
         assert!(other.body.save().is_none() && !other.body.evict().is_done());
         assert_eq!(other.step(vec![]).status(), Status::Idle);
-        // Where its records are at hand, they make it anew.
+        // If its records are available, the guest is rebuilt from them.
         let End::Died(Death::Lost(problem)) = guest.step(vec![]) else { panic!("it lives") };
         assert_eq!(problem.kind, kind);
         assert!(problem.detail.unwrap().contains("snapshot.save"));

@@ -1,4 +1,5 @@
-//! Instances that serve one guest after another: the next one finds nothing of the last, and those that cannot be made fresh again are not kept.
+//! Instances that serve one guest after another: the next one finds nothing of the last, and those
+//! that cannot be reset are not reused.
 
 use crate::support::{Stepper, built_in, engine, init, message};
 use crate::wat_guest;
@@ -6,8 +7,9 @@ use std::sync::Arc;
 use wfhost::guest::{Component, EngineOptions, GuestEngine};
 use wfhost::process::{Limits, Payload, Pid, ProcessInit, Program, Status};
 
-/// Entries are told apart by how long their names are: `look` completes with a digest of all that it sees; `stain` writes wherever it can,
-/// `expand` also to memory that it grows by, `splash` on one page in eight; `explode` traps in `close`.
+/// The length of its name distinguishes an entry: `look` completes with a digest of all that it
+/// sees; `stain` writes wherever it can, `expand` also to memory that it grows by, `splash` to one
+/// page in eight; `explode` traps in `close`.
 const MURAL: &str = r#"(module
     (type $f (func (result i64)))
     (memory (export "memory") 2)
@@ -107,7 +109,7 @@ fn mural(engine: &Arc<GuestEngine>) -> Component {
     component
 }
 
-/// A guest from its init to its close: what it answered, and the fuel that it took.
+/// A guest from its init to its close: its answer, and the fuel that it took.
 #[track_caller]
 fn serve(component: &Component, init: ProcessInit) -> (Status, u64) {
     let mut guest = Stepper::new(component, init);
@@ -164,7 +166,7 @@ fn an_instance_that_traps_as_it_closes_is_not_kept() {
     assert_eq!(spares(&engine), 1);
 }
 
-/// What the host keeps beside an instance is the guest's own as well.
+/// What the host holds beside the instance is also the guest's own.
 #[test]
 fn the_next_guest_has_a_random_stream_tags_and_a_log_of_its_own() {
     let engine = engine(options(4));
@@ -261,7 +263,8 @@ fn no_more_wait_than_may_and_the_oldest_gives_way() {
         guest
     };
     for _ in 0..3 {
-        // As many as there are slots, of one component and then of the other: those that wait take none from them.
+        // As many as there are slots, of one component and then of the other: those that wait take
+        // none of them.
         for component in [&one, &other] {
             let mut guests: Vec<_> = (0..8).map(|_| live(component)).collect();
             for guest in &mut guests {
@@ -277,7 +280,7 @@ fn no_more_wait_than_may_and_the_oldest_gives_way() {
     assert_eq!(spares(&engine), 1);
 }
 
-/// A guest goes on from its image in an instance that has served another.
+/// A guest is restored from its image in an instance that has served another.
 #[test]
 fn a_guest_is_taken_up_in_an_instance_that_has_served_another() {
     let engine = engine(options(4));
@@ -298,7 +301,7 @@ fn a_guest_is_taken_up_in_an_instance_that_has_served_another() {
     assert_eq!(digest(&mut guest), digest(&mut whole));
 }
 
-/// It is learned by the way how instances are made fresh again, once enough guests have ended.
+/// How to reset instances is learned in the background, once enough guests have ended.
 #[test]
 fn instances_are_kept_once_enough_guests_have_ended() {
     let engine = engine(options(4));

@@ -1,4 +1,4 @@
-//! What the tests of guests share: an engine, process inits, and a loop that steps a body.
+//! What the tests of guests share: an engine, inits, and a loop that steps a body.
 
 pub(crate) use crate::process_init::init;
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ impl End {
 pub(crate) struct Stepper {
     pub(crate) body: Box<dyn Body>,
     pub(crate) output: Output,
-    /// Slices of the last step that were used up.
+    /// Slices that the last step used up.
     pub(crate) preempted: u32,
     now: u64,
 }
@@ -72,7 +72,7 @@ impl Stepper {
         Self::with(component.body(init).expect("a body"), 0)
     }
 
-    /// Goes on with a body that has made so many steps.
+    /// Continues with a body that has made this many steps.
     pub(crate) fn with(body: Box<dyn Body>, steps: usize) -> Self {
         Self { body, output: Output::default(), preempted: 0, now: 1_000_000 + steps as u64 * 1_000 }
     }

@@ -1,4 +1,4 @@
-//! Work that the host does for guests by WASI is theirs.
+//! Guests pay for the work that the host does for them through WASI.
 
 use crate::support::{ENGINE, Stepper, init};
 use crate::wat_guest;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wfhost::guest::Component;
 use wfhost::process::Status;
 
-/// Of WASI, what the test calls.
+/// The part of WASI that the test calls.
 const PRINTING: &str = "
     world printing {
         include process;
@@ -34,7 +34,7 @@ const PRINTING: &str = "
         interface stdout { use wasi:io/streams@0.2.0.{output-stream}; get-stdout: func() -> output-stream; }
     }";
 
-/// A guest that repeats a call as often as it is told, and is then idle.
+/// A guest that repeats a call as often as its input says, and is then idle.
 fn repeats(call: &str, times: u32) -> Component {
     let core = wat_guest::module(&format!(
         r#"

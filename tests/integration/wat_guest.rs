@@ -1,8 +1,9 @@
-//! Guests made in the test itself: a core module in text, encoded as a component of a world of `wit/`.
+//! Guests made by a test: a core module in WAT, encoded as a component of a world of `wit/`.
 //!
-//! The layouts are those of the canonical ABI for `wfhost:process@0.1.0`. An outcome has 88 bytes: the status (80, its case at 0, what
-//! the case carries at 8), the commands' address and number. A command has 104: the tag, the action's case at 8, what the case carries
-//! at 16. A payload has 32: its case, and address and length of text or bytes at 8.
+//! The layouts are those of the canonical ABI for `wfhost:process@0.1.0`. An outcome has 88 bytes:
+//! the status (80 bytes, its case at 0, the case's payload at 8), then address and number of the
+//! commands. A command has 104: the tag, the action's case at 8, the case's payload at 16. A
+//! payload has 32: its case, and address and length of text or bytes at 8.
 
 #![allow(dead_code)] // Each of those who share it needs a part.
 
@@ -14,7 +15,7 @@ pub(crate) fn component(world: &str, core: &str) -> Vec<u8> {
     encode(world, core, StringEncoding::UTF8, contract)
 }
 
-/// The same, of a module whose texts are in UTF-16.
+/// The same, for a module whose texts are in UTF-16.
 pub(crate) fn component_in_utf16(world: &str, core: &str) -> Vec<u8> {
     encode(world, core, StringEncoding::UTF16, contract)
 }
@@ -44,8 +45,9 @@ fn encode(
     encoder.encode().expect("a component")
 }
 
-/// The usual parts of a guest: memory, allocator, an `init` that agrees, a `close` that does nothing. `rest` adds a `step`, as a
-/// function `$step` of type `(param i32 i32) (result i32)`, and whatever else.
+/// The usual parts of a guest: memory, allocator, an `init` that succeeds, a `close` that does
+/// nothing. `rest` adds a `step`, as a function `$step` of type `(param i32 i32) (result i32)`, and
+/// anything else.
 pub(crate) fn module(rest: &str) -> String {
     format!(
         r#"(module
@@ -97,7 +99,7 @@ pub(crate) fn commands(at: usize, count: usize, case: u8, fields: &[(usize, &str
     )
 }
 
-/// A guest that asks for one call in each step, and waits for its answer.
+/// A guest that makes one call in each step, and waits for its answer.
 pub(crate) fn caller() -> Vec<u8> {
     component(
         "process",

@@ -1,4 +1,4 @@
-//! Workflow files: what is said of bad ones, and that the examples are good.
+//! Workflow files: the problems of bad ones, and that the examples are good.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ fn jq() -> &'static Jq {
     JQ.get_or_init(|| Jq::new(EngineConfig::default()).unwrap())
 }
 
-/// What calls reach in a host without handlers of its own.
+/// The handlers of a host that has none of its own.
 fn callable() -> &'static HandlerCatalog<'static> {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     static CALLABLE: OnceLock<HandlerCatalog<'static>> = OnceLock::new();
@@ -29,7 +29,7 @@ fn callable() -> &'static HandlerCatalog<'static> {
     })
 }
 
-/// A host whose components are all there.
+/// A host that has all components.
 struct Whole;
 
 impl Environment for Whole {
@@ -82,7 +82,7 @@ fn problems_are_told_to_programs_too() {
     insta::assert_snapshot!(serde_json::to_string_pretty(&problems.to_json()).unwrap());
 }
 
-/// What a host finds out is told at the place in the file.
+/// What a host finds is reported at its position in the file.
 #[test]
 fn the_environment_is_asked_for_components_and_handlers() {
     struct Known;
@@ -172,7 +172,7 @@ fn the_examples_are_good() {
     insta::assert_snapshot!(graphs);
 }
 
-/// An embedder's handlers are checked like our own, by what they declare.
+/// An embedder's handlers are checked like our own, by their declarations.
 #[test]
 fn calls_of_an_embedders_handlers_are_checked_too() {
     struct Mail(HandlerCatalog<'static>);

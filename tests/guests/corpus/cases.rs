@@ -1,14 +1,14 @@
-//! The cases: a guest each, and what its step comes to.
+//! The cases: a guest each, and the result of its step.
 
 use super::GROWTH_MAX;
 use super::wat::*;
 
-/// What a case comes to.
+/// The result of a case.
 #[derive(Clone, Copy)]
 pub(super) enum End {
     /// Its step fails with a problem of this kind.
     Fails(&'static str),
-    /// It does what it may: the run succeeds.
+    /// It does what it is permitted: the run succeeds.
     Succeeds,
 }
 
@@ -18,7 +18,7 @@ use End::{Fails, Succeeds};
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) guest: fn() -> Vec<u8>,
-    /// What the step has beside its component.
+    /// What the step has in addition to its component.
     pub(super) step: &'static str,
     pub(super) end: End,
     /// Bytes that the process may grow by.
@@ -45,7 +45,7 @@ fn starts(body: &str) -> Vec<u8> {
     Guest::new().with(&format!("(start $s) (func $s (local $i i32) {body})")).build()
 }
 
-/// A guest that does this before its first step, when what it imports is there already.
+/// A guest that does this before its first step, when its imports already exist.
 fn initializes(body: &str) -> Vec<u8> {
     Guest::new().with(&format!("(func (export \"_initialize\") (local $i i32) {body})")).build()
 }
@@ -460,7 +460,7 @@ pub(super) const COMPUTING: &[Case] = &[
     }),
 ];
 
-/// A guest that exposes so many times a MiB that it fills in this way.
+/// A guest that exposes a MiB, filled in this way, this many times.
 fn exposes(filled: &str, count: u32) -> Vec<u8> {
     steps(|guest| {
         let query = guest.text("q");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-/// What was used meanwhile.
+/// What was used in the meantime.
 pub(super) struct Used {
     /// Nanoseconds of processors, of all threads.
     pub(super) cpu_ns: f64,
@@ -12,7 +12,7 @@ pub(super) struct Used {
 }
 
 pub(super) fn used_by<T>(act: impl FnOnce() -> T) -> (Used, T) {
-    // What was largest so far counts no more.
+    // The previous maximum no longer counts.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let (cpu, memory) = (cpu_ns(), memory("VmRSS:"));
     let done = act();
@@ -20,7 +20,7 @@ pub(super) fn used_by<T>(act: impl FnOnce() -> T) -> (Used, T) {
     (used, done)
 }
 
-/// What all threads that there are have run for.
+/// Processor time of all existing threads.
 fn cpu_ns() -> f64 {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let ran = threads.filter_map(|thread| {

@@ -1,11 +1,10 @@
-//! Components that mean harm, each with the problem that it ends with and with bounds on what it
-//! costs others.
+//! Harmful components, each with the problem with which it ends, and with bounds on what it costs
+//! others.
 //!
-//! Every case runs in a process of which it has the whole attention: what it makes that process
-//! grow by, and the time of processors that it takes, are its own. Time is never taken by the
-//! clock: it is compared with that of a loop that does nothing, in turns, of which each is a slice
-//! of fuel at most. Beside a neighbour that is always ready, on one worker, each of its turns has
-//! to be followed by one of the neighbour's.
+//! Every case runs in a process of its own, so the growth of the process and its processor time are
+//! due to the case. Time is never taken by the clock: it is compared with that of a loop that does
+//! nothing, by turns, each a slice of fuel at most. Beside a neighbour that is always ready, on one
+//! worker, each turn of the case must be followed by one of the neighbour's.
 
 mod cases;
 mod measure;
@@ -25,21 +24,21 @@ use wat::Guest;
 use wfhost::guest::{Component, GuestEngine};
 use wfhost::host::{Host, Outcome, RunHandle, RunOptions, Status, Workflow};
 
-/// How much longer than a plain turn a turn may be on the average.
+/// How much longer than a plain turn an average turn may be.
 const TURN_MAX: f64 = 4.0;
 
-/// Plain turns that a run may take beside its own: its beginning, its end, and what the host does
-/// for itself meanwhile.
+/// Plain turns that a run may take in addition to its own: its start, its end, and what the host
+/// does for itself in the meantime.
 const RUN_TURNS: f64 = 100.0;
 
-/// Plain turns that it may take to refuse a component, or to compile it.
+/// Plain turns that refusing or compiling a component may take.
 const LOAD_TURNS: f64 = 3_000.0;
 
-/// Bytes that a case may make the process grow by: a guest's memory, what its step returns, and
+/// Bytes by which a case may make the process grow: a guest's memory, what its step returns, and
 /// once more as much.
 const GROWTH_MAX: u64 = 200 << 20;
 
-/// Bytes that a component may take that is refused: that many bytes of it, a few times.
+/// Bytes that a refused component may take: a few times its own size.
 const REFUSED_GROWTH_MAX: u64 = 64 << 20;
 
 /// The time of a turn of a loop that does nothing.
@@ -56,14 +55,14 @@ fn load(host: &Host, component: &[u8], step: &str) -> Workflow {
     host.parse("case.yaml", &text, folder.path()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs it to its end: what that took, and its turns.
+/// Runs it to its end. Returns what that took, and its turns.
 fn run(host: &Host, workflow: &Workflow, check: impl FnOnce(Outcome)) -> (Used, f64) {
     let before = host.stats().preemptions;
     let mut steps = 0;
     let (used, ()) = used_by(|| {
         let run = begin(host, workflow);
         check(run.wait());
-        // The step that was its last may not have been committed.
+        // Its last step may not have been committed.
         steps = run.inner().counts().steps + 1;
     });
     (used, (host.stats().preemptions - before + steps) as f64)
@@ -83,7 +82,7 @@ fn check(case: &Case, outcome: &Outcome) {
     }
 }
 
-/// Runs a case by itself, and then beside a neighbour.
+/// Runs a case alone, and then beside a neighbour.
 fn meet(host: &Host, case: &Case, plain: f64) {
     let (loaded, workflow) = used_by(|| load(host, &(case.guest)(), case.step));
     let (used, turns) = run(host, &workflow, |outcome| check(case, &outcome));

@@ -1,11 +1,11 @@
-//! Components that are refused before anything is compiled, by what they would cost or what they
-//! would have.
+//! Components that are refused before anything is compiled, because of what they would cost or
+//! contain.
 
 use super::wat::repeated;
 use crate::slow;
 use crate::wat_guest;
 
-/// What it is, its bytes, and a part of what is said of it.
+/// The name of the case, its bytes, and a part of the refusal.
 pub(super) type Refused = (&'static str, fn() -> Vec<u8>, &'static str);
 
 fn wat(text: impl AsRef<str>) -> Vec<u8> {
@@ -22,7 +22,7 @@ fn module(text: impl std::fmt::Display) -> Vec<u8> {
     wat(format!("(component (core module {text}))"))
 }
 
-/// Levels of ten instances each of the one below.
+/// Levels of ten instances each of the level below.
 fn instances_of_instances(levels: usize) -> Vec<u8> {
     let mut text = "(component (component $c0 (core module $m) (core instance (instantiate $m)))".to_owned();
     for level in 1..=levels {
@@ -37,7 +37,7 @@ fn components_within_components(depth: usize) -> Vec<u8> {
     (0..depth).fold(component.to_vec(), |inner, _| [&component[..], &slow::section(4, &inner)].concat())
 }
 
-/// Loops within one another, each of which may change all locals.
+/// Nested loops, each of which may change all locals.
 fn loops_by_locals(loops: usize, locals: usize) -> Vec<u8> {
     let mut text = format!("(func (local {})", "i32 ".repeat(locals)) + &"(loop ".repeat(loops);
     for local in 0..locals {

@@ -1,7 +1,7 @@
-//! Guests that are made in a few lines: a core module in text, and commands in it at the places
-//! that the canonical ABI gives them.
+//! Guests made in a few lines: a core module in WAT, with commands at the addresses that the
+//! canonical ABI requires.
 //!
-//! A part of a command is given as (offset, value); texts lie in a pool of their own. `at` is
+//! A part of a command is given as (offset, value); texts are in a pool of their own. `at` is
 //! always an i32 expression: the address of a command, so that a loop can write many.
 
 use crate::wat_guest;
@@ -16,7 +16,7 @@ pub(super) const COMMANDS: &str = "(i32.const 1048576)";
 const OUTCOME: &str = "(i32.const 1024)";
 const TEXTS: u32 = 4_096;
 
-/// What of the host a guest may call.
+/// The host functions that a guest may call.
 const IMPORTS: [(&str, &str); 4] = [
     ("log", "(param i32 i32 i32 i32 i32 i32)"),
     ("random", "(param i32 i32)"),
@@ -24,7 +24,7 @@ const IMPORTS: [(&str, &str); 4] = [
     ("whoami", "(param i32)"),
 ];
 
-/// The usual allocator: a pointer that is raised, with memory that grows.
+/// The usual allocator: a pointer that only rises, with memory that grows.
 pub(super) const REALLOC: &str = "(local $p i32)
     (local.set $p (i32.and (i32.add (global.get $heap) (i32.const 7)) (i32.const -8)))
     (global.set $heap (i32.add (local.get $p) (local.get 3)))
@@ -33,7 +33,7 @@ pub(super) const REALLOC: &str = "(local $p i32)
         (drop (memory.grow (i32.add (i32.const 1) (i32.shr_u (local.get 3) (i32.const 16))))))
     (local.get $p)";
 
-/// A guest in the making. It completes with `null` in its first step unless it is told otherwise.
+/// A guest under construction. It completes with `null` in its first step by default.
 pub(super) struct Guest {
     pages: u32,
     init: String,
@@ -95,8 +95,8 @@ impl Guest {
     }
 
     /// The body of the step, which leaves the address of an outcome. Locals are `$i`, `$j`, `$k`
-    /// and `$x` (i64); the step's number, from 0, is the global `$steps`, and `$tag` (i64) one that
-    /// no command has had.
+    /// and `$x` (i64); the global `$steps` is the step's number, from 0, and `$tag` (i64) is a tag
+    /// that no command has had.
     pub(super) fn step(mut self, body: impl Into<String>) -> Self {
         self.step = body.into();
         self
@@ -108,7 +108,7 @@ impl Guest {
         self.step(step)
     }
 
-    /// The place of a text in memory: its address and its length.
+    /// A text's address in memory, and its length.
     pub(super) fn text(&mut self, text: impl AsRef<[u8]>) -> (u32, u32) {
         let text = text.as_ref();
         let end = &mut self.texts_end;
@@ -169,12 +169,12 @@ impl Guest {
     }
 }
 
-/// What this gives for each number below `count`, in a row.
+/// The value of this for each number below `count`, one after the other.
 pub(super) fn repeated(count: usize, text: impl Fn(usize) -> String) -> String {
     (0..count).map(text).collect::<Vec<_>>().concat()
 }
 
-/// `body` so many times, with the number in `$i`.
+/// Repeats `body`, with the number in `$i`.
 pub(super) fn times(count: u32, body: &str) -> String {
     format!(
         "(local.set $i (i32.const 0)) (loop $next {body} (local.set $i (i32.add (local.get $i) (i32.const 1)))
@@ -279,7 +279,7 @@ pub(super) fn expose(at: &str, query: (u32, u32), value: (u32, u32)) -> String {
     command(at, 10) + &list(at, 16, query) + &json(at, 24, value)
 }
 
-/// What a step ends with, after so many commands (an i32 expression).
+/// Ends a step after this many commands (an i32 expression).
 pub(super) fn outcome(status: u32, commands: &str) -> String {
     byte(OUTCOME, 0, status)
         + &store("i32.store", OUTCOME, 80, COMMANDS)
@@ -316,7 +316,7 @@ pub(super) fn failed(kind: (u32, u32), title: (u32, u32), detail: Option<(u32, u
         + &after(4, 0)
 }
 
-/// Commands and a wait for ever.
+/// Commands and an endless wait.
 pub(super) fn asks_once(commands: &str, count: u32) -> String {
     let blocked = after(BLOCKED, 0);
     let asked = after(BLOCKED, count);

@@ -1,5 +1,6 @@
-//! The other process: this test binary again. It is given a folder with the snapshots and what the uninterrupted guest gave, loads the
-//! component anew, compares by itself, and answers with a verdict for each snapshot.
+//! The other process: this test binary again. It is given a folder with the snapshots and what the
+//! uninterrupted guest returned, loads the component anew, compares by itself, and answers with a
+//! verdict for each snapshot.
 
 use super::Case;
 use bytes::Bytes;
@@ -11,11 +12,11 @@ use std::process::Command;
 /// The variable that names the folder of [`process`].
 const FOLDER: &str = "WFHOST_MOVING_FOLDER";
 const ORDERS: &str = "orders.json";
-/// The name of the file of what the uninterrupted guest gave.
+/// The name of the file with what the uninterrupted guest returned.
 pub(super) const TOLD: &str = "told.json";
 const VERDICTS: &str = "verdicts.json";
 
-/// What the other process is to do.
+/// The task of the other process.
 #[derive(Serialize, Deserialize)]
 struct Orders {
     /// The component.
@@ -23,10 +24,10 @@ struct Orders {
     moves: Vec<Move>,
 }
 
-/// A guest that is to go on.
+/// A guest to continue.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Move {
-    /// The step that it was saved before.
+    /// The step before which it was saved.
     pub(super) before: usize,
     /// The name of the file of its snapshot.
     pub(super) snapshot: String,
@@ -49,7 +50,7 @@ pub(super) fn write(folder: &Path, name: &str, value: &impl Serialize) {
     std::fs::write(folder.join(name), serde_json::to_vec(value).expect("it can be written")).expect("there is room");
 }
 
-/// The other process. No test: others start it.
+/// The other process. Not a test by itself: other tests start it.
 #[test]
 #[ignore = "is the process to which other tests move guests"]
 fn process() {

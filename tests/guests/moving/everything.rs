@@ -1,11 +1,13 @@
-//! A guest that has every kind of state that goes with a guest, and tells of it in each step. Those in the four languages keep theirs in
-//! memory: between two steps no global of theirs differs from a fresh instance's.
+//! A guest that has every kind of state that belongs to a guest, and reports it in each step. The
+//! guests in the four languages keep theirs in memory: between two steps none of their globals
+//! differs from a fresh instance's.
 
 use super::STEPS;
 use crate::wat_guest;
 
-/// Its bytes. Each step asks for a sleep whose length depends on globals of every numeric type (whose bits are NaNs at times), on what is in
-/// the last page of a memory that grows, and on the random stream; its tag is the one that the host says is the next. The last step ends it.
+/// Its bytes. Each step asks for a sleep whose length depends on globals of every numeric type
+/// (whose bits are sometimes NaNs), on the content of the last page of a memory that grows, and on
+/// the random stream; its tag is the one that the host reports as the next. The last step ends it.
 pub(super) fn guest() -> Vec<u8> {
     let core = wat_guest::module(&format!(
         r#"

@@ -172,7 +172,7 @@ const FORMS: &[&str] = &[
     "limit(2; @, @) | @",
 ];
 
-/// Leaves of expressions. `$v` and `$w` may be unbound: jq says so, whatever the input.
+/// Leaves of expressions. `$v` and `$w` may be unbound: jq reports that, whatever the input.
 const LEAVES: &[&str] = &[
     ".", ".a", ".b", ".c", ".a.b", ".a.b.c", ".a?", ".[\"b\"]", ".a[0]", "..", "1", "\"s\"", "null", "true", "$v",
     "$w", "$__loc__", ".[]?", "{}", "[]", ".a // .b", "$v.a", "$v.b?",
@@ -187,7 +187,8 @@ pub(super) fn expression() -> impl Strategy<Value = String> {
             let mut text = String::new();
             for c in form.chars() {
                 match c {
-                    // A form whose holes stand in parentheses already gets another pair: precedence is tested by the others.
+                    // A form whose holes are already in parentheses gets another pair: the other
+                    // forms test precedence.
                     '@' if text.is_empty() && form.starts_with("@base")
                         || text.is_empty() && form.starts_with("@json") =>
                     {
@@ -253,7 +254,7 @@ const JOINS: &[&str] = &[
 /// An expression that is likely to read only parts of its context.
 pub(super) fn program() -> impl Strategy<Value = String> {
     let path = select(&[".a", ".b", ".c", ".a.b", ".b.a", ".c.a.b", ".a?", ".b[0]"][..]);
-    // Where the input is computed, all that is read is read through variables.
+    // If the input is computed, everything that is read is read through variables.
     let computed = select(&["1", "null", "{a: {b: 1}}", "[{a: 1}, 2]", "$v.a", "$w.b"][..]);
     let part = prop_oneof![
         2 => path.clone().prop_map(str::to_owned),

@@ -1,4 +1,5 @@
-//! Filters and inputs that would hang, exhaust or crash a native jq: each ends with a clear problem, and the next call works.
+//! Filters and inputs that would hang, exhaust or crash a native jq: each ends with a clear
+//! problem, and the next call works.
 
 use super::JQ;
 use serde_json::json;
@@ -7,7 +8,7 @@ use wfhost::workflow::expression::{
     ValueTemplate,
 };
 
-/// The kind of problem that a filter ends with, or what it gives.
+/// The kind of problem with which a filter ends, or its result.
 fn end(filter: &str, input: &str) -> String {
     let end = match JQ.compile(filter) {
         Err(errors) => format!("invalid: {}", errors[0].message),
@@ -55,7 +56,7 @@ fn what_needs_too_much_memory_is_refused() {
         let end = end(filter, "null");
         assert!(end == "expression-too-large" || end == "expression-too-expensive", "{filter}: {end}");
     }
-    // One allocation: it is certain how this ends.
+    // One allocation: its result is certain.
     assert_eq!(end(filters[0], "null"), "expression-too-large");
     // jq computes constants when it compiles.
     assert!(
@@ -64,7 +65,7 @@ fn what_needs_too_much_memory_is_refused() {
     );
 }
 
-/// The bounds are far from what people do, also with lists of a thousand items.
+/// The bounds are far from what people do, even with lists of a thousand items.
 #[test]
 fn ordinary_work_on_large_inputs_is_within_the_bounds() {
     let item = |n: usize| json!({"id": n, "name": format!("item number {n}"), "price": 1.25, "tags": ["red", "green"], "group": n % 7});
@@ -118,7 +119,7 @@ fn the_expressions_of_one_value_share_an_upper_bound() {
         let list = json!(vec!["${ [range(5000)] | length }"; count]);
         ValueTemplate::parse(&list).unwrap().evaluate(&small, &Scope::Borrowed(&null))
     };
-    // Some 10 M units each. A value has all of it, whatever the ones before have used.
+    // Some 10 M units each. Each value may use the full budget, whatever the ones before have used.
     for _ in 0..3 {
         assert_eq!(fill(4), Ok(json!([5_000, 5_000, 5_000, 5_000])));
         let problem = fill(100).unwrap_err();
@@ -217,7 +218,8 @@ fn hostile_texts_are_refused() {
     let calls = ".a|length".to_owned() + &"+length".repeat(9_000);
     let definitions = "def f: 1; ".repeat(6_000) + "f";
     for text in [sums, calls, definitions, "[".repeat(60_000), "\"\\(".repeat(20_000), "if 1 then ".repeat(6_000)] {
-        // Whatever it comes to, it ends, and neither jq nor the host's own parser takes the process down.
+        // Whatever the result, it ends, and neither jq nor the host's own parser takes the process
+        // down.
         let _ = end(&text, r#"{"a": 1}"#);
         let _ = Expression::new(&text);
     }

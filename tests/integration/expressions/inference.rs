@@ -64,7 +64,7 @@ fn the_paths_that_are_read_are_found() {
     ];
     for (text, expected) in cases {
         if text == ".a = .b // .c" {
-            // An assignment reads all of its input, whatever stands after it.
+            // An assignment reads all of its input, whatever follows it.
             assert_eq!(inferred(text), "everything: .a = .b");
         } else {
             assert_eq!(inferred(text), expected, "{text}");
@@ -79,7 +79,7 @@ fn references_have_their_places() {
     assert_eq!(&text[paths[0].span.clone()], ".steps.a.output.n");
 }
 
-/// Evaluates on what is referred to, and on everything.
+/// Evaluates on the referenced part, and on everything.
 fn check(text: &str, context: &Value) -> Result<(), TestCaseError> {
     let expression = Expression::new(text);
     let valid = JQ.check(&expression).is_ok();

@@ -1,4 +1,4 @@
-//! Plain paths and literals: what the host makes of them is what jq makes of them.
+//! Plain paths and literals: the host evaluates them as jq does.
 
 use super::{JQ, generate};
 use proptest::prelude::*;

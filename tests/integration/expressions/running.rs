@@ -1,12 +1,13 @@
-//! Hostile expressions in the steps of a workflow: each ends with a problem of its kind and its place, while other steps go on.
+//! Hostile expressions in the steps of a workflow: each ends with a problem of its own kind and
+//! position, while other steps go on.
 
 use serde_json::{Map, Value, json};
 use wfhost::host::{Host, RunOptions};
 
 type Expected = Result<Value, (&'static str, &'static str)>;
 
-/// Expressions, and the kind and the detail of the problem that each ends with, or the value that it gives. `…` at the end of a detail
-/// stands for anything.
+/// Expressions, and for each the kind and detail of its problem, or its value. `…` at the end of a
+/// detail stands for anything.
 fn cases() -> Vec<(&'static str, Expected)> {
     let failed = |detail| Err(("expression-failed", detail));
     let expensive = || Err(("expression-too-expensive", "the expression used 50…"));
@@ -102,7 +103,7 @@ fn hostile_expressions_end_with_their_problems_while_other_steps_go_on() {
     assert!(failures.is_empty(), "{failures}");
 }
 
-/// As the documentation of workflow files has it: jq's own dates have no fractions of seconds.
+/// As the documentation of workflow files says: jq's own dates have no fractions of seconds.
 #[test]
 fn the_time_of_the_start_can_be_computed_with() {
     let text = "
@@ -119,7 +120,8 @@ outputs: { seconds: '${ .steps.seconds.output }', attempts: '${ [.steps[].attemp
     assert_eq!((&outputs["error"]["attempt"], &outputs["error"]["step"]), (&json!(0), &json!("failed")));
 }
 
-/// What jq can tell when it compiles is told before anything runs, with its place in the file.
+/// What jq can report when it compiles is reported before anything runs, with its position in the
+/// file.
 #[test]
 fn what_does_not_compile_is_told_with_its_place() {
     let host = Host::builder().workers(1).build().unwrap();

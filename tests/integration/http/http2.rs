@@ -46,7 +46,7 @@ async fn serve(acceptor: TlsAcceptor, stream: TcpStream) {
     }
 }
 
-/// Refuses, breaks off, or answers with what the request said.
+/// Refuses, breaks off, or answers with what the request contained.
 fn respond_to(request: &http::Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     match request.uri().path() {
         "/refuse" => respond.send_reset(Reason::REFUSED_STREAM),

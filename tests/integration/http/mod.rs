@@ -15,7 +15,7 @@ use wfhost::dispatch::{Dispatcher, Rate, Registry};
 use wfhost::process::{Answer, Grants, Limits, Message, Payload, Pid, Problem, ProblemClass, ProblemClass::*, Tag};
 use wfhost::run::{Dispatched, Effects, Outgoing, Reply};
 
-/// A dispatcher with `http`, and what its calls may do.
+/// A dispatcher with `http`, and what its calls are permitted.
 struct Client {
     dispatcher: Dispatcher,
     grants: Vec<String>,
@@ -38,7 +38,7 @@ impl Reply for Inbox {
     }
 }
 
-/// Loopback is permitted, and the names under `.test` lead there.
+/// Loopback is permitted, and the names under `.test` resolve to it.
 fn config() -> HttpConfig {
     let mut config = HttpConfig::default();
     config.permissions = vec!["127.0.0.0/8".parse().unwrap()];
@@ -99,7 +99,7 @@ impl Client {
     }
 }
 
-/// The bound only keeps a broken test from hanging.
+/// The bound only stops a broken test from hanging.
 fn answer(answers: &mpsc::Receiver<Answer>) -> Answer {
     answers.recv_timeout(Duration::from_mins(1)).expect("an answer comes")
 }
@@ -164,7 +164,7 @@ fn what_is_not_granted_never_leaves() {
         assert_problem(&problem, "not-granted", Definite);
     }
     assert_eq!(server.seen().len(), 1);
-    // What would have to be granted stands in the problem, also where nothing is.
+    // The problem names the missing grant, even if nothing is granted.
     for (granted, method) in [(vec![], "GET"), (vec!["GET http://b.test"], "POST")] {
         let problem = Client::granting(&granted).problem(json!({ "url": server.url("/x?secret"), "method": method }));
         assert_problem(&problem, "not-granted", Definite);
@@ -362,7 +362,7 @@ fn where_nothing_was_sent_another_try_does_no_harm() {
     let client = Client::new(config());
     let closed = client.problem(json!({ "url": format!("http://{free}/"), "method": "POST" }));
     assert_problem(&closed, "connection-failed", Retryable);
-    // It takes the connection and never speaks TLS.
+    // It accepts the connection and never speaks TLS.
     let mute = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let url = format!("https://{}/", mute.local_addr().unwrap());
     let slow = client.problem(json!({ "url": url, "method": "POST", "timeout": "50ms" }));
@@ -374,7 +374,8 @@ fn a_server_that_never_answers_is_left_after_the_timeout() {
     let server = Server::start(|_, wire| wire.read(&mut [0]).is_ok_and(|read| read > 0));
     let client = Client::new(config());
     for (method, class) in [("GET", Retryable), ("PUT", Retryable), ("POST", Uncertain)] {
-        // On a slow machine the shortest time may be over before the request has left: then a longer one.
+        // On a slow machine the shortest timeout may pass before the request has been sent: then a
+        // longer one is tried.
         let seen_before = server.seen().len();
         let problem = ["100ms", "2s", "30s"].iter().find_map(|timeout| {
             let problem = client.problem(json!({ "url": server.url("/"), "method": method, "timeout": timeout }));

@@ -15,7 +15,7 @@ pub(super) struct Seen {
     pub(super) body: Vec<u8>,
 }
 
-/// What a server does with a request. It says whether the connection goes on.
+/// What a server does with a request. Returns whether the connection stays open.
 type Script = dyn Fn(&Seen, &mut dyn Wire) -> bool + Send + Sync;
 
 /// A connection in plain text or under TLS.
@@ -35,7 +35,7 @@ impl Server {
         Self::start_on(None, script)
     }
 
-    /// The same, under TLS.
+    /// The same server, under TLS.
     pub(super) fn start_on(
         tls: Option<Arc<rustls::ServerConfig>>,
         script: impl Fn(&Seen, &mut dyn Wire) -> bool + Send + Sync + 'static,
@@ -72,7 +72,7 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    /// The same server by a name of the test's.
+    /// The same server under a name chosen by the test.
     pub(super) fn url_as(&self, host: &str, path: &str) -> String {
         format!("http://{host}:{}{path}", self.address.port())
     }
@@ -127,7 +127,7 @@ fn read_line(reader: &mut impl BufRead) -> Option<String> {
     (read > 0).then(|| line.trim_end().to_owned())
 }
 
-/// Opens once, for all who wait.
+/// Opens once, for all that wait.
 #[derive(Default)]
 pub(super) struct Door {
     is_open: Mutex<bool>,
