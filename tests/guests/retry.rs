@@ -154,6 +154,36 @@ struct Ended {
     items: BTreeMap<usize, Value>,
 }
 
+/// Whether a step runs, or how it ends without running.
+fn decide(step: &Step, graph: &Graph, all: &[Ended], inputs: [i64; INPUTS]) -> &'static str {
+    let is = |status: &str| step.needs.iter().any(|(need, _)| all[*need].status == status);
+    let forgiven = |need: usize| all[need].status == "failed" && graph[need].goes_on;
+    let bad = |need: usize| matches!(all[need].status, "failed" | "unreached");
+    match step.when {
+        "succeeded" if step.needs.iter().any(|(need, _)| bad(*need) && !forgiven(*need)) => "unreached",
+        "failed" if !is("failed") => "skipped",
+        "unreached" if !is("unreached") => "skipped",
+        "[failed, unreached]" if !is("failed") && !is("unreached") => "skipped",
+        "any" if !is("succeeded") && step.needs.iter().any(|(need, _)| bad(*need)) => "unreached",
+        "any" if !is("succeeded") => "skipped",
+        _ if step.condition.is_some_and(|input| inputs[input] == 0) => "skipped",
+        _ => "runs",
+    }
+}
+
+/// What a step's item asks the server.
+fn request(step: &Step, item: usize, inputs: [i64; INPUTS], reads: &[Value]) -> Value {
+    let mut request = json!({ "id": step.name, "salt": step.salt });
+    if step.items.is_some() {
+        request["item"] = item.into();
+    }
+    if let Some(input) = step.reads {
+        request["k"] = inputs[input].into();
+    }
+    request["reads"] = reads.to_vec().into();
+    request
+}
+
 /// The result of a run. `taken` are steps that are not run, and items of others that are not.
 fn reference(
     graph: &Graph,
@@ -169,19 +199,7 @@ fn reference(
             all.push(ended.clone());
             continue;
         }
-        let is = |status: &str| step.needs.iter().any(|(need, _)| all[*need].status == status);
-        let forgiven = |need: usize| all[need].status == "failed" && graph[need].goes_on;
-        let bad = |need: usize| matches!(all[need].status, "failed" | "unreached");
-        let decided = match step.when {
-            "succeeded" if step.needs.iter().any(|(need, _)| bad(*need) && !forgiven(*need)) => "unreached",
-            "failed" if !is("failed") => "skipped",
-            "unreached" if !is("unreached") => "skipped",
-            "[failed, unreached]" if !is("failed") && !is("unreached") => "skipped",
-            "any" if !is("succeeded") && step.needs.iter().any(|(need, _)| bad(*need)) => "unreached",
-            "any" if !is("succeeded") => "skipped",
-            _ if step.condition.is_some_and(|input| inputs[input] == 0) => "skipped",
-            _ => "runs",
-        };
+        let decided = decide(step, graph, &all, inputs);
         // An item's output of an earlier run stays until the item is run anew.
         let mut results = items[index].clone();
         if decided != "runs" {
@@ -199,14 +217,7 @@ fn reference(
             if results.contains_key(&item) {
                 continue;
             }
-            let mut request = json!({ "id": step.name, "salt": step.salt });
-            if step.items.is_some() {
-                request["item"] = item.into();
-            }
-            if let Some(input) = step.reads {
-                request["k"] = inputs[input].into();
-            }
-            request["reads"] = reads.clone().into();
+            let request = request(step, item, inputs, &reads);
             let does = if step.calls { world[&(step.name.clone(), item)] } else { Does::Answers(0) };
             if step.calls {
                 asked.insert((step.name.clone(), item));
@@ -258,6 +269,10 @@ struct Book {
 }
 
 impl Server {
+    fn begin_round(&self, world: World) {
+        *self.0.lock().unwrap() = Book { world, ..Book::default() };
+    }
+
     fn host(&self) -> Host {
         let this = self.clone();
         let call = move |args: Payload, context: CallContext| {
@@ -407,16 +422,12 @@ fn check_end(book: &Book, graph: &Graph, ended: &[Ended]) {
 fn rounds(bytes: &[u8]) {
     let dice = &mut Dice(bytes, 0);
     let steps = 2 + dice.below(6);
-    let mut graph: Graph = Vec::new();
-    for index in 0..steps {
-        let step = step(dice, format!("s{index}"), index);
-        graph.push(step);
-    }
+    let mut graph: Graph = (0..steps).map(|index| step(dice, format!("s{index}"), index)).collect();
     let mut inputs = [1, 1];
     let server = Server::default();
     let host = server.host();
     let mut workflow = parse(&host, &graph);
-    server.0.lock().unwrap().world = world(dice, &graph);
+    server.begin_round(world(dice, &graph));
     let run = host.start(&workflow, objects(inputs), options()).unwrap();
     run.wait();
     let mut records: Vec<Record> = run.records().unwrap();
@@ -430,12 +441,7 @@ fn rounds(bytes: &[u8]) {
     for _ in 0..5 {
         let (before, former, known) = (graph.clone(), inputs, past.clone());
         let change = change(dice, &mut graph, &mut inputs);
-        {
-            let mut book = server.0.lock().unwrap();
-            book.asked.clear();
-            book.end = Value::Null;
-            book.world = world(dice, &graph);
-        }
+        server.begin_round(world(dice, &graph));
         let next = if change.is_other { parse(&host, &graph) } else { workflow.clone() };
         let (taken, items) = taken_over((&before, &ended), (&graph, &change), (former, inputs));
         let retry = RetryOptions {

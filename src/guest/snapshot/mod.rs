@@ -54,8 +54,9 @@ mod restore;
 mod state;
 mod take;
 mod template;
+mod verdict;
 
-pub use check::{CheckError, Reason, Refusal, Verdict, check};
+pub use check::{CheckError, check};
 pub use compact::CompactError;
 pub use image::Key;
 pub use reset::ResetError;
@@ -63,6 +64,7 @@ pub use restore::RestoreError;
 pub use state::{GlobalValue, PAGE_BYTES, Snapshot};
 pub use take::{Search, TakeError};
 pub use template::{Handles, SnapshotView, Template, Unfit};
+pub use verdict::{Reason, Refusal, Verdict};
 
 #[cfg(test)]
 mod tests;

@@ -84,7 +84,7 @@ pub(super) const REFUSED: &[Refused] = &[
             wat("(component (component $c (import \"x\" (component $x)) (instance (instantiate $x)))
                 (component $d) (instance (instantiate $c (with \"x\" (component $d)))))")
         },
-        "how much it makes is not known",
+        "its size is not known in advance",
     ),
     (
         "an instance of a component out of an instance",
@@ -92,7 +92,7 @@ pub(super) const REFUSED: &[Refused] = &[
             wat("(component (component $c (component $d) (export \"d\" (component $d))) (instance $i (instantiate $c))
                 (alias export $i \"d\" (component $d)) (instance (instantiate $d)))")
         },
-        "how much it makes is not known",
+        "its size is not known in advance",
     ),
     ("200 loops by 200 locals", || loops_by_locals(200, 200), "has 40000 locals times levels of loops"),
     ("1,000 loops by 1,000 locals", || loops_by_locals(1_000, 1_000), "locals times levels of loops"),
@@ -183,12 +183,12 @@ pub(super) const REFUSED: &[Refused] = &[
     (
         "sockets of another type",
         || named("(import \"wasi:sockets/tcp@0.2.0\" (instance (export \"start-bind\" (func (param \"x\" string)))))"),
-        "an import has another type",
+        "the type of an import differs",
     ),
     (
         "an environment of another type",
         || named("(import \"wasi:cli/environment@0.2.0\" (instance (export \"get-environment\" (func (result u8)))))"),
-        "an import has another type",
+        "the type of an import differs",
     ),
     ("nothing at all", || wat("(component)"), "does not export"),
     ("bytes that end", || wat("(component (core module (func)))")[..30].to_vec(), "not a valid component"),
