@@ -1,4 +1,4 @@
-//! What a run counts is about what the host holds for it.
+//! A run counts about as much as the host holds for it.
 
 use crate::ALLOCATOR;
 use crate::effects::NoEffects;
@@ -12,7 +12,7 @@ use wfhost::process::{
 use wfhost::run::{Bounds, Clock, Kernel, RunSpec};
 use wfhost::scheduler::{Config, Turned, VirtualScheduler};
 
-/// Sends itself messages of so many bytes, and does not hear them: it waits for something else.
+/// Sends itself messages of this many bytes without receiving them: it waits for something else.
 struct Deaf(usize);
 
 impl Process for Deaf {
@@ -33,7 +33,7 @@ impl Process for Deaf {
 
 const MESSAGES: usize = 5_000;
 
-/// Bytes that the host has allocated for the messages of a run, and what the run counts for them.
+/// Bytes that the host has allocated for the messages of a run, and the run's own count.
 fn messages_of(bytes: usize) -> (f64, f64) {
     let time = VirtualClock::default();
     let wall = time.clone();
@@ -66,7 +66,7 @@ fn messages_of(bytes: usize) -> (f64, f64) {
     (change.bytes_allocated as f64 - change.bytes_deallocated as f64, held as f64)
 }
 
-/// A twentieth is what the run itself takes, and how its share is rounded.
+/// A twentieth is the run's own memory, and the rounding of its share.
 pub(crate) fn what_is_counted_is_what_is_held() {
     for bytes in [1, 100, 3_000] {
         let (allocated, held) = messages_of(bytes);

@@ -1,5 +1,6 @@
-//! A steady exchange of events allocates nothing in the scheduler, bytes that claim to be records are not believed, and a run counts what is
-//! held for it. A binary of its own: it counts what everybody allocates.
+//! A steady exchange of events allocates nothing in the scheduler, bytes that claim to be records
+//! are not believed, and a run counts what is held for it. This is a binary of its own because it
+//! counts every allocation of the process.
 
 #[path = "../bench/effects.rs"]
 mod effects;
@@ -18,7 +19,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 struct Exchange;
 
 enum Player {
-    /// Sends a batch to its partner, and hears as many answers.
+    /// Sends a batch to its partner, and receives as many answers.
     Caller {
         partner: Slot,
         batch: u64,
@@ -60,7 +61,7 @@ impl Commit for Exchange {
                 let slot = events.pop().map(|packed| Slot { index: packed as u32, generation: (packed >> 32) as u32 });
                 *partner = slot;
                 if let Some(slot) = slot {
-                    // The caller believes that it has heard everything.
+                    // The caller believes that it has received everything.
                     port.post(slot, 0, Wake::Message);
                 }
                 Next::Idle
@@ -86,13 +87,13 @@ impl Commit for Exchange {
 fn pair(scheduler: &VirtualScheduler<Exchange>, batch: u64) {
     let mut handle = scheduler.handle();
     let partner = handle.spawn(Player::Answerer { partner: None }, Permit::NONE).ok().expect("open");
-    // One answer will be missing of the first batch: it is the one that starts the exchange.
+    // The first batch has one answer too few: the event that starts the exchange.
     let caller = Player::Caller { partner, batch, heard: batch - 1 };
     let caller = handle.spawn(caller, Permit::NONE).ok().expect("open");
     handle.post(partner, u64::from(caller.generation) << 32 | u64::from(caller.index), Wake::Message);
 }
 
-/// Steps that were made and allocations that it took, in so many turns of each worker after as many to warm up.
+/// Steps and allocations in this many turns of each worker, after as many turns to warm up.
 fn steady(scheduler: &mut VirtualScheduler<Exchange>, turns: usize) -> (u64, usize) {
     let mut run = || {
         for _ in 0..turns {
@@ -108,7 +109,7 @@ fn steady(scheduler: &mut VirtualScheduler<Exchange>, turns: usize) -> (u64, usi
     (scheduler.stats().steps / 2, allocations)
 }
 
-// One test, since another thread's allocations would be counted, too.
+// A single test, since another thread's allocations would be counted, too.
 #[test]
 fn allocations_are_bounded() {
     nothing_is_allocated_for_events_steps_and_places();

@@ -1,4 +1,4 @@
-//! Bytes that claim to be a record get no more memory than their number is worth.
+//! Bytes that claim to be a record get no more memory than their number justifies.
 
 use crate::ALLOCATOR;
 use bytes::Bytes;
@@ -11,8 +11,8 @@ use wfhost::process::{
 };
 use wfhost::run::{Bounds, Decided, Decision, Died, Digest, FORMAT, Record, Started, Stepped};
 
-/// Bytes of memory for each byte of a record, and whatever its length. A list grows by doubling, and each time all of it is
-/// counted; its smallest items take one byte here, and 24 in memory.
+/// Bytes of memory for each byte of a record, and a constant. A list grows by doubling, and each
+/// growth is counted in full; its smallest items take one byte here, and 24 in memory.
 const BYTES_PER_BYTE_MAX: usize = 200;
 const BYTES_BASE: usize = 4096;
 
@@ -80,7 +80,8 @@ fn allocated(bytes: Vec<u8>) -> usize {
     change.bytes_allocated
 }
 
-/// Every byte of records, in its turn, replaced by numbers that claim much: wherever a length stands, it is among them.
+/// Every byte of records in turn, replaced by numbers that claim much: every length field is among
+/// them.
 pub(crate) fn a_record_gets_what_its_bytes_are_worth() {
     let check = |bytes: Vec<u8>| {
         let (length, allocated) = (bytes.len(), allocated(bytes));
@@ -98,7 +99,7 @@ pub(crate) fn a_record_gets_what_its_bytes_are_worth() {
             }
         }
     }
-    // Lists of the smallest items there are: commands, patterns of a grant, lines of a log.
+    // Lists of the smallest possible items: commands, patterns of a grant, lines of a log.
     let length = [0xd0, 0x86, 0x03]; // 50,000
     let head = [&[FORMAT, 1][..], &[0; 24], &[1, 1, 0, 0]].concat();
     check([&head[..], &[0], &length, &[0, 4, 0].repeat(50_000), &vec![0; 50_000]].concat());

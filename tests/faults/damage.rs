@@ -1,4 +1,4 @@
-//! Files that are damaged, clocks that jump, and several hosts on one folder.
+//! Damaged files, clocks that jump, and several hosts on one folder.
 
 use crate::dice::{self, Dice};
 use crate::hosted::{Orders, REFUSED, Said};
@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes that does not hang.
+/// Longer than anything takes unless it hangs.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 struct Rig {
@@ -27,18 +27,18 @@ impl Rig {
         Self { folder, server: Server::start(dice::seed()) }
     }
 
-    /// A host that begins the runs with these numbers, and takes up what it finds.
+    /// A host that starts the runs with these numbers, and recovers what it finds.
     fn orders(&self, first: u64, end: u64) -> Orders {
         let data = self.folder.path().join("data");
         Orders { data, server: self.server.address, in_flight: 50, first, end, slots: 16, snapshots: true }
     }
 
-    /// Whoever is left comes to its end, and all is as it should be.
+    /// The remaining host comes to its end, and everything is as it should be.
     fn finish(&self, runs: u64) {
         self.finish_where(runs, |_| false);
     }
 
-    /// The same, but for what is foreseen to be said against it.
+    /// The same, except for what the ledger is expected to report.
     fn finish_where(&self, runs: u64, is_foreseen: impl Fn(&str) -> bool) {
         let orders = self.orders(0, 0);
         let (status, said) = Life::begin(&orders).end(PATIENCE);
@@ -69,7 +69,8 @@ fn number(file: &File, at: u64, read: fn([u8; 4]) -> u32) -> u64 {
     read(bytes).into()
 }
 
-/// Tears what a host wrote last: rubbish stands where the next commit would, or over the last commits too.
+/// Tears what a host wrote last: garbage where the next commit would be, or over the last commits
+/// too.
 fn tear(data: &Path, dice: &mut Dice, loses: bool) {
     let mut wal = File::options().read(true).write(true).open(data.join("journal.db-wal")).unwrap();
     // The WAL-index: https://sqlite.org/walformat.html
@@ -77,7 +78,7 @@ fn tear(data: &Path, dice: &mut Dice, loses: bool) {
     let (frames, checkpointed) = (number(&index, 16, u32::from_ne_bytes), number(&index, 96, u32::from_ne_bytes));
     let frame = 24 + number(&wal, 8, u32::from_be_bytes);
     let (begin, end) = (32 + checkpointed * frame, 32 + frames * frame);
-    // What was checkpointed is synced.
+    // Checkpointed pages are synced.
     let at = if loses { end - dice.below((end - begin).min(8 * frame) + 1) } else { end };
     if loses && dice.below(2) == 0 {
         wal.set_len(at).unwrap();
@@ -88,13 +89,14 @@ fn tear(data: &Path, dice: &mut Dice, loses: bool) {
 }
 
 #[test]
-fn a_torn_commit_is_left_out() {
+fn a_torn_commit_is_ignored() {
     torn(false);
 }
 
-/// A disk that lies: then an effect may happen again under another key, but every run ends, and ends right.
+/// A disk that lies: then an effect may happen again under another key, but every run ends, with
+/// the right result.
 #[test]
-fn commits_that_the_disk_lost_are_made_again() {
+fn commits_lost_by_the_disk_are_made_again() {
     torn(true);
 }
 
@@ -117,10 +119,10 @@ fn torn(loses: bool) {
 }
 
 #[test]
-fn a_record_that_is_damaged_spoils_its_run_alone() {
+fn a_damaged_record_affects_only_its_run() {
     let rig = Rig::new();
     let mut orders = rig.orders(0, 60);
-    // A host that is killed just when all of its runs are young has none with a record in its middle.
+    // A host killed just when all of its runs are young has no run with a record in its middle.
     let spoilt = loop {
         let life = Life::begin(&orders);
         assert!(life.wait_for(5, is_end, within()));
@@ -140,22 +142,22 @@ fn a_record_that_is_damaged_spoils_its_run_alone() {
 }
 
 #[test]
-fn hosts_share_a_folder_and_none_takes_what_is_anothers() {
+fn hosts_share_a_folder_and_none_takes_anothers_runs() {
     let rig = Rig::new();
     let orders = rig.orders(0, 50);
     let first = Life::begin(&orders);
     assert!(first.wait_for(1, is_up, within()));
     let second = Life::begin(&rig.orders(50, 100));
     assert!(second.wait_for(1, is_up, within()));
-    // Each found the other's runs, and left them.
+    // Each found the other's runs, and did not touch them.
     let left = |said: &Said| matches!(said, Said::Bad(word, why) if word == "refused" && why.contains("belongs to a host that is running"));
     let others: Vec<_> =
         second.said().into_iter().filter(|said| matches!(said, Said::Bad(..)) && !left(said)).collect();
     assert!(others.is_empty(), "{others:?}");
 
-    // One that is stopped lives: it has its lock.
+    // A stopped host is alive: it holds its lock.
     first.signal("STOP");
-    // In the middle of a transaction it holds everybody up, and nobody can help that.
+    // In the middle of a transaction it blocks all others, and nothing can prevent that.
     while !judge::is_free(&orders.data) {
         first.signal("CONT");
         std::thread::sleep(Duration::from_millis(5));
@@ -175,17 +177,17 @@ fn hosts_share_a_folder_and_none_takes_what_is_anothers() {
     assert!(ended(&said).all(|(job, outputs)| job.0 >= 50 && *outputs == job.outputs()), "{said:?}");
     let begun = judge::inspect(&orders.data);
     assert_eq!((begun.unfinished, begun.next), (0, 100));
-    // The first may have died before its last runs were durable: nobody knows of them.
+    // The first may have died before its last runs were durable: no host knows of them.
     let there: Vec<_> = (0..100).map(Job).filter(|job| judge::over(&orders.data).contains(job)).collect();
     assert_eq!(judge::against_runs(&orders.data, &rig.server, &there), Vec::<String>::new());
 }
 
 #[test]
-fn a_clock_that_jumps_neither_loses_nor_keeps_a_run() {
+fn a_clock_jump_neither_loses_nor_blocks_a_run() {
     let rig = Rig::new();
     let mut orders = rig.orders(0, u64::MAX);
     let shim = Shim::of(&orders.data);
-    // Seconds before and within the life of a host: days ahead and behind.
+    // Seconds before and during the life of a host: days ahead and behind.
     for (before, within_life) in [(0, 200_000), (-200_000, 90_000), (400_000, -400_000), (-90_000, 0)] {
         shim.set("clock", &format!("{before}"));
         let life = Life::begin_with(&orders, |command| shim.put(command));

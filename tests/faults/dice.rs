@@ -1,4 +1,4 @@
-//! Random choices that a seed repeats.
+//! Random choices that a seed reproduces.
 
 /// `SplitMix64` (Steele, Lea and Flood, 2014).
 pub(crate) struct Dice(u64);
@@ -8,7 +8,7 @@ impl Dice {
         Self(seed)
     }
 
-    /// Dice of their own for what a text names: the same whatever else was drawn.
+    /// Separate dice for what a text names: the same whatever else was drawn.
     pub(crate) fn of(seed: u64, name: &str) -> Self {
         // FNV-1a.
         let hash = name
@@ -31,7 +31,7 @@ impl Dice {
     }
 }
 
-/// The seed of a test: that of the environment, so that a failure can be had again, or a fresh one.
+/// The seed of a test: from the environment, so that a failure can be reproduced, or a fresh one.
 pub(crate) fn seed() -> u64 {
     match std::env::var("WFHOST_SEED") {
         Ok(text) => text.parse().expect("WFHOST_SEED is a number"),

@@ -1,4 +1,5 @@
-//! Disks that are full, that cannot be written, and whose fsync fails, under hosts with 50 runs in flight.
+//! Disks that are full, that cannot be written, and whose fsync fails, under hosts with 50 runs in
+//! flight.
 
 use crate::dice::{self, Dice};
 use crate::hosted::{LOST, Orders, REFUSED, Said};
@@ -8,7 +9,7 @@ use crate::server::Server;
 use crate::shim::Shim;
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes that does not hang.
+/// Longer than anything takes unless it hangs.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 struct Rig {
@@ -19,7 +20,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// So many runs, 50 of them at a time.
+    /// This many runs, 50 of them at a time.
     fn new(runs: u64) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let server = Server::start(dice::seed());
@@ -33,7 +34,7 @@ impl Rig {
         Life::begin_with(&self.orders, |command| self.shim.put(command))
     }
 
-    /// Waits until the shim has counted so many.
+    /// Waits until the shim has counted this many calls.
     fn wait_for(&self, name: &str, count: u64) {
         let until = Instant::now() + PATIENCE;
         while self.shim.count(name) < count {
@@ -42,7 +43,7 @@ impl Rig {
         }
     }
 
-    /// The runs that there are come to their end, and all is as it should be.
+    /// All runs in the folder come to their end, and everything is as it should be.
     fn finish(&mut self) {
         judge::inspect(&self.orders.data);
         let (status, said) = self.begin().end(PATIENCE);
@@ -65,13 +66,13 @@ fn within() -> Instant {
 }
 
 #[test]
-fn a_full_disk_is_said_and_waited_for() {
+fn a_full_disk_is_reported_and_waited_for() {
     let rig = Rig::new(90);
     let life = rig.begin();
     assert!(life.wait_for(5, is_end, within()));
     rig.shim.set("full", "");
     assert!(life.wait_for(1, |said| *said == Said::Full, within()), "it is said");
-    // It has tried again and again, and what it tells meanwhile was durable before.
+    // It has tried again and again, and what it reports in the meantime was durable before.
     rig.wait_for("failed-writes", 4);
     let told = life.said();
     let over = judge::over(&rig.orders.data);
@@ -105,7 +106,7 @@ fn a_disk_may_be_full_after_any_byte() {
 }
 
 #[test]
-fn an_fsync_that_fails_is_final_for_the_host_and_not_for_its_runs() {
+fn an_fsync_failure_is_final_for_the_host_but_not_for_its_runs() {
     let mut dice = Dice::new(dice::seed());
     for _ in 0..4 {
         let mut rig = Rig::new(80);
@@ -118,7 +119,7 @@ fn an_fsync_that_fails_is_final_for_the_host_and_not_for_its_runs() {
         let broken = |said: &Said| matches!(said, Said::Broken(why) if why.contains("journal.db"));
         assert_eq!(said.iter().filter(|said| broken(said)).count(), 1, "{said:?}");
         assert!(bad(&said).iter().all(|said| said.starts_with("lost ")), "{said:?}");
-        // Nothing was said to be over that is not.
+        // No run was reported to have ended that has not.
         assert!(ended(&said).all(|(job, outputs)| *outputs == job.outputs()));
         rig.shim.unset("sync-fails");
         let over = judge::over(&rig.orders.data);
@@ -130,9 +131,9 @@ fn an_fsync_that_fails_is_final_for_the_host_and_not_for_its_runs() {
     }
 }
 
-/// A host that cannot make itself known begins nothing, and tries no second time.
+/// A host that cannot register starts no run, and does not try again.
 #[test]
-fn an_fsync_that_fails_while_a_host_registers_is_final_too() {
+fn an_fsync_failure_while_a_host_registers_is_final_too() {
     let mut rig = Rig::new(3);
     let (status, _) = rig.begin().end(PATIENCE);
     assert_eq!(status, Some(0));
@@ -160,7 +161,7 @@ fn a_folder_that_cannot_be_written_is_refused_and_named() {
     }
     rig.finish();
 
-    // What is there can be read.
+    // What is in the folder can be read.
     rig.shim.set("read-only", "");
     let (status, said) = rig.begin().end(PATIENCE);
     assert_eq!((status, said.len()), (Some(REFUSED), 1), "{said:?}");

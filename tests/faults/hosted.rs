@@ -1,8 +1,9 @@
 //! A host in a process of its own, which others kill.
 //!
-//! It takes up the unfinished runs of its folder and begins further ones, so that the same number is always in flight. It prints a line
-//! for what was reached: `up` when all are taken up, `ended RUN OUTPUTS`, `failed RUN WHY`, `lost RUN WHY` for a run that the host let go of,
-//! `full`, `room` and `broken WHY` for the disk.
+//! It recovers the unfinished runs of its folder and starts further ones, so that the same number
+//! is always in flight. It prints a line for each point reached: `up` when all are recovered,
+//! `ended RUN OUTPUTS`, `failed RUN WHY`, `lost RUN WHY` for a run that the host released, `full`,
+//! `room` and `broken WHY` for the disk.
 
 use crate::kinds::kinds;
 use crate::work::Job;
@@ -22,21 +23,21 @@ use wfhost::journal::StoreError;
 use wfhost::process::Payload;
 use wfhost::run::{Act, ResumeError, SnapshotPolicy};
 
-/// The variable that says what to do.
+/// The variable that holds the orders.
 pub(crate) const ORDERS: &str = "WFHOST_FAULTS_HOST";
-/// How the process ends where runs were lost to it.
+/// The exit code if runs were lost.
 pub(crate) const LOST: i32 = 70;
-/// How the process ends where the folder cannot be used.
+/// The exit code if the folder cannot be used.
 pub(crate) const REFUSED: i32 = 71;
 
-/// What a host is to do.
+/// The task of a host.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Orders {
     pub(crate) data: PathBuf,
     pub(crate) server: SocketAddr,
-    /// So many runs at one time.
+    /// The number of runs at one time.
     pub(crate) in_flight: usize,
-    /// The numbers of the runs that are still to begin.
+    /// The numbers of the runs that are still to be started.
     pub(crate) first: u64,
     pub(crate) end: u64,
     /// Instance slots: fewer than guests, so that some are evicted.
@@ -45,14 +46,14 @@ pub(crate) struct Orders {
     pub(crate) snapshots: bool,
 }
 
-/// The host itself. No test: others start it, with [`ORDERS`], to kill it.
+/// The host itself. Not a test by itself: other tests start it, with [`ORDERS`], to kill it.
 #[test]
 #[ignore = "is the process that other tests kill"]
 fn process() {
     let orders = std::env::var(ORDERS).expect("other tests start it");
     let orders: Orders = serde_json::from_str(&orders).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    // Nothing is closed or waited for: the process is over.
+    // Nothing is closed or waited for: the process ends.
     std::process::exit(runtime.block_on(serve(orders)));
 }
 
@@ -83,7 +84,8 @@ pub(crate) fn host(data: &Path, slots: u32, snapshots: bool) -> Host {
     builder.on_storage(tell).snapshots(policy).build().expect("a host")
 }
 
-/// Compiles the guests of all runs, so that the hosts find their code: the large ones take longer than the lives of hosts.
+/// Compiles the guests of all runs, so that the hosts find their code: compiling the large ones
+/// takes longer than hosts live.
 pub(crate) fn compile() {
     static DONE: OnceLock<()> = OnceLock::new();
     DONE.get_or_init(|| {
@@ -143,7 +145,7 @@ async fn serve(orders: Orders) -> i32 {
     if lost { LOST } else { 0 }
 }
 
-/// Whether a run has not ended, but its host cannot go on with it.
+/// Whether a run has not ended, but its host cannot continue it.
 fn is_lost(outcome: &Outcome) -> bool {
     outcome.result.as_ref().is_err_and(|problem| ["journal-failed", "run-taken", "suspended"].contains(&&*problem.kind))
 }
@@ -154,13 +156,13 @@ impl Serving {
             self.host.workflow_of(id).and_then(|workflow| self.host.recover(&workflow, id, RunOptions::default()));
         match taken {
             Ok(run) => self.wait(run, Job::of(id)),
-            // Its host died before it could say so, or another one was quicker.
+            // Its host died before it could report this, or another one was quicker.
             Err(RecoverError::Run(ResumeError::Ended(_)) | RecoverError::Journal(StoreError::Ended(_))) => {}
             Err(error) => say(&format!("refused {id} {}", chain(&error))),
         }
     }
 
-    /// Begins runs until there are enough.
+    /// Starts runs until there are enough.
     fn fill(&mut self) {
         while self.runs.len() < self.orders.in_flight && self.next < self.orders.end {
             let job = Job(self.next);
@@ -182,7 +184,8 @@ impl Serving {
 
     fn wait(&mut self, run: RunHandle, job: Job) {
         for (number, body) in job.signals().into_iter().enumerate() {
-            // Each is said again by every host, and counts once. A run may be over, or have heard all.
+            // Every host sends each signal again, and it counts once. A run may have ended, or have
+            // received all.
             let act = Act::Signal { name: "go".into(), body: Payload::json(&body) };
             let _ = run.inner().act(act, Some(&format!("signal-{number}")));
         }
@@ -190,7 +193,7 @@ impl Serving {
     }
 }
 
-/// An error with everything below it.
+/// An error with all its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -201,21 +204,21 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What a line of a host says.
+/// A line that a host prints.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Said {
     Up,
     Ended(Job, Value),
     Full,
     Room,
-    /// The journal cannot be written any more, and why.
+    /// The journal can no longer be written, and why.
     Broken(String),
     /// `failed`, `lost` or `refused`, and the rest of the line.
     Bad(String, String),
 }
 
 impl Said {
-    /// Reads a line; none where it is the test runner's.
+    /// Reads a line; `None` if it is the test runner's.
     pub(crate) fn read(line: &str) -> Option<Self> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {

@@ -13,14 +13,14 @@ fn open(data: &Path) -> Option<Connection> {
     path.exists().then(|| Connection::open(path).expect("the journal opens"))
 }
 
-/// How many runs there are in a folder.
+/// The number of runs in a folder.
 pub(crate) struct Census {
     pub(crate) unfinished: u64,
-    /// The number after the last run.
+    /// One more than the number of the last run.
     pub(crate) next: u64,
 }
 
-/// Asks SQLite whether the file is whole, and counts the runs. Nobody has the folder.
+/// Asks SQLite whether the file is intact, and counts the runs. No process has the folder open.
 pub(crate) fn inspect(data: &Path) -> Census {
     let none = Census { unfinished: 0, next: 0 };
     let Some(db) = open(data) else { return none };
@@ -40,22 +40,23 @@ pub(crate) fn inspect(data: &Path) -> Census {
     }
 }
 
-/// Whether nobody is in the middle of a transaction.
+/// Whether no process is in the middle of a transaction.
 pub(crate) fn is_free(data: &Path) -> bool {
     let db = open(data).expect("there is a journal");
     db.busy_timeout(Duration::from_millis(200)).unwrap();
     db.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok()
 }
 
-/// The runs that are over, as far as is on disk.
+/// The runs that have ended, as far as the disk shows.
 pub(crate) fn over(data: &Path) -> Vec<Job> {
     let db = open(data).expect("there is a journal");
     let mut select = db.prepare("SELECT id FROM run WHERE status IS NOT NULL").unwrap();
     select.query_map([], |row| Ok(Job::of(&row.get::<_, String>(0)?))).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
-/// Everything that must hold when the last host has ended well: each run is over, its records lead to the right outputs when it is
-/// replayed from the start, and its effects happened, each under one key.
+/// Everything that must hold when the last host has ended well: each run has ended, its records
+/// lead to the right outputs when it is replayed from the start, and its effects happened, each
+/// under one key.
 pub(crate) fn against(data: &Path, server: &Server, runs: u64) -> Vec<String> {
     against_runs(data, server, &(0..runs).map(Job).collect::<Vec<_>>())
 }
@@ -89,7 +90,8 @@ fn replay(host: &wfhost::host::Host, journal: &wfhost::host::Journal, job: Job) 
     }
 }
 
-/// Damages a record in the middle of an unfinished run, and tells which it is. None: no unfinished run has several rows.
+/// Damages a record in the middle of an unfinished run, and returns which. `None` if no unfinished
+/// run has several rows.
 pub(crate) fn damage(data: &Path) -> Option<Job> {
     let db = open(data).expect("there is a journal");
     // The run that has the most rows.
@@ -113,7 +115,7 @@ pub(crate) fn damage(data: &Path) -> Option<Job> {
     Some(Job::of(&id))
 }
 
-/// Says that the store has another format; returns the one that it had.
+/// Gives the store another format number; returns the previous one.
 pub(crate) fn set_format(data: &Path, format: i64) -> i64 {
     let db = open(data).expect("there is a journal");
     let before = db.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();

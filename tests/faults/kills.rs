@@ -8,14 +8,15 @@ use crate::program;
 use crate::server::Server;
 use std::time::{Duration, Instant};
 
-/// Runs at one time. Some of them are not durable yet, or over and not told, when their host dies: 50 are to be left.
+/// Runs at one time. When their host dies, some may not be durable yet, and some may have ended
+/// without a report: 50 must remain.
 const IN_FLIGHT: usize = 64;
 /// Kills of hosts of one folder; then its runs come to their end.
 const KILLS_PER_FOLDER: u32 = 15;
-/// How long to wait for what is to be seen before a kill. Only a host that hangs takes so long.
+/// How long to wait for what must be seen before a kill. Only a host that hangs takes this long.
 const MARK: Duration = Duration::from_secs(30);
 
-/// How many hosts to kill: a few, or as many as the environment says.
+/// The number of hosts to kill: a few, or as many as the environment says.
 fn kills() -> u32 {
     std::env::var("WFHOST_KILLS").map_or(10, |text| text.parse().expect("WFHOST_KILLS is a number"))
 }
@@ -30,7 +31,7 @@ struct Tally {
 }
 
 #[test]
-fn every_run_ends_right_however_often_its_host_is_killed() {
+fn every_run_ends_correctly_however_often_its_host_is_killed() {
     let seed = dice::seed();
     let mut dice = Dice::new(seed);
     let mut tally = Tally::default();
@@ -51,7 +52,7 @@ fn every_run_ends_right_however_often_its_host_is_killed() {
     );
 }
 
-/// One folder: hosts of it are killed, the last one is not.
+/// One folder: its hosts are killed, except the last one.
 fn campaign(seed: u64, kills: u32, tally: &mut Tally) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -77,7 +78,7 @@ fn campaign(seed: u64, kills: u32, tally: &mut Tally) -> Result<(), String> {
         }
         let life = Life::begin(&orders);
         if number == 0 {
-            // So that there is something to take up.
+            // So that there are runs to recover.
             life.wait_for(1, |said| *said == Said::Up, Instant::now() + MARK);
         }
         wait_for_a_moment(&mut dice, &life, &server);
@@ -117,7 +118,7 @@ fn wait_for_a_moment(dice: &mut Dice, life: &Life, server: &Server) {
     let is_up = |said: &Said| *said == Said::Up;
     let is_end = |said: &Said| matches!(said, Said::Ended(..));
     let while_ms = match dice.below(20) {
-        // While it starts, and takes up what it finds.
+        // While it starts, and recovers what it finds.
         0..3 => 400,
         3..7 => {
             life.wait_for(1, is_up, until);
@@ -136,7 +137,7 @@ fn wait_for_a_moment(dice: &mut Dice, life: &Life, server: &Server) {
     std::thread::sleep(Duration::from_micros(dice.below(while_ms * 1000)));
 }
 
-/// What a host says before its end must be right already.
+/// What a host reports before its end must already be right.
 fn check_what_was_said(said: &[Said]) -> Result<(), String> {
     if let Some(first) = bad(said).first() {
         return Err(format!("a host said: {first}"));

@@ -1,14 +1,16 @@
-//! What the runs of a campaign do: workflows, each with the outputs that it must have and the effects that must happen.
+//! The runs of a campaign: workflows, each with the outputs that it must have and the effects that
+//! must happen.
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// One workflow: a name and its steps and outputs, in which `ADDRESS`, `BUILT` and `GRANT` are replaced.
+/// One workflow: a name and its steps and outputs, in which `ADDRESS`, `BUILT` and `GRANT` are
+/// replaced.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(crate) text: &'static str,
-    /// What the input gives.
+    /// The outputs for an input.
     pub(crate) outputs: fn(&str, u64) -> Value,
     /// Paths below `/effects/RUN/`.
     pub(crate) effects: fn(u64) -> Vec<String>,
@@ -19,7 +21,7 @@ inputs: { n: integer }
 defaults: { retry: { max: 9, backoff: 5ms..40ms } }
 ";
 
-/// All of them, as far as their guests are built.
+/// All of them whose guests are built.
 pub(crate) fn kinds() -> &'static [Kind] {
     static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         let mut kinds = vec![ORDER, FAN, GUESTS, ASKS, TROUBLE, WORDS, SIGNALS];
@@ -116,7 +118,7 @@ outputs: { done: "${ [.steps.each.output[].body.done] }", fact: "${ .steps.fact.
     effects: |n| (0..n % 5 + 3).map(|item| item.to_string()).collect(),
 };
 
-/// Guests in Rust and C: spawns, messages, timers of their own, all at a time.
+/// Guests in Rust and C: spawns, messages, timers of their own, all at the same time.
 const GUESTS: Kind = Kind {
     name: "guests",
     text: r#"
@@ -213,7 +215,7 @@ outputs:
     effects: |_| vec!["tell".to_owned()],
 };
 
-/// Map and reduce, with the reduction told to somebody.
+/// Map and reduce, with the result sent to the server.
 const WORDS: Kind = Kind {
     name: "words",
     text: r#"
@@ -234,7 +236,7 @@ outputs: { words: "${ .steps.reduce.output }", told: "${ .steps.tell.output.body
     effects: |_| vec!["tell".to_owned()],
 };
 
-/// Steps that wait for somebody, who says everything until it is acknowledged.
+/// Steps that wait for signals, which are sent until they are acknowledged.
 const SIGNALS: Kind = Kind {
     name: SIGNALLED,
     text: r#"
@@ -252,7 +254,8 @@ outputs: { heard: "${ [.steps.first.output, .steps.second.output] }", never: "${
     effects: |_| vec!["tell".to_owned()],
 };
 
-/// The name of the workflow that is signalled: `go` with the input, and `go` with the number after it.
+/// The name of the workflow that receives signals: `go` with the input, and `go` with the number
+/// after it.
 pub(crate) const SIGNALLED: &str = "signals";
 
 /// Guests in JavaScript.

@@ -9,14 +9,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A host that runs. It is killed when it is dropped.
+/// A running host. It is killed when it is dropped.
 pub(crate) struct Life {
     child: Child,
     heard: Arc<Heard>,
     listener: Option<JoinHandle<()>>,
 }
 
-/// What it has said so far.
+/// What it has printed so far.
 #[derive(Default)]
 struct Heard {
     lines: Mutex<Vec<Said>>,
@@ -28,7 +28,7 @@ impl Life {
         Self::begin_with(orders, |command| command)
     }
 
-    /// The same, with something done to the command first.
+    /// The same, after a change to the command.
     pub(crate) fn begin_with(orders: &Orders, change: impl FnOnce(&mut Command) -> &mut Command) -> Self {
         hosted::compile();
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -48,7 +48,7 @@ impl Life {
         Self { child, heard, listener: Some(listener) }
     }
 
-    /// Waits until that many lines of a kind were said. False: not in time.
+    /// Waits for this many lines of a kind. Returns whether they came in time.
     pub(crate) fn wait_for(&self, count: usize, kind: impl Fn(&Said) -> bool, until: Instant) -> bool {
         let mut lines = self.heard.lines.lock().unwrap();
         while lines.iter().filter(|line| kind(line)).count() < count {
@@ -58,12 +58,12 @@ impl Life {
         true
     }
 
-    /// What it has said so far.
+    /// What it has printed so far.
     pub(crate) fn said(&self) -> Vec<Said> {
         self.heard.lines.lock().unwrap().clone()
     }
 
-    /// Everything it has said, once it is over.
+    /// Everything it has printed, once it has ended.
     fn over(&mut self) -> Vec<Said> {
         if let Some(listener) = self.listener.take() {
             listener.join().unwrap();
@@ -71,21 +71,21 @@ impl Life {
         self.heard.lines.lock().unwrap().clone()
     }
 
-    /// Sends it a signal of the system's.
+    /// Sends it a signal of the operating system.
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
         assert!(status.is_ok_and(|status| status.success()), "kill -{name}");
     }
 
-    /// SIGKILL. It returns what was said before it.
+    /// Sends SIGKILL. Returns what was printed before it.
     pub(crate) fn kill(mut self) -> Vec<Said> {
-        // It may be over already.
+        // It may have ended already.
         let _ = self.child.kill();
         self.child.wait().unwrap();
         self.over()
     }
 
-    /// Waits for its own end. It returns how it ended, and what was said.
+    /// Waits for its own end. Returns how it ended, and what was printed.
     pub(crate) fn end(mut self, within: Duration) -> (Option<i32>, Vec<Said>) {
         let until = Instant::now() + within;
         loop {
@@ -108,7 +108,7 @@ impl Drop for Life {
     }
 }
 
-/// The outputs among what was said.
+/// The outputs among the lines.
 pub(crate) fn ended(said: &[Said]) -> impl Iterator<Item = (Job, &Value)> {
     said.iter().filter_map(|said| match said {
         Said::Ended(job, outputs) => Some((*job, outputs)),
@@ -116,7 +116,7 @@ pub(crate) fn ended(said: &[Said]) -> impl Iterator<Item = (Job, &Value)> {
     })
 }
 
-/// What was said of trouble.
+/// The lines that report trouble.
 pub(crate) fn bad(said: &[Said]) -> Vec<String> {
     let bad = |said: &Said| match said {
         Said::Bad(word, rest) => Some(format!("{word} {rest}")),

@@ -1,7 +1,9 @@
-//! What becomes of durable runs when their host is killed, its disk fails, its files are damaged, its clock jumps, or others have its runs.
+//! Durable runs whose host is killed, whose disk fails, whose files are damaged, whose clock jumps,
+//! or which another host owns.
 //!
-//! The host is a process of its own: this program again ([`hosted`]), so that there are many runs in one process, or `wfhost` itself. Its
-//! calls go to a [server](server) that misbehaves and keeps a ledger of what was done. One module per topic.
+//! The host is a process of its own: this program again ([`hosted`]), so that one process has many
+//! runs, or `wfhost` itself. Its calls go to a [server](server) that misbehaves and records in a
+//! ledger what was done. One module per topic.
 //!
 //! ```text
 //! WFHOST_KILLS=1000 cargo test --test faults kills

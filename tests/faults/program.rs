@@ -1,4 +1,4 @@
-//! `wfhost` itself: killed, on disks that are full, and whose fsync fails.
+//! `wfhost` itself: killed, on full disks, and with a failing fsync.
 
 use crate::dice::Dice;
 use crate::hosted::Orders;
@@ -16,13 +16,13 @@ struct Place {
     server: Server,
 }
 
-/// Longer than anything takes that does not hang.
+/// Longer than anything takes unless it hangs.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 impl Place {
     fn new(job: Job) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        // It misbehaves or not: the run has its retries.
+        // It may misbehave: the run has its retries.
         let server = Server::start(7);
         std::fs::write(folder.path().join("flow.yaml"), job.workflow(server.address)).unwrap();
         Self { folder, server }
@@ -46,10 +46,11 @@ impl Place {
     }
 }
 
-/// Lets `wfhost resume --all` take up what there is, and `wfhost run` begin another run beside it, and kills both.
+/// Starts `wfhost resume --all` to recover what there is, and `wfhost run` to start another run
+/// beside it, and kills both.
 ///
 /// # Errors
-/// What one of them did wrong, where it came to its end before.
+/// Returns what one of them did wrong, if it ended before the kill.
 pub(crate) fn kill_while_it_takes_up(
     dice: &mut Dice,
     folder: &Path,
@@ -70,7 +71,7 @@ pub(crate) fn kill_while_it_takes_up(
     }
     std::thread::sleep(Duration::from_micros(dice.below(100_000)));
     for mut child in children {
-        // It may be over already.
+        // It may have ended already.
         let _ = child.kill();
         let output = child.wait_with_output().unwrap();
         let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -98,10 +99,10 @@ fn wait_for(shim: &Shim, name: &str, count: u64) {
 }
 
 #[test]
-fn a_full_disk_is_said_and_the_run_goes_on_when_there_is_room() {
+fn a_full_disk_is_reported_and_the_run_continues_when_there_is_room() {
     let job = Job::order(0);
     let place = Place::new(job);
-    // The folder is there, with its tables and components.
+    // The folder exists, with its tables and components.
     let first = place.run(Job::order(1)).output().unwrap();
     assert!(first.status.success(), "{first:?}");
     for quiet in [false, true] {
@@ -128,12 +129,12 @@ fn a_full_disk_is_said_and_the_run_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn an_fsync_that_fails_ends_the_program_and_the_run_is_taken_up() {
+fn an_fsync_failure_ends_the_program_and_the_run_is_recovered() {
     let job = Job::order(0);
     let place = Place::new(job);
     let shim = Shim::of(&place.data());
     let child = shim.put(&mut place.run(job)).spawn().unwrap();
-    // It has left, so what caused it is durable.
+    // The request has been sent, so what caused it is durable.
     place.server.wait_for(1, Instant::now() + PATIENCE);
     shim.set("sync-fails", "");
     let output = child.wait_with_output().unwrap();

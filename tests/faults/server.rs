@@ -1,7 +1,8 @@
 //! A server on loopback that has effects, misbehaves, and keeps a ledger.
 //!
-//! `PUT` and `POST` of `/effects/…` are effects: each path is one. `GET /facts/N` is the square of N. The first requests for an effect may
-//! be treated badly, drawn from the seed and the path; then it is well behaved, so that a run with enough retries comes to its end.
+//! `PUT` and `POST` of `/effects/…` are effects: each path is one. `GET /facts/N` is the square of
+//! N. The first requests for an effect may be treated badly, drawn from the seed and the path.
+//! After that the server is well behaved, so a run with enough retries comes to its end.
 
 use crate::dice::Dice;
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// How often an effect is treated badly at most: fewer than its retries.
+/// How often an effect is treated badly at most: less often than it is retried.
 pub(crate) const BAD_MAX: u64 = 3;
 /// Later than a call's timeout.
 const LATE: Duration = Duration::from_millis(400);
@@ -30,13 +31,14 @@ struct Ledger {
 #[derive(Default)]
 struct State {
     requests: u64,
-    /// For each effect by its path, for each key under which it was done, the bodies that came with it, and how often.
+    /// For each effect by its path, for each key under which it was done, the bodies that came with
+    /// it, and their number.
     effects: BTreeMap<String, BTreeMap<String, BTreeMap<Vec<u8>, u64>>>,
-    /// How many requests came for each path.
+    /// The number of requests for each path.
     tries: BTreeMap<String, u64>,
 }
 
-/// What becomes of a request.
+/// How a request is treated.
 #[derive(Clone, Copy, PartialEq)]
 enum Treatment {
     /// Done and answered.
@@ -45,7 +47,7 @@ enum Treatment {
     Refused,
     /// Done, yet 500.
     Fails,
-    /// Done, and answered when nobody waits any more.
+    /// Done, and answered when the client has stopped waiting.
     Late,
     /// Done, and the connection ends without an answer.
     Breaks,
@@ -68,12 +70,12 @@ impl Server {
         Self { address, ledger }
     }
 
-    /// How many requests came.
+    /// The number of requests.
     pub(crate) fn requests(&self) -> u64 {
         self.ledger.state().requests
     }
 
-    /// Waits for so many requests in all. False: they did not come in time.
+    /// Waits for this many requests in all. Returns whether they came in time.
     pub(crate) fn wait_for(&self, requests: u64, until: Instant) -> bool {
         let mut state = self.ledger.state();
         while state.requests < requests {
@@ -83,7 +85,7 @@ impl Server {
         true
     }
 
-    /// What the ledger says against those who had effects, where each of these paths is to have happened.
+    /// What the ledger shows to be wrong, if each of these paths must have happened.
     pub(crate) fn against(&self, expected: &[String]) -> Vec<String> {
         let state = self.ledger.state();
         let mut against = Vec::new();
@@ -111,7 +113,7 @@ impl Server {
         against
     }
 
-    /// How many effects were done, and how many of them more than once.
+    /// The number of effects, and of those that happened more than once.
     pub(crate) fn effects(&self) -> (usize, usize) {
         let state = self.ledger.state();
         let times =
@@ -125,7 +127,7 @@ impl Ledger {
         self.state.lock().unwrap()
     }
 
-    /// Takes a request down, and says what becomes of it.
+    /// Records a request, and decides how it is treated.
     fn enter(&self, request: &Request) -> Treatment {
         let mut state = self.state();
         state.requests += 1;
@@ -159,7 +161,7 @@ struct Request {
     body: Vec<u8>,
 }
 
-/// What an effect answers: the same for each of its requests.
+/// The answer to an effect: the same for each of its requests.
 fn answer(request: &Request) -> String {
     match request.path.strip_prefix("/facts/").map(str::parse::<u64>) {
         Some(Ok(number)) => format!("{{\"fact\":{}}}", number * number),
@@ -194,7 +196,7 @@ fn serve(stream: &TcpStream, ledger: &Ledger) {
     }
 }
 
-/// A request; none where the other side has gone.
+/// A request; `None` if the other side has closed.
 fn read(reader: &mut impl BufRead) -> Option<Request> {
     let line = line(reader)?;
     let mut words = line.split(' ');

@@ -1,10 +1,10 @@
-//! A disk that fails and a clock that jumps, for a host process: `shim.c`, compiled when it is first needed.
+//! A disk that fails and a clock that jumps, for a host process: `shim.c`, compiled on first use.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What goes wrong with the files of one folder, from now on and until it is said otherwise.
+/// What goes wrong with the files of one folder, from now on and until it is changed.
 pub(crate) struct Shim {
     folder: PathBuf,
     control: tempfile::TempDir,
@@ -42,9 +42,9 @@ impl Shim {
             .env("WFHOST_SHIM_CONTROL", self.control.path())
     }
 
-    /// From now on it is so: `full`, `sync-fails`, `read-only`; `bytes` and `clock` have a number.
+    /// Sets a fault: `full`, `sync-fails`, `read-only`; `bytes` and `clock` take a number.
     pub(crate) fn set(&self, name: &str, value: &str) {
-        // Whole or not at all, for whoever reads it meanwhile.
+        // Written whole or not at all, for those that read it in the meantime.
         let next = self.control.path().join("next");
         std::fs::write(&next, value).unwrap();
         std::fs::rename(next, self.control.path().join(name)).unwrap();
@@ -54,7 +54,7 @@ impl Shim {
         std::fs::remove_file(self.control.path().join(name)).unwrap();
     }
 
-    /// How many `syncs`, `failed-syncs` or `failed-writes` there were.
+    /// The number of `syncs`, `failed-syncs` or `failed-writes`.
     pub(crate) fn count(&self, name: &str) -> u64 {
         std::fs::metadata(self.control.path().join(name)).map_or(0, |file| file.len())
     }

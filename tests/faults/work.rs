@@ -1,7 +1,7 @@
-//! The runs whose hosts are killed: what each does, what comes out of it, and which effects it must have.
+//! The runs whose hosts are killed: what each does, its outputs, and the effects that it must have.
 //!
-//! A run is named by its number alone, `run-7`: its workflow, its input and its outputs follow from it. So whoever takes up a folder
-//! knows what every run in it was to be.
+//! A run is named by its number alone, `run-7`: its workflow, its input and its outputs follow from
+//! it. So every process that recovers a folder knows what each run in it must be.
 
 use crate::kinds::{HEAD, Kind, SIGNALLED, guests, kinds};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 pub(crate) struct Job(pub(crate) u64);
 
 impl Job {
-    /// The run of an id that [`id`](Self::id) gave.
+    /// The run whose id [`id`](Self::id) gave.
     pub(crate) fn of(id: &str) -> Self {
         Self(id.strip_prefix("run-").and_then(|number| number.parse().ok()).expect("an id of a campaign"))
     }
@@ -49,7 +49,7 @@ impl Job {
         format!("name: {}\n{HEAD}{steps}", kind.name)
     }
 
-    /// What it is to be signalled, in this order.
+    /// The signals that it must receive, in this order.
     pub(crate) fn signals(self) -> Vec<u64> {
         if self.kind().name == SIGNALLED { vec![self.input(), self.input() + 1] } else { Vec::new() }
     }

@@ -29,7 +29,7 @@ fn other_bytes(folder: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_run_of_guests_does_again_what_it_did() {
+fn a_run_of_guests_replays() {
     let host = host(2, 8);
     let workflow = parse(&host, WORK);
     let run = start(&host, &workflow);
@@ -66,7 +66,7 @@ fn named(id: &str) -> RunOptions {
 }
 
 #[test]
-fn a_fork_goes_on_by_itself_with_another_component_too() {
+fn a_fork_continues_on_its_own_even_with_another_component() {
     let folder = tempfile::tempdir().unwrap();
     let host = durable(folder.path());
     let workflow = parse(&host, WORK);

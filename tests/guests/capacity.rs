@@ -139,7 +139,7 @@ fn with_chain(depth: usize, fib: u32) -> String {
 /// Guests that stay take the pool and most of the room outside; the others are evicted and restored
 /// in what remains.
 #[test]
-fn guests_of_both_kinds_get_on_in_what_there_is() {
+fn guests_of_both_kinds_share_the_room() {
     let guests = EngineOptions { on_demand_bytes: 20 * GUEST_BYTES, ..options(2) };
     let host = Host::builder().workers(2).guests(guests).build().unwrap();
     let found = outputs(&run(&host, &with_chain(12, 9)));

@@ -51,7 +51,7 @@ fn children(bytes: usize) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_child_compiles_and_what_is_kept_needs_none() {
+fn a_child_compiles_and_cached_code_needs_none() {
     let Some(program) = wfhost() else { return };
     let folder = tempfile::tempdir().unwrap();
     let first = engine(options(&program, Some(folder.path())));
@@ -67,7 +67,7 @@ fn a_child_compiles_and_what_is_kept_needs_none() {
 }
 
 #[test]
-fn what_a_child_compiles_runs_where_nothing_is_kept() {
+fn what_a_child_compiles_runs_without_a_cache() {
     let Some(program) = wfhost() else { return };
     let host = Host::builder().workers(1).guests(options(&program, None)).build().unwrap();
     let text =

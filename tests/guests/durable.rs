@@ -41,7 +41,7 @@ pub(crate) fn image(of: &Path) -> tempfile::TempDir {
 
 /// Records that are complete on disk, but invalid.
 #[test]
-fn a_run_whose_records_are_damaged_is_noted_as_that_until_it_can_be_taken_up() {
+fn a_run_with_damaged_records_is_marked_until_it_can_be_recovered() {
     let folder = tempfile::tempdir().unwrap();
     let host = host(folder.path());
     let workflow = parse(&host, WORK);
@@ -63,7 +63,7 @@ fn a_run_whose_records_are_damaged_is_noted_as_that_until_it_can_be_taken_up() {
 }
 
 #[test]
-fn a_run_goes_on_in_another_host_and_has_the_same_outputs() {
+fn a_run_continues_in_another_host_and_has_the_same_outputs() {
     let folder = tempfile::tempdir().unwrap();
     let first = host(folder.path());
     let whole = first.start(&parse(&first, WORK), inputs(1), options("whole")).unwrap().wait();
@@ -107,7 +107,7 @@ fn a_run_goes_on_in_another_host_and_has_the_same_outputs() {
 }
 
 #[test]
-fn a_suspended_run_is_taken_up_without_the_files_that_it_was_started_from() {
+fn a_suspended_run_is_recovered_without_the_files_that_it_was_started_from() {
     let folder = tempfile::tempdir().unwrap();
     let files = tempfile::tempdir().unwrap();
     for name in ["fib.wasm", "hello.wasm"] {

@@ -63,7 +63,7 @@ fn many_requests_some_at_a_time() {
 }
 
 #[test]
-fn what_is_not_granted_does_not_leave() {
+fn a_call_without_a_grant_is_not_sent() {
     let server = Server::answering(response(200, "", "secret"));
     let url = server.url("/");
     let urls = std::slice::from_ref(&url);

@@ -99,7 +99,7 @@ fn check(entry: &str, outcome: &Outcome, end: &End) {
 }
 
 #[test]
-fn a_panic_is_told_by_its_message_and_a_bare_trap_by_its_place() {
+fn a_panic_is_reported_by_its_message_and_a_bare_trap_by_its_place() {
     let host = host(1, 8);
     let detail = |entry: &str| {
         let text = format!("steps: [{{ id: x, uses: ./hostile.wasm, entry: {entry} }}]");

@@ -158,7 +158,7 @@ fn fan(count: usize) -> String {
 }
 
 #[test]
-fn a_step_of_a_thousand_spawns_is_committed_in_parts_and_every_answer_is_heard() {
+fn a_step_of_a_thousand_spawns_is_committed_in_parts_and_every_answer_arrives() {
     let host = host(2, 16);
     let workflow = parse(&host, &format!("steps: [{{ id: x, uses: \"{}\", entry: run }}]", fan(1_000)));
     let run = start(&host, &workflow);
@@ -181,7 +181,7 @@ fn a_step_of_a_thousand_spawns_is_committed_in_parts_and_every_answer_is_heard()
 }
 
 #[test]
-fn a_neighbour_goes_on_beside_steps_that_give_thousands_of_commands() {
+fn a_neighbour_goes_on_beside_steps_that_return_thousands_of_commands() {
     let host = host(1, 16);
     let neighbour = Neighbour::move_in(&host);
     let outcome = run(&host, &format!("steps: [{{ id: x, uses: \"{}\", entry: run }}]", fan(9_000)));

@@ -302,7 +302,7 @@ fn every_kind_of_state() {
 /// The other process sees every kind of difference, even in the last step alone, and refuses bytes
 /// that are not a snapshot of this component.
 #[test]
-fn the_other_process_tells_what_differs() {
+fn the_other_process_reports_what_differs() {
     const BEFORE: usize = 600;
     let folder = tempfile::tempdir().expect("a folder");
     let case = Case::of("counter-c");

@@ -28,7 +28,7 @@ fn a_step_and_a_guest_wait_for_signals() {
 
 /// What the workflow waits for is its own: no guest receives it first, in any way.
 #[test]
-fn a_signal_that_the_workflow_waits_for_is_no_guests_without_a_grant() {
+fn a_guest_cannot_take_a_signal_of_the_workflow_without_a_grant() {
     let host = host(2, 8);
     let text = |allow: &str| {
         format!(
@@ -53,7 +53,7 @@ outputs: {{ review: '${{ .steps.review.output }}', guest: '${{ .steps.guest.outp
 }
 
 #[test]
-fn a_wait_that_is_over_says_that_its_time_was() {
+fn a_wait_that_times_out_says_so() {
     let host = host(1, 4);
     let step = "steps: [{ id: w, wait: { signal: approve, timeout: 1ms } }]";
     let guest = "steps: [{ id: w, uses: ./approval.wasm, with: { signal: approve, count: 1, timeout_ms: 1 } }]";

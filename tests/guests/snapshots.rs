@@ -42,7 +42,7 @@ fn expected() -> serde_json::Value {
 }
 
 #[test]
-fn guests_go_on_from_their_snapshots_in_another_host() {
+fn guests_continue_from_their_snapshots_in_another_host() {
     let folder = tempfile::tempdir().unwrap();
     let first = host(folder.path(), 3);
     let run = first.start(&parse(&first, WORK), Map::new(), options()).unwrap();

@@ -40,12 +40,12 @@ fn lockstep(component: &Component, seed: u8, steps: u32) {
 }
 
 #[test]
-fn a_rust_guest_goes_on_in_a_thousand_steps() {
+fn a_rust_guest_is_the_same_after_evictions_in_a_thousand_steps() {
     lockstep(&built("counter"), 1, 1_000);
 }
 
 #[test]
-fn a_c_guest_goes_on_in_a_thousand_steps() {
+fn a_c_guest_is_the_same_after_evictions_in_a_thousand_steps() {
     lockstep(&built("counter-c"), 2, 1_000);
 }
 
@@ -66,7 +66,7 @@ fn evicted_guests_take_no_slot() {
 }
 
 #[test]
-fn the_random_stream_and_the_tags_go_on_where_they_were() {
+fn the_random_stream_and_the_tags_continue_where_they_were() {
     // Logs the next eight random bytes and the first unused tag in each step, and uses three tags.
     let core = wat_guest::module(
         r#"
@@ -170,7 +170,7 @@ fn large() -> Component {
 /// Slow work is announced as slow, and done where it delays nobody: when the guest is allocated,
 /// and when it is dropped.
 #[test]
-fn a_large_guest_is_taken_up_before_its_step() {
+fn a_large_guest_is_restored_before_its_step() {
     let component = large();
     let mut whole = Stepper::new(&component, init("run", "null"));
     let mut evicted = Stepper::new(&component, init("run", "null"));

@@ -106,7 +106,7 @@ fn errors(filter: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn compile_errors_have_their_places() {
+fn compile_errors_have_their_positions() {
     let cases: &[(&str, &[(&str, &str)])] = &[
         ("\"é\" | bar", &[("bar/0 is not defined", "bar")]),
         (".a.b + foo(1; 2)", &[("foo/2 is not defined", "foo")]),

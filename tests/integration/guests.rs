@@ -41,7 +41,7 @@ fn hello_completes_in_its_first_step() {
 }
 
 #[test]
-fn a_counter_hears_messages_step_by_step() {
+fn a_counter_receives_messages_step_by_step() {
     let mut counter = Stepper::new(&built("counter"), init("run", "{}"));
     for n in 0..10_u8 {
         assert_eq!(counter.step(vec![message("x", &[n])]).status(), Status::Idle);
@@ -119,7 +119,7 @@ fn the_fuel_of_all_steps_is_bounded_too() {
 }
 
 #[test]
-fn a_step_that_is_dropped_half_way_gives_its_slot_back() {
+fn a_step_that_is_dropped_half_way_frees_its_slot() {
     let engine = engine(EngineOptions { slots: Some(1), ..EngineOptions::default() });
     let component = Component::load(&engine, &std::fs::read("guests/built/hostile.wasm").unwrap()).unwrap();
     for _ in 0..3 {
@@ -131,7 +131,7 @@ fn a_step_that_is_dropped_half_way_gives_its_slot_back() {
 }
 
 #[test]
-fn a_full_pool_is_the_hosts_trouble_and_passes() {
+fn a_full_pool_is_a_retryable_fault_of_the_host() {
     let engine = engine(EngineOptions { slots: Some(1), ..EngineOptions::default() });
     let component = Component::load(&engine, &wat_guest::caller()).unwrap();
     let mut first = Stepper::new(&component, init("run", "null"));
@@ -275,7 +275,7 @@ fn memory_beyond_the_limit_is_refused_to_the_guest_and_not_fatal() {
 }
 
 #[test]
-fn a_component_that_begins_with_more_memory_than_allowed_is_told_so() {
+fn a_component_with_more_initial_memory_than_allowed_gets_a_clear_problem() {
     let init = with_limits(|limits| limits.memory_bytes = 1 << 16);
     let problem = Stepper::new(&load(&wat_guest::caller()), init).step(vec![]).problem();
     assert_eq!(problem.kind, "memory-exhausted");

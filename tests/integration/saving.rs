@@ -15,7 +15,7 @@ fn save(guest: &mut Stepper) -> ProcessSnapshot {
 }
 
 #[test]
-fn what_was_saved_is_of_one_component_and_no_more_than_its_bytes() {
+fn a_snapshot_fits_one_component_and_its_bytes_are_not_trusted() {
     let (counter, other) = (built("counter"), built("counter-c"));
     let mut guest = Stepper::new(&counter, init("run", "{}"));
     assert!(guest.body.save().is_none(), "it has not run");
@@ -228,7 +228,7 @@ fn own(save: &str) -> Component {
 }
 
 #[test]
-fn a_guest_with_state_that_no_image_holds_gives_it_itself() {
+fn a_guest_with_state_that_no_image_holds_encodes_it_itself() {
     let component = own("");
     assert_eq!(component.snapshot_support(), SnapshotSupport::Ready(Form::GuestEncoded));
     let mut whole = Stepper::new(&component, init("run", "null"));
@@ -260,7 +260,7 @@ fn a_guest_with_state_that_no_image_holds_gives_it_itself() {
 }
 
 #[test]
-fn a_guest_that_will_not_give_its_state_stays_where_it_is() {
+fn a_guest_that_refuses_to_save_stays_in_its_slot() {
     let refuses = own("(i32.store8 (i32.const 3104) (i32.const 1))
         (i32.store (i32.const 3112) (i32.const 64)) (i32.store (i32.const 3116) (i32.const 4))
         (i32.store (i32.const 3120) (i32.const 64)) (i32.store (i32.const 3124) (i32.const 4))

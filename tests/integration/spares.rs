@@ -146,7 +146,7 @@ fn the_next_guest_finds_what_a_fresh_instance_has() {
 }
 
 #[test]
-fn an_instance_whose_memory_has_grown_is_not_kept() {
+fn an_instance_whose_memory_has_grown_is_not_reused() {
     let engine = engine(options(4));
     let component = mural(&engine);
     let first = serve(&component, init("look", "{}"));
@@ -157,7 +157,7 @@ fn an_instance_whose_memory_has_grown_is_not_kept() {
 }
 
 #[test]
-fn an_instance_that_traps_as_it_closes_is_not_kept() {
+fn an_instance_that_traps_as_it_closes_is_not_reused() {
     let engine = engine(options(4));
     let component = mural(&engine);
     serve(&component, init("explode", "{}"));
@@ -190,7 +190,7 @@ fn the_next_guest_has_a_random_stream_tags_and_a_log_of_its_own() {
 }
 
 #[test]
-fn instances_with_state_that_cannot_be_reset_are_not_kept() {
+fn instances_with_state_that_cannot_be_reset_are_not_reused() {
     let with = |item: &str| {
         let step = "(func $step (param i32 i32) (result i32)
             (i32.store8 (i32.const 1024) (i32.const 3))
@@ -227,7 +227,7 @@ fn instances_with_state_that_cannot_be_reset_are_not_kept() {
 }
 
 #[test]
-fn an_instance_that_has_written_much_is_not_kept() {
+fn an_instance_that_has_written_much_is_not_reused() {
     let engine = engine(options(4));
     let core = MURAL.replace("(memory (export \"memory\") 2)", "(memory (export \"memory\") 5)");
     let component = Component::load(&engine, &wat_guest::component("process", &core)).expect("a guest");
@@ -282,7 +282,7 @@ fn no_more_wait_than_may_and_the_oldest_gives_way() {
 
 /// A guest is restored from its image in an instance that has served another.
 #[test]
-fn a_guest_is_taken_up_in_an_instance_that_has_served_another() {
+fn a_guest_is_restored_in_an_instance_that_has_served_another() {
     let engine = engine(options(4));
     let component = built_in(&engine, "counter");
     component.learn_snapshot_support();
@@ -303,7 +303,7 @@ fn a_guest_is_taken_up_in_an_instance_that_has_served_another() {
 
 /// How to reset instances is learned in the background, once enough guests have ended.
 #[test]
-fn instances_are_kept_once_enough_guests_have_ended() {
+fn instances_are_reused_once_enough_guests_have_ended() {
     let engine = engine(options(4));
     let component = Component::load(&engine, &wat_guest::completer()).expect("a guest");
     let null = serve(&component, init("run", "{}"));

@@ -67,7 +67,7 @@ fn repeats(call: &str, times: u32) -> Component {
 
 /// It ends slices and steps.
 #[test]
-fn what_wasi_does_with_much_is_charged() {
+fn work_by_wasi_is_charged() {
     let out = "(local.get $out)";
     for (call, times) in [
         (format!("(loop $more (call $write {out} (i32.const 4096) (i32.const 60000) (i32.const 512)) REPEAT)"), 200),

@@ -61,7 +61,7 @@ fn plan_of(file: &Path, environment: &dyn Environment) -> Result<Plan, Diagnosti
 
 /// Each file of the folder has a snapshot of its problems beside it.
 #[test]
-fn every_problem_of_a_bad_file_is_told_in_one_go() {
+fn every_problem_of_a_bad_file_is_reported_at_once() {
     let files = files("tests/workflows/bad");
     assert!(files.len() >= 30);
     for file in files {
@@ -76,7 +76,7 @@ fn every_problem_of_a_bad_file_is_told_in_one_go() {
 }
 
 #[test]
-fn problems_are_told_to_programs_too() {
+fn problems_are_reported_to_programs_too() {
     let text = "steps:\n  - { id: ä, uses: ./a.wasm }\n  - { id: b, use: ./a.wasm }\n";
     let problems = load(&Source::new("x.yaml", text), jq(), &Unchecked).unwrap_err();
     insta::assert_snapshot!(serde_json::to_string_pretty(&problems.to_json()).unwrap());

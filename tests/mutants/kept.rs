@@ -1,4 +1,4 @@
-//! What became of mutants, written down row by row, so that the table can be made in several sittings.
+//! Results of mutants, written down row by row, so that the table can be made in several sittings.
 
 use super::list::{self, Fate, Mutant};
 use super::table::{Finding, Row};
@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Serialize, Deserialize)]
 struct Line {
     mutant: String,
-    /// Of the mutant with its tests, and of the file that it is in.
+    /// Digests of the mutant with its tests, and of its file.
     digest: String,
     /// The day, in UTC.
     date: String,
@@ -24,7 +24,7 @@ struct Line {
     seen: Vec<(String, Ended)>,
 }
 
-/// The file of what was found, a row in each line.
+/// The file of results, a row in each line.
 pub(crate) struct Kept {
     file: Mutex<File>,
     digests: BTreeMap<String, String>,
@@ -32,8 +32,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Opens the file. If `resumes`, what it says last of a mutant stands that a test saw, as long as neither the mutant nor its file
-    /// has changed.
+    /// Opens the file. If `resumes`, the last result of a mutant that a test saw is reused, as long
+    /// as neither the mutant nor its file has changed.
     pub(crate) fn open(path: &Path, root: &Path, mutants: &[Mutant], resumes: bool) -> std::io::Result<Self> {
         let mut digests = BTreeMap::new();
         for (file, of_file) in list::by_file(mutants) {
@@ -43,7 +43,7 @@ impl Kept {
         let file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
         let mut found = BTreeMap::new();
         for line in BufReader::new(&file).lines().take_while(|_| resumes) {
-            // A sitting that was interrupted may have left a part of a line.
+            // An interrupted sitting may have left part of a line.
             let Ok(line) = serde_json::from_str::<Line>(&line?) else { continue };
             if digests.get(&line.mutant) == Some(&line.digest) {
                 let seen = line.seen.iter().map(|(tests, ended)| (list::tests(tests), *ended)).collect();
@@ -55,12 +55,12 @@ impl Kept {
         Ok(Self { file: Mutex::new(file), digests, found: Mutex::new(found) })
     }
 
-    /// Takes what was found earlier.
+    /// Reads earlier results.
     pub(crate) fn take(&self, mutant: &Mutant) -> Option<Finding> {
         self.found.lock().unwrap().remove(&mutant.id)
     }
 
-    /// Writes down what was found.
+    /// Appends a result.
     pub(crate) fn keep(&self, Row { mutant, finding }: &Row) -> std::io::Result<()> {
         let line = Line {
             mutant: mutant.id.clone(),

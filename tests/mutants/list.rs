@@ -11,10 +11,11 @@
 //! +
 //! ```
 //!
-//! Lines of `-` are text of the file, which has it once; what is in `«»` (else all of it) is replaced by the lines of `+`. Blanks and
-//! the ends of lines do not matter. A mutant may have several such pairs. A tier may be followed by filters of its tests:
-//! `unit:run::tests,journal::`. `equivalent` and a proof stand in the place of `by` where no test can tell the mutant from the
-//! source. Lines of `#` are comments.
+//! Lines of `-` are text that the file has exactly once; the part in `«»` (or else all of it) is
+//! replaced by the lines of `+`. Blanks and line ends do not matter. A mutant may have several such
+//! pairs. A tier may be followed by filters of its tests: `unit:run::tests,journal::`. `equivalent`
+//! and a proof replace `by` if no test can distinguish the mutant from the source. Lines of `#` are
+//! comments.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,11 +30,11 @@ pub(crate) struct Mutant {
     pub(crate) hunks: Vec<Hunk>,
 }
 
-/// A text of the file and what stands in its place.
+/// A text of the file and its replacement.
 pub(crate) struct Hunk {
     /// The text, without its marks.
     pub(crate) old: String,
-    /// Which part of it is replaced, in bytes.
+    /// The range that is replaced, in bytes.
     pub(crate) part: std::ops::Range<usize>,
     pub(crate) new: String,
 }
@@ -41,11 +42,11 @@ pub(crate) struct Hunk {
 pub(crate) enum Fate {
     /// Tests that should fail.
     Caught(Vec<Tests>),
-    /// Why none can.
+    /// Why no test can fail.
     Equivalent(String),
 }
 
-/// Tests of a tier: all, or those whose names have one of the filters.
+/// Tests of a tier: all, or those whose names match one of the filters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Tests {
     pub(crate) tier: String,

@@ -1,8 +1,10 @@
-//! Mutants: faults that are put into a copy of the source one at a time, to see that a test fails for each.
+//! Mutants: faults that are put into a copy of the source one at a time, to see that a test fails
+//! for each.
 //!
-//! The files of `list/` name them: for each an id, the text that it replaces, and the tiers of tests that should see it. What is
-//! equivalent carries its proof instead. The first test here runs with all others, and fails where a text of the list is no longer
-//! in the source. The second one is run on demand: it weaves all mutants into a copy as switches, so that each tier is built once,
+//! The files of `list/` name them: for each an id, the text that it replaces, and the tiers of
+//! tests that should see it. Equivalent ones carry their proof instead. The first test here runs
+//! with all others, and fails if a text of the list is no longer in the source. The second one is
+//! run on demand: it weaves all mutants into a copy as switches, so that each tier is built once,
 //! runs the tiers of each mutant, and writes the table of `README.md`.
 //!
 //! ```text
@@ -10,14 +12,16 @@
 //! WFHOST_MUTANTS=sleep,park-without-fence cargo test --test mutants -- --ignored --nocapture
 //! ```
 //!
-//! `WFHOST_MUTANTS` takes parts of ids and of files, `WFHOST_MUTANTS_TIERS` names of tiers; the table is then only printed.
-//! `WFHOST_MUTANTS_JOBS` says how many tests run at one time (1). A tier that takes long is run only where no other has caught the mutant,
-//! and with `WFHOST_MUTANTS_FIRST=1` each.
+//! `WFHOST_MUTANTS` takes parts of ids and of files, `WFHOST_MUTANTS_TIERS` names of tiers; the
+//! table is then only printed. `WFHOST_MUTANTS_JOBS` is the number of tests that run at the same
+//! time (1). A slow tier is run only if no other has caught the mutant, and with
+//! `WFHOST_MUTANTS_FIRST=1` so is each.
 //!
-//! Each row is written into `target/mutants/rows.jsonl` as it comes. `WFHOST_MUTANTS_RESUME=1` takes those over that a test saw, so
-//! that the table can be made in several sittings. It does not see what has changed in tests and in other files than the mutant's:
-//! whoever changes those names the mutants once, as above. With `WFHOST_MUTANTS_NONE=1` as well no test is run: the table is of
-//! what is known.
+//! Each row is written into `target/mutants/rows.jsonl` as it comes. `WFHOST_MUTANTS_RESUME=1`
+//! reuses those that a test saw, so that the table can be made in several sittings. It does not
+//! detect changes in tests or in files other than the mutant's: after such a change, name the
+//! mutants once, as above. With `WFHOST_MUTANTS_NONE=1` as well no test is run: the table then
+//! shows what is known.
 
 mod kept;
 mod list;

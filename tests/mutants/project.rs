@@ -16,8 +16,8 @@ pub(crate) struct Project {
 }
 
 impl Project {
-    /// Copies what is tracked or new, and weaves the mutants in. What has not changed since the last copy is left, so that it is not
-    /// built again.
+    /// Copies what is tracked or new, and weaves the mutants in. Files that have not changed since
+    /// the last copy are not touched, so that they are not built again.
     pub(crate) fn copy(from: &Path, mutants: &[Mutant]) -> std::io::Result<Self> {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../mutants/project");
         std::fs::create_dir_all(&root)?;
@@ -39,7 +39,8 @@ impl Project {
             }
             match name {
                 "src/base/mod.rs" => bytes.extend_from_slice(weave::SWITCH.as_bytes()),
-                // Switches stand where nobody would write an `if`, and some of what they switch off is then unused.
+                // Switches are in places where nobody would write an `if`, and some of what they
+                // switch off is then unused.
                 "src/lib.rs" => bytes.splice(..0, *b"#![allow(unused)]\n").for_each(drop),
                 _ => {}
             }
@@ -55,7 +56,7 @@ impl Project {
         Ok(Self { root })
     }
 
-    /// Builds what these tests need. Gives each tier's program.
+    /// Builds what these tests need. Returns each tier's program.
     pub(crate) fn build(&self, tests: &BTreeSet<Tests>) -> Result<BTreeMap<String, PathBuf>, String> {
         let folder = |name: &str| self.root.with_file_name(name).display().to_string();
         let mut programs = BTreeMap::new();
@@ -90,7 +91,7 @@ impl Project {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["test", "--no-run", "--message-format=json-render-diagnostics"]).args(arguments);
         cargo.current_dir(&self.root).stdin(Stdio::null()).stderr(Stdio::inherit());
-        // What the outer cargo has set is of the outer project.
+        // The outer cargo's settings are for the outer project.
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CARGO_") && name != "CARGO_HOME") {
             cargo.env_remove(name);
         }
@@ -112,7 +113,7 @@ impl Project {
     }
 }
 
-/// What of the project these tests need: without guests it is built in seconds.
+/// The part of the project that these tests need: without guests it is built in seconds.
 fn features(tests: &BTreeSet<Tests>) -> &'static [&'static str] {
     let is_of = |tests: &Tests, rooms: &[&str]| match tests.tier.as_str() {
         "unit" => {
@@ -130,7 +131,7 @@ fn features(tests: &BTreeSet<Tests>) -> &'static [&'static str] {
     }
 }
 
-/// Removes files of an earlier copy that are in this one no more.
+/// Removes files of an earlier copy that are no longer in this one.
 fn remove_others(folder: &Path, copied: &BTreeSet<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();

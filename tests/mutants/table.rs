@@ -1,4 +1,4 @@
-//! What became of each mutant, as a page.
+//! The result of each mutant, as a page.
 
 use super::list::{Fate, Mutant, Tests};
 use super::tiers::Ended;
@@ -10,7 +10,7 @@ pub(crate) struct Row {
     pub(crate) finding: Finding,
 }
 
-/// What became of a mutant.
+/// The result of a mutant.
 #[derive(Default)]
 pub(crate) struct Finding {
     pub(crate) seen: Vec<(Tests, Ended)>,
@@ -41,7 +41,7 @@ impl Table {
         self.rows.iter().filter(survives).map(|row| &row.mutant)
     }
 
-    /// Mutants of which nothing is known.
+    /// Mutants without a result.
     pub(crate) fn not_run(&self) -> impl Iterator<Item = &Mutant> {
         let is_not_run = |row: &&Row| matches!(row.mutant.fate, Fate::Caught(_)) && row.finding.seen.is_empty();
         self.rows.iter().filter(is_not_run).map(|row| &row.mutant)

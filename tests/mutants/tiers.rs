@@ -15,15 +15,15 @@ use std::sync::Mutex;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Tests with a mutant hang where none ends for this many times as long as without, and so much longer. Arbitrary: other programs may
-/// be at work.
+/// Tests with a mutant count as hung if none ends for this many times as long as without, plus a
+/// constant. Arbitrary: other programs may be at work.
 const SLOWER: u32 = 6;
 const LONGER: Duration = Duration::from_secs(10);
-/// Tests that take longer without a mutant are run only where no others have caught it.
+/// Tests that take longer without a mutant are run only if no others have caught it.
 const LONG: Duration = Duration::from_secs(30);
-/// No tier takes so long without a mutant.
+/// No tier takes this long without a mutant.
 const LONGEST: Duration = Duration::from_mins(30);
-/// How often is looked whether tests are over.
+/// How often the runner checks whether tests have ended.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How tests ended.
@@ -31,18 +31,18 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) enum Ended {
     Passed,
     Failed,
-    /// They were not over in time.
+    /// They did not end in time.
     Hung,
 }
 
-/// Which tiers are run first: about those that take less.
+/// The tiers to run first: roughly, the faster ones.
 const ORDER: [&str; 8] = ["unit", "scheduler", "sim", "integration", "guests", "faults", "loom", "shuttle"];
 
 /// Programs of tiers, and how long their tests take without a mutant.
 struct Tiers {
     programs: BTreeMap<String, PathBuf>,
     root: PathBuf,
-    /// None: they do not pass, so they say nothing of a mutant.
+    /// `None` if they do not pass, and so say nothing about a mutant.
     usual: Mutex<BTreeMap<Tests, Option<Took>>>,
 }
 
@@ -57,15 +57,15 @@ struct Took {
 /// How the tests are run.
 #[derive(Clone, Copy)]
 pub(crate) struct Manner {
-    /// So many at one time.
+    /// The number at the same time.
     pub(crate) jobs: usize,
-    /// No more of a mutant's once some have seen it.
+    /// Whether to skip a mutant's other tests once one has seen it.
     pub(crate) first_only: bool,
-    /// None at all: the table is to be of what is known.
+    /// Whether to run none at all: the table then shows what is known.
     pub(crate) none: bool,
 }
 
-/// Runs for each mutant the tests that should see it, but for what is known.
+/// Runs for each mutant the tests that should see it, except for known results.
 pub(crate) fn run(project: &Project, mutants: Vec<Mutant>, kept: &Kept, manner: Manner) -> Result<Table, String> {
     let begun = Instant::now();
     let count = mutants.len();
@@ -129,7 +129,7 @@ fn tests_of(mutant: &Mutant) -> impl Iterator<Item = &Tests> {
 }
 
 impl Tiers {
-    /// How long these tests take without a mutant; none if they do not pass.
+    /// How long these tests take without a mutant; `None` if they do not pass.
     fn usual(&self, tests: &Tests) -> Result<Option<Took>, String> {
         let mut known = self.usual.lock().unwrap();
         if let Some(usual) = known.get(tests) {
@@ -142,14 +142,15 @@ impl Tiers {
         Ok(usual)
     }
 
-    /// Runs tests until they are over, one has failed, or none ends for too long. Gives the one that failed as well.
+    /// Runs tests until they end, one fails, or none ends for too long. Also returns the one that
+    /// failed.
     fn run(&self, tests: &Tests, mutant: &str, limit: Duration) -> Result<(Ended, String, Took), String> {
         let program = self.programs.get(&tests.tier).ok_or_else(|| format!("there is no tier {}", tests.tier))?;
         let mut command = Command::new(program);
         command.arg("--test-threads=2").args(&tests.filters).current_dir(&self.root);
         command.env("WFHOST_MUTANT", mutant).env("CARGO_MANIFEST_DIR", &self.root);
         command.env("INSTA_UPDATE", "no").env("INSTA_FORCE_PASS", "0").env("PROPTEST_RNG_SEED", "20");
-        // What a mutant has failed at is not to be seen by the next one.
+        // The next mutant must not see what this one failed at.
         command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
@@ -171,13 +172,14 @@ impl Tiers {
                     if let Some(test) = line.strip_suffix(" ... FAILED") {
                         break (Ended::Failed, test.trim_start_matches("test ").to_owned());
                     }
-                    // A line may say as well that a test takes long.
+                    // A line may also say that a test takes long.
                     if line.ends_with(" ... ok") {
                         last = Instant::now();
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                // A program that the tests have started may outlive them, but not the other way round.
+                // A program that the tests have started may outlive them, but not the other way
+                // round.
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK),
             }
             if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
@@ -195,7 +197,7 @@ impl Tiers {
     }
 }
 
-/// Does this for each item, so many at one time.
+/// Does this for each item, at most `jobs` at a time.
 fn in_parallel<T: Send, R: Send>(items: Vec<T>, jobs: usize, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let (items, results) = (Mutex::new(items.into_iter()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {

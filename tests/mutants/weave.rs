@@ -1,9 +1,10 @@
-//! Puts mutants into a source, each behind a switch: `if` the mutant is on, its text, `else` what was there.
+//! Puts mutants into a source, each behind a switch: `if` the mutant is on, its text, `else` the
+//! original.
 
 use super::list::{Hunk, Mutant};
 use std::ops::Range;
 
-/// What has to be in the room `base` of a source with mutants.
+/// What the room `base` of a source with mutants must contain.
 pub(crate) const SWITCH: &str = r#"
 /// Whether this mutant is on.
 pub(crate) fn mutant(id: &str) -> bool {
@@ -12,7 +13,7 @@ pub(crate) fn mutant(id: &str) -> bool {
 }
 "#;
 
-/// What is put where.
+/// Replacements and their ranges.
 struct Patch<'a> {
     place: Range<usize>,
     id: &'a str,
@@ -39,7 +40,7 @@ pub(crate) fn weave(source: &str, mutants: &[&Mutant]) -> Result<String, Vec<Str
     if misfits.is_empty() { Ok(woven(source, 0..source.len(), &patches)) } else { Err(misfits) }
 }
 
-/// A range of the source with the patches that are in it.
+/// A range of the source with the patches inside it.
 fn woven(source: &str, range: Range<usize>, patches: &[Patch]) -> String {
     let mut text = String::new();
     let (mut at, mut next) = (range.start, 0);
@@ -55,10 +56,10 @@ fn woven(source: &str, range: Range<usize>, patches: &[Patch]) -> String {
     text + &source[at..range.end]
 }
 
-/// A text whose blanks do not count, with the places of its other characters.
+/// A text whose blanks do not count, with the positions of its other characters.
 struct Squeezed {
     text: String,
-    /// For each byte of it where it is in the source.
+    /// For each of its bytes, the position in the source.
     places: Vec<usize>,
 }
 
@@ -72,7 +73,7 @@ impl Squeezed {
         Self { text, places }
     }
 
-    /// Where in the source the part is that is replaced.
+    /// The position in the source of the part that is replaced.
     fn find(&self, Hunk { old: whole, part, .. }: &Hunk) -> Result<Range<usize>, String> {
         let squeeze = |text: &str| Self::new(text).text;
         let old = squeeze(whole);

@@ -73,7 +73,7 @@ fn the_paths_that_are_read_are_found() {
 }
 
 #[test]
-fn references_have_their_places() {
+fn references_have_their_positions() {
     let text = "1 + .steps.a.output.n | . + \"é\"";
     let References::Paths(paths) = Expression::new(text).references().clone() else { panic!() };
     assert_eq!(&text[paths[0].span.clone()], ".steps.a.output.n");

@@ -123,7 +123,7 @@ outputs: { seconds: '${ .steps.seconds.output }', attempts: '${ [.steps[].attemp
 /// What jq can report when it compiles is reported before anything runs, with its position in the
 /// file.
 #[test]
-fn what_does_not_compile_is_told_with_its_place() {
+fn what_does_not_compile_is_reported_with_its_position() {
     let host = Host::builder().workers(1).build().unwrap();
     let cases = [
         ("input", "input is not available", "input"),

@@ -147,7 +147,7 @@ fn one_connection_serves_many_requests() {
 }
 
 #[test]
-fn what_is_not_granted_never_leaves() {
+fn a_call_without_a_grant_is_never_sent() {
     let server = Server::answering(ok_json());
     let port = server.address.port();
     let client = Client::granting(&[&format!("GET http://127.0.0.1:{port}/in/*")]);
@@ -370,7 +370,7 @@ fn where_nothing_was_sent_another_try_does_no_harm() {
 }
 
 #[test]
-fn a_server_that_never_answers_is_left_after_the_timeout() {
+fn a_server_that_never_answers_is_given_up_after_the_timeout() {
     let server = Server::start(|_, wire| wire.read(&mut [0]).is_ok_and(|read| read > 0));
     let client = Client::new(config());
     for (method, class) in [("GET", Retryable), ("PUT", Retryable), ("POST", Uncertain)] {
@@ -386,7 +386,7 @@ fn a_server_that_never_answers_is_left_after_the_timeout() {
 }
 
 #[test]
-fn a_body_that_drips_is_left_after_the_timeout() {
+fn a_body_that_drips_is_given_up_after_the_timeout() {
     let server = Server::start(|_, wire| {
         let _ = wire.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
         while wire.write_all(b"1\r\nx\r\n").and_then(|()| wire.flush()).is_ok() {
@@ -470,7 +470,7 @@ fn an_answer_that_grows_in_the_writing_is_bounded_too() {
 }
 
 #[test]
-fn what_is_no_proper_http_is_told_so() {
+fn invalid_http_is_reported() {
     let many = "x-a: 1\r\n".repeat(150);
     let large = format!("connection: close\r\nx-large: {}\r\n", "x".repeat(100_000));
     for bytes in [
