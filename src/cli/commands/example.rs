@@ -67,6 +67,22 @@ const SAMPLES: &[Sample] = &[
         commands: &["wfhost run {}hello.yaml --input name=Ann"],
     },
     Sample {
+        name: "orders",
+        about: "HTTP calls, for-each and an approval, without a component",
+        files: &[
+            workflow!("orders/workflow.yaml", "workflow.yaml"),
+            workflow!("orders/open.json", "open.json"),
+            workflow!("orders/order-17.json", "order-17.json"),
+            workflow!("orders/order-18.json", "order-18.json"),
+            workflow!("orders/order-19.json", "order-19.json"),
+        ],
+        commands: &[
+            "python3 -m http.server 8000 --directory {}. &",
+            "wfhost run {}workflow.yaml --run-id monday --allow-address localhost &",
+            "wfhost signal monday approve '{\"by\": \"Ann\"}'",
+        ],
+    },
+    Sample {
         name: "approval",
         about: "waits for a person, also while no process runs it",
         files: &[workflow!("approval.yaml", "approval.yaml"), guest!("fib.wasm"), guest!("hello.wasm")],

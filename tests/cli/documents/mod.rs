@@ -127,3 +127,24 @@ fn every_command_prints_what_is_shown() {
     });
     assert!(update || problems.is_empty(), "\n{}", problems.join("\n\n"));
 }
+
+/// `docs/cli.md` has each command, and each option that its help has.
+#[test]
+fn every_command_and_option_is_described() {
+    let page = std::fs::read_to_string(root().join("docs/cli.md")).unwrap();
+    let help = |arguments: &[&str]| String::from_utf8(super::wfhost(arguments).stdout).unwrap();
+    let all = help(&["--help"]);
+    let commands = all.split("Commands:\n").nth(1).unwrap().lines().take_while(|line| !line.is_empty());
+    let commands = commands.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let commands: Vec<&str> = commands.map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert!(commands.contains(&"run"), "{all}");
+    for command in commands.into_iter().filter(|command| *command != "help") {
+        assert!(page.contains(&format!("| `{command}")), "{command} is not in docs/cli.md");
+        for line in help(&[command, "--help"]).lines().map(str::trim_start).filter(|line| line.starts_with('-')) {
+            let options = line.split([' ', ',']).filter(|word| word.starts_with("--"));
+            for option in options.filter(|option| !["--help", "--version"].contains(option)) {
+                assert!(page.contains(option), "{option} of {command} is not in docs/cli.md");
+            }
+        }
+    }
+}

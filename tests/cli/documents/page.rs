@@ -198,6 +198,7 @@ fn comparable(text: &str) -> Vec<String> {
         (r"\d\d:\d\d:\d\d(\.\d+)?Z?", "[clock]"),
         (r"\b[0-9a-f]{12}-[0-9a-f]{10}\b", "[run]"),
         (r"\b[0-9a-f]{32,64}\b", "[digest]"),
+        (r"~[0-9a-f]{16}\b", "~[digest]"),
         (r"\bprocess \d+", "process [n]"),
         (r"(running|waiting|paused)  +\d+", "$1  [n]"),
         (r" {2,}", "  "),

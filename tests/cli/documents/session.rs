@@ -64,7 +64,7 @@ pub(super) fn run(page: &Page) -> Vec<String> {
     let program = Path::new(env!("CARGO_BIN_EXE_wfhost"));
     let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let mut bash = Command::new("timeout");
-    bash.args(["--kill-after=5", "300", "bash", "-c", &script(page, port)]).current_dir(folder.path());
+    bash.args(["--kill-after=5", "120", "bash", "-c", &script(page, port)]).current_dir(folder.path());
     for (name, _) in std::env::vars() {
         if name.starts_with("WFHOST_") || name.starts_with("XDG_") || name == "NO_COLOR" {
             bash.env_remove(name);
