@@ -8,7 +8,7 @@ use crate::cli::report::unresponsive::waiting_for;
 use crate::cli::terminal::{quoted, say};
 use crate::host::control::{Answer, Client, ControlError, Refusal, Request, RunStatus};
 use crate::host::{Host, Outcome, RecoverError, RunManifest, Status, Story};
-use crate::journal::{DurabilityListener, Filter, Journal as _, Owner, Sqlite, StoreError, Stored};
+use crate::journal::{DurabilityListener, Filter, Journal as _, Owner, Sqlite, StoreError, Stored, layout};
 use crate::run::{DamagedRecord, Record, Uncertain};
 use crate::workflow::diagnostics::closest;
 use std::collections::BTreeMap;
@@ -22,9 +22,6 @@ const CANDIDATES_MAX: u32 = 1_000;
 /// Ids that are listed where a beginning fits several.
 const LISTED_MAX: usize = 5;
 
-/// The name of the store in its folder.
-const STORE: &str = "journal.db";
-
 /// How often it is looked whether records that a host has are on disk.
 pub(in crate::cli) const LOOK: Duration = Duration::from_millis(20);
 
@@ -35,16 +32,16 @@ impl DataArguments {
     /// The runs of the folder. None where nothing was ever run in it.
     pub(in crate::cli) fn open(&self) -> Result<Option<Runs>, Refused> {
         let folder = self.required()?;
-        match std::fs::metadata(folder.join(STORE)) {
+        match std::fs::metadata(folder.join(layout::JOURNAL)) {
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 if Sqlite::is_lost(&folder)? {
-                    say(&format!("warning: {}\nhint: {ANEW_HINT}", gone(&folder.join(STORE))));
+                    say(&format!("warning: {}\nhint: {ANEW_HINT}", gone(&folder.join(layout::JOURNAL))));
                 }
                 return Ok(None);
             }
             Err(error) => {
-                let title = format!("{}: {error}", folder.join(STORE).display());
+                let title = format!("{}: {error}", folder.join(layout::JOURNAL).display());
                 return Err(Refused::new(kind::JOURNAL, title).hint(ANOTHER_FOLDER));
             }
         }

@@ -5,6 +5,7 @@
 //! a disk, or a person, may have changed it.
 
 use super::component_file;
+use crate::journal::layout;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, Metadata};
@@ -51,7 +52,7 @@ pub enum ComponentStoreError {
 impl ComponentStore {
     /// Those of a data folder.
     pub(crate) fn of(data: &Path) -> Self {
-        Self { folder: data.join("components"), seen: Mutex::default() }
+        Self { folder: data.join(layout::COMPONENTS), seen: Mutex::default() }
     }
 
     /// Where the component with this BLAKE3 in hexadecimal is.

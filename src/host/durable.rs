@@ -114,7 +114,7 @@ impl Data {
             let journal = Sqlite::open(&self.folder, Arc::new(told)).map(Journal)?;
             let control = Control::listen(&self.folder, Weak::clone(&self.kernel));
             if let Ok(control) = &control {
-                journal.0.listens(control.path())?;
+                journal.0.set_socket(control.path())?;
             }
             *self.control.lock() = Some(control.map_err(|error| error.to_string()));
             Ok(journal)

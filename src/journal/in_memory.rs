@@ -1,9 +1,10 @@
-//! A journal in memory: its runs outlive a host, and not the process.
+//! A journal in memory: its runs outlive a host, but not the operating system process.
 
 use super::stored::{MAIL_BYTES_MAX, MAIL_MAX, SNAPSHOTS_MAX};
 use super::{
     Filter, Journal, Memory, NewRun, Owner, Posted, RecoveredRun, Retention, StoreError, Stored, StoredSnapshot,
 };
+use crate::process::Pid;
 use crate::run::{Durability, Log, Mail, RunEnd};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -11,14 +12,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Runs in memory, all of whose records are durable at once. Cloning it is cheap.
+/// Runs in memory. Their records are durable at once. Cloning it is cheap.
 #[derive(Clone, Default)]
-pub struct InMemory(Arc<Mutex<Shelf>>);
+pub struct InMemory(Arc<Mutex<Runs>>);
 
 #[derive(Default)]
-struct Shelf {
+struct Runs {
     runs: BTreeMap<Arc<str>, Entry>,
-    /// Grows each time that a run is begun or taken up.
+    /// Grows each time that a run is begun or recovered.
     epoch: u64,
     socket: Option<PathBuf>,
 }
@@ -29,19 +30,28 @@ struct Entry {
     records: u64,
     bytes: u64,
     end: Option<RunEnd>,
-    /// When its owner came to have it; 0 where it has none.
+    /// The epoch in which its owner began or recovered it; 0 if it has none.
     owner: u64,
     inbox: Vec<Mail>,
-    /// The digests of mail that was taken.
-    taken: BTreeMap<Arc<str>, u128>,
+    /// The digests of consumed mail.
+    consumed: BTreeMap<Arc<str>, u128>,
     snapshots: Vec<StoredSnapshot>,
 }
 
 impl Entry {
     fn new(new: &NewRun) -> Self {
         let log = Memory::new(usize::MAX);
-        let (inbox, taken, snapshots) = Default::default();
-        Self { new: new.clone(), log, records: 0, bytes: 0, end: None, owner: 0, inbox, taken, snapshots }
+        Self {
+            new: new.clone(),
+            log,
+            records: 0,
+            bytes: 0,
+            end: None,
+            owner: 0,
+            inbox: Vec::new(),
+            consumed: BTreeMap::new(),
+            snapshots: Vec::new(),
+        }
     }
 
     fn append(&mut self, record: &[u8]) {
@@ -70,16 +80,16 @@ impl Entry {
 
 /// The log of one run.
 struct EntryLog {
-    shelf: InMemory,
+    journal: InMemory,
     id: Arc<str>,
     epoch: u64,
     consumed: Vec<Mail>,
 }
 
 impl EntryLog {
-    /// Acts on the run as long as it is this log's.
+    /// Acts on the run if this log still owns it.
     fn with<T>(&self, act: impl FnOnce(&mut Entry) -> T) -> Option<T> {
-        self.shelf.0.lock().runs.get_mut(&self.id).filter(|entry| entry.owner == self.epoch).map(act)
+        self.journal.0.lock().runs.get_mut(&self.id).filter(|entry| entry.owner == self.epoch).map(act)
     }
 }
 
@@ -89,7 +99,7 @@ impl Log for EntryLog {
         self.with(|entry| {
             for mail in consumed {
                 entry.inbox.retain(|left| left.id != mail.id);
-                entry.taken.insert(Arc::clone(&mail.id), mail.digest());
+                entry.consumed.insert(Arc::clone(&mail.id), mail.digest());
             }
             entry.append(record);
         });
@@ -105,12 +115,15 @@ impl Log for EntryLog {
     }
 
     fn ended(&mut self, end: &RunEnd) -> Durability {
-        self.with(|entry| (entry.end, entry.owner) = (Some(*end), 0));
+        self.with(|entry| {
+            entry.end = Some(*end);
+            entry.owner = 0;
+        });
         Durability::Now
     }
 
     fn records(&self) -> Option<Vec<Bytes>> {
-        self.shelf.0.lock().runs.get(&self.id).map(Entry::all)
+        self.journal.0.lock().runs.get(&self.id).map(Entry::all)
     }
 }
 
@@ -127,20 +140,20 @@ impl InMemory {
 
     fn add(&self, entry: Entry) -> Result<(), StoreError> {
         let id = Arc::clone(&entry.new.id);
-        let mut shelf = self.0.lock();
-        if shelf.runs.contains_key(&id) {
+        let mut journal = self.0.lock();
+        if journal.runs.contains_key(&id) {
             return Err(StoreError::Exists(id));
         }
-        shelf.runs.insert(id, entry);
+        journal.runs.insert(id, entry);
         Ok(())
     }
 
-    /// Takes a run that nobody has.
+    /// Makes a new log the owner of a run that has none.
     fn own(&self, id: &str) -> Result<Box<dyn Log>, StoreError> {
-        let mut shelf = self.0.lock();
-        shelf.epoch += 1;
-        let epoch = shelf.epoch;
-        let entry = shelf.runs.get_mut(id).ok_or_else(|| StoreError::Unknown(id.into()))?;
+        let mut journal = self.0.lock();
+        journal.epoch += 1;
+        let epoch = journal.epoch;
+        let entry = journal.runs.get_mut(id).ok_or_else(|| StoreError::Unknown(id.into()))?;
         if entry.end.is_some() {
             return Err(StoreError::Ended(id.into()));
         }
@@ -148,7 +161,7 @@ impl InMemory {
             return Err(StoreError::Owned(id.into()));
         }
         entry.owner = epoch;
-        Ok(Box::new(EntryLog { shelf: self.clone(), id: id.into(), epoch, consumed: Vec::new() }))
+        Ok(Box::new(EntryLog { journal: self.clone(), id: id.into(), epoch, consumed: Vec::new() }))
     }
 
     fn filtered(&self, filter: &Filter) -> Vec<Stored> {
@@ -204,7 +217,7 @@ impl Journal for InMemory {
         Ok(owned.then(|| Owner { host: 1, pid: std::process::id(), socket, alive: true }))
     }
 
-    fn listens(&self, socket: &Path) -> Result<(), StoreError> {
+    fn set_socket(&self, socket: &Path) -> Result<(), StoreError> {
         self.0.lock().socket = Some(socket.to_owned());
         Ok(())
     }
@@ -213,7 +226,7 @@ impl Journal for InMemory {
         let Ok(owner) = self.owner_of(run) else { return Ok(Posted::Unknown) };
         self.with(run, |entry| {
             let left = entry.inbox.iter().find(|left| left.id == mail.id).map(Mail::digest);
-            Ok(match (left.or_else(|| entry.taken.get(&mail.id).copied()), owner) {
+            Ok(match (left.or_else(|| entry.consumed.get(&mail.id).copied()), owner) {
                 (Some(digest), _) if digest == mail.digest() => Posted::Duplicate,
                 (Some(_), _) => Posted::Conflict,
                 _ if entry.end.is_some() => Posted::Ended,
@@ -242,32 +255,32 @@ impl Journal for InMemory {
     }
 
     fn remove(&self, id: &str) -> Result<(), StoreError> {
-        let mut shelf = self.0.lock();
-        match shelf.runs.get(id) {
+        let mut journal = self.0.lock();
+        match journal.runs.get(id) {
             None => Err(StoreError::Unknown(id.into())),
             Some(entry) if entry.owner > 0 => Err(StoreError::Owned(id.into())),
             Some(_) => {
-                shelf.runs.remove(id);
+                journal.runs.remove(id);
                 Ok(())
             }
         }
     }
 
     fn sweep(&self, retention: &Retention) -> Result<u64, StoreError> {
-        let mut shelf = self.0.lock();
-        let runs = shelf.runs.iter().filter_map(|(id, entry)| entry.end.map(|end| (end.at, Arc::clone(id))));
+        let mut journal = self.0.lock();
+        let runs = journal.runs.iter().filter_map(|(id, entry)| entry.end.map(|end| (end.at, Arc::clone(id))));
         let mut ended: Vec<_> = runs.collect();
         ended.sort();
         let old = ended.iter().filter(|(at, _)| retention.ended_before.is_some_and(|before| *at < before)).count();
         let many = retention.runs_max.map_or(0, |most| ended.len().saturating_sub(most as usize));
         ended.truncate(old.max(many));
         for (_, id) in &ended {
-            shelf.runs.remove(id);
+            journal.runs.remove(id);
         }
         Ok(ended.len() as u64)
     }
 
-    fn put_snapshot(&self, run: &str, pid: u64, step: u64, key: &[u8], data: Vec<u8>) {
+    fn put_snapshot(&self, run: &str, pid: Pid, step: u64, key: &[u8], data: Vec<u8>) {
         let snapshot = StoredSnapshot { pid, step, key: Bytes::copy_from_slice(key), data: Some(data.into()) };
         let _ = self.with(run, |entry| {
             entry.snapshots.retain(|other| (other.pid, other.step) != (pid, step));
@@ -286,7 +299,7 @@ impl Journal for InMemory {
         self.with(run, |entry| Ok(entry.snapshots.clone()))
     }
 
-    fn snapshot(&self, run: &str, pid: u64, step: u64) -> Result<Option<StoredSnapshot>, StoreError> {
+    fn snapshot(&self, run: &str, pid: Pid, step: u64) -> Result<Option<StoredSnapshot>, StoreError> {
         let is_meant = |snapshot: &&StoredSnapshot| (snapshot.pid, snapshot.step) == (pid, step);
         self.with(run, |entry| Ok(entry.snapshots.iter().find(is_meant).cloned()))
     }

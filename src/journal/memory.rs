@@ -1,32 +1,33 @@
-//! Records in memory.
+//! Logs that no journal stores: in memory, or nowhere.
 
 use crate::run::{Durability, Log};
 use bytes::Bytes;
 
-/// How large a full piece of memory for records is. Arbitrary.
+/// The size of a full piece of memory for records. Arbitrary.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Keeps the records of a run in memory, up to a bound: beyond it the records are incomplete and all are let go. Processes of such a
-/// run cannot be rebuilt; the run itself goes on.
+/// Retains the records of a run in memory, up to a bound: beyond it they would be incomplete, and
+/// all are dropped. Processes of such a run cannot be rebuilt; the run itself continues.
 pub struct Memory {
     /// Full pieces. A record never spans two.
     full: Vec<Bytes>,
-    /// The piece that is written.
+    /// The piece that takes further records.
     last: Vec<u8>,
-    /// Where each record ends: the number of its piece, and the place in it.
+    /// Where each record ends: the number of its piece, and the offset in it.
     ends: Vec<(u32, u32)>,
     bytes: usize,
     bytes_max: usize,
 }
 
 impl Memory {
-    /// An empty log that keeps up to so many bytes.
+    /// Makes an empty log that retains at most `bytes_max` bytes.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
         Self { full: Vec::new(), last: Vec::new(), ends: Vec::new(), bytes: 0, bytes_max }
     }
 
-    /// Begins a piece that takes a record of this length. The first pieces are small, since most runs are.
+    /// Begins a piece with room for a record of this length. The first pieces are small, since most
+    /// runs are.
     #[cold]
     fn begin_piece(&mut self, length: usize) {
         let piece = Vec::with_capacity(length.max(CHUNK_BYTES.min(1_024 + self.bytes)));
@@ -50,7 +51,9 @@ impl Log for Memory {
         let length = record.len();
         self.bytes = self.bytes.saturating_add(length + size_of::<(u32, u32)>());
         if self.bytes > self.bytes_max {
-            (self.full, self.last, self.ends) = (Vec::new(), Vec::new(), Vec::new());
+            self.full = Vec::new();
+            self.last = Vec::new();
+            self.ends = Vec::new();
             return Durability::Now;
         }
         if self.last.capacity() - self.last.len() < length {
@@ -76,7 +79,7 @@ impl Log for Memory {
     }
 }
 
-/// Keeps nothing: for runs whose records nobody will ask for.
+/// Retains nothing: for runs whose records are never read.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Nothing;
 
@@ -110,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_its_bound_it_keeps_nothing() {
+    fn beyond_its_bound_it_retains_nothing() {
         let mut log = Memory::new(100);
         log.append(&[1; 50]);
         assert_eq!(log.records().unwrap().len(), 1);

@@ -1,22 +1,29 @@
-//! Journals: where the records of runs go.
+//! Journals: they store the records of runs.
 //!
-//! A [`Journal`] has runs: their records, who owns each, what was left for them, and snapshots of their processes. [`Sqlite`] keeps them on
-//! disk, and what leaves the host waits until its record is there; [`InMemory`] keeps them as long as the process lives, for tests and the
-//! simulator. [`Memory`] and [`Nothing`] are logs of runs that no journal knows.
+//! A [`Journal`] has runs: their records, the owner of each, the mail for it, and snapshots of its
+//! processes. [`Sqlite`] stores them on disk, and nothing leaves the host before its record is
+//! there; [`InMemory`] stores them as long as the operating system process lives, for tests and the
+//! simulator. [`Memory`] and [`Nothing`] are logs of runs that are in no journal.
 //!
-//! - **I1** A run has at most one owner. Only it appends, and whoever has lost a run appends nothing more.
+//! - **I1** A run has at most one owner. Only the owner appends to it, and a host that has lost a
+//!   run appends nothing more.
 //! - **I2** What is durable of a run is a prefix of what was appended.
-//! - **I3** Mail is left, or the record that it became is durable, and never both or neither.
-//! - **I4** A snapshot is only kept when the record of its step is durable. It may vanish at any time.
+//! - **I3** Either mail is pending, or the record that it became is durable: never both, and never
+//!   neither.
+//! - **I4** A snapshot is only stored when the record of its step is durable. It may vanish at any
+//!   time.
 //!
-//! The trait is on the level of runs, so that each journal brings the group commit that fits it: SQLite one transaction at a time, a server
-//! several. Ownership here is by run and host, which a server's journal maps to its shards and leases: what is asked is the same.
+//! The trait is on the level of runs, so that each journal brings the group commit that fits it:
+//! SQLite one transaction at a time, a server several. Ownership here is by run and host, which a
+//! server's journal maps to its shards and leases: the questions are the same.
 
 mod error;
 mod in_memory;
+#[cfg(feature = "sqlite")]
+pub(crate) mod layout;
 mod memory;
 #[cfg(feature = "sqlite")]
-mod shelf;
+mod run_snapshots;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod stored;
@@ -28,103 +35,111 @@ pub use memory::{Memory, Nothing};
 pub use sqlite::Sqlite;
 pub use stored::{Filter, MAIL_BYTES_MAX, NewRun, Owner, Posted, RecoveredRun, Retention, Stored, StoredSnapshot};
 
+use crate::process::Pid;
 use crate::run::{Log, Mail};
 use bytes::Bytes;
 use std::path::Path;
 
-/// Where the records of many runs go.
+/// Stores the records of many runs.
 ///
-/// Its calls may wait for a disk or a server, those of a [`Log`] do not. All of them fail with what the store says, beside what is named
-/// for each.
+/// Its calls may wait for a disk or a server; those of a [`Log`] do not. Each can fail with an
+/// error of the store, besides those that it names.
 #[allow(clippy::missing_errors_doc, reason = "the errors of all are those above; each names its own")]
 pub trait Journal: Send + Sync + 'static {
-    /// Begins a run, which is this host's: it is durable when its first record is. It may wait until less waits to be written.
+    /// Begins a run that this host owns: it is durable when its first record is. Waits while the
+    /// backlog is full.
     ///
     /// # Errors
-    /// [`StoreError::Exists`]: there is a run of that id.
+    /// [`StoreError::Exists`]: there is a run with this id.
     fn begin(&self, run: &NewRun) -> Result<Box<dyn Log>, StoreError>;
 
-    /// Takes up a run that no living host has: it is this host's from now on, and whoever had it before writes nothing more. When the log is
-    /// dropped and what it has is durable, the run is anybody's.
+    /// Recovers a run that no living host owns: this host owns it from now on, and an earlier owner
+    /// writes nothing more. When the log is dropped and its records are durable, no host owns the
+    /// run.
     ///
-    /// It may wait until this host itself has let go of the run, so it is not called by those who are told of records.
+    /// If this host itself is releasing the run, it waits for that, so a [`DurabilityListener`]
+    /// must not call it.
     ///
     /// # Errors
-    /// [`StoreError::Unknown`], [`StoreError::Ended`], [`StoreError::Owned`], [`StoreError::Damaged`].
+    /// [`StoreError::Unknown`], [`StoreError::Ended`], [`StoreError::Owned`],
+    /// [`StoreError::Damaged`].
     fn recover(&self, id: &str) -> Result<RecoveredRun, StoreError>;
 
-    /// The records of a run, as far as they are durable.
+    /// Returns the durable records of a run.
     ///
     /// # Errors
     /// [`StoreError::Unknown`], [`StoreError::Damaged`].
     fn records(&self, id: &str) -> Result<Vec<Bytes>, StoreError>;
 
-    /// Waits until everything that was handed over before is durable, and those who wait for it were told.
+    /// Waits until everything that was appended before is durable and was reported.
     fn flush(&self) -> Result<(), StoreError>;
 
-    /// A run.
+    /// Returns a run; `None` if there is no run with this id.
     fn run(&self, id: &str) -> Result<Option<Stored>, StoreError>;
 
-    /// What was said of a run when it began.
+    /// Returns the manifest that a run began with; `None` if there is no run with this id.
     fn manifest(&self, id: &str) -> Result<Option<String>, StoreError>;
 
-    /// The runs that a filter asks for, the newest first.
+    /// Returns the runs that fit a filter, the newest first.
     fn list(&self, filter: &Filter) -> Result<Vec<Stored>, StoreError>;
 
-    /// How many runs fit a filter, without its limit.
+    /// Returns how many runs fit a filter, without its limit.
     fn count(&self, filter: &Filter) -> Result<u64, StoreError>;
 
-    /// The unfinished runs, the oldest first.
+    /// Returns the unfinished runs, the oldest first.
     fn unfinished(&self) -> Result<Vec<Stored>, StoreError> {
         let mut runs = self.list(&Filter { ended: Some(false), ..Filter::default() })?;
         runs.reverse();
         Ok(runs)
     }
 
-    /// The host that has a run; none where nobody has it.
+    /// Returns the host that owns a run; `None` if no host does.
     ///
     /// # Errors
     /// [`StoreError::Unknown`].
     fn owner_of(&self, id: &str) -> Result<Option<Owner>, StoreError>;
 
-    /// Says where this host listens, so that others find it by its runs.
-    fn listens(&self, socket: &Path) -> Result<(), StoreError>;
+    /// Records where this host listens, so that other processes find it by its runs.
+    fn set_socket(&self, socket: &Path) -> Result<(), StoreError>;
 
-    /// Leaves mail for a run that no living host has.
+    /// Stores mail for a run that no living host owns.
     fn post(&self, run: &str, mail: &Mail) -> Result<Posted, StoreError>;
 
-    /// Makes a new run of the first records of another, which nobody has: whoever wants it to go on takes it up. Its first record, which names
-    /// the run, is given.
+    /// Makes a new run of the first `records` records of another. No host owns it: it continues
+    /// when it is recovered. `first` replaces the first record, which names the run.
     ///
     /// # Errors
-    /// [`StoreError::Unknown`], [`StoreError::Damaged`], [`StoreError::Exists`]; [`StoreError::Short`]: it has fewer records that are durable.
+    /// [`StoreError::Unknown`], [`StoreError::Damaged`], [`StoreError::Exists`];
+    /// [`StoreError::Short`]: it has fewer durable records.
     fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError>;
 
-    /// Removes a run, with all that belongs to it.
+    /// Removes a run, with everything that belongs to it.
     ///
     /// # Errors
-    /// [`StoreError::Unknown`]; [`StoreError::Owned`]: it is unfinished and a living host has it.
+    /// [`StoreError::Unknown`]; [`StoreError::Owned`]: it is unfinished and a living host owns it.
     fn remove(&self, id: &str) -> Result<(), StoreError>;
 
-    /// Removes the ended runs that are too old or too many, with all that belongs to them, and says how many. What unfinished runs need is
-    /// never removed.
+    /// Removes the ended runs that are too old or too many, with everything that belongs to them,
+    /// and returns how many. What unfinished runs need is never removed.
     fn sweep(&self, retention: &Retention) -> Result<u64, StoreError>;
 
-    /// Keeps a process as it is after a step whose record was appended before. Of each process the last few are kept. It does not wait, and
-    /// nothing waits for it: where there is no room, or the run is none of this host's, it keeps nothing.
-    fn put_snapshot(&self, run: &str, pid: u64, step: u64, key: &[u8], data: Vec<u8>);
+    /// Stores a process as it is after a step whose record was appended before. The last few of
+    /// each process are retained. It does not wait, and nothing waits for it: if there is no room,
+    /// or this host does not own the run, it stores nothing.
+    fn put_snapshot(&self, run: &str, pid: Pid, step: u64, key: &[u8], data: Vec<u8>);
 
-    /// The snapshots of a run's processes, those of one process in the order of their steps.
+    /// Returns the snapshots of a run's processes, those of one process in the order of their
+    /// steps.
     ///
     /// # Errors
     /// [`StoreError::Unknown`].
     fn snapshots(&self, run: &str) -> Result<Vec<StoredSnapshot>, StoreError>;
 
-    /// The snapshot of a process after a step; none where it is not kept.
+    /// Returns the snapshot of a process after a step; `None` if it is not stored.
     ///
     /// # Errors
     /// [`StoreError::Unknown`].
-    fn snapshot(&self, run: &str, pid: u64, step: u64) -> Result<Option<StoredSnapshot>, StoreError>;
+    fn snapshot(&self, run: &str, pid: Pid, step: u64) -> Result<Option<StoredSnapshot>, StoreError>;
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -1,6 +1,6 @@
-//! What a journal tells of runs.
+//! What a journal says of runs.
 
-use crate::process::Micros;
+use crate::process::{Micros, Pid};
 use crate::run::{EndStatus, Log, Mail};
 use bytes::Bytes;
 use std::path::PathBuf;
@@ -9,47 +9,48 @@ use std::sync::Arc;
 /// A run that begins.
 #[derive(Clone, Debug)]
 pub struct NewRun {
-    /// Its id.
+    /// Unique in the journal.
     pub id: Arc<str>,
     /// The name of its workflow.
     pub name: Arc<str>,
-    /// When.
+    /// When the run was created, in microseconds since 1970.
     pub created: Micros,
-    /// What whoever starts it needs to take it up again: JSON.
+    /// What a host needs to recover it: JSON.
     pub manifest: String,
-    /// The components that it names, by the BLAKE3 of their bytes in hexadecimal: their files in `components/` are kept as long as it is.
+    /// The BLAKE3 of the bytes of its components, in hexadecimal: their files in `components/` are
+    /// retained as long as the run is.
     pub components: Vec<Arc<str>>,
 }
 
 /// A run in a journal.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Stored {
-    /// Its id.
+    /// Unique in the journal.
     pub id: Arc<str>,
     /// The name of its workflow.
     pub name: Arc<str>,
-    /// When it was created.
+    /// When the run was created, in microseconds since 1970.
     pub created: Micros,
-    /// How it ended; none while it has not.
+    /// How it ended; `None` while it has not.
     pub status: Option<EndStatus>,
-    /// When it ended.
+    /// When it ended, in microseconds since 1970.
     pub ended: Option<Micros>,
-    /// How many records it has. Of a run that is owned: how many it had some time ago.
+    /// The number of its records; an earlier number if a host owns the run.
     pub records: u64,
-    /// The host that has it, living or not; none where it waits for one or has ended.
+    /// The host that owns it, living or not; `None` if it is suspended or has ended.
     pub owner: Option<u64>,
-    /// Why it could not be taken up, where its records were found damaged. It is forgotten when it can.
+    /// Why it cannot be recovered, if its records were found damaged. Removed when it is recovered.
     pub damage: Option<Arc<str>>,
 }
 
-/// Which runs are asked for: those that fit everything that is said. The newest come first.
+/// Selects runs: those that fit every field. The newest come first.
 #[derive(Clone, Default, Debug)]
 pub struct Filter {
     /// Only unfinished ones, or only ended ones.
     pub ended: Option<bool>,
     /// Only those that were found damaged.
     pub damaged: bool,
-    /// Only those that ended so.
+    /// Only those that ended like this.
     pub status: Option<EndStatus>,
     /// Only those of the workflow of this name.
     pub name: Option<String>,
@@ -57,12 +58,12 @@ pub struct Filter {
     pub created_min: Option<Micros>,
     /// Only those created before that time.
     pub created_before: Option<Micros>,
-    /// At most so many.
+    /// At most this many.
     pub limit: Option<u32>,
 }
 
 impl Filter {
-    /// Whether a run fits, whatever the limit.
+    /// Returns whether a run fits, regardless of the limit.
     #[must_use]
     pub fn fits(&self, run: &Stored) -> bool {
         self.ended.is_none_or(|ended| ended == run.status.is_some())
@@ -74,78 +75,78 @@ impl Filter {
     }
 }
 
-/// How long ended runs are kept.
+/// How long ended runs are retained.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Retention {
-    /// Those that ended before go.
+    /// Runs that ended before this time are removed.
     pub ended_before: Option<Micros>,
-    /// Of the others, at most so many stay: the newest.
+    /// At most this many of the others stay: the newest.
     pub runs_max: Option<u64>,
 }
 
-/// The host that has a run.
+/// The host that owns a run.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Owner {
     /// Its number in the journal.
     pub host: u64,
-    /// Its operating system process.
+    /// The id of its operating system process.
     pub pid: u32,
-    /// Where it listens, where it does.
+    /// Where it listens, if it does.
     pub socket: Option<PathBuf>,
-    /// Whether it lives.
+    /// Whether its process still runs.
     pub alive: bool,
 }
 
-/// A run that was taken up: its log, and the records so far.
+/// A run that was recovered.
 pub struct RecoveredRun {
-    /// Where its further records go.
+    /// Takes its further records.
     pub log: Box<dyn Log>,
-    /// The records from the first on.
+    /// Its records so far, from the first on.
     pub records: Vec<Bytes>,
-    /// What was left for it and is in none of them, in the order in which it came.
+    /// The mail that is in none of the records, in the order in which it came.
     pub inbox: Vec<Mail>,
-    /// What was said of it when it began.
+    /// The text of [`NewRun::manifest`].
     pub manifest: String,
 }
 
-/// What became of mail for a run.
+/// The outcome of mail for a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Posted {
-    /// It is left for the run, durably: whoever takes the run up gets it.
+    /// It is stored durably: the host that recovers the run receives it.
     Stored,
-    /// The run has or had the same already.
+    /// The run has or had the same mail already.
     Duplicate,
-    /// The run has or had mail of this id that says something else.
+    /// The run has or had other mail with this id.
     Conflict,
-    /// A living host has the run, and is to be told itself.
+    /// A living host owns the run: send it to that host.
     Owned(Owner),
     /// The run has ended.
     Ended,
     /// There is no such run.
     Unknown,
-    /// As much is left for the run as may be.
+    /// The inbox of the run is full.
     Full,
 }
 
-/// Mail that may be left for a run at one time. Arbitrary.
+/// Mail that a run may have in its inbox. Arbitrary.
 pub(super) const MAIL_MAX: u32 = 1_000;
-/// Bytes of that. Arbitrary.
+/// Bytes of mail that a run may have in its inbox. Arbitrary.
 pub const MAIL_BYTES_MAX: u32 = 16 << 20;
-/// Ids of mail that are known for each run after it was taken. Arbitrary.
+/// Ids of consumed mail that stay known for each run. Arbitrary.
 #[cfg(feature = "sqlite")]
 pub(super) const MAIL_KNOWN_MAX: u32 = 1_000;
-/// Snapshots that are kept of each process: the newest ones.
+/// Snapshots that are retained of each process: the newest ones.
 pub(super) const SNAPSHOTS_MAX: u32 = 2;
 
 /// A process as it was after a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredSnapshot {
-    /// The process.
-    pub pid: u64,
-    /// The step.
+    /// Names the process in its run.
+    pub pid: Pid,
+    /// The number of the step.
     pub step: u64,
-    /// What it fits, for whoever made it.
+    /// What the snapshot fits; only its maker reads this.
     pub key: Bytes,
-    /// The process; none where this is damaged.
+    /// The state of the process; `None` if it is damaged.
     pub data: Option<Bytes>,
 }

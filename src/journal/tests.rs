@@ -1,7 +1,7 @@
 //! What every journal does.
 
 use super::*;
-use crate::process::Micros;
+use crate::process::{Micros, Pid};
 use crate::run::{EndStatus, RunEnd};
 
 fn new(id: &str) -> NewRun {
@@ -130,26 +130,26 @@ fn mail_is_left_once_and_is_gone_with_its_record() {
 #[test]
 fn the_newest_snapshots_of_each_process_are_kept() {
     each(|journal| {
-        journal.put_snapshot("run", 1, 1, b"key", vec![1; 100]);
+        journal.put_snapshot("run", Pid(1), 1, b"key", vec![1; 100]);
         assert!(matches!(journal.snapshots("run"), Err(StoreError::Unknown(_))));
         let mut log = journal.begin(&new("run")).unwrap();
         let _ = log.append(b"one");
         for step in 1..6 {
-            journal.put_snapshot("run", 1, step, b"key", vec![step as u8; 100]);
+            journal.put_snapshot("run", Pid(1), step, b"key", vec![step as u8; 100]);
             let newest = journal.snapshots("run").unwrap().pop().unwrap();
             assert_eq!((newest.step, newest.data), (step, Some(vec![step as u8; 100].into())), "at once");
         }
-        journal.put_snapshot("run", 7, 3, b"", Vec::new());
+        journal.put_snapshot("run", Pid(7), 3, b"", Vec::new());
         let steps = || {
             let snapshots = journal.snapshots("run").unwrap();
-            snapshots.iter().map(|snapshot| (snapshot.pid, snapshot.step)).collect::<Vec<_>>()
+            snapshots.iter().map(|snapshot| (snapshot.pid.0, snapshot.step)).collect::<Vec<_>>()
         };
         assert!(steps().ends_with(&[(1, 5), (7, 3)]), "{:?}", steps());
         assert!(steps().len() <= 3);
-        let one = |pid, step| journal.snapshot("run", pid, step).unwrap().map(|snapshot| snapshot.data);
+        let one = |pid, step| journal.snapshot("run", Pid(pid), step).unwrap().map(|snapshot| snapshot.data);
         assert_eq!(one(1, 5), Some(Some(vec![5; 100].into())));
         assert_eq!((one(1, 4).is_some(), one(1, 6), one(2, 3)), (steps().contains(&(1, 4)), None, None));
-        assert!(matches!(journal.snapshot("other", 1, 5), Err(StoreError::Unknown(_))));
+        assert!(matches!(journal.snapshot("other", Pid(1), 5), Err(StoreError::Unknown(_))));
         // They are there for who takes the run up, and go with it.
         drop(log);
         journal.flush().unwrap();

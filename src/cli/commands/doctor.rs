@@ -15,7 +15,7 @@ use crate::guest::slots_max;
 use crate::host::component_store::ComponentStore;
 use crate::host::control::Client;
 use crate::host::{Host, HostError, LoadError, RunOptions, exposed as exposed_data};
-use crate::journal::{Filter, Journal as _, Sqlite, Stored};
+use crate::journal::{Filter, Journal as _, Sqlite, Stored, layout};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use std::io::Write as _;
@@ -216,7 +216,7 @@ fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
         Ok(None) => {
             let is_lost = Sqlite::is_lost(&folder).unwrap_or(false);
             report["store"] = json!(if is_lost { "gone" } else { "nothing was run yet" });
-            let message = || gone(&folder.join("journal.db"));
+            let message = || gone(&folder.join(layout::JOURNAL));
             problems.extend(is_lost.then(|| Problem { message: message(), hint: ANEW_HINT.to_owned() }));
         }
         Err(error) => problems.push(refused(error)),
@@ -260,13 +260,13 @@ fn free_bytes(folder: &Path) -> Option<u64> {
 fn contents(runs: &Runs) -> Result<Value, Refused> {
     let count = |ended| runs.store.count(&Filter { ended, ..Filter::default() });
     let bytes = |name: &str| std::fs::metadata(runs.folder.join(name)).map_or(0, |file| file.len());
-    let components = std::fs::read_dir(runs.folder.join("components")).into_iter().flatten().flatten();
+    let components = std::fs::read_dir(runs.folder.join(layout::COMPONENTS)).into_iter().flatten().flatten();
     let components: Vec<u64> = components.filter_map(|file| Some(file.metadata().ok()?.len())).collect();
     Ok(json!({
         "format": runs.store.format()?,
         "runs": count(None)?,
         "unfinished": count(Some(false))?,
-        "journal-bytes": bytes("journal.db") + bytes("journal.db-wal"),
+        "journal-bytes": bytes(layout::JOURNAL) + bytes(layout::JOURNAL_WAL),
         "components": components.len(),
         "component-bytes": components.iter().sum::<u64>(),
     }))
@@ -279,7 +279,7 @@ fn damage(runs: &Runs) -> Result<Vec<Problem>, Refused> {
     if let Some(first) = found.first() {
         let more = if found.len() > 1 { format!(", and {} more", found.len() - 1) } else { String::new() };
         let first = first.split_whitespace().collect::<Vec<_>>().join(" ");
-        let journal = runs.folder.join("journal.db");
+        let journal = runs.folder.join(layout::JOURNAL);
         problems.push(Problem {
             message: format!("{} is damaged: {first}{more}", journal.display()),
             hint: format!("{PUT_BACK}; {ANOTHER_FOLDER}"),

@@ -1,5 +1,6 @@
 //! Where the sockets of a data folder stand, and whose they are.
 
+use crate::journal::layout;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -30,7 +31,7 @@ fn folder_among(data: &Path, runtime: Option<PathBuf>, temporary: PathBuf) -> io
     let digest = &digest.as_str()[..16];
     let runtime = runtime.filter(|folder| folder.is_absolute()).map(|folder| folder.join("wfhost").join(digest));
     let places =
-        [Some(data.join("sockets")), runtime, Some(temporary.join(format!("wfhost-{}", user()?)).join(digest))];
+        [Some(data.join(layout::SOCKETS)), runtime, Some(temporary.join(format!("wfhost-{}", user()?)).join(digest))];
     let fits = |place: &PathBuf| place.as_os_str().len() + 1 + NAME_BYTES_MAX <= PATH_BYTES_MAX;
     places
         .into_iter()

@@ -1,9 +1,10 @@
-//! Where the records of ended runs go: out of the log, one row for each run but the largest.
+//! The records of ended runs: out of the log, one row for each run but the largest.
 //!
-//! So the log stays small and the rows of a run are together. A run is moved in one transaction, with a few others: it is in the one place
-//! or in the other.
+//! So the log stays small and the rows of a run are together. A run is moved in one transaction,
+//! with a few others: its records are in the log or here.
 
-use super::read::{Place, Trouble, rows};
+use super::error::ReadError;
+use super::rows::{RunRow, rows};
 use bytes::Bytes;
 use rusqlite::{Connection, params};
 use std::fmt::Display;
@@ -13,7 +14,7 @@ const PART_BITS: u32 = 20;
 /// Bytes of a part, but for its last batch. Arbitrary.
 const PART_BYTES: usize = 4 << 20;
 
-/// Some of the records of an ended run.
+/// A part of the records of an ended run.
 pub(super) struct Part {
     key: i64,
     /// The number of its first record.
@@ -28,11 +29,11 @@ impl Display for Part {
 }
 
 impl Part {
-    pub(super) fn batches(&self) -> Result<Vec<Bytes>, Trouble> {
+    pub(super) fn batches(&self) -> Result<Vec<Bytes>, ReadError> {
         let mut batches = Vec::new();
         let mut rest = self.data.clone();
         while !rest.is_empty() {
-            let cut = || Trouble::Damaged(format!("{self} is cut"));
+            let cut = || ReadError::Damaged(format!("{self} is cut"));
             let length = rest.first_chunk().copied().map(u32::from_le_bytes).ok_or_else(cut)? as usize;
             let _ = rest.split_to(4);
             if length > rest.len() {
@@ -54,25 +55,26 @@ pub(super) fn parts(db: &Connection, run: i64) -> rusqlite::Result<Vec<Part>> {
     parts.collect()
 }
 
-/// An ended run that is in the log still, behind the run of this number.
-pub(super) fn unmoved(db: &Connection, after: i64) -> rusqlite::Result<Option<Place>> {
+/// Returns the first ended run after this row of `run` whose records are still in the log.
+pub(super) fn unmoved(db: &Connection, after: i64) -> rusqlite::Result<Option<RunRow>> {
     let mut select = db.prepare_cached(
         "SELECT run, created, epoch, head, records FROM run
          WHERE ended IS NOT NULL AND head > 0 AND run > ?1 ORDER BY run LIMIT 1",
     )?;
-    rusqlite::OptionalExtension::optional(select.query_row([after], Place::ended))
+    rusqlite::OptionalExtension::optional(select.query_row([after], RunRow::ended))
 }
 
-/// Moves an ended run, and says how many bytes that were. One whose rows are damaged stays where it is.
-pub(super) fn take(change: &Connection, place: &Place) -> rusqlite::Result<usize> {
-    let rows = match rows(change, place) {
+/// Moves an ended run, and returns how many bytes that were. A run whose rows are damaged stays in
+/// the log.
+pub(super) fn add(change: &Connection, run: &RunRow) -> rusqlite::Result<usize> {
+    let rows = match rows(change, run) {
         Ok(rows) => rows,
-        Err(Trouble::Damaged(_)) => return Ok(0),
-        Err(Trouble::Sqlite(error)) => return Err(error),
+        Err(ReadError::Damaged(_)) => return Ok(0),
+        Err(ReadError::Sqlite(error)) => return Err(error),
     };
     let mut insert = change.prepare_cached("INSERT INTO done (part, seq, data) VALUES (?1, ?2, ?3)")?;
     let mut delete = change.prepare_cached("DELETE FROM log WHERE id = ?1")?;
-    let (mut key, mut seq, mut data, mut bytes) = (place.run << PART_BITS, 0, Vec::new(), 0);
+    let (mut key, mut seq, mut data, mut bytes) = (run.row << PART_BITS, 0, Vec::new(), 0);
     for row in rows {
         if data.len() >= PART_BYTES {
             insert.execute(params![key, seq, data])?;
@@ -89,26 +91,26 @@ pub(super) fn take(change: &Connection, place: &Place) -> rusqlite::Result<usize
         delete.execute([row.id])?;
     }
     insert.execute(params![key, seq, data])?;
-    change.prepare_cached("UPDATE run SET head = 0 WHERE run = ?1")?.execute([place.run])?;
+    change.prepare_cached("UPDATE run SET head = 0 WHERE run = ?1")?.execute([run.row])?;
     Ok(bytes)
 }
 
-/// Removes all rows of a run, wherever they are, also where they are damaged.
-pub(super) fn remove(change: &Connection, place: &Place) -> rusqlite::Result<()> {
+/// Removes all rows of a run from the log and from here, even if they are damaged.
+pub(super) fn remove(change: &Connection, run: &RunRow) -> rusqlite::Result<()> {
     let mut delete = change.prepare_cached("DELETE FROM log WHERE id = ?1 AND run = ?2 RETURNING prev")?;
-    let mut next = place.head;
+    let mut next = run.head;
     while next != 0 {
-        let prev = delete.query_row(params![next, place.run], |row| row.get::<_, i64>(0));
+        let prev = delete.query_row(params![next, run.row], |row| row.get::<_, i64>(0));
         let prev = rusqlite::OptionalExtension::optional(prev)?;
         if prev.is_none_or(|prev| prev >= next) {
-            // What comes before is found by a look at all that there is.
-            change.prepare_cached("DELETE FROM log WHERE run = ?1")?.execute([place.run])?;
+            // The rows before it are found by a scan of the whole log.
+            change.prepare_cached("DELETE FROM log WHERE run = ?1")?.execute([run.row])?;
             break;
         }
         next = prev.unwrap_or(0);
     }
     change
         .prepare_cached("DELETE FROM done WHERE part >= ?1 AND part < ?2")?
-        .execute([place.run << PART_BITS, (place.run + 1) << PART_BITS])?;
+        .execute([run.row << PART_BITS, (run.row + 1) << PART_BITS])?;
     Ok(())
 }

@@ -1,15 +1,16 @@
 //! What a row of the log holds: records one after the other, and a checksum.
 //!
-//! `[format: u8] ([length << 1 | is reference: LEB128] [record or hash])* [XXH3 of all before, 64 bits, little endian]`
+//! `[format: u8] ([length << 1 | is reference: LEB128] [record or hash])* [XXH3 of all before, 64
+//! bits, little endian]`
 //!
 //! A record above [`INLINE_BYTES_MAX`] is a blob of its own, and the row has its BLAKE3 instead.
 
-use super::read::Trouble;
+use super::error::ReadError;
 use bytes::Bytes;
 
 const FORMAT: u8 = 1;
 const SUM_BYTES: usize = 8;
-/// Records beyond this are blobs. Arbitrary.
+/// Longer records are blobs. Arbitrary.
 pub(super) const INLINE_BYTES_MAX: usize = 64 << 10;
 
 /// The BLAKE3 of a blob.
@@ -18,12 +19,12 @@ pub(super) type Hash = [u8; 32];
 /// A batch as it is written.
 pub(super) struct Sealed {
     pub(super) bytes: Vec<u8>,
-    /// What is written before it.
+    /// Written before the batch.
     pub(super) blobs: Vec<(Hash, Bytes)>,
 }
 
 impl Sealed {
-    /// Bytes of its blobs.
+    /// The total size of its blobs.
     pub(super) fn blob_bytes(&self) -> usize {
         self.blobs.iter().map(|(_, data)| data.len()).sum()
     }
@@ -39,7 +40,7 @@ fn put(out: &mut Vec<u8>, bytes: &[u8], is_reference: bool) {
     out.extend_from_slice(bytes);
 }
 
-/// A batch of records.
+/// Encodes a batch of records.
 pub(super) fn seal(records: &[Bytes]) -> Sealed {
     let bytes = records.iter().map(|record| record.len().min(INLINE_BYTES_MAX) + 4).sum::<usize>() + 1 + SUM_BYTES;
     let mut sealed = Sealed { bytes: Vec::with_capacity(bytes), blobs: Vec::new() };
@@ -58,11 +59,11 @@ pub(super) fn seal(records: &[Bytes]) -> Sealed {
     sealed
 }
 
-/// The records of a sealed batch, which share its memory. Blobs are fetched.
+/// Decodes the records of a sealed batch, which share its memory. `fetch` reads a blob.
 ///
 /// # Errors
-/// What is wrong with it.
-pub(super) fn open(batch: &Bytes, fetch: impl Fn(&Hash) -> Result<Bytes, Trouble>) -> Result<Vec<Bytes>, Trouble> {
+/// Says what is wrong with the batch.
+pub(super) fn open(batch: &Bytes, fetch: impl Fn(&Hash) -> Result<Bytes, ReadError>) -> Result<Vec<Bytes>, ReadError> {
     let body = batch.len().checked_sub(SUM_BYTES).ok_or_else(|| "it is too short".to_owned())?;
     let sum = u64::from_le_bytes(batch[body..].try_into().expect("invariant: so many are left"));
     if xxhash_rust::xxh3::xxh3_64(&batch[..body]) != sum {
@@ -87,7 +88,7 @@ pub(super) fn open(batch: &Bytes, fetch: impl Fn(&Hash) -> Result<Bytes, Trouble
     Ok(records)
 }
 
-/// A number, and where it ends.
+/// Reads a number, and returns it with its end.
 fn number(batch: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let (mut number, mut shift) = (0_usize, 0);
     loop {
@@ -114,7 +115,7 @@ mod tests {
         let body = bytes.len() - SUM_BYTES;
         let sum = xxhash_rust::xxh3::xxh3_64(&bytes[..body]);
         bytes[body..].copy_from_slice(&sum.to_le_bytes());
-        let Err(Trouble::Damaged(why)) = open(&bytes.into(), |_| unreachable!("it has no blobs")) else {
+        let Err(ReadError::Damaged(why)) = open(&bytes.into(), |_| unreachable!("it has no blobs")) else {
             panic!("it was read")
         };
         assert!(why.contains("unknown to this release"), "{why}");
@@ -132,7 +133,7 @@ mod tests {
             };
             let bytes = Bytes::from(sealed.bytes.clone());
             prop_assert_eq!(open(&bytes, fetch).ok().unwrap(), records);
-            // Any part of it and any change is found.
+            // Any truncation and any change is found.
             let cut = (cut * bytes.len() as f64) as usize;
             prop_assert!(open(&bytes.slice(..cut), fetch).is_err());
             let mut flipped = bytes.to_vec();

@@ -1,10 +1,10 @@
-//! Large records, by their content: once in the store, whoever has them.
+//! Large records, by their content: each is in the store once, for all runs.
 //!
-//! A blob is written in the transaction of the record that names it. *Rejected*: files. Each would cost syncs of its own, for its bytes and
-//! its name, before the commit could begin.
+//! A blob is written in the transaction of the record that names it. *Rejected*: files. Each would
+//! cost syncs of its own, for its bytes and its name, before the commit could begin.
 
 use super::batch::{Hash, Sealed};
-use super::read::Trouble;
+use super::error::ReadError;
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -25,8 +25,8 @@ pub(super) fn write(change: &Connection, run: i64, batch: &Sealed) -> rusqlite::
     Ok(())
 }
 
-/// A blob.
-pub(super) fn read(db: &Connection, hash: &Hash) -> Result<Bytes, Trouble> {
+/// Reads a blob and checks its content.
+pub(super) fn read(db: &Connection, hash: &Hash) -> Result<Bytes, ReadError> {
     let data: Option<Vec<u8>> = db
         .prepare_cached("SELECT data FROM blob WHERE hash = ?1")?
         .query_row([&hash[..]], |row| row.get(0))
@@ -40,7 +40,7 @@ pub(super) fn read(db: &Connection, hash: &Hash) -> Result<Bytes, Trouble> {
 }
 
 /// Removes the blobs that only this run uses.
-pub(super) fn release(change: &Connection, run: i64) -> rusqlite::Result<()> {
+pub(super) fn remove(change: &Connection, run: i64) -> rusqlite::Result<()> {
     let mut of = change.prepare_cached("SELECT hash FROM blob_use WHERE run = ?1")?;
     let hashes = of.query_map([run], |row| row.get::<_, Vec<u8>>(0))?.collect::<Result<Vec<_>, _>>()?;
     if hashes.is_empty() {

@@ -1,13 +1,14 @@
-//! The one thread that writes.
+//! The one thread that writes records, and what the threads of a store share.
 
 use super::StoreError;
 use super::batch::Sealed;
-use super::checkpoint::Bell;
-use super::group::{Fate, Written, sealed, write};
-use super::heads::Unsaved;
-use super::hosts::is_buried;
-use super::queue::{Group, Owned, Queue};
-use super::schema::sqlite;
+use super::checkpoint_signal::CheckpointSignal;
+use super::error::sqlite;
+use super::group::{BatchOutcome, Written, sealed, write};
+use super::heads::UnsavedHeads;
+use super::hosts::is_fenced;
+use super::queue::{Group, Queue, RunKey};
+use super::schema::do_not_checkpoint_on_close;
 use super::wal::log_of;
 use crate::base::brief;
 use crate::journal::DurabilityListener;
@@ -21,39 +22,44 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How long what nobody waits for may wait for company. Arbitrary: many steps, and little that a crash would take back.
-const UNHURRIED: Duration = Duration::from_millis(5);
+/// How long records gather that no caller waits for. Arbitrary: many steps, and little that a crash
+/// would take back.
+const GATHER_TIME: Duration = Duration::from_millis(5);
 /// How long to wait before a full disk is tried again.
-const FULL: Duration = Duration::from_millis(500);
+const FULL_RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// What the threads of a store share.
 pub(super) struct Shared {
     pub(super) queue: Mutex<Queue>,
-    /// There is something to write, or the end.
+    /// There is something to write, or the store closes.
     pub(super) work: Condvar,
     /// A group is done.
     pub(super) done: Condvar,
-    pub(super) durables: Arc<dyn DurabilityListener>,
+    pub(super) listener: Arc<dyn DurabilityListener>,
     pub(super) path: PathBuf,
     /// The files that the store is in, as they were when it was opened.
     files: Files,
-    /// Held by whoever of this process writes to the file, before SQLite's own lock, for which one can only wait by asking again and again.
-    pub(super) pen: Mutex<()>,
-    /// This process's number in the store; 0 where it has none. Written before the first run is known; the queue's lock orders the two.
+    /// Held by each thread of this process that writes to the file, and taken before SQLite's own
+    /// lock, which can only be waited for by asking again and again.
+    pub(super) write_lock: Mutex<()>,
+    /// This process's number in the store; 0 if it has none. Written before the first run is known;
+    /// the queue's lock orders the two.
     pub(super) host: AtomicI64,
-    pub(super) bell: Bell,
-    /// Whether those who append are to wait before their next step. Set under the queue's lock.
+    pub(super) checkpoint_signal: CheckpointSignal,
+    /// Whether appending runs wait before their next step. Set under the queue's lock.
     pub(super) backlog: Arc<Backlog>,
 }
 
-/// The files of a store, by which it is seen that somebody has removed or replaced one: SQLite would write on to what nobody finds again.
+/// The files of a store, to notice when one was removed or replaced: SQLite would write on to a
+/// file that no process finds again.
 struct Files(Vec<(PathBuf, Option<Identity>)>);
 
-/// Device and number.
+/// Device and inode.
 type Identity = (u64, u64);
 
 impl Files {
-    /// The store's file, and SQLite's log beside it, which is there as long as somebody has the store open.
+    /// The store's file, and SQLite's log beside it, which exists while a process has the store
+    /// open.
     fn of(path: &Path) -> Self {
         let paths = [path.to_owned(), log_of(path)];
         Self(paths.map(|path| (identity(&path), path)).map(|(identity, path)| (path, identity)).into())
@@ -68,13 +74,7 @@ fn identity(path: &Path) -> Option<Identity> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// Lets a connection write nothing when it is closed. What an fsync that failed left unsynced may be gone from the system's memory too: a
-/// checkpoint would sync it once more, be told that all is well, and make the journal name what is not there.
-pub(super) fn leave_as_it_is(db: &Connection) {
-    let _ = db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-}
-
-/// Says that nothing will be durable any more where the thread panics, which is a defect: whoever waits would wait for ever.
+/// Fails the store if the thread panics, which is a defect: waiters would wait for ever.
 struct Alarm<'a>(&'a Shared);
 
 impl Drop for Alarm<'_> {
@@ -86,23 +86,34 @@ impl Drop for Alarm<'_> {
 }
 
 impl Shared {
-    pub(super) fn new(path: PathBuf, durables: Arc<dyn DurabilityListener>) -> Self {
-        let (queue, pen, host, bell, backlog) = Default::default();
-        let files = Files::of(&path);
-        Self { queue, work: Condvar::new(), done: Condvar::new(), durables, path, files, pen, host, bell, backlog }
+    pub(super) fn new(path: PathBuf, listener: Arc<dyn DurabilityListener>) -> Self {
+        Self {
+            queue: Mutex::default(),
+            work: Condvar::new(),
+            done: Condvar::new(),
+            listener,
+            files: Files::of(&path),
+            path,
+            write_lock: Mutex::default(),
+            host: AtomicI64::default(),
+            checkpoint_signal: CheckpointSignal::default(),
+            backlog: Arc::default(),
+        }
     }
 
-    /// Waits until so many groups are durable, or the disk is full. False: it is full.
+    /// Waits until this many groups are durable, or the disk is full. Returns whether they are
+    /// durable.
     pub(super) fn wait_while_room(&self, groups: u64) -> Result<bool, StoreError> {
         brief::waits();
         let mut queue = self.queue.lock();
-        while queue.told < groups && queue.failed.is_none() && !queue.full {
+        while queue.groups_acknowledged < groups && queue.failed.is_none() && !queue.full {
             self.done.wait(&mut queue);
         }
-        queue.failed.clone().map_or(Ok(queue.told >= groups), Err)
+        queue.failed.clone().map_or(Ok(queue.groups_acknowledged >= groups), Err)
     }
 
-    /// Sees whether the store's files are those that were opened; where they are not, nothing that they were told to have is there.
+    /// Checks that the store's files are those that were opened. If not, what was reported as
+    /// durable is not in them.
     pub(super) fn check_files(&self) -> Result<(), StoreError> {
         if self.files.are_there() {
             return Ok(());
@@ -112,11 +123,11 @@ impl Shared {
         Err(gone)
     }
 
-    /// Waits until so many groups are durable. False: that never happens.
+    /// Waits until this many groups are durable. Returns false if they never will be.
     pub(super) fn wait_for(&self, groups: u64) -> bool {
         brief::waits();
         let mut queue = self.queue.lock();
-        while queue.told < groups && queue.failed.is_none() {
+        while queue.groups_acknowledged < groups && queue.failed.is_none() {
             self.done.wait(&mut queue);
         }
         queue.failed.is_none()
@@ -124,19 +135,19 @@ impl Shared {
 
     pub(super) fn run(&self, mut db: Connection) {
         let _alarm = Alarm(self);
-        let mut unsaved = Unsaved::default();
+        let mut unsaved = UnsavedHeads::default();
         loop {
             let mut queue = self.queue.lock();
-            while !queue.hurried && !queue.closing {
+            while !queue.flush_soon && !queue.closing {
                 if queue.is_empty() {
                     self.work.wait(&mut queue);
-                } else if self.work.wait_for(&mut queue, UNHURRIED).timed_out() {
+                } else if self.work.wait_for(&mut queue, GATHER_TIME).timed_out() {
                     break;
                 }
             }
             if queue.failed.is_some() {
                 drop(queue);
-                leave_as_it_is(&db);
+                do_not_checkpoint_on_close(&db);
                 return;
             }
             if queue.is_empty() {
@@ -147,41 +158,17 @@ impl Shared {
             drop(queue);
             self.backlog.go_on();
             if !self.commit(&mut db, &group, &mut unsaved) {
-                leave_as_it_is(&db);
+                do_not_checkpoint_on_close(&db);
                 return;
             }
         }
     }
 
-    /// Makes a group durable and says so. False: nothing will be any more.
-    fn commit(&self, db: &mut Connection, group: &Group, unsaved: &mut Unsaved) -> bool {
+    /// Makes a group durable and reports it. Returns false if the store has failed.
+    fn commit(&self, db: &mut Connection, group: &Group, unsaved: &mut UnsavedHeads) -> bool {
         let sealed = sealed(group);
-        let mut is_full = false;
-        let written = loop {
-            match self.try_write(db, group, &sealed, unsaved) {
-                // Another process is in the middle of a transaction, and stands still perhaps: nothing of ours was written.
-                Err(error)
-                    if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && !self.queue.lock().closing => {}
-                Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
-                    if !std::mem::replace(&mut is_full, true) {
-                        self.durables.full(true);
-                        self.queue.lock().full = true;
-                        self.done.notify_all();
-                    }
-                    // Whoever ends the host meanwhile has not been told that anything of this is durable.
-                    if self.queue.lock().closing {
-                        break Err(error);
-                    }
-                    std::thread::sleep(FULL);
-                }
-                other => break other,
-            }
-        };
-        if is_full {
-            self.durables.full(false);
-            self.queue.lock().full = false;
-        }
-        // Commits that another thread has found to be no good are not told.
+        let written = self.write_until_done(db, group, &sealed, unsaved);
+        // Commits that another thread has found to be invalid are not reported.
         if self.has_failed() {
             return false;
         }
@@ -192,64 +179,122 @@ impl Shared {
             Err(error) => return self.fail(sqlite(&self.path)(error)),
         };
         written.note(unsaved);
-        // What changes beside the rows: the tables of runs, and where they are looked up.
+        self.count_pages(group, &sealed);
+        self.report(self.record_outcomes(written, group));
+        true
+    }
+
+    /// Tries to write a group until it is written or cannot be. `None` if this host is fenced.
+    fn write_until_done(
+        &self,
+        db: &mut Connection,
+        group: &Group,
+        sealed: &BTreeMap<RunKey, Sealed>,
+        unsaved: &UnsavedHeads,
+    ) -> rusqlite::Result<Option<Written>> {
+        let mut is_full = false;
+        let written = loop {
+            match self.try_write(db, group, sealed, unsaved) {
+                // Another process is in the middle of a transaction, and is stopped perhaps:
+                // nothing of this group was written.
+                Err(error)
+                    if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && !self.queue.lock().closing => {}
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
+                    if !is_full {
+                        is_full = true;
+                        self.disk_is_full();
+                    }
+                    // If the host ends meanwhile, nothing of this was reported as durable.
+                    if self.queue.lock().closing {
+                        break Err(error);
+                    }
+                    std::thread::sleep(FULL_RETRY_AFTER);
+                }
+                other => break other,
+            }
+        };
+        if is_full {
+            self.listener.full(false);
+            self.queue.lock().full = false;
+        }
+        written
+    }
+
+    fn disk_is_full(&self) {
+        self.listener.full(true);
+        self.queue.lock().full = true;
+        self.done.notify_all();
+    }
+
+    /// Counts what a group has changed for the next checkpoint: its rows, the tables of runs, and
+    /// their indexes.
+    fn count_pages(&self, group: &Group, sealed: &BTreeMap<RunKey, Sealed>) {
         let bytes: usize = sealed.values().map(|batch| batch.bytes.len() + batch.blob_bytes() + 64).sum();
-        self.bell.wrote(3 + bytes / 4_096 + group.values().filter(|batch| batch.ended.is_some()).count() / 2);
+        let ended = group.values().filter(|batch| batch.ended.is_some()).count();
+        self.checkpoint_signal.wrote(3 + bytes / 4_096 + ended / 2);
+    }
+
+    /// Records the outcome of a group in the queue. Returns what to report of each run: the number
+    /// of its last durable record, or why it is lost.
+    fn record_outcomes(&self, written: Written, group: &Group) -> Vec<(Arc<str>, Result<u64, StoreError>)> {
         let mut queue = self.queue.lock();
-        queue.landed();
-        let mut told = Vec::with_capacity(written.fates.len());
-        for (run, fate) in written.fates {
+        queue.group_done();
+        let mut reports = Vec::with_capacity(written.outcomes.len());
+        for (run, outcome) in written.outcomes {
             let batch = &group[&run];
             let Some(known) = queue.known.get_mut(&run) else { continue };
             let id = Arc::clone(&known.id);
-            match fate {
-                Fate::Written { row, head } => {
+            match outcome {
+                BatchOutcome::Written { row, head } => {
                     known.row = row;
-                    known.seat.store(row.unwrap_or(0), Relaxed);
+                    known.shared_row.store(row.unwrap_or(0), Relaxed);
                     known.head = head;
                     known.new = None;
                     known.durable += batch.len();
                     let end = u64::from(batch.ended.is_some());
                     if batch.len() + end > 0 {
-                        told.push((id, Ok(known.durable + end)));
+                        reports.push((id, Ok(known.durable + end)));
                     }
                 }
-                Fate::Lost(error) => {
+                BatchOutcome::Lost(error) => {
                     known.lost = true;
-                    known.seat.store(0, Relaxed);
-                    told.push((id, Err(error)));
+                    known.shared_row.store(0, Relaxed);
+                    reports.push((id, Err(error)));
                 }
             }
-            if batch.left || batch.ended.is_some() {
-                queue.forget(run);
+            if batch.released || batch.ended.is_some() {
+                queue.remove(run);
             }
         }
-        drop(queue);
-        for (id, fate) in told {
-            match fate {
-                Ok(record) => self.durables.durable(&id, record),
-                Err(error) => self.durables.lost(&id, &error),
+        reports
+    }
+
+    /// Reports to the listener, and then wakes those that wait for the group.
+    fn report(&self, reports: Vec<(Arc<str>, Result<u64, StoreError>)>) {
+        for (id, report) in reports {
+            match report {
+                Ok(record) => self.listener.durable(&id, record),
+                Err(error) => self.listener.lost(&id, &error),
             }
         }
         let mut queue = self.queue.lock();
-        queue.told += 1;
+        queue.groups_acknowledged += 1;
         drop(queue);
         self.done.notify_all();
-        true
     }
 
-    /// None: this host is taken for dead.
+    /// Writes a group in one transaction. `None` if this host is fenced.
     fn try_write(
         &self,
         db: &mut Connection,
         group: &Group,
-        sealed: &BTreeMap<Owned, Sealed>,
-        unsaved: &Unsaved,
+        sealed: &BTreeMap<RunKey, Sealed>,
+        unsaved: &UnsavedHeads,
     ) -> rusqlite::Result<Option<Written>> {
         let host = self.host.load(Relaxed);
-        let _pen = self.pen.lock();
+        let _write_lock = self.write_lock.lock();
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        if is_buried(&change, host)? {
+        if is_fenced(&change, host)? {
             return Ok(None);
         }
         let written = write(&change, &self.queue, group, sealed, unsaved, host)?;
@@ -257,10 +302,10 @@ impl Shared {
         Ok(Some(written))
     }
 
-    /// Nothing will be durable any more, and everybody is told, once.
+    /// Fails the store: nothing becomes durable any more. Reports it once, and returns false.
     pub(super) fn fail(&self, error: StoreError) -> bool {
         let mut queue = self.queue.lock();
-        queue.landed();
+        queue.group_done();
         let is_first = queue.failed.is_none();
         if is_first {
             queue.failed = Some(error.clone());
@@ -270,9 +315,9 @@ impl Shared {
         drop(queue);
         self.backlog.go_on();
         self.done.notify_all();
-        self.bell.close();
+        self.checkpoint_signal.close();
         if is_first {
-            self.durables.failed(&error);
+            self.listener.failed(&error);
         }
         false
     }

@@ -1,50 +1,52 @@
 //! Writing a group: what one transaction does.
 
 use super::batch::{Sealed, seal};
-use super::heads::{Last, Save, Unsaved};
-use super::queue::{Group, Owned, Queue};
-use super::{StoreError, blob};
+use super::heads::{Head, HeadsToSave, UnsavedHeads};
+use super::queue::{Batch, Group, Queue, RunKey};
+use super::{StoreError, blob, inbox};
 use crate::journal::NewRun;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const INSERT: &str = "INSERT INTO log (run, seq, prev, data) VALUES (?1, ?2, ?3, ?4)";
-const LEAVE: &str = "UPDATE run SET owner = NULL, head = ?2, records = ?3 WHERE run = ?1";
+const RELEASE: &str = "UPDATE run SET owner = NULL, head = ?2, records = ?3 WHERE run = ?1";
+const END: &str =
+    "UPDATE run SET owner = NULL, head = ?2, records = ?3, status = ?4, ended = ?5, damage = NULL WHERE run = ?1";
 /// Bytes of records in a row of a run that is written at once. Arbitrary.
 const ROW_BYTES: usize = 1 << 20;
 
-/// What became of a batch.
-pub(super) enum Fate {
-    /// It is written; the run has this row, if any, and this last row in the log.
+/// The outcome of a batch.
+pub(super) enum BatchOutcome {
+    /// It is written. The run has this row, if it has begun, and this last row in the log.
     Written { row: Option<i64>, head: i64 },
-    /// The run is somebody else's, and nothing was written.
+    /// Another host owns the run, and nothing was written.
     Lost(StoreError),
 }
 
-/// What became of a group.
+/// The outcome of a group.
 #[derive(Default)]
 pub(super) struct Written {
-    pub(super) fates: Vec<(Owned, Fate)>,
+    pub(super) outcomes: Vec<(RunKey, BatchOutcome)>,
     /// The runs that have a new last row.
-    lasts: Vec<Last>,
-    /// The runs that are this host's no longer.
-    gone: Vec<i64>,
-    save: Option<Save>,
+    heads: Vec<Head>,
+    /// The runs that this host owns no more.
+    released: Vec<i64>,
+    save: Option<HeadsToSave>,
 }
 
 impl Written {
-    /// It is durable.
-    pub(super) fn note(&mut self, unsaved: &mut Unsaved) {
-        unsaved.done(self.save.take(), &self.lasts, &self.gone);
+    /// Notes that the group is durable.
+    pub(super) fn note(&mut self, unsaved: &mut UnsavedHeads) {
+        unsaved.done(self.save.take(), &self.heads, &self.released);
     }
 }
 
 /// What the writer knows of a run when its batch is written.
-struct Standing {
-    owned: Owned,
+struct Target {
+    key: RunKey,
     id: Arc<str>,
     row: Option<i64>,
     epoch: i64,
@@ -53,12 +55,12 @@ struct Standing {
     new: Option<Arc<NewRun>>,
 }
 
-fn standings(queue: &Mutex<Queue>, group: &Group) -> Vec<Standing> {
+fn targets(queue: &Mutex<Queue>, group: &Group) -> Vec<Target> {
     let queue = queue.lock();
-    let known = group.keys().filter_map(|owned| queue.known.get(owned).map(|known| (*owned, known)));
+    let known = group.keys().filter_map(|key| queue.known.get(key).map(|known| (*key, known)));
     known
-        .map(|(owned, known)| Standing {
-            owned,
+        .map(|(key, known)| Target {
+            key,
             id: Arc::clone(&known.id),
             row: known.row,
             epoch: known.epoch,
@@ -69,7 +71,7 @@ fn standings(queue: &Mutex<Queue>, group: &Group) -> Vec<Standing> {
         .collect()
 }
 
-/// Makes the row of a run. None: there is one of its id.
+/// Makes the row of a run. Returns `None` if there is a run with this id.
 fn create(change: &Connection, new: &NewRun, owner: Option<i64>) -> rusqlite::Result<Option<i64>> {
     let mut create = change.prepare_cached(
         "INSERT INTO run (id, name, owner, created) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) DO NOTHING",
@@ -86,7 +88,8 @@ fn create(change: &Connection, new: &NewRun, owner: Option<i64>) -> rusqlite::Re
     Ok(Some(row))
 }
 
-/// Writes a run that nobody has, with all its records. False: there is one of its id.
+/// Writes a run that no host owns, with all its records. Returns false if there is a run with this
+/// id.
 pub(super) fn write_whole(change: &Connection, new: &NewRun, records: &[Bytes]) -> rusqlite::Result<bool> {
     let Some(row) = create(change, new, None)? else { return Ok(false) };
     let (mut head, mut seq) = (0, 1);
@@ -106,14 +109,14 @@ pub(super) fn write_whole(change: &Connection, new: &NewRun, records: &[Bytes]) 
         seq += (taken as u64).cast_signed();
         rest = &rest[taken..];
     }
-    change.prepare_cached(LEAVE)?.execute(params![row, head, seq - 1])?;
+    change.prepare_cached(RELEASE)?.execute(params![row, head, seq - 1])?;
     Ok(true)
 }
 
-/// The batches of a group as they are written.
-pub(super) fn sealed(group: &Group) -> BTreeMap<Owned, Sealed> {
+/// Encodes the batches of a group.
+pub(super) fn sealed(group: &Group) -> BTreeMap<RunKey, Sealed> {
     let batches = group.iter().filter(|(_, batch)| batch.len() > 0);
-    batches.map(|(owned, batch)| (*owned, seal(&batch.records()))).collect()
+    batches.map(|(key, batch)| (*key, seal(&batch.records()))).collect()
 }
 
 /// Writes a group within a transaction.
@@ -121,75 +124,107 @@ pub(super) fn write(
     change: &Connection,
     queue: &Mutex<Queue>,
     group: &Group,
-    sealed: &BTreeMap<Owned, Sealed>,
-    unsaved: &Unsaved,
+    sealed: &BTreeMap<RunKey, Sealed>,
+    unsaved: &UnsavedHeads,
     host: i64,
 ) -> rusqlite::Result<Written> {
-    let mut epoch_of = change.prepare_cached("SELECT epoch FROM run WHERE run = ?1")?;
-    let mut insert = change.prepare_cached(INSERT)?;
-    let mut end = change.prepare_cached(
-        "UPDATE run SET owner = NULL, head = ?2, records = ?3, status = ?4, ended = ?5, damage = NULL WHERE run = ?1",
-    )?;
-    let mut leave = change.prepare_cached(LEAVE)?;
+    let mut writer = GroupWriter::new(change, host)?;
+    for target in targets(queue, group) {
+        let key = target.key;
+        let outcome = writer.write(target, &group[&key], sealed.get(&key))?;
+        writer.written.outcomes.push((key, outcome));
+    }
+    let mut written = writer.written;
+    written.save = unsaved.plan(&written.heads);
+    if let Some(save) = &written.save {
+        save_heads(change, save, host)?;
+    }
+    Ok(written)
+}
 
-    let mut written = Written::default();
-    for Standing { owned, id, row, epoch, head, durable, new } in standings(queue, group) {
-        let batch = &group[&owned];
-        let row = match (row, new) {
-            (Some(row), _) => {
-                let found: Option<i64> = epoch_of.query_row([row], |row| row.get(0)).optional()?;
-                if found != Some(epoch) {
-                    written.gone.push(row);
-                    written.fates.push((owned, Fate::Lost(StoreError::RunFenced(id))));
-                    continue;
-                }
-                row
-            }
-            // It never began.
-            (None, _) if batch.len() == 0 => {
-                written.fates.push((owned, Fate::Written { row: None, head: 0 }));
-                continue;
-            }
-            (None, Some(new)) => match create(change, &new, Some(host))? {
-                Some(row) => row,
-                None => {
-                    written.fates.push((owned, Fate::Lost(StoreError::Exists(id))));
-                    continue;
-                }
-            },
-            (None, None) => unreachable!("invariant: a run has a row or is new"),
+/// The statements that write the batches of a group.
+struct GroupWriter<'a> {
+    change: &'a Connection,
+    host: i64,
+    epoch_of: CachedStatement<'a>,
+    insert: CachedStatement<'a>,
+    end: CachedStatement<'a>,
+    release: CachedStatement<'a>,
+    written: Written,
+}
+
+impl<'a> GroupWriter<'a> {
+    fn new(change: &'a Connection, host: i64) -> rusqlite::Result<Self> {
+        Ok(Self {
+            change,
+            host,
+            epoch_of: change.prepare_cached("SELECT epoch FROM run WHERE run = ?1")?,
+            insert: change.prepare_cached(INSERT)?,
+            end: change.prepare_cached(END)?,
+            release: change.prepare_cached(RELEASE)?,
+            written: Written::default(),
+        })
+    }
+
+    /// Writes what a run has gathered, with the mail that it consumed and its end.
+    fn write(&mut self, target: Target, batch: &Batch, sealed: Option<&Sealed>) -> rusqlite::Result<BatchOutcome> {
+        // It never began.
+        if target.row.is_none() && batch.len() == 0 {
+            return Ok(BatchOutcome::Written { row: None, head: 0 });
+        }
+        let (durable, head) = (target.durable, target.head);
+        let row = match self.row(target)? {
+            Ok(row) => row,
+            Err(lost) => return Ok(BatchOutcome::Lost(lost)),
         };
         let records = durable + batch.len();
-        let head = match sealed.get(&owned) {
+        let head = match sealed {
             Some(sealed) => {
-                blob::write(change, row, sealed)?;
-                insert.execute(params![row, (durable + 1).cast_signed(), head, sealed.bytes])?;
-                let head = change.last_insert_rowid();
-                written.lasts.push(Last { run: row, row: head, records });
+                blob::write(self.change, row, sealed)?;
+                self.insert.execute(params![row, (durable + 1).cast_signed(), head, sealed.bytes])?;
+                let head = self.change.last_insert_rowid();
+                self.written.heads.push(Head { run: row, row: head, records });
                 head
             }
             None => head,
         };
         for mail in &batch.consumed {
-            mail.write(change, row)?;
+            inbox::consume(self.change, row, mail)?;
         }
         let records = records.cast_signed();
         if let Some(ended) = batch.ended {
-            end.execute(params![row, head, records, ended.status.name(), ended.at.0.cast_signed()])?;
-            written.gone.push(row);
-        } else if batch.left {
-            leave.execute(params![row, head, records])?;
-            written.gone.push(row);
+            self.end.execute(params![row, head, records, ended.status.name(), ended.at.0.cast_signed()])?;
+            self.written.released.push(row);
+        } else if batch.released {
+            self.release.execute(params![row, head, records])?;
+            self.written.released.push(row);
         }
-        written.fates.push((owned, Fate::Written { row: Some(row), head }));
+        Ok(BatchOutcome::Written { row: Some(row), head })
     }
-    written.save = unsaved.plan(&written.lasts);
-    if let Some(Save { runs, saved }) = &written.save {
-        let mut save = change.prepare_cached("UPDATE run SET head = ?2, records = ?3 WHERE run = ?1 AND head < ?2")?;
-        for last in runs {
-            save.execute(params![last.run, last.row, last.records.cast_signed()])?;
+
+    /// The row of a run, which is made if the run is new. The inner error says that another host
+    /// has recovered the run, or that there is a run with its id.
+    fn row(&mut self, target: Target) -> rusqlite::Result<Result<i64, StoreError>> {
+        let Target { id, row, epoch, new, .. } = target;
+        let Some(row) = row else {
+            let new = new.expect("invariant: a run has a row or is new");
+            return Ok(create(self.change, &new, Some(self.host))?.ok_or(StoreError::Exists(id)));
+        };
+        let found: Option<i64> = self.epoch_of.query_row([row], |row| row.get(0)).optional()?;
+        if found != Some(epoch) {
+            self.written.released.push(row);
+            return Ok(Err(StoreError::RunFenced(id)));
         }
-        change.prepare_cached("UPDATE host SET saved = ?2 WHERE host = ?1")?.execute(params![host, saved])?;
+        Ok(Ok(row))
     }
-    Ok(written)
+}
+
+/// Saves the last rows of the runs that have waited longest for it.
+fn save_heads(change: &Connection, save: &HeadsToSave, host: i64) -> rusqlite::Result<()> {
+    let mut update = change.prepare_cached("UPDATE run SET head = ?2, records = ?3 WHERE run = ?1 AND head < ?2")?;
+    for head in &save.runs {
+        update.execute(params![head.run, head.row, head.records.cast_signed()])?;
+    }
+    change.prepare_cached("UPDATE host SET saved = ?2 WHERE host = ?1")?.execute(params![host, save.saved])?;
+    Ok(())
 }

@@ -1,11 +1,13 @@
 //! The hosts of a store: which of them live, and which is this one.
 //!
-//! A host has a row in `host` and holds the operating system's lock on `hosts/<number>.lock` until its process ends. The file is locked
-//! before the row can be seen, so a host whose lock can be had is dead. Numbers are never used again.
+//! A host has a row in `host` and holds the operating system's lock on `hosts/<number>.lock` until
+//! its process ends. The file is locked before the row can be seen, so a host whose lock can be
+//! taken is dead. Numbers are never reused.
 
 use super::StoreError;
-use super::schema::{io, make_folder, sqlite};
-use crate::journal::Owner;
+use super::error::{io, sqlite};
+use super::schema::make_folder;
+use crate::journal::{Owner, layout};
 use crate::run::system_time;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::fs::{File, TryLockError};
@@ -19,12 +21,12 @@ pub(super) struct Host {
     _lock: File,
 }
 
-/// The locks of hosts.
+/// The folder of the hosts' lock files.
 pub(super) struct Locks(PathBuf);
 
 impl Locks {
     pub(super) fn new(folder: &Path) -> Result<Self, StoreError> {
-        let locks = folder.join("hosts");
+        let locks = folder.join(layout::HOSTS);
         make_folder(&locks)?;
         Ok(Self(locks))
     }
@@ -33,7 +35,8 @@ impl Locks {
         self.0.join(format!("{host}.lock"))
     }
 
-    /// Whether a host lives. Several may ask at once: the lock that is tried is a shared one.
+    /// Returns whether a host lives. Several callers may ask at once: the lock that is tried is a
+    /// shared one.
     pub(super) fn is_alive(&self, host: i64) -> Result<bool, StoreError> {
         let path = self.path(host);
         let file = match File::open(&path) {
@@ -48,7 +51,7 @@ impl Locks {
         }
     }
 
-    /// Makes this process a host of the store, and forgets dead ones that no run names.
+    /// Makes this process a host of the store, and removes dead hosts that own no run.
     pub(super) fn register(&self, db: &mut Connection, path: &Path, socket: Option<&Path>) -> Result<Host, StoreError> {
         let fails = sqlite(path);
         let started = system_time().0.cast_signed();
@@ -67,12 +70,12 @@ impl Locks {
             TryLockError::WouldBlock => io(&file)(ErrorKind::ResourceBusy.into()),
             TryLockError::Error(error) => io(&file)(error),
         })?;
-        self.forget_dead(&change, number).map_err(&fails)?;
+        self.remove_dead(&change, number).map_err(&fails)?;
         change.commit().map_err(&fails)?;
         Ok(Host { number, _lock: lock })
     }
 
-    fn forget_dead(&self, change: &Transaction<'_>, this: i64) -> rusqlite::Result<()> {
+    fn remove_dead(&self, change: &Transaction<'_>, this: i64) -> rusqlite::Result<()> {
         let mut select = change.prepare(
             "SELECT host FROM host WHERE host <> ?1 AND NOT EXISTS (SELECT 1 FROM run WHERE run.owner = host.host)",
         )?;
@@ -80,14 +83,14 @@ impl Locks {
         for host in idle {
             if matches!(self.is_alive(host), Ok(false)) {
                 change.execute("DELETE FROM host WHERE host = ?1", [host])?;
-                // A lock that is left over harms nobody.
+                // A lock file that remains is harmless.
                 let _ = std::fs::remove_file(self.path(host));
             }
         }
         Ok(())
     }
 
-    /// What is known of a host.
+    /// Reads what is known of a host.
     pub(super) fn owner(&self, db: &Connection, host: i64, path: &Path) -> Result<Owner, StoreError> {
         let row = db
             .query_row("SELECT pid, socket FROM host WHERE host = ?1 AND buried = 0", [host], |row| {
@@ -101,9 +104,9 @@ impl Locks {
     }
 }
 
-/// Whether this host may still write: nobody has taken it for dead.
-pub(super) fn is_buried(db: &Connection, host: i64) -> rusqlite::Result<bool> {
-    let buried: Option<bool> =
+/// Returns whether another host took this one for dead: then it must not write.
+pub(super) fn is_fenced(db: &Connection, host: i64) -> rusqlite::Result<bool> {
+    let fenced: Option<bool> =
         db.prepare_cached("SELECT buried FROM host WHERE host = ?1")?.query_row([host], |row| row.get(0)).optional()?;
-    Ok(buried.unwrap_or(true))
+    Ok(fenced.unwrap_or(true))
 }

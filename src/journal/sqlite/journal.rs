@@ -1,10 +1,10 @@
-//! The journal as its trait says it.
+//! The store as a [`Journal`].
 
-use super::queue::Owned;
-use super::snapshots::Seat;
-use super::writer::Writer;
-use super::{RunLog, Sqlite, StoreError, schema};
+use super::error::sqlite;
+use super::run_log::RunLog;
+use super::{Sqlite, StoreError};
 use crate::journal::{Filter, Journal, NewRun, Owner, Posted, RecoveredRun, Retention, Stored, StoredSnapshot};
+use crate::process::Pid;
 use crate::run::{Log, Mail};
 use bytes::Bytes;
 use std::path::Path;
@@ -15,8 +15,8 @@ impl Journal for Sqlite {
         if self.run(&run.id)?.is_some() {
             return Err(StoreError::Exists(Arc::clone(&run.id)));
         }
-        let owned = self.0.begin(run)?;
-        Ok(Box::new(RunLog::new(&self.0, owned, Arc::clone(&run.id), 0)))
+        let key = self.0.begin(run)?;
+        Ok(Box::new(RunLog::new(&self.0, key, Arc::clone(&run.id), 0)))
     }
 
     fn recover(&self, id: &str) -> Result<RecoveredRun, StoreError> {
@@ -51,14 +51,14 @@ impl Journal for Sqlite {
         Sqlite::owner_of(self, id)
     }
 
-    fn listens(&self, socket: &Path) -> Result<(), StoreError> {
+    fn set_socket(&self, socket: &Path) -> Result<(), StoreError> {
         *self.0.socket.lock() = Some(socket.to_owned());
         let Some(host) = self.0.registered() else { return Ok(()) };
         self.0.beside(|| {
             let db = self.0.reader();
-            let _pen = self.0.pen();
+            let _write_lock = self.0.write_lock();
             db.execute("UPDATE host SET socket = ?2 WHERE host = ?1", (host, socket.to_string_lossy()))
-                .map_err(schema::sqlite(self.0.path()))?;
+                .map_err(sqlite(self.0.path()))?;
             Ok(())
         })
     }
@@ -79,32 +79,17 @@ impl Journal for Sqlite {
         self.0.beside(|| Sqlite::sweep(self, retention))
     }
 
-    fn put_snapshot(&self, run: &str, pid: u64, step: u64, key: &[u8], data: Vec<u8>) {
+    fn put_snapshot(&self, run: &str, pid: Pid, step: u64, key: &[u8], data: Vec<u8>) {
         self.0.put_snapshot(run, pid, step, key, data);
     }
 
     fn snapshots(&self, run: &str) -> Result<Vec<StoredSnapshot>, StoreError> {
-        let (row, owned) = self.0.seat(run)?;
-        self.0.snapshots().of(row, owned)
+        let (run, key) = self.0.identity(run)?;
+        self.0.snapshots().of(run, key)
     }
 
-    fn snapshot(&self, run: &str, pid: u64, step: u64) -> Result<Option<StoredSnapshot>, StoreError> {
-        let (row, owned) = self.0.seat(run)?;
-        self.0.snapshots().one(row, owned, (pid, step))
-    }
-}
-
-impl Writer {
-    /// A run's row, and its number here where this process has it.
-    fn seat(&self, run: &str) -> Result<(Seat, Option<Owned>), StoreError> {
-        let owned = self.shared.queue.lock().has(run);
-        match self.place(run) {
-            // It has begun, and is not durable yet.
-            Err(StoreError::Unknown(_)) if owned.is_some() => Ok(((0, 0), owned)),
-            place => {
-                let place = place?;
-                Ok(((place.run, place.created), owned))
-            }
-        }
+    fn snapshot(&self, run: &str, pid: Pid, step: u64) -> Result<Option<StoredSnapshot>, StoreError> {
+        let (run, key) = self.0.identity(run)?;
+        self.0.snapshots().one(run, key, (pid, step))
     }
 }

@@ -1,6 +1,6 @@
-//! What stands in a store beside the records.
+//! Reading what is in a store beside the records.
 
-use super::schema::sqlite;
+use super::error::sqlite;
 use super::{Sqlite, StoreError};
 use crate::journal::{Filter, Owner, Stored};
 use crate::process::Micros;
@@ -18,14 +18,14 @@ impl Sqlite {
 
     pub(super) fn manifest(&self, id: &str) -> Result<Option<String>, StoreError> {
         let db = self.0.reader();
-        let about = db
+        let manifest = db
             .query_row("SELECT about FROM about WHERE run = (SELECT run FROM run WHERE id = ?1)", [id], |row| {
                 Ok(row.get_ref(0)?.as_bytes().map(<[u8]>::to_vec))
             })
             .optional();
-        let Some(about) = about.map_err(sqlite(self.0.path()))? else { return Ok(None) };
-        let about = about.map_err(|error| error.to_string());
-        let text = about.and_then(|bytes| String::from_utf8(bytes).map_err(|error| error.to_string()));
+        let Some(manifest) = manifest.map_err(sqlite(self.0.path()))? else { return Ok(None) };
+        let manifest = manifest.map_err(|error| error.to_string());
+        let text = manifest.and_then(|bytes| String::from_utf8(bytes).map_err(|error| error.to_string()));
         let damaged = |why| StoreError::Damaged { run: id.into(), why: format!("what it was started with: {why}") };
         text.map(Some).map_err(damaged)
     }
@@ -54,10 +54,27 @@ impl Sqlite {
         self.0.locks.owner(&self.0.reader(), host.cast_signed(), self.0.path()).map(Some)
     }
 
-    /// The hosts that live, as far as they have begun a run or taken one up.
+    /// Returns the ids with this prefix, in their order, at most `most`.
     ///
     /// # Errors
-    /// Where they cannot be read.
+    /// Fails if the store cannot be read.
+    pub fn ids(&self, prefix: &str, most: u32) -> Result<Vec<Arc<str>>, StoreError> {
+        let db = self.0.reader();
+        // No character sorts behind this one.
+        let behind = format!("{prefix}\u{10ffff}");
+        let rows = db.prepare_cached("SELECT id FROM run WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3").and_then(
+            |mut select| {
+                let rows = select.query_map((prefix, behind, most), |row| row.get::<_, String>(0))?;
+                rows.map(|id| id.map(Into::into)).collect()
+            },
+        );
+        rows.map_err(sqlite(self.0.path()))
+    }
+
+    /// Returns the hosts that live and have begun or recovered a run.
+    ///
+    /// # Errors
+    /// Fails if the store cannot be read.
     pub fn hosts(&self) -> Result<Vec<Owner>, StoreError> {
         let db = self.0.reader();
         let numbers =
@@ -70,10 +87,11 @@ impl Sqlite {
         owners.filter(|owner| owner.as_ref().map_or(true, |owner| owner.alive)).collect()
     }
 
-    /// The BLAKE3 of the components that runs name, in hexadecimal, each with a run that does.
+    /// Returns the BLAKE3 of the components that runs name, in hexadecimal, each with one of these
+    /// runs.
     ///
     /// # Errors
-    /// Where they cannot be read.
+    /// Fails if the store cannot be read.
     pub fn components(&self) -> Result<Vec<(String, Arc<str>)>, StoreError> {
         let db = self.0.reader();
         let rows = db

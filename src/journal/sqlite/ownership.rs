@@ -1,166 +1,126 @@
-//! Taking runs up, copying them and removing them: what changes who has a run, each in one write transaction.
+//! Which host owns a run: recovering runs, and fencing dead hosts, each in one write transaction.
 
-use super::group::write_whole;
-use super::inbox::mail;
-use super::queue::Known;
-use super::read::{Place, head, place, read, saved};
-use super::schema::sqlite;
-use super::{RunLog, Sqlite, StoreError, archive, blob, bytes_of};
-use crate::journal::{NewRun, RecoveredRun};
+use super::error::sqlite;
+use super::queue::KnownRun;
+use super::read::read;
+use super::rows::{RunRow, run_row, saved};
+use super::run_log::{RunLog, bytes_of};
+use super::{Sqlite, StoreError, inbox};
+use crate::journal::RecoveredRun;
 use bytes::Bytes;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Removes a run, with all that belongs to it but its snapshots.
-pub(super) fn delete(change: &Connection, place: &Place) -> rusqlite::Result<()> {
-    archive::remove(change, place)?;
-    blob::release(change, place.run)?;
-    for table in ["inbox", "about", "run_component", "run"] {
-        change.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?.execute([place.run])?;
-    }
-    Ok(())
-}
 
 impl Sqlite {
     pub(super) fn recover(&self, id: &str) -> Result<RecoveredRun, StoreError> {
         let fails = sqlite(self.0.path());
         let host = self.0.host()?;
         loop {
-            // The wait is before the connection is locked: the writer tells runs meanwhile, and those may want to read.
-            if self.0.has(id) {
+            // The wait is before the connection is locked: the writer notifies runs meanwhile, and
+            // those may want to read.
+            if self.0.owns(id) {
                 return Err(StoreError::Owned(id.into()));
             }
             let mut db = self.0.reader();
-            if self.0.shared.queue.lock().has(id).is_some() {
+            if self.0.shared.queue.lock().key_of(id).is_some() {
                 continue;
             }
-            // Nothing leaves for a run before a later record of it is durable, and what was written to the file before is durable then too:
-            // so this commit need not be synced.
+            // Nothing leaves the host for a run before a later record of it is durable, and what
+            // was written to the file before is durable then too: so this commit need not be
+            // synced.
             db.pragma_update(None, "synchronous", "NORMAL").map_err(&fails)?;
             let owned = self.own(&mut db, id, host);
             db.pragma_update(None, "synchronous", "FULL").map_err(&fails)?;
-            let (place, epoch) = owned?;
-            let records = match read(&db, &place) {
-                Ok(records) => records,
-                Err(trouble) => {
-                    // It is nobody's then, and its last row is known.
-                    let error = trouble.of(id, self.0.path());
-                    let damage = if let StoreError::Damaged { why, .. } = &error { Some(why) } else { None };
-                    let _pen = self.0.pen();
-                    db.execute("UPDATE run SET owner = NULL, damage = ?2 WHERE run = ?1", params![place.run, damage])
-                        .map_err(&fails)?;
-                    return Err(error);
-                }
-            };
-            let inbox = mail(&db, place.run).map_err(&fails)?;
-            let manifest = db.query_row("SELECT about FROM about WHERE run = ?1", [place.run], |row| row.get(0));
-            let known = Known {
+            let (run, epoch) = owned?;
+            let records = self.records_or_release(&db, &run, id)?;
+            let inbox = inbox::pending(&db, run.row).map_err(&fails)?;
+            let manifest = db.query_row("SELECT about FROM about WHERE run = ?1", [run.row], |row| row.get(0));
+            let known = KnownRun {
                 id: id.into(),
-                row: Some(place.run),
-                created: place.created,
+                row: Some(run.row),
+                created: run.created,
                 epoch,
-                head: place.head,
+                head: run.head,
                 durable: records.len() as u64,
                 new: None,
-                seat: Arc::new(place.run.into()),
+                shared_row: Arc::new(run.row.into()),
                 lost: false,
             };
-            let run = self
-                .0
-                .know(known)
-                .expect("invariant: whoever makes a run known of which there is a row has the connection");
-            let log = Box::new(RunLog::new(&self.0, run, id.into(), bytes_of(&records)));
+            let key =
+                self.0.add(known).expect("invariant: only a thread with the connection adds a run that has a row");
+            let log = Box::new(RunLog::new(&self.0, key, id.into(), bytes_of(&records)));
             return Ok(RecoveredRun { log, records, inbox, manifest: manifest.map_err(&fails)? });
         }
     }
 
-    /// Notes that a run was found damaged: lists say so until it can be taken up.
+    /// Reads the records of a run that this host owns since just now. If they cannot be read, no
+    /// host owns it then, and its last row is known.
+    fn records_or_release(&self, db: &Connection, run: &RunRow, id: &str) -> Result<Vec<Bytes>, StoreError> {
+        let error = match read(db, run) {
+            Ok(records) => return Ok(records),
+            Err(error) => error.of(id, self.0.path()),
+        };
+        let damage = if let StoreError::Damaged { why, .. } = &error { Some(why) } else { None };
+        let _write_lock = self.0.write_lock();
+        db.execute("UPDATE run SET owner = NULL, damage = ?2 WHERE run = ?1", params![run.row, damage])
+            .map_err(sqlite(self.0.path()))?;
+        Err(error)
+    }
+
+    /// Notes that a run was found damaged: lists show it until the run can be recovered.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Fails if the store cannot be written.
     pub fn note_damage(&self, id: &str, why: &str) -> Result<(), StoreError> {
         self.0.beside(|| {
             let db = self.0.reader();
-            let _pen = self.0.pen();
+            let _write_lock = self.0.write_lock();
             db.execute("UPDATE run SET damage = ?2 WHERE id = ?1 AND damage IS NOT ?2", params![id, why])
                 .map_err(sqlite(self.0.path()))?;
             Ok(())
         })
     }
 
-    /// Makes this host the owner of a run that no living one has. Gives where it was found, and its epoch now.
-    fn own(&self, db: &mut Connection, id: &str, host: i64) -> Result<(Place, i64), StoreError> {
+    /// Makes this host the owner of a run that no living host owns. Returns its row as it was
+    /// found, and its epoch now.
+    fn own(&self, db: &mut Connection, id: &str, host: i64) -> Result<(RunRow, i64), StoreError> {
         let fails = sqlite(self.0.path());
-        let _pen = self.0.pen();
+        let _write_lock = self.0.write_lock();
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
-        let found = self.free(&change, id, host)?;
+        let found = self.without_owner(&change, id, host)?;
         if found.ended {
             return Err(StoreError::Ended(id.into()));
         }
         let epoch = found.epoch + 1;
         change
             .prepare_cached("UPDATE run SET owner = ?2, epoch = ?3, damage = NULL WHERE run = ?1")
-            .and_then(|mut update| update.execute(params![found.run, host, epoch]))
+            .and_then(|mut update| update.execute(params![found.row, host, epoch]))
             .map_err(&fails)?;
         change.commit().map_err(&fails)?;
         Ok((found, epoch))
     }
 
-    /// A run that no living host has; a dead one that had it is buried.
-    fn free(&self, change: &Transaction<'_>, id: &str, host: i64) -> Result<Place, StoreError> {
-        let fails = sqlite(self.0.path());
-        let place = place(change, id).map_err(&fails)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
-        // A run of this host's own that it does not know is one that it failed to take up.
-        if let Some(owner) = place.owner.filter(|owner| *owner != host) {
-            if self.0.locks.is_alive(owner)? {
-                return Err(StoreError::Owned(id.into()));
-            }
-            bury(change, owner).map_err(&fails)?;
-            return super::read::place(change, id).map_err(&fails)?.ok_or_else(|| StoreError::Unknown(id.into()));
-        }
-        Ok(place)
-    }
-
-    pub(super) fn remove(&self, id: &str) -> Result<(), StoreError> {
-        let fails = sqlite(self.0.path());
-        let mut db = self.0.reader();
-        if self.0.shared.queue.lock().has(id).is_some() {
+    /// Reads the row of a run that no living host owns. A dead owner is fenced.
+    pub(super) fn without_owner(&self, change: &Transaction<'_>, id: &str, host: i64) -> Result<RunRow, StoreError> {
+        let find = || {
+            let found = run_row(change, id).map_err(sqlite(self.0.path()))?;
+            found.ok_or_else(|| StoreError::Unknown(id.into()))
+        };
+        let run = find()?;
+        // A run that this host owns and does not know is one that it failed to recover.
+        let Some(owner) = run.owner.filter(|owner| *owner != host) else { return Ok(run) };
+        if self.0.locks.is_alive(owner)? {
             return Err(StoreError::Owned(id.into()));
         }
-        let _pen = self.0.pen();
-        let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
-        let mut place = self.free(&change, id, 0)?;
-        place.head = head(&change, &place).map_err(&fails)?;
-        delete(&change, &place).map_err(&fails)?;
-        change.commit().map_err(&fails)?;
-        self.0.snapshots().forget(place.run)
-    }
-
-    pub(super) fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError> {
-        let fails = sqlite(self.0.path());
-        let mut all = self.0.records(from)?;
-        if records == 0 || records > all.len() as u64 {
-            return Err(StoreError::Short { run: from.into(), records: all.len() as u64 });
-        }
-        all.truncate(records as usize);
-        all[0] = Bytes::copy_from_slice(first);
-        let mut db = self.0.reader();
-        if self.0.shared.queue.lock().has(&run.id).is_some() {
-            return Err(StoreError::Exists(Arc::clone(&run.id)));
-        }
-        let _pen = self.0.pen();
-        let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
-        if !write_whole(&change, run, &all).map_err(&fails)? {
-            return Err(StoreError::Exists(Arc::clone(&run.id)));
-        }
-        change.commit().map_err(&fails)
+        fence(change, owner).map_err(sqlite(self.0.path()))?;
+        find()
     }
 }
 
-/// Says that a host is dead, and that its runs are nobody's. Their last rows are found in one pass over the end of the log: one for each run
-/// would cost the square of their number.
-fn bury(change: &Connection, host: i64) -> rusqlite::Result<()> {
+/// Fences a dead host, and releases its runs. Their last rows are found in one pass over the end of
+/// the log: one pass for each run would cost the square of their number.
+fn fence(change: &Connection, host: i64) -> rusqlite::Result<()> {
     change.execute("UPDATE host SET buried = 1 WHERE host = ?1", [host])?;
     let mut select = change.prepare("SELECT run, head, records FROM run WHERE owner = ?1")?;
     let rows = select.query_map([host], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
@@ -172,9 +132,9 @@ fn bury(change: &Connection, host: i64) -> rusqlite::Result<()> {
             *last = (row.get(0)?, row.get(2)?);
         }
     }
-    let mut leave = change.prepare("UPDATE run SET owner = NULL, head = ?2, records = ?3 WHERE run = ?1")?;
+    let mut release = change.prepare("UPDATE run SET owner = NULL, head = ?2, records = ?3 WHERE run = ?1")?;
     for (run, (head, records)) in runs {
-        leave.execute([run, head, records])?;
+        release.execute([run, head, records])?;
     }
     Ok(())
 }

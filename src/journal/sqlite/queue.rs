@@ -1,7 +1,6 @@
-//! What is handed to the writer, and what is known of the runs that this process has.
+//! What waits for the writer, and what is known of the runs that this process owns.
 
 use super::StoreError;
-use super::inbox::Consumed;
 use crate::journal::NewRun;
 use crate::run::RunEnd;
 use bytes::Bytes;
@@ -9,30 +8,31 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-/// A run that this process owns.
+/// Names a run that this process owns, for as long as it does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct Owned(u64);
+pub(super) struct RunKey(u64);
 
 /// What the writer knows of a run.
-pub(super) struct Known {
+pub(super) struct KnownRun {
     pub(super) id: Arc<str>,
-    /// Its row in the table of runs; none where it is still to be made.
+    /// Its row in the table of runs; `None` if it is still to be made.
     pub(super) row: Option<i64>,
     /// When it was created, in microseconds since 1970.
     pub(super) created: i64,
     pub(super) epoch: i64,
-    /// Its last row in the log, or 0 where there is none.
+    /// Its last row in the log, or 0 if there is none.
     pub(super) head: i64,
-    /// Records that are durable.
+    /// The number of records that are durable.
     pub(super) durable: u64,
     pub(super) new: Option<Arc<NewRun>>,
-    /// The row as snapshots learn of it, also when the run is let go of: 0 where there is none.
-    pub(super) seat: Arc<AtomicI64>,
-    /// It is somebody else's: nothing of it is written any more.
+    /// The row for the thread of snapshots, which reads it after the run is released too: 0 if
+    /// there is none.
+    pub(super) shared_row: Arc<AtomicI64>,
+    /// Another host owns it: nothing of it is written any more.
     pub(super) lost: bool,
 }
 
-impl Known {
+impl KnownRun {
     pub(super) fn begun(run: &NewRun) -> Self {
         let id = Arc::clone(&run.id);
         Self {
@@ -43,24 +43,31 @@ impl Known {
             head: 0,
             durable: 0,
             new: Some(Arc::new(run.clone())),
-            seat: Arc::default(),
+            shared_row: Arc::default(),
             lost: false,
         }
     }
 }
 
+/// Mail that a record is made of.
+pub(super) struct Consumed {
+    pub(super) id: Arc<str>,
+    pub(super) kind: Arc<str>,
+    pub(super) digest: [u8; 16],
+}
+
 /// What a run has written since the last group.
 #[derive(Default)]
 pub(super) struct Batch {
-    /// The run is over.
+    /// How the run ended, if it has.
     pub(super) ended: Option<RunEnd>,
-    /// Nobody writes the run any more: it is anybody's when this is durable.
-    pub(super) left: bool,
-    /// Mail that its records are of.
+    /// This process writes the run no more: when this is durable, no host owns it.
+    pub(super) released: bool,
+    /// The mail that its records are made of.
     pub(super) consumed: Vec<Consumed>,
-    /// The records, one behind the other.
+    /// The records, one after the other.
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// Where each record ends.
     ends: Vec<usize>,
 }
 
@@ -70,7 +77,7 @@ impl Batch {
         self.ends.push(self.bytes.len());
     }
 
-    /// How many records it has.
+    /// The number of its records.
     pub(super) fn len(&self) -> u64 {
         self.ends.len() as u64
     }
@@ -82,24 +89,23 @@ impl Batch {
     }
 }
 
-/// What goes to the disk together.
-pub(super) type Group = BTreeMap<Owned, Batch>;
+/// The batches that one transaction writes.
+pub(super) type Group = BTreeMap<RunKey, Batch>;
 
 #[derive(Default)]
 pub(super) struct Queue {
     batches: Group,
     pub(super) bytes: usize,
-    pub(super) known: HashMap<Owned, Known>,
-    ids: HashMap<Arc<str>, Owned>,
-    next: u64,
-    /// The group that is on its way to the disk.
+    pub(super) known: HashMap<RunKey, KnownRun>,
+    keys: HashMap<Arc<str>, RunKey>,
+    last_key: u64,
+    /// The group that is being written.
     flight: Option<Arc<Group>>,
-    /// Groups that were taken so far.
-    taken: u64,
-    /// Of those, how many are durable, and everybody was told.
-    pub(super) told: u64,
-    /// Something that has gathered is to go to the disk at once.
-    pub(super) hurried: bool,
+    groups_taken: u64,
+    /// Of those, how many are durable, and were reported to the listener.
+    pub(super) groups_acknowledged: u64,
+    /// Something that has gathered is to be written at once.
+    pub(super) flush_soon: bool,
     pub(super) closing: bool,
     /// The disk is full, and the writer waits for room.
     pub(super) full: bool,
@@ -107,61 +113,61 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// A run is this process's from now on. None: it is already.
-    pub(super) fn know(&mut self, known: Known) -> Option<Owned> {
-        if self.ids.contains_key(&known.id) {
+    /// Adds a run that this process owns from now on. Returns `None` if it owns it already.
+    pub(super) fn add(&mut self, known: KnownRun) -> Option<RunKey> {
+        if self.keys.contains_key(&known.id) {
             return None;
         }
-        self.next += 1;
-        let owned = Owned(self.next);
-        self.ids.insert(Arc::clone(&known.id), owned);
-        self.known.insert(owned, known);
-        Some(owned)
+        self.last_key += 1;
+        let key = RunKey(self.last_key);
+        self.keys.insert(Arc::clone(&known.id), key);
+        self.known.insert(key, known);
+        Some(key)
     }
 
-    pub(super) fn forget(&mut self, run: Owned) {
+    pub(super) fn remove(&mut self, run: RunKey) {
         if let Some(known) = self.known.remove(&run) {
-            self.ids.remove(&known.id);
+            self.keys.remove(&known.id);
         }
     }
 
-    /// Whether this process has a run, or has not let go of it yet.
-    pub(super) fn has(&self, id: &str) -> Option<Owned> {
-        self.ids.get(id).copied()
+    /// The key of a run that this process owns, or whose release is not durable yet.
+    pub(super) fn key_of(&self, id: &str) -> Option<RunKey> {
+        self.keys.get(id).copied()
     }
 
-    /// The last row of a run that this process has.
+    /// The last row in the log of a run that this process owns.
     pub(super) fn head_of(&self, id: &str) -> Option<i64> {
-        self.ids.get(id).and_then(|owned| self.known.get(owned)).filter(|known| !known.lost).map(|known| known.head)
+        self.keys.get(id).and_then(|key| self.known.get(key)).filter(|known| !known.lost).map(|known| known.head)
     }
 
-    /// Whether nobody writes a run of this process's any more.
-    pub(super) fn is_left(&self, run: Owned) -> bool {
-        let leaves = |group: &Group| group.get(&run).is_some_and(|batch| batch.left || batch.ended.is_some());
-        leaves(&self.batches) || self.flight.as_deref().is_some_and(leaves)
+    /// Returns whether this process has released a run of its own, or the run has ended.
+    pub(super) fn is_released(&self, run: RunKey) -> bool {
+        let releases = |group: &Group| group.get(&run).is_some_and(|batch| batch.released || batch.ended.is_some());
+        releases(&self.batches) || self.flight.as_deref().is_some_and(releases)
     }
 
-    /// Whether something of a run waits for the next group.
-    pub(super) fn gathers(&self, run: Owned) -> bool {
+    /// Returns whether a part of a run waits for the next group.
+    pub(super) fn gathers(&self, run: RunKey) -> bool {
         self.batches.contains_key(&run)
     }
 
-    /// When so many groups are durable, all is that was handed over so far.
-    pub(super) fn handed(&self) -> u64 {
-        self.taken + u64::from(!self.batches.is_empty())
+    /// The number of groups after which everything that was appended so far is durable.
+    pub(super) fn groups_until_durable(&self) -> u64 {
+        self.groups_taken + u64::from(!self.batches.is_empty())
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }
 
-    /// What a run has written since the last group. None where nothing of it is written any more.
-    pub(super) fn batch(&mut self, run: Owned) -> Option<&mut Batch> {
+    /// What a run has written since the last group. `None` if nothing of it is written any more.
+    pub(super) fn batch(&mut self, run: RunKey) -> Option<&mut Batch> {
         let is_written = self.failed.is_none() && self.known.get(&run).is_some_and(|known| !known.lost);
         is_written.then(|| self.batches.entry(run).or_default())
     }
 
-    pub(super) fn append(&mut self, run: Owned, record: &[u8], consumed: &mut Vec<Consumed>) {
+    pub(super) fn append(&mut self, run: RunKey, record: &[u8], consumed: &mut Vec<Consumed>) {
         if let Some(batch) = self.batch(run) {
             batch.put(record);
             batch.consumed.append(consumed);
@@ -169,24 +175,24 @@ impl Queue {
         }
     }
 
-    /// Takes what has gathered for the disk.
+    /// Takes the group that has gathered.
     pub(super) fn take(&mut self) -> Arc<Group> {
         let group = std::mem::take(&mut self.batches);
-        self.hurried = false;
+        self.flush_soon = false;
         self.bytes = 0;
-        self.taken += 1;
+        self.groups_taken += 1;
         let group = Arc::new(group);
         self.flight = Some(Arc::clone(&group));
         group
     }
 
-    /// The group that was taken has come to its end.
-    pub(super) fn landed(&mut self) {
+    /// Notes that the group that was taken is written, or never will be.
+    pub(super) fn group_done(&mut self) {
         self.flight = None;
     }
 
-    /// What a run has written so far and is not durable: after how many records, and the batches in their order.
-    pub(super) fn undurable(&self, run: Owned) -> (u64, Vec<Vec<Bytes>>) {
+    /// What a run has written and is not durable: after how many records, and the batches in order.
+    pub(super) fn undurable(&self, run: RunKey) -> (u64, Vec<Vec<Bytes>>) {
         let durable = self.known.get(&run).map_or(0, |known| known.durable);
         let flight = self.flight.as_ref().and_then(|group| group.get(&run)).map(Batch::records);
         (durable, flight.into_iter().chain(self.batches.get(&run).map(Batch::records)).collect())

@@ -1,28 +1,30 @@
 //! The tables of a store, their format, and connections to the file.
 
 use super::StoreError;
+use super::error::{io, sqlite};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-/// "wfho" as a number: which program the file is of.
+/// "wfho" as a number: the application that the file belongs to.
 const APPLICATION: i64 = 0x7766_686f;
 /// Pages of memory for each connection, as a negative number of KiB. Arbitrary.
 const CACHE_KIB: i64 = -16_384;
-/// How long to wait before another process's transaction is asked about again, at first and after a while.
+/// How long to wait between two tries while another process has a transaction, at first and later.
 const BUSY: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(1));
-/// How often to ask at the first of these intervals, and at all: some 20 seconds.
+/// How many tries have the first of these intervals, and how many there are: some 20 seconds.
 const BUSY_TRIES: (i32, i32) = (100, 20_000);
-/// The first version without a defect in the log of pages that needs two connections, one of which writes and one of which checkpoints.
+/// The first version without a defect in the log of pages that shows with two connections, one that
+/// writes and one that checkpoints.
 const SQLITE_MIN: i32 = 3_051_003;
 
-/// What changes a store of each format into one of the next; the first makes one out of nothing. A released one never changes: a change of
-/// the tables is a new one. A store keeps which release has brought it to each of its formats, so that older releases can tell.
+/// The change of each format into the next one; the first makes the tables of a new store. A
+/// released one never changes: a change of the tables is a new migration. A store records which
+/// release has brought it to each of its formats, so that older releases can name it.
 pub(super) const MIGRATIONS: &[&str] = &[SCHEMA, DAMAGE];
 
-/// Why a run could not be taken up, where its records were found damaged.
+/// Why a run cannot be recovered, if its records were found damaged.
 const DAMAGE: &str = "ALTER TABLE run ADD COLUMN damage TEXT;";
 
 const SCHEMA: &str = "
@@ -114,31 +116,23 @@ CREATE VIEW records AS
     ) USING (run) ORDER BY run, seq;
 ";
 
-pub(super) fn sqlite(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError + use<> {
-    let path = path.to_owned();
-    move |error| StoreError::Sqlite { path: path.clone(), error: Arc::new(error) }
-}
-
-pub(super) fn io(path: &Path) -> impl Fn(std::io::Error) -> StoreError + use<> {
-    let path = path.to_owned();
-    move |error| StoreError::Io { path: path.clone(), error: Arc::new(error) }
-}
-
-/// Makes a folder that only its owner can read, where it is not there.
+/// Makes a folder that only its owner can read, if it does not exist.
 pub(super) fn make_folder(path: &Path) -> Result<(), StoreError> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io(path))
 }
 
-/// Makes an empty file that only its owner can read, where it is not there: what runs are given and give is nobody else's to read. SQLite's
-/// own files beside it have its mode. Where it cannot be made, SQLite says why when it opens it.
+/// Makes an empty file that only its owner can read, if it does not exist: the inputs and outputs
+/// of runs are for its owner alone. SQLite's own files beside it get its mode. If it cannot be
+/// made, SQLite says why when it opens it.
 pub(super) fn make_file(path: &Path) {
-    // Not `create_new`, which says no to a link to what is not there: SQLite would make that with another mode.
+    // Not `create_new`, which refuses a link to a file that does not exist: SQLite would make that
+    // file with another mode.
     let _ = std::fs::File::options().write(true).create(true).truncate(false).mode(0o600).open(path);
 }
 
-/// Why a file cannot be opened: SQLite does not say where it is that this process may open no more files.
+/// Why a file cannot be opened. SQLite does not say so if this process may open no more files.
 fn unopened(path: &Path, error: rusqlite::Error) -> StoreError {
-    // The file, its log, the index of that, and one for their folder.
+    // The file, its log, the index of the log, and one for their folder.
     let opened = [(); 4].map(|()| std::fs::File::open("/dev/null"));
     match (error.sqlite_error_code(), opened.into_iter().collect::<Result<Vec<_>, _>>()) {
         (Some(ErrorCode::CannotOpen), Err(reason)) => io(path)(reason),
@@ -146,20 +140,20 @@ fn unopened(path: &Path, error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// Waits before another process's transaction is asked about again. False: it has been long enough.
+/// Waits before the next try while another process has a transaction. Returns false after the last.
 pub(super) fn waits(tries: i32) -> bool {
     std::thread::sleep(if tries < BUSY_TRIES.0 { BUSY.0 } else { BUSY.1 });
     tries < BUSY_TRIES.1
 }
 
-/// A connection to the file, set up as every one must be.
+/// Opens a connection to the file, set up as every one must be.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     assert!(rusqlite::version_number() >= SQLITE_MIN, "SQLite {} is too old", rusqlite::version());
     let fails = |error| unopened(path, error);
     make_file(path);
     let mut db = Connection::open(path).map_err(&fails)?;
     db.busy_handler(Some(waits)).map_err(&fails)?;
-    // Where two connections set up a new file at one time SQLite asks nobody whether to wait.
+    // If two connections set up a new file at one time, SQLite does not call the busy handler.
     let mut tries = 0;
     while let Err(error) = db.pragma_update(None, "journal_mode", "WAL") {
         if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) || !waits(tries) {
@@ -168,11 +162,18 @@ pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
         tries += 1;
     }
     db.pragma_update(None, "synchronous", "FULL").map_err(&fails)?;
-    // A thread of its own does that.
+    // A thread of its own does the checkpoints.
     db.pragma_update(None, "wal_autocheckpoint", 0).map_err(&fails)?;
     db.pragma_update(None, "cache_size", CACHE_KIB).map_err(&fails)?;
     db.set_prepared_statement_cache_capacity(64);
     Ok(db)
+}
+
+/// Stops a connection from writing anything when it is closed. What a failed fsync left unsynced
+/// may be gone from the system's memory too: a checkpoint would sync it once more, get no error,
+/// and make the journal name what is not there.
+pub(super) fn do_not_checkpoint_on_close(db: &Connection) {
+    let _ = db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
 }
 
 /// Makes the tables of a new file, and brings an old one to the format of this release.
@@ -188,7 +189,7 @@ pub(super) fn migrate_by(
 ) -> Result<(), StoreError> {
     let fails = sqlite(path);
     let known = (migrations.len() as u64).cast_signed();
-    // Most files need nothing, and so no turn among those who write.
+    // Most files need nothing, and so no turn among the writers.
     let read = db.transaction_with_behavior(TransactionBehavior::Deferred).map_err(&fails)?;
     let found = format(&read, known, path)?;
     drop(read);
@@ -208,7 +209,7 @@ pub(super) fn migrate_by(
     change.commit().map_err(&fails)
 }
 
-/// The format of a store; 0 of an empty file.
+/// Reads the format of a store; 0 of an empty file.
 fn format(db: &Transaction<'_>, known: i64, path: &Path) -> Result<i64, StoreError> {
     let fails = sqlite(path);
     let pragma = |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));

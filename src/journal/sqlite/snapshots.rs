@@ -1,18 +1,20 @@
 //! Snapshots: a file of its own, and the thread that writes it.
 //!
-//! No commit of this file is synced, and nothing of the journal waits for it. What is lost or damaged is no more than time: a process is
-//! replayed instead. So a file that cannot be used is thrown away.
+//! No commit of this file is synced, and nothing of the journal waits for it. Loss or damage costs
+//! no more than time: a process is replayed instead. So a file that cannot be used is thrown away.
 //!
-//! A snapshot is written when the records that were appended before it are durable. Otherwise one of a step that a crash took back could be
-//! found beside another step of the same number.
+//! A snapshot is written when the records that were appended before it are durable. Otherwise a
+//! snapshot of a step that a crash took back could be found beside another step of the same number.
 
 use super::StoreError;
 use super::commit_loop::Shared;
-use super::queue::Owned;
-use super::schema::{io, make_file, sqlite};
+use super::error::{io, sqlite};
+use super::queue::RunKey;
+use super::schema::make_file;
 use crate::base::brief;
 use crate::journal::StoredSnapshot;
 use crate::journal::stored::SNAPSHOTS_MAX;
+use crate::process::Pid;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
@@ -23,7 +25,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes of snapshots that may wait for the disk: those that come then are dropped. Arbitrary.
+/// Bytes of snapshots that may wait for the disk: beyond it further ones are dropped. Arbitrary.
 const BACKLOG_BYTES_MAX: usize = 128 << 20;
 /// Snapshots in one transaction. Arbitrary.
 const GROUP: usize = 64;
@@ -45,50 +47,56 @@ CREATE TABLE snapshot (
 ) STRICT;
 ";
 
-/// A run's row, and when the run was created.
-pub(super) type Seat = (i64, i64);
+/// Names a run in the file of snapshots. In another journal another run may have the same row.
+#[derive(Clone, Copy)]
+pub(super) struct RunIdentity {
+    pub(super) row: i64,
+    /// When the run was created, in microseconds since 1970.
+    pub(super) created: i64,
+}
 
-/// A snapshot that is to be written.
+/// A snapshot to be written.
 #[derive(Clone)]
-pub(super) struct Pending {
+pub(super) struct PendingSnapshot {
     pub(super) step: u64,
     pub(super) key: Bytes,
     pub(super) data: Bytes,
-    /// Written when so many groups of the journal are durable.
+    /// Written when this many groups of the journal are durable.
     pub(super) after: u64,
-    /// When the run was created.
+    /// When the run was created, in microseconds since 1970.
     pub(super) created: i64,
-    /// The run's row then, or 0. The number of groups, seen under the queue's lock, orders it.
-    pub(super) seat: Arc<AtomicI64>,
-    /// How many were put before.
+    /// The run's row then, or 0. The number of groups, read under the queue's lock, orders it.
+    pub(super) row: Arc<AtomicI64>,
+    /// The position of this snapshot among all that were put.
     pub(super) number: u64,
 }
 
-impl Pending {
+impl PendingSnapshot {
     fn bytes(&self) -> usize {
         self.key.len() + self.data.len()
     }
 }
 
 #[derive(Default)]
-struct Desk {
-    /// By run and process: a newer one takes the place of an older one that waits.
-    pending: BTreeMap<(Owned, u64), Pending>,
+struct SnapshotQueue {
+    /// By run and process: a newer one replaces an older one that waits.
+    pending: BTreeMap<(RunKey, Pid), PendingSnapshot>,
     bytes: usize,
-    /// How many were put.
+    /// The number of snapshots that were put.
     put: u64,
     /// Those that are being written.
-    writing: Vec<(Owned, u64, Pending)>,
+    writing: Vec<(RunKey, Pid, PendingSnapshot)>,
     closing: bool,
 }
 
-impl Desk {
+impl SnapshotQueue {
     /// The snapshots of a run that are not written yet.
-    fn of(&self, run: Owned) -> impl Iterator<Item = StoredSnapshot> {
-        let pending = self.pending.range((run, 0)..=(run, u64::MAX)).map(|((_, pid), snapshot)| (*pid, snapshot));
+    fn of(&self, run: RunKey) -> impl Iterator<Item = StoredSnapshot> {
+        let pending =
+            self.pending.range((run, Pid(0))..=(run, Pid(u64::MAX))).map(|((_, pid), snapshot)| (*pid, snapshot));
         let writing = self.writing.iter().filter(move |(other, ..)| *other == run);
         pending.chain(writing.map(|(_, pid, snapshot)| (*pid, snapshot))).map(
-            |(pid, Pending { step, key, data, .. })| StoredSnapshot {
+            |(pid, PendingSnapshot { step, key, data, .. })| StoredSnapshot {
                 pid,
                 step: *step,
                 key: key.clone(),
@@ -102,12 +110,12 @@ struct Inner {
     path: PathBuf,
     shared: Arc<Shared>,
     db: Mutex<Option<Connection>>,
-    desk: Mutex<Desk>,
+    queue: Mutex<SnapshotQueue>,
     work: Condvar,
     done: Condvar,
 }
 
-/// The snapshots of a store. Neither file nor thread is there before the first one.
+/// The snapshots of a store. Neither the file nor the thread exists before the first one.
 pub(super) struct Snapshots {
     inner: Arc<Inner>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -115,24 +123,24 @@ pub(super) struct Snapshots {
 
 impl Snapshots {
     pub(super) fn new(path: PathBuf, shared: Arc<Shared>) -> Self {
-        let (db, desk) = Default::default();
-        let inner = Inner { path, shared, db, desk, work: Condvar::new(), done: Condvar::new() };
+        let (work, done) = (Condvar::new(), Condvar::new());
+        let inner = Inner { path, shared, db: Mutex::default(), queue: Mutex::default(), work, done };
         Self { inner: Arc::new(inner), thread: Mutex::default() }
     }
 
-    /// Hands a snapshot to the thread. Does not wait.
-    pub(super) fn put(&self, run: Owned, pid: u64, mut snapshot: Pending) {
-        let mut desk = self.inner.desk.lock();
-        if desk.closing || desk.bytes + snapshot.bytes() > BACKLOG_BYTES_MAX {
+    /// Passes a snapshot to the thread. Does not wait.
+    pub(super) fn put(&self, run: RunKey, pid: Pid, mut snapshot: PendingSnapshot) {
+        let mut queue = self.inner.queue.lock();
+        if queue.closing || queue.bytes + snapshot.bytes() > BACKLOG_BYTES_MAX {
             return;
         }
-        desk.bytes += snapshot.bytes();
-        desk.put += 1;
-        snapshot.number = desk.put;
-        if let Some(older) = desk.pending.insert((run, pid), snapshot) {
-            desk.bytes -= older.bytes();
+        queue.bytes += snapshot.bytes();
+        queue.put += 1;
+        snapshot.number = queue.put;
+        if let Some(older) = queue.pending.insert((run, pid), snapshot) {
+            queue.bytes -= older.bytes();
         }
-        drop(desk);
+        drop(queue);
         self.inner.work.notify_one();
         let mut thread = self.thread.lock();
         if thread.is_none() {
@@ -141,20 +149,20 @@ impl Snapshots {
                 Ok(started) => *thread = Some(started),
                 Err(error) => {
                     self.inner.give_up();
-                    self.inner.say(&io(&self.inner.path)(error));
+                    self.inner.report(&io(&self.inner.path)(error));
                 }
             }
         }
     }
 
-    /// The snapshots of a run, those that wait to be written too.
-    pub(super) fn of(&self, (run, created): Seat, owned: Option<Owned>) -> Result<Vec<StoredSnapshot>, StoreError> {
+    /// Reads the snapshots of a run, including those that wait to be written.
+    pub(super) fn of(&self, run: RunIdentity, key: Option<RunKey>) -> Result<Vec<StoredSnapshot>, StoreError> {
         let inner = &self.inner;
-        let waiting: Vec<_> = owned.map(|run| inner.desk.lock().of(run).collect()).unwrap_or_default();
+        let waiting: Vec<_> = key.map(|key| inner.queue.lock().of(key).collect()).unwrap_or_default();
         let written = inner.with(|db| {
             let mut select =
                 db.prepare_cached("SELECT pid, step, key, data, sum FROM snapshot WHERE run = ?1 ORDER BY pid, step")?;
-            let rows = select.query_map([run], |row| stored((run, created), row))?;
+            let rows = select.query_map([run.row], |row| stored(run, row))?;
             rows.collect::<Result<Vec<_>, _>>()
         })?;
         let mut all: BTreeMap<_, _> =
@@ -163,17 +171,18 @@ impl Snapshots {
         Ok(all.into_values().collect())
     }
 
-    /// The snapshot of a process after a step, also where it waits to be written. No other one is read.
+    /// Reads the snapshot of a process after a step, even if it waits to be written. Reads no
+    /// other.
     pub(super) fn one(
         &self,
-        (run, created): Seat,
-        owned: Option<Owned>,
-        (pid, step): (u64, u64),
+        run: RunIdentity,
+        key: Option<RunKey>,
+        (pid, step): (Pid, u64),
     ) -> Result<Option<StoredSnapshot>, StoreError> {
         let inner = &self.inner;
-        let waiting = owned.and_then(|run| {
-            let desk = inner.desk.lock();
-            desk.of(run).find(|snapshot| (snapshot.pid, snapshot.step) == (pid, step))
+        let waiting = key.and_then(|key| {
+            let queue = inner.queue.lock();
+            queue.of(key).find(|snapshot| (snapshot.pid, snapshot.step) == (pid, step))
         });
         if waiting.is_some() {
             return Ok(waiting);
@@ -183,13 +192,13 @@ impl Snapshots {
                 "SELECT pid, step, key, data, sum FROM snapshot WHERE run = ?1 AND pid = ?2 AND step = ?3",
             )?;
             select
-                .query_row(params![run, pid.cast_signed(), step.cast_signed()], |row| stored((run, created), row))
+                .query_row(params![run.row, pid.0.cast_signed(), step.cast_signed()], |row| stored(run, row))
                 .optional()
         });
         written.map(Option::flatten)
     }
 
-    /// The runs that have snapshots.
+    /// Reads the rows of the runs that have snapshots.
     pub(super) fn runs(&self) -> Result<Vec<i64>, StoreError> {
         let runs = self.inner.with(|db| {
             let mut select = db.prepare_cached("SELECT DISTINCT run FROM snapshot")?;
@@ -200,24 +209,24 @@ impl Snapshots {
     }
 
     /// Removes the snapshots of a run.
-    pub(super) fn forget(&self, run: i64) -> Result<(), StoreError> {
+    pub(super) fn remove(&self, run: i64) -> Result<(), StoreError> {
         self.inner.with(|db| db.execute("DELETE FROM snapshot WHERE run = ?1", [run])).map(|_| ())
     }
 
-    /// Waits until those that were put before are written, or given up.
+    /// Waits until the snapshots that were put before are written or given up.
     pub(super) fn wait(&self) {
         brief::waits();
-        let mut desk = self.inner.desk.lock();
-        let put = desk.put;
-        let is_old = |snapshot: &Pending| snapshot.number <= put;
-        while desk.pending.values().any(is_old) || desk.writing.iter().any(|(.., snapshot)| is_old(snapshot)) {
-            self.inner.done.wait(&mut desk);
+        let mut queue = self.inner.queue.lock();
+        let put = queue.put;
+        let is_old = |snapshot: &PendingSnapshot| snapshot.number <= put;
+        while queue.pending.values().any(is_old) || queue.writing.iter().any(|(.., snapshot)| is_old(snapshot)) {
+            self.inner.done.wait(&mut queue);
         }
     }
 
-    /// Ends the thread when all that was put is written, and waits for that where it may.
+    /// Ends the thread when everything that was put is written, and waits for that if `wait`.
     pub(super) fn close(&self, wait: bool) {
-        self.inner.desk.lock().closing = true;
+        self.inner.queue.lock().closing = true;
         self.inner.work.notify_one();
         if let Some(thread) = self.thread.lock().take().filter(|_| wait) {
             let _ = thread.join();
@@ -225,7 +234,7 @@ impl Snapshots {
     }
 }
 
-/// Nobody waits for ever where the thread panics, which is a defect.
+/// Ends all waits if the thread panics, which is a defect.
 struct Alarm<'a>(&'a Inner);
 
 impl Drop for Alarm<'_> {
@@ -237,50 +246,50 @@ impl Drop for Alarm<'_> {
 }
 
 impl Inner {
-    /// Drops what waits, and takes nothing more.
+    /// Drops what waits, and takes no more.
     fn give_up(&self) {
-        let mut desk = self.desk.lock();
-        desk.closing = true;
-        desk.pending.clear();
-        desk.writing.clear();
+        let mut queue = self.queue.lock();
+        queue.closing = true;
+        queue.pending.clear();
+        queue.writing.clear();
         self.done.notify_all();
     }
 
     fn run(&self) {
         let _alarm = Alarm(self);
         loop {
-            let mut desk = self.desk.lock();
-            while desk.pending.is_empty() && !desk.closing {
-                self.work.wait(&mut desk);
+            let mut queue = self.queue.lock();
+            while queue.pending.is_empty() && !queue.closing {
+                self.work.wait(&mut queue);
             }
-            if desk.pending.is_empty() {
+            if queue.pending.is_empty() {
                 return;
             }
             let mut group = Vec::new();
-            while let Some(((run, pid), snapshot)) = desk.pending.pop_first() {
-                desk.bytes -= snapshot.bytes();
+            while let Some(((run, pid), snapshot)) = queue.pending.pop_first() {
+                queue.bytes -= snapshot.bytes();
                 group.push((run, pid, snapshot));
                 if group.len() == GROUP {
                     break;
                 }
             }
-            desk.writing.clone_from(&group);
-            drop(desk);
+            queue.writing.clone_from(&group);
+            drop(queue);
             if let Err(error) = self.write(group) {
-                self.say(&error);
+                self.report(&error);
             }
-            self.desk.lock().writing.clear();
+            self.queue.lock().writing.clear();
             self.done.notify_all();
         }
     }
 
-    fn say(&self, error: &StoreError) {
-        self.shared.durables.snapshot_failed(error);
+    fn report(&self, error: &StoreError) {
+        self.shared.listener.snapshot_failed(error);
     }
 
-    fn write(&self, group: Vec<(Owned, u64, Pending)>) -> Result<(), StoreError> {
+    fn write(&self, group: Vec<(RunKey, Pid, PendingSnapshot)>) -> Result<(), StoreError> {
         let rows = group.into_iter().filter_map(|(_, pid, snapshot)| {
-            let row = self.shared.wait_for(snapshot.after).then(|| snapshot.seat.load(Relaxed))?;
+            let row = self.shared.wait_for(snapshot.after).then(|| snapshot.row.load(Relaxed))?;
             (row > 0).then_some((row, pid, snapshot))
         });
         let rows: Vec<_> = rows.collect();
@@ -297,10 +306,10 @@ impl Inner {
                  (SELECT id FROM snapshot WHERE run = ?1 AND pid = ?2 ORDER BY step DESC LIMIT -1 OFFSET ?3)",
             )?;
             for (run, pid, snapshot) in &rows {
-                let Pending { step, key, data, created, .. } = snapshot;
-                let sum = sum((*run, *created), *pid, *step, key, data);
-                insert.execute(params![run, pid.cast_signed(), step.cast_signed(), &key[..], &data[..], &sum[..]])?;
-                prune.execute(params![run, pid.cast_signed(), SNAPSHOTS_MAX])?;
+                let PendingSnapshot { step, key, data, created, .. } = snapshot;
+                let sum = sum(RunIdentity { row: *run, created: *created }, *pid, *step, key, data);
+                insert.execute(params![run, pid.0.cast_signed(), step.cast_signed(), &key[..], &data[..], &sum[..]])?;
+                prune.execute(params![run, pid.0.cast_signed(), SNAPSHOTS_MAX])?;
             }
             drop((insert, prune));
             change.commit()
@@ -309,7 +318,7 @@ impl Inner {
         self.with(put).map(|_| ())
     }
 
-    /// Makes the file, where it is not there.
+    /// Opens the file, and makes it if it does not exist.
     fn make(&self) -> Result<(), StoreError> {
         let mut db = self.db.lock();
         if db.is_none() {
@@ -322,7 +331,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Does something with the file. None where there is none, or none any more.
+    /// Acts on the file. `None` if there is none, or it could not be used and was removed.
     fn with<T>(&self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<Option<T>, StoreError> {
         if !self.path.exists() {
             return Ok(None);
@@ -342,7 +351,7 @@ impl Inner {
         }
     }
 
-    /// Removes a file that cannot be used, and says so. Gives the error back where it is another.
+    /// Removes a file that cannot be used, and reports that. Returns any other error.
     fn throw_away(&self, error: rusqlite::Error) -> rusqlite::Result<()> {
         if !is_unusable(&error) {
             return Err(error);
@@ -352,7 +361,7 @@ impl Inner {
             path.push(suffix);
             let _ = std::fs::remove_file(path);
         }
-        self.say(&sqlite(&self.path)(error));
+        self.report(&sqlite(&self.path)(error));
         Ok(())
     }
 }
@@ -367,7 +376,7 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     let mut db = Connection::open(path)?;
     db.busy_timeout(BUSY)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
-    // Only what moves from the log to the file is synced.
+    // Only checkpoints are synced.
     db.pragma_update(None, "synchronous", "NORMAL")?;
     let change = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let format: i64 = change.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -383,19 +392,19 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
-/// A snapshot of a run, as its row has it.
-fn stored(run: Seat, row: &Row<'_>) -> rusqlite::Result<StoredSnapshot> {
+/// Reads a snapshot of a run from its row.
+fn stored(run: RunIdentity, row: &Row<'_>) -> rusqlite::Result<StoredSnapshot> {
     let (pid, step): (i64, i64) = (row.get(0)?, row.get(1)?);
     let (key, data): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
-    let (pid, step) = (pid.cast_unsigned(), step.cast_unsigned());
+    let (pid, step) = (Pid(pid.cast_unsigned()), step.cast_unsigned());
     let is_whole = row.get::<_, Vec<u8>>(4)? == sum(run, pid, step, &key, &data);
     let (key, data) = (Bytes::from(key), is_whole.then(|| data.into()));
     Ok(StoredSnapshot { pid, step, key, data })
 }
 
-fn sum((run, created): Seat, pid: u64, step: u64, key: &[u8], data: &[u8]) -> [u8; 16] {
+fn sum(run: RunIdentity, pid: Pid, step: u64, key: &[u8], data: &[u8]) -> [u8; 16] {
     let mut sum = xxhash_rust::xxh3::Xxh3::new();
-    for number in [run.cast_unsigned(), created.cast_unsigned(), pid, step, key.len() as u64] {
+    for number in [run.row.cast_unsigned(), run.created.cast_unsigned(), pid.0, step, key.len() as u64] {
         sum.update(&number.to_le_bytes());
     }
     sum.update(key);

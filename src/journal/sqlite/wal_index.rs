@@ -1,37 +1,42 @@
-//! How far SQLite's log went, from the index of it that SQLite shares between processes (`journal.db-shm`).
+//! How far SQLite's log went, from the index of it that SQLite shares between processes
+//! (`journal.db-shm`).
 //!
-//! The file is memory that processes share, and stays when the last one is killed. What it says of the log was written after the log, so the
-//! log has it, or has lost it. After the machine was started anew it may be any earlier state of that memory, and says nothing.
+//! The file is memory that processes share, and stays when the last one is killed. What it says of
+//! the log was written after the log, so the log contains it, or has lost it. After a restart of
+//! the machine it may be any earlier state of that memory, and says nothing.
 //!
-//! The layout is <https://www.sqlite.org/walformat.html#the_wal_index_file_format>: a header of 48 bytes in the byte order of the machine, the
-//! same once more, and what checkpoints know. Nothing in it is trusted: it can only make somebody look, and keep a copy.
+//! The layout is <https://www.sqlite.org/walformat.html#the_wal_index_file_format>: a header of 48
+//! bytes in the byte order of the machine, the same once more, and the state of checkpoints.
+//! Nothing in it is trusted: it can only cause a scan and a copy.
 
+use crate::journal::layout;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// A header, twice, and the first number of what checkpoints know.
+/// A header, twice, and the first number of the state of checkpoints.
 const BYTES: usize = 100;
 const HEADER_BYTES: usize = 48;
-/// Of the layout.
+/// The version of the layout.
 const VERSION: u32 = 3_007_000;
 
-/// What a header says.
+/// The fields of a header that are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Index {
     /// The random number of the log.
     pub(super) salt: [u8; 8],
     /// Frames of the log up to the last transaction.
     pub(super) frames: u32,
-    /// Of these, those that are in the store's file too.
+    /// Of these, the frames that are in the store's file too.
     pub(super) copied: u32,
 }
 
-/// The index of a log; none where there is none, or it is of no use.
+/// Reads the index of a log; `None` if it does not exist or is of no use.
 pub(super) fn index_of(log: &Path) -> Option<Index> {
-    let mut file = File::open(log.with_file_name("journal.db-shm")).ok()?;
-    // Whoever opens a store cuts the file first: one that is older than the machine's start is left from before.
+    let mut file = File::open(log.with_file_name(layout::JOURNAL_SHM)).ok()?;
+    // Opening a store truncates the file first: one older than the machine's start is from before
+    // it.
     let changed = file.metadata().ok()?.modified().ok()?;
     if changed < started()? {
         return None;
@@ -41,7 +46,7 @@ pub(super) fn index_of(log: &Path) -> Option<Index> {
     parse(&bytes)
 }
 
-/// When the machine was started.
+/// The time when the machine was started.
 fn started() -> Option<SystemTime> {
     let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
     let seconds: f64 = uptime.split(' ').next()?.parse().ok()?;

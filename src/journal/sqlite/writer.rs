@@ -1,14 +1,17 @@
-//! The writer, for those who hand it records.
+//! The writer, for those that append records or write to the file beside it.
 
-use super::commit_loop::{Shared, leave_as_it_is};
+use super::commit_loop::Shared;
+use super::error::{io, sqlite};
 use super::hosts::{Host, Locks};
-use super::inbox::Consumed;
-use super::queue::{Known, Owned, Queue};
-use super::schema::{connect, io, sqlite, waits};
-use super::snapshots::{Pending, Snapshots};
+use super::queue::{Consumed, KnownRun, Queue, RunKey};
+use super::read::read;
+use super::rows::{RunRow, head, run_row};
+use super::schema::{connect, do_not_checkpoint_on_close, waits};
+use super::snapshots::{PendingSnapshot, RunIdentity, Snapshots};
 use super::{StoreError, checkpoint};
 use crate::base::brief;
-use crate::journal::{DurabilityListener, NewRun};
+use crate::journal::{DurabilityListener, NewRun, layout};
+use crate::process::Pid;
 use crate::run::RunEnd;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -19,10 +22,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes that may wait for the writer: beyond it no process begins a step, and no run begins. Arbitrary.
+/// Bytes that may wait for the writer: beyond it no process begins a step, and no run begins.
+/// Arbitrary.
 const BACKLOG_BYTES_MAX: usize = 64 << 20;
 
-/// The writer, for those who hand it records.
+/// The writer of a store, with its threads and connections.
 pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -40,11 +44,11 @@ impl Writer {
         db: Connection,
         folder: &Path,
         locks: Locks,
-        durables: Arc<dyn DurabilityListener>,
+        listener: Arc<dyn DurabilityListener>,
     ) -> Result<Arc<Self>, StoreError> {
-        let path = folder.join("journal.db");
+        let path = folder.join(layout::JOURNAL);
         let reader = Mutex::new(connect(&path)?);
-        let shared = Arc::new(Shared::new(path.clone(), durables));
+        let shared = Arc::new(Shared::new(path.clone(), listener));
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.to_owned()).spawn(work).map(|thread| Mutex::new(Some(thread)))
         };
@@ -52,8 +56,8 @@ impl Writer {
         let thread = spawn("journal", Box::new(move || writes.run(db))).map_err(io(&path))?;
         let beside = Arc::clone(&shared);
         let checkpoints = spawn("checkpoint", Box::new(move || checkpoint::run(&beside))).map_err(io(&path))?;
-        let snapshots = Snapshots::new(folder.join("snapshots.db"), Arc::clone(&shared));
-        let (host, socket) = Default::default();
+        let snapshots = Snapshots::new(folder.join(layout::SNAPSHOTS), Arc::clone(&shared));
+        let (host, socket) = (Mutex::default(), Mutex::default());
         Ok(Arc::new(Self { shared, thread, reader, locks, host, socket, snapshots, checkpoints }))
     }
 
@@ -61,16 +65,16 @@ impl Writer {
         &self.shared.path
     }
 
-    /// The connection of those who read, and who write what no run waits for.
+    /// The connection for reading, and for writing what no run waits for.
     pub(super) fn reader(&self) -> MutexGuard<'_, Connection> {
         brief::waits();
         self.reader.lock()
     }
 
-    /// Whoever writes over the reader's connection holds this meanwhile, and takes it after that connection.
-    pub(super) fn pen(&self) -> MutexGuard<'_, ()> {
+    /// The lock to hold while writing over the reader's connection; taken after that connection.
+    pub(super) fn write_lock(&self) -> MutexGuard<'_, ()> {
         brief::waits();
-        self.shared.pen.lock()
+        self.shared.write_lock.lock()
     }
 
     /// This process's number in the store, which it is given when it first needs one.
@@ -84,7 +88,7 @@ impl Writer {
                 return Ok(host.number);
             }
             let mut db = self.reader();
-            let _pen = self.pen();
+            let _write_lock = self.write_lock();
             let socket = self.socket.lock().clone();
             let registered = host.insert(self.locks.register(&mut db, self.path(), socket.as_deref())?);
             self.shared.host.store(registered.number, Relaxed);
@@ -92,13 +96,14 @@ impl Writer {
         })
     }
 
-    /// This process's number in the store, where it has one.
+    /// This process's number in the store, if it has one.
     pub(super) fn registered(&self) -> Option<i64> {
         self.host.lock().as_ref().map(|host| host.number)
     }
 
-    /// Writes to the file beside the thread that writes runs. An fsync that fails is as final here as it is there: nothing is written by this
-    /// process any more, by nobody, and everybody is told. `write` holds no lock when it returns.
+    /// Writes to the file beside the thread that writes runs. A failed fsync is fatal here too:
+    /// this process writes nothing more, and every waiter is notified. `write` holds no lock when
+    /// it returns.
     pub(super) fn beside<T>(&self, write: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
         if let Some(failed) = &self.shared.queue.lock().failed {
             return Err(failed.clone());
@@ -112,7 +117,7 @@ impl Writer {
         written
     }
 
-    pub(super) fn begin(&self, run: &NewRun) -> Result<Owned, StoreError> {
+    pub(super) fn begin(&self, run: &NewRun) -> Result<RunKey, StoreError> {
         self.host()?;
         brief::waits();
         let mut queue = self.shared.queue.lock();
@@ -120,68 +125,118 @@ impl Writer {
             self.shared.done.wait(&mut queue);
         }
         drop(queue);
-        self.know(Known::begun(run)).ok_or_else(|| StoreError::Exists(Arc::clone(&run.id)))
+        self.add(KnownRun::begun(run)).ok_or_else(|| StoreError::Exists(Arc::clone(&run.id)))
     }
 
-    pub(super) fn know(&self, known: Known) -> Option<Owned> {
-        self.shared.queue.lock().know(known)
+    /// Adds a run that this process owns from now on. Returns `None` if it owns it already.
+    pub(super) fn add(&self, known: KnownRun) -> Option<RunKey> {
+        self.shared.queue.lock().add(known)
     }
 
-    pub(super) fn append(&self, run: Owned, record: &[u8], consumed: &mut Vec<Consumed>) {
-        self.hand(self.shared.queue.lock(), false, |queue| {
+    pub(super) fn append(&self, run: RunKey, record: &[u8], consumed: &mut Vec<Consumed>) {
+        self.enqueue(self.shared.queue.lock(), false, |queue| {
             queue.append(run, record, consumed);
             if queue.bytes > BACKLOG_BYTES_MAX {
-                queue.hurried = true;
+                queue.flush_soon = true;
                 self.shared.backlog.set_full(true);
             }
         });
     }
 
-    /// Somebody waits for what a run has appended.
-    pub(super) fn hurry(&self, run: Owned) {
+    /// Writes what a run has appended soon: a caller waits for it.
+    pub(super) fn flush_soon(&self, run: RunKey) {
         let queue = self.shared.queue.lock();
         let is_here = queue.gathers(run);
-        self.hand(queue, is_here, |_| {});
+        self.enqueue(queue, is_here, |_| {});
     }
 
-    /// A run is over.
-    pub(super) fn end(&self, run: Owned, end: RunEnd) {
-        self.hand(self.shared.queue.lock(), true, |queue| {
+    /// Ends a run.
+    pub(super) fn end(&self, run: RunKey, end: RunEnd) {
+        self.enqueue(self.shared.queue.lock(), true, |queue| {
             if let Some(batch) = queue.batch(run) {
                 batch.ended = Some(end);
             }
         });
     }
 
-    /// A run is no longer this process's, when what it wrote is durable. Does not wait: the writer's own thread may be the last that has
-    /// a run.
-    pub(super) fn let_go(&self, run: Owned) {
-        self.hand(self.shared.queue.lock(), true, |queue| match queue.batch(run) {
-            Some(batch) => batch.left = true,
-            None => queue.forget(run),
+    /// Releases a run: no host owns it when what this process wrote is durable. Does not wait: the
+    /// writer's own thread may be the last that holds the run's log.
+    pub(super) fn release(&self, run: RunKey) {
+        self.enqueue(self.shared.queue.lock(), true, |queue| match queue.batch(run) {
+            Some(batch) => batch.released = true,
+            None => queue.remove(run),
         });
     }
 
-    fn hand(&self, mut queue: MutexGuard<'_, Queue>, hurried: bool, put: impl FnOnce(&mut Queue)) {
-        let (was_empty, was_hurried) = (queue.is_empty(), queue.hurried);
+    fn enqueue(&self, mut queue: MutexGuard<'_, Queue>, flush_soon: bool, put: impl FnOnce(&mut Queue)) {
+        let (was_empty, was_soon) = (queue.is_empty(), queue.flush_soon);
         put(&mut queue);
-        queue.hurried |= hurried && !queue.is_empty();
-        if (was_empty && !queue.is_empty()) || queue.hurried != was_hurried {
+        queue.flush_soon |= flush_soon && !queue.is_empty();
+        if (was_empty && !queue.is_empty()) || queue.flush_soon != was_soon {
             self.shared.work.notify_one();
         }
     }
 
-    /// What a run has written so far and is not durable: after how many records, and the batches in their order.
-    pub(super) fn undurable(&self, run: Owned) -> (u64, Vec<Vec<Bytes>>) {
-        self.shared.queue.lock().undurable(run)
+    /// Returns the records of a run that are on disk.
+    pub(super) fn records(&self, id: &str) -> Result<Vec<Bytes>, StoreError> {
+        let fails = sqlite(self.path());
+        let (known, host) = (self.shared.queue.lock().head_of(id), self.shared.host.load(Relaxed));
+        let mut db = self.reader();
+        // One state of the file, whatever is written meanwhile.
+        let db = db.transaction().map_err(&fails)?;
+        let mut run = run_row(&db, id).map_err(&fails)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
+        run.head = match known {
+            // What this process knows of its own run is durable, and saves a search for the last
+            // row.
+            Some(known) if run.owner == Some(host) => run.head.max(known),
+            _ => head(&db, &run).map_err(&fails)?,
+        };
+        read(&db, &run).map_err(|error| error.of(id, self.path()))
     }
 
-    /// Whether this process has a run. Waits, where it has let go of it, until that is durable.
-    pub(super) fn has(&self, id: &str) -> bool {
+    /// Returns the records of a run that this process owns, whether or not they are on disk.
+    pub(super) fn all_records(&self, run: RunKey, id: &str) -> Option<Vec<Bytes>> {
+        let (durable, batches) = self.shared.queue.lock().undurable(run);
+        let mut records = match self.records(id) {
+            Err(StoreError::Unknown(_)) => Vec::new(),
+            records => records.ok()?,
+        };
+        let mut expected = durable;
+        for batch in batches {
+            expected += batch.len() as u64;
+            // It may have been written meanwhile.
+            if (records.len() as u64) < expected {
+                records.extend(batch);
+            }
+        }
+        Some(records)
+    }
+
+    /// Reads the row of a run.
+    fn run_row(&self, id: &str) -> Result<RunRow, StoreError> {
+        run_row(&self.reader(), id).map_err(sqlite(self.path()))?.ok_or_else(|| StoreError::Unknown(id.into()))
+    }
+
+    /// Returns what names a run in the file of snapshots, and its key if this process owns it.
+    pub(super) fn identity(&self, run: &str) -> Result<(RunIdentity, Option<RunKey>), StoreError> {
+        let key = self.shared.queue.lock().key_of(run);
+        match self.run_row(run) {
+            // It has begun, and is not durable yet.
+            Err(StoreError::Unknown(_)) if key.is_some() => Ok((RunIdentity { row: 0, created: 0 }, key)),
+            run => {
+                let RunRow { row, created, .. } = run?;
+                Ok((RunIdentity { row, created }, key))
+            }
+        }
+    }
+
+    /// Returns whether this process owns a run. If it has released the run, waits until that is
+    /// durable.
+    pub(super) fn owns(&self, id: &str) -> bool {
         brief::waits();
         let mut queue = self.shared.queue.lock();
-        while let Some(run) = queue.has(id) {
-            if queue.failed.is_some() || !queue.is_left(run) {
+        while let Some(run) = queue.key_of(id) {
+            if queue.failed.is_some() || !queue.is_released(run) {
                 return true;
             }
             self.shared.done.wait(&mut queue);
@@ -189,20 +244,21 @@ impl Writer {
         false
     }
 
-    /// Copies SQLite's log into the file and empties it, where nobody else uses the file and nothing has failed.
+    /// Copies SQLite's log into the file and empties it, if no other process uses the file and
+    /// nothing has failed.
     pub(super) fn settle(&self) {
         if self.shared.has_failed() {
             return;
         }
         let mut db = self.reader();
-        let _pen = self.pen();
-        // Where somebody else has the file, that one will.
+        let _write_lock = self.write_lock();
+        // If another process has the file open, that one will do it.
         if db.busy_timeout(Duration::ZERO).is_ok() {
             let settled = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
             if let Err(error) = settled.and_then(|()| db.busy_handler(Some(waits)))
                 && is_of_sync(&sqlite(self.path())(error))
             {
-                leave_as_it_is(&db);
+                do_not_checkpoint_on_close(&db);
             }
         }
     }
@@ -211,55 +267,64 @@ impl Writer {
         &self.snapshots
     }
 
-    /// Keeps a snapshot when what was appended before is durable, if the run is this process's.
-    pub(super) fn put_snapshot(&self, run: &str, pid: u64, step: u64, key: &[u8], data: Vec<u8>) {
+    /// Stores a snapshot when what was appended before is durable, if this process owns the run.
+    pub(super) fn put_snapshot(&self, run: &str, pid: Pid, step: u64, key: &[u8], data: Vec<u8>) {
         let queue = self.shared.queue.lock();
-        let Some(owned) = queue.has(run) else { return };
-        let after = queue.handed();
-        let seat = queue.known.get(&owned).map(|known| (Arc::clone(&known.seat), known.created));
+        let Some(owned) = queue.key_of(run) else { return };
+        let after = queue.groups_until_durable();
+        let known = queue.known.get(&owned).map(|known| (Arc::clone(&known.shared_row), known.created));
         drop(queue);
-        let Some((seat, created)) = seat else { return };
+        let Some((row, created)) = known else { return };
         let key = Bytes::copy_from_slice(key);
-        self.snapshots.put(owned, pid, Pending { step, key, data: data.into(), after, created, seat, number: 0 });
+        self.snapshots.put(
+            owned,
+            pid,
+            PendingSnapshot { step, key, data: data.into(), after, created, row, number: 0 },
+        );
     }
 
-    /// As [`Self::flush`], but waits for no room on a full disk, and sees whether what was written is still there. False: the disk is full, and
-    /// what was handed over last is not durable.
+    /// As [`Self::flush`], but does not wait for room on a full disk, and checks that what was
+    /// written is still there. Returns false if the disk is full, and what was appended last is not
+    /// durable.
     ///
     /// # Errors
-    /// As those of [`Self::flush`]; and where somebody has removed or replaced a file of the store.
+    /// As [`Self::flush`]; also fails if a file of the store was removed or replaced.
     pub(super) fn flush_while_room(&self) -> Result<bool, StoreError> {
-        let mut until = 0;
-        self.hand(self.shared.queue.lock(), true, |queue| until = queue.handed());
-        let is_durable = self.shared.wait_while_room(until)?;
+        let is_durable = self.shared.wait_while_room(self.flush_all_soon())?;
         if is_durable {
             self.snapshots.wait();
         }
         self.shared.check_files().map(|()| is_durable)
     }
 
-    /// Waits for no room on a full disk any more: what is not durable by now is given up.
+    /// Stops waiting for room on a full disk: what is not durable by now is given up.
     pub(super) fn give_up(&self) {
         self.shared.queue.lock().closing = true;
         self.shared.work.notify_one();
     }
 
-    /// Waits until all that was handed over before is durable and everybody was told, and snapshots that were are kept.
+    /// Waits until everything that was appended before is durable and reported, and the snapshots
+    /// that were put before are stored.
     ///
     /// # Errors
-    /// Why it never will be.
+    /// Says why it never will be.
     pub(super) fn flush(&self) -> Result<(), StoreError> {
-        let mut until = 0;
-        self.hand(self.shared.queue.lock(), true, |queue| until = queue.handed());
-        if self.shared.wait_for(until) {
+        if self.shared.wait_for(self.flush_all_soon()) {
             self.snapshots.wait();
             return Ok(());
         }
         Err(self.shared.queue.lock().failed.clone().expect("invariant: it was just seen"))
     }
+
+    /// Writes what has gathered soon. Returns the number of groups after which it is durable.
+    fn flush_all_soon(&self) -> u64 {
+        let mut groups = 0;
+        self.enqueue(self.shared.queue.lock(), true, |queue| groups = queue.groups_until_durable());
+        groups
+    }
 }
 
-/// Whether an fsync has failed: nobody knows what of the file is on the disk.
+/// Returns whether an fsync has failed: then it is unknown what of the file is on disk.
 fn is_of_sync(error: &StoreError) -> bool {
     let StoreError::Sqlite { error, .. } = error else { return false };
     let code = error.sqlite_error().map(|error| error.extended_code);
@@ -273,9 +338,9 @@ impl Drop for Writer {
         let is_own = thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id());
         self.shared.queue.lock().closing = true;
         self.shared.work.notify_one();
-        // What snapshots wait for is told by the writer's thread.
+        // The groups that snapshots wait for are reported by the writer's thread.
         self.snapshots.close(!is_own);
-        self.shared.bell.close();
+        self.shared.checkpoint_signal.close();
         if let Some(checkpoints) = self.checkpoints.get_mut().take() {
             let _ = checkpoints.join();
         }
@@ -283,7 +348,7 @@ impl Drop for Writer {
             let _ = thread.join();
         }
         if self.shared.queue.lock().failed.is_some() {
-            leave_as_it_is(self.reader.get_mut());
+            do_not_checkpoint_on_close(self.reader.get_mut());
         }
     }
 }

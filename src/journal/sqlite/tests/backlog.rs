@@ -97,7 +97,7 @@ fn a_run_that_outruns_the_disk_is_told_of_what_is_durable_and_goes_on() {
     let (long, endless) = (log("long"), log("endless"));
 
     // The disk stands still, with a group on its way.
-    let pen = store.0.shared.pen.lock();
+    let write_lock = store.0.shared.write_lock.lock();
     let long = start(&kernel, "long", long, 1_500);
     let endless = start(&kernel, "endless", endless, u32::MAX);
     eventually("nobody begins a step any more", || {
@@ -111,7 +111,7 @@ fn a_run_that_outruns_the_disk_is_told_of_what_is_durable_and_goes_on() {
     endless.cancel("enough", None).unwrap();
     assert!(endless.outcome().is_none());
 
-    drop(pen);
+    drop(write_lock);
     assert!(endless.wait_for(EVER).is_some_and(|outcome| matches!(outcome.ending, Ending::Failed(_))));
     assert!(long.wait_for(EVER).is_some_and(|outcome| outcome.ending == Ending::Completed));
     store.flush().unwrap();
@@ -126,7 +126,7 @@ fn a_run_begins_when_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path());
     let mut log = store.begin(&new("first")).unwrap();
-    let pen = store.0.shared.pen.lock();
+    let write_lock = store.0.shared.write_lock.lock();
     // One group is on its way, and the next one is too large.
     let _ = log.append(b"one");
     log.hurry();
@@ -138,7 +138,7 @@ fn a_run_begins_when_there_is_room() {
         let begins = scope.spawn(|| store.begin(&new("second")).map(drop));
         std::thread::sleep(Duration::from_millis(100));
         assert!(!begins.is_finished());
-        drop(pen);
+        drop(write_lock);
         begins.join().unwrap().unwrap();
     });
     assert_eq!(log.records().unwrap().len(), 71);

@@ -41,12 +41,12 @@ fn what_is_written_after_another_thread_has_failed_is_not_told_to_be_durable() {
     let folder = tempfile::tempdir().unwrap();
     let (store, told) = open(folder.path());
     let mut log = store.begin(&new("run")).unwrap();
-    let pen = store.0.shared.pen.lock();
+    let write_lock = store.0.shared.write_lock.lock();
     let _ = log.append(b"one");
     log.hurry();
     eventually("it is taken", || store.0.shared.queue.lock().is_empty());
     store.0.shared.fail(StoreError::Stopped);
-    drop(pen);
+    drop(write_lock);
     assert!(store.flush().is_err());
     // What comes now is for nobody.
     let _ = log.append(b"two");
@@ -93,15 +93,15 @@ fn who_waits_for_a_record_does_not_wait_for_company() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path());
     let mut log = store.begin(&new("run")).unwrap();
-    let pen = store.0.shared.pen.lock();
+    let write_lock = store.0.shared.write_lock.lock();
     let _ = log.append(b"one");
     log.hurry();
     eventually("it is taken", || store.0.shared.queue.lock().is_empty());
     let _ = log.append(b"two");
-    assert!(!store.0.shared.queue.lock().hurried);
+    assert!(!store.0.shared.queue.lock().flush_soon);
     log.hurry();
-    assert!(store.0.shared.queue.lock().hurried);
-    drop(pen);
+    assert!(store.0.shared.queue.lock().flush_soon);
+    drop(write_lock);
     store.flush().unwrap();
 }
 

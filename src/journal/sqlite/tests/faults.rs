@@ -268,7 +268,7 @@ fn a_damaged_snapshot_is_seen_and_a_damaged_file_of_them_is_thrown_away() {
     let mut log = store.begin(&new("run")).unwrap();
     let _ = log.append(b"one");
     for pid in 1..3 {
-        store.put_snapshot("run", pid, 1, b"key", vec![7; 500]);
+        store.put_snapshot("run", Pid(pid), 1, b"key", vec![7; 500]);
     }
     store.flush().unwrap();
     rusqlite::Connection::open(&path).unwrap().execute("UPDATE snapshot SET step = 2 WHERE pid = 1", []).unwrap();
@@ -281,7 +281,7 @@ fn a_damaged_snapshot_is_seen_and_a_damaged_file_of_them_is_thrown_away() {
     assert_eq!(store.snapshots("run").unwrap(), []);
     assert_eq!(told.snapshots.lock().len(), 1);
     let taken = store.recover("run").unwrap();
-    store.put_snapshot("run", 1, 1, b"key", vec![7; 500]);
+    store.put_snapshot("run", Pid(1), 1, b"key", vec![7; 500]);
     drop(taken);
     store.flush().unwrap();
     assert_eq!(store.snapshots("run").unwrap().len(), 1);
@@ -296,7 +296,7 @@ fn one_snapshot_is_read_alone() {
     let mut log = store.begin(&new("run")).unwrap();
     let _ = log.append(b"one");
     for (pid, bytes) in [(1, 500), (2, 40_000)] {
-        store.put_snapshot("run", pid, 1, b"key", vec![7; bytes]);
+        store.put_snapshot("run", Pid(pid), 1, b"key", vec![7; bytes]);
     }
     store.flush().unwrap();
     drop((log, store));

@@ -51,7 +51,7 @@ fn writes_until_it_is_killed() {
                 *number += 1;
             }
         }
-        store.put_snapshot(&id(0), 1, logs[0].1 as u64, b"key", vec![1; 10_000]);
+        store.put_snapshot(&id(0), Pid(1), logs[0].1 as u64, b"key", vec![1; 10_000]);
         // What ends is moved, while the others are written.
         let mut short = store.begin(&new(&format!("short {} {}", std::process::id(), logs[0].1))).unwrap();
         let _ = short.append(b"one");

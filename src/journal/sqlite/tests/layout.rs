@@ -193,7 +193,7 @@ fn old_and_many_runs_go_and_what_unfinished_ones_need_stays() {
     for at in 0..100 {
         let mut log = begin(&format!("run {at}"), if at < 50 { &["ended", "both"] } else { &[] });
         let _ = log.ended(&RunEnd { status: EndStatus::Failed, at: Micros(100 + at) });
-        store.put_snapshot(&format!("run {at}"), 1, 1, b"", Vec::new());
+        store.put_snapshot(&format!("run {at}"), Pid(1), 1, b"", Vec::new());
     }
     store.flush().unwrap();
     assert_eq!(store.sweep(&Retention::default()).unwrap(), 0);
@@ -227,7 +227,7 @@ fn only_its_owner_reads_what_is_in_a_store() {
     let (store, _) = open(&folder);
     let mut log = store.begin(&new("one")).unwrap();
     let _ = log.append(b"one");
-    store.put_snapshot("one", 1, 1, b"key", vec![7]);
+    store.put_snapshot("one", Pid(1), 1, b"key", vec![7]);
     store.flush().unwrap();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&folder), mode(&folder.join("hosts"))), (0o700, 0o700));
@@ -259,11 +259,11 @@ fn a_snapshot_of_the_same_number_in_another_journal_is_none() {
         let _ = log.append(b"one");
         store.flush().unwrap();
         if created == 5 {
-            store.put_snapshot("run", 1, 1, b"key", vec![7]);
+            store.put_snapshot("run", Pid(1), 1, b"key", vec![7]);
             store.flush().unwrap();
-            assert!(store.snapshot("run", 1, 1).unwrap().unwrap().data.is_some());
+            assert!(store.snapshot("run", Pid(1), 1).unwrap().unwrap().data.is_some());
         } else {
-            assert!(store.snapshot("run", 1, 1).unwrap().is_none_or(|found| found.data.is_none()));
+            assert!(store.snapshot("run", Pid(1), 1).unwrap().is_none_or(|found| found.data.is_none()));
         }
         drop((log, store));
         for file in ["journal.db", "journal.db-wal", "journal.db-shm"] {

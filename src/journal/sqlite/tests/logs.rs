@@ -1,6 +1,6 @@
 //! SQLite's log of pages: whole, cut short, damaged; and what is left of it by who ends.
 
-use super::super::wal::keep_if_torn;
+use super::super::wal::retain_if_torn;
 use super::*;
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ fn log_of(folder: &Path) -> PathBuf {
 }
 
 fn kept(folder: &Path) -> Option<PathBuf> {
-    keep_if_torn(&folder.join("journal.db")).unwrap()
+    retain_if_torn(&folder.join("journal.db")).unwrap()
 }
 
 #[test]

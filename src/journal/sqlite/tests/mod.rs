@@ -8,9 +8,9 @@ mod layout;
 mod logs;
 mod sharing;
 
-use super::{DurabilityListener, Sqlite, StoreError};
-use crate::journal::{Filter, Journal, NewRun};
-use crate::process::Micros;
+use super::{Sqlite, StoreError};
+use crate::journal::{DurabilityListener, Filter, Journal, NewRun};
+use crate::process::{Micros, Pid};
 use crate::run::{EndStatus, Log, RunEnd};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -90,7 +90,7 @@ fn each_time_that_a_run_is_taken_up_has_an_epoch_of_its_own() {
 fn two_hosts_share_a_folder_and_see_who_has_what() {
     let folder = tempfile::tempdir().unwrap();
     let ((one, told), (two, _)) = (open(folder.path()), open(folder.path()));
-    one.listens(Path::new("/run/one.sock")).unwrap();
+    one.set_socket(Path::new("/run/one.sock")).unwrap();
     let mut logs = [(); 2].map(|()| None);
     for (at, id) in ["first", "second"].into_iter().enumerate() {
         let log = logs[at].insert(one.begin(&new(id)).unwrap());

@@ -8,29 +8,29 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The shelf of a run. It does not keep its journal open: `journal` gives it, as long as it is.
-pub(super) struct RunShelf<F> {
+/// The snapshots of a run. They do not hold the journal open: `journal` returns it while it is.
+pub(super) struct RunSnapshots<F> {
     journal: F,
     run: Arc<str>,
-    /// What was read with the list, and not asked for yet.
+    /// What was read with the list, and not taken yet.
     read: Mutex<BTreeMap<(Pid, u64), Bytes>>,
 }
 
-impl<F> RunShelf<F> {
+impl<F> RunSnapshots<F> {
     pub(super) fn new(journal: F, run: Arc<str>) -> Self {
         Self { journal, run, read: Mutex::default() }
     }
 }
 
-impl<J: Journal, F: Fn() -> Option<J> + Send + Sync> RunShelf<F> {
+impl<J: Journal, F: Fn() -> Option<J> + Send + Sync> RunSnapshots<F> {
     fn journal(&self) -> Result<J, String> {
         (self.journal)().ok_or_else(|| "the journal is closed".to_owned())
     }
 }
 
-impl<J: Journal, F: Fn() -> Option<J> + Send + Sync> Shelf for RunShelf<F> {
+impl<J: Journal, F: Fn() -> Option<J> + Send + Sync> Shelf for RunSnapshots<F> {
     fn put(&self, pid: Pid, step: u64, key: &[u8], data: Bytes) -> Result<(), String> {
-        self.journal()?.put_snapshot(&self.run, pid.0, step, key, data.into());
+        self.journal()?.put_snapshot(&self.run, pid, step, key, data.into());
         Ok(())
     }
 
@@ -39,7 +39,7 @@ impl<J: Journal, F: Fn() -> Option<J> + Send + Sync> Shelf for RunShelf<F> {
         let mut read = self.read.lock();
         read.clear();
         let shelved = stored.into_iter().map(|snapshot| {
-            let (pid, step) = (Pid(snapshot.pid), snapshot.step);
+            let (pid, step) = (snapshot.pid, snapshot.step);
             let bytes = snapshot.data.as_ref().map_or(0, |data| data.len() as u64);
             if let Some(data) = snapshot.data {
                 read.insert((pid, step), data);
@@ -53,7 +53,7 @@ impl<J: Journal, F: Fn() -> Option<J> + Send + Sync> Shelf for RunShelf<F> {
         if let Some(data) = self.read.lock().remove(&(pid, step)) {
             return Ok(Some(data));
         }
-        let stored = self.journal()?.snapshot(&self.run, pid.0, step).map_err(|error| error.to_string())?;
+        let stored = self.journal()?.snapshot(&self.run, pid, step).map_err(|error| error.to_string())?;
         let Some(found) = stored else { return Ok(None) };
         found.data.map(Some).ok_or_else(|| "the snapshot is damaged: its checksum is wrong".to_owned())
     }

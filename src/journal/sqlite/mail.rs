@@ -1,0 +1,47 @@
+//! Storing mail for a run, and reading it.
+
+use super::error::sqlite;
+use super::rows::run_row;
+use super::{Sqlite, StoreError, inbox};
+use crate::journal::Posted;
+use crate::run::Mail;
+use rusqlite::TransactionBehavior;
+
+impl Sqlite {
+    /// Returns the mail of a run that is in none of its records, in the order in which it came.
+    ///
+    /// # Errors
+    /// [`StoreError::Unknown`]; or the store cannot be read.
+    pub fn inbox_of(&self, run: &str) -> Result<Vec<Mail>, StoreError> {
+        let fails = sqlite(self.0.path());
+        let db = self.0.reader();
+        let run = run_row(&db, run).map_err(&fails)?.ok_or_else(|| StoreError::Unknown(run.into()))?;
+        inbox::pending(&db, run.row).map_err(&fails)
+    }
+
+    pub(super) fn post(&self, run: &str, mail: &Mail) -> Result<Posted, StoreError> {
+        let fails = sqlite(self.0.path());
+        let mut db = self.0.reader();
+        let _write_lock = self.0.write_lock();
+        let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
+        let Some(run) = run_row(&change, run).map_err(&fails)? else { return Ok(Posted::Unknown) };
+        let digest = mail.digest().to_le_bytes();
+        if let Some(known) = inbox::known(&change, run.row, &mail.id).map_err(&fails)? {
+            return Ok(if known == digest { Posted::Duplicate } else { Posted::Conflict });
+        }
+        if run.ended {
+            return Ok(Posted::Ended);
+        }
+        if let Some(host) = run.owner {
+            let owner = self.0.locks.owner(&change, host, self.0.path())?;
+            if owner.alive {
+                return Ok(Posted::Owned(owner));
+            }
+        }
+        if !inbox::add(&change, run.row, mail, digest).map_err(&fails)? {
+            return Ok(Posted::Full);
+        }
+        change.commit().map_err(&fails)?;
+        Ok(Posted::Stored)
+    }
+}

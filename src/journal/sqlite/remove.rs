@@ -1,0 +1,33 @@
+//! Removing a run.
+
+use super::error::sqlite;
+use super::rows::{RunRow, head};
+use super::{Sqlite, StoreError, archive, blob};
+use rusqlite::{Connection, TransactionBehavior};
+
+/// Removes a run, with everything that belongs to it but its snapshots.
+pub(super) fn remove_rows(change: &Connection, run: &RunRow) -> rusqlite::Result<()> {
+    archive::remove(change, run)?;
+    blob::remove(change, run.row)?;
+    for table in ["inbox", "about", "run_component", "run"] {
+        change.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?.execute([run.row])?;
+    }
+    Ok(())
+}
+
+impl Sqlite {
+    pub(super) fn remove(&self, id: &str) -> Result<(), StoreError> {
+        let fails = sqlite(self.0.path());
+        let mut db = self.0.reader();
+        if self.0.shared.queue.lock().key_of(id).is_some() {
+            return Err(StoreError::Owned(id.into()));
+        }
+        let _write_lock = self.0.write_lock();
+        let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
+        let mut run = self.without_owner(&change, id, 0)?;
+        run.head = head(&change, &run).map_err(&fails)?;
+        remove_rows(&change, &run).map_err(&fails)?;
+        change.commit().map_err(&fails)?;
+        self.0.snapshots().remove(run.row)
+    }
+}

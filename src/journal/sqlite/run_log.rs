@@ -1,0 +1,106 @@
+//! The log of one run in a store.
+
+use super::queue::{Consumed, RunKey};
+use super::store::shelf;
+use super::writer::Writer;
+use crate::run::{Backlog, Durability, Log, Mail, ParkedLog, Reading, RunEnd, Shelf};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// The log of one run in a store. Dropping it releases the run.
+pub(super) struct RunLog {
+    writer: Arc<Writer>,
+    run: RunKey,
+    id: Arc<str>,
+    /// The mail that the next record is made of.
+    consumed: Vec<Consumed>,
+    /// Bytes of all its records.
+    bytes: u64,
+    /// Another log writes the run from now on.
+    passed_on: bool,
+}
+
+impl RunLog {
+    /// The log of a run with so many bytes of records.
+    pub(super) fn new(writer: &Arc<Writer>, run: RunKey, id: Arc<str>, bytes: u64) -> Self {
+        Self { writer: Arc::clone(writer), run, id, consumed: Vec::new(), bytes, passed_on: false }
+    }
+}
+
+/// Bytes of these records.
+pub(super) fn bytes_of(records: &[Bytes]) -> u64 {
+    records.iter().map(|record| record.len() as u64).sum()
+}
+
+/// The log of a run that is parked.
+struct ParkedRunLog(RunLog);
+
+impl ParkedLog for ParkedRunLog {
+    fn take_up(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String> {
+        let RunLog { writer, id, .. } = &self.0;
+        let records = writer.records(id).map_err(|error| error.to_string())?;
+        let mut log = self.0;
+        log.bytes = bytes_of(&records);
+        Ok((Box::new(log), records))
+    }
+}
+
+impl Log for RunLog {
+    fn append(&mut self, record: &[u8]) -> Durability {
+        self.writer.append(self.run, record, &mut self.consumed);
+        self.bytes += record.len() as u64;
+        Durability::Later
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn hurry(&mut self) {
+        self.writer.flush_soon(self.run);
+    }
+
+    fn consume(&mut self, mail: &Mail) {
+        let (id, kind) = (Arc::clone(&mail.id), Arc::clone(&mail.kind));
+        self.consumed.push(Consumed { id, kind, digest: mail.digest().to_le_bytes() });
+    }
+
+    fn ended(&mut self, end: &RunEnd) -> Durability {
+        self.writer.end(self.run, *end);
+        Durability::Later
+    }
+
+    fn backlog(&self) -> Option<Arc<Backlog>> {
+        Some(Arc::clone(&self.writer.shared.backlog))
+    }
+
+    fn shelf(&self) -> Option<Arc<dyn Shelf>> {
+        Some(shelf(&self.writer, Arc::clone(&self.id)))
+    }
+
+    fn can_park(&self) -> bool {
+        true
+    }
+
+    fn park(&mut self) -> Option<Box<dyn ParkedLog>> {
+        self.passed_on = true;
+        Some(Box::new(ParkedRunLog(Self::new(&self.writer, self.run, Arc::clone(&self.id), self.bytes))))
+    }
+
+    fn records(&self) -> Option<Vec<Bytes>> {
+        self.writer.all_records(self.run, &self.id)
+    }
+
+    fn reading(&self) -> Option<Reading> {
+        let (writer, run, id) = (Arc::clone(&self.writer), self.run, Arc::clone(&self.id));
+        Some(Box::new(move || writer.all_records(run, &id)))
+    }
+}
+
+impl Drop for RunLog {
+    fn drop(&mut self) {
+        if !self.passed_on {
+            self.writer.release(self.run);
+        }
+    }
+}
