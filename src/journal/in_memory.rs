@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 /// Runs in memory. Their records are durable at once. Cloning it is cheap.
 #[derive(Clone, Default)]
-pub struct InMemory(Arc<Mutex<Runs>>);
+pub struct InMemory(Arc<Mutex<Entries>>);
 
 #[derive(Default)]
-struct Runs {
+struct Entries {
     runs: BTreeMap<Arc<str>, Entry>,
     /// Grows each time that a run is begun or recovered.
     epoch: u64,
