@@ -3,12 +3,14 @@
 #
 #     guests/build.sh                  all components of guests/built
 #     guests/build.sh hello fib        these
-#     guests/build.sh conformance-js   JavaScript and Python (conformance-py, recursion-js, recursion-py) are built on demand, into
+#     guests/build.sh conformance-js   JavaScript and Python (conformance-py, recursion-js,
+#                                      recursion-py) are built on demand, into
 #                                      guests/built-on-demand
 #     guests/build.sh --check [name…]  builds elsewhere, and compares with guests/built byte by byte
 #
-# A check of everything leaves those in C out where the tools for it (minutes to compile) are not installed: that is said.
-# Bytes are compared only where the tool chain is the one that built/TOOLCHAIN names; elsewhere that is said, and no failure.
+# A check of everything skips the guests in C, with a message, if the tools for C (minutes to
+# compile) are not installed. Bytes are compared only if the tool chain is the one that
+# built/TOOLCHAIN names; otherwise the script reports that, and does not fail.
 # The tool chains are fetched into ${XDG_CACHE_HOME:-~/.cache}/wfhost-guests, see guests/toolchain.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -31,7 +33,7 @@ if [ -n "$check" ]; then
     trap 'rm -rf "$built"' EXIT
     if [ $# -eq 0 ] && [ ! -x "$cache/tools/bin/wit-bindgen" ]; then
         names=("${names[@]/%*-c/}")
-        say "those in C: not compared, as guests/toolchain/tools.sh has not been run here"
+        say "the guests in C: not compared, as guests/toolchain/tools.sh has not been run here"
     fi
 fi
 target=$guests/target
@@ -103,7 +105,7 @@ differs=0
 for name in "${names[@]}"; do
     [ -e "$built/$name.wasm" ] || continue
     if ! grep -qxF "$(cat "$built/$name.wasm.toolchain")" "$guests/built/TOOLCHAIN"; then
-        say "$name: not compared, as the tool chain is another one ($(cat "$built/$name.wasm.toolchain"))"
+        say "$name: not compared, as the tool chain differs ($(cat "$built/$name.wasm.toolchain"))"
     elif cmp -s "$built/$name.wasm" "$guests/built/$name.wasm"; then
         say "$name: the same bytes"
     else

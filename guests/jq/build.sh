@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds the jq component from its sources, and jq-1.8.2.wasm is replaced:
+# Builds the jq component from its sources, and replaces jq-1.8.2.wasm:
 #
 #     guests/jq/build.sh             the component
 #     guests/jq/build.sh native      jq for this machine, from the same sources: prints its path
@@ -14,7 +14,8 @@ cache=${WFHOST_GUESTS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wfhost-guests}/jq
 sources=$cache/jq-1.8.2
 mkdir -p "$cache"
 
-# The sources of jq come with the Python package of that name. pip checks the package's digest, and we the archive's in it.
+# The sources of jq come with the Python package of that name. pip checks the package's digest, and
+# this script that of the archive in it.
 fetch_sources() {
     [ -e "$sources/.complete" ] && return
     local work

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Installs componentize-js (from npm) into the private folder, and prints the PATH that has it: eval "$(guests/toolchain/js.sh)"
+# Installs componentize-js (from npm) into the private folder, and prints the PATH to it:
+# eval "$(guests/toolchain/js.sh)"
 set -euo pipefail
 prefix=${WFHOST_GUESTS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wfhost-guests}/js
 version=0.23.0

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Installs componentize-py (from PyPI) into the private folder, and prints the PATH that has it: eval "$(guests/toolchain/py.sh)"
+# Installs componentize-py (from PyPI) into the private folder, and prints the PATH to it:
+# eval "$(guests/toolchain/py.sh)"
 set -euo pipefail
 prefix=${WFHOST_GUESTS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wfhost-guests}/py
 version=0.25.1

@@ -1,14 +1,15 @@
 #!/bin/bash
-# Prepares a Rust tool chain for guests, then prints the settings that a build needs, as shell `export` lines:
+# Prepares a Rust tool chain for guests, then prints the settings for a build as `export` lines:
 #
 #     cargo fetch
 #     eval "$(guests/toolchain/rust.sh)"
 #     cargo build --release --target wasm32-unknown-unknown
 #
-# Where rustup has the target wasm32-unknown-unknown, and wasm-component-ld is at hand, these are used. Otherwise Debian's
-# rustc-web packages are unpacked (not installed) below a private folder, and their own library source is compiled once
-# for the target. WFHOST_GUESTS_CACHE names another folder, WFHOST_GUESTS_DEBIAN=1 asks for Debian's compiler in any case.
-# Running it again is cheap. Progress goes to stderr.
+# If rustup has the target wasm32-unknown-unknown, and wasm-component-ld is installed, these are
+# used. Otherwise Debian's rustc-web packages are unpacked (not installed) below a private folder,
+# and their own library source is compiled once for the target. WFHOST_GUESTS_CACHE names another
+# folder, WFHOST_GUESTS_DEBIAN=1 selects Debian's compiler in any case. Running this again is cheap.
+# Progress goes to stderr.
 set -euo pipefail
 
 target=wasm32-unknown-unknown
@@ -20,8 +21,8 @@ say() { printf '%s\n' "rust.sh: $*" >&2; }
 need() { command -v "$1" >/dev/null || { say "$1 is needed"; exit 1; }; }
 need cargo
 
-# Paths of this machine must not reach the panic messages that end up in a component. The crates' sources have to be there before
-# (`cargo fetch`), as the name of their folder is made of the registry's.
+# Paths of this machine must not reach the panic messages in a component. The crates' sources must
+# already be fetched (`cargo fetch`), as the name of their folder is derived from the registry's.
 remap() { # <library source or nothing>
     local flags="--remap-path-prefix=$guests=/guests" source
     for source in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/; do
@@ -81,7 +82,8 @@ build_library() {
     rm -rf "$prefix/std-target"
 }
 
-# A linker under a fixed name that knows where wasm-ld is: no path has to stand in RUSTFLAGS, which cargo hashes.
+# A linker under a fixed name that knows where wasm-ld is: so RUSTFLAGS, which cargo hashes, needs no
+# path.
 write_linker() {
     mkdir -p "$prefix/bin"
     cat >"$prefix/bin/wasm-component-ld" <<LINKER

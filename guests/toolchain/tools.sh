@@ -1,9 +1,11 @@
 #!/bin/bash
-# Installs what the guests in C (and the checks) need into the private folder, and prints that folder's bin as a PATH setting:
+# Installs what the guests in C (and the checks) need into the private folder, and prints that
+# folder's bin as a PATH setting:
 #
 #     eval "$(guests/toolchain/tools.sh)"
 #
-# wit-bindgen generates bindings, wasm-tools makes and checks components, zig (from PyPI) compiles C. Progress goes to stderr.
+# wit-bindgen generates bindings, wasm-tools makes and checks components, zig (from PyPI) compiles C.
+# Progress goes to stderr.
 set -euo pipefail
 
 prefix=${WFHOST_GUESTS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wfhost-guests}/tools
@@ -11,7 +13,7 @@ mkdir -p "$prefix"
 exec 9>"$prefix/lock"
 flock 9
 
-# These are built for this machine: settings for guests do not concern them.
+# These are built for this machine: settings for guests do not apply to them.
 unset RUSTC LD_LIBRARY_PATH CARGO_TARGET_DIR
 
 install() { # <crate> <version> <features>

@@ -64,8 +64,8 @@ impl Component {
             let code = compiler::compile(engine.options(), engine.engine(), bytes, cancellation)?;
             Ok(Prepared { note, code })
         };
-        let (component, kept) = engine.cache().load_or_compile(engine.engine(), bytes, &hash, prepare)?;
-        let note: Note = serde_json::from_slice(&kept).or_else(|_| Note::of(bytes))?;
+        let (component, note) = engine.cache().load_or_compile(engine.engine(), bytes, &hash, prepare)?;
+        let note: Note = serde_json::from_slice(&note).or_else(|_| Note::of(bytes))?;
         let loaded = Loaded::new(engine, hash, note, &component)?;
         Ok(Self { loaded: Arc::new(loaded) })
     }

@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_told() {
+    fn a_missing_folder_is_reported() {
         let images = Images::new(0, Some(("/nowhere/at/all".into(), 1 << 20)));
         let problem = images.hold(&run("x"), image(1_000, 0)).unwrap_err();
         assert!(problem.detail.as_ref().unwrap().contains("cannot be written"), "{problem}");

@@ -1,7 +1,7 @@
-// The conformance guest in C, on the bindings of wit-bindgen. What it does is written in ../README.md.
+// The conformance guest in C, on the bindings of wit-bindgen. ../README.md describes what it does.
 //
-// The bindings free what a step returns, so everything returned is allocated; what a step is given belongs to the guest, which keeps
-// none of it and frees the batch at the end of the step.
+// The bindings free what a step returns, so everything returned is allocated. What a step is given
+// belongs to the guest, which stores none of it and frees the batch at the end of the step.
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static struct {
     Payload echo;
     uint64_t micros;
     Text handler, args;
-    // `concurrent` and `spawn`: how many there are, and how many are unanswered.
+    // `concurrent` and `spawn`: the number of commands, and how many are unanswered.
     size_t count, left;
     uint64_t order[COUNT_MAX];
     Text outputs[COUNT_MAX];
@@ -86,7 +86,8 @@ static void append_number(Buffer *buffer, uint64_t number) {
     append_bytes(buffer, digits + at, sizeof digits - at);
 }
 
-// JSON, as far as the inputs need it: an object of known members, whose values are taken as they stand.
+// JSON, as far as the inputs need it: an object of known members, whose values are taken as they
+// are.
 
 // The end of the value that starts at `at`, or 0.
 static size_t value_end(Text json, size_t at) {
@@ -110,7 +111,7 @@ static size_t value_end(Text json, size_t at) {
     return 0;
 }
 
-// Takes `"name":` and the value after it from the front of `json`, which stands behind `{` or `,`.
+// Takes `"name":` and the value after it from the front of `json`, which begins after `{` or `,`.
 static bool member(Text *json, const char *name, Text *value) {
     size_t len = strlen(name);
     if (json->len < len + 4 || json->ptr[0] != '"' || memcmp(json->ptr + 1, name, len) != 0) return false;
@@ -157,7 +158,7 @@ static bool read_call(const Payload *input) {
     Text json = input->val.json, handler, args;
     if (!punctuation(&json, '{') || !member(&json, "handler", &handler) || !punctuation(&json, ',')) return false;
     if (!member(&json, "args", &args) || !punctuation(&json, '}') || json.len != 0) return false;
-    // The name of a handler has nothing to escape.
+    // The name of a handler needs no escapes.
     if (handler.len < 2 || handler.ptr[0] != '"' || memchr(handler.ptr, '\\', handler.len)) return false;
     state.handler = text_copy((Text){handler.ptr + 1, handler.len - 2});
     state.args = text_copy(args);
@@ -187,7 +188,7 @@ static void fail(Outcome *out, Problem with) {
     out->status.val.failed = with;
 }
 
-// Makes room for commands; their tags go up from the first.
+// Makes room for commands; their tags count up from the first.
 static Command *commands(Outcome *out, size_t count) {
     out->commands.len = count;
     out->commands.ptr = calloc(count, sizeof(Command));
@@ -297,7 +298,7 @@ static void start(Outcome *out) {
     }
 }
 
-// Events. Each function takes what it keeps out of the event by leaving a copy's worth: the batch is freed as a whole.
+// Events. Each function copies what it stores: the batch is freed as a whole.
 
 static Problem problem_copy(const Problem *from) {
     Problem copy = *from;
@@ -354,7 +355,7 @@ static void complete_list(Outcome *out) {
     complete(out, json(buffer.text));
 }
 
-// True when the event ends the process.
+// Returns whether the event ends the process.
 static bool answered(const Completion *completion, Outcome *out) {
     if (completion->tag < state.first) return false;
     uint64_t index = completion->tag - state.first;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds a guest in JavaScript, the conformance guest unless another is named: build.sh <component to write> [source]
+# Builds a guest in JavaScript, the conformance guest by default: build.sh <component> [source]
 set -euo pipefail
 out=$(realpath -m "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")"

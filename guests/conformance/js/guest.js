@@ -1,7 +1,7 @@
-// The conformance guest in JavaScript, on the bare bindings. What it does is written in ../README.md.
+// The conformance guest in JavaScript, on the bare bindings. ../README.md describes what it does.
 //
-// A u64 is a BigInt, a variant { tag, val }, an absent option undefined, an unsigned list a Uint8Array. `throw` of a problem
-// is the error result of init.
+// A u64 is a BigInt, a variant { tag, val }, an absent option undefined, a list of u8 a Uint8Array.
+// Throwing a problem is the error result of init.
 
 import { log, now, random, whoami } from "wfhost:process/host@0.1.0";
 
@@ -46,7 +46,7 @@ function count(input) {
   return isWhole(n, COUNT_MAX) ? n : undefined;
 }
 
-// What init keeps of the input; undefined if it does not fit.
+// What init stores of the input; undefined if it does not fit.
 const inputs = {
   echo: (input) => input,
   sleep: (input) => {
@@ -106,7 +106,7 @@ const starts = {
   },
 };
 
-// The outcome that an event ends the process with, if any.
+// The outcome with which an event ends the process, if any.
 function hear({ tag, val }) {
   switch (tag) {
     case "completed": return answered(val);

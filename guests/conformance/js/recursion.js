@@ -1,4 +1,5 @@
-// How deep JavaScript recurses in a guest's stack. Each entry completes with a number; `endless` does not complete.
+// How deep JavaScript recurses in a guest's stack. Each entry completes with a number; `endless`
+// does not complete.
 
 const json = (val) => ({ tag: "json", val });
 const outcome = (tag, val) => ({ status: { tag, val }, commands: [] });
@@ -36,7 +37,7 @@ const entries = {
   tree: () => sum(tree(input)),
   // A regular expression whose groups nest.
   regex: () => new RegExp("(".repeat(input) + "a" + ")".repeat(input)).exec("a").length,
-  // Until the language's own error is thrown, which is caught: how many calls deep that was.
+  // Until the language's own error is thrown, which is caught: the depth reached.
   limit: () => dive(0),
   // The same without a catch.
   endless: () => endless(0),

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds a guest in Python, the conformance guest unless another is named: build.sh <component to write> [module]
+# Builds a guest in Python, the conformance guest by default: build.sh <component> [module]
 set -euo pipefail
 out=$(realpath -m "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")"

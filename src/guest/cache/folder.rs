@@ -89,7 +89,7 @@ impl Folder {
     }
 
     /// Removes the least recently used files until the rest is within the bound.
-    fn shrink(&self, keep: &str) {
+    fn shrink(&self, newest: &str) {
         let now = SystemTime::now();
         let mut files = self.files();
         files.sort_by_key(|file| file.modified);
@@ -97,7 +97,7 @@ impl Folder {
         for file in files {
             let abandoned =
                 file.is_temporary && now.duration_since(file.modified).is_ok_and(|age| age > TEMPORARY_AGE_MAX);
-            let excess = bytes > self.bytes_max && !file.is_temporary && !file.path.ends_with(keep);
+            let excess = bytes > self.bytes_max && !file.is_temporary && !file.path.ends_with(newest);
             if (abandoned || excess) && fs::remove_file(&file.path).is_ok() {
                 bytes -= file.bytes;
             }

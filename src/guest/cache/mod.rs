@@ -111,11 +111,11 @@ impl CodeCache {
         prepare: impl FnOnce() -> Result<Prepared, LoadError>,
     ) -> Result<(Component, Vec<u8>), LoadError> {
         let folder = self.folder.as_ref().ok().map(|folder| (folder, file_name(engine, digest)));
-        let kept = || {
+        let cached = || {
             let (folder, name) = folder.as_ref()?;
             Some(load::component(engine, name, &folder.open_file(name)?))
         };
-        match kept() {
+        match cached() {
             Some(Ok(loaded)) => {
                 self.hits.fetch_add(1, Relaxed);
                 return Ok(loaded);
@@ -129,15 +129,15 @@ impl CodeCache {
         let Prepared { note, code } = prepare()?;
         let compile_error = |error: wasmtime::Error| LoadError::Compile(format!("{error:#}"));
         // If it cannot be written, it is compiled again next time.
-        let keep = |code: &[u8]| {
+        let store = |code: &[u8]| {
             if let Some((folder, name)) = &folder {
                 folder.write(name, &load::file(name, &note, code));
             }
         };
         let component = if let Some(code) = code {
-            keep(&code);
+            store(&code);
             // Mapped from its file, it does not take memory twice.
-            match kept() {
+            match cached() {
                 Some(Ok((component, _))) => component,
                 // The version is right: what is refused now is larger than an instance may be.
                 _ => load::compiled(engine, code).map_err(LoadError::Compile)?,
@@ -147,7 +147,7 @@ impl CodeCache {
             if folder.is_some()
                 && let Ok(code) = component.serialize()
             {
-                keep(&code);
+                store(&code);
             }
             component
         };

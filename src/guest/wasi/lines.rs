@@ -190,8 +190,8 @@ mod tests {
         let (dropped, done) = (captured.end_step(), captured.take_lines());
         assert_eq!(done.len() as u64 + dropped, 1 << 16);
         assert!(done.iter().all(|line| line.text == "0123456789abcde"));
-        let kept: usize = done.iter().map(|line| line.text.len() + LINE_COST_BYTES).sum();
-        assert!(kept <= STEP_BYTES_MAX && kept > STEP_BYTES_MAX - 100);
+        let recorded: usize = done.iter().map(|line| line.text.len() + LINE_COST_BYTES).sum();
+        assert!(recorded <= STEP_BYTES_MAX && recorded > STEP_BYTES_MAX - 100);
 
         let endless = vec![b'x'; 4 * STEP_BYTES_MAX];
         captured.0.lock().write(Stream::Stdout, &endless);

@@ -1,4 +1,4 @@
-//! The conformance guest in Rust, on the bare bindings. What it does is written in ../../README.md.
+//! The conformance guest in Rust, on the bare bindings. ../../README.md describes what it does.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -156,7 +156,7 @@ impl State {
         }
     }
 
-    /// The end that this event brings, if any.
+    /// The outcome with which this event ends the process, if any.
     fn hear(&mut self, event: Event) -> Option<Outcome> {
         match event {
             Event::Cancel(cancellation) => {

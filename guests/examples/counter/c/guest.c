@@ -1,5 +1,5 @@
-// The counter in C: the same digests as ../src/lib.rs, from the same entry, input and events. Of the input only `{"words":n}` is
-// understood; anything else is as without it.
+// The counter in C: the same digests as ../src/lib.rs, from the same entry, input and events. It
+// understands only the input `{"words":n}`; any other input is treated as empty.
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static struct {
     uint64_t tag, digest, steps;
     uint64_t *heap;
     size_t words;
-    // Sorted by key. One more than stays, for the moment between an insertion and a removal.
+    // Sorted by key. One more than remain, for the moment between an insertion and a removal.
     Seen seen[SEEN_MAX + 1];
     size_t seen_count;
 } state;
@@ -82,7 +82,7 @@ static void hear_payload(const Payload *payload) {
     }
 }
 
-// Walks over a part of the heap that the digest chooses; grows now and then.
+// Walks over a part of the heap chosen by the digest; grows it now and then.
 static uint64_t work(void) {
     state.steps++;
     if (state.steps % 64 == 0) {
@@ -103,7 +103,7 @@ static uint64_t work(void) {
     return state.digest;
 }
 
-// True when the process is to end.
+// Returns whether the process is to end.
 static bool take(const Event *event) {
     switch (event->tag) {
     case WFHOST_PROCESS_TYPES_EVENT_MESSAGE: {

@@ -92,7 +92,7 @@ fn lockstep(name: &str) {
         }
         expected.push(whole.step(input));
     }
-    assert_ne!(expected[STEPS - 1].0, expected[STEPS - 2].0, "the outputs were meant to tell of the state");
+    assert_ne!(expected[STEPS - 1].0, expected[STEPS - 2].0, "the outputs are meant to depend on the state");
     let end = rig.take(&mut whole.guest);
     for (n, packed) in snapshots {
         let snapshot = rig.template.unpack(&packed, MEMORY_BYTES_MAX).expect("it unpacks");

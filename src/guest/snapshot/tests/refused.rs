@@ -156,7 +156,7 @@ const INTO_MEMORY: &str = "(i32.store (i32.const 0) (call $ask))";
 #[test]
 fn a_component_that_asks_the_host_while_it_starts() {
     let asking = asking(INTO_MEMORY);
-    assert!(verdict(&asking).snapshottable(), "its bytes do not tell");
+    assert!(verdict(&asking).snapshottable(), "its bytes do not show it");
     let refused = rig::probe(&asking);
     assert!(matches!(refused, Err(Unfit::CallsHost(1))), "{refused:?}");
 }
