@@ -7,7 +7,7 @@ use crate::cli::report::journal::{ANEW_HINT, ANOTHER_FOLDER, TORN_HINT, gone, re
 use crate::cli::report::unresponsive::waiting_for;
 use crate::cli::terminal::{quoted, say};
 use crate::host::control::{Answer, Client, ControlError, Refusal, Request, RunStatus};
-use crate::host::{Host, Outcome, RecoverError, RunManifest, Status, Story};
+use crate::host::{Host, Outcome, RecoverError, RunManifest, RunProjection, Status};
 use crate::journal::{DurabilityListener, Filter, Journal as _, Owner, Sqlite, StoreError, Stored, layout};
 use crate::run::{DamagedRecord, Record, Uncertain};
 use crate::workflow::diagnostics::closest;
@@ -163,18 +163,35 @@ impl Runs {
     }
 
     /// The same, or what is wrong with them.
-    pub(in crate::cli) fn readable(&self, id: &str) -> Result<Result<Vec<Record>, String>, Refused> {
+    fn readable(&self, id: &str) -> Result<Result<Vec<Record>, String>, Refused> {
+        let mut records = Vec::new();
+        Ok(self.each_record(id, |record| records.push(record))?.map(|()| records))
+    }
+
+    /// Reads the records of a run one by one; the inner error is what is wrong with them.
+    pub(in crate::cli) fn each_record(
+        &self,
+        id: &str,
+        mut read: impl FnMut(Record),
+    ) -> Result<Result<(), String>, Refused> {
         let records = match self.store.records(id) {
             Err(StoreError::Damaged { why, .. }) => return Ok(Err(why)),
             records => records.map_err(|error| refused_of(id, error.into()))?,
         };
-        let told = |DamagedRecord { number, why }| format!("record {number}: {why}");
-        Ok(Record::decode_all(records).map_err(told))
+        let damaged = |DamagedRecord { number, why }| format!("record {number}: {why}");
+        Ok(Record::decode_each(records).try_for_each(|record| record.map(&mut read)).map_err(damaged))
     }
 
-    /// What the records of a run say.
-    pub(in crate::cli) fn story(&self, id: &str) -> Result<Story, Refused> {
-        Ok(Story::of(&self.all_records(id)?))
+    /// A run as its records give it.
+    pub(in crate::cli) fn projection(&self, id: &str) -> Result<RunProjection, Refused> {
+        let damaged = |why: String| StoreError::Damaged { run: id.into(), why };
+        self.readable_projection(id)?.map_err(|why| damaged(why).into())
+    }
+
+    /// The same, or what is wrong with the records.
+    pub(in crate::cli) fn readable_projection(&self, id: &str) -> Result<Result<RunProjection, String>, Refused> {
+        let mut projection = RunProjection::default();
+        Ok(self.each_record(id, |record| projection.apply(&record, &mut |_| {}))?.map(|()| projection))
     }
 
     /// The calls that were in flight when a run ended without success: each may have taken effect.
@@ -184,9 +201,10 @@ impl Runs {
             Status::Failed | Status::Cancelled | Status::TimedOut => outcome.counts.calls > 0,
             Status::Succeeded | Status::Suspended => false,
         };
-        let story = is_told.then(|| self.story(&outcome.run).ok()).flatten();
+        let projection = is_told.then(|| self.projection(&outcome.run).ok()).flatten();
         // A run that only this host has lost goes on.
-        story.filter(Story::is_over).map_or_else(Vec::new, |story| story.given_up().to_vec())
+        let ended = projection.filter(RunProjection::has_ended);
+        ended.map_or_else(Vec::new, |projection| projection.given_up().to_vec())
     }
 
     /// What a run was started with.

@@ -9,10 +9,8 @@ use super::storage::{KernelListener, StorageWatcher};
 use super::{Host, LoadError, RunHandle, RunManifest, RunOptions, Workflow};
 use crate::base::guarded;
 use crate::journal::{Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
-use crate::process::{Pid, Problem, problem::kind};
-use crate::run::{
-    Act, DamagedRecord, Kernel, Log, Mail, News, RebuildError, Record, ResumeError, ResumeSpec, system_time,
-};
+use crate::process::{Problem, problem::kind};
+use crate::run::{Act, DamagedRecord, Kernel, Log, Mail, RebuildError, Record, ResumeError, ResumeSpec, system_time};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -67,9 +65,6 @@ pub enum RecoverError {
     /// It has ended, or is of another workflow.
     #[error(transparent)]
     Run(#[from] ResumeError),
-    /// Somebody has paused it, and it was to be left alone then.
-    #[error("the run {0:?} is paused")]
-    Paused(Arc<str>),
     /// The run's workflow has no component of that name.
     #[error("the run's workflow has no component `{name}`; it has {known}")]
     NoComponent {
@@ -168,27 +163,6 @@ impl Journal {
     pub fn store(&self) -> &Sqlite {
         &self.0
     }
-}
-
-/// Whether a run is paused when what was left for it is done.
-fn is_paused(records: &[Record], inbox: &[Mail]) -> bool {
-    let left = inbox.iter().rev().find_map(|mail| match Act::of_mail(mail).ok()? {
-        Act::Pause => Some(true),
-        // What is paused could not end.
-        Act::Resume | Act::Cancel { .. } | Act::TimeOut { .. } => Some(false),
-        _ => None,
-    });
-    let recorded = || {
-        records.iter().rev().find_map(|record| match record {
-            Record::Arrived(arrived) => match arrived.news {
-                News::Paused(paused) => Some(paused),
-                News::Cancel { pid: Pid::ROOT, .. } | News::TimedOut { .. } => Some(false),
-                _ => None,
-            },
-            _ => None,
-        })
-    };
-    left.or_else(recorded).unwrap_or(false)
 }
 
 impl Host {
@@ -312,13 +286,11 @@ impl Host {
         options: RunOptions,
     ) -> Result<RunHandle, RecoverError> {
         let OwnedRun { records, left, log } = self.own_records(id)?;
-        if options.unless_paused && is_paused(&records, &left) {
-            return Err(RecoverError::Paused(id.into()));
-        }
         let spec = ResumeSpec {
             root: self.root_for(workflow, &records),
             programs: (*workflow.programs).clone(),
             left,
+            unless_paused: options.unless_paused,
             log,
             effects: Arc::clone(&self.shared.dispatcher) as _,
             sink: options.sink,

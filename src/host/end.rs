@@ -42,6 +42,7 @@ impl Host {
             root: absent(root),
             programs: programs.iter().map(|(name, digest)| (Arc::clone(name), absent(digest))).collect(),
             left,
+            unless_paused: false,
             log,
             effects: Arc::clone(&self.shared.dispatcher) as _,
             sink: None,

@@ -21,13 +21,12 @@ mod load;
 mod manifest;
 mod outcome;
 mod port;
+mod projection;
 mod random;
 mod repeat;
 mod snapshots;
 mod start;
 mod storage;
-mod story;
-mod waits;
 mod workflow_file;
 mod workflow_of;
 
@@ -41,11 +40,11 @@ pub use handler_catalog::HandlerCatalog;
 pub use load::{CompileNotice, Workflow};
 pub use manifest::RunManifest;
 pub use outcome::{Outcome, Status};
+pub use projection::{Line, RunProjection};
 pub use repeat::{ForkOptions, PreparedRetry, ReplayOptions, RerunError, RetryOptions};
 pub use snapshots::VerifyRunError;
 pub use start::{RunHandle, RunOptions};
 pub use storage::StorageNotice;
-pub use story::{Line, Story};
 pub(crate) use workflow_file::read as read_definition;
 
 use crate::dispatch::Dispatcher;

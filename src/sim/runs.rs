@@ -295,6 +295,7 @@ impl Runs {
             root: Arc::clone(&self.root),
             programs: self.programs.clone(),
             left: Vec::new(),
+            unless_paused: false,
             log: Box::new(log),
             effects: Arc::clone(&self.effects) as _,
             sink: None,

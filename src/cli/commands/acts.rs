@@ -124,12 +124,13 @@ fn is_known(runs: &Runs, id: &str, request: &Request) -> Result<bool, Stop> {
 /// Leaves an act for a run that nobody runs. False: somebody does by now.
 fn leave(runs: &Runs, id: &str, mut request: Request) -> Result<bool, Stop> {
     if let Request::Resolve { pid: pid @ None, tag, .. } = &mut request {
-        let story = runs.story(id)?;
-        let mut meant = story.calls().filter(|(_, other)| other == tag);
+        let projection = runs.projection(id)?;
+        let calls = || projection.state().calls().filter(|(_, other)| other == tag);
+        let mut meant = calls();
         *pid = match (meant.next(), meant.next()) {
             (Some((pid, _)), None) => Some(pid),
             (first, _) => {
-                let count = if first.is_some() { story.calls().filter(|(_, other)| other == tag).count() } else { 0 };
+                let count = if first.is_some() { calls().count() } else { 0 };
                 return Err(ControlError::Refused(Refusal::NoSuchCall { tag: *tag, count }).into());
             }
         };

@@ -68,7 +68,7 @@ pub(in crate::cli) fn cancel(command: &Arguments, terminal: Terminal) -> Result<
         // Somebody was quicker to take it up, and does it.
         (_, None) => say(&format!("{id} is asked to end")),
     }
-    let given_up = if stored.status.is_some() { runs.story(&id)?.given_up().len() } else { 0 };
+    let given_up = if stored.status.is_some() { runs.projection(&id)?.given_up().len() } else { 0 };
     let title = match given_up {
         0 => return Ok(Exit::Success),
         1 => "1 call may have happened: the run ended before its outcome was known".to_owned(),

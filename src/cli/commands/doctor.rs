@@ -306,7 +306,8 @@ fn damage(runs: &Runs) -> Result<Vec<Problem>, Refused> {
 
 /// Whether what there is of a run cannot be read. It is noted, so that lists say it too.
 fn is_unreadable(runs: &Runs, run: &Stored) -> Result<bool, Refused> {
-    let damage = || -> Result<_, Refused> { Ok(runs.readable_about(&run.id)?.err().or(runs.readable(&run.id)?.err())) };
+    let damage =
+        || -> Result<_, Refused> { Ok(runs.readable_about(&run.id)?.err().or(runs.each_record(&run.id, drop)?.err())) };
     match damage() {
         Ok(Some(why)) => {
             if !matches!(runs.whose(run)?, Whose::Living(_)) {

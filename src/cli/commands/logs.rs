@@ -10,7 +10,7 @@ use crate::cli::store::{Heard, LOOK, LOOKS_MAX, Runs, Whose, living};
 use crate::cli::table::{clock, rfc3339};
 use crate::cli::terminal::{Terminal, printable, printable_json, say, unwritable};
 use crate::host::control::{Answer, Answers};
-use crate::host::{Line, Status, Story};
+use crate::host::{Line, RunProjection, Status};
 use crate::journal::Stored;
 use crate::process::Level;
 use crate::workflow::interpreter::progress::Progress;
@@ -64,13 +64,13 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn show(runs: &Runs, stored: &Stored, command: &Arguments, writer: &Writer) -> Result<Exit, Stop> {
-    let mut story = Story::default();
+    let mut projection = RunProjection::default();
     // Watching begins first: what is told is what was not yet written by then.
     let mut watched = if command.follow { watch(runs, &stored.id, writer.terminal)? } else { None };
     let past = watched.as_ref().map(Answers::records);
     for record in runs.records(&stored.id, past)? {
         let mut failed = Ok(());
-        story.hear(&record, &mut |line| {
+        projection.apply(&record, &mut |line| {
             if failed.is_ok() {
                 failed = writer.line(&line);
             }
@@ -87,7 +87,7 @@ fn show(runs: &Runs, stored: &Stored, command: &Arguments, writer: &Writer) -> R
     for answer in watched {
         match answer? {
             Answer::Event(event) => {
-                if let Some(line) = story.hear_event(&event) {
+                if let Some(line) = projection.apply_event(&event) {
                     writer.line(&line)?;
                 }
             }

@@ -68,10 +68,10 @@ pub(in crate::cli) fn query(command: &Arguments, terminal: Terminal) -> Result<E
 
 /// What the records say.
 fn written(runs: &Runs, stored: &Stored, name: Option<&str>) -> Result<Answer, Stop> {
-    let story = runs.story(&stored.id)?;
-    let names = || story.exposed().map(|(name, _)| Arc::clone(name)).collect();
+    let projection = runs.projection(&stored.id)?;
+    let names = || projection.state().exposed().map(|(name, _)| Arc::clone(name)).collect();
     let Some(name) = name else { return Ok(Answer::Names(names())) };
-    match story.exposed().find(|(known, _)| ***known == *name) {
+    match projection.state().exposed().find(|(known, _)| ***known == *name) {
         Some((_, value)) => Ok(Answer::Value(value.clone())),
         None => {
             let refusal = Refusal::NotExposed { name: name.to_owned(), names: names() };

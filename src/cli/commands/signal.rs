@@ -79,8 +79,9 @@ fn unheard(data: &DataArguments, given: &str, name: &str) -> Result<Option<Vec<S
             is_kept.then(|| waited(&live.signals))
         }
         None if whose == Whose::Nobody => {
-            let story = runs.story(&stored.id)?;
-            (!story.takes_signal(name)).then(|| waited(&story.signals()))
+            let projection = runs.projection(&stored.id)?;
+            let state = projection.state();
+            (!state.takes_signal(name)).then(|| waited(&state.signals()))
         }
         // It has ended, or its host does not tell.
         None => None,

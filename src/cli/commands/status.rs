@@ -12,7 +12,7 @@ use crate::cli::report::{pending_acts, reasons, waits};
 use crate::cli::store::{Heard, Whose, living};
 use crate::cli::table::{Table, counted, moment, rfc3339, took};
 use crate::cli::terminal::{Terminal, in_line, print, print_json, printable, say};
-use crate::host::Story;
+use crate::host::RunProjection;
 use crate::host::control::{RunState, RunStatus};
 use crate::journal::Stored;
 use crate::process::{Payload, Pid, ProblemClass};
@@ -74,13 +74,13 @@ pub(in crate::cli) fn status(command: &Arguments, terminal: Terminal) -> Result<
         _ => None,
     };
     let live = heard.status();
-    let (story, damage) = match runs.readable(&stored.id)? {
-        Ok(records) => (Story::of(&records), None),
-        Err(why) => (Story::default(), Some(why)),
+    let (projection, damage) = match runs.readable_projection(&stored.id)? {
+        Ok(projection) => (projection, None),
+        Err(why) => (RunProjection::default(), Some(why)),
     };
     let about = runs.readable_about(&stored.id)?;
-    // The story stands in the records: it is told although the run cannot be taken up.
-    let has_story = damage.is_none();
+    // What the records say is shown although the run cannot be recovered.
+    let is_readable = damage.is_none();
     let damage = damage.or_else(|| about.as_ref().err().cloned());
     if let Some(why) = damage.as_ref().filter(|_| !matches!(whose, Whose::Living(_))) {
         // So that lists say it too; where it cannot be written they do not.
@@ -95,7 +95,7 @@ pub(in crate::cli) fn status(command: &Arguments, terminal: Terminal) -> Result<
         say(&terminal.warning_text(FULL, Some(FULL_HINT)));
     }
     let resume = runs.to_take_up(&stored.id);
-    let seen = Seen { resume, stored, whose, story, live, silent: silent.is_some(), left, damage, has_story };
+    let seen = Seen { resume, stored, whose, projection, live, silent: silent.is_some(), left, damage, is_readable };
     let file = about.map_or_else(|_| "unknown".to_owned(), |about| about.file);
     if command.json {
         print_json(&seen.to_json(&file))?;
@@ -143,7 +143,7 @@ struct Seen {
     resume: String,
     stored: Stored,
     whose: Whose,
-    story: Story,
+    projection: RunProjection,
     live: Option<RunStatus>,
     /// Its host lives and does not answer: the records are told in its place.
     silent: bool,
@@ -151,8 +151,8 @@ struct Seen {
     left: Vec<Left>,
     /// Why its records, or what it was started with, cannot be read.
     damage: Option<String>,
-    /// Its records can be read; else the story is empty.
-    has_story: bool,
+    /// Its records can be read; else the projection is empty.
+    is_readable: bool,
 }
 
 impl Seen {
@@ -160,8 +160,10 @@ impl Seen {
     fn uncertain(&self) -> Vec<Uncertain> {
         match (&self.live, &self.whose) {
             (Some(live), _) => live.uncertain.clone(),
-            (None, Whose::Nobody) => self.story.uncertain(),
-            (None, Whose::Over) if self.stored.status != Some(EndStatus::Succeeded) => self.story.given_up().to_vec(),
+            (None, Whose::Nobody) => self.projection.state().uncertain(),
+            (None, Whose::Over) if self.stored.status != Some(EndStatus::Succeeded) => {
+                self.projection.given_up().to_vec()
+            }
             (None, _) => Vec::new(),
         }
     }
@@ -170,8 +172,8 @@ impl Seen {
     fn signals(&self) -> Vec<SignalStatus> {
         match (&self.live, &self.whose) {
             (Some(live), _) => live.signals.clone(),
-            (None, Whose::Nobody) => self.story.signals(),
-            (None, _) if self.silent => self.story.signals(),
+            (None, Whose::Nobody) => self.projection.state().signals(),
+            (None, _) if self.silent => self.projection.state().signals(),
             (None, _) => Vec::new(),
         }
     }
@@ -179,14 +181,14 @@ impl Seen {
     fn to_json(&self, file: &str) -> Value {
         let mut value = run_json(&self.stored, &self.whose);
         value["file"] = json!(file);
-        value["steps"] = self.story.steps().iter().map(step_json).collect();
+        value["steps"] = self.projection.steps().iter().map(step_json).collect();
         if let Some(RunStatus { facts, processes, queries, .. }) = &self.live {
             value["state"] = json!(facts.state);
             value["stalled"] = json!(facts.stalled);
             value["processes"] = json!(processes);
             value["queries"] = json!(queries);
         } else {
-            value["queries"] = self.story.exposed().map(|(name, _)| json!(name)).collect();
+            value["queries"] = self.projection.state().exposed().map(|(name, _)| json!(name)).collect();
         }
         if self.silent {
             value["state"] = json!(SILENT);
@@ -201,13 +203,13 @@ impl Seen {
         }
         if self.whose == Whose::Nobody {
             value["left"] = self.left.iter().map(Left::to_json).collect();
-            if self.story.is_paused() {
+            if self.projection.is_paused() {
                 value["state"] = json!(RunState::Paused);
             }
         }
         if self.stored.status.is_some()
-            && self.has_story
-            && let Some(outcome) = self.story.outcome(&self.stored.id)
+            && self.is_readable
+            && let Some(outcome) = self.projection.outcome(&self.stored.id)
         {
             let outcome = outcome.to_json();
             for key in ["outputs", "problem"] {
@@ -216,7 +218,7 @@ impl Seen {
                 }
             }
         }
-        if let Some(origin) = self.story.origin() {
+        if let Some(origin) = self.projection.origin() {
             let how = if origin.record == 0 { "retry" } else { "fork" };
             value["made-from"] = json!({ "run": origin.run, "by": how });
             if origin.record > 0 {
@@ -226,8 +228,8 @@ impl Seen {
         if let Some(damage) = &self.damage {
             value["damage"] = json!(damage);
         }
-        let counts = self.live.as_ref().map_or_else(|| self.story.counts(), |live| live.facts.counts);
-        if self.has_story {
+        let counts = self.live.as_ref().map_or_else(|| self.projection.state().counts(), |live| live.facts.counts);
+        if self.is_readable {
             // The store itself knows how many only where its last host has said so.
             value["records"] = json!(counts.records);
         }
@@ -236,14 +238,14 @@ impl Seen {
     }
 
     fn text(&self, file: &str) -> String {
-        let Self { stored, story, live, .. } = self;
+        let Self { stored, projection, live, .. } = self;
         let mut text = String::new();
         let mut line = |name: &str, value: &str| {
             let _ = writeln!(text, "{name:<10} {value}");
         };
         line("run", &stored.id);
         line("workflow", &format!("{} ({file})", stored.name));
-        if let Some(origin) = story.origin() {
+        if let Some(origin) = projection.origin() {
             line("made from", &made_from(origin));
         }
         line("status", &self.state());
@@ -254,7 +256,7 @@ impl Seen {
         if let Some(damage) = self.damage.as_deref().or(stored.damage.as_deref()) {
             line("damage", damage);
         }
-        let counts = live.as_ref().map_or_else(|| story.counts(), |live| live.facts.counts);
+        let counts = live.as_ref().map_or_else(|| projection.state().counts(), |live| live.facts.counts);
         line(
             "counts",
             &[
@@ -265,10 +267,10 @@ impl Seen {
             ]
             .join(", "),
         );
-        let steps = story.steps();
+        let steps = projection.steps();
         if !steps.is_empty() {
             let mut table = Table::new(&["STEP", "STATUS", "ITEMS", "ATTEMPTS", "WHY"]).open();
-            let now = story.time(system_time());
+            let now = projection.time(system_time());
             for node in &steps {
                 let items = if node.total > 1 { node.items() } else { String::new() };
                 let attempts = if node.attempts > 1 { node.attempts.to_string() } else { String::new() };
@@ -287,14 +289,14 @@ impl Seen {
         text.push_str(&self.waiting_text());
         let names: Vec<&str> = match live {
             Some(live) => live.queries.iter().map(|name| &**name).collect(),
-            None => story.exposed().map(|(name, _)| &**name).collect(),
+            None => projection.state().exposed().map(|(name, _)| &**name).collect(),
         };
         if !names.is_empty() {
             let _ = writeln!(text, "\nexposes {}", names.join(", "));
         }
         if stored.status.is_some()
-            && self.has_story
-            && let Some(outcome) = story.outcome(&stored.id)
+            && self.is_readable
+            && let Some(outcome) = projection.outcome(&stored.id)
         {
             let _ = match &outcome.result {
                 Ok(Payload::Json(json)) => writeln!(text, "\noutputs {}", json.as_str()),
@@ -312,7 +314,7 @@ impl Seen {
     /// Guests of a step that have no slot yet.
     fn queued(&self, step: &str) -> Option<String> {
         let live = self.live.as_ref()?;
-        let is_its = |pid: Pid| self.story.step_of(pid).is_some_and(|(of, _)| of == step);
+        let is_its = |pid: Pid| self.projection.step_of(pid).is_some_and(|(of, _)| of == step);
         let waits = live.processes.iter().filter(|process| process.doing == Doing::Queued && is_its(process.pid));
         match waits.count() {
             0 => None,
@@ -331,7 +333,7 @@ impl Seen {
                 format!("{status}, by process {}, which does not answer", owner.pid)
             }
             (Whose::Living(owner), None) => format!("{status}, by process {}", owner.pid),
-            _ if self.stored.status.is_none() && self.story.is_paused() => format!("{status} (paused)"),
+            _ if self.stored.status.is_none() && self.projection.is_paused() => format!("{status} (paused)"),
             _ => status.to_owned(),
         }
     }
@@ -340,7 +342,7 @@ impl Seen {
         let mut text = String::new();
         let mut table = Table::new(&["PID", "PROCESS", "DOING", "STEPS", "MAIL", "OUTSTANDING"]);
         for process in live.processes.iter().filter(|process| process.pid != Pid::ROOT) {
-            let name = self.story.name(process.pid).unwrap_or(&process.entry).to_owned();
+            let name = self.projection.name(process.pid).unwrap_or(&process.entry).to_owned();
             let doing = json!(process.doing).as_str().unwrap_or_default().to_owned();
             let mail = if process.mail > 0 { process.mail.to_string() } else { String::new() };
             let outstanding = if process.outstanding > 0 { process.outstanding.to_string() } else { String::new() };
@@ -383,7 +385,7 @@ impl Seen {
         if self.whose == Whose::Nobody && self.stored.damage.is_some() {
             return vec![format!("it cannot be resumed; {}", left_alone(id))];
         }
-        let outcome = self.story.outcome(id).filter(|_| self.has_story);
+        let outcome = self.projection.outcome(id).filter(|_| self.is_readable);
         let problem = outcome.as_ref().and_then(|outcome| outcome.result.as_ref().err());
         match self.stored.status {
             Some(EndStatus::Failed) if problem.is_some_and(|problem| problem.class == ProblemClass::Uncertain) => {

@@ -195,9 +195,11 @@ impl From<RecoverError> for Refused {
                 Self::new(kind::WRONG_STATE, error.to_string())
             }
             RecoverError::Run(ResumeError::Refused) => Self::new(kind::HOST_FAULT, error.to_string()),
-            RecoverError::Paused(run) => Self::new(kind::WRONG_STATE, format!("the run {run} is paused"))
-                .suspended()
-                .hint(format!("to resume it: wfhost resume {run}")),
+            RecoverError::Run(ResumeError::Paused(run)) => {
+                Self::new(kind::WRONG_STATE, format!("the run {run} is paused"))
+                    .suspended()
+                    .hint(format!("to resume it: wfhost resume {run}"))
+            }
             RecoverError::NoComponent { .. } => Self::new(kind::USAGE, error.to_string()),
             error => {
                 let hint = error

@@ -1,7 +1,7 @@
 //! What was told of a run before somebody began to follow it: it stands in the run's records.
 
 use crate::cli::store::{Runs, opened};
-use crate::host::{Host, Line, Story};
+use crate::host::{Host, Line, RunProjection};
 use crate::journal::Journal as _;
 use crate::process::Micros;
 use crate::run::Record;
@@ -22,35 +22,47 @@ impl Past {
     /// All that the records of a run say, as far as it is not too much. A run that was forked has
     /// its steps from the time on when it was.
     pub(in crate::cli) fn of(records: &[Record], created: Micros) -> Self {
-        let (lines, story) = read(records, created);
-        let all = lines.len();
-        let lines = if all <= LINES_MAX { lines } else { of_steps_that_run(lines, &story) };
+        let mut told = Told { created, ..Told::default() };
+        records.iter().for_each(|record| told.apply(record));
+        let all = told.lines.len();
+        let lines = if all <= LINES_MAX { told.lines } else { told.of_steps_that_run() };
         Self { left_out: all - lines.len(), lines }
     }
 
     /// What a host needs to be told that is about to take a run up: the steps that run. What is over was told where it happened.
     pub(in crate::cli) fn of_taken_up(host: &Host, id: &str) -> Self {
         // Where they cannot be read, taking the run up says why.
-        let read_all = |runs: Runs| Some((runs.all_records(id).ok()?, runs.store.run(id).ok()??.created));
-        let (records, created) = opened(host).ok().and_then(read_all).unwrap_or_default();
-        let (lines, story) = read(&records, created);
-        Self { lines: of_steps_that_run(lines, &story), left_out: 0 }
+        let read_all = |runs: Runs| {
+            let mut told = Told { created: runs.store.run(id).ok()??.created, ..Told::default() };
+            runs.each_record(id, |record| told.apply(&record)).ok()?.ok()?;
+            Some(told.of_steps_that_run())
+        };
+        Self { lines: opened(host).ok().and_then(read_all).unwrap_or_default(), left_out: 0 }
     }
 }
 
-fn read(records: &[Record], created: Micros) -> (Vec<Line>, Story) {
-    let (mut lines, mut story) = (Vec::new(), Story::default());
-    for record in records {
-        story.hear(record, &mut |line| lines.push(Line { at: line.at.max(created), ..line }));
-    }
-    (lines, story)
+/// The lines of records.
+#[derive(Default)]
+struct Told {
+    lines: Vec<Line>,
+    projection: RunProjection,
+    /// When the run was created: what its records say of a time before was said in another run.
+    created: Micros,
 }
 
-fn of_steps_that_run(lines: Vec<Line>, story: &Story) -> Vec<Line> {
-    let run: BTreeSet<&str> =
-        story.nodes().iter().filter(|node| node.status == "running").map(|node| node.node.as_str()).collect();
-    let is_of_one = |line: &Line| matches!(line.progress(), Some(Progress::Node(node)) if run.contains(&*node.node));
-    lines.into_iter().filter(is_of_one).collect()
+impl Told {
+    fn apply(&mut self, record: &Record) {
+        let Self { lines, projection, created } = self;
+        projection.apply(record, &mut |line| lines.push(Line { at: line.at.max(*created), ..line }));
+    }
+
+    fn of_steps_that_run(self) -> Vec<Line> {
+        let running = self.projection.nodes().iter().filter(|node| node.status == "running");
+        let run: BTreeSet<&str> = running.map(|node| node.node.as_str()).collect();
+        let is_of_one =
+            |line: &Line| matches!(line.progress(), Some(Progress::Node(node)) if run.contains(&*node.node));
+        self.lines.into_iter().filter(is_of_one).collect()
+    }
 }
 
 #[cfg(test)]

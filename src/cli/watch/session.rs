@@ -246,7 +246,7 @@ impl Talk {
 /// How a run has ended that was to be suspended: its end may have been durable by then.
 fn ended(runs: &Runs, outcome: &Outcome) -> Option<Outcome> {
     runs.store.run(&outcome.run).ok()??.status?;
-    runs.story(&outcome.run).ok()?.outcome(&outcome.run)
+    runs.projection(&outcome.run).ok()?.outcome(&outcome.run)
 }
 
 /// Waits until the run is over, and asks it to end where the command takes too long.

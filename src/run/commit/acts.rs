@@ -99,6 +99,11 @@ impl Acts {
         }
     }
 
+    /// Whether an act of this id was done already.
+    pub(in crate::run) fn knows(&self, id: &str) -> bool {
+        self.known.contains_key(id)
+    }
+
     /// The record of an act that was done already.
     fn of(&self, act: &ActId) -> Option<Result<u64, Refused>> {
         let (digest, record) = self.known.get(&act.id)?;

@@ -302,8 +302,13 @@ impl Record {
     /// # Errors
     /// Where one of them cannot be read.
     pub fn decode_all(records: Vec<Bytes>) -> Result<Vec<Self>, DamagedRecord> {
+        Self::decode_each(records).collect()
+    }
+
+    /// The same one by one. Decoded, a record takes several times its bytes.
+    pub fn decode_each(records: Vec<Bytes>) -> impl Iterator<Item = Result<Self, DamagedRecord>> {
         let numbered = (1..).zip(records);
-        numbered.map(|(number, bytes)| Self::decode(bytes).map_err(|why| DamagedRecord { number, why })).collect()
+        numbered.map(|(number, bytes)| Self::decode(bytes).map_err(|why| DamagedRecord { number, why }))
     }
 }
 

@@ -44,6 +44,8 @@ pub struct ResumeSpec {
     pub programs: Programs,
     /// Acts that were left for it, in their order: they are done before anything else happens in it. What is no act is passed over.
     pub left: Vec<Mail>,
+    /// Whether to leave it alone if it is paused once those acts are applied.
+    pub unless_paused: bool,
     /// Where its further records go.
     pub log: Box<dyn Log>,
     /// What carries out its calls.
@@ -64,6 +66,9 @@ pub enum ResumeError {
     /// There is nothing left to do.
     #[error("the run {0:?} has ended")]
     Ended(Arc<str>),
+    /// It is paused, and was to be left alone then.
+    #[error("the run {0:?} is paused")]
+    Paused(Arc<str>),
     /// There is no first record.
     #[error("the run has no records")]
     Empty,
@@ -112,7 +117,7 @@ impl Kernel {
         rests: Option<Rests>,
         ends: Option<Arc<str>>,
     ) -> Result<Arc<Run>, ResumeError> {
-        let ResumeSpec { root, programs, left, mut log, effects, sink, watcher } = spec;
+        let ResumeSpec { root, programs, left, unless_paused, mut log, effects, sink, watcher } = spec;
         let rebuild = Rebuild::new(Arc::clone(&root), programs.clone()).keeping().apply_all(records)?;
         let ended = rebuild.is_finished();
         let (started, state, taken_up) = rebuild.into_run().ok_or(ResumeError::Empty)?;
@@ -122,6 +127,9 @@ impl Kernel {
                 let _ = log.ended(&RunEnd { status: EndStatus::of(ending, result, state.late), at: taken_up.at });
             }
             return Err(ResumeError::Ended(started.run));
+        }
+        if unless_paused && state.is_paused_after(&left) {
+            return Err(ResumeError::Paused(started.run));
         }
         if state.table.iter().any(|(pid, entry)| entry.lives() && !taken_up.pasts.contains_key(&pid)) {
             let record = state.counts.records;
@@ -268,6 +276,17 @@ impl Run {
 }
 
 impl State {
+    /// Whether the run is paused once these acts have been applied, in their order.
+    fn is_paused_after(&self, left: &[Mail]) -> bool {
+        let acts = left.iter().filter(|mail| !self.acts.knows(&mail.id)).map(Act::of_mail);
+        acts.fold(self.paused.is_some(), |paused, act| match act {
+            Ok(Act::Pause) => true,
+            // What is paused could not end.
+            Ok(Act::Resume | Act::Cancel { .. } | Act::TimeOut { .. }) => false,
+            _ => paused,
+        })
+    }
+
     /// Calls that have no answer are to be sent again; the uncertain ones stay, without their timeouts. Gives those whose time begins now:
     /// a record is to say so.
     fn depart_again(&mut self, departures: BTreeMap<(Pid, Tag), Box<Departure>>, fixed: &Fixed) -> Vec<(Pid, Tag)> {

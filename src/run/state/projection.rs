@@ -57,6 +57,8 @@ pub struct SignalWait {
 pub struct Projection {
     records: u64,
     run: Option<Projected>,
+    /// The first record that did not follow: the run is what it was before.
+    broken: Option<Incoherent>,
 }
 
 /// A run that has its first record.
@@ -79,9 +81,17 @@ impl Projection {
     /// Applies the next record.
     ///
     /// # Errors
-    /// Fails if the record does not follow from those before it. No further one can be applied then.
+    /// Fails if the record does not follow from those before it, and for each one after it: they
+    /// are counted, and change nothing.
     pub fn apply(&mut self, record: &Record) -> Result<(), Incoherent> {
         self.records += 1;
+        if let Some(broken) = self.broken {
+            return Err(broken);
+        }
+        self.apply_counted(record).inspect_err(|broken| self.broken = Some(*broken))
+    }
+
+    fn apply_counted(&mut self, record: &Record) -> Result<(), Incoherent> {
         match record {
             Record::Started(started) => self.start(started)?,
             Record::Stepped(stepped) => {

@@ -3,7 +3,7 @@
 use super::desk::Desk;
 use super::support::*;
 use crate::process::{Action, Body, Ending, Event, Micros, Payload, Pid, Problem, ProcessInit, Program, Status, Tag};
-use crate::run::{Act, Mail, News, Record, Resolution, ResumeSpec, RunHandle};
+use crate::run::{Act, Mail, News, Record, Resolution, ResumeError, ResumeSpec, RunHandle};
 use std::sync::Arc;
 
 /// Calls both handlers, and has a child that does. Asked to end, the root takes its child back and ends when that has, and the child ends.
@@ -152,4 +152,33 @@ fn a_run_that_nobody_has_is_ended_without_its_programs() {
     let rebuilt = crate::run::rebuild(&all, &root, &programs).unwrap();
     assert!(rebuilt.is_finished());
     assert_eq!(rebuilt.result(), Some(&outcome.result));
+}
+
+/// What is left alone if it is paused: by its records, or by what was left for it and is not yet recorded.
+#[test]
+fn a_run_is_left_alone_that_will_be_paused() {
+    let root = caller();
+    let mut bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root);
+    bench.desk.drain();
+    let going = bench.run.records().unwrap();
+    drop(bench.run.act(Act::Pause, Some("p")));
+    let paused = bench.run.records().unwrap();
+    drop(bench.run.act(Act::Resume, Some("r")));
+    let unpaused = bench.run.records().unwrap();
+    let is_left_alone = |records: &[Record], left: &[(&str, Act)]| {
+        let left = left.iter().map(|(id, act)| act.to_mail(id)).collect();
+        let handlers = Arc::default();
+        let spec = ResumeSpec { left, unless_paused: true, ..resume_spec(&root, &handlers, records) };
+        match Desk::new(1).kernel.resume(spec, records) {
+            Ok(_) => false,
+            Err(ResumeError::Paused(run)) => &*run == "run",
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let (pause, resume) = (("p", Act::Pause), ("r", Act::Resume));
+    assert!(!is_left_alone(&going, &[]) && is_left_alone(&going, std::slice::from_ref(&pause)));
+    assert!(is_left_alone(&paused, &[]) && !is_left_alone(&paused, &[("x", cancel(None))]));
+    assert!(!is_left_alone(&paused, &[pause.clone(), resume]));
+    assert!(is_left_alone(&unpaused, &[("q", Act::Pause)]));
+    assert!(!is_left_alone(&unpaused, &[pause]), "that act is recorded already");
 }

@@ -272,6 +272,7 @@ fn a_call_of_which_nobody_knows_whether_it_happened_does_not_keep_a_run() {
         root,
         programs: started.programs,
         left: Vec::new(),
+        unless_paused: false,
         log: Box::new(log.clone()),
         effects: started.effects,
         sink: None,

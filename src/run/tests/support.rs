@@ -131,7 +131,7 @@ pub(super) fn memory_of(records: &[Record]) -> Memory {
 pub(super) fn resume_spec(root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> ResumeSpec {
     let RunSpec { root, programs, effects, .. } = spec(Arc::clone(root), Arc::clone(handlers), &Setup::default());
     let (log, left) = (Box::new(memory_of(records)), Vec::new());
-    ResumeSpec { root, programs, left, log, effects, sink: None, watcher: None }
+    ResumeSpec { root, programs, left, unless_paused: false, log, effects, sink: None, watcher: None }
 }
 
 /// Takes up a run from these records.

@@ -9,7 +9,7 @@ use crate::cli::report::error::{Refused, Stop, kind};
 use crate::cli::report::units::exact_duration;
 use crate::cli::table::{clock, moment, rfc3339};
 use crate::cli::terminal::{Terminal, printable, printable_json, quoted, unwritable};
-use crate::host::Story;
+use crate::host::RunProjection;
 use crate::process::{Action, Answer, Ending, Micros, Pid, Status, Tag};
 use crate::run::{Decided, Decision, News, Record};
 use crate::workflow::diagnostics::closest;
@@ -110,14 +110,14 @@ fn choose<'a>(command: &Arguments, records: &'a [Record]) -> Result<Vec<Numbered
     let mut chosen: Vec<Numbered<'_>> = records.iter().enumerate().map(|(index, record)| (index + 1, record)).collect();
     if let Some(step) = &command.step {
         let mut about = OfStep::new(step);
-        let mut story = Story::default();
+        let mut projection = RunProjection::default();
         chosen.retain(|(_, record)| {
-            let is_chosen = about.has(&story, record);
-            story.hear(record, &mut |_| {});
+            let is_chosen = about.has(&projection, record);
+            projection.apply(record, &mut |_| {});
             is_chosen
         });
-        if !story.nodes().iter().any(|node| node.node == *step) {
-            let known = story.nodes().iter().map(|node| node.node.as_str());
+        if !projection.nodes().iter().any(|node| node.node == *step) {
+            let known = projection.nodes().iter().map(|node| node.node.as_str());
             let hint = match closest(step, known.clone()) {
                 Some(meant) => format!("did you mean {meant}?"),
                 None => format!("it has {}", known.take(STEPS_MAX).collect::<Vec<_>>().join(", ")),
@@ -155,8 +155,8 @@ impl<'a> OfStep<'a> {
         name.strip_prefix(self.step).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '/', ' ']))
     }
 
-    fn has(&mut self, story: &Story, record: &Record) -> bool {
-        let is_its_own = |pid: Pid| story.name(pid).is_some_and(|name| self.is_its(name));
+    fn has(&mut self, projection: &RunProjection, record: &Record) -> bool {
+        let is_its_own = |pid: Pid| projection.name(pid).is_some_and(|name| self.is_its(name));
         match record {
             Record::Started(_) => false,
             Record::Died(died) => is_its_own(died.pid),
@@ -204,23 +204,23 @@ impl<'a> OfStep<'a> {
 }
 
 fn write_text(out: &mut impl Write, records: &[Record], chosen: &[Numbered<'_>]) -> io::Result<()> {
-    let mut story = Story::default();
+    let mut projection = RunProjection::default();
     let mut day = String::new();
     let width = records.len().to_string().len();
     let mut chosen = chosen.iter().map(|(number, _)| *number).peekable();
     for (index, record) in records.iter().enumerate() {
         if chosen.next_if_eq(&(index + 1)).is_none() {
-            story.hear(record, &mut |_| {});
+            projection.apply(record, &mut |_| {});
             continue;
         }
         // A process has its name until its own last record.
-        let name = |pid: Pid| match story.name(pid) {
+        let name = |pid: Pid| match projection.name(pid) {
             Some("") => "the workflow".to_owned(),
             Some(name) => format!("{name} ({pid})"),
             None => format!("process {pid}"),
         };
         let text = text_of(record, &name);
-        story.hear(record, &mut |_| {});
+        projection.apply(record, &mut |_| {});
         let at = at(record);
         if let Some(at) = at
             && let Some((date, _)) = moment(at).split_once(' ')

@@ -43,7 +43,7 @@ impl Start<'_> {
             };
             match runs.whose(&stored)? {
                 Whose::Over => {
-                    let told = runs.story(self.id)?.outcome(self.id);
+                    let told = runs.projection(self.id)?.outcome(self.id);
                     let outcome =
                         told.ok_or_else(|| Refused::new(kind::JOURNAL, "the records do not tell how the run ended"))?;
                     talk.note(format!("the run {} is over", self.id));
@@ -160,7 +160,7 @@ impl Start<'_> {
         if outcome.is_none() {
             // The process may have ended before it could tell.
             let ended = runs.find(self.id)?.status.is_some();
-            outcome = if ended { runs.story(self.id)?.outcome(self.id) } else { None };
+            outcome = if ended { runs.projection(self.id)?.outcome(self.id) } else { None };
         }
         match outcome {
             Some(outcome) => Ok(self.end(runs, talk, outcome)),

@@ -339,6 +339,7 @@ impl Waking<'_> {
             root: Arc::clone(&parts.root),
             programs: parts.programs.clone(),
             left: Vec::new(),
+            unless_paused: false,
             log,
             effects: Arc::clone(&parts.effects),
             sink: parts.sink.clone(),

@@ -1,14 +1,14 @@
 //! Steps of a run as its records tell of them: what they wait for, and how a pause or the end of the run changes that.
 
-use super::Story;
+use super::RunProjection;
 use crate::process::{Micros, Pid};
 use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
 
-impl Story {
-    /// The steps as [`Story::nodes`] has them, with the signals that their guests wait for.
+impl RunProjection {
+    /// The steps as [`Self::nodes`] has them, with the signals that their guests wait for.
     pub fn steps(&self) -> Vec<NodeProgress> {
         let mut steps = self.nodes.clone();
-        for waiting in self.waits.waiting().filter(|waiting| waiting.pid != Pid::ROOT) {
+        for waiting in self.state.signal_waits().into_iter().filter(|waiting| waiting.pid != Pid::ROOT) {
             let Some((step, item)) = self.step_of(waiting.pid) else { continue };
             let running = |node: &&mut NodeProgress| node.node == step && node.status == "running";
             if let Some(node) = steps.iter_mut().find(running) {
@@ -25,17 +25,14 @@ impl Story {
         step_of(self.name(pid)?)
     }
 
-    /// The run goes on: what stood still ends later.
-    pub(super) fn unpause(&mut self, at: Micros) {
-        let Some(since) = self.paused.take() else { return };
-        let paused = Micros(at.0.saturating_sub(since.0));
-        let later = |until: &mut Micros| *until = until.saturating_add(paused);
+    /// The run was paused for so long: what stood still ends later.
+    pub(super) fn shift(&mut self, by: Micros) {
+        let later = |until: &mut Micros| *until = until.saturating_add(by);
         for node in &mut self.nodes {
             node.deadline.iter_mut().filter(|_| node.deadline_pauses).for_each(later);
             let signals = node.waits.iter_mut().filter(|wait| matches!(wait.cause, Cause::Signal { .. }));
             signals.filter_map(|wait| wait.until.as_mut()).for_each(later);
         }
-        self.waits.later(paused);
     }
 
     /// The run has ended: steps that have not told of their end are cut off.
