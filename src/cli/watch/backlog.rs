@@ -23,7 +23,9 @@ impl Past {
     /// its steps from the time on when it was.
     pub(in crate::cli) fn of(records: &[Record], created: Micros) -> Self {
         let mut told = Told { created, ..Told::default() };
-        records.iter().for_each(|record| told.apply(record));
+        for record in records {
+            told.apply(record);
+        }
         let all = told.lines.len();
         let lines = if all <= LINES_MAX { told.lines } else { told.of_steps_that_run() };
         Self { left_out: all - lines.len(), lines }
