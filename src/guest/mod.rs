@@ -22,34 +22,41 @@
 //! This room knows no scheduler and no journal: admission, eviction and records are decided above
 //! it.
 
-mod binding;
-mod body;
+// From bytes to a component.
 mod cache;
 mod compiler;
 mod component;
-mod context;
-mod death;
-mod engine;
-mod images;
 mod inspect;
-mod instance;
 mod linked;
 mod loaded;
-mod metering;
 mod offers;
-mod options;
-mod parts;
-mod poll;
-mod problem;
 mod sandbox;
-mod sizing;
-pub mod snapshot;
-mod spares;
-mod stored;
 mod survey;
-mod wasi;
 mod wit;
+
+// The engine, and the room that it has for guests.
+mod engine;
+mod images;
+mod options;
+mod sizing;
+mod spares;
+
+// An instance, and what it may call and use.
+mod binding;
+mod context;
+mod instance;
+mod metering;
+mod poll;
+mod wasi;
 mod work;
+
+// A guest as a run sees it.
+mod body;
+mod death;
+mod parts;
+mod problem;
+pub mod snapshot;
+mod stored;
 
 pub use cache::{CacheUse, CodeCache, Prepared};
 pub use compiler::{CancelOnDrop, Cancellation, CompileLimits, Compiler, serve_compiler};

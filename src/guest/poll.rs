@@ -7,7 +7,7 @@
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-/// Polls for one slice. The waker does nothing, because the caller knows that the future can continue.
+/// Polls for one slice. The waker does nothing, because the caller knows it can go on.
 pub(super) fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }

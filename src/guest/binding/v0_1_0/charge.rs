@@ -31,13 +31,13 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Bytes of a spawn's `narrow`. Arbitrary: all limits and some hundred patterns.
 const NARROW_BYTES_MAX: usize = 64 << 10;
 
-type Paid = wasmtime::Result<()>;
+type Charged = wasmtime::Result<()>;
 
 /// Charges and checks what a step returned.
 ///
 /// # Errors
 /// Fails if it is not what the contract allows, or the fuel is used up.
-pub(super) async fn outcome(store: &mut Store<Context>, outcome: &Outcome) -> Paid {
+pub(super) async fn outcome(store: &mut Store<Context>, outcome: &Outcome) -> Charged {
     let limits = store.data().limits();
     let (count, max) = (outcome.commands.len(), limits.commands_per_step);
     if count > max as usize {
@@ -46,29 +46,29 @@ pub(super) async fn outcome(store: &mut Store<Context>, outcome: &Outcome) -> Pa
                 .with_detail(format!("{count} commands in one step; at most {max} are allowed")),
         ));
     }
-    let mut till = Till { payload_bytes: limits.payload_bytes, store };
+    let mut checker = Checker { payload_bytes: limits.payload_bytes, store };
     for command in &outcome.commands {
-        till.command(command).await?;
+        checker.command(command).await?;
     }
-    till.status(&outcome.status).await
+    checker.status(&outcome.status).await
 }
 
 /// Charges and checks a problem that a guest returned.
 ///
 /// # Errors
 /// Fails like [`outcome`].
-pub(super) async fn problem(store: &mut Store<Context>, problem: &Problem) -> Paid {
+pub(super) async fn problem(store: &mut Store<Context>, problem: &Problem) -> Charged {
     let payload_bytes = store.data().limits().payload_bytes;
-    Till { store, payload_bytes }.problem(problem).await
+    Checker { store, payload_bytes }.problem(problem).await
 }
 
-/// The store of the guest that pays.
-struct Till<'a> {
+/// Charges a guest for the checks of what it returned.
+struct Checker<'a> {
     store: &'a mut Store<Context>,
     payload_bytes: u64,
 }
 
-impl Till<'_> {
+impl Checker<'_> {
     fn charge(&mut self, fuel: u64) {
         self.store.data_mut().work.charge(fuel);
     }
@@ -81,14 +81,14 @@ impl Till<'_> {
         self.bytes(name.map_or(0, str::len));
     }
 
-    async fn settle(&mut self) -> Paid {
+    async fn settle(&mut self) -> Charged {
         if self.store.data().work.is_due() {
             settle(&mut self.store.as_context_mut()).await?;
         }
         Ok(())
     }
 
-    async fn command(&mut self, command: &Command) -> Paid {
+    async fn command(&mut self, command: &Command) -> Charged {
         match &command.action {
             Action::Spawn(spawn) => self.spawn(spawn).await?,
             Action::Call(call) => {
@@ -121,7 +121,7 @@ impl Till<'_> {
         self.settle().await
     }
 
-    async fn spawn(&mut self, spawn: &Spawn) -> Paid {
+    async fn spawn(&mut self, spawn: &Spawn) -> Charged {
         self.charge(SPAWN_FUEL);
         self.name(spawn.component.as_deref());
         self.name(Some(&spawn.entry));
@@ -151,7 +151,7 @@ impl Till<'_> {
         }
     }
 
-    async fn status(&mut self, status: &Status) -> Paid {
+    async fn status(&mut self, status: &Status) -> Charged {
         match status {
             Status::Ready | Status::Blocked | Status::Idle => Ok(()),
             Status::Complete(output) => self.payload(output).await,
@@ -164,7 +164,7 @@ impl Till<'_> {
         }
     }
 
-    async fn problem(&mut self, problem: &Problem) -> Paid {
+    async fn problem(&mut self, problem: &Problem) -> Charged {
         self.bytes(problem.kind.len() + problem.title.len());
         self.name(problem.detail.as_deref());
         match &problem.data {
@@ -173,7 +173,7 @@ impl Till<'_> {
         }
     }
 
-    async fn payload(&mut self, payload: &Payload) -> Paid {
+    async fn payload(&mut self, payload: &Payload) -> Charged {
         match payload {
             Payload::Json(text) => self.json(text, "payload").await,
             Payload::Bytes(bytes) => {
@@ -188,7 +188,7 @@ impl Till<'_> {
         }
     }
 
-    fn size(&self, bytes: usize, what: &str) -> Paid {
+    fn size(&self, bytes: usize, what: &str) -> Charged {
         let max = self.payload_bytes;
         if bytes as u64 <= max {
             return Ok(());
@@ -199,7 +199,7 @@ impl Till<'_> {
         ))
     }
 
-    async fn json(&mut self, text: &str, what: &str) -> Paid {
+    async fn json(&mut self, text: &str, what: &str) -> Charged {
         self.size(text.len(), what)?;
         self.bytes(text.len());
         let mut check = Check::new(GIVEN_DEPTH_MAX);
