@@ -16,8 +16,8 @@ pub(crate) fn crowds() {
     }
 }
 
-/// Makes so many guests that wait for an answer, evicts those for whom there is no slot, and prints what they take. Then steps one of
-/// them once more, to see that it is alive.
+/// Makes this many guests that wait for an answer, evicts those for which there is no slot, and
+/// prints what they take. Then steps one of them once more, to see that it is alive.
 pub(crate) fn crowd(count: usize) {
     let options = EngineOptions { profile: Profile::Dense, cache_dir: None, ..EngineOptions::default() };
     let engine = Arc::new(GuestEngine::new(options).expect("an engine"));
@@ -35,7 +35,7 @@ pub(crate) fn crowd(count: usize) {
     let live = count.min(slots);
     for n in 0..count {
         let mut guest = component.body(init()).expect("a body");
-        // The last ones stay, as many as there are slots: whoever came before has given its own up.
+        // The last ones stay, as many as there are slots: the earlier ones have given up theirs.
         step_body(&mut *guest, &mut events, &mut output);
         if n + live < count {
             assert!(guest.evict().is_done());
@@ -56,7 +56,7 @@ pub(crate) fn crowd(count: usize) {
         let total = (now.bytes - before.bytes) >> 20;
         println!("{count:>7} guests: {live:>7} live, {total} MiB for all, {} maps of {}", now.maps, maps_max());
     }
-    // An evicted one can be taken up when another gives its slot up.
+    // An evicted one can be restored when another gives up its slot.
     guests.truncate(count - 1);
     step_body(&mut *guests[0], &mut events, &mut output);
     assert_eq!(output.commands[0].tag.0, 2, "the guest went on where it was");

@@ -4,12 +4,14 @@
 //! cargo bench --bench expressions
 //! ```
 //!
-//! Two floors. *Raw calls*: an evaluation in the sandbox is three calls of an instance (load the input, evaluate, let go of the
-//! input), so three calls into a component that does nothing, the first with the input's text, on an engine with the same settings.
-//! *Read, write*: what any engine on this host must do with the input, which is to read it from JSON and write it again, with
+//! Two floors. *Raw calls*: an evaluation in the sandbox is three calls of an instance (load the
+//! input, evaluate, release the input), so three calls into a component that does nothing, the
+//! first with the input's text, on an engine with the same settings. *Read, write*: what any engine
+//! on this host must do with the input, which is to read it from JSON and write it again, with
 //! serde_json.
 //!
-//! Times are medians; the parts of a row are measured in turns, so that a busy machine slows all of them alike.
+//! Times are medians; the parts of a row are measured in turns, so that a busy machine slows all of
+//! them alike.
 
 use serde_json::{Value, json};
 use std::hint::black_box;
@@ -37,7 +39,7 @@ fn medians<const N: usize>(rounds: usize, mut work: [&mut dyn FnMut(); N]) -> [f
     })
 }
 
-/// An engine that keeps so many instances.
+/// An engine that holds this many instances.
 fn engine(warm_instances_max: usize) -> Jq {
     Jq::new(EngineConfig { warm_instances_max, ..EngineConfig::default() }).expect("the engine")
 }
@@ -60,7 +62,7 @@ const FILTERS: &[(&str, &str)] = &[
     ("regex", "[.steps.load.output.items[].name | select(test(\"1$\"))] | length"),
 ];
 
-/// A component whose one function takes a text and gives its length.
+/// A component whose one function takes a text and returns its length.
 struct Nothing {
     store: Store<()>,
     take: TypedFunc<(String,), (u32,)>,
@@ -96,7 +98,7 @@ impl Nothing {
         length
     }
 
-    /// As an evaluation calls.
+    /// The calls of one evaluation.
     fn three_calls(&mut self, text: &str) -> u32 {
         self.call(text) + self.call("") + self.call("")
     }
@@ -122,7 +124,7 @@ fn plain_path(warm: &Jq, floor: &mut Nothing) {
 fn compilation(warm: &Jq, fresh: &Jq) {
     println!("\ncompile, µs          warm instance   fresh instance   parsed on the host");
     for (name, text) in FILTERS {
-        // A comment makes each text another one, so that no cache knows it.
+        // A comment makes each text different, so that no cache knows it.
         let mut n = 0;
         let mut next = || {
             n += 1;
@@ -143,7 +145,8 @@ fn compilation(warm: &Jq, fresh: &Jq) {
 }
 
 fn evaluation(warm: &Jq, fresh: &Jq, floor: &mut Nothing) {
-    // An instance whose memory has grown by a large input is thrown away, so large inputs get an engine of their own.
+    // An instance whose memory has grown by a large input is discarded, so large inputs get an
+    // engine of their own.
     let other = engine(1);
     for (items, rounds) in [(1, 401), (100, 101), (10_000, 11)] {
         let value = context(items);

@@ -1,11 +1,14 @@
-//! Fairness among wasm guests: how long a ping through a third process takes while every worker has a guest that never ends its step.
+//! Fairness among wasm guests: how long a ping through a third process takes while every worker has
+//! a guest that never ends its step.
 //!
 //! ```text
 //! cargo bench --bench fairness [-- seconds=<n>] [workers=<n>]
 //! ```
-//! First the length of a slice: one endless loop per worker and nothing else, the time that passes between two preemptions of a worker. Then
-//! the same with a native process that pings a guest once a millisecond: from the ping to the pong, and from the time at which the
-//! timer was due to the step that hears it; medians, the 99th percentile, and its ratio to the slice. With no endless loop for comparison.
+//! First the length of a slice: one endless loop per worker and nothing else, the time between two
+//! preemptions of a worker. Then the same with a native process that pings a guest once a
+//! millisecond: from the ping to the pong, and from the due time of the timer to the step that
+//! receives it; medians, the 99th percentile, and its ratio to the slice. Without endless loops for
+//! comparison.
 
 use serde_json::Map;
 use std::fmt::Write as _;
@@ -25,7 +28,7 @@ type Times = Arc<parking_lot::Mutex<Samples>>;
 struct Samples {
     /// From the ping to the pong.
     pong: Vec<Duration>,
-    /// From the due time of a timer to the step that hears it.
+    /// From the due time of a timer to the step that receives it.
     wake: Vec<Duration>,
 }
 

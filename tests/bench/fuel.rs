@@ -1,12 +1,13 @@
-//! What counting fuel costs a guest that branches much, against the same component without fuel, with epochs, and with slices of fuel.
+//! What counting fuel costs a guest with many branches, against the same component without fuel,
+//! with epochs, and with slices of fuel.
 
 use super::{compare, engine, init, raw, wat_guest};
 use std::sync::Arc;
 use wfhost::guest::{Component, Profile};
 use wfhost::process::{Micros, Output, Program, Progress};
 
-/// Its step takes a tenth of a second and more: a sieve, the lengths of Collatz sequences, and an interpreter of bytecode that adds up
-/// what is left of division.
+/// Its step takes a tenth of a second or more: a sieve, the lengths of Collatz sequences, and an
+/// interpreter of bytecode that adds up remainders.
 fn branchy() -> Vec<u8> {
     wat_guest::component(
         "process",

@@ -1,7 +1,9 @@
-//! Guests against raw wasmtime, in the same run, on the same component, engine settings and memory profile.
+//! Guests against raw wasmtime, in the same run, on the same component, engine settings and memory
+//! profile.
 //!
-//! `cargo bench --bench guests [-- FILTER]` prints a table: CPU time of ours and of the floor, measured by turns, and the ratio. The filters:
-//! `fuel`, `slices`, `evict`, `step`, `spawn`, `snapshot`, and `crowd`, which prints what idle guests take.
+//! `cargo bench --bench guests [-- FILTER]` prints a table: CPU time of ours and of the floor,
+//! measured by turns, and the ratio. The filters: `fuel`, `slices`, `evict`, `step`, `spawn`,
+//! `snapshot`, and `crowd`, which prints what idle guests take.
 
 #[path = "../integration/process_init.rs"]
 mod process_init;
@@ -51,20 +53,20 @@ fn main() {
     }
 }
 
-/// Rounds of ours and of the floor by turns, so that whatever else the machine does hits both.
+/// Rounds of ours and of the floor by turns, so that the machine's other work hits both.
 const ROUNDS: usize = 21;
 
-/// CPU time of this thread, in nanoseconds. Wall-clock time would measure the machine's other work: a round that is interrupted once
-/// takes several times as long.
+/// CPU time of this thread, in nanoseconds. Wall-clock time would measure the machine's other work:
+/// a round that is interrupted once takes several times as long.
 fn cpu_ns() -> f64 {
-    // The kernel brings the figure up to date when it schedules.
+    // The kernel updates the figure when it schedules.
     std::thread::yield_now();
     let line = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     line.split(' ').next().and_then(|ns| ns.parse().ok()).expect("nanoseconds")
 }
 
-/// Times two things by turns and prints nanoseconds of CPU for one of each, medians and the range from the first to the third quarter,
-/// and the ratio of the medians.
+/// Times two things by turns and prints nanoseconds of CPU for one of each, medians and the range
+/// from the first to the third quarter, and the ratio of the medians.
 fn compare(name: &str, per_round: u32, mut ours: impl FnMut(), mut floor: impl FnMut()) {
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
@@ -93,7 +95,7 @@ fn init() -> ProcessInit {
     process_init::init("run", "null")
 }
 
-/// Steps once, and gives back what the step put out.
+/// Steps once. The commands stay in `output`.
 fn step_body(body: &mut dyn Body, events: &mut Vec<Event>, output: &mut Output) {
     output.clear();
     body.begin(Micros(1), events);
@@ -130,8 +132,8 @@ fn step(profile: Profile) {
     );
 }
 
-/// Instantiate, `init`, one step that completes, `close`, drop: against instantiating and one call, which is what the aim is about, and
-/// against as many calls as ours makes.
+/// Instantiate, `init`, one step that completes, `close`, drop: against instantiating and one call
+/// (the comparison of the goal), and against as many calls as ours makes.
 fn spawn(profile: Profile) {
     let bytes = wat_guest::completer();
     let component = Component::load(&engine(profile), &bytes).expect("a guest");
@@ -156,7 +158,7 @@ fn spawn(profile: Profile) {
     }
 }
 
-/// Evicted, taken up again and stepped: against a new instance of raw wasmtime and one call.
+/// Evicted, restored and stepped: against a new instance of raw wasmtime and one call.
 fn evict(profile: Profile) {
     let bytes = wat_guest::caller();
     let component = Component::load(&engine(profile), &bytes).expect("a guest");

@@ -1,5 +1,5 @@
-//! What a snapshot would be that holds only what changed since another. The pages are read out of packed snapshots, whose layout
-//! `src/guest/snapshot/compact.rs` tells.
+//! The size of a snapshot that would hold only the changes since another. The pages are read from
+//! packed snapshots, whose layout is in `src/guest/snapshot/compact.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use wfhost::guest::snapshot::PAGE_BYTES;
@@ -21,7 +21,8 @@ impl Pages {
     pub(crate) fn of(packed: &[u8]) -> Self {
         let (bytes, compressed) = packed[HEAD_BYTES..].split_first_chunk().expect("a head");
         let body = zstd::bulk::decompress(compressed, u64::from_le_bytes(*bytes) as usize).expect("zstd");
-        // How many memories there are is known to the template alone: as many as leave nothing but globals behind them.
+        // Only the template knows the number of memories: it is the number that leaves nothing but
+        // globals after them.
         (1..=8).find_map(|memories| Self::parse(&body, memories)).expect("a body")
     }
 
@@ -49,8 +50,8 @@ impl Pages {
         self.pages.len()
     }
 
-    /// The bytes of the increment from an earlier snapshot to this one, with its head, and how many pages it has: those that changed, XORed
-    /// with what they were.
+    /// The bytes of the increment from an earlier snapshot to this one, with its head, and the
+    /// number of its pages: those that changed, XORed with the earlier ones.
     pub(crate) fn increment(&self, before: &Self) -> (usize, usize) {
         let all: BTreeSet<_> = self.pages.keys().chain(before.pages.keys()).collect();
         let fresh = vec![0; PAGE_BYTES];
@@ -65,7 +66,7 @@ impl Pages {
         let pages = numbers.len() / 4;
         let body = [&self.rest[..], &numbers, &content].concat();
         let compressed = zstd::bulk::compress(&body, LEVEL).expect("zstd");
-        // The snapshot that it follows has to be named: 8 bytes.
+        // The earlier snapshot must be named: 8 bytes.
         (HEAD_BYTES + 8 + 8 + compressed.len(), pages)
     }
 }

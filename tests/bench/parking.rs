@@ -3,9 +3,10 @@
 //! ```text
 //! cargo bench --no-default-features --features sqlite --bench parking [-- runs=100000 wake=2000 folder=…]
 //! ```
-//! Each run is one process that waits for a signal, in an SQLite journal on a real disk. All are started, and parked as they come. Then some
-//! are woken by their signal, one after the other. Memory is what the process has resident, disk what the journal's files take; figures of the
-//! clock are of this machine and disk.
+//! Each run is one process that waits for a signal, in an SQLite journal on a real disk. All are
+//! started, and parked as they come. Then some are woken by their signal, one after the other.
+//! Memory is the process's resident memory, disk the size of the journal's files; times are of this
+//! machine and disk.
 
 mod effects;
 
@@ -20,7 +21,7 @@ use wfhost::process::{
 use wfhost::run::{Bounds, Clock, Effects, Kernel, ParkingPolicy, Programs, RunHandle, RunSpec};
 use wfhost::scheduler::{Config, Scheduler};
 
-/// About what stands beside a run of a small workflow: its text, names and digests.
+/// About what is stored beside a run of a small workflow: its text, names and digests.
 const ABOUT_BYTES: usize = 400;
 
 /// Waits for one signal, and completes with what it carries.
@@ -45,7 +46,7 @@ impl Process for Waiter {
     }
 }
 
-/// Tells the runs what is durable.
+/// Reports to the runs what is durable.
 #[derive(Clone, Default)]
 struct DurableReports(Arc<OnceLock<Arc<Kernel>>>);
 

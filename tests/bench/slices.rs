@@ -1,5 +1,5 @@
-//! How long a slice of fuel takes, whatever a guest spends it on: processor time of the mean and of the longest turn of a step, as multiples
-//! of a turn of plain instructions.
+//! The duration of a slice of fuel, whatever a guest spends it on: processor time of the mean and
+//! of the longest turn of a step, as multiples of a turn of plain instructions.
 
 use super::{cpu_ns, engine, init, wat_guest};
 use std::sync::Arc;
@@ -31,7 +31,8 @@ fn host(name: &str, signature: &str) -> String {
     format!(r#"(import "wfhost:process/host@0.1.0" "{name}" (func $call {signature}))"#)
 }
 
-/// A guest that exposes so many payloads of so many bytes in each step, all of the same text: what `piece` says, again and again.
+/// A guest that exposes `count` payloads of `bytes` bytes in each step, all of the same text:
+/// `piece`, repeated.
 fn exposing(piece: &str, bytes: usize, count: usize) -> String {
     let escaped = piece.replace('"', "\\22");
     let fields =
@@ -67,7 +68,7 @@ fn drawing(bytes: usize) -> String {
     format!("(call $call (i32.const {bytes}) (i32.const 4096)) (global.set $heap (i32.const 65536))")
 }
 
-/// A guest that logs a text of so many letters, again and again.
+/// A guest that logs a text of this many letters, again and again.
 fn logging(letters: usize) -> String {
     let times = (64 << 20) / letters;
     wat_guest::module(&format!(

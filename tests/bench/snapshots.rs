@@ -1,6 +1,7 @@
-//! What it costs to evict a guest and take it up again, against making a new one (instantiate, `init`, one step) and against doing again
-//! what it did: 10, 100 and 1,000 steps. And the bytes of whole snapshots against those of increments. In Rust and C, and in JavaScript and
-//! Python where those guests are built.
+//! The cost of evicting and restoring a guest, against making a new one (instantiate, `init`, one
+//! step) and against replaying what it did: 10, 100 and 1,000 steps. And the bytes of whole
+//! snapshots against those of increments. In Rust and C, and in JavaScript and Python if those
+//! guests are built.
 
 use super::compare;
 use super::increments::Pages;
@@ -14,40 +15,41 @@ use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
 use wfhost::guest::snapshot::{Handles, Search, Snapshot, SnapshotView, Template};
 
-/// Few, so that a round is short against what the kernel gives a thread at a time.
+/// Few, so that a round is short compared with the time slices of the kernel.
 const PER_ROUND: u32 = 5;
 
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 
-/// A guest, and what it is stepped with.
+/// A guest, and the events that it is stepped with.
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
     folder: &'static str,
     entry: &'static str,
-    hears_answers: bool,
+    receives_answers: bool,
 }
 
-/// Steps of the longest past.
+/// Steps of the longest history.
 const STEPS_MAX: u32 = 1_000;
 
-/// Increments are measured after so many steps, and after all of them,
+/// Increments are measured after this many steps, and after all of them,
 const LESS: u32 = 401;
-/// and each to snapshots of so many steps before.
+/// and each from snapshots this many steps earlier.
 const APART: [u32; 4] = [1, 10, 100, 400];
 
 const CASES: [Case; 6] = [
-    Case { name: "counter", folder: "built", entry: "run", hears_answers: false },
-    Case { name: "counter-c", folder: "built", entry: "run", hears_answers: false },
-    // The first step asks for 1,000 sleeps, and each of the others hears that one is over and keeps its tag.
-    Case { name: "conformance-js", folder: "built-on-demand", entry: "concurrent", hears_answers: true },
-    Case { name: "conformance-py", folder: "built-on-demand", entry: "concurrent", hears_answers: true },
-    // These hear messages and keep nothing: the least that the languages' own heaps come to.
-    Case { name: "conformance-js", folder: "built-on-demand", entry: "ponger", hears_answers: false },
-    Case { name: "conformance-py", folder: "built-on-demand", entry: "ponger", hears_answers: false },
+    Case { name: "counter", folder: "built", entry: "run", receives_answers: false },
+    Case { name: "counter-c", folder: "built", entry: "run", receives_answers: false },
+    // The first step asks for 1,000 sleeps; each of the others receives an answer and stores its
+    // tag.
+    Case { name: "conformance-js", folder: "built-on-demand", entry: "concurrent", receives_answers: true },
+    Case { name: "conformance-py", folder: "built-on-demand", entry: "concurrent", receives_answers: true },
+    // These receive messages and store nothing: the least that the languages' own heaps take.
+    Case { name: "conformance-js", folder: "built-on-demand", entry: "ponger", receives_answers: false },
+    Case { name: "conformance-py", folder: "built-on-demand", entry: "ponger", receives_answers: false },
 ];
 
-/// Prints the figures of guests, by how many steps they have made and how large a heap they keep.
+/// Prints the figures of guests, by the number of their steps and the size of their heap.
 pub(crate) fn snapshots() {
     for case in CASES {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("guests").join(case.folder);
@@ -56,7 +58,7 @@ pub(crate) fn snapshots() {
             continue;
         };
         let rig = Rig::new(&bytes, case);
-        // The others' input does not say how large a heap they keep.
+        // The input of the others does not set the size of the heap.
         let all = if case.entry == "run" { &[(1, 1), (100, 1), (100, 8_192)][..] } else { &[(100, 1)] };
         for (steps, words) in all {
             rig.figures(*steps, *words);
@@ -118,8 +120,11 @@ impl Rig {
     /// What the floor does.
     fn begun(&self, words: u32) -> Live {
         let mut live = self.instance();
-        let input =
-            if self.case.hears_answers { format!("{{\"n\":{STEPS_MAX}}}") } else { format!("{{\"words\":{words}}}") };
+        let input = if self.case.receives_answers {
+            format!("{{\"n\":{STEPS_MAX}}}")
+        } else {
+            format!("{{\"words\":{words}}}")
+        };
         let input = Payload::Json(input);
         let init = live.process.wfhost_process_guest().call_init(&mut live.store, self.case.entry, &input);
         finish(init).expect("a call").expect("agreement");
@@ -139,7 +144,7 @@ impl Rig {
         self.template.take(&mut live.store, handles, Search::Auto).expect("a snapshot")
     }
 
-    /// Taking a guest up that has made so many steps, from its snapshot and by making them again.
+    /// Restores a guest that has made this many steps, from its snapshot and by replaying them.
     fn replays(&self) {
         for steps in [10, 100, STEPS_MAX - 1] {
             let mut live = self.begun(1);
@@ -160,7 +165,7 @@ impl Rig {
         }
     }
 
-    /// Bytes of a whole snapshot, and what an increment to one of so many steps before would have.
+    /// Bytes of a whole snapshot, and of an increment from one this many steps earlier.
     fn increments(&self) {
         let last = STEPS_MAX - 1;
         let mut live = self.begun(1);
@@ -215,8 +220,8 @@ impl Rig {
 
 impl Live {
     fn step(&mut self) {
-        let event = if self.case.hears_answers {
-            // The first step asks, and then comes one answer after the other.
+        let event = if self.case.receives_answers {
+            // The first step asks; then the answers come one after the other.
             let completion =
                 types::Completion { tag: self.steps.into(), answer: Ok(Payload::Json("\"x\"".to_owned())) };
             (self.steps > 0).then_some(Event::Completed(completion))

@@ -1,5 +1,5 @@
-//! `wfhost run` of a hello, not durable and durable, whole process, against the least program that runs the same component on the same wasmtime: both with
-//! their compiled code cached, run in turn.
+//! `wfhost run` of a hello, durable and not, whole process, against the smallest program that runs
+//! the same component on the same wasmtime: both with their compiled code cached, run by turns.
 //!
 //! ```text
 //! cargo bench --bench startup [-- RUNS]
@@ -37,7 +37,7 @@ impl Host for Silent {
 /// The floor: engine, cached code, instance, init, one step, output.
 #[expect(unsafe_code, reason = "the code was written by this program a moment ago")]
 async fn floor(component: &Path, code: &Path) -> wasmtime::Result<()> {
-    // The pool that `wfhost run` takes: its size is a part of what a start costs.
+    // The pool that `wfhost run` takes: its size is part of the cost of a start.
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(64)
         .total_core_instances(64 * 64)

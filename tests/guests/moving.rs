@@ -58,13 +58,13 @@ fn message(topic: &str, bytes: Vec<u8>) -> Event {
 /// The events of `counter` in each step: messages, all of which affect its outputs. The last one
 /// ends it.
 fn messages(mut draw: Draw) -> Vec<Vec<Event>> {
-    let mut heard = Vec::new();
+    let mut batches = Vec::new();
     for _ in 1..STEPS {
         let count = draw.below(4);
-        heard.push((0..count).map(|_| message("x", draw.bytes(64))).collect());
+        batches.push((0..count).map(|_| message("x", draw.bytes(64))).collect());
     }
-    heard.push(vec![message("end", Vec::new())]);
-    heard
+    batches.push(vec![message("end", Vec::new())]);
+    batches
 }
 
 /// The events of the entry `spawn` of the conformance guest, which has one child less than there
@@ -75,15 +75,15 @@ fn answers(mut draw: Draw) -> Vec<Vec<Event>> {
     for end in (2..=tags.len()).rev() {
         tags.swap(end - 1, draw.below(end));
     }
-    let mut heard = vec![Vec::new()];
+    let mut batches = vec![Vec::new()];
     for tag in tags {
         let mut events = vec![Event::Completed { tag, answer: Ok(Payload::json(&draw.bytes(32))) }];
         if draw.below(4) == 0 {
             events.insert(0, message("noise", draw.bytes(500)));
         }
-        heard.push(events);
+        batches.push(events);
     }
-    heard
+    batches
 }
 
 /// What a step returned. As text, since it is only compared and shown.
@@ -128,7 +128,7 @@ struct Told {
 struct Case {
     component: Component,
     init: ProcessInit,
-    heard: Vec<Vec<Event>>,
+    batches: Vec<Vec<Event>>,
 }
 
 impl Case {
@@ -138,20 +138,20 @@ impl Case {
         let engine = Arc::new(GuestEngine::new(options(SLOTS)).expect("an engine"));
         let component = Component::load(&engine, &bytes).expect("a component that fits");
         component.learn_snapshot_support();
-        let (entry, input, heard) = if name.starts_with("conformance") {
+        let (entry, input, batches) = if name.starts_with("conformance") {
             ("spawn", format!("{{\"n\":{}}}", STEPS - 1), answers(Draw::new(2)))
         } else {
             ("run", "{}".to_owned(), messages(Draw::new(1)))
         };
         let mut init = init(entry, &input);
         Arc::make_mut(&mut init.limits).memory_bytes = 256 << 20;
-        assert_eq!(heard.len(), STEPS);
-        Self { component, init, heard }
+        assert_eq!(batches.len(), STEPS);
+        Self { component, init, batches }
     }
 
     fn step(&self, body: &mut dyn Body, at: usize) -> Step {
         let mut output = Output::default();
-        body.begin(Micros(1_000_000 + at as u64 * 1_000), &mut self.heard[at].clone());
+        body.begin(Micros(1_000_000 + at as u64 * 1_000), &mut self.batches[at].clone());
         let status = loop {
             match body.poll(&mut output) {
                 Progress::Preempted => {}
@@ -178,7 +178,7 @@ impl Case {
             steps.push(self.step(&mut *body, at));
         }
         let last = &steps[STEPS - 1].status;
-        assert!(last.starts_with("Complete"), "its last output was meant to tell of all that it has heard: {last}");
+        assert!(last.starts_with("Complete"), "its last output must depend on all of its events: {last}");
         (Told { steps, end: end(&mut *body) }, snapshots)
     }
 

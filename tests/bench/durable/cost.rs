@@ -1,4 +1,5 @@
-//! What a workflow takes of the processors, against its guests alone: spawned, stepped and closed without a scheduler, in the same program.
+//! Processor time of a workflow, against its guests alone: spawned, stepped and closed without a
+//! scheduler, in the same program.
 
 use crate::process_init::init;
 use crate::rig;
@@ -13,7 +14,8 @@ const ROUNDS: usize = 7;
 const WORKFLOWS: u32 = 1_000;
 const IN_FLIGHT: [u32; 3] = [1, 8, 64];
 
-/// What all threads of this process have taken of the processors. The kernel brings the figures up to date every few milliseconds.
+/// Processor time of all threads of this process. The kernel updates the figures every few
+/// milliseconds.
 fn processor_time() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").expect("Linux");
     let times = threads.filter_map(|thread| {
@@ -23,7 +25,8 @@ fn processor_time() -> Duration {
     Duration::from_nanos(times.sum())
 }
 
-/// Interrupts by which processors had others of them forget pages or run something: of the whole machine.
+/// Interrupts by which one processor makes others flush pages or run a function: of the whole
+/// machine.
 fn shootdowns() -> u64 {
     let text = std::fs::read_to_string("/proc/interrupts").unwrap_or_default();
     let lines = text.lines().filter(|line| {

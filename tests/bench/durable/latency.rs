@@ -69,7 +69,7 @@ fn syncs(kind: &str, below: &Path) -> f64 {
 pub(crate) fn count(kind: &str, data: &Path) {
     let control = PathBuf::from(std::env::var_os("WFHOST_SHIM_CONTROL").expect("the shim is there"));
     let syncs = || std::fs::metadata(control.join("syncs")).map_or(0, |file| file.len());
-    // The shim counts those of a journal in its folder.
+    // The shim counts only those of a journal in its folder.
     let host = rig::host(data);
     let (_, text, _) = KINDS.into_iter().find(|(name, ..)| *name == kind).expect("a kind");
     let workflow = rig::load(&host, text);

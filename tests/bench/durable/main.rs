@@ -1,20 +1,23 @@
-//! What durable runs cost, as ratios to the disk's own append and fdatasync, measured in turn with them in one program.
+//! What durable runs cost, as ratios to the disk's own append and fdatasync, measured in turn with
+//! them in one program.
 //!
 //! ```text
 //! cargo bench --bench durable [-- latency throughput none cost recovery replay runs=<n> steps=<n> data=<folder>]
 //! ```
-//! Without names all are measured. `runs` is how many are recovered (10,000), `steps` how many are replayed (10,000), `data` where the
-//! folders are made (below `target`).
+//! Without names all are measured. `runs` is how many are recovered (10,000), `steps` how many are
+//! replayed (10,000), `data` where the folders are made (below `target`).
 //!
-//! - latency: a workflow of three guests, one after the other, and one of three calls of a handler in this process. The fsyncs of a workflow
-//!   are counted in another process, which has the C library's own ones wrapped.
-//! - throughput: workflows of three guests, with so many in flight.
+//! - latency: a workflow of three guests, one after the other, and one of three calls of a handler
+//!   in this process. The fsyncs of a workflow are counted in another process, in which the C
+//!   library's own calls are wrapped.
+//! - throughput: workflows of three guests, with a given number in flight.
 //! - none: the same without records, in a host that has a folder, against a host that has none.
-//! - cost: processor time of a workflow against that of its guests alone, without a scheduler, and how often it interrupts other processors.
-//!   `strace -f -c <this program> none` shows the system calls: 24,000 guests.
-//! - recovery: so many runs that wait, taken up by a new host; and what a step takes in the journal.
-//! - replay: steps done again from the records of a run against the same live without records; and taking it up, from its snapshot and from its
-//!   records alone.
+//! - cost: processor time of a workflow against that of its guests alone, without a scheduler, and
+//!   how often it interrupts other processors. `strace -f -c <this program> none` shows the system
+//!   calls: 24,000 guests.
+//! - recovery: many waiting runs, recovered by a new host; and what a step takes in the journal.
+//! - replay: steps replayed from the records of a run, against the same steps live without records;
+//!   and recovering the run, from its snapshot and from its records alone.
 
 mod cost;
 mod floor;

@@ -1,4 +1,4 @@
-//! Taking up many runs that wait, and what they are on disk.
+//! Recovering many runs that wait, and their size on disk.
 
 use crate::rig;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub(crate) fn figures(data: &Path, runs: u32) {
     let workflow = rig::load(&host, rig::WAITS);
     let begun = Instant::now();
     let handles: Vec<_> = (0..runs).map(|_| rig::start(&host, &workflow, true)).collect();
-    // A run waits when its guest has ended, and only its root lives.
+    // A run waits when its guest has ended, and only its root is alive.
     for run in &handles {
         while run.inner().counts().processes < 2 || run.processes().len() > 1 {
             std::thread::sleep(Duration::from_millis(1));

@@ -1,5 +1,6 @@
-//! How many steps a second are done again from a run's records, against doing them live without records; and what it takes to take up a run
-//! of many steps, from a snapshot and from its records alone.
+//! How many steps a second are replayed from a run's records, against executing them live without
+//! records; and what it takes to recover a run of many steps, from a snapshot and from its records
+//! alone.
 
 use crate::rig;
 use crate::wat_guest;
@@ -11,7 +12,7 @@ use wfhost::run::{Record, Replay, SnapshotPolicy};
 const ROUNDS: usize = 21;
 const SIGNAL: &str = "go";
 
-/// One guest that makes so many calls, one after the other.
+/// One guest that makes this many calls, one after the other.
 const CALLS: &str = "
 name: calls
 components: { caller: ./caller.wasm }
@@ -27,7 +28,7 @@ steps:
   - { id: a, uses: pingpong, with: { rounds: ROUNDS } }
 ";
 
-/// Calls `echo` so often, then waits for a signal and completes.
+/// Calls `echo` this often, then waits for a signal and completes.
 fn caller(calls: u32) -> Vec<u8> {
     let core = format!(
         r#"
@@ -99,7 +100,7 @@ pub(crate) fn figures(data: &Path, steps: u32) {
         let records = journal.records(id).expect("they are whole");
         (records, begun.elapsed())
     });
-    // What came after the last snapshot is not worth one by itself.
+    // The steps after the last snapshot do not justify another one.
     let kept = hosts[0].0.snapshot_counts().kept;
     waiting[0].inner().snapshot();
     while hosts[0].0.snapshot_counts().kept == kept {
@@ -117,7 +118,7 @@ pub(crate) fn figures(data: &Path, steps: u32) {
     take_up(guests, [("saved", &id[0]), ("unsaved", &id[1])]);
 }
 
-/// Waits until a run has come to the signal.
+/// Waits until a run has reached the signal.
 fn wait_for_step(run: &RunHandle, steps: u64) {
     let mut last = 0;
     loop {
@@ -136,7 +137,7 @@ fn replay(host: &Host, what: &str, workflow: &Workflow, (records, read): (Vec<Re
     for round in 0..=ROUNDS {
         let begun = Instant::now();
         let run = rig::start(host, workflow, false);
-        // It is kept until the guest asks for it, or until the run ends.
+        // It is stored until the guest asks for it, or until the run ends.
         let _ = run.signal(SIGNAL, &true.into());
         let outcome = run.wait();
         let live = run.inner().counts().steps as f64 / begun.elapsed().as_secs_f64();
@@ -166,7 +167,8 @@ fn quarters(mut rates: Vec<f64>) -> (f64, f64, f64) {
     (at(2), at(1), at(3))
 }
 
-/// The two in turn, each in a copy of its folder: from `resume` until it is back, and from the signal until the run has ended.
+/// The two by turns, each in a copy of its folder: from `resume` until it is back, and from the
+/// signal until the run has ended.
 fn take_up(folder: &Path, runs: [(&str, &str); 2]) {
     let mut times = [const { [Vec::new(), Vec::new()] }; 2];
     for round in 0..=ROUNDS {

@@ -1,4 +1,4 @@
-//! Hosts and workflows that are measured.
+//! The hosts and workflows that are measured.
 
 use serde_json::Map;
 use std::path::Path;
@@ -25,7 +25,7 @@ steps:
   - { id: c, call: echo, with: c, needs: b }
 ";
 
-/// A guest, then a wait that nobody lives to see.
+/// A guest, then a wait that never ends within the bench.
 pub(crate) const WAITS: &str = "
 name: waits
 components: { hello: ./hello.wasm }

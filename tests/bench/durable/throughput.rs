@@ -1,4 +1,5 @@
-//! How many workflows are done in a second, by how many are in flight; and what a folder costs those that do not use it.
+//! Workflows done in a second, by the number in flight; and the cost of a folder for workflows that
+//! do not use it.
 
 use crate::floor::{Floor, percentiles};
 use crate::rig;
@@ -11,7 +12,7 @@ const IN_FLIGHT: [usize; 4] = [1, 8, 64, 512];
 /// How long each is measured, in two rounds.
 const WHILE: Duration = Duration::from_secs(2);
 
-/// Workflows a second, with so many in flight.
+/// Workflows a second, with this many in flight.
 fn rate(host: &Host, workflow: &Workflow, in_flight: usize, durable: bool) -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(async {

@@ -1,12 +1,15 @@
-//! What it costs to make records durable: the store against the disk's own append and fdatasync, in one program and interleaved.
+//! The cost of making records durable: the store against the disk's own append and fdatasync, in
+//! one program and interleaved.
 //!
 //! ```text
 //! cargo bench --no-default-features --features sqlite --bench journal -- [rounds=<n>] [ms=<n>] [folder=<path>]
 //! ```
-//! A cell is a group of records, each of another run, that are appended and waited for; the floor writes as many bytes at the end of a file
-//! and syncs it. Figures are medians over rounds of `ms` milliseconds for each cell. Disks change their pace: compare within a row.
+//! A cell is a group of records, each of another run, that are appended and awaited; the floor
+//! writes as many bytes at the end of a file and syncs it. Figures are medians over rounds of `ms`
+//! milliseconds for each cell. Disks change their pace: compare within a row.
 //!
-//! Then: two processes that write to one file, against one; whole runs (begin, three records, end); and bytes on disk.
+//! Then: two processes that write to one file, against one; whole runs (begin, three records, end);
+//! and bytes on disk.
 
 use std::fs::File;
 use std::io::Write;
@@ -23,7 +26,7 @@ use wfhost::run::{EndStatus, Log, RunEnd};
 const RECORD_BYTES: usize = 300;
 const RUNS: usize = 1_000;
 const GROUPS: [usize; 4] = [1, 8, 64, 512];
-/// What a row of the store has beside the record, manifest.
+/// What a row of the store has in addition to the record, as a manifest.
 const FRAME_BYTES: usize = 16;
 
 struct Quiet;
@@ -183,7 +186,7 @@ fn two_processes(folder: &Path, rounds: usize, span: Duration) {
     }
 }
 
-/// Begins runs, writes three records of each in as many groups, and ends them.
+/// Starts runs, writes three records of each in as many groups, and ends them.
 fn whole_runs(folder: &Path, span: Duration) {
     println!("\nwhole runs: begin, three records in three groups, end with the last");
     println!("{:>9} {:>9} {:>12} {:>12}", "in flight", "runs/s", "bytes/run", "largest wal");

@@ -1,4 +1,5 @@
-//! The floor: the same calls by somebody who has read wasmtime's documentation, with its own bindings, and nothing around them.
+//! The floor: the same calls, written from wasmtime's documentation with its own bindings, and
+//! nothing around them.
 
 use ::wfhost::guest::Profile;
 use std::pin::pin;
@@ -15,12 +16,12 @@ wasmtime::component::bindgen!({
 use self::wfhost::process::{host, types};
 use exports::wfhost::process::guest::{Event, Payload};
 
-/// What becomes of a slot of the pool when its instance is gone.
+/// How a slot of the pool is treated when its instance is gone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slots {
-    /// A part of it is wiped and kept, as our engine does.
+    /// A part of it is zeroed and stays resident, as in our engine.
     AsOurs,
-    /// All of it is given back, as wasmtime does unless told otherwise.
+    /// All of it is returned to the kernel, wasmtime's default.
     ByDefault,
 }
 
@@ -33,7 +34,7 @@ pub(crate) enum Metering {
     Epochs,
     /// As long as its fuel.
     Fuel,
-    /// As long as its fuel, of which a slice is used up before it gives way.
+    /// As long as its fuel; it yields after each slice of it.
     Slices,
 }
 

@@ -1,4 +1,5 @@
-//! What commit and records cost: native processes within a run against the bare scheduler, in one program and interleaved.
+//! The cost of commit and records: native processes within a run against the bare scheduler, in one
+//! program and interleaved.
 //!
 //! ```text
 //! cargo bench --no-default-features --bench run -- [<workload>…] [workers=<n>] [rounds=<n>] [only=<bare|nothing|memory>]
@@ -6,8 +7,8 @@
 //! `only` is for profiles: the other columns are not measured.
 //! With one worker the CPU time of all threads is counted, with more the time that passes.
 //!
-//! For each workload: the bare scheduler, a run whose log keeps nothing, and one whose log keeps all in memory; medians, and the
-//! ratios to the bare scheduler.
+//! For each workload: the bare scheduler, a run whose log stores nothing, and one whose log stores
+//! everything in memory; medians, and the ratios to the bare scheduler.
 
 #[path = "../effects.rs"]
 mod effects;
@@ -29,7 +30,8 @@ use wfhost::process::{Grants, Limits, NativeProgram, Payload, Permit, Program};
 use wfhost::run::{Bounds, Clock, Kernel, Log, RunSpec};
 use wfhost::scheduler::{Config, Port, Scheduler};
 
-/// A workload: how often its unit happens, its root within a run with its parameter, and the bare machine.
+/// A workload: how often its unit happens, its root within a run with its parameter, and the bare
+/// machine.
 struct Load {
     name: &'static str,
     units: u64,

@@ -1,5 +1,6 @@
-//! The processes of the workloads within a run: the same work as the bare scheduler's machines, by commands and events. What they
-//! send and give is made once, so that commit is measured and not the making of texts.
+//! The processes of the workloads within a run: the same work as the bare scheduler's machines, by
+//! commands and events. Their messages and outputs are made once, so that commit is measured and
+//! not the making of texts.
 
 use std::sync::Arc;
 use wfhost::process::{
@@ -29,7 +30,7 @@ impl Names {
     }
 }
 
-/// One process, which its entry point chooses.
+/// One process; its entry point selects which.
 pub(crate) struct Play {
     names: Arc<Names>,
     part: Part,
@@ -48,7 +49,7 @@ enum Part {
     Skynet(usize),
 }
 
-/// A parameter of all processes of a run stands in the first digits of its seed.
+/// A parameter of all processes of a run is in the first digits of its seed.
 fn rounds(context: &Context<'_>) -> u64 {
     u64::from_le_bytes(context.init.seed[..8].try_into().expect("eight bytes"))
 }
@@ -143,7 +144,7 @@ impl Process for Play {
                 if *left == 0 { Status::Complete(Payload::NULL) } else { Status::Ready }
             }
             Part::Pairs { pairs } if self.need == 0 => {
-                // Only the pings end of themselves; the pongs are cancelled with the root.
+                // Only the pings end by themselves; the pongs are cancelled with the root.
                 self.need = *pairs;
                 let names = Arc::clone(&self.names);
                 for _ in 0..*pairs {

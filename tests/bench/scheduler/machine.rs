@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use wfhost::process::{Micros, Permit};
 use wfhost::scheduler::{Commit, Next, Port, Slot, Turn, Wake};
 
-/// Says when a workload is over, and what was found.
+/// Signals that a workload has ended, with its result.
 #[derive(Clone)]
 pub(crate) struct Done(Arc<DoneInner>);
 
@@ -278,7 +278,7 @@ impl Commit for Bench {
             Machine::Pong { ping } => {
                 for v in events.drain(..) {
                     match ping {
-                        // The first message says who plays.
+                        // The first message names the partner.
                         None => *ping = Some(unpack(v)),
                         Some(ping) => send(port, *ping, v + 1),
                     }

@@ -1,9 +1,11 @@
-//! The bare scheduler on the workloads of `tests/bench/peers`: native processes, a commit point that does nothing but step them.
+//! The bare scheduler on the workloads of `tests/bench/peers`: native processes, and a commit point
+//! that only steps them.
 //!
 //! ```text
 //! cargo bench --no-default-features --bench scheduler -- <workload> <workers> <n>
 //! ```
-//! Prints lines `<metric> <value>`. Each workload warms up with a tenth of the work on the same scheduler.
+//! Prints lines `<metric> <value>`. Each workload warms up with a tenth of the work on the same
+//! scheduler.
 
 mod machine;
 mod measure;
