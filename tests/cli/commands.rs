@@ -78,6 +78,7 @@ steps:
   - { id: sum, set: \"${ [.steps.ask.output.orders, .steps.ask.output.body.x, .steps.raw.output.x] }\" }
   - { id: odd, needs: ask, if: \"${ .inputs.n = 1 }\", set: 1 }
   - { id: even, if: \"${ .steps.ask.output.status >= 1 and .steps.ask.status != \\\"a=b\\\" }\", set: 1 }
+  - { id: late, needs: sum, when: failed, set: \"${ [.error.knd, .error.kind, .error.data.x] }\" }
 outputs: { orders: \"${ .steps.ask.output.total }\" }
 ";
     std::fs::write(&path, text).unwrap();
@@ -85,11 +86,12 @@ outputs: { orders: \"${ .steps.ask.output.total }\" }
     let output = wfhost(&["validate", path, "--json"]);
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     let warnings: Vec<&str> = told[0]["warnings"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
-    assert_eq!(warnings.len(), 3, "{warnings:#?}");
+    assert_eq!(warnings.len(), 4, "{warnings:#?}");
     for (warning, parts) in warnings.iter().zip([
         ["flow.yaml:5:11: `.steps.ask.output.orders` is always null", "did you mean `.steps.ask.output.body.orders`?"],
-        ["flow.yaml:8:", "`.steps.ask.output.body.total`?"],
-        ["flow.yaml:6:11: `=` sets a value", "did you mean `.inputs.n == 1`?"],
+        ["flow.yaml:8:11: `.error.knd` is always null", "did you mean `.error.kind`?"],
+        ["flow.yaml:9:", "`.steps.ask.output.body.total`?"],
+        ["flow.yaml:6:11: `=` assigns", "did you mean `.inputs.n == 1`?"],
     ]) {
         assert!(parts.iter().all(|part| warning.contains(part)), "{warning}");
     }

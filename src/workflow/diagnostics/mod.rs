@@ -1,11 +1,11 @@
-//! What is wrong with a file: every problem of it in one go, each with its place.
+//! The problems of a file, reported all at once, each with its position.
 //!
-//! A [`Diagnostic`] has a code, a message, a span, and a hint where the way out is known. [`Diagnostics`] collects them beside
-//! the file's text, in the order of their places, and writes them for people ([`Diagnostics::render`]) or for programs
-//! ([`Diagnostics::to_json`]).
+//! A [`Diagnostic`] has a code, a message, a span, and a hint if the way out is known.
+//! [`Diagnostics`] collects them beside the file's text, in file order, and writes them for people
+//! ([`Diagnostics::render`]) or for programs ([`Diagnostics::to_json`]).
 //!
-//! - **I1** At most [`PROBLEMS_MAX`] problems are kept; the rest is counted.
-//! - **I2** What comes from the file is shown with control characters escaped.
+//! - **I1** At most [`PROBLEMS_MAX`] problems are kept; the rest are counted.
+//! - **I2** Text from the file is shown with control characters escaped.
 
 mod render;
 mod suggest;
@@ -14,46 +14,46 @@ use super::syntax::{Source, Span};
 use std::fmt;
 pub(crate) use suggest::{all_of, closest, one_of, plain};
 
-/// Problems that are kept of one file. Arbitrary: nobody reads more.
+/// Most problems kept for one file. Arbitrary: nobody reads more.
 pub const PROBLEMS_MAX: usize = 100;
 
-/// One problem of a file.
+/// A problem of a file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Diagnostic {
-    /// A short name for the kind of mistake, stable over releases.
+    /// A short name for the kind of mistake, stable across releases.
     pub code: &'static str,
-    /// What is wrong, in a line.
+    /// What is wrong, in one line.
     pub message: String,
-    /// Where.
+    /// The part of the file that is wrong.
     pub span: Span,
-    /// Other places that belong to it, and what they are.
+    /// Other parts of the file that belong to the problem, each with a label.
     pub related: Vec<(Span, String)>,
-    /// The way out.
+    /// How to fix it, if that is known.
     pub hint: Option<String>,
 }
 
 impl Diagnostic {
-    /// A problem without a hint.
+    /// Makes a problem without a hint.
     #[must_use]
     pub fn new(code: &'static str, message: impl Into<String>, span: Span) -> Self {
         Self { code, message: message.into(), span, related: Vec::new(), hint: None }
     }
 
-    /// The same with a hint.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same with a hint, where there is one.
+    /// Sets the hint, if there is one.
     #[must_use]
     pub fn hint_maybe(mut self, hint: Option<String>) -> Self {
         self.hint = hint.or(self.hint);
         self
     }
 
-    /// The same with another place that belongs to it.
+    /// Adds another part of the file that belongs to the problem.
     #[must_use]
     pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {
         self.related.push((span, label.into()));
@@ -70,19 +70,20 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// No problems yet.
+    /// Starts with no problems.
     #[must_use]
     pub fn new(source: Source) -> Self {
         Self { source, problems: Vec::new(), dropped: 0 }
     }
 
-    /// The file.
+    /// The file that the problems are in.
     #[must_use]
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Adds a problem. The same problem at the same place is not added again: an alias shows its value more than once.
+    /// Adds a problem, unless the same one is there already: an alias repeats the problems of its
+    /// value.
     pub fn push(&mut self, problem: Diagnostic) {
         if self.problems.contains(&problem) {
             return;
@@ -94,48 +95,50 @@ impl Diagnostics {
         }
     }
 
-    /// Whether further problems are only counted. Whoever would look long for a hint need not, then.
+    /// Returns whether further problems are only counted. An expensive search for a hint is then
+    /// pointless.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.problems.len() == PROBLEMS_MAX
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no problems.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.problems.is_empty()
     }
 
-    /// How many there are, those that were not kept included.
+    /// How many problems were added, including those not kept.
     #[must_use]
     pub fn count(&self) -> usize {
         self.problems.len() + self.dropped
     }
 
-    /// Those that were kept, in the order of their places.
+    /// The problems that were kept, in file order.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         let mut sorted: Vec<_> = self.problems.iter().collect();
         sorted.sort_by_key(|problem| problem.span);
         sorted.into_iter()
     }
 
-    /// For people; with colours where they are asked for.
+    /// Writes the problems for people.
     #[must_use]
     pub fn render(&self, colours: bool) -> String {
         render::render(self, colours)
     }
 
-    /// For programs: a JSON object with `file`, `count`, and `problems`: `code`, `message`, `hint` or null, `at` (`file`, `line`,
-    /// `column`, `end-line`, `end-column`, all from 1, `start-byte`, `end-byte`), and `related` places where there are some.
+    /// Writes the problems for programs: a JSON object with `file`, `count`, and `problems`:
+    /// `code`, `message`, `hint` or null, `at` (`file`, `line`, `column`, `end-line`, `end-column`,
+    /// all from 1, `start-byte`, `end-byte`), and `related`, if there is any.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         render::to_json(self)
     }
 
-    /// The problems, unless there are none.
+    /// Turns problems into an error.
     ///
     /// # Errors
-    /// Itself, where there are problems.
+    /// Returns itself if there are problems.
     pub fn into_result(self) -> Result<(), Self> {
         if self.is_empty() { Ok(()) } else { Err(self) }
     }

@@ -1,4 +1,4 @@
-//! Problems as text and as JSON.
+//! Writes problems as text and as JSON.
 
 use super::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Source, Span};
@@ -35,7 +35,7 @@ fn group<'a>(source: &'a Source, problem: &'a Diagnostic) -> Group<'a> {
     group
 }
 
-/// What is underlined: the first line of the span, without blanks at its end.
+/// The part of a span to underline: its first line, without trailing blanks.
 fn visible(source: &Source, span: Span) -> std::ops::Range<usize> {
     let text = source.slice(span);
     let line = text.split('\n').next().unwrap_or("").trim_end();
@@ -43,7 +43,7 @@ fn visible(source: &Source, span: Span) -> std::ops::Range<usize> {
     start..start + line.len()
 }
 
-/// Control characters, and those that turn the direction of text, never reach a terminal as they are.
+/// Escapes control characters, and those that change the direction of text, for a terminal.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,20 +1,21 @@
-//! What was probably meant.
+//! Guesses what was meant.
 
 use std::collections::BTreeSet;
 
-/// What a swap of two neighbouring letters costs, and what any other edit does: a swap is the likelier slip, and so are letters
-/// in another order: `whit` is `with` and not `wait`.
+/// Cost of swapping two neighbouring letters, the likeliest mistake. Letters in another order cost
+/// the same: `whit` is `with` and not `wait`.
 const SWAP: usize = 2;
+/// Cost of any other edit.
 const EDIT: usize = 3;
 
-/// Letters that a part of a name must have to stand for the name: `max` alone says too little.
+/// Fewest letters of a part that stands for the whole name: `max` alone is too vague.
 const PART_LETTERS_MIN: usize = 4;
 
-/// The candidate closest to `word`, where one is close enough to be a slip: at most a third of its letters differ, or stand in
-/// another order. Where none is,
-/// the only one that has the word as a part, or is a part of it: `parallel` is `max-parallel`.
+/// The candidate closest to `word`, if one is close enough to be a misspelling: at most a third of
+/// the letters differ, or all are there in another order. Otherwise the only candidate that
+/// contains the word or is contained in it: `parallel` is `max-parallel`.
 pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A long word is no slip of a short one, and the table below is quadratic.
+    // A long word is no misspelling of a short one, and the table below is quadratic.
     if word.len() > 64 {
         return None;
     }
@@ -26,9 +27,9 @@ pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
         let (letters, wanted) = (word.chars().count(), name.chars().count());
         let cost = if is_shuffled(&word, &name) { SWAP } else { distance(&word, &name) };
         let cost = if word == name { 0 } else { cost };
-        // Where every letter differs nothing was meant.
+        // If every letter differs, the two are unrelated.
         if cost <= EDIT * (letters.max(wanted) / 3).clamp(1, 3) && cost < EDIT * letters.max(wanted) {
-            // Of two that are equally near, the one that begins alike, then the one of like length.
+            // A tie goes to the same first letter, then to the closer length.
             let rank = (cost, word.chars().next() != name.chars().next(), letters.abs_diff(wanted));
             if nearest.is_none_or(|(best, _)| rank < best) {
                 nearest = Some((rank, candidate));
@@ -44,12 +45,12 @@ pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
     }
 }
 
-/// A name without what people spell in their own way: capitals, underscores, blanks.
+/// A name in plain spelling: no capitals, and dashes for underscores and blanks.
 pub(crate) fn plain(text: &str) -> String {
     text.to_lowercase().replace(['_', ' '], "-")
 }
 
-/// Whether two words begin alike and have the same letters.
+/// Returns whether two words have the same first letter and the same letters.
 fn is_shuffled(a: &str, b: &str) -> bool {
     let sorted = |text: &str| {
         let mut letters: Vec<char> = text.chars().collect();
@@ -59,17 +60,17 @@ fn is_shuffled(a: &str, b: &str) -> bool {
     a.chars().next() == b.chars().next() && a.len() == b.len() && sorted(a) == sorted(b)
 }
 
-/// Whether `part` begins `name`, or stands in it between dashes.
+/// Returns whether `name` begins with `part`, or has it between dashes.
 fn is_part(part: &str, name: &str) -> bool {
     part.chars().count() >= PART_LETTERS_MIN && (name.starts_with(part) || name.split('-').any(|piece| piece == part))
 }
 
-/// "`a`, `b` or `c`", each once.
+/// Lists names as "`a`, `b` or `c`", each once.
 pub(crate) fn one_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     listed(names, "or")
 }
 
-/// "`a`, `b` and `c`", each once.
+/// Lists names as "`a`, `b` and `c`", each once.
 pub(crate) fn all_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     listed(names, "and")
 }
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_found_and_strangers_are_not() {
+    fn misspellings_are_found_and_unrelated_words_are_not() {
         let keys = ["for-each", "max-parallel", "timeout", "uses"];
         assert_eq!(closest("foreach", keys), Some("for-each"));
         assert_eq!(closest("for_each", keys), Some("for-each"));

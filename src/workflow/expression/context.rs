@@ -1,45 +1,45 @@
-//! What an expression is evaluated on.
+//! The context that an expression is evaluated on.
 
 use super::references::{Reference, References};
 use super::{EvalProblem, INPUT_DEPTH_MAX, depth};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// A tree of JSON that borrows what exists already: only the objects that hold the parts together are built for a call.
+/// A JSON tree that borrows existing values: only the objects that join them are built for a call.
 ///
 /// ```
 /// use serde_json::json;
 /// use wfhost::workflow::expression::{EngineConfig, Expression, Jq, Scope};
 ///
 /// let (inputs, output) = (json!({"n": 3}), json!([1, 2]));
-/// let step = Scope::object([("output", Scope::Borrowed(&output)), ("status", Scope::Owned(json!("completed")))]);
+/// let step = Scope::object([("output", Scope::Borrowed(&output))]);
 /// let scope = Scope::object([
 ///     ("inputs", Scope::Borrowed(&inputs)),
 ///     ("steps", Scope::object([("download", step)])),
 /// ]);
 /// let jq = Jq::new(EngineConfig::default())?;
-/// let sum = jq.evaluate_one(&Expression::new("(.steps.download.output | add) + .inputs.n"), &scope)?;
-/// assert_eq!(sum, json!(6));
+/// let sum = Expression::new("(.steps.download.output | add) + .inputs.n");
+/// assert_eq!(jq.evaluate_one(&sum, &scope)?, json!(6));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub enum Scope<'a> {
-    /// A value that lives elsewhere.
+    /// A value owned elsewhere.
     Borrowed(&'a Value),
-    /// A value of the scope's own.
+    /// A value owned by the scope.
     Owned(Value),
-    /// An object of parts. A name occurs once.
+    /// An object of parts, each name once.
     Object(Vec<(Cow<'a, str>, Scope<'a>)>),
 }
 
 impl<'a> Scope<'a> {
-    /// An object of parts, in that order. Each name must occur only once.
+    /// Makes an object of parts, in that order. Each name must occur only once.
     pub fn object<K: Into<Cow<'a, str>>>(parts: impl IntoIterator<Item = (K, Scope<'a>)>) -> Self {
         Self::Object(parts.into_iter().map(|(name, part)| (name.into(), part)).collect())
     }
 
-    /// The JSON text of what an expression refers to: objects on the way to it keep only the keys that lead there, any
-    /// other value on the way stays what it is.
+    /// Writes what an expression refers to as JSON. Objects on the way keep only the keys that lead
+    /// there; any other value on the way is kept whole.
     pub(super) fn write(&self, references: &References) -> Result<Vec<u8>, EvalProblem> {
         let mut out = Vec::with_capacity(256);
         match references {
@@ -65,7 +65,7 @@ impl From<Value> for Scope<'_> {
     }
 }
 
-/// A place in a scope, whichever way it is stored.
+/// A value in a scope, however it is stored.
 #[derive(Clone, Copy)]
 pub(super) enum Node<'s, 'a> {
     /// An object of parts.
@@ -83,7 +83,7 @@ impl<'s, 'a> Node<'s, 'a> {
         }
     }
 
-    /// The value under a key, if this is an object that has it.
+    /// The value of a key, if this is an object that has the key.
     pub(super) fn get(self, key: &str) -> Option<Self> {
         match self {
             Self::Parts(parts) => parts.iter().find(|(name, _)| name == key).map(|(_, part)| Self::of(part)),
@@ -95,7 +95,8 @@ impl<'s, 'a> Node<'s, 'a> {
         matches!(self, Self::Parts(_) | Self::Value(Value::Object(_)))
     }
 
-    /// Writes what the paths lead to. An empty path is this value itself. `above` is the number of objects around it.
+    /// Writes the values at the paths. An empty path is this value itself. `above` is the number of
+    /// enclosing objects.
     fn write_parts(self, paths: &[&[String]], above: usize, out: &mut Vec<u8>) -> Result<(), EvalProblem> {
         if !self.is_object() || paths.iter().any(|path| path.is_empty()) {
             return self.write_whole(above, out);
@@ -137,7 +138,7 @@ impl<'s, 'a> Node<'s, 'a> {
     }
 }
 
-/// A key of an object, with the comma before it that separates it from what stands there.
+/// Writes a key of an object, with a comma before it unless it is the first.
 fn write_key(key: &str, out: &mut Vec<u8>) {
     if out.last() != Some(&b'{') {
         out.push(b',');

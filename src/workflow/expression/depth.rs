@@ -1,9 +1,9 @@
-//! How deep JSON nests, as a value and as text.
+//! The nesting depth of JSON, as a value and as text.
 
 use super::{EvalProblem, INPUT_DEPTH_MAX, OUTPUT_DEPTH_MAX};
 use serde_json::Value;
 
-/// How deep a value nests, looking no further than one level beyond `bound`. A scalar is at depth 0.
+/// The nesting depth of a value, exact up to one level beyond `bound`. A scalar has depth 0.
 pub(super) fn of_value(value: &Value, bound: usize) -> usize {
     let below = |item: &Value| if bound == 0 { 0 } else { of_value(item, bound - 1) };
     match value {
@@ -13,7 +13,7 @@ pub(super) fn of_value(value: &Value, bound: usize) -> usize {
     }
 }
 
-/// How deep a JSON text nests. The text must be JSON.
+/// The nesting depth of a JSON text. The text must be valid JSON.
 pub(super) fn of_text(text: &[u8]) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
     for &byte in text {
@@ -32,7 +32,7 @@ pub(super) fn of_text(text: &[u8]) -> usize {
     deepest
 }
 
-/// Refuses an input that nests too deep.
+/// Refuses an input that nests too deeply.
 pub(super) fn check_input(depth: usize) -> Result<(), EvalProblem> {
     if depth <= INPUT_DEPTH_MAX {
         return Ok(());
@@ -40,7 +40,7 @@ pub(super) fn check_input(depth: usize) -> Result<(), EvalProblem> {
     Err(EvalProblem::BadInput(format!("it nests more than {INPUT_DEPTH_MAX} levels deep")))
 }
 
-/// Refuses an output that nests too deep.
+/// Refuses an output that nests too deeply.
 pub(super) fn check_output(depth: usize) -> Result<(), EvalProblem> {
     if depth <= OUTPUT_DEPTH_MAX {
         return Ok(());

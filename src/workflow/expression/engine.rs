@@ -1,9 +1,11 @@
-//! The engine: the compiled component, the pool of warm instances, and the choice between them and the native path.
+//! The engine: the compiled component, the pool of warm instances, and the choice between them and
+//! the native path.
 //!
-//! A call takes a warm instance, preferably one that has the filter, or makes a fresh one. An instance serves one call at a
-//! time. It is thrown away when it trapped, or holds too many filters or too much memory; else it goes back to the pool, if there is
-//! room. A trap on a warm instance decides nothing: the call is made again on a fresh one, whose outcome depends on the
-//! expression and its input alone (I2 of [the room](super)).
+//! A call takes a warm instance, preferably one that has the filter, or makes a fresh one. An
+//! instance serves one call at a time. It is dropped if it trapped, or holds too many filters or
+//! too much memory; otherwise it returns to the pool, if there is room. A trap on a warm instance
+//! decides nothing: the call is repeated on a fresh one, whose outcome depends on the expression
+//! and its input alone (I2 of [the room](super)).
 
 use super::instance::{Budget, Failure, Instance, InstanceTemplate};
 use super::{CompileError, EXPRESSION_BYTES_MAX, EngineError, EvalProblem, Expression, Meter, Scope, Size, depth};
@@ -13,46 +15,49 @@ use std::sync::{Arc, OnceLock};
 use wasmtime::component::Component;
 use wasmtime::{Config, Engine};
 
-/// jq 1.8.2. `guests/jq/README.md` says how it is made.
+/// jq 1.8.2. `guests/jq/README.md` describes how it is built.
 static COMPONENT: &[u8] = include_bytes!("../../../guests/jq/jq-1.8.2.wasm");
 
-/// BLAKE3 of it, written here so that a start does not compute it; a test does.
+/// Its BLAKE3 digest, a constant so that no start computes it; a test does.
 const DIGEST: &str = "d0f5699d86b7da93181324b49491306fe753ece3489d1d766a32db40cc90fd3c";
 
-/// The beginning of names that serde_json keeps to itself.
+/// The prefix of the names that serde_json reserves.
 const RESERVED: &str = "$serde_json::private::";
 
-/// The stack of wasm calls. Together with C's own, of the same size, in the component's memory.
+/// The stack of wasm calls. C has another of the same size in the component's memory.
 const WASM_STACK_BYTES: usize = 512 * 1024;
 
 /// The limits of the engine. The defaults suit a host that runs untrusted workflows.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// Warm instances kept between calls. 0.3 to 4 MiB each.
+    /// Most warm instances kept between calls, 0.3 to 4 MiB each.
     pub warm_instances_max: usize,
-    /// Units of fuel for a call, whatever its input.
+    /// Units of fuel for a call, regardless of its input.
     pub fuel_base: u64,
     /// Units of fuel added for each byte of input.
     pub fuel_per_byte: u64,
-    /// Units of fuel for a call at most, however large its input, and for all calls of one [`Meter`] together.
+    /// Most units of fuel for a call, however large its input, and for all calls of one [`Meter`]
+    /// together.
     pub fuel_max: u64,
-    /// Bytes of memory for a call, whatever its input.
+    /// Bytes of memory for a call, regardless of its input.
     pub memory_base_bytes: usize,
     /// Bytes of memory added for each byte of input.
     pub memory_per_byte: usize,
-    /// Bytes of memory for a call at most, however large its input.
+    /// Most bytes of memory for a call, however large its input.
     pub memory_max_bytes: usize,
-    /// Outputs of a call.
+    /// Most outputs of a call.
     pub outputs_max: u32,
-    /// Bytes of all outputs of a call.
+    /// Most bytes of all outputs of a call together.
     pub output_bytes_max: u32,
 }
 
 impl Default for EngineConfig {
-    // Measured on lists of objects, for each byte of the input: to read it takes 260 units of fuel, to write it again 280, to sort, group
-    // or index it 600, to change a string in each 100 bytes 1,700 to 2,000, to change all members by `with_entries` and `|=` more than 3,000.
-    // A list of numbers of one digit takes 60 bytes of memory for each byte of input, and as much again for a second one. A million units take a seventh of a millisecond. The bounds at the top are
-    // arbitrary: more than a second is too long to hold a worker.
+    // Measured on lists of objects, in units of fuel per byte of input: reading takes 260, writing
+    // 280, sorting, grouping or indexing 600, changing a string in each 100 bytes 1,700 to 2,000,
+    // changing all members by `with_entries` and `|=` more than 3,000. A list of one-digit numbers
+    // takes 60 bytes of memory per byte of input, and as much again for a second one. A million
+    // units take a seventh of a millisecond. The upper bounds are arbitrary: more than a second is
+    // too long to hold a worker.
     fn default() -> Self {
         Self {
             warm_instances_max: crate::base::processors(),
@@ -68,12 +73,12 @@ impl Default for EngineConfig {
     }
 }
 
-/// Where the compiled code of the component comes from: a cache on disk, or the compiler.
+/// The source of the component's compiled code: a cache on disk, or the compiler.
 pub trait CompiledCode {
-    /// The component of these bytes, compiled for that engine.
+    /// Returns the component of these bytes, compiled for that engine.
     ///
     /// # Errors
-    /// Why there is none, for people.
+    /// Says why there is none, for people.
     fn load_or_compile(&self, engine: &Engine, wasm: &[u8]) -> Result<Component, String>;
 }
 
@@ -86,14 +91,14 @@ impl CompiledCode for InProcess {
     }
 }
 
-/// A filter that jq has accepted. Cloning it is cheap; it stays valid whatever becomes of the instance that compiled it.
+/// A filter that jq has accepted. Cloning it is cheap; it outlives the instance that compiled it.
 #[derive(Clone, Debug)]
 pub struct Filter {
     text: Arc<str>,
 }
 
 impl Filter {
-    /// Its text.
+    /// The text of the filter.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -102,7 +107,7 @@ impl Filter {
 
 /// jq in the sandbox. Calls are synchronous and may come from any thread.
 ///
-/// The engine is made when it is first needed: plain paths and literals never need it.
+/// The engine is made on first use: plain paths and literals never need it.
 pub struct Jq {
     config: EngineConfig,
     code: Box<dyn CompiledCode + Send + Sync>,
@@ -111,18 +116,19 @@ pub struct Jq {
 }
 
 impl Jq {
-    /// The engine of the embedded component, compiled in this process now, which takes about half a second.
+    /// Makes the engine of the embedded component, compiled in this process at once, which takes
+    /// about half a second.
     ///
     /// # Errors
-    /// The component cannot be compiled.
+    /// Fails if the component cannot be compiled.
     pub fn new(config: EngineConfig) -> Result<Self, EngineError> {
         let jq = Self::with_code(config, InProcess);
         jq.template().map(|_| ()).map_err(Clone::clone)?;
         Ok(jq)
     }
 
-    /// The engine of the embedded component, whose compiled code comes from elsewhere when it is first needed. Where it cannot be
-    /// had, expressions that need it say so.
+    /// Makes the engine of the embedded component, whose compiled code is loaded on first use. If
+    /// that fails, each expression that needs it fails with the reason.
     pub fn with_code(config: EngineConfig, code: impl CompiledCode + Send + Sync + 'static) -> Self {
         Self { config, code: Box::new(code), template: OnceLock::new(), warm: Mutex::default() }
     }
@@ -137,7 +143,8 @@ impl Jq {
         self.template.get_or_init(make).as_ref()
     }
 
-    /// The digest of the component (BLAKE3, hexadecimal): what pins the meaning of expressions in a run.
+    /// The digest of the component (BLAKE3, hexadecimal), which fixes the meaning of expressions in
+    /// a run.
     #[must_use]
     pub fn digest(&self) -> &'static str {
         DIGEST
@@ -146,7 +153,7 @@ impl Jq {
     /// Compiles the text of a filter.
     ///
     /// # Errors
-    /// All errors that jq finds, each with its place.
+    /// Returns all errors that jq finds, each with its span.
     pub fn compile(&self, text: &str) -> Result<Filter, Vec<CompileError>> {
         if text.len() > EXPRESSION_BYTES_MAX {
             let message = format!("the expression is longer than {EXPRESSION_BYTES_MAX} bytes");
@@ -164,22 +171,23 @@ impl Jq {
         }
     }
 
-    /// Evaluates a filter on JSON text. The outputs are JSON texts without white space, as `jq -c` prints them.
+    /// Evaluates a filter on a JSON text. The outputs are JSON texts without white space, as from
+    /// `jq -c`.
     ///
     /// # Errors
     /// See [`EvalProblem`].
     pub fn evaluate_text(&self, filter: &Filter, input: &[u8]) -> Result<Vec<String>, EvalProblem> {
-        // jq takes more than JSON, and nests deeper than this host.
+        // jq accepts more than JSON, and nests deeper than this host.
         serde_json::from_slice::<serde::de::IgnoredAny>(input)
             .map_err(|error| EvalProblem::BadInput(error.to_string()))?;
         depth::check_input(depth::of_text(input))?;
         self.run(&filter.text, input, &Meter::default())
     }
 
-    /// Asks jq whether an expression is valid. A plain path or a literal is: jq is not asked.
+    /// Checks with jq that an expression is valid. A plain path or a literal needs no check.
     ///
     /// # Errors
-    /// All errors that jq finds, each with its place.
+    /// Returns all errors that jq finds, each with its span.
     pub fn check(&self, expression: &Expression) -> Result<(), Vec<CompileError>> {
         match expression.parsed.native {
             Some(_) => Ok(()),
@@ -187,7 +195,8 @@ impl Jq {
         }
     }
 
-    /// Evaluates an expression: natively where it is a plain path or a literal, else in the sandbox, on what it refers to.
+    /// Evaluates an expression on what it refers to: natively if it is a plain path or a literal,
+    /// otherwise in the sandbox.
     ///
     /// # Errors
     /// See [`EvalProblem`].
@@ -205,7 +214,8 @@ impl Jq {
         native.unwrap_or_else(|| self.sandboxed(expression, scope, meter))
     }
 
-    /// Evaluates an expression in the sandbox, also where it could be evaluated natively, with the same result.
+    /// Evaluates an expression in the sandbox even if it could be evaluated natively, with the same
+    /// result.
     ///
     /// # Errors
     /// See [`EvalProblem`].
@@ -228,7 +238,8 @@ impl Jq {
         self.evaluate_one_metered(expression, scope, &Meter::default())
     }
 
-    /// As [`evaluate_one`](Self::evaluate_one), counted and bounded together with others.
+    /// Like [`evaluate_one`](Self::evaluate_one), counted and bounded together with other
+    /// evaluations.
     ///
     /// # Errors
     /// See [`EvalProblem`].
@@ -285,7 +296,8 @@ impl Jq {
         })
     }
 
-    /// Makes a call on a warm instance, or on a fresh one: at once if there is no warm one, and again if that trapped.
+    /// Makes a call on a warm instance, and on a fresh one if there is none or the warm one
+    /// trapped.
     fn on_an_instance<T, E>(
         &self,
         text: &str,
@@ -307,7 +319,7 @@ impl Jq {
         result
     }
 
-    /// A warm instance, preferably one that has compiled that filter, else the one used last.
+    /// Takes a warm instance, preferably one that has compiled that filter, else the one used last.
     fn take_warm(&self, text: &str) -> Option<Instance> {
         let mut warm = self.warm.lock();
         match warm.iter().rposition(|instance| instance.has_filter(text)) {
@@ -333,10 +345,10 @@ impl std::fmt::Debug for Jq {
     }
 }
 
-/// The value of an output.
+/// Parses the text of an output.
 fn value_of(text: &str) -> Result<Value, EvalProblem> {
     depth::check_output(depth::of_text(text.as_bytes()))?;
-    // To serde_json, an object with such a name is a number or a raw text.
+    // For serde_json, an object with such a name is a number or a raw text.
     if text.contains(RESERVED) {
         return Err(EvalProblem::Failed(format!("the output has {RESERVED} in it, which this host reserves")));
     }

@@ -1,4 +1,4 @@
-//! One instance of the jq component: its store, its budgets, and the filters that it has compiled.
+//! An instance of the jq component: its store, its budgets, and the filters that it has compiled.
 
 use super::engine::EngineConfig;
 use super::{CompileError, EvalProblem};
@@ -13,29 +13,31 @@ mod bindings {
 }
 use bindings::{Jq as World, JqPre};
 
-/// Filters kept in an instance. Beyond them it is thrown away. Arbitrary: a few KiB each.
+/// Most filters of an instance that is kept. Arbitrary: a few KiB each.
 const FILTERS_MAX: usize = 256;
 
-/// An instance whose memory has grown beyond this is thrown away after the call. Arbitrary: about 4 times what an idle one has.
+/// Most memory of an instance that is kept. Arbitrary: about 4 times that of an idle one.
 const KEPT_MEMORY_BYTES_MAX: usize = 4 << 20;
 
-/// Fuel of a compilation, whatever its text. Estimated: all of jq's definitions take some 7 M.
+/// Fuel of a compilation, regardless of its text. Estimated: all of jq's definitions take about 7
+/// M.
 const COMPILE_FUEL_BASE: u64 = 10_000_000;
 
-/// Fuel added to the budget of a compilation for each byte of text. Estimated, not measured: the definitions that a short filter needs are
-/// most of its costs, about 7,000 units for each of its bytes.
+/// Fuel added to the budget of a compilation for each byte of text. Estimated, not measured: most
+/// of the cost of a short filter is the definitions it needs, about 7,000 units for each of its
+/// bytes.
 const COMPILE_FUEL_PER_BYTE: u64 = 20_000;
 
-/// Bytes of memory added for each byte of the text that is compiled. Estimated.
+/// Bytes of memory added to the budget of a compilation for each byte of text. Estimated.
 const COMPILE_MEMORY_PER_BYTE: usize = 512;
 
-/// The longest message of an error that is kept, in bytes. Arbitrary: it goes into logs and onto terminals.
+/// Most bytes of an error message. Arbitrary: it goes into logs and onto terminals.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// Table elements: the component's table is of fixed size, far below this.
+/// Most table elements: the component's table has a fixed size, far below this.
 const TABLE_ELEMENTS_MAX: usize = 10_000;
 
-/// What all instances are made from.
+/// The linked component that all instances are made from.
 pub(super) struct InstanceTemplate {
     engine: Engine,
     pre: JqPre<Limiter>,
@@ -47,7 +49,7 @@ impl InstanceTemplate {
         Ok(Self { engine, pre })
     }
 
-    /// A fresh instance.
+    /// Makes a fresh instance.
     pub(super) fn instantiate(&self, config: &EngineConfig) -> Result<Instance, EvalProblem> {
         let limiter =
             Limiter { memory_bytes_max: config.memory_base_bytes, memory_bytes: 0, refused: false, failed: None };
@@ -66,9 +68,9 @@ impl InstanceTemplate {
 struct Limiter {
     memory_bytes_max: usize,
     memory_bytes: usize,
-    /// It asked for more than it may.
+    /// Whether the instance asked for more than its limit.
     refused: bool,
-    /// The host could not give what it may have.
+    /// Why the host could not provide memory within the limit.
     failed: Option<String>,
 }
 
@@ -76,7 +78,7 @@ impl ResourceLimiter for Limiter {
     fn memory_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
         if desired > self.memory_bytes_max {
             self.refused = true;
-            // The guest would only abort: ending the call here tells the reason.
+            // The guest would only abort: ending the call here gives the reason.
             return Err(wasmtime::Error::msg("more memory than the limit"));
         }
         self.memory_bytes = desired;
@@ -93,7 +95,7 @@ impl ResourceLimiter for Limiter {
     }
 }
 
-/// What an evaluation may use.
+/// The budget of a call.
 #[derive(Clone, Copy)]
 pub(super) struct Budget {
     pub(super) fuel: u64,
@@ -102,11 +104,11 @@ pub(super) struct Budget {
     pub(super) output_bytes: u32,
 }
 
-/// Why a call did not end well, and what that says about the instance.
+/// Why a call failed, and whether the instance is still usable.
 pub(super) enum Failure<T> {
-    /// An ordinary outcome: the instance is as good as before.
+    /// An ordinary outcome: the instance is still usable.
     Ordinary(T),
-    /// It trapped: the instance must not be used again.
+    /// The call trapped: the instance must not be used again.
     Trapped(EvalProblem),
 }
 
@@ -127,12 +129,12 @@ impl Instance {
         self.filters.contains_key(text)
     }
 
-    /// It may be kept for further calls.
+    /// Returns whether the instance is small enough to be kept.
     pub(super) fn is_worth_keeping(&self) -> bool {
         self.filters.len() < FILTERS_MAX && self.store.data().memory_bytes <= KEPT_MEMORY_BYTES_MAX
     }
 
-    /// Compiles a filter, or finds it compiled.
+    /// Compiles a filter, unless the instance has it.
     pub(super) fn compile(
         &mut self,
         text: &Arc<str>,
@@ -143,8 +145,9 @@ impl Instance {
         }
         let budget = Budget {
             fuel: COMPILE_FUEL_BASE.min(config.fuel_base) + COMPILE_FUEL_PER_BYTE * text.len() as u64,
-            // Constants are computed here, so an expression can ask for much. Within this the instance can be kept: a file has
-            // thousands of expressions, and a fresh instance for each, with its memory, would take minutes.
+            // jq folds constants, so compiling can ask for much memory. Within this bound the
+            // instance can be kept: a fresh instance for each of thousands of expressions would
+            // take minutes.
             memory_bytes: (KEPT_MEMORY_BYTES_MAX + COMPILE_MEMORY_PER_BYTE * text.len()).min(config.memory_base_bytes),
             outputs: 0,
             output_bytes: 0,
@@ -160,7 +163,7 @@ impl Instance {
         }
     }
 
-    /// Reads the input, runs the filter on it, and forgets the input.
+    /// Loads the input, runs the filter on it, and unloads the input.
     pub(super) fn evaluate(
         &mut self,
         filter: u32,
@@ -195,7 +198,7 @@ impl Instance {
         }))
     }
 
-    /// What is left of the last call's fuel.
+    /// The remaining fuel of the last call.
     pub(super) fn fuel_left(&self) -> u64 {
         self.store.get_fuel().unwrap_or(0)
     }
@@ -205,7 +208,7 @@ impl Instance {
         self.store.set_fuel(budget.fuel).map_err(|error| EvalProblem::Host(format!("{error:#}")))
     }
 
-    /// What a call came to that ended in a trap.
+    /// The problem of a call that ended in a trap.
     fn ended(&self, error: &wasmtime::Error, budget: Budget, input_bytes: usize) -> EvalProblem {
         let limiter = self.store.data();
         if limiter.refused {
@@ -226,14 +229,14 @@ impl Instance {
     }
 }
 
-/// An error whose span lies within the text and on the boundaries of its characters.
+/// Moves an error's span into the text and onto character boundaries.
 fn clamped(error: bindings::CompileError, text: &str) -> CompileError {
     let start = text.floor_char_boundary((error.start as usize).min(text.len()));
     let end = text.ceil_char_boundary((error.end as usize).min(text.len()));
     CompileError { message: cut(error.message), span: start..end.max(start) }
 }
 
-/// A message of a bounded length: an expression can raise any text as an error.
+/// Bounds the length of a message: an expression can raise any text as an error.
 fn cut(mut message: String) -> String {
     let bytes = message.len();
     if bytes > MESSAGE_BYTES_MAX {

@@ -1,11 +1,12 @@
-//! What several evaluations come to together.
+//! Counts several evaluations together.
 
 use super::{EvalProblem, Size};
 use std::cell::Cell;
 
-/// Counts the evaluations of one value, which share [`EngineConfig::fuel_max`](super::EngineConfig::fuel_max): so many expressions do
-/// not hold a thread longer than one does. It bounds how large the value becomes, too. For one thread, and for the time that filling in
-/// the value takes.
+/// Counts the evaluations of one value. They share
+/// [`EngineConfig::fuel_max`](super::EngineConfig::fuel_max), so that many expressions hold a
+/// thread no longer than one. It also bounds the size of the value. A meter serves one thread,
+/// while one value is evaluated.
 #[derive(Debug)]
 pub struct Meter {
     fuel: Cell<u64>,
@@ -22,40 +23,40 @@ impl Default for Meter {
 }
 
 impl Meter {
-    /// For a value of that size at most.
+    /// Makes a meter for a value of at most that size.
     #[must_use]
     pub fn within(size_max: Size) -> Self {
         Self { fuel: Cell::new(0), sandboxed: Cell::new(0), input_bytes: Cell::new(0), size: Cell::default(), size_max }
     }
 
-    /// Units of fuel that were used. They differ a little with what the instances did before.
+    /// Units of fuel used. The number varies slightly with the history of the instances.
     #[must_use]
     pub fn fuel(&self) -> u64 {
         self.fuel.get()
     }
 
-    /// Evaluations in the sandbox. Those of plain paths and literals are not counted.
+    /// Evaluations in the sandbox. Plain paths and literals are not counted.
     #[must_use]
     pub fn sandboxed(&self) -> usize {
         self.sandboxed.get()
     }
 
-    /// Bytes of JSON that the sandbox was given.
+    /// Bytes of JSON passed to the sandbox.
     #[must_use]
     pub fn input_bytes(&self) -> usize {
         self.input_bytes.get()
     }
 
-    /// What was copied into the value, or would have been where it is too large.
+    /// The size of what was copied into the value, or would have been if it was too large.
     #[must_use]
     pub fn size(&self) -> Size {
         self.size.get()
     }
 
-    /// Asked before a part of the value is built.
+    /// Counts a part of the value before it is built.
     ///
     /// # Errors
-    /// With it the value would be too large.
+    /// Fails if the part would make the value too large.
     pub fn take(&self, size: Size) -> Result<(), EvalProblem> {
         let size = self.size.get() + size;
         self.size.set(size);

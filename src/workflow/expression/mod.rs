@@ -1,35 +1,45 @@
 //! Expressions: jq 1.8.2 itself, in the sandbox.
 //!
-//! An expression of a workflow file is a jq filter. A native jq engine can neither be interrupted nor survive its own stack
-//! overflow, so the original C program is compiled into a component without imports (`guests/jq`), and runs with fuel and
-//! memory limits as any guest does. An expression can neither hang the host nor see its clock, environment or files.
+//! An expression of a workflow file is a jq filter. A native jq engine can neither be interrupted
+//! nor survive its own stack overflow, so the original C program is compiled into a component
+//! without imports (`guests/jq`), and runs with fuel and memory limits like any guest. An
+//! expression can neither hang the host nor see its clock, environment or files.
 //!
 //! # Protocol
-//! 1. [`TextTemplate::parse`] (one scalar) or [`ValueTemplate::parse`] (a JSON tree) finds the `${ }` in text; [`Expression::new`] takes
-//!    a bare expression. None of them needs the engine, and none judges validity.
-//! 2. [`Jq::check`] asks jq whether the expression compiles. Every error has a byte span in the expression's text; a
-//!    [`Placed`] expression knows its own offset in the scalar, and the reader of the file knows the scalar's.
-//! 3. [`Expression::references`] are the paths that it reads of its context (`["steps", "download", "output"]`): from them follow
-//!    the dependencies between steps, and what is sent to the sandbox.
-//! 4. [`Jq::evaluate`] (all outputs), [`Jq::evaluate_one`] (exactly one) and [`Jq::test`] (its truth) evaluate on a [`Scope`], a tree
-//!    that borrows its values. [`TextTemplate::evaluate`] and [`ValueTemplate::evaluate`] fill a template in. A [`Meter`] counts, and bounds,
-//!    what the expressions of one value use together.
+//! 1. [`TextTemplate::parse`] (one scalar) or [`ValueTemplate::parse`] (a JSON tree) finds
+//!    the expressions in text; [`Expression::new`] takes a bare expression. None of them needs the
+//!    engine, and none decides validity.
+//! 2. [`Jq::check`] asks jq whether the expression compiles. Every error has a byte span in the
+//!    expression's text; a [`Placed`] expression has its offset in the scalar, and the reader of
+//!    the file has the scalar's.
+//! 3. [`Expression::references`] are the paths of its context that it reads (`["steps", "download",
+//!    "output"]`). They determine the dependencies between steps, and what is sent to the sandbox.
+//! 4. [`Jq::evaluate`] (all outputs), [`Jq::evaluate_one`] (exactly one) and [`Jq::test`] (its
+//!    truth) evaluate on a [`Scope`], a tree that borrows its values. [`TextTemplate::evaluate`]
+//!    and [`ValueTemplate::evaluate`] fill in a template. A [`Meter`] counts and bounds what the
+//!    expressions of one value use together.
 //!
-//! [`Jq`] is `Send + Sync` and synchronous. A call holds its thread for microseconds to milliseconds, never longer than its
-//! fuel allows: a hostile one some 7 ms on a small input, a second on a large one.
+//! [`Jq`] is `Send + Sync` and synchronous. A call holds its thread for microseconds to
+//! milliseconds, never longer than its fuel allows: a hostile one about 7 ms on a small input, a
+//! second on a large one.
 //!
 //! # Invariants
-//! - **I1** jq alone decides which expressions are valid. The host's parser only finds what is read, and where an expression ends.
-//! - **I2** The result of an evaluation depends on the expression and its input only, never on what an instance did before.
-//!   An instance that trapped is dropped; a limit that a warm instance hits is confirmed on a fresh one. (The fuel that a call
-//!   uses does differ a little with the history, so an outcome at the very edge of the budget belongs into the journal.)
-//! - **I3** References over-approximate: evaluating on the referenced subtrees alone gives what evaluating on everything gives,
-//!   error texts included.
-//! - **I4** What is evaluated natively (plain paths and literals, as the syntax tree has it) is valid for jq, and gives what jq gives, to the
-//!   byte, error texts included.
-//! - **I5** Numbers keep their digits from the input to the output, unless the expression computes with them.
+//! - **I1** jq alone decides which expressions are valid. The host's parser only finds what is
+//!   read, and where an expression ends.
+//! - **I2** The result of an evaluation depends on the expression and its input only, never on what
+//!   an instance did before. An instance that trapped is dropped; a limit that a warm instance hits
+//!   is confirmed on a fresh one. (The fuel that a call uses varies slightly with the history, so
+//!   an outcome at the very edge of the budget belongs in the journal.)
+//! - **I3** References over-approximate: evaluating on the referenced subtrees alone gives the same
+//!   as evaluating on everything, error texts included.
+//! - **I4** What is evaluated natively (plain paths and literals, by the syntax tree) is valid for
+//!   jq, and gives exactly what jq gives, to the byte, error texts included.
+//! - **I5** Numbers keep their digits from the input to the output, unless the expression computes
+//!   with them.
 //!
-//! It does not cache results, does not know steps or plans, and does not read files.
+//! The texts of [`EvalProblem`] are data: a run's records contain them.
+//!
+//! The room does not cache results, does not know steps or plans, and does not read files.
 
 mod context;
 mod depth;
@@ -63,13 +73,13 @@ use syntax::Tree;
 /// The longest text of an expression, in bytes. Arbitrary: far above what a person writes.
 pub const EXPRESSION_BYTES_MAX: usize = 64 * 1024;
 
-/// How deep the JSON that an expression is given may nest: an output, and some objects around it.
+/// Most levels of the JSON that an expression is given: an output, and some objects around it.
 pub const INPUT_DEPTH_MAX: usize = OUTPUT_DEPTH_MAX + 33;
 
-/// How deep an output may nest: as deep as what guests give.
+/// Most levels of an output: as many as of the output of a guest.
 pub const OUTPUT_DEPTH_MAX: usize = crate::process::GIVEN_DEPTH_MAX;
 
-/// A jq expression: its text, and what the host's parser found out about it. Cloning it is cheap.
+/// A jq expression: its text, and the findings of the host's parser. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Expression {
     parsed: Arc<Parsed>,
@@ -82,7 +92,8 @@ struct Parsed {
 }
 
 impl Expression {
-    /// Takes the text of an expression, without `${ }`. Any text is accepted: whether it is valid, [`Jq::check`] says.
+    /// Makes an expression from its text, without `${ }`. Any text is accepted; [`Jq::check`]
+    /// decides whether it is valid.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let (references, native) = match Tree::parse(text) {
@@ -92,19 +103,19 @@ impl Expression {
         Self { parsed: Arc::new(Parsed { text: text.into(), references, native }) }
     }
 
-    /// Its text.
+    /// The text of the expression.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.parsed.text
     }
 
-    /// Whether it is a plain path or a literal, which needs no sandbox.
+    /// Returns whether it is a plain path or a literal, which needs no sandbox.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.parsed.native.is_some()
     }
 
-    /// What it reads of its context.
+    /// The parts of its context that it reads.
     #[must_use]
     pub fn references(&self) -> &References {
         &self.parsed.references

@@ -1,7 +1,7 @@
-//! Plain paths and literals, evaluated without the sandbox, with jq's results and jq's words.
+//! Plain paths and literals, evaluated without the sandbox, with jq's results and jq's messages.
 //!
-//! Which expressions these are, the syntax tree says. A path is `.` followed by constant keys and integer indices, each
-//! perhaps with a `?`.
+//! The syntax tree decides which expressions these are. A path is `.` followed by constant keys and
+//! integer indices, each perhaps with a `?`.
 
 use super::context::{Node, Scope};
 use super::number::canonical;
@@ -18,11 +18,11 @@ pub(super) enum Native {
     Path(Vec<Segment>),
 }
 
-/// A step of a path.
+/// A segment of a path.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Segment {
     at: Index,
-    /// With a `?`: an error is no output.
+    /// Whether a `?` follows: an error then gives no output.
     optional: bool,
 }
 
@@ -61,8 +61,8 @@ impl Native {
         Some(Self::Path(steps))
     }
 
-    /// Its outputs: one, or none after a `?`. `None`: this needs the sandbox after all, for a number that jq would write in a
-    /// way that is not known here.
+    /// Its outputs: one, or none after a `?`. `None` if it needs the sandbox after all, for a
+    /// number whose notation in jq is not known here.
     pub(super) fn evaluate(&self, scope: &Scope<'_>, meter: &Meter) -> Option<Result<Vec<Value>, EvalProblem>> {
         match self {
             Self::Literal(value) => Some(meter.take(Size::of(value)).map(|()| vec![value.clone()])),
@@ -90,7 +90,8 @@ impl Native {
     }
 }
 
-/// A number within the range in which jq's index is exact, in plain digits. `-0` is none: it is written with its sign.
+/// A number in plain digits, within the range in which jq's index is exact. Not `-0`, which jq
+/// writes with its sign.
 fn integer(tree: &Tree, id: Id) -> Option<i32> {
     let (text, sign) = match tree.term(id) {
         Term::Number(text) => (text, 1),
@@ -106,7 +107,8 @@ fn integer(tree: &Tree, id: Id) -> Option<i32> {
 }
 
 impl Segment {
-    /// The value at this step of another one. `None` is null, both ways: a value that is not there.
+    /// The value at this segment of another one. `None` is null on both sides: a value that is
+    /// absent.
     fn apply<'s, 'a>(&self, node: Option<Node<'s, 'a>>) -> Result<Option<Node<'s, 'a>>, EvalProblem> {
         let Some(node) = node else { return Ok(None) };
         match (node, &self.at) {
@@ -139,7 +141,8 @@ fn kind_name(node: Node<'_, '_>) -> &'static str {
     }
 }
 
-/// A key as jq quotes it in messages: as JSON, in 29 bytes at most (`jv_dump_string_trunc` with a buffer of 30).
+/// A key as jq quotes it in messages: as JSON, in 29 bytes at most (`jv_dump_string_trunc` with a
+/// buffer of 30).
 fn quoted(key: &str) -> String {
     const BUFFER: usize = 30;
     let mut text = String::with_capacity(BUFFER);
@@ -165,7 +168,7 @@ fn quoted(key: &str) -> String {
     text
 }
 
-/// A value as jq gives it back: numbers in jq's own notation.
+/// A value as jq returns it: numbers in jq's own notation.
 fn copy_node(node: Node<'_, '_>) -> Option<Value> {
     match node {
         Node::Value(value) => copy(value),

@@ -1,13 +1,15 @@
-//! Numbers as jq writes those that it did not compute: with all of their digits, in decNumber's scientific notation
-//! (General Decimal Arithmetic Specification 1.70, *to-scientific-string*). Only the `E` is a small one, as in all
-//! numbers that this host reads.
+//! Numbers in the notation in which jq writes those that it did not compute: all digits, in
+//! decNumber's scientific notation (General Decimal Arithmetic Specification 1.70,
+//! *to-scientific-string*), but with a lower-case `e`, as in all numbers that this host reads.
 
 use serde_json::Number;
 
-/// Exponents beyond this are left to jq: it replaces what is out of its range. Well within decNumber's 999,999,999.
+/// Larger exponents are left to jq, which replaces numbers out of its range. Well within
+/// decNumber's 999,999,999.
 const EXPONENT_MAX: i64 = 100_000_000;
 
-/// A number in jq's notation, for a text that is a number of JSON or of jq. `None` if only jq knows.
+/// A number in jq's notation, for a text that is a number in JSON or jq. `None` if only jq knows
+/// it.
 pub(super) fn canonical(text: &str) -> Option<Number> {
     if text.len() < 18 && is_plain_integer(text) {
         return text.parse().ok();

@@ -1,4 +1,7 @@
-//! What can go wrong with an expression, at compile time and when it is evaluated.
+//! The problems of expressions, at compile time and at evaluation.
+//!
+//! The texts of [`EvalProblem`] are data: they are in the records of runs, and a replay compares
+//! them.
 
 use crate::process::problem::kind;
 use crate::process::{Problem, ProblemClass};
@@ -8,13 +11,13 @@ use std::ops::Range;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct CompileError {
-    /// jq's own words, or ours where jq's would name its internals. One line.
+    /// jq's own message, or ours if jq's would name its internals. One line.
     pub message: String,
-    /// Where in the text of the expression, in bytes. Never beyond its end; it may be empty.
+    /// The bytes in the text of the expression. Never beyond its end; may be empty.
     pub span: Range<usize>,
 }
 
-/// The kind of a problem of an expression that used up its fuel.
+/// The kind of problem for an expression that used up its fuel.
 pub const TOO_EXPENSIVE: &str = "expression-too-expensive";
 
 /// Why an evaluation has no result.
@@ -24,7 +27,7 @@ pub enum EvalProblem {
     /// The expression raised an error: jq's own text.
     #[error("{0}")]
     Failed(String),
-    /// It used all of its fuel.
+    /// The expression used all of its fuel.
     #[error("the expression used {fuel} units of fuel, all that it may for an input of {input_bytes} bytes")]
     TooExpensive {
         /// The budget, in units of fuel.
@@ -32,19 +35,19 @@ pub enum EvalProblem {
         /// The size of the input, in bytes.
         input_bytes: usize,
     },
-    /// The expressions of one value used all fuel that they may together.
+    /// The expressions of one value used all of their common fuel.
     #[error("the expressions of this value used {fuel} units of fuel together, all that they may")]
     TooExpensiveTogether {
         /// The budget, in units of fuel.
         fuel: u64,
     },
-    /// It would need more memory than it may, or nests deeper than its stack.
+    /// The expression needs more memory than it may use, or nests deeper than its stack.
     #[error("the expression needs more than {memory_bytes} bytes of memory, or nests too deep")]
     TooLarge {
         /// The limit of its memory, in bytes.
         memory_bytes: usize,
     },
-    /// The value that expressions put together is larger than the place that it is for allows.
+    /// The value that expressions build is larger than its use allows.
     #[error("the value has more than {bytes} bytes of JSON, or more than {values} values in it")]
     ValueTooLarge {
         /// The limit of its text, in bytes.
@@ -52,10 +55,10 @@ pub enum EvalProblem {
         /// The limit of the values in it.
         values: usize,
     },
-    /// jq itself gave up, for a reason that it does not say.
+    /// jq itself ended abnormally, without a reason.
     #[error("the expression made jq end abnormally: {0}")]
     Crashed(String),
-    /// It gave more outputs, or more bytes of output, than allowed.
+    /// The expression gave more outputs, or more bytes of output, than allowed.
     #[error("the expression gave more than {outputs} outputs or {bytes} bytes of output")]
     OutputLimit {
         /// The limit of the number of outputs.
@@ -63,19 +66,20 @@ pub enum EvalProblem {
         /// The limit of their sizes in all, in bytes.
         bytes: u32,
     },
-    /// One value is wanted here, and it gave none or several.
+    /// The expression gave no value or several where exactly one is needed.
     #[error("the expression gave {count} values where one is wanted: {}", hint_of_count(*.count))]
     NotOneOutput {
-        /// How many it gave.
+        /// The number of values that it gave.
         count: usize,
     },
-    /// The expression does not compile. [`Jq::check`](super::Jq::check) finds that before anything runs.
+    /// The expression does not compile. [`Jq::check`](super::Jq::check) reports that before
+    /// anything runs.
     #[error("the expression is not valid: {0}")]
     Invalid(CompileError),
-    /// The input is not JSON, or nests too deep.
+    /// The input is not JSON, or nests too deeply.
     #[error("the input of the expression is not usable: {0}")]
     BadInput(String),
-    /// A cause on the host's side.
+    /// A failure of the host.
     #[error("the expression engine failed: {0}")]
     Host(String),
 }
@@ -85,7 +89,7 @@ fn hint_of_count(count: usize) -> &'static str {
 }
 
 impl EvalProblem {
-    /// The kind of problem that it is, as users see it.
+    /// Its kind of problem, as users see it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

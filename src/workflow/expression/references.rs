@@ -1,16 +1,19 @@
-//! Which parts of its context an expression reads, found in its syntax tree.
+//! Infers from the syntax tree of an expression which parts of its context it reads.
 //!
-//! The walk carries *places*: for each term, where in the context its input may be, and it returns where its outputs may be. A
-//! place is a path of constant keys from the root. Two facts about a place are noted: it is *touched* (something asked whether
-//! it is there and what kind it is) or it is *read* (everything below it may matter). A value that was computed, or that
-//! lies below a place that is read, is nowhere: its place need not be known. Calls read all of their input, but for a few builtins
-//! that are known not to.
+//! The walk carries *value paths*: for each term, where in the context its input may be, and it
+//! returns where its outputs may be. A value path is a path of constant keys from the root. Two
+//! facts about a path are noted: it is *touched* (its existence or its kind matters) or it is
+//! *read* (everything below it may matter). A value that was computed, or that lies below a path
+//! that is read, has no path: none is needed. Calls read all of their input, except for a few
+//! builtins that are known not to.
 //!
-//! Where an expression is evaluated as a *path expression* (the target of an assignment, the argument of `path`), jq's error for what
-//! is no path quotes the value that a key was applied to. So variables are read as a whole there.
+//! In a *path expression* (the target of an assignment, the argument of `path`), jq's error for a
+//! term that is not a path quotes the value that a key was applied to. So variables are read whole
+//! there.
 //!
-//! Soundness (I3 of [the room](super)): where a term keeps only a part of an object, evaluating on the object cut down to that
-//! part gives the same, since the kinds of all values on the way are kept ([`Scope`](super::Scope) writes them).
+//! Soundness (I3 of [the room](super)): if a term keeps only a part of an object, evaluating on the
+//! object reduced to that part gives the same, since the kinds of all values on the way are kept
+//! ([`Scope`](super::Scope) writes them).
 
 use super::syntax::{Entry, Id, Pattern, Term, Tree};
 use std::ops::Range;
@@ -19,37 +22,40 @@ use std::rc::Rc;
 /// A part of the context that an expression reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reference {
-    /// The keys that lead to it from the root: `["steps", "download", "output"]`. Everything below the last key may be read.
+    /// The keys that lead to it from the root: `["steps", "download", "output"]`. Everything below
+    /// the last key may be read.
     pub path: Vec<String>,
-    /// Where in the text of the expression, in bytes: the first place, if there are several.
+    /// The bytes in the text of the expression that read it: the first of them, if there are
+    /// several.
     pub span: Range<usize>,
 }
 
-/// What an expression reads of its context.
+/// The parts of its context that an expression reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum References {
-    /// These parts and no others. No path is the beginning of another one; a literal has none.
+    /// These parts and no others. No path is a prefix of another one; a literal has none.
     Paths(Vec<Reference>),
-    /// The context as a whole (`.`, `keys`, `..`), so what it needs is not known: it must be declared. The span is the place.
+    /// The whole context (`.`, `keys`, `..`), so its dependencies must be declared. The span is the
+    /// part that reads it, in bytes.
     Everything(Range<usize>),
-    /// The host's parser does not know what this is, and says why. It is most likely an error to jq too.
+    /// The host's parser does not understand the expression. Most likely it is an error for jq too.
     NotInferable {
-        /// What is wrong.
+        /// What is wrong, in one line.
         message: String,
-        /// Where, in bytes.
+        /// The bytes that are wrong.
         span: Range<usize>,
     },
 }
 
-/// How many notes a walk may take before it gives up and says that everything is read. Arbitrary: it bounds the time that a
-/// hostile expression of 64 KiB takes.
+/// Most notes of a walk before it gives up and reports that everything is read. Arbitrary: it
+/// bounds the time for a hostile expression of 64 KiB.
 const NOTES_MAX: usize = 10_000;
 
-/// How many places one term may have, for the same reason.
+/// Most paths of one term, for the same reason.
 const PATHS_MAX: usize = 256;
 
-/// Builtins that do not read their input, and evaluate their arguments on it, by name and number of arguments. Their outputs are
-/// computed, or are outputs of their arguments.
+/// Builtins that do not read their input and evaluate their arguments on it, by name and number of
+/// arguments. Their outputs are computed, or are outputs of their arguments.
 const TRANSPARENT: &[(&str, usize)] = &[
     ("empty", 0),
     ("infinite", 0),
@@ -67,10 +73,11 @@ const TRANSPARENT: &[(&str, usize)] = &[
     ("error", 1),
 ];
 
-/// Builtins that evaluate an argument as a path expression: the last two are what jq makes of assignments, and anybody can call them.
+/// Builtins that evaluate an argument as a path expression. jq turns assignments into the last two,
+/// which an expression can also call.
 const PATH_TAKERS: &[&str] = &["path", "paths", "del", "pick", "_assign", "_modify"];
 
-/// Finds out what an expression reads.
+/// Infers what an expression reads.
 pub(super) fn infer(tree: &Tree) -> References {
     let takes_paths = tree.terms().any(|term| match term {
         Term::Assign { .. } => true,
@@ -86,7 +93,7 @@ pub(super) fn infer(tree: &Tree) -> References {
     walk.finish()
 }
 
-/// The names that the expression itself gives to functions and parameters: these are not the builtins of that name.
+/// The names of functions and parameters that the expression itself defines, which hide builtins.
 fn defined_names(tree: &Tree) -> Vec<&str> {
     let mut names = Vec::new();
     for term in tree.terms() {
@@ -98,13 +105,13 @@ fn defined_names(tree: &Tree) -> Vec<&str> {
     names
 }
 
-/// A path from the root.
+/// A path of constant keys from the root.
 type ValuePath<'t> = Rc<[&'t str]>;
 
-/// A fact about a place.
+/// A fact about a path.
 struct Note<'t> {
     path: ValuePath<'t>,
-    /// Everything below it, not only its kind.
+    /// Whether everything below it is read, not only its kind.
     read: bool,
     span: Range<usize>,
 }
@@ -112,12 +119,13 @@ struct Note<'t> {
 struct Walk<'t> {
     tree: &'t Tree,
     notes: Vec<Note<'t>>,
-    /// The variables in scope, innermost last, and where their values may be.
+    /// The variables in scope, innermost last, and the paths of their values.
     variables: Vec<(&'t str, Vec<ValuePath<'t>>)>,
     defined: Vec<&'t str>,
-    /// Whether there are path expressions at all: if so, a function of the expression's own may be used in one.
+    /// Whether there are path expressions at all: one may then use a function that the expression
+    /// defines.
     takes_paths: bool,
-    /// Within a path expression.
+    /// Whether the walk is within a path expression.
     in_path_expression: bool,
 }
 
@@ -149,7 +157,8 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// Walks what is evaluated as a path expression, if `is_path`, or else as what is around it.
+    /// Walks terms that are evaluated as path expressions if `is_path`, otherwise as the term
+    /// around them.
     fn path_values(&mut self, ids: &[Id], is_path: bool) {
         let outer = self.in_path_expression;
         self.in_path_expression |= is_path;
@@ -157,7 +166,7 @@ impl<'t> Walk<'t> {
         self.in_path_expression = outer;
     }
 
-    /// Walks a term on inputs that may be at `input`, and returns where its outputs may be.
+    /// Walks a term on inputs that may be at `input`, and returns the paths of its outputs.
     fn outputs(&mut self, id: Id, input: &[ValuePath<'t>]) -> Vec<ValuePath<'t>> {
         let tree = self.tree;
         match tree.term(id) {
@@ -236,7 +245,8 @@ impl<'t> Walk<'t> {
                 return self.bounded(outputs, id);
             }
             Term::Define { parameters, body, rest, .. } => {
-                // Calls read their input and their arguments, so in the body these are nowhere. What is left are variables.
+                // Calls read their input and their arguments, so in the body these have no path.
+                // Only variables remain.
                 let bound = self.variables.len();
                 for name in parameters.iter().filter_map(|p| p.strip_prefix('$')) {
                     self.variables.push((name, Vec::new()));
@@ -257,13 +267,13 @@ impl<'t> Walk<'t> {
         Vec::new()
     }
 
-    /// Where the value of a variable may be. One that is not bound is an error to jq.
+    /// The paths of a variable's value. An unbound variable is an error for jq.
     fn paths_of(&self, name: &str) -> Vec<ValuePath<'t>> {
         let known = self.variables.iter().rev().find(|(variable, _)| *variable == name);
         known.map(|(_, paths)| paths.clone()).unwrap_or_default()
     }
 
-    /// A union of places, read as a whole where there are too many of them to carry along.
+    /// A union of paths, read whole if there are too many to carry along.
     fn bounded(&mut self, paths: Vec<ValuePath<'t>>, id: Id) -> Vec<ValuePath<'t>> {
         if paths.len() <= PATHS_MAX {
             return paths;
@@ -314,7 +324,8 @@ impl<'t> Walk<'t> {
         outputs
     }
 
-    /// Brings the variables of patterns into scope. A plain variable is where its source is; other patterns read the source.
+    /// Brings the variables of patterns into scope. A plain variable has the paths of its source;
+    /// other patterns read the source.
     fn bind_patterns(&mut self, source: Id, patterns: &'t [Pattern], input: &[ValuePath<'t>]) {
         let paths = self.outputs(source, input);
         if let [Pattern::Variable(name)] = patterns {
@@ -322,8 +333,9 @@ impl<'t> Walk<'t> {
             return;
         }
         self.read(&paths, source);
-        // The keys first: in them, a variable that the patterns bind is the one of that name around them. (Not so where there are
-        // several patterns, but these variables' values are parts of the source, which is read.)
+        // The keys first: in them, a variable that the patterns bind is the outer one of that name.
+        // (Not so with several patterns, but then the variables' values are parts of the source,
+        // which is read.)
         for pattern in patterns {
             self.pattern_keys(pattern, input);
         }
@@ -385,7 +397,8 @@ impl<'t> Walk<'t> {
             self.value(arguments[0], input);
             return input.to_vec();
         }
-        // The arguments are evaluated on the input, or on parts of it or on what is computed from it: all of it is read.
+        // The arguments are evaluated on the input, on parts of it, or on values computed from it:
+        // all of it is read.
         self.read(input, id);
         let is_path = if is_builtin { PATH_TAKERS.contains(&name) } else { self.takes_paths };
         self.path_values(arguments, is_path);
@@ -396,8 +409,8 @@ impl<'t> Walk<'t> {
         if let Some(note) = self.notes.iter().find(|note| note.read && note.path.is_empty()) {
             return References::Everything(note.span.clone());
         }
-        // In the order of the paths, what lies below a place follows it. A place is left out if it lies below one that is read, or if
-        // it was only touched on the way to another.
+        // In the order of paths, a path follows its prefixes. A path is dropped if it lies below
+        // one that is read, or if it was only touched on the way to another.
         self.notes.sort_by(|a, b| a.path.cmp(&b.path).then(b.read.cmp(&a.read)).then(a.span.start.cmp(&b.span.start)));
         let mut kept: Vec<Note<'t>> = Vec::new();
         for note in self.notes {

@@ -1,15 +1,17 @@
-//! Where an expression ends within other text.
+//! Finds the end of an expression within other text.
 
 use super::syntax::comment_length;
 
-/// The length of the expression at the beginning of `text`, which ends before the first `}` that closes nothing of its own:
-/// braces within strings, interpolations and comments do not count.
+/// The length of the expression at the beginning of `text`. It ends before the first `}` that
+/// closes nothing within it; braces in strings, interpolations and comments do not count.
 ///
 /// # Errors
-/// There is no such `}`: what is missing before it, a bracket or a quote, else that brace itself.
+/// Fails if there is no such `}`, with the missing character: a bracket or a quote before it, else
+/// the brace itself.
 pub(super) fn expression_length(text: &str) -> Result<usize, char> {
     let bytes = text.as_bytes();
-    // What is open, innermost last: `"` for a string, else the bracket that closes it. An interpolation closes with `)`.
+    // What is open, innermost last: `"` for a string, else the closing bracket. An interpolation
+    // closes with `)`.
     let mut open: Vec<u8> = Vec::new();
     // What was still open at the first `}` that could have been the end.
     let mut missing = None;
@@ -32,7 +34,7 @@ pub(super) fn expression_length(text: &str) -> Result<usize, char> {
             b'[' => open.push(b']'),
             b'{' => open.push(b'}'),
             b'}' if open.is_empty() => return Ok(at),
-            // A bracket that does not fit is jq's to report. It must not hide the end.
+            // jq reports a bracket that does not match. It must not hide the end.
             b')' | b']' | b'}' if open.last() == Some(&byte) => {
                 open.pop();
             }

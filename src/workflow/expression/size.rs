@@ -1,15 +1,16 @@
-//! How large a value is, before it is built.
+//! The size of a value, before it is built.
 
 use super::context::{Node, Scope};
 use serde_json::Value;
 use std::ops::{Add, AddAssign, SubAssign};
 
-/// What a value takes: its text, and the values in it. A text of two bytes for each number takes fifty times as much in memory.
+/// The size of a value: its text, and the values in it. In memory, a list of one-digit numbers
+/// takes fifty times the bytes of its text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Size {
     /// Bytes of its JSON text without white space.
     pub bytes: usize,
-    /// The values that it consists of: itself, and all that are in it.
+    /// The number of values: itself, and all that it contains.
     pub values: usize,
 }
 
@@ -17,7 +18,7 @@ impl Size {
     /// No bound.
     pub const MAX: Self = Self { bytes: usize::MAX, values: usize::MAX };
 
-    /// The size of a text within a value.
+    /// The size of a part of a text.
     #[must_use]
     pub fn bytes(bytes: usize) -> Self {
         Self { bytes, values: 0 }
@@ -47,7 +48,8 @@ impl Size {
         }
     }
 
-    /// The size of the value of a JSON text, or a little more: white space counts, and an empty list as one that holds a value.
+    /// The size of the value of a JSON text, or slightly more: white space counts, and an empty
+    /// list counts as one that holds a value.
     #[must_use]
     pub fn of_text(text: &str) -> Self {
         let (mut values, mut in_string, mut escaped) = (1, false, false);
@@ -63,7 +65,7 @@ impl Size {
         Self { bytes: text.len(), values }
     }
 
-    /// Whether it is within a bound in both measures.
+    /// Returns whether it is within a bound in both measures.
     #[must_use]
     pub fn fits(self, max: Self) -> bool {
         self.bytes <= max.bytes && self.values <= max.values
@@ -91,13 +93,13 @@ impl SubAssign for Size {
     }
 }
 
-/// Items between brackets, with commas.
+/// The size of items between brackets, with commas.
 fn enclosed(items: impl ExactSizeIterator<Item = Size>) -> Size {
     let commas = items.len().saturating_sub(1);
     items.fold(Size::bytes(2 + commas), Add::add)
 }
 
-/// A value with its key and the colon.
+/// The size of a value with its key and the colon.
 fn entry(key: &str, value: Size) -> Size {
     value + Size::bytes(quoted(key) + 1)
 }

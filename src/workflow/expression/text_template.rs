@@ -1,26 +1,28 @@
-//! Text with `${ expression }` in it.
+//! Text that contains `${ expression }`.
 //!
-//! A scalar that is one expression as a whole keeps the JSON type of its result. An expression within other text is
-//! interpolated: a string as it is, anything else as JSON. `$${` stands for a literal `${`.
+//! A scalar that is one expression as a whole keeps the JSON type of its result. An expression
+//! within other text is interpolated: a string literally, anything else as JSON. `$${` stands for a
+//! literal `${`.
 
 use super::scan::expression_length;
 use super::{EvalProblem, Expression, Jq, Meter, Scope, Size};
 use serde_json::Value;
 
-/// An expression and where it stands.
+/// An expression and its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placed {
-    /// The expression.
+    /// The expression, without its braces.
     pub expression: Expression,
-    /// Where its text begins in the scalar, in bytes. Spans of its errors and references count from there.
+    /// Where its text begins in the scalar, in bytes. The spans of its errors and references count
+    /// from there.
     pub offset: usize,
 }
 
-/// A scalar that is not a template.
+/// Why a scalar is not a template.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct TemplateError {
-    /// What is wrong.
+    /// What is wrong, in one line.
     pub message: String,
     /// Where in the scalar, in bytes.
     pub offset: usize,
@@ -34,11 +36,11 @@ pub struct TemplateProblem {
     pub pointer: String,
     /// Where the expression begins in that string, in bytes.
     pub offset: usize,
-    /// What went wrong.
+    /// The problem of the expression.
     pub problem: EvalProblem,
 }
 
-/// A scalar, parsed.
+/// A parsed scalar.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TextTemplate {
     pub(super) parts: Vec<Part>,
@@ -51,10 +53,10 @@ pub(super) enum Part {
 }
 
 impl TextTemplate {
-    /// Finds the expressions in a scalar.
+    /// Parses a scalar.
     ///
     /// # Errors
-    /// A `${` without its `}`, or with nothing between them.
+    /// Fails if a `${` has no `}`, or nothing before it.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let mut parts = Vec::new();
         let mut literal = String::new();
@@ -83,7 +85,7 @@ impl TextTemplate {
         Ok(Self { parts })
     }
 
-    /// Its expressions, in order. A scalar without any is plain text.
+    /// Its expressions, in order. A scalar without expressions is plain text.
     pub fn expressions(&self) -> impl Iterator<Item = &Placed> {
         self.parts.iter().filter_map(|part| match part {
             Part::Text(_) => None,
@@ -91,18 +93,18 @@ impl TextTemplate {
         })
     }
 
-    /// Fills it in. Each expression must have exactly one output.
+    /// Evaluates it. Each expression must have exactly one output.
     ///
     /// # Errors
-    /// The first expression that cannot be evaluated.
+    /// Fails at the first expression that cannot be evaluated.
     pub fn evaluate(&self, jq: &Jq, scope: &Scope<'_>) -> Result<Value, TemplateProblem> {
         self.evaluate_metered(jq, scope, &Meter::default())
     }
 
-    /// As [`evaluate`](Self::evaluate), counted and bounded together with others.
+    /// Like [`evaluate`](Self::evaluate), counted and bounded together with other evaluations.
     ///
     /// # Errors
-    /// The first expression that cannot be evaluated.
+    /// Fails at the first expression that cannot be evaluated.
     pub fn evaluate_metered(&self, jq: &Jq, scope: &Scope<'_>, meter: &Meter) -> Result<Value, TemplateProblem> {
         let value_of = |placed: &Placed| {
             jq.evaluate_one_metered(&placed.expression, scope, meter).map_err(|problem| TemplateProblem {
@@ -132,7 +134,7 @@ impl TextTemplate {
     }
 }
 
-/// The expression whose `${` is at `start`, and where the text goes on after it.
+/// The expression whose `${` is at `start`, and the offset after its `}`.
 fn expression(text: &str, start: usize) -> Result<(Placed, usize), TemplateError> {
     let begin = start + 2;
     let length = expression_length(&text[begin..]).map_err(|missing| {
@@ -148,7 +150,8 @@ fn expression(text: &str, start: usize) -> Result<(Placed, usize), TemplateError
     if trimmed.is_empty() {
         return Err(TemplateError { message: "there is no expression between `${` and `}`".into(), offset: start });
     }
-    // A comment ends with its line, so the white space at the end may be a part of it: only the offset matters here.
+    // A comment ends with its line, so trailing white space may belong to it: only the offset
+    // matters here.
     let offset = begin + (raw.len() - raw.trim_start_matches([' ', '\t', '\r', '\n']).len());
     Ok((Placed { expression: Expression::new(trimmed), offset }, begin + length + 1))
 }

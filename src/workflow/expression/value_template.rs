@@ -1,16 +1,16 @@
-//! A JSON tree whose strings may have expressions in them.
+//! A JSON tree whose strings may hold expressions.
 
 use super::text_template::{Part, Placed, TemplateError, TemplateProblem, TextTemplate};
 use super::{Jq, Meter, Scope};
 use serde_json::Value;
 
-/// A template of a JSON tree that has an error.
+/// Why a JSON tree is not a template.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{pointer}: {error}")]
 pub struct ValueTemplateError {
     /// The JSON Pointer (RFC 6901) of the string.
     pub pointer: String,
-    /// What is wrong with it.
+    /// What is wrong with the string.
     pub error: TemplateError,
 }
 
@@ -20,10 +20,10 @@ pub struct ValueTemplate {
     root: Slot,
 }
 
-/// A place in the tree.
+/// A part of the tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Slot {
-    /// Nothing below it is a template.
+    /// A value without templates.
     Value(Value),
     /// A string with expressions, and its JSON Pointer.
     Template(String, TextTemplate),
@@ -32,10 +32,10 @@ enum Slot {
 }
 
 impl ValueTemplate {
-    /// Finds the expressions in all strings of a tree.
+    /// Parses all strings of a tree.
     ///
     /// # Errors
-    /// All strings that are not templates.
+    /// Returns an error for each string that is not a template.
     pub fn parse(value: &Value) -> Result<Self, Vec<ValueTemplateError>> {
         let mut errors = Vec::new();
         let root = Slot::parse(value, &mut String::new(), &mut errors);
@@ -49,10 +49,10 @@ impl ValueTemplate {
         found.into_iter()
     }
 
-    /// Fills it in.
+    /// Evaluates it.
     ///
     /// # Errors
-    /// The first expression that cannot be evaluated.
+    /// Fails at the first expression that cannot be evaluated.
     pub fn evaluate(&self, jq: &Jq, scope: &Scope<'_>) -> Result<Value, TemplateProblem> {
         self.root.evaluate(jq, scope, &Meter::default())
     }
@@ -97,7 +97,7 @@ impl Slot {
         slot
     }
 
-    /// The same as a plain value, if there is no template below and no escape has changed it.
+    /// Folds into a plain value, if there is no template below and no escape has changed it.
     fn folded(self, value: &Value) -> Self {
         let is_plain = |slot: &Slot, value: &Value| matches!(slot, Self::Value(same) if same == value);
         let plain = match (&self, value) {

@@ -1,8 +1,8 @@
-//! What a run that repeats another is given of it, and how it takes that as done.
+//! The results that a run carries over from the one that it repeats.
 //!
-//! A run with the entry point [`RETRY`] is given, beside its inputs, how steps ended: these are not
-//! run again. Of a `for-each` that failed it is given the items that succeeded. What is given of
-//! which step [`super::repeat()`] decides.
+//! A run with the entry point [`RETRY`] gets, beside its inputs, how steps of the former run ended:
+//! these are not run again. Of a `for-each` that failed it gets the items that succeeded.
+//! [`super::repeat()`] decides what is carried over of which step.
 
 use super::state::{Item, NodeState, Running, Status};
 use super::{Interpreter, ItemKey};
@@ -13,52 +13,52 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The entry point of a run that repeats another.
 pub const RETRY: &str = "retry";
 
-/// What a run that repeats another is given.
+/// The input of a run that repeats another.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RepeatInput {
-    /// The inputs of the run.
+    /// The workflow's inputs.
     #[serde(with = "text")]
     pub inputs: Value,
-    /// By the ids of steps, what is known of them.
+    /// The results of the former run's steps, by their ids.
     pub steps: BTreeMap<String, PriorStep>,
 }
 
-/// What is known of a step.
+/// The result of a step of the former run.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PriorStep {
-    /// It succeeded, and gave `output`.
+    /// Whether it succeeded, with `output`.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub succeeded: bool,
-    /// It was skipped.
+    /// Whether it was skipped.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub skipped: bool,
-    /// What it gave.
+    /// Its output, if it succeeded.
     #[serde(with = "text", skip_serializing_if = "Value::is_null", default)]
     pub output: Value,
-    /// How often it was tried.
+    /// The most attempts that one item took.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub attempts: u32,
-    /// Items in all, where those that succeeded are given.
+    /// The number of items, if `items` are carried over.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub total: Option<usize>,
-    /// What items gave that succeeded.
+    /// The results of items that succeeded, if the step did not.
     #[serde(with = "texts", skip_serializing_if = "BTreeMap::is_empty", default)]
     pub items: BTreeMap<usize, Value>,
-    /// The numbers in idempotency keys of items that are run again, where they are not 0.
+    /// The numbers in the idempotency keys of items that are run again, if not 0.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub numbers: BTreeMap<usize, u32>,
-    /// Items of which a call under the key with that number may have happened: the number stays
-    /// whatever becomes of another one.
+    /// Items whose call under the key with that number may have happened: the number stays,
+    /// whatever the outcome of another call.
     #[serde(skip_serializing_if = "BTreeSet::is_empty", default)]
     pub doubtful: BTreeSet<usize>,
-    /// That is so of every item.
+    /// Whether that applies to every item.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub all_doubtful: bool,
 }
 
-/// A value as its JSON text: as deep as a payload may be it could not stand within another.
+/// A value as its JSON text: one of the greatest depth would not fit into another value.
 mod text {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde_json::Value;
@@ -98,7 +98,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Interpreter {
-    /// Takes steps as done that the run is given.
+    /// Ends the steps whose results are carried over.
     pub(super) fn carry_over(&mut self, mut steps: BTreeMap<String, PriorStep>) {
         for index in 0..self.nodes.len() {
             let Some(given) = steps.get(&*self.plan.nodes[index].id) else { continue };
@@ -110,14 +110,15 @@ impl Interpreter {
             if given.succeeded {
                 let items = self.plan.nodes[index].for_each.is_some();
                 state.total = given.output.as_array().filter(|_| items).map_or(1, Vec::len);
-                (state.done, state.attempts) = (state.total, given.attempts);
+                state.done = state.total;
+                state.attempts = given.attempts;
                 state.output = given.output.clone();
                 self.retained += Size::of(&given.output);
                 self.end(index, Status::Succeeded);
             } else if given.skipped {
                 self.end(index, Status::Skipped);
             } else {
-                state.given = Some(Box::new(given.clone()));
+                state.prior = Some(Box::new(given.clone()));
             }
         }
         steps.retain(|id, _| self.plan.node(id).is_none());
@@ -125,10 +126,10 @@ impl Interpreter {
         self.ready.retain(|index| self.nodes[*index].status == Status::Waiting);
     }
 
-    /// What an item gave in the run that this one repeats.
+    /// Takes the result of an item in the run that this one repeats.
     pub(super) fn carried_result(&mut self, (index, item): ItemKey) -> Option<Value> {
         let state = &mut self.nodes[index];
-        let given = state.given.as_mut().filter(|given| given.total == Some(state.total))?;
+        let given = state.prior.as_mut().filter(|given| given.total == Some(state.total))?;
         given.items.remove(&item)
     }
 
@@ -137,30 +138,31 @@ impl Interpreter {
         self.nodes[index].ended_items.numbers.get(&item).copied().unwrap_or(0)
     }
 
-    /// Whether a call under that key may have happened in a run that this one repeats.
+    /// Returns whether a call under that key may have happened in a run that this one repeats.
     pub(super) fn carried_doubt(&self, (index, item): ItemKey) -> bool {
         let left = &self.nodes[index].ended_items;
         left.all_doubtful || left.doubtful.contains(&item)
     }
 }
 
-/// What is worth keeping of a node's items when they are gone.
+/// What a node retains of its ended items.
 #[derive(Default, Debug)]
 pub(super) struct EndedItems {
-    /// Items that succeeded, of a node that did not and goes on: its output has what they gave.
+    /// Items that succeeded, of a node that failed with `continue-on-error`: its output has their
+    /// results.
     succeeded: BTreeSet<usize>,
-    /// What they gave, where it has no output.
+    /// Their results, if the node has no output.
     results: BTreeMap<usize, Value>,
-    /// The numbers in idempotency keys that further attempts would have, where they are not 0.
+    /// The numbers in the idempotency keys of further attempts, if not 0.
     numbers: BTreeMap<usize, u32>,
-    /// Items of which a call under the key with that number may have happened.
+    /// Items whose call under the key with that number may have happened.
     doubtful: BTreeSet<usize>,
-    /// That is so of every item.
+    /// Whether that applies to every item.
     all_doubtful: bool,
 }
 
 impl EndedItems {
-    /// Keeps what a further attempt of an item needs.
+    /// Records what a further attempt of an item needs.
     pub(super) fn record(&mut self, number: usize, item: &Item) {
         if item.known_failures > 0 {
             self.numbers.insert(number, item.known_failures);
@@ -172,8 +174,8 @@ impl EndedItems {
 }
 
 impl NodeState {
-    /// Keeps what the items of a `for-each` gave that has not succeeded as a whole: as its output,
-    /// where the run goes on.
+    /// Retains the results of the items of a `for-each` that has not succeeded as a whole: as its
+    /// output if the run goes on.
     pub(super) fn retain_results(&mut self, mut running: Running, goes_on: bool) {
         if running.items.is_none() {
             return;
@@ -187,7 +189,7 @@ impl NodeState {
         }
     }
 
-    /// Of a node that is taken over as it ended.
+    /// The result of a node that is carried over as it ended.
     pub(super) fn taken_over(&self) -> PriorStep {
         match self.status {
             Status::Succeeded => PriorStep {
@@ -197,12 +199,12 @@ impl NodeState {
                 numbers: self.numbers(),
                 ..PriorStep::default()
             },
-            // Its calls may have been made in a run before.
+            // Its calls may have been made in an earlier run.
             _ => PriorStep { skipped: true, ..self.run_anew() },
         }
     }
 
-    /// Of a node that did not succeed and is run again: what of it did.
+    /// The result of a node that did not succeed and is run again: the items that did.
     pub(super) fn run_again(&self) -> PriorStep {
         let items = self.results();
         PriorStep {
@@ -215,8 +217,8 @@ impl NodeState {
         }
     }
 
-    /// Of a node that is run again from its beginning: the numbers in its keys. What succeeded
-    /// happened.
+    /// The result of a node that is run again from its beginning: the numbers in its keys. What
+    /// succeeded has happened.
     pub(super) fn run_anew(&self) -> PriorStep {
         PriorStep {
             numbers: self.numbers(),
@@ -232,17 +234,17 @@ impl NodeState {
         if let Some(running) = self.running.as_ref().filter(|running| running.items.is_some()) {
             all.extend(running.succeeded.iter().map(|item| (*item, running.results[*item].clone())));
         }
-        // What was given and not come to.
-        let given = self.given.iter().filter(|given| self.total == 0 || given.total == Some(self.total));
+        // Results that were carried over and not used yet.
+        let given = self.prior.iter().filter(|given| self.total == 0 || given.total == Some(self.total));
         for (item, result) in given.flat_map(|given| &given.items) {
             all.entry(*item).or_insert_with(|| result.clone());
         }
         all
     }
 
-    /// Items in all, as far as that was ever known.
+    /// The number of items, as far as it was ever known.
     pub(super) fn total_known(&self) -> usize {
-        let given = self.given.as_ref().and_then(|given| given.total);
+        let given = self.prior.as_ref().and_then(|given| given.total);
         if self.total == 0 { given.unwrap_or(0) } else { self.total }
     }
 

@@ -1,42 +1,54 @@
 //! The process that runs a plan.
 //!
-//! It is a native process like any other: what it wants it asks for by commands (a spawn for `uses`, a call for `call` and for a
-//! `wait` for a signal, one sleep for whatever is due next), and hears the answers as events. So journal, cancel, limits and replay exist once.
+//! It is a native process like any other: it gives commands (a spawn for `uses`, a call for `call`
+//! and for a `wait` for a signal, one sleep for whatever is due next), and gets the answers as
+//! events. So journal, cancel, limits and replay exist once.
 //!
-//! # A step of it
-//! 1. The events are settled: an answer ends an attempt; a failed attempt becomes a retry or a failure.
-//! 2. Timers that are due are settled: timeouts, the ends of backoffs and waits.
-//! 3. Nodes whose dependencies have all ended are decided: run, skip, or not reached; nodes that run start items, as many as
-//!    `max-parallel`, the bounds on what is in flight and the work of one step allow.
-//! 4. What changed is told as log lines (see [`progress`]).
-//! 5. Where every node has ended, the outputs are evaluated and the process completes or fails.
+//! # One step
+//! 1. The events are settled: an answer ends an attempt; a failed attempt becomes a retry or a
+//!    failure.
+//! 2. Due timers are settled: timeouts, the ends of backoffs and waits.
+//! 3. Nodes whose dependencies have all ended are decided: run, skip, or not reached; nodes that
+//!    run start items, as many as `max-parallel`, the bounds on what is in flight and the budget of
+//!    one step allow.
+//! 4. Changes are reported as log lines (see [`progress`]).
+//! 5. When every node has ended, the outputs are evaluated and the process completes or fails.
 //!
 //! # Rules
-//! - A node is decided when every node it depends on has ended, whatever its `when`: what it sees does not depend on what
-//!   finished first.
-//! - `when: succeeded` runs where every dependency succeeded, was skipped, or failed with
-//!   `continue-on-error`; else the node is *unreached*. `failed` runs where one failed itself,
-//!   `unreached` where one is unreached, `[failed, unreached]` where one is either; else it is
-//!   *skipped*. `done` always runs. `any` runs where one succeeded; else it is unreached where one
-//!   failed or is unreached, and skipped where none is.
-//! - `if` is asked once, then `for-each`. No items: it succeeds with an empty list.
-//! - After an item has failed for good no further item starts, and those that run go on to their end; with
-//!   `continue-on-error` all items run, and a failed one's result is null. The failure that is told is that of the first item, in
-//!   the order of items.
-//! - Only problems of class retryable are retried, and timeouts. The wait doubles with each retry, is shortened by up to half
-//!   by the run's seed, and is never shorter than the problem's `retry-after`.
-//! - A timeout counts from the moment when the attempt is asked for. The attempt is then stopped; the next begins when it has ended.
-//! - The scope in idempotency keys is `<id>/<item>/<n>`; `n` grows with a call that is known not to have happened, and stays
-//!   once one may have: where an attempt timed out, or was a guest, whose own calls may have happened.
+//! - A node is decided when every node it depends on has ended, whatever its `when`: what it sees
+//!   does not depend on which one finished first.
+//! - `when: succeeded` runs if every dependency succeeded, was skipped, or failed with
+//!   `continue-on-error`; otherwise the node is *unreached*. `failed` runs if one failed itself,
+//!   `unreached` if one is unreached, `[failed, unreached]` if one is either; otherwise the node is
+//!   *skipped*. `done` always runs. `any` runs if one succeeded; otherwise the node is unreached if
+//!   one failed or is unreached, and skipped if none is.
+//! - `if` is evaluated once, then `for-each`. Without items the node succeeds with an empty list.
+//! - After an item has failed for good no further item starts, and running ones continue to their
+//!   end; with `continue-on-error` all items run, and the result of a failed one is null. The
+//!   reported failure is that of the first failed item, in the order of items.
+//! - Only problems of class retryable, and timeouts, are retried. The wait doubles with each retry,
+//!   is shortened by up to half by the run's seed, and is never shorter than the problem's
+//!   `retry-after`.
+//! - A timeout counts from the command of the attempt. The attempt is then stopped; the next one
+//!   begins when it has ended.
+//! - The scope in idempotency keys is `<id>/<item>/<n>`; `n` grows with a call that is known not to
+//!   have happened, and stays once one may have: if an attempt timed out, or was a guest, whose own
+//!   calls may have happened.
 //!
 //! # Invariants
-//! - **I1** It is a pure function of plan, seed and events: no clock but the batch's time, no order of a hash map.
-//! - **I2** An attempt in flight has one tag in [`Interpreter::in_flight`], and an item is in at most one of: queued, flying, sleeping.
-//! - **I3** At most [`IN_FLIGHT_MAX`] attempts and [`IN_FLIGHT_BYTES_MAX`] bytes of their inputs are in flight, and a step asks for at
-//!   most [`STEP_BYTES_MAX`]: below the limits that a process has by default.
+//! - **I1** It is a pure function of plan, seed and events: no clock but the batch's time, no order
+//!   of a hash map.
+//! - **I2** An attempt in flight has one tag in [`Interpreter::in_flight`], and an item is in at
+//!   most one of: queued, in flight, sleeping.
+//! - **I3** At most [`IN_FLIGHT_MAX`] attempts and [`IN_FLIGHT_BYTES_MAX`] bytes of their inputs
+//!   are in flight, and a step commands at most [`STEP_BYTES_MAX`]: below the default limits of a
+//!   process.
 //! - **I4** A child gets the limits and grants of its own node, never those of another.
-//! - **I5** A value that an expression or a `set` gives is within [`VALUE_SIZE_MAX`], which is known before it is built. What is kept is
-//!   within [`STATE_SIZE_MAX`]: results, what failures say, the items of a `for-each`, and the inputs of attempts that are to come.
+//! - **I5** A value that an expression or a `set` gives is within [`VALUE_SIZE_MAX`], which is
+//!   known before it is built. The retained state is within [`STATE_SIZE_MAX`]: results, the data
+//!   of failures, the items of a `for-each`, and the inputs of further attempts.
+//! - **I6** The texts of its problems are data like its commands: a replay compares them with the
+//!   records, so they change only with [`VERSION`].
 
 mod carried;
 mod outcome;
@@ -64,46 +76,51 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use timers::Timers;
 
-/// The version of the interpreter's behaviour: a run goes on with the one that it was started with.
+/// The version of the interpreter's behaviour: a run keeps the version that it was started with.
 ///
-/// 1: `when: failed` runs where a dependency is unreached, too. 2: it does not; there is `when: unreached`.
+/// 1: `when: failed` also runs if a dependency is unreached. 2: it does not; there is `when:
+/// unreached`.
 pub const VERSION: u32 = 2;
-/// Items of one `for-each`. Arbitrary.
+/// Most items of one `for-each`. Arbitrary.
 pub const ITEMS_MAX: usize = 100_000;
-/// Attempts in flight. Below the 10,000 commands that a process may have outstanding, and may give in one step.
+/// Most attempts in flight. Below the 10,000 commands that a process may have outstanding, and may
+/// give in one step.
 pub const IN_FLIGHT_MAX: usize = 8_000;
-/// Bytes of the inputs of attempts in flight. Below what a process may have outstanding.
+/// Most bytes of the inputs of attempts in flight. Below what a process may have outstanding.
 pub const IN_FLIGHT_BYTES_MAX: usize = 48 << 20;
-/// Bytes of inputs that one step asks for, and of one input at most. Below what a step may give.
+/// Most bytes of the inputs in the commands of one step, and of one input. Below what a step may
+/// give.
 pub const STEP_BYTES_MAX: usize = 12 << 20;
-/// Expressions that one step evaluates before others get their turn. A plain path counts once; one that needs the sandbox counts
-/// four times, and once more for each 4 KiB that it is given. The value that it gives counts once more for each 4 KiB, and for each 64
-/// values in it. Arbitrary: about a millisecond.
+/// Most expressions that one step evaluates before others get their turn. A plain path counts once;
+/// one that needs the sandbox counts four times, and once more for each 4 KiB of its input. Its
+/// result counts once more for each 4 KiB, and for each 64 values in it. Arbitrary: about a
+/// millisecond.
 pub const STEP_EVALUATIONS_MAX: usize = 256;
-/// One value that the expressions of a workflow give. Arbitrary: as much text as an expression may give, and about 100 MB of memory.
+/// Largest value that the expressions of a workflow give. Arbitrary: as much text as one expression
+/// may give, and about 100 MB of memory.
 pub const VALUE_SIZE_MAX: Size = Size { bytes: 16 << 20, values: 1_000_000 };
-/// All that a run keeps of its steps. Arbitrary: some 400 MB of memory at most.
+/// Largest state that a run retains of its steps. Arbitrary: at most about 400 MB of memory.
 pub const STATE_SIZE_MAX: Size = Size { bytes: 64 << 20, values: 4_000_000 };
 
-/// The kinds of problem that a workflow has beside those of [`crate::process::problem::kind`].
+/// The kinds of problem of workflows, beside those of [`crate::process::problem::kind`].
 pub mod kind {
     /// The inputs of the run do not fit their declarations.
     pub const BAD_INPUT: &str = "bad-input";
-    /// A step failed, and with it the run.
+    /// A step failed, and the run with it.
     pub const STEP_FAILED: &str = "step-failed";
-    /// The list of a `for-each` is none.
+    /// The `for-each` of a step gave something other than a list.
     pub const NOT_A_LIST: &str = "not-a-list";
     /// A `for-each` has more items than allowed.
     pub const TOO_MANY_ITEMS: &str = "too-many-items";
-    /// The name of a signal that a `wait` is for is none.
+    /// The `signal` of a `wait` gave something other than a name.
     pub const BAD_SIGNAL: &str = "bad-signal";
-    /// The duration of a `wait` is none.
+    /// The duration of a `wait` is not valid.
     pub const BAD_DURATION: &str = "bad-duration";
-    /// The results that a run keeps are larger than allowed.
+    /// The state that a run retains is larger than allowed.
     pub const STATE_TOO_LARGE: &str = "state-too-large";
 }
 
-/// Which item of which node.
+/// The index of a node and that of its item.
 type ItemKey = (usize, usize);
 
 /// The process that runs a plan.
@@ -114,22 +131,23 @@ pub struct Interpreter {
     inputs: Value,
     run: Value,
     nodes: Vec<NodeState>,
-    /// For each node those that depend on it.
+    /// For each node, the nodes that depend on it.
     dependents: Vec<Vec<usize>>,
     /// Nodes whose dependencies have all ended.
     ready: BTreeSet<usize>,
-    /// Nodes that may be able to start items.
+    /// Nodes that may have items to start.
     fillable: BTreeSet<usize>,
     in_flight: BTreeMap<Tag, ItemKey>,
     in_flight_bytes: usize,
-    /// What is kept.
+    /// The size of the retained state.
     retained: Size,
     timers: Timers,
     ended: usize,
     cancelled: Option<Arc<str>>,
-    /// What the run is given of steps, until it begins.
-    given: BTreeMap<String, PriorStep>,
-    /// What it was given of steps that its workflow does not have: for a run that repeats it, and has them.
+    /// The results of a former run's steps, until the run begins.
+    prior: BTreeMap<String, PriorStep>,
+    /// The same for steps that its workflow does not have, kept for a run that repeats this one and
+    /// has them.
     unknown_steps: BTreeMap<String, PriorStep>,
     /// Nodes that changed in this step.
     changed: BTreeSet<usize>,
@@ -138,7 +156,7 @@ pub struct Interpreter {
     budget: StepBudget,
 }
 
-/// What is left of a step's share.
+/// The remaining work of a step.
 #[derive(Default)]
 struct StepBudget {
     evaluations: Cell<usize>,
@@ -154,13 +172,14 @@ impl StepBudget {
         self.evaluations.set(self.evaluations.get().saturating_sub(evaluations));
     }
 
-    /// What evaluations cost beyond their number. It depends on what they were given alone, so a replay takes the same steps.
+    /// Counts the cost of evaluations beyond their number. It depends on their inputs only, so a
+    /// replay takes the same steps.
     fn count(&self, meter: &Meter) {
         let Size { bytes, values } = meter.size();
         self.spend(3 * meter.sandboxed() + meter.input_bytes() / 4096 + bytes / 4096 + values / 64);
     }
 
-    /// Whether an input of this size may still be asked for.
+    /// Returns whether a command with an input of this size is still allowed.
     fn has_room(&self, size: usize) -> bool {
         size <= self.bytes || self.bytes == STEP_BYTES_MAX
     }
@@ -171,13 +190,13 @@ impl StepBudget {
 }
 
 impl Interpreter {
-    /// A process that has not begun.
+    /// Makes a process that has not begun.
     #[must_use]
     pub fn new(plan: Arc<Plan>, jq: Arc<Jq>) -> Self {
         Self::of_version(plan, jq, VERSION)
     }
 
-    /// As [`Self::new`], as an earlier version behaves.
+    /// Like [`Self::new`], with the behaviour of an earlier version.
     fn of_version(plan: Arc<Plan>, jq: Arc<Jq>, version: u32) -> Self {
         let mut dependents = vec![Vec::new(); plan.nodes.len()];
         for (index, node) in plan.nodes.iter().enumerate() {
@@ -203,7 +222,7 @@ impl Interpreter {
             timers: Timers::default(),
             ended: 0,
             cancelled: None,
-            given: BTreeMap::new(),
+            prior: BTreeMap::new(),
             unknown_steps: BTreeMap::new(),
             changed: BTreeSet::new(),
             failures: Vec::new(),
@@ -215,8 +234,8 @@ impl Interpreter {
         let started = jiff::Timestamp::from_microsecond(context.now.0.cast_signed()).unwrap_or_default();
         self.run = json!({"id": &*context.init.run, "name": &*self.plan.name, "started": started.to_string()});
         self.changed.extend(0..self.nodes.len());
-        let given = std::mem::take(&mut self.given);
-        self.carry_over(given);
+        let prior = std::mem::take(&mut self.prior);
+        self.carry_over(prior);
     }
 
     fn handle(&mut self, context: &mut Context<'_>, event: Event) {
@@ -230,12 +249,12 @@ impl Interpreter {
                 }
             }
             Event::Cancel { reason, .. } => self.cancel(context, reason),
-            // Nobody has a reason to send it messages, and it links to nobody.
+            // No process has a reason to send it messages, and it has no links.
             Event::Message(_) | Event::Exited(_) => {}
         }
     }
 
-    /// Starts what can start.
+    /// Decides nodes and starts items, within the step's budget.
     fn advance(&mut self, context: &mut Context<'_>) {
         while !self.budget.is_done() {
             if let Some(index) = self.ready.pop_first() {
@@ -255,7 +274,7 @@ impl Interpreter {
         self.in_flight.len() >= IN_FLIGHT_MAX || self.in_flight_bytes >= IN_FLIGHT_BYTES_MAX
     }
 
-    /// Ends what has not begun and asks the rest to end.
+    /// Ends what has not begun, and stops the rest.
     fn cancel(&mut self, context: &mut Context<'_>, reason: Arc<str>) {
         if self.cancelled.is_some() {
             return;
@@ -287,7 +306,7 @@ impl Interpreter {
         self.ready.clear();
     }
 
-    /// Asks an attempt to end. Its answer still comes.
+    /// Stops an attempt. Its answer still comes.
     fn stop(&self, context: &mut Context<'_>, tag: Tag) {
         let Some((node, _)) = self.in_flight.get(&tag) else { return };
         let action = match self.plan.nodes[*node].action {
@@ -306,7 +325,7 @@ impl Process for Interpreter {
         }
         let RepeatInput { inputs, steps } = outcome::accept_repeated(&input)?;
         self.inputs = outcome::accept_inputs(&self.plan, &Payload::json(&inputs))?;
-        self.given = steps;
+        self.prior = steps;
         Ok(())
     }
 
@@ -342,13 +361,15 @@ pub struct WorkflowProgram {
 }
 
 impl WorkflowProgram {
-    /// A program that runs a plan. Its digest has the plan's in it, and that of the expression engine.
+    /// Makes a program that runs a plan. Its digest contains those of the plan and of the
+    /// expression engine.
     #[must_use]
     pub fn new(plan: Arc<Plan>, jq: Arc<Jq>) -> Self {
         Self::of_version(plan, jq, VERSION)
     }
 
-    /// As [`Self::new`], as an earlier [`VERSION`] behaves: for runs that were begun with it.
+    /// Like [`Self::new`], with the behaviour of an earlier [`VERSION`], for runs that began with
+    /// it.
     #[must_use]
     pub fn of_version(plan: Arc<Plan>, jq: Arc<Jq>, version: u32) -> Self {
         let version = version.clamp(1, VERSION);
@@ -357,7 +378,8 @@ impl WorkflowProgram {
     }
 }
 
-/// The version that is in the digest of a [`WorkflowProgram`], where this release has it; else its own.
+/// The version in the digest of a [`WorkflowProgram`], if this release has it; otherwise
+/// [`VERSION`].
 #[must_use]
 pub fn version_of(digest: &str) -> u32 {
     let version = digest.strip_prefix("native:workflow@").and_then(|rest| rest.split('/').next()?.parse().ok());

@@ -1,4 +1,4 @@
-//! What goes in and what comes out: inputs, the run's result, and failures as people and expressions see them.
+//! The inputs and the outcome of a run, and failures as people and expressions see them.
 
 use super::state::{Failure, Status};
 use super::{Interpreter, RepeatInput, kind};
@@ -6,11 +6,12 @@ use crate::process::{Context, Json, Payload, Problem, Status as StepStatus, prob
 use crate::workflow::plan::{Node, Plan};
 use serde_json::{Map, Value, json};
 
-/// Nodes that the problem of a failed run names. Arbitrary.
+/// Most nodes that the problem of a failed run names. Arbitrary.
 const NAMED_MAX: usize = 100;
-/// Bytes of a problem's extension members that go on into other values. Arbitrary.
+/// Most bytes of a problem's extension members that are copied into other values. Arbitrary.
 const DATA_BYTES_MAX: usize = 64 << 10;
-/// Levels of a problem's extension members that go on into other values: half of what JSON may have.
+/// Most levels of a problem's extension members that are copied into other values: half of what
+/// JSON may have.
 const DATA_DEPTH_MAX: usize = 64;
 
 /// Checks a run's inputs and completes them.
@@ -32,7 +33,7 @@ pub(super) fn accept_inputs(plan: &Plan, input: &Payload) -> Result<Value, Probl
     })
 }
 
-/// Reads what a run that repeats another is given.
+/// Reads the input of a run that repeats another.
 pub(super) fn accept_repeated(input: &Payload) -> Result<RepeatInput, Problem> {
     let bad =
         |detail: String| Problem::new(kind::BAD_INPUT, "What the run is to repeat cannot be read").with_detail(detail);
@@ -58,8 +59,8 @@ fn problem_value(problem: &Problem) -> Map<String, Value> {
     value
 }
 
-/// Extension members of a problem within another one. Guests choose them: what is too large or too deep to be put into further
-/// values is left out.
+/// Extension members of a problem for use within another one. Guests choose them: data that is too
+/// large or too deep for other values is left out.
 pub(super) fn carried(data: Json) -> Json {
     if data.as_bytes().len() > DATA_BYTES_MAX {
         return Json::from_value(&format!("{} bytes were left out", data.as_bytes().len()));
@@ -78,7 +79,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// A failure as expressions see it: the problem, and where it happened.
+/// A failure as expressions see it: the problem, and the step, item and attempt.
 pub(super) fn error_value(node: &Node, failure: &Failure) -> Value {
     let mut value = problem_value(&failure.problem);
     value.insert("step".to_owned(), json!(&*node.id));
@@ -88,7 +89,7 @@ pub(super) fn error_value(node: &Node, failure: &Failure) -> Value {
     Value::Object(value)
 }
 
-/// "item 3, attempt 2"; nothing where nothing was tried.
+/// "item 3, attempt 2"; empty if nothing was tried.
 fn place(failure: &Failure) -> String {
     let item = failure.item.map(|item| format!("item {item}"));
     let attempt = (failure.attempt > 0).then(|| format!("attempt {}", failure.attempt));
@@ -96,7 +97,7 @@ fn place(failure: &Failure) -> String {
 }
 
 impl Interpreter {
-    /// The end of the run.
+    /// The final status of the run.
     pub(super) fn finish(&mut self, context: &mut Context<'_>) -> StepStatus {
         if let Some(reason) = &self.cancelled {
             let problem = Problem::new(problem::kind::CANCELLED, "The run was cancelled").with_detail(&**reason);
@@ -111,7 +112,8 @@ impl Interpreter {
         }
     }
 
-    /// The problem of a run in which a step failed: that of the first one, in the order of the plan.
+    /// The problem of a run in which a step failed: that of the first failed one, in the plan's
+    /// order.
     fn failure(&self) -> Option<Problem> {
         let counts =
             |index: &usize| self.nodes[*index].status == Status::Failed && !self.plan.nodes[*index].continue_on_error;

@@ -1,16 +1,16 @@
-//! What a run tells of its nodes while it goes on: log lines with fields, for terminals and records.
+//! The progress of a run's nodes: log lines with fields, for terminals and records.
 //!
 //! A step of the interpreter writes at most one line for each node that changed in it, so these
-//! lines of a run are bounded by its steps and nodes, not by its items. A line whose text says what
-//! the one before said is of level debug. The text is for people; `fields` is a JSON object with
-//! one key:
+//! lines of a run are bounded by its steps and nodes, not by its items. A line with the same text
+//! as the one before has level debug. The text is for people; `fields` is a JSON object with one
+//! key:
 //!
 //! - `wfhost.node`: [`NodeProgress`]. `status` is waiting, running, succeeded, failed, skipped,
 //!   unreached or cancelled; `total` counts items (1 without `for-each`, 0 before they are known).
 //!   A failed node has `error` as well: the object that expressions see.
 //! - `wfhost.retry`: [`RetryProgress`]: an attempt failed and will be repeated.
-//! - `wfhost.item`: [`ItemFailure`]: an item of a `for-each` failed for good, of the first
-//!   [`FAILURES_REPORTED_MAX`] of a node.
+//! - `wfhost.item`: [`ItemFailure`]: an item of a `for-each` failed for good; the first
+//!   [`FAILURES_REPORTED_MAX`] of a node are reported.
 //!
 //! [`Progress::of`] reads them back.
 //!
@@ -23,13 +23,14 @@ use crate::workflow::plan::Action;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Items of a node whose waits are listed; the rest is counted. Arbitrary: what a person reads.
+/// Most items of a node whose waits are listed; the rest are counted. Arbitrary: what a person
+/// reads.
 const WAITS_MAX: usize = 5;
 
-/// Items of a node whose failures have lines of their own. Arbitrary: what a person reads.
+/// Most items of a node whose failures have their own lines. Arbitrary: what a person reads.
 pub(super) const FAILURES_REPORTED_MAX: usize = 100;
 
-/// What a log line of the interpreter says.
+/// The content of a log line of the interpreter.
 #[derive(Clone, PartialEq, Debug, serde::Deserialize)]
 pub enum Progress {
     /// A node has changed.
@@ -38,49 +39,48 @@ pub enum Progress {
     /// An attempt failed and will be repeated.
     #[serde(rename = "wfhost.retry")]
     Retry(RetryProgress),
-    /// An item has failed for good.
+    /// An item failed for good.
     #[serde(rename = "wfhost.item")]
     Item(ItemFailure),
 }
 
-/// How far a node is.
+/// The progress of a node.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct NodeProgress {
     /// The step's id.
     pub node: String,
     /// `waiting`, `running`, or how it ended.
     pub status: String,
-    /// Items in all: 1 without `for-each`, 0 before they are known.
+    /// The number of items: 1 without `for-each`, 0 before it is known.
     pub total: usize,
-    /// Items that ended, those that failed included.
+    /// Items that ended, including those that failed.
     pub done: usize,
     /// Items that failed.
     pub failed: usize,
     /// Attempts in flight.
     #[serde(rename = "flying")]
     pub in_flight: usize,
-    /// Items that wait: see `waits`.
+    /// Items that wait; `waits` lists them.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub waiting: usize,
-    /// Items that begin when others have ended.
+    /// Items that start when others have ended.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub queued: usize,
-    /// What they wait for, the first few in the order of items.
+    /// What the waiting items wait for, the first few in the order of items.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub waits: Vec<Wait>,
-    /// When the first of the attempts in flight has had its time, in microseconds since 1970.
+    /// When the first of the attempts in flight times out, in microseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub deadline: Option<Micros>,
-    /// Whether the time of its deadline stands still while the run is paused: that of calls does,
-    /// and that of guests does not.
+    /// Whether the deadline pauses with the run: that of calls does, that of guests does not.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub deadline_pauses: bool,
     /// The most attempts that one item took.
     pub attempts: u32,
-    /// Whether its ending is taken over from the run that this one repeats.
+    /// Whether its result is taken over from the run that this one repeats.
     #[serde(rename = "taken-over", skip_serializing_if = "std::ops::Not::not", default)]
     pub taken_over: bool,
-    /// Why it failed.
+    /// Why it failed: the object that expressions see.
     #[serde(skip_serializing_if = "Value::is_null", default)]
     pub error: Value,
 }
@@ -93,15 +93,15 @@ fn is_zero(number: &usize) -> bool {
 /// An item that waits.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Wait {
-    /// What for.
+    /// What it waits for.
     #[serde(rename = "for")]
     pub cause: Cause,
-    /// Which item, where it has `for-each`.
+    /// The index of the item, if the node has `for-each`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub item: Option<usize>,
     /// Since when, in microseconds since 1970.
     pub since: Micros,
-    /// Until when at most, in microseconds since 1970; none: as long as it takes.
+    /// The end of the wait at the latest, in microseconds since 1970. `None` if there is no bound.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub until: Option<Micros>,
 }
@@ -110,20 +110,20 @@ pub struct Wait {
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Cause {
-    /// A signal. Its time stands still while the run is paused.
+    /// A signal. Its timeout pauses with the run.
     Signal {
-        /// Its name.
+        /// The name of the signal.
         name: String,
     },
-    /// A time.
+    /// A point in time.
     Time,
     /// The next attempt.
     Attempt {
-        /// Its number, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// The number of the last one that there may be.
+        /// The number of the last attempt allowed.
         attempts_max: u32,
-        /// The kind of the problem that the attempt before had.
+        /// The kind of the previous attempt's problem.
         kind: String,
         /// The title of that problem.
         title: String,
@@ -135,15 +135,15 @@ pub enum Cause {
 pub struct ItemFailure {
     /// The step's id.
     pub node: String,
-    /// Which item.
+    /// The index of the item.
     pub item: usize,
-    /// The attempt that failed, from 1; 0 where nothing was tried.
+    /// The attempt that failed, from 1; 0 if no attempt was made.
     pub attempt: u32,
     /// The problem's kind.
     pub kind: String,
     /// The problem's title.
     pub title: String,
-    /// What is special about this occurrence.
+    /// The problem's detail.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub detail: Option<String>,
 }
@@ -154,7 +154,7 @@ pub struct ItemFailure {
 pub struct RetryProgress {
     /// The step's id.
     pub node: String,
-    /// Which item, where it has `for-each`.
+    /// The index of the item, if the node has `for-each`.
     pub item: Option<usize>,
     /// The attempt that failed, from 1.
     pub attempt: u32,
@@ -167,7 +167,7 @@ pub struct RetryProgress {
 }
 
 impl Progress {
-    /// What a line says, where it is one of these.
+    /// Reads the fields of a log line. `None` if it is not a line of progress.
     #[must_use]
     pub fn of(line: &LogLine) -> Option<Self> {
         let fields = line.fields.as_ref()?.as_str();
@@ -185,13 +185,14 @@ impl NodeProgress {
         self.done.saturating_sub(self.failed)
     }
 
-    /// Whether it has begun, and nothing of it is under way.
+    /// Returns whether it is running, but all its live items wait.
     #[must_use]
     pub fn only_waits(&self) -> bool {
         self.status == "running" && self.in_flight == 0 && self.waiting > 0
     }
 
-    /// How many items came to what: `3 of 6 done` while it runs, then `6 items`, or `5 of 6 succeeded, 1 failed`.
+    /// A summary of its items: `3 of 6 done` while it runs, then `6 items`, or `5 of 6 succeeded, 1
+    /// failed`.
     #[must_use]
     pub fn items(&self) -> String {
         let mut text = match self.status.as_str() {
@@ -206,14 +207,15 @@ impl NodeProgress {
         text
     }
 
-    /// Why it failed, in a line: `item 3: the server answered 404 Not Found (http-status), attempt 2`.
+    /// Why it failed, in one line: `item 3: the server answered 404 Not Found (http-status),
+    /// attempt 2`.
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         reason(&self.error)
     }
 }
 
-/// Why something failed, in a line, as expressions see its error.
+/// The reason of an error in one line.
 fn reason(error: &Value) -> Option<String> {
     let (title, kind) = (error["title"].as_str()?, error["kind"].as_str().unwrap_or_default());
     let item = error["item"].as_u64().map_or_else(String::new, |item| format!("item {item}: "));
@@ -224,7 +226,7 @@ fn reason(error: &Value) -> Option<String> {
 }
 
 impl Interpreter {
-    /// Writes a line for each node that changed in this step, and before it one for each of its items that failed.
+    /// Writes a line for each item that failed in this step, then one for each node that changed.
     pub(super) fn report_changes(&mut self, context: &mut Context<'_>) {
         for failure in std::mem::take(&mut self.failures) {
             let ItemFailure { node, item, attempt, kind, title, .. } = &failure;

@@ -1,22 +1,22 @@
-//! RepeatOptions a run: what of another run is taken over, and what the run is given that repeats it.
+//! Repeats a run: which results of a former run are taken over, and the input of the new run.
 //!
 //! # Which steps are taken over
-//! A step is taken over as it ended, succeeded or skipped, where everything is as it was that its
-//! ending depends on: every step that it needs or reads is taken over too, and the step itself, the
-//! components that it uses and the inputs that it reads are the same. All other steps run again, or
-//! are skipped, as they are decided then: a reaction to a failure that is run again has not
+//! A step that succeeded or was skipped is taken over if everything that its outcome depends on is
+//! the same: every step that it needs or reads is taken over too, and the step itself, the
+//! components that it uses and the inputs that it reads are unchanged. All other steps run again,
+//! or are skipped, as decided in the new run: a reaction to a failure that is run again has not
 //! happened, and what read the result of such a step reads the new one.
 //!
 //! Of a `for-each` that failed, the items that succeeded are taken over under the same conditions.
 //!
-//! What says only how a step is carried out makes no other step of it: `retry`, `timeout`,
-//! `max-parallel`, `continue-on-error`, `limits`, `allow`. What a step reads of `.run` stays what
+//! Keys that say only how a step is carried out do not change it: `retry`, `timeout`,
+//! `max-parallel`, `continue-on-error`, `limits`, `allow`. What a step has read of `.run` stays as
 //! it was.
 //!
 //! # Keys
-//! What runs again has the number in its keys that the next attempt would have had: it goes on
-//! where an attempt is known not to have happened, and stays where one may have. Which of these
-//! keys are used again [`FormerKeys`] tells.
+//! A step that runs again has the number in its keys that the next attempt would have had: a higher
+//! one if an attempt is known not to have happened, the same if one may have. [`FormerKeys`] tells
+//! which of these keys are used again.
 
 use super::carried::{PriorStep, RepeatInput};
 use super::outcome::accept_inputs;
@@ -32,68 +32,68 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Which steps of a run are run again, beside those that did not succeed.
+/// Which steps are run again, beside those that did not succeed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Rerun {
-    /// No others.
+    /// No other steps.
     #[default]
     Failed,
-    /// This step.
+    /// The step with this id, and all that depend on it.
     From(String),
 }
 
 /// The run that is repeated.
 pub struct FormerRun<'a> {
-    /// What it did.
+    /// Its plan.
     pub plan: &'a Arc<Plan>,
-    /// Its records.
+    /// All of its records.
     pub records: &'a [Record],
 }
 
-/// How it is repeated.
+/// How a run is repeated.
 pub struct RepeatOptions<'a> {
-    /// What the new run does.
+    /// The plan of the new run.
     pub plan: &'a Plan,
     /// Which steps are run again.
     pub again: &'a Rerun,
-    /// The inputs of the new run, as they are given.
+    /// The inputs of the new run, without defaults.
     pub inputs: Map<String, Value>,
-    /// Components are others on purpose: what succeeded with the former ones is taken over.
+    /// Whether components differ on purpose: results of the former ones are then taken over.
     pub substituted: bool,
-    /// No key of the former run is used again.
+    /// Whether no idempotency key of the former run is used again.
     pub new_keys: bool,
 }
 
-/// What becomes of the steps of a run that is repeated.
+/// What happens to the steps of a run that is repeated.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Repetition {
-    /// What the new run is given.
+    /// The input of the new run.
     pub input: RepeatInput,
     /// The keys of the calls that the former run made.
     pub former_keys: FormerKeys,
-    /// By the steps of the new run, in the order of its file.
+    /// The steps of the new run, in file order.
     pub steps: Vec<StepFate>,
-    /// Steps of the former run that the new one does not have, with how they ended.
+    /// Steps of the former run that the new one does not have, with their status.
     pub gone: Vec<(Arc<str>, &'static str)>,
-    /// Names of signals that the former run was sent and nobody took: the new run is not sent them.
+    /// Names of signals that were sent to the former run and not consumed: the new run does not get
+    /// them.
     pub signals: Vec<Arc<str>>,
 }
 
-/// What becomes of a step.
+/// What happens to a step.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StepFate {
-    /// Its id.
+    /// The id of the step.
     pub id: Arc<str>,
-    /// How it ended in the former run; none: that had no such step.
+    /// Its status in the former run. `None` if that had no such step.
     pub before: Option<&'static str>,
-    /// Why it runs again; none: it is taken over.
+    /// Why it runs again. `None` if it is taken over.
     pub reason: Option<RerunReason>,
-    /// Of a `for-each` that runs again: how many items are taken over, and of how many.
+    /// How many items of a `for-each` that runs again are taken over, and out of how many.
     pub items: Option<(usize, usize)>,
-    /// The keys of what it asks for again, as far as the former run asked for it: of the first
-    /// items.
+    /// The keys of calls that the former run made and this one repeats: of the first items.
     pub keys: Vec<ItemKeys>,
-    /// Items of which keys are told, and others.
+    /// The number of items with such keys, including those not listed.
     pub keys_total: usize,
 }
 
@@ -102,15 +102,15 @@ pub struct StepFate {
 pub enum RerunReason {
     /// It did not succeed.
     NotSucceeded,
-    /// Somebody wants it to.
+    /// It was named in the request.
     Requested,
     /// It depends on this step, which runs again.
     Needs(Arc<str>),
-    /// These keys of it are others.
+    /// These keys of its definition changed.
     Changed(Vec<&'static str>),
-    /// It reads these inputs, which are others.
+    /// It reads these inputs, which changed.
     Inputs(Vec<String>),
-    /// It may have written into the run's store `kv`, which the new run does not have.
+    /// It may have written to the run's store `kv`, which begins empty in the new run.
     Store,
     /// The former run had no such step.
     New,
@@ -119,38 +119,38 @@ pub enum RerunReason {
 /// The keys of an item's calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ItemKeys {
-    /// Which item; 0 without a `for-each`.
+    /// The index of the item; 0 without a `for-each`.
     pub item: usize,
-    /// The key; of a guest, what the keys of its calls begin with, up to and with the `/`.
+    /// The key; for a guest, the prefix of the keys of its calls, including the `/`.
     pub key: String,
-    /// When it is used again.
+    /// Whether and when it is used again.
     pub reuse: Reuse,
 }
 
-/// Items of a step whose keys are told. Arbitrary: what a person reads.
+/// Most items of a step whose keys are listed. Arbitrary: what a person reads.
 const KEYS_SHOWN_MAX: usize = 20;
 
 /// Why a run cannot be repeated.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RepeatError {
-    /// It goes on.
+    /// It is still running.
     #[error("the run has not ended")]
     NotEnded,
     /// All steps are taken over, and nothing else is different.
     #[error("every step of the run succeeded: there is nothing to run again")]
     NothingFailed,
-    /// There is no such step.
+    /// The requested step does not exist.
     #[error("the workflow has no step `{step}`{}", meant.as_ref().map_or_else(|| format!("; it has {known}"), |meant| format!("; did you mean `{meant}`?")))]
     NoStep {
-        /// Its id.
+        /// The requested id.
         step: String,
-        /// The id that is like it.
+        /// A similar id.
         meant: Option<String>,
-        /// The steps that there are, as far as a line holds them.
+        /// The ids of the first steps.
         known: String,
     },
-    /// The run had no inputs that its workflow takes.
+    /// The run failed before its first step, since its inputs did not fit.
     #[error("the run never began: {0}")]
     NotBegun(Problem),
     /// The inputs do not fit the workflow of the new run.
@@ -161,15 +161,15 @@ pub enum RepeatError {
     Records(#[from] RebuildError),
 }
 
-/// Steps that are named where another was meant. Arbitrary: what a person reads.
+/// Most steps listed in an error. Arbitrary: what a person reads.
 const STEPS_LISTED_MAX: usize = 20;
 
-/// What becomes of the steps of a run that is repeated, and what the new run is given. No guest is
-/// run for it.
+/// Determines what happens to the steps of a run that is repeated, and the input of the new run. No
+/// guest runs.
 ///
 /// # Errors
-/// The run has not ended, nothing of it would run again, there is no such step, the inputs do not
-/// fit, or the records are not of a run of the plan.
+/// Fails if the run has not ended, nothing of it would run again, the step does not exist, the
+/// inputs do not fit, or the records are not of a run of the plan.
 pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_>) -> Result<Repetition, RepeatError> {
     let from = match repeating.again {
         Rerun::Failed => None,
@@ -242,7 +242,7 @@ fn index_of(plan: &Plan, step: &str) -> Result<usize, RepeatError> {
     })
 }
 
-/// The keys of two objects whose values are not the same.
+/// The keys whose values differ between two objects.
 fn other_keys(one: &Value, other: &Value) -> BTreeSet<String> {
     let keys = |value: &Value| value.as_object().map(|all| all.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
     let all = keys(one).into_iter().chain(keys(other));
@@ -253,9 +253,9 @@ fn other_keys(one: &Value, other: &Value) -> BTreeSet<String> {
 struct Comparison<'a> {
     former: &'a Interpreter,
     plan: &'a Plan,
-    /// The former run's nodes.
+    /// The indexes of the former run's nodes, by id.
     indexes: BTreeMap<&'a str, usize>,
-    /// Inputs that are others.
+    /// Inputs whose values changed.
     inputs: BTreeSet<String>,
     substituted: bool,
     from: Option<usize>,
@@ -266,9 +266,9 @@ impl Comparison<'_> {
         self.indexes.get(id).map(|index| &self.former.nodes[*index])
     }
 
-    /// For each node of the new plan why it runs again.
+    /// For each node of the new plan, why it runs again.
     ///
-    /// Its store `kv` begins empty. `stores`: so a step that may have written there runs again.
+    /// The store `kv` begins empty: if `stores`, a step that may have written to it runs again.
     fn reasons(&self, stores: bool) -> Vec<Option<RerunReason>> {
         let mut reasons: Vec<Option<RerunReason>> = vec![None; self.plan.nodes.len()];
         for &index in &self.plan.order {
@@ -280,8 +280,7 @@ impl Comparison<'_> {
         reasons
     }
 
-    /// Why a node runs again, of which all dependencies have been looked at. What says most to a
-    /// person comes first.
+    /// Why a node runs again, once its dependencies are known. The most telling reason comes first.
     fn reason(&self, index: usize, reasons: &[Option<RerunReason>]) -> Option<RerunReason> {
         let node = &self.plan.nodes[index];
         if self.from == Some(index) {
@@ -293,7 +292,7 @@ impl Comparison<'_> {
         })
     }
 
-    /// What is not as it was for a node that the former run had.
+    /// What has changed for a node that the former run had.
     fn difference(&self, index: usize, reasons: &[Option<RerunReason>]) -> Option<RerunReason> {
         let node = &self.plan.nodes[index];
         let former = &self.former.plan.nodes[self.indexes[&*node.id]];
@@ -314,7 +313,7 @@ impl Comparison<'_> {
         again.map(|need| RerunReason::Needs(Arc::clone(&self.plan.nodes[*need].id)))
     }
 
-    /// The keys of a step that are others, of those on which depends what it gives.
+    /// The changed keys of a step, of those that its result depends on.
     fn changed(&self, former: &Node, node: &Node) -> Vec<&'static str> {
         let ids = |plan: &Plan, node: &Node| -> BTreeSet<Arc<str>> {
             node.needs.iter().map(|need| Arc::clone(&plan.nodes[*need].id)).collect()
@@ -351,7 +350,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Whether a component is the one that the former run used under that name.
+    /// Returns whether a component is the one that the former run used.
     fn is_component(&self, former: &str, name: &str) -> bool {
         let digest = |plan: &Plan, name: &str| {
             plan.components.iter().find(|component| *component.name == *name).and_then(|found| found.digest.clone())
@@ -363,7 +362,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// What the new run is given of its steps.
+    /// The prior results for the new run.
     fn given(&self, reasons: &[Option<RerunReason>]) -> BTreeMap<String, PriorStep> {
         let given = |(node, reason): (&Node, &Option<RerunReason>)| {
             let state = self.before(&node.id)?;
@@ -375,7 +374,7 @@ impl Comparison<'_> {
             (given != PriorStep::default()).then(|| (node.id.to_string(), given))
         };
         let mut all: BTreeMap<String, PriorStep> = self.plan.nodes.iter().zip(reasons).filter_map(given).collect();
-        // Of steps that come and go with the file the keys stay.
+        // The keys of steps that the new file does not have are kept for a later one.
         let unknown = self.former.unknown_steps.iter().map(|(id, given)| (id.clone(), given.clone()));
         let gone = self.indexes.iter().filter(|(id, _)| self.plan.node(id).is_none());
         let gone = gone.map(|(id, index)| ((*id).to_owned(), self.former.nodes[*index].run_anew()));
@@ -422,14 +421,14 @@ impl Comparison<'_> {
 /// The keys of the former run.
 struct KeyHistory {
     former: FormerKeys,
-    /// Where keys begin that no run has used, but for the digest of what is asked for.
+    /// The prefix of unused keys, before the digest of the call.
     own: Arc<str>,
-    /// None is used again.
+    /// Whether no key is used again.
     is_new: bool,
 }
 
 impl KeyHistory {
-    /// The key of an item's call that the former run may have asked for.
+    /// The key of an item's call that the former run may have made.
     fn of(&self, node: &Node, item: usize, number: u32, doubtful: bool) -> Option<ItemKeys> {
         if self.is_new {
             return None;
@@ -437,7 +436,7 @@ impl KeyHistory {
         let path = format!("/{}/{item}/{number}", node.id);
         let told = |key: String, reuse| Some(ItemKeys { item, key, reuse });
         if matches!(node.action, Action::Uses { .. }) {
-            // Its calls have keys of their own below this, each with its own rule.
+            // Its calls have their own keys below this one, each with its own rule.
             return if doubtful || number > 0 { told(format!("…{path}/"), Reuse::Same) } else { None };
         }
         match self.former.reuse(&path) {
@@ -448,7 +447,7 @@ impl KeyHistory {
     }
 }
 
-/// The program of a plan whose one process can be looked at from outside.
+/// A program whose only process can be read from outside.
 struct ObservedProgram {
     digest: Arc<str>,
     seen: Arc<Mutex<Interpreter>>,

@@ -1,4 +1,4 @@
-//! Deciding nodes and starting items.
+//! Decides nodes and starts items.
 
 use super::progress::{Cause, Wait};
 use super::scope::payload;
@@ -12,7 +12,7 @@ use crate::workflow::plan::Action;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What becomes of a node whose dependencies have ended.
+/// The decision on a node whose dependencies have ended.
 enum Decision {
     Run,
     Skip,
@@ -76,7 +76,7 @@ impl Interpreter {
         }
     }
 
-    /// Evaluates `if` and `for-each`. None: the condition is false.
+    /// Evaluates `if` and `for-each`. `None` if the condition is false.
     fn list(&self, index: usize) -> Result<Option<Running>, Problem> {
         let node = &self.plan.nodes[index];
         if let Some(condition) = &node.condition
@@ -108,7 +108,7 @@ impl Interpreter {
         }
     }
 
-    /// Starts items of a node, as many as may start now.
+    /// Starts as many items of a node as may start now.
     pub(super) fn fill(&mut self, context: &mut Context<'_>, index: usize) {
         let plan = Arc::clone(&self.plan);
         let most = plan.nodes[index].max_parallel as usize;
@@ -146,7 +146,7 @@ impl Interpreter {
         }
     }
 
-    /// Begins an item: evaluates what it is given, and what needs no one else is done at once.
+    /// Begins an item: evaluates its input. An item that needs no other process ends at once.
     fn start(&mut self, context: &mut Context<'_>, key: ItemKey) {
         let plan = Arc::clone(&self.plan);
         let (index, item) = key;
@@ -199,7 +199,7 @@ impl Interpreter {
         self.running(index).live.insert(item, state);
     }
 
-    /// An item waits from now on, until its next attempt or its end.
+    /// Lets an item wait, until its next attempt or its end.
     pub(super) fn waits(&mut self, key: ItemKey, since: Micros, until: Option<Micros>, cause: Cause) {
         let item = self.plan.nodes[key.0].for_each.is_some().then_some(key.1);
         self.item(key).wait = Some(Box::new(Wait { cause, item, since, until }));
@@ -234,7 +234,8 @@ impl Interpreter {
         parse_duration(text).map_err(bad)
     }
 
-    /// Waits by a call that the run itself answers, so that its timeout stands still while the run is paused. It is no attempt.
+    /// Waits by a call that the run itself answers, so that its timeout pauses with the run. It
+    /// does not count as an attempt.
     fn wait_for_signal(
         &mut self,
         context: &mut Context<'_>,
@@ -298,7 +299,8 @@ impl Interpreter {
             Action::Call { handler, .. } => Ask::Call(Box::new(Call {
                 handler: Arc::clone(handler),
                 args: input,
-                // The run keeps watch over it: while nobody knows whether the call happened its time stands still.
+                // The run enforces it: the time stands still while the outcome of the call is
+                // unknown.
                 timeout: node.timeout,
                 idempotency_key: None,
                 placement: Some(placement),
@@ -330,10 +332,10 @@ impl Interpreter {
         self.running(index).live.get_mut(&item).expect("invariant: a started item lives until it ends")
     }
 
-    /// The process's output as a payload.
+    /// The output of the process as a payload.
     pub(super) fn output(&self, context: &Context<'_>) -> Result<Payload, Problem> {
         let outputs = self.outputs()?;
-        // Their place in the file, where no single expression is to blame.
+        // The pointer to all outputs, since no single expression is at fault.
         payload(&outputs, context.init.limits.payload_bytes)
             .map_err(|problem| problem.with_data(&serde_json::json!({ "pointer": "/outputs" })))
     }

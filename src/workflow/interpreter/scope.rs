@@ -1,4 +1,4 @@
-//! What the expressions of a node see.
+//! The context of a node's expressions.
 
 use super::state::NodeState;
 use super::{Interpreter, ItemKey, VALUE_SIZE_MAX};
@@ -9,7 +9,7 @@ use crate::workflow::plan::Template;
 use serde_json::{Value, json};
 
 impl Interpreter {
-    /// Evaluates a template of a node; with an item where it is evaluated for each.
+    /// Evaluates a template of a node, for an item if it is evaluated for each.
     pub(super) fn evaluate(
         &self,
         node: usize,
@@ -43,7 +43,8 @@ impl Interpreter {
         Scope::object(indexes.map(|index| (&*self.plan.nodes[index].id, step(&self.nodes[index]))))
     }
 
-    /// The failure that a node reacts to: that of the first dependency, in the order of the file, that failed or was not reached.
+    /// The failure that a node reacts to: that of the first dependency, in file order, that failed
+    /// or was not reached.
     fn error_for(&self, node: usize) -> &Value {
         let failed = self.plan.nodes[node].needs.iter().map(|need| match self.nodes[*need].cause {
             Some(cause) => &self.nodes[cause].error,
@@ -52,7 +53,7 @@ impl Interpreter {
         failed.into_iter().find(|error| !error.is_null()).unwrap_or(&Value::Null)
     }
 
-    /// Evaluates the run's outputs: they see every step.
+    /// Evaluates the outputs of the run, which see every step.
     pub(super) fn outputs(&self) -> Result<Value, Problem> {
         let scope = Scope::object([
             ("inputs", Scope::Borrowed(&self.inputs)),
@@ -68,7 +69,7 @@ impl Interpreter {
         self.plan.outputs.iter().map(evaluate).collect::<Result<_, _>>().map(Value::Object)
     }
 
-    /// What an item is given, as a payload within the limit.
+    /// Evaluates the input of an item, as a payload within the limit.
     pub(super) fn input(&self, (node, item): ItemKey, with: &Template, limit: u64) -> Result<Payload, Problem> {
         payload(&self.evaluate(node, Some(item), with, "with")?, limit)
     }
@@ -83,21 +84,23 @@ fn step(state: &NodeState) -> Scope<'_> {
     ])
 }
 
-/// A problem of an expression, with its place in the file: the string that it is in, and the byte of it where it begins.
+/// The problem of an expression with its position in the file: a pointer to the string, and the
+/// offset of the expression in it.
 fn located(problem: TemplateProblem, pointer: &str, key: &str) -> Problem {
     let place = format!("{pointer}/{key}{}", problem.pointer);
     let data = json!({"pointer": place, "offset": problem.offset});
     Problem::from(problem.problem).with_data(&data)
 }
 
-/// A value as a payload. Values that expressions put together can be larger, and deeper, than a payload may be.
+/// Turns a value into a payload. Values that expressions build can be larger, and deeper, than a
+/// payload may be.
 pub(super) fn payload(value: &Value, limit: u64) -> Result<Payload, Problem> {
     let text = serde_json::to_vec(value).expect("invariant: JSON values have string keys");
     if text.len() as u64 > limit {
         let detail = format!("{} bytes are more than the {limit} that a payload may have", text.len());
         return Err(Problem::new(kind::TOO_LARGE, "A value is too large").with_detail(detail));
     }
-    // What was written is well-formed: only its depth can be wrong.
+    // The text is well-formed: only its depth can be wrong.
     let json = Json::parse(text).map_err(|error| {
         Problem::new(kind::JSON_TOO_DEEP, "A value nests too deep to be handed on")
             .with_detail(format!("{error}; at most {JSON_DEPTH_MAX} arrays and objects nest"))
@@ -105,7 +108,7 @@ pub(super) fn payload(value: &Value, limit: u64) -> Result<Payload, Problem> {
     Ok(Payload::Json(json))
 }
 
-/// What a payload is in expressions: bytes are base64 text.
+/// The value of a payload in expressions: bytes are base64 text.
 pub(super) fn value(payload: &Payload) -> Value {
     match payload {
         Payload::Json(json) => json.to_value(),
@@ -114,7 +117,7 @@ pub(super) fn value(payload: &Payload) -> Value {
     }
 }
 
-/// What that takes.
+/// The size of [`value`].
 pub(super) fn size_of(payload: &Payload) -> Size {
     match payload {
         Payload::Json(json) => Size::of_text(json.as_str()),

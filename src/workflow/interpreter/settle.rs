@@ -1,4 +1,4 @@
-//! Ending attempts, items and nodes.
+//! Ends attempts, items and nodes.
 
 use super::progress::{Cause, FAILURES_REPORTED_MAX, ItemFailure};
 use super::scope::{size_of, value};
@@ -12,13 +12,13 @@ use crate::workflow::plan::{Action, Node};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The longest that a problem's `retry-after` is heeded: a day. Arbitrary.
+/// The longest `retry-after` of a problem that is honoured: a day. Arbitrary.
 const RETRY_AFTER_MAX: Micros = Micros(86_400_000_000);
 
 impl Interpreter {
-    /// The answer to an attempt has come.
+    /// Handles the answer to an attempt.
     pub(super) fn answered(&mut self, context: &mut Context<'_>, key: ItemKey, answer: Answer) {
-        // Of a call the run keeps the time.
+        // The run enforces the timeout of a call.
         let Node { action, timeout, .. } = &self.plan.nodes[key.0];
         let is_limited = timeout.is_some() && matches!(action, Action::Call { .. });
         let is_late = is_limited && matches!(&answer, Err(problem) if problem.kind == problem::kind::TIMED_OUT);
@@ -31,7 +31,7 @@ impl Interpreter {
         }
         self.fillable.insert(key.0);
         match answer {
-            // Late: the attempt was over when its time was.
+            // Too late: the attempt ended with its time.
             _ if timed_out => {
                 let timeout = self.plan.nodes[key.0].timeout.unwrap_or_default();
                 let detail = format!("it took longer than {:?}", std::time::Duration::from(timeout));
@@ -45,7 +45,7 @@ impl Interpreter {
                 Err(problem) => self.failed(key, attempt, problem),
             },
             Err(problem) => {
-                // What a guest has done before it failed, nobody says.
+                // What a guest did before it failed is unknown.
                 let is_call = matches!(self.plan.nodes[key.0].action, Action::Call { .. });
                 let known = is_call && !problem.may_have_happened && problem.class != ProblemClass::Uncertain;
                 self.attempt_failed(context, key, Arc::unwrap_or_clone(problem), known);
@@ -54,7 +54,7 @@ impl Interpreter {
         self.end_if_finished(key.0);
     }
 
-    /// A timer of an item is due.
+    /// Handles a due timer of an item.
     pub(super) fn timer(&mut self, context: &mut Context<'_>, key: ItemKey, why: TimerKind) {
         let is_wait = matches!(self.plan.nodes[key.0].action, Action::Wait(_));
         let item = self.item(key);
@@ -85,7 +85,8 @@ impl Interpreter {
         let size = Size::bytes(self.item(key).input.size());
         let has_room = self.check_room(size).is_ok();
         let item = self.item(key);
-        // An earlier attempt under this key may have happened: then it stays, whatever became of this one.
+        // If an earlier attempt under this key may have happened, the key stays, whatever the
+        // outcome of this one.
         item.may_have_happened |= !known;
         item.known_failures += u32::from(!item.may_have_happened);
         let attempt = item.attempt;
@@ -111,7 +112,8 @@ impl Interpreter {
         }
     }
 
-    /// How long to wait before the next attempt. Jitter depends on the run's seed and the attempt's place only.
+    /// The wait before the next attempt. The jitter depends only on the run's seed and on the node,
+    /// item and attempt.
     fn backoff(
         &self,
         context: &Context<'_>,
@@ -129,7 +131,7 @@ impl Interpreter {
         Micros(doubled - jitter).max(after)
     }
 
-    /// Counts what is kept from now on.
+    /// Counts a value that is retained from now on.
     pub(super) fn retain(&mut self, size: Size) -> Result<(), Problem> {
         self.check_room(size)?;
         self.retained += size;
@@ -145,7 +147,7 @@ impl Interpreter {
         Ok(())
     }
 
-    /// An item has its result, for which there was room.
+    /// Ends an item with its result, which is counted already.
     pub(super) fn succeeded(&mut self, (index, item): ItemKey, result: Value) {
         let running = self.running(index);
         running.results[item] = result;
@@ -158,7 +160,7 @@ impl Interpreter {
         self.changed.insert(index);
     }
 
-    /// An item has failed for good.
+    /// Ends an item that failed for good.
     pub(super) fn failed(&mut self, (index, item): ItemKey, attempt: u32, mut problem: Problem) {
         let goes_on = self.plan.nodes[index].continue_on_error;
         let running = self.running(index);
@@ -170,7 +172,7 @@ impl Interpreter {
         let running = self.running(index);
         if running.is_first(item_number) {
             problem.data = problem.data.map(outcome::carried);
-            // As it came, and as expressions see it.
+            // It is retained twice: as it came, and as expressions see it.
             let size = problem.data.as_ref().map_or(Size::default(), |data| Size::of_text(data.as_str()));
             if self.retain(size + Size::bytes(size.bytes)).is_err() {
                 problem.data = None;
@@ -179,7 +181,7 @@ impl Interpreter {
         }
         let running = self.running(index);
         running.stopped |= !goes_on;
-        // An item that waits for its next attempt has no more of them: nothing of it is in flight.
+        // An item that waits for its next attempt gets no further one.
         let idle = if running.stopped { running.take_idle() } else { Vec::new() };
         self.save_key_number((index, item), ended.as_ref());
         for (item, state) in idle {
@@ -193,7 +195,7 @@ impl Interpreter {
         self.changed.insert(index);
     }
 
-    /// Has the failure of an item told.
+    /// Reports the failure of an item.
     fn report_failure(&mut self, (index, item): ItemKey, attempt: u32, problem: &Problem) {
         let state = &mut self.nodes[index];
         state.failures_reported += 1;
@@ -209,7 +211,8 @@ impl Interpreter {
         }
     }
 
-    /// Keeps the number in keys that a further attempt of an item would have, and whether one under it may have happened.
+    /// Records the number in the keys of a further attempt at an item, and whether one under it may
+    /// have happened.
     pub(super) fn save_key_number(&mut self, (index, number): ItemKey, item: Option<&Item>) {
         if let Some(item) = item {
             self.nodes[index].ended_items.record(number, item);
@@ -240,7 +243,7 @@ impl Interpreter {
         self.end(index, if failed { Status::Failed } else { Status::Succeeded });
     }
 
-    /// Gives a node its end, and those that depend on it one dependency less.
+    /// Ends a node, and readies the nodes that waited for it alone.
     pub(super) fn end(&mut self, index: usize, status: Status) {
         let state = &mut self.nodes[index];
         debug_assert!(!state.status.is_end() && status.is_end(), "a node ends once");

@@ -1,4 +1,4 @@
-//! What the interpreter keeps of each node.
+//! The state of each node.
 
 use super::carried::{EndedItems, PriorStep};
 use super::progress::Wait;
@@ -8,7 +8,7 @@ use crate::workflow::expression::Size;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How far a node is. The last five are ends.
+/// The status of a node. The last five are final.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Status {
     Waiting,
@@ -41,9 +41,9 @@ impl Status {
 /// Why an item failed for good.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
-    /// None where the node has no `for-each`, or failed before there were items.
+    /// `None` if the node has no `for-each`, or failed before there were items.
     pub(super) item: Option<usize>,
-    /// 0 where nothing was tried.
+    /// From 1; 0 if no attempt was made.
     pub(super) attempt: u32,
     pub(super) problem: Problem,
 }
@@ -55,25 +55,25 @@ pub(super) struct NodeState {
     pub(super) status: Status,
     pub(super) output: Value,
     pub(super) failure: Option<Failure>,
-    /// The failure as expressions see it.
+    /// The failure as expressions see it; null without one.
     pub(super) error: Value,
-    /// Of an unreached node: the node whose failure is the reason.
+    /// The node whose failure is the reason, if this one is unreached.
     pub(super) cause: Option<usize>,
     /// The most attempts that one item took.
     pub(super) attempts: u32,
     pub(super) running: Option<Box<Running>>,
-    /// Items in all, once they are known.
+    /// The number of items, once it is known.
     pub(super) total: usize,
     pub(super) done: usize,
     pub(super) failed: usize,
     pub(super) ended_items: EndedItems,
-    /// What a run that repeats another is given of it.
-    pub(super) given: Option<Box<PriorStep>>,
-    /// Its ending is taken over from that run.
+    /// Its result in the run that this one repeats, if some of it is carried over.
+    pub(super) prior: Option<Box<PriorStep>>,
+    /// Whether it ended as in that run, and was not run again.
     pub(super) taken_over: bool,
-    /// The text of its last line, until it has ended.
+    /// The text of its last log line, until it has ended.
     pub(super) last_line: Option<Box<str>>,
-    /// Items whose failures were told.
+    /// Items whose failures were reported.
     pub(super) failures_reported: usize,
 }
 
@@ -92,7 +92,7 @@ impl NodeState {
             done: 0,
             failed: 0,
             ended_items: EndedItems::default(),
-            given: None,
+            prior: None,
             taken_over: false,
             last_line: None,
             failures_reported: 0,
@@ -103,24 +103,24 @@ impl NodeState {
 /// A node that has items to run.
 #[derive(Debug)]
 pub(super) struct Running {
-    /// The items of a `for-each`; a node without one has a single item that is not in here.
+    /// The items of a `for-each`; a node without one has a single item that is not in this list.
     pub(super) items: Option<Vec<Value>>,
-    /// What the items take, and the places of their results.
+    /// The size of the items, and of the list of their results.
     pub(super) size: Size,
     pub(super) total: usize,
     /// The first item that has not started.
     pub(super) next: usize,
     /// Items that have started and not ended.
     pub(super) live: BTreeMap<usize, Item>,
-    /// Those of them whose next attempt may begin.
+    /// Live items whose next attempt may begin.
     pub(super) queued: BTreeSet<usize>,
     /// Results by item; null until there is one.
     pub(super) results: Vec<Value>,
-    /// Which of them are there, of a `for-each`.
+    /// Items of a `for-each` that have a result.
     pub(super) succeeded: BTreeSet<usize>,
     /// The failure of the first item that failed.
     pub(super) failure: Option<Failure>,
-    /// No further item starts.
+    /// Whether no further item starts.
     pub(super) stopped: bool,
 }
 
@@ -142,12 +142,13 @@ impl Running {
         }
     }
 
-    /// Whether no item before that one has failed, in the order of items: its failure is the one that is kept.
+    /// Returns whether no earlier item has failed, in the order of items: then this failure is the
+    /// one kept.
     pub(super) fn is_first(&self, item: Option<usize>) -> bool {
         self.failure.as_ref().is_none_or(|known| item < known.item)
     }
 
-    /// Takes out the items of which nothing is in flight.
+    /// Takes out the items that have no attempt in flight.
     pub(super) fn take_idle(&mut self) -> Vec<(usize, Item)> {
         self.queued.clear();
         self.live.extract_if(.., |_, item| !matches!(item.stage, Stage::InFlight(_))).collect()
@@ -157,30 +158,30 @@ impl Running {
 /// An item that has started.
 #[derive(Debug)]
 pub(super) struct Item {
-    /// What every attempt is given.
+    /// The input of every attempt.
     pub(super) input: Payload,
-    /// Attempts that were begun.
+    /// Attempts begun so far.
     pub(super) attempt: u32,
-    /// Attempts that are known not to have happened: the number in idempotency keys.
+    /// Attempts known not to have happened: the number in idempotency keys.
     pub(super) known_failures: u32,
-    /// An attempt under the present key may have happened.
+    /// Whether an attempt under the present key may have happened.
     pub(super) may_have_happened: bool,
     pub(super) stage: Stage,
     pub(super) timed_out: bool,
     pub(super) deadline: Option<TimerKey>,
-    /// When the attempt in flight has had its time.
+    /// When the attempt in flight times out.
     pub(super) until: Option<Micros>,
-    /// What it waits for, where nothing of it is under way.
+    /// What it waits for, if it waits.
     pub(super) wait: Option<Box<Wait>>,
 }
 
 impl Item {
-    /// Whether an attempt under the present key may have happened, or may be happening.
+    /// Returns whether an attempt under the present key may have happened, or may be happening.
     pub(super) fn is_doubtful(&self) -> bool {
         self.may_have_happened || matches!(self.stage, Stage::InFlight(_))
     }
 
-    /// What is kept of it between two attempts.
+    /// The size retained for it between two attempts.
     pub(super) fn retained(&self) -> Size {
         let waits = self.attempt > 0 && !matches!(self.stage, Stage::InFlight(_));
         Size::bytes(if waits { self.input.size() } else { 0 })

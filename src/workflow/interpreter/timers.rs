@@ -1,29 +1,29 @@
-//! Everything that waits for a time, behind one outstanding sleep.
+//! All timers of the process, behind one outstanding sleep.
 
 use super::ItemKey;
 use crate::process::{Action, Context, Micros, Tag};
 use std::collections::BTreeSet;
 
-/// What is due.
+/// What a timer is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum TimerKind {
-    /// The attempt has taken as long as it may.
+    /// The attempt has run out of time.
     Timeout,
-    /// The backoff is over, or the wait.
+    /// The backoff or the wait has ended.
     Wake,
 }
 
-/// Names a timer, to take it back.
+/// Identifies a timer, to cancel it.
 pub(super) type TimerKey = (Micros, ItemKey, TimerKind);
 
 #[derive(Default, Debug)]
 pub(super) struct Timers {
     set: BTreeSet<TimerKey>,
-    /// The sleep that is outstanding, and when it is due. It is never later than the first timer.
+    /// The outstanding sleep and when it is due: never later than the first timer.
     armed: Option<(Tag, Micros)>,
-    /// Sleeps that were taken back: their answers mean nothing.
+    /// Cancelled sleeps: their answers are ignored.
     abandoned: BTreeSet<Tag>,
-    /// Up to when timers are due because the sleep said so, whatever the clock says.
+    /// Timers up to this time are due, since a sleep has ended, even if the clock is behind.
     horizon: Micros,
 }
 
@@ -38,12 +38,12 @@ impl Timers {
         self.set.remove(&key);
     }
 
-    /// Takes back what an item waits for.
+    /// Cancels all timers of an item.
     pub(super) fn cancel_of(&mut self, item: ItemKey) {
         self.set.retain(|(_, of, _)| *of != item);
     }
 
-    /// Whether an answer was that of a sleep.
+    /// Returns whether an answer was that of a sleep.
     pub(super) fn fired(&mut self, tag: Tag, now: Micros) -> bool {
         match self.armed {
             Some((armed, due)) if armed == tag => {
@@ -55,7 +55,7 @@ impl Timers {
         }
     }
 
-    /// Takes out the next timer that is due, in the order of the due times.
+    /// Takes out the next due timer, in the order of due times.
     pub(super) fn next_due(&mut self, now: Micros) -> Option<(ItemKey, TimerKind)> {
         let (at, item, why) = self.set.first().copied()?;
         if at > self.horizon.max(now) {
@@ -65,7 +65,7 @@ impl Timers {
         Some((item, why))
     }
 
-    /// Sees to it that a sleep ends no later than the first timer.
+    /// Ensures that a sleep ends no later than the first timer.
     pub(super) fn arm(&mut self, context: &mut Context<'_>) {
         let Some((first, ..)) = self.set.first().copied() else { return };
         if let Some((tag, due)) = self.armed {
@@ -78,7 +78,7 @@ impl Timers {
         self.armed = Some((tag, first));
     }
 
-    /// Takes everything back.
+    /// Cancels everything.
     pub(super) fn clear(&mut self, context: &mut Context<'_>) {
         self.set.clear();
         if let Some((tag, _)) = self.armed.take() {

@@ -3,24 +3,24 @@
 use crate::process::{Micros, NUMBER_MAX};
 use serde_json::{Value, json};
 
-/// Why a text is no duration, and what it should be where that can be told.
+/// Why a text is not a duration, and what to write instead.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct DurationError {
-    /// Why not.
+    /// What is wrong.
     pub(crate) why: String,
-    /// The way out.
+    /// What to write instead.
     pub(crate) hint: String,
 }
 
-/// Reads `500ms`, `30s`, `5m`, `24h`, `1h30m` or a duration of ISO 8601.
+/// Reads `500ms`, `30s`, `5m`, `24h`, `1h30m` or an ISO 8601 duration.
 ///
 /// # Errors
-/// Why it is none.
+/// Says why the text is not a duration.
 pub fn parse_duration(text: &str) -> Result<Micros, String> {
     read(text).map_err(|no| no.why)
 }
 
-/// As [`parse_duration`], with the way out by itself.
+/// Like [`parse_duration`], with the hint apart from the reason.
 pub(crate) fn read(text: &str) -> Result<Micros, DurationError> {
     let text = text.trim();
     let read = if text.trim_start_matches('-').starts_with(['P', 'p']) { iso(text) } else { units(text) };
@@ -37,14 +37,14 @@ pub(crate) fn read(text: &str) -> Result<Micros, DurationError> {
 /// How durations are written.
 pub(crate) const FORMS: &str = "write 500ms, 30s, 5m, 24h, or ISO 8601: PT5M";
 
-/// What a text that has the form of a duration says.
+/// What a text in the form of a duration means.
 enum Length {
     Micros(f64),
     NotFixed,
     Negative,
 }
 
-/// Numbers with a unit each.
+/// Reads numbers that each have a unit.
 fn units(text: &str) -> Option<Length> {
     let mut rest = text;
     let mut total: f64 = 0.0;
@@ -83,7 +83,7 @@ fn short(text: &str) -> String {
 
 fn no_duration(text: &str) -> DurationError {
     if text.parse::<f64>().is_ok_and(|number| number >= 0.0) && text.len() <= 20 {
-        let hint = format!("say in which unit: {text}s, {text}m");
+        let hint = format!("give the unit: {text}s, {text}m");
         return DurationError { why: format!("`{text}` is not a duration"), hint };
     }
     let hint = match in_our_units(text) {
@@ -94,7 +94,7 @@ fn no_duration(text: &str) -> DurationError {
     DurationError { why: format!("`{}` is not a duration", short(text)), hint }
 }
 
-/// A duration as a file has it: `1h30m`, `500ms`.
+/// Writes a duration as in a workflow file: `1h30m`, `500ms`.
 #[must_use]
 pub fn write_duration(duration: Micros) -> String {
     let mut rest = duration.0;
@@ -110,17 +110,17 @@ pub fn write_duration(duration: Micros) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// Milliseconds, as a whole number where it is one.
+/// Milliseconds as JSON: an integer if the duration is a whole number of them.
 #[must_use]
 pub fn millis(duration: Micros) -> Value {
     if duration.0.is_multiple_of(1_000) { json!(duration.0 / 1_000) } else { json!(duration.0 as f64 / 1e3) }
 }
 
-/// Where expressions are not evaluated.
+/// The hint for an expression in a field that is taken literally.
 pub(crate) const NO_EXPRESSION: &str =
-    "no expression is evaluated here; they are in `with`, `set`, `wait`, `if`, `for-each` and `outputs`";
+    "expressions are evaluated only in `with`, `set`, `wait`, `if`, `for-each` and `outputs`";
 
-/// `5 minutes` and `1 hour, 30 sec` as they are written here.
+/// Rewrites `5 minutes` and `1 hour, 30 sec` with this room's units.
 fn in_our_units(text: &str) -> Option<String> {
     let text = text.to_lowercase();
     let mut meant = String::new();
@@ -170,9 +170,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_meant_is_told() {
+    fn a_hint_says_what_was_meant() {
         let hint = |text| read(text).unwrap_err().hint;
-        assert_eq!(hint("5"), "say in which unit: 5s, 5m");
+        assert_eq!(hint("5"), "give the unit: 5s, 5m");
         assert_eq!(hint("5 minutes"), "did you mean `5m`?");
         assert_eq!(hint("1 Hour, 30 sec"), "did you mean `1h30s`?");
         assert_eq!(hint("10secs"), "did you mean `10s`?");

@@ -1,40 +1,40 @@
-//! The keys of a mapping: known ones, those of a later version, and slips.
+//! The keys of a mapping: known keys, keys of a later version, and misspelled ones.
 
 use super::durations::NO_EXPRESSION;
 use super::foreign_keys::{self, ForeignKeys};
-use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of, plain};
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest, plain};
 use crate::workflow::syntax::{Entry, Node, Span};
 
-/// What keys a mapping may have.
+/// The keys that a mapping may have.
 pub(crate) struct KnownKeys {
-    /// What the mapping is, with its article.
+    /// What the mapping is, with its article: `a step`.
     pub(crate) what: &'static str,
-    /// The keys that mean something.
+    /// The keys that this release reads.
     pub(crate) known: &'static [&'static str],
-    /// KnownKeys of a later version, each with what to do until then.
+    /// Keys of a later version, each with a way to do without it.
     pub(crate) later: &'static [(&'static str, &'static str)],
-    /// KnownKeys that other tools have for the same.
+    /// Keys that other tools use for the same thing.
     pub(crate) foreign: ForeignKeys,
 }
 
-/// The entries of a mapping whose keys were checked.
+/// The entries of a mapping, its keys checked.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a> {
     entries: &'a [Entry],
-    /// Where the mapping stands.
+    /// The whole mapping.
     pub(crate) span: Span,
-    /// Whether there are keys that were told to mean nothing.
+    /// Whether a key was reported as unknown.
     pub(crate) has_unknown_keys: bool,
 }
 
 impl<'a> Fields<'a> {
-    /// Checks the keys of a mapping, and that it is one.
+    /// Checks that a node is a mapping, and its keys.
     pub(crate) fn read(node: &'a Node, keys: &KnownKeys, problems: &mut Diagnostics) -> Option<Self> {
         let Some(entries) = node.as_mapping() else {
-            let message = format!("{} is a mapping, not {}", keys.what, node.kind());
+            let message = format!("{} must be a mapping, not {}", keys.what, node.kind());
             problems.push(
                 Diagnostic::new("type", message, node.span)
-                    .hint(format!("its keys are {}", one_of(keys.known.iter().copied()))),
+                    .hint(format!("its keys are {}", all_of(keys.known.iter().copied()))),
             );
             return None;
         };
@@ -50,23 +50,23 @@ impl<'a> Fields<'a> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// The value of a key. One that says nothing counts as absent.
+    /// The value of a key. A null value counts as absent.
     pub(crate) fn get(&self, key: &str) -> Option<&'a Node> {
         self.entry(key).map(|entry| &entry.value).filter(|value| !value.is_null())
     }
 
-    /// All keys, in the order of the file.
+    /// All keys, in file order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'a str> {
         self.entries.iter().map(|entry| entry.key.as_str())
     }
 
-    /// The entries of those keys that are there, in the order of the file.
+    /// The entries whose key is one of `keys`, in file order.
     pub(crate) fn among(&self, keys: &[&str]) -> Vec<&'a Entry> {
         self.entries.iter().filter(|entry| keys.contains(&entry.key.as_str())).collect()
     }
 }
 
-/// Whether a key means something here; else a problem says so.
+/// Returns whether a key is known here, and reports it otherwise.
 fn check_key(entry: &Entry, entries: &[Entry], keys: &KnownKeys, problems: &mut Diagnostics) -> bool {
     let key = entry.key.as_str();
     if keys.known.contains(&key) {
@@ -77,7 +77,7 @@ fn check_key(entry: &Entry, entries: &[Entry], keys: &KnownKeys, problems: &mut 
         problems.push(problem.hint(*meanwhile));
         return true;
     }
-    // A key that is there already was hardly meant once more.
+    // A key that is already present is an unlikely suggestion.
     let is_free = |known: &&str| !entries.iter().any(|entry| entry.key == **known);
     let known = || keys.known.iter().copied().chain(keys.later.iter().map(|(later, _)| *later));
     let spelled = plain(key);
@@ -90,7 +90,7 @@ fn check_key(entry: &Entry, entries: &[Entry], keys: &KnownKeys, problems: &mut 
     };
     let hint = match hint {
         Some(hint) => hint,
-        None if keys.known.len() <= 12 => format!("its keys are {}", one_of(keys.known.iter().copied())),
+        None if keys.known.len() <= 12 => format!("its keys are {}", all_of(keys.known.iter().copied())),
         None => "the keys are described in docs/workflows.md".to_owned(),
     };
     let message = format!("{} has no key `{}`", keys.what, shorten(key));
@@ -108,13 +108,13 @@ pub(crate) fn text<'a>(node: &'a Node, what: &str, problems: &mut Diagnostics) -
     if text.is_none() {
         let hint =
             node.as_scalar().filter(|scalar| !scalar.is_null()).map(|scalar| format!("quote it: \"{}\"", scalar.text));
-        let message = format!("`{what}` is a string, not {}", node.kind());
+        let message = format!("`{what}` must be a string, not {}", node.kind());
         problems.push(Diagnostic::new("type", message, node.span).hint_maybe(hint));
     }
     text
 }
 
-/// Reads a string that is taken as it stands: an expression in it would never be evaluated.
+/// Reads a string that is taken literally: an expression in it would never be evaluated.
 pub(crate) fn fixed_text<'a>(node: &'a Node, what: &str, problems: &mut Diagnostics) -> Option<&'a str> {
     let text = text(node, what, problems)?;
     if text.contains("${") {
@@ -125,12 +125,12 @@ pub(crate) fn fixed_text<'a>(node: &'a Node, what: &str, problems: &mut Diagnost
     Some(text)
 }
 
-/// Reads a list of strings, or one string.
+/// Reads a list of strings, or a single string.
 pub(crate) fn texts<'a>(node: &'a Node, what: &str, problems: &mut Diagnostics) -> Vec<(&'a str, Span)> {
     match node.as_sequence() {
         Some(items) => items.iter().filter_map(|item| Some((text(item, what, problems)?, item.span))).collect(),
         None if node.as_mapping().is_some() => {
-            let message = format!("`{what}` is a list of strings, not a mapping");
+            let message = format!("`{what}` must be a list of strings, not a mapping");
             problems.push(Diagnostic::new("type", message, node.span));
             Vec::new()
         }

@@ -1,6 +1,6 @@
-//! What people call things who come from elsewhere: keys that are no slip of ours and yet have an obvious counterpart here.
+//! Keys of other tools that have an obvious counterpart here, and the hint for each.
 
-/// KnownKeys of other tools, plainly spelled (lower case, dashes), and what to say of them.
+/// Groups of keys in plain spelling (lower case, dashes), each with its hint.
 pub(crate) type ForeignKeys = &'static [(&'static [&'static str], &'static str)];
 
 /// At the top of a file.
@@ -11,28 +11,22 @@ pub(super) const TOP: ForeignKeys = &[
     ),
     (
         &["input", "params", "param", "parameters", "args", "arguments", "variables", "vars", "with"],
-        "what a run is given is declared under `inputs`",
+        "declare what a run is given under `inputs`",
     ),
-    (&["output", "result", "results", "return"], "what a run gives stands under `outputs`"),
+    (&["output", "result", "results", "return"], "the results of a run go under `outputs`"),
     (
         &["component", "modules", "plugins", "imports", "functions", "uses", "use"],
-        "names of components stand under `components`",
+        "named components go under `components`",
     ),
     (
         &["timeout", "retry", "retries", "limits"],
-        "settings of every step stand under `defaults`: defaults: { timeout: 2m }",
+        "settings for every step go under `defaults`: defaults: { timeout: 2m }",
     ),
-    (
-        &["allow", "permissions", "grants", "capabilities"],
-        "each step has its own grants: write `allow` within the step",
-    ),
-    (
-        &["version", "api-version", "kind", "schema", "$schema"],
-        "a workflow file states no version or kind: leave it out",
-    ),
-    (&["env", "environment"], "there is no environment: a workflow is given `inputs`"),
-    (&["id", "title"], "what a workflow is called stands under `name`"),
-    (&["desc", "doc", "docs", "comment", "summary"], "text for people stands under `description`"),
+    (&["allow", "permissions", "grants", "capabilities"], "grants belong to a step: write `allow` in the step"),
+    (&["version", "api-version", "kind", "schema", "$schema"], "a workflow file has no version or kind: leave it out"),
+    (&["env", "environment"], "a workflow has no environment: pass values as `inputs`"),
+    (&["id", "title"], "the workflow's name goes under `name`"),
+    (&["desc", "doc", "docs", "comment", "summary"], "descriptive text goes under `description`"),
 ];
 
 /// In a step.
@@ -43,108 +37,108 @@ pub(super) const STEP: ForeignKeys = &[
     ),
     (
         &["component", "module", "wasm", "image", "plugin", "type", "task"],
-        "what a step runs is named by `uses`: uses: ./hello.wasm",
+        "name the component that a step runs with `uses`: uses: ./hello.wasm",
     ),
-    (&["http", "kv", "log"], "a handler is named by `call`, and its arguments stand under `with`"),
-    (&["handler", "function", "fn", "action"], "a handler is named by `call`, a component by `uses`"),
+    (&["http", "kv", "log"], "name a handler with `call`; its arguments go under `with`"),
+    (&["handler", "function", "fn", "action"], "name a handler with `call`, a component with `uses`"),
     (
         &["args", "arg", "arguments", "params", "parameters", "input", "inputs", "data", "payload"],
-        "what a step is given stands under `with`",
+        "the input of a step goes under `with`",
     ),
     (
         &["url", "method", "headers", "body", "query", "op", "key", "message"],
-        "arguments stand under `with`: with: { url: \"https://example.com\" }",
+        "arguments go under `with`: with: { url: \"https://example.com\" }",
     ),
     (
         &["depends-on", "depends", "dependencies", "after", "require", "requires"],
-        "the steps that a step waits for stand under `needs`",
+        "list the steps that must end first under `needs`",
     ),
-    (&["condition", "only-if", "unless", "case"], "a condition stands under `if`: if: ${ .inputs.n > 1 }"),
+    (&["condition", "only-if", "unless", "case"], "a condition goes under `if`: if: ${ .inputs.n > 1 }"),
     (
         &["loop", "with-items", "items", "matrix", "map", "each", "range"],
-        "a step runs for each item of a list under `for-each`: for-each: ${ .inputs.urls }",
+        "`for-each` runs a step for each item of a list: for-each: ${ .inputs.urls }",
     ),
     (
         &["parallelism", "concurrency", "max-concurrency", "max-in-flight"],
-        "how many items run at one time stands under `max-parallel`",
+        "`max-parallel` bounds how many items run at a time",
     ),
     (&["retries", "max-retries", "attempts", "max-attempts", "backoff"], "retry: { max: 3, backoff: 1s..30s }"),
-    (&["env", "environment"], "a guest has no environment: give it what it needs under `with`"),
+    (&["env", "environment"], "a guest has no environment: pass what it needs under `with`"),
     (
         &["permissions", "permission", "grants", "grant", "capabilities"],
-        "what a step may ask of handlers stands under `allow`: allow: { http: [ \"GET https://example.com\" ] }",
+        "what a step may ask of handlers goes under `allow`: allow: { http: [ \"GET https://example.com\" ] }",
     ),
     (
         &["output", "outputs", "result", "register", "export"],
-        "what a step gives is read as ${ .steps.<id>.output }; the outputs of the run stand at the top of the file",
+        "read a step's result as ${ .steps.<id>.output }; the outputs of the run go at the top of the file",
     ),
     (
         &["on-error", "on-failure", "catch", "ignore-errors", "ignore-error", "allow-failure"],
-        "continue-on-error: true; or let another step react: when: failed",
+        "write continue-on-error: true, or let another step react: when: failed",
     ),
-    (&["sleep", "delay", "pause"], "a step waits by `wait`: wait: 30s"),
-    (&["value", "let", "var", "vars", "assign", "eval"], "a step that is a value has `set`: set: ${ .inputs.n + 1 }"),
-    (&["description", "desc", "doc", "title", "comment"], "text for people stands under `name`, or in a comment: # …"),
+    (&["sleep", "delay", "pause"], "a step waits with `wait`: wait: 30s"),
+    (&["value", "let", "var", "vars", "assign", "eval"], "a step computes a value with `set`: set: ${ .inputs.n + 1 }"),
+    (&["description", "desc", "doc", "title", "comment"], "descriptive text goes under `name`, or in a comment: # …"),
     (
         &["memory", "fuel", "fuel-per-step", "mailbox", "grace"],
-        "what a guest may use stands under `limits`: limits: { memory: 64MiB }",
+        "what a guest may use goes under `limits`: limits: { memory: 64MiB }",
     ),
-    (&["trigger", "trigger-rule", "run-if", "on"], "which endings of other steps let it start stands under `when`"),
+    (&["trigger", "trigger-rule", "run-if", "on"], "which outcomes of other steps let it start goes under `when`"),
 ];
 
 /// In `retry`.
 pub(super) const RETRY: ForeignKeys = &[
     (
         &["attempts", "times", "count", "limit", "retries", "max-retries", "max-attempts"],
-        "`max` is how many retries there are, not attempts: retry: { max: 3 }",
+        "`max` counts retries, not attempts: retry: { max: 3 }",
     ),
     (
         &["delay", "interval", "wait", "initial-delay", "initial-interval", "min", "factor"],
-        "how long to wait stands under `backoff`: backoff: 1s..30s",
+        "the wait before a retry goes under `backoff`: backoff: 1s..30s",
     ),
 ];
 
 /// In `limits`.
 pub(super) const LIMITS: ForeignKeys = &[
-    (&["mem", "ram", "memory-bytes", "max-memory"], "linear memory is limited by `memory`: memory: 64MiB"),
+    (&["mem", "ram", "memory-bytes", "max-memory"], "`memory` limits linear memory: memory: 64MiB"),
     (
         &["cpu", "time", "instructions", "gas"],
-        "computing is limited by `fuel-per-step` and `fuel`, about one unit an instruction: fuel: 10G",
+        "`fuel-per-step` and `fuel` limit computing, about one unit per instruction: fuel: 10G",
     ),
-    (&["timeout"], "how long an attempt may take is the step's own `timeout`"),
+    (&["timeout"], "the step's own `timeout` limits how long an attempt may take"),
 ];
 
 /// In a `wait`.
 pub(super) const WAIT: ForeignKeys = &[
-    (&["for", "duration", "seconds", "delay", "sleep"], "a duration stands alone: wait: 30s"),
-    (&["name", "event", "message", "on"], "what is waited for stands under `signal`: wait: { signal: approve }"),
-    (&["within", "limit", "max"], "how long at most stands under `timeout`: wait: { signal: approve, timeout: 24h }"),
+    (&["for", "duration", "seconds", "delay", "sleep"], "write a duration by itself: wait: 30s"),
+    (&["name", "event", "message", "on"], "the name of the signal goes under `signal`: wait: { signal: approve }"),
+    (&["within", "limit", "max"], "the longest wait goes under `timeout`: wait: { signal: approve, timeout: 24h }"),
 ];
 
 /// In a component of `components`.
 pub(super) const COMPONENT: ForeignKeys = &[
     (
         &["path", "file", "uses", "url", "from", "wasm", "src"],
-        "where a component is stands under `source`: source: ./component.wasm",
+        "the path of a component goes under `source`: source: ./component.wasm",
     ),
-    (&["allow", "entry", "with", "timeout", "retry"], "it stands in the steps that use the component"),
+    (&["allow", "entry", "with", "timeout", "retry"], "write it in the steps that use the component"),
 ];
 
 /// In an input's schema.
 pub(super) const SCHEMA: ForeignKeys = &[
-    (&["desc", "doc", "help"], "text for people stands under `description`"),
-    (&["values", "choices", "options", "one-of"], "the values that are allowed stand under `enum`"),
-    (&["min"], "`minimum` for numbers, `minLength` for strings, `minItems` for lists"),
-    (&["max"], "`maximum` for numbers, `maxLength` for strings, `maxItems` for lists"),
-    (&["optional", "nullable"], "an input that may be absent has `required: false` or a `default`"),
-    (&["regex"], "a `pattern` is not supported yet; `format` knows some forms of text"),
-    (&["value"], "what is taken where none is given stands under `default`"),
+    (&["desc", "doc", "help"], "descriptive text goes under `description`"),
+    (&["values", "choices", "options", "one-of"], "list the allowed values under `enum`"),
+    (&["min"], "use `minimum` for numbers, `minLength` for strings, `minItems` for lists"),
+    (&["max"], "use `maximum` for numbers, `maxLength` for strings, `maxItems` for lists"),
+    (&["optional", "nullable"], "for an input that may be absent, write `required: false` or a `default`"),
+    (&["regex"], "`pattern` is not supported yet; `format` checks some common forms of text"),
+    (&["value"], "the value for an absent input goes under `default`"),
 ];
 
-/// No keys of other tools.
+/// None.
 pub(super) const NOTHING: ForeignKeys = &[];
 
-/// What to say of a key; dashes do not count: `dependsOn` is `depends-on`.
+/// The hint for a key. Dashes are ignored: `dependsOn` is `depends-on`.
 pub(super) fn of(key: &str, foreign: ForeignKeys) -> Option<&'static str> {
     let bare = |text: &str| text.replace('-', "");
     let key = bare(key);

@@ -1,4 +1,4 @@
-//! The declared inputs of a workflow: reading the declarations, and taking the values that a run is given.
+//! The declared inputs of a workflow: reads the declarations and accepts the values for a run.
 
 use super::NAMES_MAX;
 use super::durations::NO_EXPRESSION;
@@ -6,38 +6,39 @@ use super::fields::{Fields, KnownKeys, shorten, text, texts};
 use super::foreign_keys;
 use super::schema::{Format, Schema, Type, Violation};
 use super::values::{boolean, whole};
-use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest, one_of};
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest};
 use crate::workflow::syntax::{Entry, Node, read_value};
 use serde_json::{Map, Value};
 
 /// One declared input.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Input {
-    /// Its name.
+    /// The key under `inputs:`.
     pub name: String,
-    /// What it must be.
+    /// What its value must satisfy.
     pub schema: Schema,
-    /// Whether a run must be given it. Never where there is a default.
+    /// Whether a run cannot start without it. Always false if there is a default.
     pub required: bool,
 }
 
-/// All declared inputs, in the order of the file.
+/// All declared inputs, in file order.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Inputs(pub Vec<Input>);
 
 impl Inputs {
-    /// Completes given values by the defaults and checks all of them. An input that is absent and not required is null.
+    /// Completes the given values with the defaults and checks all of them. An input that is absent
+    /// and not required is null.
     ///
     /// # Errors
-    /// Everything that is wrong with the values; a pointer's first part is the input's name.
+    /// Returns every violation. The first part of its pointer is the input's name.
     pub fn accept(&self, mut given: Map<String, Value>) -> Result<Map<String, Value>, Vec<Violation>> {
         let mut found = Vec::new();
         let mut complete = Map::new();
         for Input { name, schema, required } in &self.0 {
             let mut pointer = format!("/{name}");
             match given.shift_remove(name) {
-                // What is completed once is completed for good.
+                // Accepting completed values again changes nothing.
                 Some(Value::Null) if !*required && schema.default.is_none() => {
                     complete.insert(name.clone(), Value::Null);
                 }
@@ -45,7 +46,7 @@ impl Inputs {
                     let before = found.len();
                     schema.check_at(&value, &mut pointer, &mut found);
                     if let (Some(first), Some(list)) = (found.get_mut(before), as_list(schema, &value)) {
-                        first.message.push_str(&format!("; a list of it alone is {list}"));
+                        first.message.push_str(&format!("; for a list of this one item, write {list}"));
                     }
                     complete.insert(name.clone(), value);
                 }
@@ -70,16 +71,17 @@ impl Inputs {
         if found.is_empty() { Ok(complete) } else { Err(found) }
     }
 
-    /// Reads the text of an argument `name=text` as the input's type wants it: a string as it stands, anything else as YAML or JSON.
+    /// Reads the text of an argument `name=text` according to the input's type: a string literally,
+    /// anything else as YAML or JSON.
     ///
     /// # Errors
-    /// Why the text is no value.
+    /// Says why the text is not a value.
     pub fn parse_argument(&self, name: &str, text: &str) -> Result<Value, String> {
         let types = self.0.iter().find(|input| input.name == name).map_or(&[][..], |input| &input.schema.types);
         if types == [Type::String] {
             return Ok(Value::String(text.to_owned()));
         }
-        let value = read_value(text).map_err(|why| self.unread(name, text, why))?;
+        let value = read_value(text).map_err(|why| self.describe_unreadable(name, text, why))?;
         // `--input version=1.10` for an input that may be a string is meant as text.
         if types.contains(&Type::String) && !types.iter().any(|kind| Schema::of(*kind).check(&value).is_empty()) {
             return Ok(Value::String(text.to_owned()));
@@ -87,8 +89,9 @@ impl Inputs {
         Ok(value)
     }
 
-    /// Why a text is no value. Of a word of the command line the place within it says nothing to anybody; in the text of a file it does.
-    fn unread(&self, name: &str, text: &str, why: String) -> String {
+    /// Says why a text is not a value. The parser's line and column help in the text of a file, not
+    /// in an argument of the command line.
+    fn describe_unreadable(&self, name: &str, text: &str, why: String) -> String {
         if text.contains('\n') || text.chars().count() > ARGUMENT_SHOWN_MAX {
             return why;
         }
@@ -102,10 +105,10 @@ impl Inputs {
     }
 }
 
-/// Characters of an argument that are told whole. Arbitrary: what a line of a terminal holds.
+/// Characters of an argument that a message quotes whole. Arbitrary: one line of a terminal.
 const ARGUMENT_SHOWN_MAX: usize = 120;
 
-/// A single value where a list of such is wanted, as that list.
+/// The list with a single item, if the schema wants a list and the value fits its items.
 fn as_list(schema: &Schema, value: &Value) -> Option<String> {
     let is_item =
         schema.types == [Type::Array] && schema.items.as_ref().is_some_and(|item| item.check(value).is_empty());
@@ -114,7 +117,7 @@ fn as_list(schema: &Schema, value: &Value) -> Option<String> {
 }
 
 impl Schema {
-    /// A schema of one type.
+    /// Makes a schema that checks the type only.
     #[must_use]
     pub fn of(kind: Type) -> Self {
         Self { types: vec![kind], ..Self::default() }
@@ -143,9 +146,9 @@ const KEYS: &[&str] = &[
     "required",
     "additionalProperties",
 ];
-/// What to do where a schema cannot say it.
+/// The hint for a keyword outside the subset.
 const UNTIL_THEN: &str =
-    "until then let a first step check the input, and fail: set: ${ if … then . else error(\"…\") end }";
+    "until then, check the input in a first step that fails: set: ${ if … then . else error(\"…\") end }";
 
 const LATER: &[(&str, &str)] = &[
     ("pattern", UNTIL_THEN),
@@ -169,7 +172,7 @@ const LATER: &[(&str, &str)] = &[
 /// Reads `inputs:`.
 pub(super) fn read_inputs(node: &Node, problems: &mut Diagnostics) -> Inputs {
     let Some(entries) = node.as_mapping() else {
-        let message = format!("`inputs` is a mapping of names, not {}", node.kind());
+        let message = format!("`inputs` must be a mapping with a key for each input, not {}", node.kind());
         problems.push(Diagnostic::new("type", message, node.span).hint("inputs: { name: { type: string } }"));
         return Inputs::default();
     };
@@ -179,7 +182,7 @@ pub(super) fn read_inputs(node: &Node, problems: &mut Diagnostics) -> Inputs {
 
 fn read_input(entry: &Entry, problems: &mut Diagnostics) -> Option<Input> {
     super::names::check_name(&entry.key, entry.key_span, "an input", problems);
-    // `inputs: { name: string }` says the type alone.
+    // `inputs: { name: string }` gives the type only.
     let is_flag =
         |value: &Node| value.as_scalar().is_some_and(|scalar| scalar.text == "true" || scalar.text == "false");
     let flag = entry.value.get("required").filter(|value| is_flag(value));
@@ -190,7 +193,7 @@ fn read_input(entry: &Entry, problems: &mut Diagnostics) -> Option<Input> {
         let span = entry.value.get("default").map_or(entry.value.span, |node| node.span);
         for violation in schema.check(default) {
             let at = if violation.pointer.is_empty() { String::new() } else { format!(" at `{}`", violation.pointer) };
-            let message = format!("the default does not fit its own input{at}: it {}", violation.message);
+            let message = format!("the default does not fit the input{at}: it {}", violation.message);
             let is_expression = default.as_str().is_some_and(|text| text.contains("${"));
             problems.push(
                 Diagnostic::new("default", message, span).hint_maybe(is_expression.then(|| NO_EXPRESSION.to_owned())),
@@ -261,7 +264,7 @@ fn plain(node: &Node, problems: &mut Diagnostics) -> Option<Value> {
 }
 
 fn read_type(node: &Node, problems: &mut Diagnostics) -> Option<Type> {
-    // An unquoted `null` is the type of that name.
+    // An unquoted `null` names the type.
     let name = if node.is_null() { "null" } else { text(node, "type", problems)? };
     let found = Type::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
     if found.is_none() {
@@ -275,8 +278,8 @@ fn read_type(node: &Node, problems: &mut Diagnostics) -> Option<Type> {
             "str" | "text" => Some("string"),
             other => closest(other, names()),
         };
-        let hint =
-            meant.map_or_else(|| format!("it is {}", one_of(names())), |meant| format!("did you mean `{meant}`?"));
+        let hint = meant
+            .map_or_else(|| format!("the types are {}", all_of(names())), |meant| format!("did you mean `{meant}`?"));
         let message = format!("there is no type `{}`", shorten(name));
         problems.push(Diagnostic::new("unknown-type", message, node.span).hint(hint));
     }
@@ -289,7 +292,7 @@ fn read_format(node: &Node, problems: &mut Diagnostics) -> Option<Format> {
     if found.is_none() {
         let names = || Format::NAMES.iter().map(|(name, _)| *name);
         let hint = closest(name, names())
-            .map_or_else(|| format!("it is {}", one_of(names())), |meant| format!("did you mean `{meant}`?"));
+            .map_or_else(|| format!("the formats are {}", all_of(names())), |meant| format!("did you mean `{meant}`?"));
         let message = format!("there is no format `{}`", shorten(name));
         problems.push(Diagnostic::new("unknown-format", message, node.span).hint(hint));
     }
@@ -299,7 +302,7 @@ fn read_format(node: &Node, problems: &mut Diagnostics) -> Option<Format> {
 fn read_enum(node: &Node, problems: &mut Diagnostics) -> Option<Vec<Value>> {
     let Some(items) = node.as_sequence().filter(|items| !items.is_empty()) else {
         let kind = if node.as_sequence().is_some() { "an empty one" } else { node.kind() };
-        let message = format!("`enum` is a list of values, not {kind}");
+        let message = format!("`enum` must be a list of values, not {kind}");
         problems.push(Diagnostic::new("type", message, node.span));
         return None;
     };
@@ -312,7 +315,7 @@ fn read_number(node: &Node, key: &str, problems: &mut Diagnostics) -> Option<f64
         _ => None,
     });
     if number.is_none() {
-        let message = format!("`{key}` is a number, not {}", node.kind());
+        let message = format!("`{key}` must be a number, not {}", node.kind());
         problems.push(Diagnostic::new("type", message, node.span));
     }
     number
@@ -333,7 +336,7 @@ mod tests {
         Inputs(members.into_iter().map(read).collect())
     }
 
-    fn told(inputs: &Inputs, arguments: &[(&str, &str)]) -> Vec<String> {
+    fn violations(inputs: &Inputs, arguments: &[(&str, &str)]) -> Vec<String> {
         let mut given = Map::new();
         for (name, text) in arguments {
             match inputs.parse_argument(name, text) {
@@ -346,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_required_is_null_also_when_it_is_checked_again() {
+    fn an_absent_optional_input_is_null_and_stays_so() {
         let mut inputs = inputs(json!({ "opt": { "type": ["string"] }, "n": { "type": ["integer"], "default": 3 } }));
         for input in &mut inputs.0 {
             input.required = false;
@@ -358,32 +361,41 @@ mod tests {
         assert!(inputs.accept(wrong).is_err());
     }
 
-    /// Each names the input, the rule, and what was given.
+    /// Each violation names the input, the rule and the value.
     #[test]
-    fn an_input_that_does_not_fit_is_told_in_terms_of_what_was_typed() {
+    fn a_violation_is_described_in_terms_of_what_was_typed() {
         let inputs = inputs(json!({
             "n": { "type": ["integer"], "minimum": 1.0, "default": 1 },
             "urls": { "type": ["array"], "items": { "type": ["string"], "format": "uri" }, "default": [] },
             "when": { "type": ["string"], "enum": ["now", "later"] },
         }));
         let ok = ("when", "now");
-        assert_eq!(told(&inputs, &[ok]), [""; 0]);
-        assert_eq!(told(&inputs, &[]), ["/when is required (a string)"]);
-        assert_eq!(told(&inputs, &[ok, ("n", "abc")]), ["/n must be a whole number; it is \"abc\""]);
-        assert_eq!(told(&inputs, &[ok, ("n", "0")]), ["/n must be at least 1; it is 0"]);
-        assert_eq!(told(&inputs, &[ok, ("n", "[1,")]), ["n: must be a whole number, written as JSON; `[1,` is not"]);
+        assert_eq!(violations(&inputs, &[ok]), [""; 0]);
+        assert_eq!(violations(&inputs, &[]), ["/when is required (a string)"]);
+        assert_eq!(violations(&inputs, &[ok, ("n", "abc")]), ["/n must be a whole number; it is \"abc\""]);
+        assert_eq!(violations(&inputs, &[ok, ("n", "0")]), ["/n must be at least 1; it is 0"]);
         assert_eq!(
-            told(&inputs, &[ok, ("urls", "https://a.b/")]),
-            ["/urls must be a list; it is \"https://a.b/\"; a list of it alone is [\"https://a.b/\"]"]
+            violations(&inputs, &[ok, ("n", "[1,")]),
+            ["n: must be a whole number, written as JSON; `[1,` is not"]
         );
         assert_eq!(
-            told(&inputs, &[ok, ("urls", "[\"https://a.b/\", \"x\"]")]),
+            violations(&inputs, &[ok, ("urls", "https://a.b/")]),
+            ["/urls must be a list; it is \"https://a.b/\"; for a list of this one item, write [\"https://a.b/\"]"]
+        );
+        assert_eq!(
+            violations(&inputs, &[ok, ("urls", "[\"https://a.b/\", \"x\"]")]),
             ["/urls/1 must be a URI (https://example.com); it is \"x\""]
         );
-        assert_eq!(told(&inputs, &[("when", "soon")]), ["/when must be one of \"now\", \"later\"; it is \"soon\""]);
-        assert_eq!(told(&inputs, &[ok, ("ulrs", "[]")]), ["/ulrs is not an input; did you mean `urls`?"]);
-        assert_eq!(told(&inputs, &[ok, ("x", "1")]), ["/x is not an input; the inputs are `n`, `urls` and `when`"]);
-        // In a file the place is worth something.
-        assert!(told(&inputs, &[ok, ("n", "a: 1\nb: [\n")])[0].contains("line"));
+        assert_eq!(
+            violations(&inputs, &[("when", "soon")]),
+            ["/when must be one of \"now\", \"later\"; it is \"soon\""]
+        );
+        assert_eq!(violations(&inputs, &[ok, ("ulrs", "[]")]), ["/ulrs is not an input; did you mean `urls`?"]);
+        assert_eq!(
+            violations(&inputs, &[ok, ("x", "1")]),
+            ["/x is not an input; the inputs are `n`, `urls` and `when`"]
+        );
+        // In the text of a file the line helps.
+        assert!(violations(&inputs, &[ok, ("n", "a: 1\nb: [\n")])[0].contains("line"));
     }
 }

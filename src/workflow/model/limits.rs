@@ -10,20 +10,20 @@ use crate::workflow::syntax::Node;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Some limits, by their keys in the file.
+/// The limits that one `limits:` sets, by their keys in the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LimitsPatch(pub BTreeMap<&'static str, u64>);
 
 /// A limit that a file can set.
 pub struct Limit {
-    /// Its key in the file.
+    /// The key under `limits:`.
     pub key: &'static str,
     pub(crate) unit: Unit,
     get: fn(&Limits) -> u64,
     set: fn(&mut Limits, u64),
 }
 
-/// Every limit that a file can set, in the order in which they are told.
+/// Every limit that a file can set, in the order in which they are listed.
 pub const LIMITS: &[Limit] = &[
     limit("memory", Unit::Bytes, |all| all.memory_bytes, |all, value| all.memory_bytes = value),
     limit("fuel-per-step", Unit::Amount, |all| all.fuel_per_step, |all, value| all.fuel_per_step = value),
@@ -65,14 +65,15 @@ const KEYS: &[&str] = &{
 };
 
 impl Limit {
-    /// Its value as a file has it: `64MiB`, `500M`, `5s`; none where there is no bound.
+    /// Its value as written in a file: `64MiB`, `500M`, `5s`. `None` if there is no bound.
     #[must_use]
     pub fn text(&self, limits: &Limits) -> Option<String> {
         let value = (self.get)(limits);
         (value != u64::MAX).then(|| self.unit.write(value))
     }
 
-    /// Its name with its unit, and its value in that: `memory-bytes`, `grace-ms`; null where there is no bound.
+    /// Its name with its unit, and its value in that unit: `memory-bytes`, `grace-ms`. Null if
+    /// there is no bound.
     #[must_use]
     pub fn number(&self, limits: &Limits) -> (String, Value) {
         let value = (self.get)(limits);
@@ -84,7 +85,7 @@ impl Limit {
         (name, if value == u64::MAX { Value::Null } else { number })
     }
 
-    /// Whether it is not what a step without any limits has.
+    /// Returns whether it differs from what a step without `limits` has.
     #[must_use]
     pub fn is_set(&self, limits: &Limits) -> bool {
         (self.get)(limits) != (self.get)(&Limits::default())
@@ -106,7 +107,7 @@ impl LimitsPatch {
         patch
     }
 
-    /// Writes these limits over others.
+    /// Overrides the given limits with these.
     pub fn apply(&self, limits: &mut Limits) {
         for limit in LIMITS {
             if let Some(value) = self.0.get(limit.key) {
@@ -133,10 +134,10 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_told_in_their_units() {
+    fn limits_are_written_in_their_units() {
         let limits = Limits { memory_bytes: 4 << 20, ..Limits::default() };
-        let told: Vec<_> = LIMITS.iter().filter(|one| one.is_set(&limits)).map(|one| one.text(&limits)).collect();
-        assert_eq!(told, [Some("4MiB".to_owned())]);
+        let texts: Vec<_> = LIMITS.iter().filter(|one| one.is_set(&limits)).map(|one| one.text(&limits)).collect();
+        assert_eq!(texts, [Some("4MiB".to_owned())]);
         let numbers: serde_json::Map<String, Value> = LIMITS.iter().map(|limit| limit.number(&limits)).collect();
         assert_eq!((&numbers["memory-bytes"], &numbers["fuel"]), (&json!(4 << 20), &Value::Null));
         assert_eq!((&numbers["grace-ms"], &numbers["fuel-per-step"]), (&json!(5000), &json!(1_000_000_000)));

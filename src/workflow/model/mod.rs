@@ -1,11 +1,14 @@
-//! What a workflow file says, in types: names, steps and their settings, each with its place in the file.
+//! The contents of a workflow file as types: names, steps and their settings, each with its
+//! position in the file.
 //!
-//! [`read`] turns the marked tree into a [`Workflow`] and reports everything that can be told from one key alone: unknown keys,
-//! values of the wrong type, keys that belong to another kind of step, keys of a later version. What needs the whole file
-//! (references, dependencies, cycles) is the plan's part; expressions are still text here.
+//! [`read`] turns the marked tree into a [`Workflow`] and reports everything that one key alone
+//! shows: unknown keys, values of the wrong type, keys that belong to another kind of step, keys of
+//! a later version. What needs the whole file (references, dependencies, cycles) is checked by the
+//! plan; expressions are still text here. A [`Step`] is an item of the file's `steps:`.
 //!
-//! - **I1** A model is built even from a file with problems, as far as it can be read; it is used for further checks only.
-//! - **I2** No key of the file is ignored: each is read, or reported.
+//! - **I1** A model is built even from a file with problems, as far as it can be read; it then
+//!   serves further checks only.
+//! - **I2** No key of the file is ignored: each one is read or reported.
 
 mod durations;
 mod fields;
@@ -30,101 +33,101 @@ pub use limits::{LIMITS, Limit, LimitsPatch};
 pub use read::read;
 pub(crate) use step::ENTRY_DEFAULT;
 
-/// Steps of a workflow. Arbitrary.
+/// Most steps of a workflow. Arbitrary.
 pub const STEPS_MAX: usize = 1_000;
-/// Inputs of a workflow, and its named components. Arbitrary.
+/// Most inputs of a workflow, and most named components. Arbitrary.
 pub const NAMES_MAX: usize = 1_000;
-/// Items of a `for-each` that run at one time where `max-parallel` is absent.
+/// Items of a `for-each` that run at a time if `max-parallel` is absent.
 pub const PARALLEL_DEFAULT: u32 = 64;
-/// Items of a `for-each` that may run at one time. Arbitrary; well below the commands that a process may have outstanding.
+/// Largest `max-parallel`. Arbitrary; well below the commands that a process may have outstanding.
 pub const PARALLEL_MAX: u32 = 4_096;
-/// Retries that a step may ask for. Arbitrary.
+/// Largest `retry.max`. Arbitrary.
 pub const RETRIES_MAX: u32 = 1_000;
 
-/// A value and where it stands.
+/// A value and its span in the file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spanned<T> {
-    /// The value.
+    /// The value that was read.
     pub value: T,
-    /// Where it stands.
+    /// Its bytes in the file.
     pub span: Span,
 }
 
-/// A whole file.
+/// A workflow file.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Workflow {
-    /// What it is called.
+    /// `name:`. `None` if absent: the plan takes the file's name.
     pub name: Option<String>,
-    /// What a run is given.
+    /// `inputs:`.
     pub inputs: Inputs,
-    /// Named components.
+    /// `components:`, in file order.
     pub components: Vec<ComponentDecl>,
-    /// Settings of every step that does not have its own.
+    /// `defaults:`: settings for steps that do not have their own.
     pub defaults: Defaults,
-    /// What of a run survives its host.
+    /// `durability:`.
     pub durability: Durability,
-    /// In the order of the file.
+    /// `steps:`, in file order.
     pub steps: Vec<Step>,
-    /// The ids of steps that could not be read: what refers to them is no further problem.
+    /// The ids of steps that could not be read. A reference to one is not reported as unknown.
     pub unread: Vec<String>,
     /// The names of components that could not be read.
     pub unread_components: Vec<String>,
-    /// What the run gives: names with values that have expressions in them.
+    /// `outputs:`: names with values that may hold expressions.
     pub outputs: Option<Node>,
 }
 
 /// An entry of `components:`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ComponentDecl {
-    /// Its name.
+    /// The key that steps refer to.
     pub name: Spanned<String>,
-    /// Where it comes from: a path, relative to the workflow's folder.
+    /// The path of its file, relative to the workflow's folder.
     pub source: Spanned<String>,
-    /// What it may use.
+    /// Limits for every step that uses it.
     pub limits: LimitsPatch,
 }
 
-/// What of a run survives its host.
+/// How much of a run survives its host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Durability {
-    /// All of it, where the host has a folder for it: it is in the journal.
+    /// All of it, in the journal, if the host has a data folder.
     #[default]
     Journal,
     /// Nothing.
     None,
 }
 
-/// Settings that a step has unless it has its own.
+/// `defaults:`: settings for steps that do not have their own.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Defaults {
-    /// Of one attempt of one item.
+    /// Time limit of one attempt at one item.
     pub timeout: Option<Micros>,
-    /// What follows a failure that may pass.
+    /// How transient failures are retried.
     pub retry: Option<Retry>,
-    /// What a guest may use.
+    /// Limits of a guest.
     pub limits: LimitsPatch,
 }
 
-/// What follows a failure that may pass.
+/// `retry:`: how transient failures are retried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Retry {
-    /// Retries, not attempts.
+    /// Most retries; one less than the most attempts.
     pub max: u32,
-    /// About how long before the first retry; each further one waits twice as long as the one before.
+    /// The wait before the first retry, before jitter. Each further retry waits twice as long.
     pub backoff_min: Micros,
-    /// The longest wait.
+    /// The longest wait before a retry.
     pub backoff_max: Micros,
 }
 
 impl Retry {
-    /// Where only `max` is given. Arbitrary.
+    /// The backoff if only `max` is given. Arbitrary.
     pub(crate) const BACKOFF_DEFAULT: (Micros, Micros) = (Micros(1_000_000), Micros(30_000_000));
 }
 
-/// Which endings of its dependencies let a step start. All of them wait until every dependency has ended, so that what a step
-/// sees never depends on what finished first.
+/// Which outcomes of its dependencies let a step start. A step always waits until every dependency
+/// has ended, so what it sees never depends on which one finished first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum When {
@@ -133,57 +136,58 @@ pub enum When {
     Succeeded,
     /// At least one failed itself.
     Failed,
-    /// At least one was not reached: a step that it depends on failed.
+    /// At least one was not reached, because a step that it depends on failed.
     Unreached,
     /// At least one failed itself or was not reached.
     FailedOrUnreached,
-    /// Whatever became of them.
+    /// Any outcome.
     Done,
     /// At least one succeeded.
     Any,
 }
 
-/// One step.
+/// An item of `steps:`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Step {
-    /// Its name in references.
+    /// `id`: the name in references.
     pub id: Spanned<String>,
-    /// Its place in the list.
+    /// Its index in the list, from 0.
     pub index: usize,
-    /// The whole step.
+    /// The whole item.
     pub span: Span,
-    /// What it does.
+    /// `uses`, `call`, `wait` or `set`.
     pub action: Action,
-    /// Declared dependencies. An empty list is not the same as none: it says that there are no others.
+    /// `needs`: declared dependencies. An empty list is not the same as `None`: it states that
+    /// there are no others.
     pub needs: Option<Vec<Spanned<String>>>,
-    /// `if`: skipped unless it is true.
+    /// `if`: the step is skipped unless it is true.
     pub condition: Option<Node>,
-    /// Which endings of its dependencies let it start.
+    /// `when`: which outcomes of its dependencies let it start.
     pub when: When,
-    /// The list whose items it runs for.
+    /// `for-each`: the list whose items it runs for.
     pub for_each: Option<Node>,
-    /// How many items run at one time.
+    /// `max-parallel`: how many items run at a time.
     pub max_parallel: Option<u32>,
-    /// What it is given.
+    /// `with`: its input or arguments.
     pub with: Option<Node>,
-    /// What follows a failure that may pass.
+    /// How transient failures are retried.
     pub retry: Option<Retry>,
-    /// Of one attempt of one item.
+    /// Time limit of one attempt at one item.
     pub timeout: Option<Micros>,
-    /// Its failure counts as success for others.
+    /// `continue-on-error`: its failure counts as success for other steps.
     pub continue_on_error: bool,
-    /// What a guest may use.
+    /// Limits of a guest.
     pub limits: LimitsPatch,
-    /// What it may ask of handlers; none where that could not be read.
+    /// `allow`: what it may ask of handlers. `None` if that could not be read.
     pub allow: Option<Vec<Allowed>>,
 }
 
-/// What a step may ask for under one capability.
+/// An entry of `allow`: what a step may ask for under one capability.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Allowed {
-    /// The capability.
+    /// The name of the capability, such as `http`.
     pub capability: Spanned<String>,
-    /// What is granted under it.
+    /// The patterns that are granted.
     pub patterns: Vec<Spanned<String>>,
     /// Whether every pattern could be read.
     pub is_whole: bool,
@@ -196,29 +200,29 @@ pub enum Action {
     Uses {
         /// A name under `components:`, or a path.
         component: Spanned<String>,
-        /// The entry point; where the file names none, its place is the component's.
+        /// The entry point. If the file names none, the default one with the component's span.
         entry: Spanned<String>,
     },
     /// Calls a handler of the host.
     Call {
-        /// Its name.
+        /// The handler's name.
         handler: Spanned<String>,
     },
     /// Waits for a duration.
     Wait(Node),
-    /// Waits for a signal; what it carries is the output.
+    /// Waits for a signal; its body is the output.
     Signal {
-        /// Its name.
+        /// The signal's name.
         name: Node,
-        /// How long at most.
+        /// The longest wait.
         timeout: Option<Node>,
     },
-    /// Is a value.
+    /// Computes a value.
     Set(Node),
 }
 
 impl Action {
-    /// The key that says what a step does.
+    /// The key in the file that selects the action.
     #[must_use]
     pub fn key(&self) -> &'static str {
         match self {

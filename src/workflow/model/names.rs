@@ -6,7 +6,7 @@ use super::fields::shorten;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Node, Span};
 
-/// A name that references and idempotency keys can hold.
+/// Checks that references and idempotency keys can hold a name.
 pub(super) fn check_name(name: &str, span: Span, what: &str, problems: &mut Diagnostics) -> bool {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -14,21 +14,21 @@ pub(super) fn check_name(name: &str, span: Span, what: &str, problems: &mut Diag
         return true;
     }
     let message = format!("`{}` cannot name {what}", shorten(name));
-    let rule = "a name starts with a letter, and has at most 64 letters, digits, `_` and `-`";
+    let rule = "a name starts with a letter or `_`, and has at most 64 letters, digits, `_` and `-`";
     let hint = if name.contains("${") { NO_EXPRESSION } else { rule };
     problems.push(Diagnostic::new("name", message, span).hint(hint));
     false
 }
 
-/// Bounds how many names a mapping has.
+/// Reports a mapping with too many names.
 pub(super) fn check_count(node: &Node, count: usize, what: &str, problems: &mut Diagnostics) {
     if count > NAMES_MAX {
-        let message = format!("{count} {what} are more than the {NAMES_MAX} that a workflow may have");
+        let message = format!("the file has {count} {what}, more than the {NAMES_MAX} that a workflow may have");
         problems.push(Diagnostic::new("too-large", message, node.span));
     }
 }
 
-/// A path to a component. Other sources are known and come later.
+/// Checks the path of a component. Other kinds of source are not supported yet.
 pub(super) fn check_source(path: &str, span: Span, problems: &mut Diagnostics) -> bool {
     let problem = if path.contains("${") {
         Diagnostic::new("source", "a component cannot be chosen by an expression", span)

@@ -1,4 +1,4 @@
-//! The keys at the top of a file.
+//! Reads the keys at the top of a file.
 
 use super::fields::{Fields, KnownKeys, fixed_text, shorten, text};
 use super::foreign_keys;
@@ -16,17 +16,17 @@ const KEYS: KnownKeys = KnownKeys {
     later: &[
         (
             "secrets",
-            "until then a secret is an input, `--input token=@file`, and stands in the run's records: keep the data folder private",
+            "until then, pass a secret as an input, `--input token=@file`; the run's records contain it, so keep the data folder private",
         ),
         ("on", SCHEDULE),
         ("schedule", SCHEDULE),
-        ("concurrency", "until then `wfhost run --run-id NAME` lets there be one run of a name"),
-        ("document", "until then write the steps as docs/workflows.md has them"),
+        ("concurrency", "until then, `wfhost run --run-id NAME` allows one run per name"),
+        ("document", "until then, write the steps as docs/workflows.md describes"),
     ],
     foreign: foreign_keys::TOP,
 };
 
-const SCHEDULE: &str = "until then let cron or a timer start it: wfhost run FILE --run-id report-$(date +%F)";
+const SCHEDULE: &str = "until then, start it from cron or a timer: wfhost run FILE --run-id report-$(date +%F)";
 
 /// Reads the tree of a file.
 #[must_use]
@@ -68,12 +68,12 @@ pub fn read(root: &Node, problems: &mut Diagnostics) -> Workflow {
 
 fn empty(span: Span) -> Diagnostic {
     Diagnostic::new("no-steps", "the workflow has no steps", span)
-        .hint("the smallest one: steps: [{ id: hi, uses: ./hello.wasm, with: { name: Ann } }]")
+        .hint("a minimal workflow: steps: [{ id: hi, uses: ./hello.wasm, with: { name: Ann } }]")
 }
 
 fn read_components(node: &Node, workflow: &mut Workflow, problems: &mut Diagnostics) {
     let Some(entries) = node.as_mapping() else {
-        let message = format!("`components` is a mapping of names, not {}", node.kind());
+        let message = format!("`components` must be a mapping with a key for each component, not {}", node.kind());
         problems.push(Diagnostic::new("type", message, node.span).hint("components: { resize: ./resize.wasm }"));
         return;
     };
@@ -137,7 +137,7 @@ fn read_durability(node: &Node, problems: &mut Diagnostics) -> Durability {
         Some("none") => Durability::None,
         Some(other) => {
             let message = format!("there is no durability `{}`", shorten(other));
-            let hint = "it is `journal`, the default, or `none`";
+            let hint = "write `journal` (the default) or `none`";
             problems.push(Diagnostic::new("value", message, node.span).hint(hint));
             Durability::default()
         }
@@ -146,7 +146,7 @@ fn read_durability(node: &Node, problems: &mut Diagnostics) -> Durability {
 
 fn read_steps(node: &Node, workflow: &mut Workflow, problems: &mut Diagnostics) {
     let Some(items) = node.as_sequence() else {
-        let message = format!("`steps` is a list, not {}", node.kind());
+        let message = format!("`steps` must be a list, not {}", node.kind());
         problems.push(Diagnostic::new("type", message, node.span).hint("each step starts with a dash: - id: …"));
         return;
     };
@@ -154,7 +154,7 @@ fn read_steps(node: &Node, workflow: &mut Workflow, problems: &mut Diagnostics) 
         problems.push(empty(node.span));
     }
     if let Some(beyond) = items.get(STEPS_MAX) {
-        let message = format!("{} steps are more than the {STEPS_MAX} that a workflow may have", items.len());
+        let message = format!("the file has {} steps, more than the {STEPS_MAX} that a workflow may have", items.len());
         problems
             .push(Diagnostic::new("too-large", message, beyond.span).hint("`for-each` runs one step for many items"));
     }
@@ -176,7 +176,7 @@ fn read_steps(node: &Node, workflow: &mut Workflow, problems: &mut Diagnostics) 
 fn check_outputs(node: &Node, problems: &mut Diagnostics) -> bool {
     let good = node.as_mapping().is_some();
     if !good {
-        let message = format!("`outputs` is a mapping of names, not {}", node.kind());
+        let message = format!("`outputs` must be a mapping with a key for each output, not {}", node.kind());
         let hint = "outputs: { count: \"${ .steps.publish.output.count }\" }";
         problems.push(Diagnostic::new("type", message, node.span).hint(hint));
     }

@@ -1,15 +1,16 @@
-//! The subset of JSON Schema that inputs are declared in, and the check of a value against it.
+//! The subset of JSON Schema in which inputs are declared, and the check of a value against it.
 //!
-//! Each keyword means what it means in JSON Schema 2020-12; a keyword outside the subset is an error where the file is read, never
-//! silently ignored.
+//! Each keyword means what it means in JSON Schema 2020-12. A keyword outside the subset is
+//! reported when the file is read, never silently ignored.
 //!
-//! *Rejected*: the crate `jsonschema`. Without its default features it still brings about 40 crates, among them big integers and
-//! two regex engines, and its messages name schema paths where people look for their input.
+//! *Rejected*: the crate `jsonschema`. Without its default features it still brings about 40
+//! crates, among them big integers and two regex engines, and its messages name schema paths where
+//! people look for their input.
 
 use crate::workflow::diagnostics::closest;
 use serde_json::{Map, Value};
 
-/// What kind of JSON value.
+/// A type of JSON values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Type {
@@ -40,12 +41,12 @@ impl Type {
         ("null", Self::Null),
     ];
 
-    /// What it is called in JSON Schema.
+    /// Its name in JSON Schema.
     pub(crate) fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, kind)| *kind == self).expect("invariant: every type has a name").0
     }
 
-    /// What it is called in a sentence.
+    /// Its name in a sentence, with its article.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::String => "a string",
@@ -89,7 +90,7 @@ pub enum Format {
     Email,
     /// 8-4-4-4-12 hexadecimal digits.
     Uuid,
-    /// A duration as steps have it.
+    /// A duration as in `wait`: 30s.
     Duration,
 }
 
@@ -103,12 +104,12 @@ impl Format {
         ("duration", Self::Duration),
     ];
 
-    /// What it is called in JSON Schema.
+    /// Its name in JSON Schema.
     pub(crate) fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, format)| *format == self).expect("invariant: every format has a name").0
     }
 
-    /// What it is called in a sentence, with an example.
+    /// Its name in a sentence, with an example.
     fn words(self) -> &'static str {
         match self {
             Self::Uri => "a URI (https://example.com)",
@@ -140,70 +141,70 @@ impl Format {
     }
 }
 
-/// What a value must be.
+/// The constraints on a value.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Schema {
-    /// One of these; any where there are none.
+    /// The allowed types; empty for any type.
     #[serde(rename = "type", skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<Type>,
-    /// For people.
+    /// A short name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// For people.
+    /// An explanation for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Taken where no value is given.
+    /// The value of an absent input.
     #[serde(skip_serializing_if = "Option::is_none", with = "present")]
     pub default: Option<Value>,
-    /// One of these.
+    /// The allowed values.
     #[serde(rename = "enum", skip_serializing_if = "Option::is_none")]
     pub one_of: Option<Vec<Value>>,
-    /// A string's form.
+    /// The form of a string.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
-    /// The least number.
+    /// Inclusive lower bound of a number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum: Option<f64>,
-    /// The greatest number.
+    /// Inclusive upper bound of a number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maximum: Option<f64>,
-    /// Every number is greater.
+    /// Exclusive lower bound of a number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exclusive_minimum: Option<f64>,
-    /// Every number is less.
+    /// Exclusive upper bound of a number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exclusive_maximum: Option<f64>,
-    /// The fewest characters of a string.
+    /// Fewest characters of a string.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_length: Option<u64>,
-    /// The most characters of a string.
+    /// Most characters of a string.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<u64>,
-    /// What each item is.
+    /// The schema of each item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<Box<Schema>>,
-    /// The fewest items.
+    /// Fewest items of a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_items: Option<u64>,
-    /// The most items.
+    /// Most items of a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_items: Option<u64>,
-    /// No item twice.
+    /// Whether no two items may be equal.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unique_items: bool,
-    /// What the keys hold.
+    /// The schemas of keys, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<(String, Schema)>,
-    /// KnownKeys that must be there.
+    /// Keys that an object must have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<String>,
-    /// False: no keys but those of `properties`.
+    /// If false, an object may have no keys beyond `properties`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub additional_properties: Option<bool>,
 }
 
-/// A default that is null is not the same as no default.
+/// Keeps a default of null apart from no default.
 mod present {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::Value;
@@ -222,19 +223,19 @@ mod present {
 /// What is wrong with a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// Where in the value: a JSON Pointer.
+    /// JSON Pointer to the part of the value.
     pub pointer: String,
-    /// What is wrong.
+    /// The rule and the actual value: `must be a list; it is 5`.
     pub message: String,
 }
 
-/// Violations that are told of one value. Arbitrary.
+/// Most violations reported for one value. Arbitrary.
 const VIOLATIONS_MAX: usize = 20;
 /// Values of an `enum` that a message lists. Arbitrary.
 const CHOICES_SHOWN_MAX: usize = 10;
 
 impl Schema {
-    /// Everything that is wrong with a value, up to a bound.
+    /// Returns the violations of a value, at most a fixed number of them.
     #[must_use]
     pub fn check(&self, value: &Value) -> Vec<Violation> {
         let mut found = Vec::new();
@@ -242,7 +243,7 @@ impl Schema {
         found
     }
 
-    /// The types, in a sentence.
+    /// The allowed types, in a sentence.
     pub(super) fn types_in_words(&self) -> String {
         let words: Vec<&str> = self.types.iter().map(|kind| kind.words()).collect();
         words.join(" or ")
@@ -315,7 +316,7 @@ impl Schema {
         if self.unique_items {
             let mut seen = std::collections::BTreeSet::new();
             if let Some(twice) = items.iter().position(|item| !seen.insert(item.to_string())) {
-                report(format!("must have no item twice; {} is", describe(&items[twice])));
+                report(format!("must not have the same item twice; {} is there twice", describe(&items[twice])));
             }
         }
         let Some(schema) = &self.items else { return };
@@ -343,7 +344,7 @@ impl Schema {
     }
 }
 
-/// Calls `then` with the pointer of a part.
+/// Calls `then` with the pointer extended by a key.
 fn below(pointer: &mut String, key: &str, then: impl FnOnce(&mut String)) {
     let length = pointer.len();
     pointer.push('/');
@@ -352,7 +353,7 @@ fn below(pointer: &mut String, key: &str, then: impl FnOnce(&mut String)) {
     pointer.truncate(length);
 }
 
-/// Equal as JSON has it: 1 and 1.0 are one number.
+/// Equality of JSON values: 1 and 1.0 are the same number.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(_), Value::Number(_)) => a == b || a.as_f64() == b.as_f64(),
@@ -360,7 +361,7 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A value in a message, cut where it is long.
+/// A value for a message, shortened if it is long.
 fn describe(value: &Value) -> String {
     match value {
         Value::Array(items) if items.is_empty() => "an empty list".to_owned(),

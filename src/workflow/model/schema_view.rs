@@ -1,4 +1,4 @@
-//! The schema of an input as others read it: as JSON Schema for programs, in a few words for people.
+//! The schema of an input for readers: JSON Schema for programs, a short summary for people.
 
 use super::schema::{Schema, Type};
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 const CHOICES_SHOWN_MAX: usize = 6;
 
 impl Schema {
-    /// As JSON Schema (draft 2020-12).
+    /// Writes it as JSON Schema (draft 2020-12).
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
@@ -46,7 +46,7 @@ impl Schema {
         Value::Object(object)
     }
 
-    /// In a few words: `string`, `integer from 1 to 20`, `list of string (uri), at most 1000`.
+    /// Summarizes it: `string`, `integer from 1 to 20`, `list of string (uri), at most 1000`.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut text = match self.types.as_slice() {
@@ -89,7 +89,7 @@ impl Schema {
     }
 }
 
-/// Whole where it is.
+/// An integer if the number is whole.
 fn number(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < 9e15 { json!(number as i64) } else { json!(number) }
 }

@@ -1,4 +1,4 @@
-//! One step.
+//! Reads an item of `steps:`.
 
 use super::durations;
 use super::fields::{Fields, KnownKeys, fixed_text, shorten, text, texts};
@@ -34,29 +34,35 @@ const KEYS: KnownKeys = KnownKeys {
         "allow",
     ],
     later: &[
-        ("switch", "until then give each case a step of its own, with an `if`"),
-        ("steps", "until then write them in the list of all steps; `needs` puts them in order"),
-        ("workflow", "until then write its steps here, or let a guest spawn others: docs/guests.md"),
-        ("repeat", "until then `retry` repeats what fails, `for-each` what a list has, and a guest whatever it likes"),
-        ("compensate", "until then write a step that undoes it: needs: [ this-step ], when: failed"),
-        ("cache", "until then `retry` and `fork` reuse what a run has done"),
+        ("switch", "until then, give each case its own step with an `if`"),
+        ("steps", "until then, write them in the list of all steps; `needs` puts them in order"),
+        ("workflow", "until then, write its steps here, or let a guest spawn others: docs/guests.md"),
+        (
+            "repeat",
+            "until then, `retry` repeats failures, `for-each` repeats per item, and a guest can loop as it likes",
+        ),
+        ("compensate", "until then, write a step that undoes it: needs: [ this-step ], when: failed"),
+        ("cache", "until then, `retry` and `fork` reuse the results of a run"),
         (
             "secrets",
-            "until then a secret is an input, `--input token=@file`, and stands in the run's records: keep the data folder private",
+            "until then, pass a secret as an input, `--input token=@file`; the run's records contain it, so keep the data folder private",
         ),
     ],
     foreign: foreign_keys::STEP,
 };
-/// The entry point of a guest where a step names none.
+/// The entry point of a guest if the step names none.
 pub(crate) const ENTRY_DEFAULT: &str = "run";
 
 /// The longest name of a signal. Arbitrary.
 const SIGNAL_BYTES_MAX: usize = 1_024;
 
+/// Longest name of a signal that a hint quotes. Arbitrary.
+const SIGNAL_QUOTED_MAX: usize = 60;
+
 const ACTIONS: &[&str] = &["uses", "call", "wait", "set"];
 const ACTIONS_LATER: &[&str] = &["switch", "steps", "workflow"];
 
-/// Which keys go with which action only.
+/// Keys that are valid with certain actions only.
 const ONLY_WITH: &[(&str, &[&str])] = &[
     ("entry", &["uses"]),
     ("limits", &["uses"]),
@@ -73,7 +79,7 @@ pub(super) fn read_step(index: usize, node: &Node, problems: &mut Diagnostics) -
         fixed_text(node, "name", problems);
     }
     let action = read_action(&fields, id.as_ref(), problems);
-    // The other keys are checked too where it has a mistake.
+    // The other keys are checked even if the action is wrong.
     if let Some(action) = &action {
         check_belonging(&fields, action, problems);
     }
@@ -83,7 +89,7 @@ pub(super) fn read_step(index: usize, node: &Node, problems: &mut Diagnostics) -
     }
     let max_parallel = fields.get("max-parallel").and_then(|node| {
         if for_each.is_none() {
-            let message = "`max-parallel` means nothing without `for-each`";
+            let message = "`max-parallel` has no effect without `for-each`";
             problems.push(Diagnostic::new("key-not-here", message, node.span));
         }
         whole(node, "max-parallel", 1, u64::from(PARALLEL_MAX), problems).map(|number| number as u32)
@@ -129,27 +135,27 @@ fn read_id(fields: &Fields<'_>, problems: &mut Diagnostics) -> Option<Spanned<St
 fn read_action(fields: &Fields<'_>, id: Option<&Spanned<String>>, problems: &mut Diagnostics) -> Option<Action> {
     let found = fields.among(ACTIONS);
     let Some(entry) = found.first() else {
-        // A key that was told to be a slip is the reason already.
-        let slip = fields.keys().any(is_action_in_other_words);
-        if fields.among(ACTIONS_LATER).is_empty() && !slip {
+        // A key that was reported as misspelled is already the reason.
+        let is_misspelled = fields.keys().any(is_action_in_other_words);
+        if fields.among(ACTIONS_LATER).is_empty() && !is_misspelled {
             let problem = Diagnostic::new("no-action", "the step does nothing", id.map_or(fields.span, |id| id.span));
             problems.push(problem.hint(format!("give it one of {}", one_of(ACTIONS.iter().copied()))));
         }
         return None;
     };
     for second in &found[1..] {
-        let message = format!("a step has one of {}: here are two", one_of(ACTIONS.iter().copied()));
+        let message = format!("a step can have only one of {}", one_of(ACTIONS.iter().copied()));
         problems.push(
             Diagnostic::new("two-actions", message, second.key_span)
-                .related(entry.key_span, "the first one")
-                .hint("make it two steps"),
+                .related(entry.key_span, "first one here")
+                .hint("make two steps of it"),
         );
     }
     match entry.key.as_str() {
         "uses" => {
             if entry.value.as_sequence().is_some() {
-                let problem = Diagnostic::new("type", "`uses` names one component, not a list", entry.value.span);
-                problems.push(problem.hint("make it a step for each"));
+                let problem = Diagnostic::new("type", "`uses` must name one component, not a list", entry.value.span);
+                problems.push(problem.hint("write one step for each"));
                 return None;
             }
             let component = text(&entry.value, "uses", problems)?;
@@ -163,8 +169,8 @@ fn read_action(fields: &Fields<'_>, id: Option<&Spanned<String>>, problems: &mut
         }
         "call" => {
             if let Some([only]) = entry.value.as_mapping() {
-                let message = "`call` is the name of a handler, and its arguments stand beside it, under `with`";
-                let hint = format!("call: {}, and below it: with: {{ … }}", shorten(&only.key));
+                let message = "`call` must be the name of a handler; its arguments go beside it, under `with`";
+                let hint = format!("call: {}, and on the next line with: {{ … }}", shorten(&only.key));
                 problems.push(Diagnostic::new("type", message, entry.value.span).hint(hint));
                 return None;
             }
@@ -189,7 +195,23 @@ fn read_wait(entry: &Entry, problems: &mut Diagnostics) -> Option<Action> {
     if node.as_mapping().is_some() {
         return read_signal(node, entry.key_span, problems);
     }
+    if let Some(problem) = signal_as_duration(node) {
+        problems.push(problem);
+        return None;
+    }
     (is_expression(node) || duration(node, "wait", problems).is_some()).then(|| Action::Wait(node.clone()))
+}
+
+/// Reports the name of a signal in the place of a duration: `wait: approve`.
+fn signal_as_duration(node: &Node) -> Option<Diagnostic> {
+    let name = node.as_text().filter(|text| text.len() <= SIGNAL_QUOTED_MAX)?;
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'));
+    let error = durations::read(name)
+        .err()
+        .filter(|error| is_name && error.why.ends_with("is not a duration") && error.hint == durations::FORMS)?;
+    let hint = format!("for a signal, write wait: {{ signal: {name} }}; for a duration, wait: 30s");
+    Some(Diagnostic::new("duration", format!("`wait`: {}", error.why), node.span).hint(hint))
 }
 
 fn is_expression(node: &Node) -> bool {
@@ -199,7 +221,8 @@ fn is_expression(node: &Node) -> bool {
 fn read_signal(node: &Node, key_span: Span, problems: &mut Diagnostics) -> Option<Action> {
     for key in ["until", "time"] {
         if node.get(key).is_some() {
-            let problem = Diagnostic::new("not-supported", "`wait` for a time is not supported yet", node.span);
+            let problem =
+                Diagnostic::new("not-supported", "`wait` until a point in time is not supported yet", node.span);
             problems.push(problem.hint("wait: 30s"));
             return None;
         }
@@ -210,37 +233,49 @@ fn read_signal(node: &Node, key_span: Span, problems: &mut Diagnostics) -> Optio
     let timeout_reads = timeout.is_none_or(|node| is_expression(node) || duration(node, "timeout", problems).is_some());
     let Some(name) = fields.get("signal") else {
         if !fields.has_unknown_keys {
-            let problem = Diagnostic::new("missing-key", "the `wait` does not say for what", key_span);
+            let problem = Diagnostic::new("missing-key", "the `wait` does not say what it waits for", key_span);
             problems.push(problem.hint("wait: { signal: approve, timeout: 24h }, or a duration: wait: 30s"));
         }
         return None;
     };
     let text = text(name, "signal", problems)?;
     if text.is_empty() || text.len() > SIGNAL_BYTES_MAX {
-        let message = format!("a signal's name has 1 to {SIGNAL_BYTES_MAX} bytes");
+        let message = format!("the name of a signal must have 1 to {SIGNAL_BYTES_MAX} bytes");
         problems.push(Diagnostic::new("name", message, name.span).hint("signal: approve"));
         return None;
     }
     timeout_reads.then(|| Action::Signal { name: name.clone(), timeout: timeout.cloned() })
 }
 
-/// KnownKeys that mean something with another kind of step only.
+/// Reports keys that are valid with another action only.
 fn check_belonging(fields: &Fields<'_>, action: &Action, problems: &mut Diagnostics) {
     for (key, actions) in ONLY_WITH {
         if let Some(entry) = fields.entry(key)
             && !actions.contains(&action.key())
         {
-            let message = format!("`{key}` means nothing with `{}`", action.key());
-            let hint = format!("it goes with {}", one_of(actions.iter().copied()));
+            let message = format!("`{key}` has no effect with `{}`", action.key());
+            let hint = timeout_of_signal(entry, action)
+                .unwrap_or_else(|| format!("it is valid with {}", one_of(actions.iter().copied())));
             problems.push(Diagnostic::new("key-not-here", message, entry.key_span).hint(hint));
         }
     }
 }
 
+/// The hint for a `timeout` beside `wait: { signal: … }` instead of within it.
+fn timeout_of_signal(entry: &Entry, action: &Action) -> Option<String> {
+    let Action::Signal { name, timeout: None } = action else { return None };
+    let short = |node: &Node| {
+        let text = node.as_scalar().map(|scalar| scalar.text.as_str())?;
+        (text.len() <= SIGNAL_QUOTED_MAX && !text.contains(['$', '\n'])).then(|| text.to_owned())
+    };
+    let (name, timeout) = (short(name)?, short(&entry.value)?);
+    (entry.key == "timeout").then(|| format!("put it into the wait: wait: {{ signal: {name}, timeout: {timeout} }}"))
+}
+
 fn check_list(node: &Node, problems: &mut Diagnostics) {
-    // Of a string the plan tells that it is no expression.
+    // A string without an expression is reported by the plan.
     if node.as_text().is_none() && node.as_sequence().is_none() {
-        let message = format!("`for-each` is a list or an expression that gives one, not {}", shown(node));
+        let message = format!("`for-each` must be a list, or an expression that gives one, not {}", shown(node));
         problems.push(Diagnostic::new("type", message, node.span).hint("for-each: ${ .inputs.urls }"));
     }
 }
@@ -258,7 +293,7 @@ fn read_needs(node: &Node, problems: &mut Diagnostics) -> Vec<Spanned<String>> {
     needs
 }
 
-/// What other tools call the endings that let a step start.
+/// What other tools call the values of `when`.
 const WHEN_ELSEWHERE: &[(&[&str], &str)] = &[
     (&["success", "successful", "on-success", "all-success", "ok", "all"], "succeeded"),
     (&["failure", "error", "on-failure", "on-error", "one-failed"], "failed"),
@@ -278,9 +313,10 @@ fn read_when(node: &Node, problems: &mut Diagnostics) -> Option<When> {
             }
             _ if problems.count() > before => None,
             _ => {
-                let message = "`when` has one ending, or `[failed, unreached]`";
-                problems
-                    .push(Diagnostic::new("value", message, node.span).hint("what ended in any other way: when: done"));
+                let message = "`when` must be one outcome, or `[failed, unreached]`";
+                problems.push(
+                    Diagnostic::new("value", message, node.span).hint("to start after any outcome, write when: done"),
+                );
                 None
             }
         };
@@ -303,7 +339,7 @@ fn read_one_when(node: &Node, problems: &mut Diagnostics) -> Option<When> {
             let hint = match meant.or_else(|| closest(other, names)) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None if other.contains("${") => "a condition goes under `if`".to_owned(),
-                None => format!("it is {}", one_of(names)),
+                None => format!("write {}", one_of(names)),
             };
             problems.push(Diagnostic::new("value", message, node.span).hint(hint));
             None
@@ -315,18 +351,18 @@ fn read_one_when(node: &Node, problems: &mut Diagnostics) -> Option<When> {
 pub(super) fn read_retry(node: &Node, problems: &mut Diagnostics) -> Option<Retry> {
     let keys = KnownKeys { what: "`retry`", known: &["max", "backoff"], later: &[], foreign: foreign_keys::RETRY };
     if node.as_scalar().is_some_and(|scalar| scalar.text.parse::<u32>().is_ok()) {
-        let message = "`retry` is a mapping, not a number";
+        let message = "`retry` must be a mapping, not a number";
         let hint = format!("retry: {{ max: {} }}  # retries, not attempts", shown(node).trim_matches('`'));
         problems.push(Diagnostic::new("type", message, node.span).hint(hint));
         return None;
     }
     let fields = Fields::read(node, &keys, problems)?;
     let Some(max) = fields.get("max") else {
-        // A key that was told to be a slip is the reason already.
+        // A key that was reported as misspelled is already the reason.
         if fields.has_unknown_keys {
             return None;
         }
-        let problem = Diagnostic::new("missing-key", "`retry` needs `max`: how many retries, not attempts", node.span);
+        let problem = Diagnostic::new("missing-key", "`retry` needs `max`, the number of retries, not attempts", node.span);
         problems.push(problem.hint("retry: { max: 3, backoff: 1s..30s }"));
         return None;
     };
@@ -338,14 +374,16 @@ pub(super) fn read_retry(node: &Node, problems: &mut Diagnostics) -> Option<Retr
     Some(Retry { max, backoff_min: backoff.0, backoff_max: backoff.1 })
 }
 
-/// `1s..30s`, or one duration for all.
+/// Reads `1s..30s`, or one duration for every retry.
 fn read_backoff(node: &Node, problems: &mut Diagnostics) -> Option<(Micros, Micros)> {
     let text = node.as_scalar().map_or("", |scalar| scalar.text.as_str());
     let (from, to) = text.split_once("..").unwrap_or((text, text));
     let problem = match (durations::read(from), durations::read(to)) {
         (Ok(from), Ok(to)) if from <= to => return Some((from, to)),
-        (Ok(_), Ok(_)) => Diagnostic::new("value", "`backoff` goes from the shorter wait to the longer", node.span)
-            .hint(format!("backoff: {}..{}", to.trim(), from.trim())),
+        (Ok(_), Ok(_)) => {
+            Diagnostic::new("value", "`backoff` must go from the shorter wait to the longer one", node.span)
+                .hint(format!("backoff: {}..{}", to.trim(), from.trim()))
+        }
         (Err(no), _) | (_, Err(no)) => {
             Diagnostic::new("duration", format!("`backoff`: {}", no.why), node.span).hint("backoff: 1s..30s")
         }
@@ -356,7 +394,7 @@ fn read_backoff(node: &Node, problems: &mut Diagnostics) -> Option<(Micros, Micr
 
 fn read_allow(node: &Node, problems: &mut Diagnostics) -> Option<Vec<Allowed>> {
     let Some(entries) = node.as_mapping() else {
-        let message = format!("`allow` is a mapping from capabilities to lists, not {}", node.kind());
+        let message = format!("`allow` must be a mapping from capabilities to lists, not {}", node.kind());
         problems
             .push(Diagnostic::new("type", message, node.span).hint("allow: { http: [ \"GET https://example.com\" ] }"));
         return None;
@@ -366,8 +404,8 @@ fn read_allow(node: &Node, problems: &mut Diagnostics) -> Option<Vec<Allowed>> {
         let patterns = if entry.value.is_null() { Vec::new() } else { texts(&entry.value, &entry.key, problems) };
         for (pattern, span) in &patterns {
             if pattern.contains("${") {
-                let message = "a grant cannot hold an expression: it must be readable before anything runs";
-                let hint = "a `*` stands for a part that is not known before: GET https://example.com/items/*";
+                let message = "a grant cannot hold an expression: it must be known before anything runs";
+                let hint = "write `*` for the part that is not known yet: GET https://example.com/items/*";
                 problems.push(Diagnostic::new("grant", message, *span).hint(hint));
             }
         }

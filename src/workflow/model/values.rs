@@ -1,4 +1,4 @@
-//! Sizes, amounts and other small values as people write them.
+//! Reads sizes, amounts and other small values.
 
 use super::durations::{self, DurationError, NO_EXPRESSION};
 use crate::process::{Micros, NUMBER_MAX};
@@ -6,7 +6,7 @@ use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::Node;
 use serde_json::Value;
 
-/// A number with a unit out of a table.
+/// Reads a number with a unit from a table.
 fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
@@ -33,7 +33,7 @@ const SIZES: &[(&str, u64)] = &[
 const AMOUNTS: &[(&str, u64)] =
     &[("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)];
 
-/// What a value of a limit is measured in.
+/// The unit in which a limit is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     Bytes,
@@ -42,7 +42,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// A value as a file has it, in the largest unit that divides it.
+    /// Writes a value as in a file, in the largest unit that divides it.
     pub(crate) fn write(self, value: u64) -> String {
         let units: &[(&str, u64)] = match self {
             Self::Time => return durations::write_duration(Micros(value)),
@@ -56,7 +56,7 @@ impl Unit {
     }
 }
 
-/// A size or an amount in the units that there are, for one that other tools have.
+/// Rewrites a size or an amount from the units of other tools into ours.
 fn in_our_units(text: &str, unit: Unit) -> Option<String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
@@ -73,7 +73,7 @@ fn in_our_units(text: &str, unit: Unit) -> Option<String> {
     (!number.is_empty()).then(|| format!("{number}{name}"))
 }
 
-/// Reads a value of a limit.
+/// Reads the value of a limit.
 pub(crate) fn quantity(node: &Node, unit: Unit, what: &str, problems: &mut Diagnostics) -> Option<u64> {
     let text = node.as_scalar().map_or("", |scalar| scalar.text.as_str());
     let (value, hint) = match unit {
@@ -99,7 +99,7 @@ pub(crate) fn duration(node: &Node, what: &str, problems: &mut Diagnostics) -> O
         Some(Err(DurationError { why, hint })) => {
             Diagnostic::new("duration", format!("`{what}`: {why}"), node.span).hint(hint)
         }
-        None => Diagnostic::new("duration", format!("`{what}` is {}, not a duration", node.kind()), node.span)
+        None => Diagnostic::new("duration", format!("`{what}` must be a duration, not {}", node.kind()), node.span)
             .hint(durations::FORMS),
     };
     problems.push(problem);
@@ -116,7 +116,7 @@ pub(crate) fn whole(node: &Node, what: &str, min: u64, max: u64, problems: &mut 
     match number {
         Some(number) if (min..=max).contains(&number) => Some(number),
         _ => {
-            let message = format!("`{what}` is a whole number from {min} to {max}, not {}", shown(node));
+            let message = format!("`{what}` must be a whole number from {min} to {max}, not {}", shown(node));
             let hint = match scalar {
                 Some(scalar) if scalar.text.contains("${") => Some(NO_EXPRESSION.to_owned()),
                 Some(scalar) if scalar.is_string() && scalar.text.parse::<u64>().is_ok() => {
@@ -143,12 +143,12 @@ pub(crate) fn boolean(node: &Node, what: &str, problems: &mut Diagnostics) -> Op
         _ if text.contains("${") => Some(NO_EXPRESSION.to_owned()),
         _ => None,
     };
-    let message = format!("`{what}` is true or false, not {}", shown(node));
+    let message = format!("`{what}` must be true or false, not {}", shown(node));
     problems.push(Diagnostic::new("value", message, node.span).hint_maybe(hint));
     None
 }
 
-/// A value in a message: its text where it is short.
+/// A value for a message: its text if it is short, else its kind.
 pub(crate) fn shown(node: &Node) -> String {
     match node.as_scalar() {
         Some(scalar) if !scalar.is_null() && scalar.text.len() <= 40 && !scalar.text.contains('\n') => {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn units_of_other_tools_are_told_in_ours() {
+    fn units_of_other_tools_are_rewritten_in_ours() {
         assert_eq!(in_our_units("64Mi", Unit::Bytes).as_deref(), Some("64MiB"));
         assert_eq!(in_our_units("1.5 G", Unit::Bytes).as_deref(), Some("1.5GiB"));
         assert_eq!(in_our_units("2 billion", Unit::Amount).as_deref(), Some("2G"));

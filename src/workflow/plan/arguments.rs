@@ -1,7 +1,9 @@
-//! The arguments of a call against its handler's JSON Schema, as far as the file states them.
+//! Checks the arguments of a call against its handler's JSON Schema, as far as the file states
+//! them.
 //!
-//! Objects and lists are walked here, so that a wrong part is told at its own place and a part that an expression gives is left
-//! out; whatever else a schema says of a value that is stated whole, the handlers' own validator judges.
+//! Objects and lists are walked here, so that a wrong part is reported at its own position and a
+//! part that an expression gives is skipped. All other keywords are checked by the handlers' own
+//! validator, for values that the file states completely.
 
 use super::environment::Handlers;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest, one_of};
@@ -9,14 +11,15 @@ use crate::workflow::model::{Spanned, shorten};
 use crate::workflow::syntax::{Content, Entry, Node};
 use serde_json::{Map, Value, json};
 
-/// Keywords that say nothing of what fits.
+/// Keywords that constrain nothing.
 const NOTES: [&str; 7] = ["title", "description", "default", "examples", "deprecated", "$comment", "$schema"];
-/// Keywords that judge no more than the size of an object or a list.
+/// Keywords that constrain only the size of an object or a list.
 const PARTIAL: [&str; 4] = ["minProperties", "maxProperties", "minItems", "maxItems"];
-/// Keywords that refer to other parts of a schema: a part of such a schema means nothing by itself.
+/// Keywords that refer to other parts of a schema: a part of such a schema has no meaning by
+/// itself.
 const REFERENCES: [&str; 4] = ["$ref", "$dynamicRef", "$id", "$anchor"];
 
-/// Whether a value has an expression in it.
+/// Returns whether a value contains an expression.
 pub(super) fn has_expression(node: &Node) -> bool {
     match &node.content {
         Content::Scalar(scalar) => scalar.text.contains("${"),
@@ -25,7 +28,7 @@ pub(super) fn has_expression(node: &Node) -> bool {
     }
 }
 
-/// The arguments with a `*` for each expression; an empty object where there are none.
+/// The arguments with a `*` for each expression; an empty object if there are none.
 pub(super) fn with_stars(with: Option<&Node>) -> Value {
     let star = |entry: &Entry| {
         let value = match entry.value.as_scalar() {
@@ -37,7 +40,7 @@ pub(super) fn with_stars(with: Option<&Node>) -> Value {
     Value::Object(with.and_then(Node::as_mapping).unwrap_or_default().iter().filter_map(star).collect())
 }
 
-/// A text with a `*` for each expression: braces within one are matched, quotes are not looked at.
+/// A text with a `*` for each expression. Braces within one are matched, quotes are ignored.
 fn stars(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -63,7 +66,7 @@ pub(super) struct Argument<'a> {
 }
 
 impl Argument<'_> {
-    /// Reports everything about the arguments that cannot fit.
+    /// Reports every argument that cannot fit.
     pub(super) fn check(self, with: &Node, schema: &Value, problems: &mut Diagnostics) {
         if !refers(schema) {
             self.walk(with, schema, "", problems);
@@ -72,18 +75,18 @@ impl Argument<'_> {
         }
     }
 
-    /// Reports what a call without arguments lacks.
+    /// Reports required arguments of a call that has none.
     pub(super) fn check_absent(self, schema: &Value, problems: &mut Diagnostics) {
         if self.handlers.mismatches(schema, &Value::Null).is_empty() {
             return;
         }
         let keys = required(schema);
         let what = if keys.is_empty() { "arguments".to_owned() } else { all_of(keys) };
-        let message = format!("`{}` needs {what}: the step has no `with`", self.handler.value);
+        let message = format!("`{}` needs {what}, but the step has no `with`", self.handler.value);
         problems.push(Diagnostic::new("arguments", message, self.handler.span).hint_maybe(example(schema)));
     }
 
-    /// Looks at a value and all its parts. `path` is a JSON Pointer.
+    /// Checks a value and all its parts. `path` is a JSON Pointer.
     fn walk(self, node: &Node, schema: &Value, path: &str, problems: &mut Diagnostics) {
         let before = problems.count();
         let judged: &[&str] = match &node.content {
@@ -104,7 +107,7 @@ impl Argument<'_> {
                 &["items"]
             }
         };
-        // One thing at a time: what is wrong with a part is often what is wrong with the whole.
+        // A problem of a part is often the problem of the whole: report it once.
         if problems.count() > before {
             return;
         }
@@ -114,7 +117,7 @@ impl Argument<'_> {
         }
         let Some(keywords) = schema.as_object() else { return };
         let is_partial = has_expression(node);
-        // Of a value that is known in part only its size is judged.
+        // Only the size of a partly known value is checked.
         let matters = |key: &str| {
             !NOTES.contains(&key) && !judged.contains(&key) && (!is_partial || PARTIAL.contains(&key)) && key != "type"
         };
@@ -136,10 +139,10 @@ impl Argument<'_> {
                 self.walk(&entry.value, schema, &format!("{path}/{key}"), problems);
             } else if others == Some(&Value::Bool(false)) {
                 let names = || properties.keys().map(String::as_str);
-                let message = format!("{} takes no `{}`", self.named(path), shorten(&entry.key));
+                let message = format!("{} does not take `{}`", self.named(path), shorten(&entry.key));
                 let hint = match closest(&entry.key, names()) {
                     Some(meant) => format!("did you mean `{meant}`?"),
-                    None if properties.is_empty() => "it takes nothing".to_owned(),
+                    None if properties.is_empty() => "it takes no arguments".to_owned(),
                     None => format!("it takes {}", all_of(names())),
                 };
                 problems.push(Diagnostic::new("arguments", message, entry.key_span).hint(hint));
@@ -147,7 +150,7 @@ impl Argument<'_> {
         }
         let mut missing = required(schema);
         missing.retain(|key| !entries.iter().any(|entry| entry.key == *key));
-        // A slip of a key that is missing was told as such.
+        // A misspelled key may be the missing one, and is reported already.
         if !missing.is_empty() && problems.count() == before {
             let message = format!("{} needs {}", self.named(path), all_of(missing));
             let span = if path.is_empty() { self.handler.span } else { node.span };
@@ -155,13 +158,13 @@ impl Argument<'_> {
         }
     }
 
-    /// What the handler, or a part of its arguments, is called.
+    /// The name of the handler, or of a part of its arguments, for messages.
     fn named(self, path: &str) -> String {
         let name = &self.handler.value;
         if path.is_empty() { format!("`{name}`") } else { format!("`{}` of `{name}`", dotted(path)) }
     }
 
-    /// A value of the wrong type.
+    /// Reports a value of the wrong type.
     fn kind(self, node: &Node, schema: &Value, path: &str) -> Option<Diagnostic> {
         let wanted = types(schema)?;
         let value = shallow(node)?;
@@ -169,7 +172,7 @@ impl Argument<'_> {
             return None;
         }
         let forms: Vec<&str> = wanted.iter().map(|kind| with_article(kind)).collect();
-        let message = format!("{} is {}, not {}", self.named(path), forms.join(" or "), node.kind());
+        let message = format!("{} must be {}, not {}", self.named(path), forms.join(" or "), node.kind());
         let quoted = || {
             let scalar = node.as_scalar().filter(|_| wanted.contains(&"string"))?;
             Some(format!("quote it: \"{}\"", scalar.text))
@@ -178,7 +181,7 @@ impl Argument<'_> {
         Some(Diagnostic::new("arguments", message, node.span).hint_maybe(hint))
     }
 
-    /// A value that is none of those that there are.
+    /// Reports a value that is not in the schema's `enum`.
     fn choice(self, node: &Node, schema: &Value, path: &str) -> Option<Diagnostic> {
         let choices = schema.get("enum")?.as_array()?;
         let value = node.as_scalar()?.to_json().ok()?;
@@ -191,25 +194,25 @@ impl Argument<'_> {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => {
                 let texts: Vec<String> = choices.iter().map(flow).collect();
-                format!("it is {}", one_of(texts.iter().map(|text| text.trim_matches('"'))))
+                format!("it must be {}", one_of(texts.iter().map(|text| text.trim_matches('"'))))
             }
         };
         let message = format!("{} cannot be `{}`", self.named(path), shorten(flow(&value).trim_matches('"')));
         Some(Diagnostic::new("arguments", message, node.span).hint(hint))
     }
 
-    /// Lets the handlers' validator judge, and tells what it finds at the parts that it names.
+    /// Runs the handlers' validator, and reports its findings at the parts that it names.
     fn judge(self, node: &Node, schema: &Value, hint: Option<String>, path: &str, problems: &mut Diagnostics) {
         let Ok(value) = node.to_json() else { return };
         let mut found = self.handlers.mismatches(schema, &value);
-        // Of several forms that a value may have, the one that it fits furthest was meant.
+        // Of several alternatives, the one that fits deepest was meant.
         let deepest = found.iter().map(|(pointer, _)| pointer.matches('/').count()).max();
         found.retain(|(pointer, _)| Some(pointer.matches('/').count()) == deepest);
         for (pointer, expected) in found {
             let part = part(node, &pointer).unwrap_or(node);
             let named = self.named(&format!("{path}{pointer}"));
             let message = match (&hint, part.as_scalar()) {
-                // What the schema says of itself is easier to read than what a validator does.
+                // The schema's description reads better than a validator's message.
                 (Some(_), Some(scalar)) => format!("{named} cannot be `{}`", shorten(&scalar.text)),
                 _ => format!("{named} does not fit: expected {expected}"),
             };
@@ -226,7 +229,7 @@ fn part<'n>(node: &'n Node, pointer: &str) -> Option<&'n Node> {
     })
 }
 
-/// A pointer as people write it: `body.json`, `expect[2]`.
+/// A pointer in the notation of people: `body.json`, `expect[2]`.
 fn dotted(path: &str) -> String {
     let mut out = String::new();
     for key in path.split('/').skip(1) {
@@ -241,7 +244,7 @@ fn dotted(path: &str) -> String {
     out
 }
 
-/// Whether a schema refers from one part of it to another.
+/// Returns whether a part of a schema refers to another one.
 fn refers(schema: &Value) -> bool {
     match schema {
         Value::Object(keywords) => {
@@ -269,7 +272,7 @@ fn required(schema: &Value) -> Vec<&str> {
     keys.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// A value as far as its type goes.
+/// A value of the same type, without its parts.
 fn shallow(node: &Node) -> Option<Value> {
     match &node.content {
         Content::Scalar(scalar) => scalar.to_json().ok(),
@@ -299,16 +302,16 @@ fn with_article(kind: &str) -> &'static str {
         "boolean" => "true or false",
         "array" => "a list",
         "object" => "a mapping",
-        _ => "nothing",
+        _ => "null",
     }
 }
 
-/// What the schema says of itself.
+/// The schema's own description.
 fn described(schema: &Value) -> Option<String> {
     schema.get("description").and_then(Value::as_str).map(str::to_owned)
 }
 
-/// The first example that the schema has.
+/// The schema's first example.
 fn example(schema: &Value) -> Option<String> {
     let example = schema.get("examples")?.as_array()?.first()?;
     Some(format!("with: {}", flow(example)))

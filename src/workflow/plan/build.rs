@@ -1,4 +1,4 @@
-//! From the model to the plan.
+//! Builds the plan from the model.
 
 use super::edges::Edges;
 use super::environment::Environment;
@@ -15,7 +15,7 @@ use crate::workflow::syntax::Source;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Makes the plan. None where the file has problems that leave nothing to plan; they are in `problems` then.
+/// Builds the plan. `None` if the file has problems; they are in `problems`.
 pub(super) fn build(
     workflow: &Workflow,
     source: &Source,
@@ -59,19 +59,19 @@ pub(super) fn build(
     })
 }
 
-/// What a workflow without a name is called: its file's name without the ending.
+/// The name of a workflow without `name`: its file's name without the extension.
 fn stem(path: &str) -> &str {
     std::path::Path::new(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or("workflow")
 }
 
-/// What a step's expressions came to.
+/// The templates of a step.
 struct StepTemplates {
     action: Action,
     condition: Option<Template>,
     for_each: Option<Template>,
 }
 
-/// Reads all templates of a step and notes its dependencies. None where one of them has a problem.
+/// Reads all templates of a step and adds its dependencies. `None` if one of them has a problem.
 fn read_step(
     index: usize,
     step: &Step,
@@ -107,7 +107,7 @@ fn read_step(
     };
     add_edges(index, step, templates, edges);
     if step.when != When::Succeeded && edges.of(index).is_empty() {
-        let message = format!("`{}` waits for no step: its `when` has nothing to look at", step.id.value);
+        let message = format!("`{}` depends on no step, so its `when` has no effect", step.id.value);
         let problem = Diagnostic::new("when", message, step.id.span);
         templates.problems.push(problem.hint("name the steps that it reacts to: needs: [ … ]"));
     }
@@ -119,7 +119,7 @@ fn add_edges(index: usize, step: &Step, templates: &mut TemplateReader<'_>, edge
     let id = &step.id.value;
     let own = |span| {
         Diagnostic::new("own-output", format!("`{id}` cannot wait for itself"), span)
-            .hint("what a step gives exists only after it has ended")
+            .hint("the output of a step exists only after the step has ended")
     };
     for need in step.needs.iter().flatten() {
         templates.names.hints = !templates.problems.is_full();
@@ -139,11 +139,15 @@ fn add_edges(index: usize, step: &Step, templates: &mut TemplateReader<'_>, edge
             Dependency::Step(to, span) => edges.add(index, to, span),
             Dependency::Unknown(span) if step.needs.is_none() => {
                 let compared = hints::assigns(templates.source.slice(span));
-                let hint = "name them: needs: [ … ]; `needs: []` where it reads none";
+                let hint = "name the steps that it reads: needs: [ … ], or `needs: []` if it reads none";
                 templates.problems.push(
-                    Diagnostic::new("unknown-dependency", "which steps this reads cannot be told before it runs", span)
-                        .hint(hint)
-                        .hint_maybe(compared),
+                    Diagnostic::new(
+                        "unknown-dependency",
+                        "this expression can read any step, so its dependencies are unknown",
+                        span,
+                    )
+                    .hint(hint)
+                    .hint_maybe(compared),
                 );
             }
             Dependency::Unknown(_) => {}
@@ -156,7 +160,7 @@ fn read_outputs(workflow: &Workflow, templates: &mut TemplateReader<'_>) -> Opti
     let read =
         entries.iter().map(|entry| Some((entry.key.clone(), templates.value(&entry.value, ExpressionSite::OUTPUTS)?)));
     let outputs: Vec<_> = read.collect();
-    // The outputs come after every step: nothing depends on what they read.
+    // Outputs are evaluated after every step, so they add no dependencies.
     templates.take();
     outputs.into_iter().collect()
 }

@@ -1,7 +1,8 @@
-//! Calls and grants that must fail, told before anything runs: a handler that there is not, a capability or pattern that means
-//! nothing, arguments that do not fit, a call that its step does not grant.
+//! Reports calls and grants that must fail, before anything runs: an unknown handler, a capability
+//! or pattern without meaning, arguments that do not fit, a call that its step does not grant.
 //!
-//! Only what the file states is judged. What an expression gives is judged when the call is made.
+//! Only what the file states is checked. The values of expressions are checked when the call is
+//! made.
 
 use super::arguments::{self, Argument};
 use super::components::is_source;
@@ -11,7 +12,7 @@ use crate::workflow::model::{Action, Allowed, Spanned, Step, Workflow, shorten};
 use crate::workflow::syntax::Node;
 use serde_json::{Map, Value};
 
-/// KnownNames that a hint lists.
+/// Most names that a hint lists. Arbitrary.
 const NAMES_SHOWN_MAX: usize = 20;
 
 /// Checks all grants and calls of a workflow.
@@ -22,7 +23,7 @@ pub(super) fn check(workflow: &Workflow, handlers: &dyn Handlers, problems: &mut
         for allowed in step.allow.iter().flatten() {
             check_allowed(allowed, &capabilities, handlers, problems);
         }
-        // Whether a grant covers a call can be told where it means something.
+        // A grant with a problem cannot show whether it covers the call.
         let is_clear = problems.count() == before;
         if let Action::Call { handler } = &step.action {
             check_call(step, handler, workflow, handlers, is_clear, problems);
@@ -37,7 +38,7 @@ fn check_allowed(allowed: &Allowed, capabilities: &[String], handlers: &dyn Hand
         let names = || capabilities.iter().map(String::as_str);
         let hint = match closest(name, names()) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None if handlers.names().contains(name) => format!("every step may call `{name}`: leave it out"),
+            None if handlers.names().contains(name) => format!("every step may call `{name}`: no grant is needed"),
             None => format!("the capabilities are {}", all_of(names().take(NAMES_SHOWN_MAX))),
         };
         let message = format!("no handler has the capability `{}`", shorten(name));
@@ -45,7 +46,8 @@ fn check_allowed(allowed: &Allowed, capabilities: &[String], handlers: &dyn Hand
         return;
     }
     if patterns.is_empty() && *is_whole {
-        let problem = Diagnostic::new("grant", format!("no pattern: nothing of `{name}` is granted"), capability.span);
+        let problem =
+            Diagnostic::new("grant", format!("`{name}` has no pattern, so nothing is granted"), capability.span);
         problems.push(problem.hint(example(name, None)));
     }
     for pattern in patterns.iter().filter(|pattern| !pattern.value.contains("${")) {
@@ -56,7 +58,7 @@ fn check_allowed(allowed: &Allowed, capabilities: &[String], handlers: &dyn Hand
     }
 }
 
-/// How a grant is written.
+/// An example of a grant.
 fn example(capability: &str, pattern: Option<&str>) -> String {
     let pattern = pattern.unwrap_or(if capability == "http" { "GET https://example.com/items/*" } else { "*" });
     format!("allow: {{ {capability}: [ \"{}\" ] }}", pattern.replace('\\', "\\\\").replace('"', "\\\""))
@@ -84,13 +86,13 @@ fn check_call(
             None => argument.check_absent(schema, problems),
         }
     }
-    // Arguments that are wrong say nothing of what they should be granted.
+    // Wrong arguments do not show which grant is needed.
     if is_clear && problems.count() == before {
         check_grant(step, handler, &wants, stated, handlers, problems);
     }
 }
 
-/// Those arguments that the file states whole.
+/// The arguments without expressions.
 fn stated(with: Option<&Node>) -> Map<String, Value> {
     let entries = with.and_then(Node::as_mapping).unwrap_or_default();
     let literal = entries.iter().filter(|entry| !arguments::has_expression(&entry.value));
@@ -115,11 +117,11 @@ fn check_grant(
     let Some(all) = &step.allow else { return };
     let Some(allowed) = all.iter().find(|allowed| allowed.capability.value == *capability) else {
         let id = &step.id.value;
-        let message = format!("`{id}` may not call `{name}`: a step may do only what stands under its `allow`");
+        let message = format!("`{id}` may not call `{name}`: a step may do only what its `allow` lists");
         problems.push(Diagnostic::new("not-granted", message, handler.span).hint(hint()));
         return;
     };
-    // What is wrong with the grant itself was told already.
+    // A problem of the grant itself is reported already.
     if allowed.patterns.is_empty() || !allowed.is_whole || !decides(with, wants) {
         return;
     }
@@ -127,11 +129,11 @@ fn check_grant(
     if let Err(why) = handlers.check_grant(name, &patterns, &Value::Object(stated)) {
         let message = format!("`{}` may not make this call: {why}", step.id.value);
         let problem = Diagnostic::new("not-granted", message, handler.span);
-        problems.push(problem.related(allowed.capability.span, "what is granted").hint(hint()));
+        problems.push(problem.related(allowed.capability.span, "granted here").hint(hint()));
     }
 }
 
-/// Whether the file states every argument that decides whether a grant covers the call.
+/// Returns whether the file states every argument that a grant depends on.
 fn decides(with: Option<&Node>, wants: &CallRequirements) -> bool {
     let Some(with) = with else { return true };
     let Some(entries) = with.as_mapping() else { return !arguments::has_expression(with) };
@@ -146,12 +148,12 @@ fn unknown(handler: &Spanned<String>, workflow: &Workflow, handlers: &dyn Handle
     let is_component = workflow.components.iter().any(|component| component.name.value == name);
     let hint = match closest(name, names()) {
         _ if name.contains("${") => {
-            "a handler cannot be chosen by an expression: use one step for each, with an `if`".to_owned()
+            "a handler cannot be chosen by an expression: use one step for each handler, each with an `if`".to_owned()
         }
         _ if is_component || is_source(name) && !name.contains("://") => {
-            format!("a component is run by `uses`: uses: {}", shorten(name))
+            format!("run a component with `uses`: uses: {}", shorten(name))
         }
-        _ if name.contains("://") => format!("call: http, with: {{ url: \"{}\" }}", shorten(name)),
+        _ if name.contains("://") => format!("write call: http, with: {{ url: \"{}\" }}", shorten(name)),
         Some(meant) => format!("did you mean `{meant}`?"),
         None => format!("the handlers are {}", all_of(names().take(NAMES_SHOWN_MAX))),
     };

@@ -1,4 +1,4 @@
-//! The components that steps use: each looked up once, and whether it has the entry points that steps name.
+//! Looks up the components that steps use, each once, and checks the entry points that steps name.
 
 use super::Component;
 use super::environment::{Environment, ResolvedComponent};
@@ -6,10 +6,10 @@ use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest};
 use crate::workflow::model::{Action, ENTRY_DEFAULT, Spanned, Workflow, shorten};
 use std::collections::BTreeMap;
 
-/// Entry points that a hint lists.
+/// Most entry points that a hint lists. Arbitrary.
 const ENTRIES_SHOWN_MAX: usize = 20;
 
-/// Finds what the workflow names, in the order of its first use.
+/// Finds the components of the workflow, declared ones first, then in the order of first use.
 pub(super) fn find(workflow: &Workflow, environment: &dyn Environment, problems: &mut Diagnostics) -> Vec<Component> {
     let mut components = Vec::new();
     let mut known: BTreeMap<&str, ResolvedComponent> = BTreeMap::new();
@@ -53,7 +53,7 @@ pub(super) fn find(workflow: &Workflow, environment: &dyn Environment, problems:
     components
 }
 
-/// Whether a step's `uses` says itself where the component is, and is no name under `components:`.
+/// Returns whether the `uses` of a step is a source, not a name under `components:`.
 pub(super) fn is_source(text: &str) -> bool {
     text.contains(['/', '\\'])
         || text.starts_with('.')
@@ -70,7 +70,7 @@ fn unknown(
     let name = component.value.as_str();
     let message = format!("there is no component `{}`", shorten(name));
     let problem = Diagnostic::new("unknown-component", message, component.span);
-    // Looking for what was meant takes long where there are many names.
+    // The search for a similar name takes long if there are many.
     if !wants_hint {
         return problem;
     }
@@ -90,13 +90,13 @@ fn unknown_entry(component: &str, entry: &Spanned<String>, entries: &[String], i
     let names = || entries.iter().map(String::as_str);
     let listed = all_of(names().take(ENTRIES_SHOWN_MAX));
     let (message, hint) = if is_default {
-        let message = format!("`{component}` has no entry point `{wanted}`, which is meant where a step names none");
-        (message, format!("name one with `entry`: it has {listed}"))
+        let message = format!("`{component}` has no entry point `{wanted}`, the default of a step without `entry`");
+        (message, format!("name one with `entry`; it has {listed}"))
     } else {
         let hint = match closest(&entry.value, names()) {
-            Some(meant) => format!("did you mean `entry: {meant}`? it has {listed}"),
+            Some(meant) => format!("did you mean `entry: {meant}`? It has {listed}"),
             None if entries.iter().any(|name| name == ENTRY_DEFAULT) => {
-                format!("it has {listed}; without `entry` it is `{ENTRY_DEFAULT}`")
+                format!("it has {listed}; a step without `entry` uses `{ENTRY_DEFAULT}`")
             }
             None => format!("it has {listed}"),
         };

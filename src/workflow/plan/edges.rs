@@ -1,10 +1,10 @@
-//! Dependencies: who waits for whom, and in which order.
+//! The dependencies between nodes, and an order that respects them.
 
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::Span;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The dependencies of each node: the node depended on, and where the file says so.
+/// For each node, the nodes that it depends on, each with the span that states it.
 #[derive(Debug)]
 pub(super) struct Edges(Vec<BTreeMap<usize, Span>>);
 
@@ -13,18 +13,18 @@ impl Edges {
         Self(vec![BTreeMap::new(); nodes])
     }
 
-    /// Notes that `from` waits for `to`. The first place that says so counts.
+    /// Adds the dependency of `from` on `to`. The span of the first one is kept.
     pub(super) fn add(&mut self, from: usize, to: usize, span: Span) {
         self.0[from].entry(to).or_insert(span);
     }
 
-    /// What a node waits for, ascending.
+    /// The dependencies of a node, ascending.
     pub(super) fn of(&self, node: usize) -> Vec<usize> {
         self.0[node].keys().copied().collect()
     }
 
-    /// An order in which each node follows those it waits for, else as they stand in the file; nodes in or behind a cycle are left
-    /// out.
+    /// An order in which each node follows its dependencies, and otherwise file order. Nodes in or
+    /// behind a cycle are left out.
     pub(super) fn order(&self) -> Vec<usize> {
         let mut open: Vec<usize> = self.0.iter().map(BTreeMap::len).collect();
         let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); self.0.len()];
@@ -47,7 +47,8 @@ impl Edges {
         order
     }
 
-    /// Reports each cycle once, with all its places. False: there is one.
+    /// Reports each cycle once, with the span of every dependency in it. Returns whether there is
+    /// none.
     pub(super) fn report_cycles(&self, ids: &[&str], problems: &mut Diagnostics) -> bool {
         let mut left: BTreeSet<usize> = (0..self.0.len()).collect();
         for node in self.order() {
@@ -55,7 +56,8 @@ impl Edges {
         }
         let acyclic = left.is_empty();
         while let Some(start) = left.first().copied() {
-            // Every node that is left waits for another one that is left: walking on must come back to where it was.
+            // Every remaining node depends on another remaining one, so the walk must return to
+            // itself.
             let mut path = vec![start];
             let cycle = loop {
                 let last = path[path.len() - 1];
@@ -65,7 +67,7 @@ impl Edges {
                         Some(from) => break path.split_off(from),
                         None => path.push(next),
                     },
-                    // It waits for a cycle that was reported already.
+                    // It depends on a cycle that was reported already.
                     None => break Vec::new(),
                 }
             };
@@ -90,6 +92,6 @@ impl Edges {
             let label = format!("`{}` waits for `{}`", ids[cycle[at]], ids[next(at)]);
             problem = problem.related(self.0[cycle[at]][&next(at)], label);
         }
-        problems.push(problem.hint("a step starts when those it refers to have ended: break the circle"));
+        problems.push(problem.hint("a step starts only when the steps it refers to have ended: break the cycle"));
     }
 }

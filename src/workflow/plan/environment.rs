@@ -1,70 +1,71 @@
-//! What the host knows beyond the file: its components and its handlers.
+//! What the host knows beyond the file: its components and handlers.
 
 use serde_json::Value;
 
-/// What a component turned out to be.
+/// A component that was found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ResolvedComponent {
-    /// The digest of its bytes.
+    /// The digest of its bytes. `None` if it was not loaded.
     pub digest: Option<String>,
-    /// Its entry points, where it tells them.
+    /// Its entry points. `None` if it does not list them.
     pub entries: Option<Vec<String>>,
-    /// What it is called for people, where that is not what the file calls it.
+    /// Its name for people, if it differs from the one in the file.
     pub name: Option<String>,
 }
 
-/// What the host knows beyond the file, so that its problems get their places in the file too.
+/// What the host knows beyond the file, so that its problems get a position in the file too.
 pub trait Environment {
-    /// Looks a component up by its source.
+    /// Looks up a component by its source.
     ///
     /// # Errors
-    /// Why a run could not use it, in a line, and perhaps the way out.
+    /// Says in one line why a run cannot use it, and perhaps how to fix that.
     fn component(&self, source: &str) -> Result<ResolvedComponent, (String, Option<String>)>;
 
-    /// What calls reach; none where calls and grants are not to be checked.
+    /// The handlers that calls reach. `None` if calls and grants are not checked.
     fn handlers(&self) -> Option<&dyn Handlers>;
 }
 
-/// What the host knows of its handlers, so that a call that must fail is told before anything runs.
+/// What the host knows about its handlers, so that a call that must fail is reported before
+/// anything runs.
 pub trait Handlers {
-    /// Their names, in alphabetical order.
+    /// The names of all handlers, in alphabetical order.
     fn names(&self) -> Vec<String>;
 
-    /// What a handler wants; none where there is no handler of that name. `args` has those of the call's arguments that the file
-    /// states: what else it wants may depend on them.
+    /// What a handler wants; none where there is no handler of that name. `args` has those of the
+    /// call's arguments that the file states: what else it wants may depend on them.
     fn requirements(&self, handler: &str, args: &Value) -> Option<CallRequirements>;
 
-    /// Where a value does not fit a JSON Schema: a JSON Pointer and what is wrong there.
+    /// The mismatches of a value with a JSON Schema: JSON Pointers, and what is expected there.
     fn mismatches(&self, schema: &Value, value: &Value) -> Vec<(String, String)>;
 
-    /// The capabilities that handlers have, in alphabetical order.
+    /// The capabilities of all handlers, in alphabetical order.
     fn capabilities(&self) -> Vec<String>;
 
-    /// Whether a pattern means something under a capability.
+    /// Checks that a pattern is valid under a capability.
     ///
     /// # Errors
-    /// Why it means nothing.
+    /// Says why it is not.
     fn check_pattern(&self, capability: &str, pattern: &str) -> Result<(), String>;
 
-    /// Whether patterns grant a call with these arguments.
+    /// Checks that patterns grant a call with these arguments.
     ///
     /// # Errors
-    /// Why they do not.
+    /// Says why they do not.
     fn check_grant(&self, handler: &str, patterns: &[String], args: &Value) -> Result<(), String>;
 
-    /// The narrowest pattern that grants a call with these arguments, where they tell. A `*` stands in them for what an expression
-    /// will give.
+    /// The narrowest pattern that grants a call with these arguments, if they determine one. A `*`
+    /// in them stands for the value of an expression.
     fn pattern_for(&self, handler: &str, args: &Value) -> Option<String>;
 }
 
 /// What a handler wants of a call.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CallRequirements {
-    /// The JSON Schema of its arguments; none: anything.
+    /// The JSON Schema of its arguments. `None` accepts anything.
     pub schema: Option<Value>,
-    /// The capability that a step must grant; none: every step may call it.
+    /// The capability that a step must grant. `None` if every step may call it.
     pub capability: Option<String>,
-    /// The arguments that decide whether a grant covers a call; none: all of them.
+    /// The arguments that decide whether a grant covers a call. `None` for all of them.
     pub grant_arguments: Option<Vec<String>>,
 }
 

@@ -1,5 +1,5 @@
-//! Turns the values of the file into templates, and checks every expression on the way: that it compiles, and that what it reads
-//! can exist where it stands.
+//! Turns the values of the file into templates, and checks every expression on the way: that it
+//! compiles, and that what it reads can exist at its site.
 
 use super::hints::{self, BadExpression};
 use super::references::{ExpressionSite, KnownNames, ReferenceTarget};
@@ -11,51 +11,51 @@ use crate::workflow::syntax::{Content, Node, Scalar, Source, Span, Style};
 use serde_json::{Value, json};
 use std::cell::OnceCell;
 
-/// What an expression of a step depends on.
+/// A dependency of an expression.
 pub(super) enum Dependency {
     /// A step, by index.
     Step(usize, Span),
-    /// Steps, but which cannot be told.
+    /// Steps that are not known before the run.
     Unknown(Span),
 }
 
-/// Reads the values of one file.
+/// Reads the values of a file as templates.
 pub(super) struct TemplateReader<'a> {
     pub(super) source: &'a Source,
     pub(super) jq: &'a Jq,
     pub(super) names: KnownNames<'a>,
     pub(super) problems: &'a mut Diagnostics,
-    /// What the expressions since the last [`TemplateReader::take`] depend on.
+    /// The dependencies of the expressions read since the last [`TemplateReader::take`].
     pub(super) found: Vec<Dependency>,
-    /// How many expressions there were.
+    /// How many expressions were read.
     pub(super) expressions: usize,
 }
 
-/// Expressions of a file. Arbitrary: each is compiled before anything runs.
+/// Most expressions of a file. Arbitrary: each is compiled before anything runs.
 const EXPRESSIONS_MAX: usize = 10_000;
 
-/// A string of the file, for the places of what is in it.
+/// A string in the file, to find the positions of its parts.
 struct SourceString<'a> {
     scalar: &'a Scalar,
     span: Span,
-    /// Made when the first place is asked for.
+    /// Made when the first position is needed.
     places: OnceCell<ScalarOffsets>,
 }
 
 impl TemplateReader<'_> {
-    /// What the expressions read since the last call depend on.
+    /// Takes the dependencies of the expressions read since the last call.
     pub(super) fn take(&mut self) -> Vec<Dependency> {
         std::mem::take(&mut self.found)
     }
 
-    /// A value in which strings may hold expressions.
+    /// Reads a value whose strings may hold expressions.
     pub(super) fn value(&mut self, node: &Node, site: ExpressionSite) -> Option<Template> {
         match &node.content {
             Content::Scalar(scalar) if scalar.is_string() => self.text(scalar, node.span, site),
             Content::Scalar(scalar) => match scalar.to_json() {
                 Ok(value) => Some(Template::Literal(value)),
                 Err(why) => {
-                    self.problems.push(Diagnostic::new("value", why, node.span).hint("quote it to make it a string"));
+                    self.problems.push(Diagnostic::new("value", why, node.span).hint("to make it a string, quote it"));
                     None
                 }
             },
@@ -68,7 +68,7 @@ impl TemplateReader<'_> {
                     if entry.key.contains("${") {
                         let problem = Diagnostic::new("expression", "a key cannot hold an expression", entry.key_span);
                         self.problems
-                            .push(problem.hint("build the whole object by one expression: ${ {(.inputs.key): 1} }"));
+                            .push(problem.hint("build the whole object in one expression: ${ {(.inputs.key): 1} }"));
                     }
                     Some((entry.key.clone(), self.value(&entry.value, site)?))
                 };
@@ -78,14 +78,15 @@ impl TemplateReader<'_> {
         }
     }
 
-    /// A value that is one expression as a whole: `if`, `for-each`. Other kinds of value are told to `otherwise`.
+    /// Reads a value that must be one expression as a whole: `if`, `for-each`.
     pub(super) fn whole(&mut self, node: &Node, what: &str, site: ExpressionSite) -> Option<Template> {
         if let Some(text) = node.as_text().filter(|text| !text.contains("${")) {
-            let problem = Diagnostic::new("expression", format!("`{what}` is an expression, not a string"), node.span);
+            let problem =
+                Diagnostic::new("expression", format!("`{what}` must be an expression, not a string"), node.span);
             let meant = hints::as_jq(text);
             let hint = match self.jq.check(&Expression::new(meant.trim())) {
                 Ok(()) if !text.trim().is_empty() => format!("write {what}: {}", self.braced(&meant, node.span)),
-                _ => format!("it is jq within ${{ … }}: {what}: ${{ .inputs.count > 1 }}"),
+                _ => format!("write jq within ${{ … }}: {what}: ${{ .inputs.count > 1 }}"),
             };
             self.problems.push(problem.hint(hint));
             return None;
@@ -93,8 +94,8 @@ impl TemplateReader<'_> {
         let template = self.value(node, site)?;
         let problem = match &template {
             Template::Text(text) if !text.is_whole() => {
-                Diagnostic::new("expression", format!("`{what}` is one expression as a whole"), node.span)
-                    .hint("put everything within one ${ … }: a jq expression can compare and combine")
+                Diagnostic::new("expression", format!("`{what}` must be a single expression"), node.span)
+                    .hint("put everything into one ${ … }: a jq expression can compare and combine")
             }
             _ => return Some(template),
         };
@@ -102,8 +103,8 @@ impl TemplateReader<'_> {
         None
     }
 
-    /// An expression with its braces, as it can stand at a place of the file: in quotes within
-    /// `{ }` and `[ ]`, and where YAML has other plans with a part of it.
+    /// An expression with its braces, ready for a position in the file: in quotes within `{ }` and
+    /// `[ ]`, and if YAML would read a part of it differently.
     fn braced(&self, expression: &str, at: Span) -> String {
         let line = self.source.line_of(at.start);
         let is_flow =
@@ -118,8 +119,8 @@ impl TemplateReader<'_> {
     fn text(&mut self, scalar: &Scalar, span: Span, site: ExpressionSite) -> Option<Template> {
         if !scalar.text.contains("${") {
             if let Some((found, meant)) = hints::without_braces(&scalar.text, &self.names, site) {
-                let message = format!("`{found}` is text here, and no expression");
-                let hint = format!("write ${{ {meant} }}; where the text itself is meant: ${{ {} }}", json!(found));
+                let message = format!("`{found}` is plain text here, not an expression");
+                let hint = format!("write ${{ {meant} }}, or for the text itself, ${{ {} }}", json!(found));
                 self.problems.push(Diagnostic::new("no-braces", message, span).hint(hint));
                 return None;
             }
@@ -140,7 +141,7 @@ impl TemplateReader<'_> {
         good.then_some(Template::Text(text))
     }
 
-    /// Checks an expression and notes what it depends on.
+    /// Checks an expression and adds its dependencies.
     fn expression(
         &mut self,
         expression: &Expression,
@@ -164,7 +165,7 @@ impl TemplateReader<'_> {
         }
         match expression.references() {
             References::Paths(paths) => {
-                // Not `all`: every bad reference is to be told.
+                // Not `all`: every bad reference is reported.
                 let bad = paths.iter().filter(|path| !self.reference(path, expression, offset, written, site)).count();
                 bad == 0
             }
@@ -211,7 +212,7 @@ impl TemplateReader<'_> {
         let problem = Diagnostic::new("expression", error.message.clone(), span);
         self.problems.push(if cut {
             problem.hint(
-                "YAML takes ` #` for the start of a comment: quote the expression, '${ … }', or write it after `|`",
+                "YAML takes ` #` as the start of a comment: quote the expression, '${ … }', or write it after `|`",
             )
         } else {
             problem
@@ -227,7 +228,7 @@ impl TemplateReader<'_> {
     ) {
         let span = self.span_of(written, offset + error.span.start..offset + error.span.end);
         let problem = Diagnostic::new("expression", error.message.clone(), span);
-        // `.steps.my-step` is a subtraction to jq, and `step` a function.
+        // For jq `.steps.my-step` is a subtraction, and `step` a function.
         let text = expression.text();
         let steps = self.names.steps.iter().map(|name| ("steps", *name));
         let inputs = self.names.inputs.0.iter().map(|input| ("inputs", input.name.as_str()));
@@ -235,14 +236,14 @@ impl TemplateReader<'_> {
             .chain(inputs)
             .filter(|(root, name)| name.contains('-') && text.contains(&format!(".{root}.{name}")))
             .max_by_key(|(_, name)| name.len());
-        let hint = dashed.map(|(root, name)| format!("a name with a dash is written .{root}[\"{name}\"]"));
+        let hint = dashed.map(|(root, name)| format!("write a name with a dash as .{root}[\"{name}\"]"));
         let part = text.get(error.span.clone()).unwrap_or_default();
-        let troubled = BadExpression { string: &written.scalar.text, offset, text, part };
-        let hint = hint.or_else(|| troubled.advice()).or_else(|| hints::function(&error.message));
+        let bad = BadExpression { string: &written.scalar.text, offset, text, part };
+        let hint = hint.or_else(|| bad.hint()).or_else(|| hints::function(&error.message));
         self.problems.push(problem.hint_maybe(hint));
     }
 
-    /// Where a part of a string's text stands in the file.
+    /// The span in the file of a part of a string's text.
     fn span_of(&self, written: &SourceString<'_>, range: std::ops::Range<usize>) -> Span {
         let places = written.places.get_or_init(|| ScalarOffsets::new(self.source, written.span, written.scalar));
         let (start, end) = (places.at(range.start), places.at(range.end));
@@ -253,7 +254,8 @@ impl TemplateReader<'_> {
 fn read_text(scalar: &Scalar) -> Result<Text, TemplateError> {
     let text = Text::try_from(scalar.text.clone())?;
     if scalar.style == Style::Block {
-        // A block of lines ends with a line end that nobody means: without it an expression after `|` keeps its result's type.
+        // A block scalar ends with an unintended line end: without it an expression after `|` keeps
+        // the type of its result.
         let unended = Text::try_from(scalar.text.trim_end().to_owned())?;
         if unended.is_whole() {
             return Ok(unended);

@@ -1,18 +1,18 @@
-//! The plan as a drawing or a list.
+//! Draws the plan as a graph or a list.
 
 use super::{Action, Node, Plan, Template};
 use crate::workflow::model::{When, shorten};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// How a graph is written.
+/// The format of a drawn graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GraphStyle {
-    /// A flowchart of Mermaid.
+    /// A Mermaid flowchart.
     Mermaid,
-    /// A digraph of Graphviz.
+    /// A Graphviz digraph.
     Dot,
-    /// Lines for people, by level.
+    /// Lines for people, by stage.
     Text,
 }
 
@@ -24,7 +24,7 @@ pub(super) fn draw(plan: &Plan, style: GraphStyle) -> String {
     }
 }
 
-/// What a node does, in a few words.
+/// The action of a node in a few words.
 pub(super) fn describe(node: &Node) -> String {
     let action = match &node.action {
         Action::Uses { component, entry, .. } if &**entry == "run" => format!("uses {component}"),
@@ -37,7 +37,7 @@ pub(super) fn describe(node: &Node) -> String {
     if node.for_each.is_some() { format!("{action}, for each") } else { action }
 }
 
-/// The name of a signal, as the file has it.
+/// The name of a signal as in the file.
 fn shown(name: &Template) -> String {
     match name.to_value() {
         Value::String(name) => shorten(&name),

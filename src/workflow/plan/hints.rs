@@ -1,9 +1,9 @@
-//! Hints for expressions that are written as other tools have them.
+//! Hints for expressions written in the syntax of other tools.
 
 use super::references::{ExpressionSite, KnownNames, ROOTS};
 use crate::workflow::diagnostics::closest;
 
-/// The functions of jq 1.8 that people call, for hints.
+/// Common functions of jq 1.8, for hints.
 const FUNCTIONS: &[&str] = &[
     "abs",
     "acos",
@@ -176,19 +176,20 @@ const FUNCTIONS: &[&str] = &[
     "with_entries",
 ];
 
-/// What was probably meant by a function that there is not, from jq's own words: `mapp/1 is not defined`.
+/// Suggests a function for an undefined one, from jq's own message: `mapp/1 is not defined`.
 pub(super) fn function(message: &str) -> Option<String> {
     let (name, arguments) = message.strip_suffix(" is not defined")?.rsplit_once('/')?;
     if name.starts_with('$') {
         return None;
     }
     if FUNCTIONS.contains(&name) {
-        return Some(format!("`{name}` takes another number of arguments than {arguments}; they are separated by `;`"));
+        return Some(format!("`{name}` does not take {arguments} arguments; separate arguments with `;`"));
     }
     closest(name, FUNCTIONS.iter().copied()).map(|meant| format!("did you mean `{meant}`?"))
 }
 
-/// A condition as other tools have it, written as jq: with a dot before what is read, and strings in double quotes.
+/// Rewrites a condition of another tool as jq: a dot before each path, and strings in double
+/// quotes.
 pub(super) fn as_jq(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let mut rest = text.trim();
@@ -228,7 +229,7 @@ pub(super) fn as_jq(text: &str) -> String {
     out
 }
 
-/// What was meant by a condition that sets something: a comparison.
+/// Suggests a comparison for a condition that assigns.
 pub(super) fn assigns(expression: &str) -> Option<String> {
     let bytes = expression.as_bytes();
     let mut in_string = false;
@@ -248,63 +249,62 @@ pub(super) fn assigns(expression: &str) -> Option<String> {
     None
 }
 
-/// An expression that is in trouble.
+/// An expression with a problem.
 pub(super) struct BadExpression<'a> {
-    /// The string of the file.
+    /// The string in the file.
     pub(super) string: &'a str,
-    /// Where the expression begins in it.
+    /// Where the expression begins in the string, in bytes.
     pub(super) offset: usize,
-    /// The expression.
+    /// The text of the expression.
     pub(super) text: &'a str,
-    /// The part that is the trouble.
+    /// The part that has the problem.
     pub(super) part: &'a str,
 }
 
 impl BadExpression<'_> {
-    /// What was probably meant.
-    pub(super) fn advice(&self) -> Option<String> {
+    /// Suggests what was meant.
+    pub(super) fn hint(&self) -> Option<String> {
         self.double_braces().or_else(|| self.no_dot()).or_else(|| self.operator())
     }
 
-    /// `${{ inputs.name }}`. To jq the inner braces make an object.
+    /// `${{ inputs.name }}`. For jq the inner braces construct an object.
     pub(super) fn double_braces(&self) -> Option<String> {
         let begins = self.string.get(..self.offset)?.ends_with("${") && self.text.starts_with('{');
         let inner = self.text.trim_end().strip_suffix('}').filter(|_| begins)?.get(1..)?.trim();
         let is_path = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '[' | ']' | '"' | '\'');
         if !inner.chars().all(is_path) {
-            // An object of jq's, with some other trouble; but `{{` is rarely meant so.
-            return Some(
-                "an expression has one pair of braces: ${ … }; within them `{ … }` makes an object".to_owned(),
-            );
+            // A jq object with some other problem; but `{{` is rarely meant as one.
+            return Some("write one pair of braces: ${ … }; inside them, `{ … }` makes an object".to_owned());
         }
         Some(match dotted(inner) {
-            Some(path) => format!("an expression has one pair of braces: ${{ {path} }}"),
-            None => format!("an expression has one pair of braces, and reads {}", roots()),
+            Some(path) => format!("write one pair of braces: ${{ {path} }}"),
+            None => format!("write one pair of braces; an expression reads {}", roots()),
         })
     }
 
-    /// `${ inputs.name }` and `${ $inputs.name }`. jq takes the first for a function, the second for a variable.
+    /// `${ inputs.name }` and `${ $inputs.name }`. For jq the first is a function, the second a
+    /// variable.
     fn no_dot(&self) -> Option<String> {
         let name = self.part.strip_prefix('$').unwrap_or(self.part);
         let name = name.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
-        ROOTS.contains(&name).then(|| format!("what is read begins with a dot: .{name}"))
+        ROOTS.contains(&name).then(|| format!("start a path with a dot: .{name}"))
     }
 
     /// Operators of other languages.
     fn operator(&self) -> Option<String> {
         let says = |operator: &str| self.text.contains(operator);
         let hint = if says("&&") {
-            "jq writes `and` for &&"
+            "write `and` for &&"
         } else if says("||") {
-            "jq writes `or` for ||; `//` gives a default: .inputs.name // \"nobody\""
+            "write `or` for ||; `//` gives a default: .inputs.name // \"nobody\""
         } else if says("===") {
-            "jq writes `==` for ==="
+            "write `==` for ==="
         } else if says("'") {
-            "strings of jq have double quotes: write the whole value in single quotes, or after `|`"
+            "strings in jq have double quotes: write the whole value in single quotes, or after `|`"
         } else if says("!") && !says("!=") {
-            "jq writes `| not` for !"
+            "write `| not` for !"
         } else if says(" ? ") && says(" : ") {
-            "jq writes if … then … else … end"
+            "write if … then … else … end"
         } else {
             return None;
         };
@@ -312,8 +312,9 @@ impl BadExpression<'_> {
     }
 }
 
-/// A path to something that there is, in a string that has no expression: as the whole string (`.inputs.name`), or in the braces of
-/// another tool (`{{ inputs.name }}`). As it stands, and as an expression.
+/// Finds a path to something that exists in a string without expressions: as the whole string
+/// (`.inputs.name`), or in the braces of another tool (`{{ inputs.name }}`). Returns its text and
+/// the expression for it.
 pub(super) fn without_braces<'t>(
     text: &'t str,
     names: &KnownNames<'_>,
@@ -335,7 +336,7 @@ pub(super) fn without_braces<'t>(
     None
 }
 
-/// A path that reads an input, a step or an item that there is, with its dot.
+/// A path that reads an existing input, step or item, with its dot.
 fn known_path(path: &str, names: &KnownNames<'_>, site: ExpressionSite) -> Option<String> {
     let path = path.strip_prefix('.').unwrap_or(path);
     let is_path = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '[' | ']' | '"');
@@ -351,7 +352,7 @@ fn known_path(path: &str, names: &KnownNames<'_>, site: ExpressionSite) -> Optio
     (is_known && path.chars().all(is_path)).then(|| format!(".{path}"))
 }
 
-/// A path of another tool as it is here.
+/// A path of another tool in our form.
 fn dotted(path: &str) -> Option<String> {
     let path = path.trim_start_matches('.');
     let root = path.split(['.', '[']).next()?;
@@ -359,7 +360,7 @@ fn dotted(path: &str) -> Option<String> {
     ROOTS.contains(&root).then(|| format!(".{path}"))
 }
 
-/// What expressions read, for hints.
+/// The top-level names of expressions, for hints.
 pub(super) fn roots() -> String {
     ROOTS.map(|root| format!(".{root}")).join(", ")
 }
@@ -368,27 +369,27 @@ pub(super) fn roots() -> String {
 mod tests {
     use super::*;
 
-    fn advice(string: &str, part: &str) -> Option<String> {
+    fn hint(string: &str, part: &str) -> Option<String> {
         let offset = string.find("${").unwrap() + 2;
         let text = string[offset..].trim_end().strip_suffix('}').unwrap();
         let blanks = text.len() - text.trim_start().len();
-        BadExpression { string, offset: offset + blanks, text: text.trim(), part }.advice()
+        BadExpression { string, offset: offset + blanks, text: text.trim(), part }.hint()
     }
 
     #[test]
     fn braces_of_other_tools() {
-        let hint = |path: &str| Some(format!("an expression has one pair of braces: ${{ {path} }}"));
-        assert_eq!(advice("${{ inputs.name }}", ""), hint(".inputs.name"));
-        assert_eq!(advice("${{ .inputs.name }}", ""), hint(".inputs.name"));
-        assert_eq!(advice("${{ steps.build.outputs.path }}", ""), hint(".steps.build.output.path"));
-        assert_eq!(advice("${{ item }}", ""), hint(".item"));
-        assert!(advice("${{ github.sha }}", "").unwrap().contains("reads .inputs, .steps"));
-        assert!(advice("${{a: .nope}}", "").unwrap().contains("makes an object"));
-        assert_eq!(advice("${ {a: .nope} }", ""), None);
+        let braces = |path: &str| Some(format!("write one pair of braces: ${{ {path} }}"));
+        assert_eq!(hint("${{ inputs.name }}", ""), braces(".inputs.name"));
+        assert_eq!(hint("${{ .inputs.name }}", ""), braces(".inputs.name"));
+        assert_eq!(hint("${{ steps.build.outputs.path }}", ""), braces(".steps.build.output.path"));
+        assert_eq!(hint("${{ item }}", ""), braces(".item"));
+        assert!(hint("${{ github.sha }}", "").unwrap().contains("reads .inputs, .steps"));
+        assert!(hint("${{a: .nope}}", "").unwrap().contains("makes an object"));
+        assert_eq!(hint("${ {a: .nope} }", ""), None);
     }
 
     #[test]
-    fn functions_that_there_are_not() {
+    fn undefined_functions() {
         assert_eq!(function("mapp/1 is not defined").unwrap(), "did you mean `map`?");
         assert_eq!(function("to_entrys/0 is not defined").unwrap(), "did you mean `to_entries`?");
         assert!(function("map/2 is not defined").unwrap().contains("separated by `;`"));
@@ -411,14 +412,14 @@ mod tests {
     }
 
     #[test]
-    fn words_of_other_languages() {
-        assert!(advice("${ inputs.name }", "inputs").unwrap().contains("dot: .inputs"));
-        assert!(advice("${ $item.url }", "$item").unwrap().contains("dot: .item"));
-        assert!(advice("${ .a && .b }", "&").unwrap().contains("`and`"));
-        assert!(advice("${ .a || .b }", "|").unwrap().contains("`or`"));
-        assert!(advice("${ .a == 'x' }", "'").unwrap().contains("double quotes"));
-        assert!(advice("${ !.a }", "!").unwrap().contains("| not"));
-        assert!(advice("${ .a ? 1 : 2 }", ":").unwrap().contains("then"));
-        assert_eq!(advice("${ .a != 1 | nope }", "nope"), None);
+    fn operators_of_other_languages() {
+        assert!(hint("${ inputs.name }", "inputs").unwrap().contains("dot: .inputs"));
+        assert!(hint("${ $item.url }", "$item").unwrap().contains("dot: .item"));
+        assert!(hint("${ .a && .b }", "&").unwrap().contains("`and`"));
+        assert!(hint("${ .a || .b }", "|").unwrap().contains("`or`"));
+        assert!(hint("${ .a == 'x' }", "'").unwrap().contains("double quotes"));
+        assert!(hint("${ !.a }", "!").unwrap().contains("| not"));
+        assert!(hint("${ .a ? 1 : 2 }", ":").unwrap().contains("then"));
+        assert_eq!(hint("${ .a != 1 | nope }", "nope"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! From a file's text to a plan, or to all of its problems.
+//! Turns a file's text into a plan, or into all of its problems.
 
 use super::environment::Environment;
 use super::{Plan, build};
@@ -10,7 +10,7 @@ use crate::workflow::syntax::{self, Source};
 /// Reads a file and makes its plan.
 ///
 /// # Errors
-/// Every problem of the file.
+/// Returns every problem of the file.
 pub fn load(source: &Source, jq: &Jq, environment: &dyn Environment) -> Result<Plan, Diagnostics> {
     let mut problems = Diagnostics::new(source.clone());
     let plan = syntax::parse(source, &mut problems).map(|root| {

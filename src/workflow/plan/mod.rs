@@ -1,13 +1,19 @@
 //! The plan: what a run does, checked and complete, without a trace of YAML.
 //!
-//! [`load`] reads a file and gives a [`Plan`], or every problem of the file. A plan is data: it can be written as JSON and read
-//! back, and its [`digest`](Plan::digest) names what a run was started with. It says where components come from; loading them
-//! is the host's part, which tells the plan their digests through [`Environment`].
+//! [`load`] reads a file and returns a [`Plan`], or every problem of the file. A plan is data: it
+//! can be written as JSON and read back, and its [`digest`](Plan::digest) identifies what a run was
+//! started with. It names the sources of components; the host loads them and passes their digests
+//! to the plan through [`Environment`].
 //!
-//! - **I1** The dependencies of the nodes form no cycle; [`Plan::order`] is an order in which each node follows its dependencies.
-//! - **I2** Whatever an expression of a node reads of other nodes is among its dependencies.
-//! - **I3** Every expression compiles, and reads only what can exist where it stands.
-//! - **I4** Limits, timeouts and retries of a node are final: defaults and declarations are merged into them.
+//! The digest covers the JSON of [`Plan::to_json`], so the names of its fields and variants are
+//! data: a rename needs `#[serde(rename = "…")]`.
+//!
+//! - **I1** The dependencies of the nodes form no cycle; [`Plan::order`] is an order in which each
+//!   node follows its dependencies.
+//! - **I2** Every node that an expression of a node reads is among its dependencies.
+//! - **I3** Every expression compiles, and reads only what can exist at its site.
+//! - **I4** Limits, timeouts and retries of a node are final: defaults and declarations are merged
+//!   into them.
 
 mod arguments;
 mod build;
@@ -46,19 +52,19 @@ pub const PLAN_VERSION: u32 = 1;
 pub struct Plan {
     /// [`PLAN_VERSION`] of the release that made it.
     pub version: u32,
-    /// What the workflow is called.
+    /// `name:`, or the file's name without its extension.
     pub name: Arc<str>,
-    /// What a run is given.
+    /// The declared inputs.
     pub inputs: Inputs,
-    /// What nodes run, by name.
+    /// The components that nodes run, by name.
     pub components: Vec<Component>,
-    /// In the order of the file.
+    /// The steps, in file order.
     pub nodes: Vec<Node>,
-    /// The nodes' indexes, each after those it depends on, else in the order of the file.
+    /// The indexes of the nodes, each after its dependencies, and otherwise in file order.
     pub order: Vec<usize>,
-    /// What the run gives.
+    /// The outputs of the run, by name.
     pub outputs: Vec<(String, Template)>,
-    /// What of a run survives its host.
+    /// How much of a run survives its host.
     pub durability: Durability,
 }
 
@@ -66,11 +72,11 @@ pub struct Plan {
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Component {
-    /// What spawns call it: a name under `components:`, or the path that a step gives.
+    /// The name that spawns use: a name under `components:`, or the path in a step.
     pub name: Arc<str>,
     /// A path, relative to the workflow's folder.
     pub source: String,
-    /// The digest of its bytes, where it was loaded.
+    /// The digest of its bytes, if it was loaded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub digest: Option<String>,
 }
@@ -79,33 +85,33 @@ pub struct Component {
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Node {
-    /// Its name in references.
+    /// The name of the step in references.
     pub id: Arc<str>,
-    /// A JSON Pointer to it in the file.
+    /// JSON Pointer to the step in the file.
     pub pointer: String,
-    /// What it does.
+    /// What the step does.
     pub action: Action,
-    /// What it depends on, declared or read by an expression: indexes, ascending.
+    /// The nodes that it depends on, declared or read by an expression: indexes, ascending.
     pub needs: Vec<usize>,
-    /// `if`: skipped unless it is true.
+    /// `if`: the node is skipped unless it is true.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub condition: Option<Template>,
-    /// Which endings of its dependencies let it start.
+    /// Which outcomes of its dependencies let it start.
     pub when: When,
     /// The list whose items it runs for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub for_each: Option<Template>,
-    /// How many items run at one time.
+    /// How many items run at a time.
     pub max_parallel: u32,
-    /// What follows a failure that may pass.
+    /// How transient failures are retried.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub retry: Option<Retry>,
-    /// Of one attempt of one item.
+    /// Time limit of one attempt at one item.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub timeout: Option<Micros>,
-    /// Its failure counts as success for others.
+    /// Whether its failure counts as success for other nodes.
     pub continue_on_error: bool,
-    /// What its guest may use; a call keeps to them too.
+    /// Limits of its guest; they bound a call too.
     pub limits: Arc<Limits>,
     /// What it may ask of handlers.
     pub grants: Grants,
@@ -117,36 +123,36 @@ pub struct Node {
 pub enum Action {
     /// Runs a guest.
     Uses {
-        /// The component's name.
+        /// The name of a [`Component`].
         component: Arc<str>,
-        /// The entry point.
+        /// The name of the entry point.
         entry: Arc<str>,
-        /// Its input.
+        /// The input of the entry point.
         with: Template,
     },
     /// Calls a handler.
     Call {
-        /// Its name.
+        /// The name of the handler.
         handler: Arc<str>,
-        /// Its arguments.
+        /// The arguments of the call.
         with: Template,
     },
-    /// Waits: a duration as text.
+    /// Waits for a duration, given as text.
     Wait(Template),
     /// Waits for a signal.
     Signal {
-        /// Its name, a text.
+        /// The name of the signal, a string.
         name: Template,
-        /// How long at most: a duration as text.
+        /// The longest wait, a duration as text.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         timeout: Option<Template>,
     },
-    /// Is a value.
+    /// Computes a value.
     Set(Template),
 }
 
 impl Action {
-    /// The key that says in the file what a step does.
+    /// The key in the file that selects the action.
     #[must_use]
     pub fn key(&self) -> &'static str {
         match self {
@@ -159,14 +165,15 @@ impl Action {
 }
 
 impl Node {
-    /// Whether it may use the run's store `kv`: itself, or by what it grants its guest.
+    /// Returns whether it may use the run's store `kv`: by its own call, or by a grant to its
+    /// guest.
     #[must_use]
     pub fn uses_store(&self) -> bool {
         let calls = matches!(&self.action, Action::Call { handler, .. } if **handler == *KV);
         calls || self.grants.of(KV).is_some()
     }
 
-    /// Which inputs of the workflow it reads.
+    /// The inputs of the workflow that it reads.
     #[must_use]
     pub fn reads(&self) -> Reads {
         let mut reads = Reads::default();
@@ -182,40 +189,41 @@ impl Node {
 }
 
 impl Plan {
-    /// A digest of everything that the plan says: `blake3:` and 64 hexadecimal digits.
+    /// A digest of the whole plan: `blake3:` and 64 hexadecimal digits.
     #[must_use]
     pub fn digest(&self) -> String {
         format!("blake3:{}", blake3::hash(self.to_json().as_bytes()).to_hex())
     }
 
-    /// The plan as JSON text.
+    /// Writes the plan as JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("invariant: a plan has string keys only")
     }
 
-    /// A plan of its JSON text.
+    /// Reads a plan from JSON.
     ///
     /// # Errors
-    /// What is wrong with the text: for one, it is of another version.
+    /// Fails if the text is not a plan of this version whose order respects its dependencies.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let plan: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if plan.version != PLAN_VERSION {
-            return Err(format!("the plan is of version {}; this release runs version {PLAN_VERSION}", plan.version));
+            return Err(format!("the plan has version {}; this release runs version {PLAN_VERSION}", plan.version));
         }
         plan.check_order()?;
         Ok(plan)
     }
 
-    /// I1, of a plan that somebody else may have written.
+    /// Checks I1 for a plan from an unknown writer.
     fn check_order(&self) -> Result<(), String> {
         let mut done = vec![false; self.nodes.len()];
         for &index in &self.order {
-            let node = self.nodes.get(index).ok_or_else(|| format!("the plan orders node {index}, which is none"))?;
+            let node =
+                self.nodes.get(index).ok_or_else(|| format!("the plan orders node {index}, which does not exist"))?;
             if std::mem::replace(&mut done[index], true) {
                 return Err(format!("the plan orders node {index} twice"));
             }
-            // A node of a higher number, or a number of none, is not done.
+            // A later node, or one that does not exist, is not done.
             if !node.needs.iter().all(|need| done.get(*need) == Some(&true) && *need != index)
                 || !node.needs.is_sorted()
             {
@@ -225,19 +233,20 @@ impl Plan {
         done.iter().position(|done| !done).map_or(Ok(()), |index| Err(format!("the plan does not order node {index}")))
     }
 
-    /// What of a run survives its host.
+    /// How much of a run survives its host.
     #[must_use]
     pub fn durability(&self) -> Durability {
         self.durability
     }
 
-    /// The node of an id.
+    /// The node with an id.
     #[must_use]
     pub fn node(&self, id: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| &*node.id == id)
     }
 
-    /// Whether a node waits for signals of this name, or may: of a name with expressions only the text before the first one is known.
+    /// Returns whether a node waits, or may wait, for signals of this name. Of a name with
+    /// expressions only the text before the first one is known.
     #[must_use]
     pub fn waits_for_signal(&self, name: &str) -> bool {
         self.nodes.iter().any(|node| match &node.action {
@@ -250,7 +259,7 @@ impl Plan {
         })
     }
 
-    /// All grants of all nodes: what a run of the plan can ask for.
+    /// The grants of all nodes together: what a run of the plan can ask for.
     #[must_use]
     pub fn grants(&self) -> Grants {
         let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -265,7 +274,7 @@ impl Plan {
         Grants(Arc::new(all))
     }
 
-    /// The handlers that nodes call themselves.
+    /// The handlers that nodes call directly.
     pub fn handlers(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().filter_map(|node| match &node.action {
             Action::Call { handler, .. } => Some(&**handler),
@@ -273,7 +282,7 @@ impl Plan {
         })
     }
 
-    /// The plan as a drawing or a list.
+    /// Draws the plan.
     #[must_use]
     pub fn graph(&self, style: GraphStyle) -> String {
         graph::draw(self, style)

@@ -1,27 +1,27 @@
-//! What exists in an expression, by the place where it stands.
+//! Resolves the paths that expressions read, by the site of the expression.
 
-use crate::workflow::diagnostics::{all_of, closest, one_of};
+use crate::workflow::diagnostics::{all_of, closest};
 use crate::workflow::model::{Inputs, When, shorten};
 
-/// What exists at the top of an expression.
+/// The top-level names of an expression.
 pub(super) const ROOTS: [&str; 6] = ["inputs", "steps", "item", "index", "run", "error"];
 
-/// Where an expression stands: it decides what exists there.
+/// The site of an expression, which decides what exists there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ExpressionSite {
-    /// There is an item.
+    /// Whether `.item` and `.index` exist.
     pub(super) item: bool,
-    /// There may be an error.
+    /// Whether `.error` exists.
     pub(super) error: bool,
 }
 
 impl ExpressionSite {
-    /// Evaluated once for a step: `if` and `for-each`.
+    /// A site evaluated once per step: `if` and `for-each`.
     pub(super) fn once(when: When) -> Self {
         Self { item: false, error: when != When::Succeeded }
     }
 
-    /// Evaluated for each item.
+    /// A site evaluated for each item.
     pub(super) fn each(when: When, for_each: bool) -> Self {
         Self { item: for_each, ..Self::once(when) }
     }
@@ -30,17 +30,17 @@ impl ExpressionSite {
     pub(super) const OUTPUTS: Self = Self { item: false, error: false };
 }
 
-/// What a reference reads.
+/// The target of a reference.
 pub(super) enum ReferenceTarget {
     /// A step, by index.
     Step(usize),
-    /// All steps that there are.
+    /// All steps.
     Steps,
     /// Something that exists before any step.
     Given,
 }
 
-/// What is wrong with a reference.
+/// A problem with a reference.
 pub(super) struct BadReference {
     pub(super) code: &'static str,
     pub(super) message: String,
@@ -59,7 +59,7 @@ pub(super) struct KnownNames<'a> {
     pub(super) steps: &'a [&'a str],
     /// Ids of steps that have problems of their own.
     pub(super) unread: &'a [String],
-    /// Whether anybody wants to hear what was probably meant: looking for it takes long where there are many names.
+    /// Whether hints are wanted: the search for a similar name takes long if there are many.
     pub(super) hints: bool,
 }
 
@@ -67,7 +67,7 @@ const STEP_FIELDS: [&str; 4] = ["output", "status", "error", "attempts"];
 const RUN_FIELDS: [&str; 3] = ["id", "name", "started"];
 
 impl KnownNames<'_> {
-    /// What a path reads. `path` holds its keys as far as they are known before the run.
+    /// Resolves a path. `path` holds its keys as far as they are known before the run.
     pub(super) fn resolve(&self, path: &[String], site: ExpressionSite) -> Result<ReferenceTarget, BadReference> {
         let Some((root, rest)) = path.split_first() else { return Ok(ReferenceTarget::Steps) };
         match root.as_str() {
@@ -76,12 +76,12 @@ impl KnownNames<'_> {
             "item" | "index" if !site.item => Err(BadReference::new(
                 "no-item",
                 format!("there is no `.{root}` here"),
-                "an item exists within a step that has `for-each`, but not in its `if` and `for-each`",
+                "`.item` and `.index` exist in a step with `for-each`, except in its `if` and `for-each`",
             )),
             "error" if !site.error => Err(BadReference::new(
                 "no-error",
                 "there is no `.error` here",
-                "a step reacts to a failure by `when: failed`, `unreached`, `done` or `any`",
+                "`.error` exists in a step with `when: failed`, `unreached`, `done` or `any`",
             )),
             "item" | "index" | "error" => Ok(ReferenceTarget::Given),
             "run" => match rest.first() {
@@ -117,10 +117,10 @@ impl KnownNames<'_> {
             return Ok(ReferenceTarget::Given);
         };
         let hint = match (dashed(name, names()), self.meant(name, names())) {
-            (Some(known), _) => format!("a name with a dash is written .inputs[\"{known}\"]"),
+            (Some(known), _) => format!("write a name with a dash as .inputs[\"{known}\"]"),
             (None, Some(meant)) => format!("did you mean `.inputs.{meant}`?"),
             (None, None) if self.inputs.0.is_empty() => format!("declare it: inputs: {{ {name}: {{ type: string }} }}"),
-            (None, None) => format!("the inputs are {}; declare it where it is one more", all_of(names().take(20))),
+            (None, None) => format!("the inputs are {}; if it is a new one, declare it", all_of(names().take(20))),
         };
         Err(BadReference::new("unknown-input", format!("there is no input `{name}`"), hint))
     }
@@ -136,7 +136,7 @@ impl KnownNames<'_> {
                     Some(meant) => format!("did you mean `.steps.{id}.{meant}`?"),
                     None => format!("did you mean `.steps.{id}.output.{field}`?"),
                 };
-                let message = format!("of a step there is {}, but no `{field}`", one_of(STEP_FIELDS));
+                let message = format!("a step has {}, but no `{field}`", all_of(STEP_FIELDS));
                 Err(BadReference::new("unknown-reference", message, hint))
             }
             _ => Ok(ReferenceTarget::Step(index)),
@@ -146,7 +146,7 @@ impl KnownNames<'_> {
     fn unknown_step(&self, id: &str) -> BadReference {
         let steps = || self.steps.iter().copied();
         let hint = match (dashed(id, steps()), self.meant(id, steps())) {
-            (Some(known), _) => format!("a name with a dash is written .steps[\"{known}\"]"),
+            (Some(known), _) => format!("write a name with a dash as .steps[\"{known}\"]"),
             (None, Some(meant)) => format!("did you mean `{meant}`?"),
             (None, None) => format!("the steps are {}", all_of(steps().take(20))),
         };
@@ -154,16 +154,16 @@ impl KnownNames<'_> {
     }
 }
 
-/// A step that `needs` names and that there is not. `own` is the step that has the `needs`.
+/// Reports a step in `needs` that does not exist. `own` is the step that has the `needs`.
 pub(super) fn unknown_need(names: &KnownNames<'_>, id: &str, own: &str) -> BadReference {
     let others = || names.steps.iter().copied().filter(|name| *name != own);
     let hint = match names.meant(id, others()) {
         _ if id.contains(',') => {
             let parts: Vec<&str> = id.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
-            format!("several steps are a list: needs: [ {} ]", parts.join(", "))
+            format!("write several steps as a list: needs: [ {} ]", parts.join(", "))
         }
         _ if id.contains("${") => {
-            "`needs` holds ids as they are; what an expression reads need not be named".to_owned()
+            "`needs` takes ids literally; steps that an expression reads need not be named".to_owned()
         }
         Some(meant) => format!("did you mean `{meant}`?"),
         None if others().next().is_none() && names.unread.iter().all(|other| other == own) => {
@@ -177,7 +177,8 @@ pub(super) fn unknown_need(names: &KnownNames<'_>, id: &str, own: &str) -> BadRe
     BadReference::new("unknown-step", format!("there is no step `{}`", shorten(id)), hint)
 }
 
-/// The name of which `start` is what jq reads where it is written after a dot: `.steps.my-step` is a subtraction.
+/// The name that was written after a dot, if jq read only its `start`: `.steps.my-step` is a
+/// subtraction.
 fn dashed<'a>(start: &str, mut names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names.find(|known| known.strip_prefix(start).is_some_and(|rest| rest.starts_with('-')))
 }
@@ -187,7 +188,7 @@ fn suggest(word: &str, prefix: &str, names: &[&str]) -> String {
         Some(meant) => format!("did you mean `{prefix}{meant}`?"),
         None => {
             let names: Vec<_> = names.iter().map(|name| format!("{prefix}{name}")).collect();
-            format!("there is {}", one_of(names.iter().map(String::as_str)))
+            format!("the known names are {}", all_of(names.iter().map(String::as_str)))
         }
     }
 }

@@ -1,19 +1,19 @@
-//! Values with expressions in them.
+//! Values whose strings may hold expressions, as a plan stores them.
 
 use crate::workflow::expression::{self, Jq, Meter, References, Scope, Size, TemplateProblem};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// Which inputs of the workflow expressions read.
+/// The inputs of the workflow that expressions read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reads {
-    /// All of them, or which cannot be told.
+    /// All of them, or unknown ones.
     all: bool,
     names: BTreeSet<String>,
 }
 
 impl Reads {
-    /// Whether an input is read.
+    /// Returns whether an input is read.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.all || self.names.contains(name)
@@ -37,7 +37,7 @@ impl Reads {
     }
 }
 
-/// A value in which strings may hold expressions.
+/// A value whose strings may hold expressions.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Template {
@@ -45,9 +45,9 @@ pub enum Template {
     Literal(Value),
     /// A string with expressions.
     Text(Text),
-    /// A list with expressions in it.
+    /// A list that contains expressions.
     List(Vec<Template>),
-    /// An object with expressions in its values.
+    /// An object whose values contain expressions.
     Object(Vec<(String, Template)>),
 }
 
@@ -60,19 +60,19 @@ pub struct Text {
 }
 
 impl Text {
-    /// The string as it stands in the file.
+    /// The string as in the file.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The string, parsed.
+    /// The parsed string.
     #[must_use]
     pub fn template(&self) -> &expression::TextTemplate {
         &self.template
     }
 
-    /// Whether it is one expression as a whole, whose result keeps its type.
+    /// Returns whether it is one expression as a whole, whose result keeps its type.
     pub(super) fn is_whole(&self) -> bool {
         self.text.starts_with("${") && self.text.ends_with('}') && self.template.expressions().count() == 1
     }
@@ -93,10 +93,11 @@ impl From<Text> for String {
 }
 
 impl Template {
-    /// The value, with its expressions evaluated. The meter counts and bounds them together.
+    /// Evaluates all expressions and returns the value. The meter counts and bounds them together.
     ///
     /// # Errors
-    /// The first expression that fails, or the value is larger than the meter allows; its pointer leads to its string in the template.
+    /// Fails at the first expression that fails, or if the value is larger than the meter allows.
+    /// The pointer leads to the string in the template.
     pub fn evaluate(&self, jq: &Jq, scope: &Scope<'_>, meter: &Meter) -> Result<Value, TemplateProblem> {
         let below = |key: &str, mut problem: TemplateProblem| {
             problem.pointer = format!("/{}{}", key.replace('~', "~0").replace('/', "~1"), problem.pointer);
@@ -131,7 +132,7 @@ impl Template {
         })
     }
 
-    /// The value as the file has it, expressions as text.
+    /// The value as in the file, expressions as text.
     #[must_use]
     pub fn to_value(&self) -> Value {
         match self {
@@ -156,7 +157,7 @@ impl Template {
         }
     }
 
-    /// How many expressions it has.
+    /// The number of its expressions.
     #[must_use]
     pub fn expressions(&self) -> usize {
         match self {

@@ -66,7 +66,7 @@ fn a_good_file_is_planned_with_all_that_follows_from_it() {
 }
 
 #[test]
-fn the_signals_that_are_waited_for_are_told_by_their_names() {
+fn the_signals_of_waits_are_known_by_their_names() {
     let waits = |name: &str, signal: &str| {
         let text = format!(
             "inputs: {{ who: string }}\nsteps: [{{ id: w, wait: {{ signal: {name:?} }} }}, {{ id: s, set: other }}]"
@@ -76,7 +76,7 @@ fn the_signals_that_are_waited_for_are_told_by_their_names() {
         plan.waits_for_signal(signal)
     };
     assert!(waits("approve", "approve") && !waits("approve", "approved") && !waits("approve", "other"));
-    // Of what an expression gives nobody knows before.
+    // The value of an expression is unknown before the run.
     assert!(waits("by-${ .inputs.who }", "by-Ann") && !waits("by-${ .inputs.who }", "for-Ann"));
     assert!(waits("${ .inputs.who }", "anything"));
 }
@@ -149,7 +149,7 @@ fn what_a_file_may_hold_is_bounded() {
     assert_eq!((problems.count(), problems.iter().count()), (300, 100));
 }
 
-/// What is made to hurt a reader ends with a problem that names the bound, and soon.
+/// A file made to exhaust its reader is refused soon, with a problem that names the bound.
 #[test]
 fn a_hostile_file_is_refused_by_its_bounds() {
     let many = |count: usize, text: &str| text.repeat(count);
@@ -184,7 +184,7 @@ fn a_hostile_file_is_refused_by_its_bounds() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Whatever the text is, it is a plan that keeps its invariants, or it is said what is wrong.
+    /// Any text is a plan that keeps its invariants, or is refused with a reason.
     #[test]
     fn a_damaged_plan_is_refused_or_is_another_one(
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0_u8..6), 1..3),

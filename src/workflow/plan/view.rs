@@ -1,14 +1,16 @@
-//! The plan for programs of other people: names that stay, units in the names, references by id and not by number.
+//! The plan as JSON for other programs: stable names, units in the names, references by id.
 //!
-//! The plan's own JSON ([`Plan::to_json`]) is what runs and what the digest is of; it may change with each release.
+//! The plan's own JSON ([`Plan::to_json`]) is what runs and what the digest covers; it may change
+//! with each release.
 
 use super::{Action, Node, Plan};
 use crate::workflow::model::{LIMITS, When, millis};
 use serde_json::{Map, Value, json};
 
 impl Plan {
-    /// `name`, `digest`, `inputs`, `components`, `steps` in an order in which each follows what it needs, `outputs`, `durability`. Durations are
-    /// milliseconds (`…-ms`), sizes are bytes (`…-bytes`); null is "none" or "no bound".
+    /// The plan: `name`, `digest`, `inputs`, `components`, `steps` (each after its dependencies),
+    /// `outputs`, `durability`. Durations are milliseconds (`…-ms`), sizes are bytes (`…-bytes`);
+    /// null is "none" or "no bound".
     #[must_use]
     pub fn view(&self) -> Value {
         let stages = self.stages();
@@ -33,7 +35,8 @@ impl Plan {
         })
     }
 
-    /// The graph: `nodes` (`id`, `action`, `label`, `stage`, `conditional`, `for-each`) and `edges` (`from`, `to`, `when`).
+    /// The graph: `nodes` (`id`, `action`, `label`, `stage`, `conditional`, `for-each`) and `edges`
+    /// (`from`, `to`, `when`).
     #[must_use]
     pub fn graph_view(&self) -> Value {
         let stages = self.stages();
@@ -55,7 +58,8 @@ impl Plan {
         json!({ "name": &*self.name, "nodes": nodes.collect::<Vec<_>>(), "edges": edges.collect::<Vec<_>>() })
     }
 
-    /// For each node, from 1, how many nodes stand on the longest way to it, itself included: those of one stage can run together.
+    /// The stage of each node, from 1: the number of nodes on the longest path to it, including
+    /// itself. Nodes of one stage can run together.
     #[must_use]
     pub fn stages(&self) -> Vec<usize> {
         let mut stages = vec![1; self.nodes.len()];
@@ -115,7 +119,7 @@ impl Plan {
     }
 }
 
-/// As the file has it.
+/// The value of `when` as in the file.
 fn when(when: When) -> Value {
     match when {
         When::FailedOrUnreached => json!(["failed", "unreached"]),

@@ -1,33 +1,37 @@
-//! What a valid plan says that was hardly meant: it runs all the same.
+//! Parts of a valid plan that were hardly intended. The plan runs all the same.
 
 use super::hints::assigns;
 use super::{Action, Node, Plan, Template};
-use crate::workflow::diagnostics::one_of;
+use crate::workflow::diagnostics::{all_of, closest};
 use crate::workflow::expression::{Expression, References};
 use serde_json::Value;
 
-/// What an answer of `http` has.
-const ANSWER: [&str; 5] = ["status", "url", "headers", "encoding", "body"];
+/// The fields of a response of `http`.
+const RESPONSE_FIELDS: [&str; 5] = ["status", "url", "headers", "encoding", "body"];
 
-/// Something that was hardly meant, and what probably was.
+/// The fields of an error, as the interpreter's `outcome.rs` writes them.
+const ERROR_FIELDS: [&str; 10] =
+    ["kind", "title", "class", "status", "detail", "data", "step", "pointer", "item", "attempt"];
+
+/// A part of a plan that was hardly intended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
-    /// A JSON Pointer to the step in the file; `/outputs` for the outputs of the workflow.
+    /// JSON Pointer to the step in the file, or `/outputs`.
     pub pointer: String,
-    /// What it is.
+    /// What is suspicious, in one line.
     pub message: String,
-    /// What probably was meant.
+    /// What was probably meant.
     pub hint: String,
 }
 
 impl Plan {
-    /// What was hardly meant, in the order of the file.
+    /// Returns the warnings for the plan, in file order.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let mut look = |pointer: &str, template: &Template| {
             each(template, &mut |expression| {
-                let found = self.beside_the_body(expression);
+                let found = self.misread_response(expression).into_iter().chain(misread_error(expression));
                 warnings.extend(found.map(|(message, hint)| Warning { pointer: pointer.to_owned(), message, hint }));
             });
         };
@@ -44,32 +48,57 @@ impl Plan {
                 && let Some(placed) = text.template().expressions().next()
                 && let Some(hint) = assigns(placed.expression.text())
             {
-                let message = "`=` sets a value, and gives all of what it was set in: no condition".to_owned();
+                let message = "`=` assigns and gives its whole input, so this condition is always true".to_owned();
                 warnings.push(Warning { pointer: node.pointer.clone(), message, hint });
             }
         }
         warnings
     }
 
-    /// Something that is read of an answer of `http` and is not there: it stands in the body.
-    fn beside_the_body(&self, expression: &Expression) -> Option<(String, String)> {
+    /// A field read from a response of `http` that is only in its body.
+    fn misread_response(&self, expression: &Expression) -> Option<(String, String)> {
         let References::Paths(paths) = expression.references() else { return None };
         paths.iter().find_map(|reference| {
             let [root, id, output, key, ..] = &reference.path[..] else { return None };
-            let is_answer = |node: &&Node| *node.id == **id && node.for_each.is_none() && gives_an_answer(&node.action);
-            if root != "steps" || output != "output" || ANSWER.contains(&key.as_str()) {
+            let is_response =
+                |node: &&Node| *node.id == **id && node.for_each.is_none() && gives_a_response(&node.action);
+            if root != "steps" || output != "output" || RESPONSE_FIELDS.contains(&key.as_str()) {
                 return None;
             }
-            self.nodes.iter().find(is_answer)?;
-            let message =
-                format!("`.steps.{id}.output.{key}` is always null: an answer of `http` has {}", one_of(ANSWER));
+            self.nodes.iter().find(is_response)?;
+            let message = format!(
+                "`.steps.{id}.output.{key}` is always null: a response of `http` has {}",
+                all_of(RESPONSE_FIELDS)
+            );
             Some((message, format!("did you mean `.steps.{id}.output.body.{key}`?")))
         })
     }
 }
 
-/// Whether a step gives an answer with its status, and not the body alone.
-fn gives_an_answer(action: &Action) -> bool {
+/// A field read from an error that no error has.
+fn misread_error(expression: &Expression) -> Option<(String, String)> {
+    let References::Paths(paths) = expression.references() else { return None };
+    paths.iter().find_map(|reference| {
+        let (of, field) = match &reference.path[..] {
+            [root, field, ..] if root == "error" => (".error".to_owned(), field),
+            [root, id, error, field, ..] if root == "steps" && error == "error" => {
+                (format!(".steps.{id}.error"), field)
+            }
+            _ => return None,
+        };
+        if ERROR_FIELDS.contains(&field.as_str()) {
+            return None;
+        }
+        let hint = match closest(field, ERROR_FIELDS) {
+            Some(meant) => format!("did you mean `{of}.{meant}`?"),
+            None => format!("members of the problem itself are in `{of}.data`"),
+        };
+        Some((format!("`{of}.{field}` is always null: an error has {}", all_of(ERROR_FIELDS)), hint))
+    })
+}
+
+/// Returns whether the output of a step is a whole response, not the body alone.
+fn gives_a_response(action: &Action) -> bool {
     let Action::Call { handler, with } = action else { return false };
     let reads_as = match with {
         Template::Literal(Value::Object(with)) => {
@@ -77,7 +106,7 @@ fn gives_an_answer(action: &Action) -> bool {
         }
         Template::Object(with) => with.iter().find(|(key, _)| key == "as").map(|(_, value)| match value {
             Template::Literal(Value::String(value)) => value.clone(),
-            // An expression says it when the run comes there.
+            // An expression decides it at run time.
             _ => "bytes".to_owned(),
         }),
         Template::Literal(_) => None,

@@ -1,43 +1,43 @@
-//! Hints for text that is not YAML: what the parser stumbled over is often not where the slip is.
+//! Hints for text that is not YAML. The mistake is often not where the parser stopped.
 
 use super::Span;
 use saphyr_parser::ScanError;
 
-/// What was probably meant, and the other place where the slip is, if it is elsewhere.
+/// What to change, and where, if that is not where the parser stopped.
 pub(super) struct Hint {
     pub(super) hint: String,
     pub(super) elsewhere: Option<(Span, &'static str)>,
 }
 
-/// What the parser says, without its inner words.
+/// The parser's message without its internal terms.
 pub(super) fn plain_message(info: &str) -> &str {
     const WORDS: &[(&str, &str)] = &[
-        ("did not find expected '-' indicator", "the indentation of this line fits no line above it"),
+        ("did not find expected '-' indicator", "the indentation of this line matches no line above it"),
         (
             "while parsing a block mapping, did not find expected key",
-            "the indentation of this line fits no line above it",
+            "the indentation of this line matches no line above it",
         ),
-        ("mapping values are not allowed", "a key with a value cannot stand here"),
-        ("mapping keys are not allowed", "a key cannot stand here"),
-        ("block sequence entries are not allowed", "an item of a list cannot stand here"),
-        ("flow mapping, did not find expected ',' or '}'", "there is no `,` or `}` here"),
-        ("flow sequence, expected ',' or ']'", "there is no `,` or `]` here"),
+        ("mapping values are not allowed", "a key with a value is not allowed here"),
+        ("mapping keys are not allowed", "a key is not allowed here"),
+        ("block sequence entries are not allowed", "an item of a list is not allowed here"),
+        ("flow mapping, did not find expected ',' or '}'", "expected `,` or `}` here"),
+        ("flow sequence, expected ',' or ']'", "expected `,` or `]` here"),
         ("quoted scalar, found unexpected end of stream", "this quote is never closed"),
-        ("invalid trailing content after double-quoted scalar", "there is text after the closing quote"),
-        ("found unknown escape character", "there is no such escape in a text with double quotes"),
-        ("tabs disallowed", "there is a tab in the indentation"),
-        ("tab cannot be used as indentation", "there is a tab in the indentation"),
+        ("invalid trailing content after double-quoted scalar", "found text after the closing quote"),
+        ("found unknown escape character", "unknown escape in a double-quoted string"),
+        ("tabs disallowed", "found a tab in the indentation"),
+        ("tab cannot be used as indentation", "found a tab in the indentation"),
     ];
     WORDS.iter().find(|(theirs, _)| info.contains(theirs)).map_or(info, |(_, ours)| ours)
 }
 
-/// How far a line is indented.
+/// The indentation of a line, in spaces.
 fn indent_of(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// The indentations that a line could have, by those above it: the nearest that is smaller, and the
-/// nearest that is larger.
+/// Suggests indentations that match the lines above: the nearest smaller one and the nearest larger
+/// one.
 fn indentations(text: &str, start: usize, line: &str) -> Option<String> {
     let own = indent_of(line);
     let is_item = line.trim_start().starts_with("- ");
@@ -48,7 +48,7 @@ fn indentations(text: &str, start: usize, line: &str) -> Option<String> {
     {
         let indent = indent_of(above);
         let item = above.trim_start().strip_prefix('-').filter(|rest| rest.starts_with(' '));
-        // What an item holds is indented by more than its dash.
+        // The content of an item is indented beyond its dash.
         let inner = item.map(|rest| indent + 1 + indent_of(rest));
         for (column, opens_item) in [(inner, false), (Some(indent), item.is_some())] {
             if let Some(column) = column.filter(|column| *column < limit) {
@@ -62,10 +62,10 @@ fn indentations(text: &str, start: usize, line: &str) -> Option<String> {
     let (less, more) = (open.iter().find(|column| **column < own), open.iter().rfind(|column| **column > own));
     match (less, more) {
         (Some(less), Some(more)) => {
-            Some(format!("indent it by {less} or {more} spaces, as the lines that it belongs to"))
+            Some(format!("indent it by {less} or {more} spaces, like the lines that it belongs to"))
         }
         (Some(one), None) | (None, Some(one)) => {
-            Some(format!("indent it by {one} spaces, as the lines that it belongs to"))
+            Some(format!("indent it by {one} spaces, like the lines that it belongs to"))
         }
         (None, None) => None,
     }
@@ -82,13 +82,13 @@ pub(super) fn of(text: &str, at: usize, error: &ScanError) -> Option<Hint> {
         return here("quote an expression within `{ }` or `[ ]`: \"${ … }\"");
     }
     if line.contains("${") && before.contains("${") {
-        return here("YAML takes `: ` for the end of a key: quote the expression, '${ … }', or write it after `|`");
+        return here("YAML takes `: ` as the end of a key: quote the expression, '${ … }', or write it after `|`");
     }
     if before.contains('\t') {
         return here("indent with spaces: YAML refuses tabs");
     }
     if info.contains("unknown anchor") {
-        return here("an alias starts with `*`: quote the text if it is none");
+        return here("an alias starts with `*`: quote the text if it is not an alias");
     }
     if info.contains("unexpected character") || info.contains("anchor or alias") {
         let first = text[at..].chars().next().filter(|c| !c.is_whitespace() && !matches!(c, ']' | '}' | ','));
@@ -99,30 +99,30 @@ pub(super) fn of(text: &str, at: usize, error: &ScanError) -> Option<Hint> {
         let bracket = &text[open..=open];
         let closing = if bracket == "[" { "]" } else { "}" };
         return Some(Hint {
-            hint: format!("close it by `{closing}`"),
-            elsewhere: Some((Span::new(open..open + 1), "this is still open")),
+            hint: format!("close it with `{closing}`"),
+            elsewhere: Some((Span::new(open..open + 1), "this is not closed")),
         });
     }
     if plain_message(info).starts_with("the indentation") && before.trim().is_empty() {
         return indentations(text, start, line).map(|hint| Hint { hint, elsewhere: None });
     }
     if info.contains("quoted scalar, found unexpected end") {
-        return here("close it with the same quote; a quote within the text is written twice ('') or as \\\"");
+        return here("close it with the same quote; write a quote within the text twice ('') or as \\\"");
     }
     if info.contains("mapping values are not allowed") {
-        return slip_above(text, start)
-            .or_else(|| here("check the indentation, and quote a value that has `: ` in it"));
+        return missing_blank_above(text, start)
+            .or_else(|| here("check the indentation, and quote any value that contains `: `"));
     }
     None
 }
 
-/// The innermost bracket that is open at the end of a text; what stands in quotes and comments does not count.
+/// The innermost bracket that is open at the end of a text, outside of quotes and comments.
 fn open_bracket(text: &str) -> Option<usize> {
     let mut open = Vec::new();
     let mut quote = None;
     let mut previous = ' ';
     for (at, c) in text.char_indices() {
-        // A quote or a bracket within a word is a part of it, unless a bracket is open already.
+        // A quote or a bracket within a word is part of it, unless a bracket is already open.
         let begins = previous.is_whitespace() || matches!(previous, '[' | '{' | ',' | ':');
         match (quote, c) {
             (Some('"'), '\\') if previous == '\\' => {
@@ -144,8 +144,8 @@ fn open_bracket(text: &str) -> Option<usize> {
     open.pop()
 }
 
-/// A key or an item of the line above that lacks its blank, by which the whole line became text.
-fn slip_above(text: &str, start: usize) -> Option<Hint> {
+/// A key or an item on the line above without its blank, which made the whole line plain text.
+fn missing_blank_above(text: &str, start: usize) -> Option<Hint> {
     let end = text[..start].trim_end().len();
     let above = text[..end].rfind('\n').map_or(0, |end| end + 1);
     let line = text[above..end].trim_start();
@@ -159,13 +159,13 @@ fn slip_above(text: &str, start: usize) -> Option<Hint> {
             && rest.starts_with(|c: char| !c.is_whitespace() && c != '/')
     });
     let hint = match (after_dash, colon) {
-        (Some(rest), _) => format!("a dash needs a blank after it: - {}", shorten(rest)),
+        (Some(rest), _) => format!("add a blank after the dash: - {}", shorten(rest)),
         (None, Some(at)) => {
-            format!("a colon needs a blank after it: {}: {}", &item[..at], shorten(&item[at + 1..]))
+            format!("add a blank after the colon: {}: {}", &item[..at], shorten(&item[at + 1..]))
         }
         _ => return None,
     };
-    Some(Hint { hint, elsewhere: Some((Span::new(from..end), "this is one text")) })
+    Some(Hint { hint, elsewhere: Some((Span::new(from..end), "YAML reads this as plain text")) })
 }
 
 fn shorten(text: &str) -> String {

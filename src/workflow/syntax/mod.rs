@@ -1,15 +1,17 @@
-//! Reading a YAML file into a tree in which every part knows its place.
+//! Reads a YAML file into a tree in which every part has its span.
 //!
-//! `saphyr-parser` gives marked events; [`parse`] builds the tree from them and refuses what a workflow file has no use for
-//! (tags, several documents, keys that are not strings) or what would hurt (duplicate keys, aliases that multiply).
-//! Plain values without places are read by [`read_value`] (`serde_yaml`).
+//! `saphyr-parser` gives events with positions; [`parse`] builds the tree from them and refuses
+//! what a workflow file has no use for (tags, several documents, keys that are not strings) or what
+//! would do harm (duplicate keys, aliases that multiply). Plain values without positions are read
+//! by [`read_value`] (`serde_yaml`).
 //!
-//! - **I1** A tree has at most [`NODES_MAX`] nodes, [`TEXT_BYTES_MAX`] bytes of text and [`DEPTH_MAX`] levels, aliases counted
-//!   as often as they are used.
+//! - **I1** A tree has at most [`NODES_MAX`] nodes, [`TEXT_BYTES_MAX`] bytes of text and
+//!   [`DEPTH_MAX`] levels; an alias counts each time it is used.
 //! - **I2** A mapping of a tree has each key once.
-//! - **I3** Every span lies within its source, on character borders.
+//! - **I3** Every span lies within its source, on character boundaries.
 //!
-//! *Rejected*: `serde_yaml` for the model too. It stops at the first error and gives no place for values.
+//! *Rejected*: `serde_yaml` for the model too. It stops at the first error and gives no positions
+//! of values.
 
 mod hints;
 mod node;
@@ -26,11 +28,11 @@ pub use reader::parse;
 pub(crate) use scalar::ScalarOffsets;
 pub use source::{Position, SOURCE_BYTES_MAX, Source, Span};
 
-/// Nodes of a tree. Arbitrary: a file of the largest size has fewer unless it uses aliases.
+/// Most nodes of a tree. Arbitrary: a file of the largest size has fewer unless it uses aliases.
 pub const NODES_MAX: usize = 100_000;
-/// Bytes of text of a tree, aliases counted as often as they are used. Arbitrary.
+/// Most bytes of text of a tree; an alias counts each time it is used. Arbitrary.
 pub const TEXT_BYTES_MAX: usize = 4 << 20;
-/// Levels of a tree: half of what JSON may have, since expressions and results are put around it.
+/// Most levels of a tree: half of what JSON may have, since its values are put into others.
 pub const DEPTH_MAX: usize = 64;
-/// Bytes of an input file. Arbitrary; what a payload may hold is checked later.
+/// Most bytes of an input file. Arbitrary; the limit of a payload is checked later.
 pub const VALUE_BYTES_MAX: usize = 16 << 20;

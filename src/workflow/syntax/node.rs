@@ -1,4 +1,4 @@
-//! The tree of a file, each part with its place.
+//! The tree of a file, each part with its span.
 
 use super::Span;
 use super::scalar::{self, Plain};
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// How a scalar is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
-    /// Without quotes: what it means depends on how it looks.
+    /// Without quotes: its type depends on its text.
     Plain,
     /// In single quotes.
     Single,
@@ -20,17 +20,17 @@ pub enum Style {
 /// A scalar.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scalar {
-    /// Its text, with escapes and folding undone.
+    /// Its text, with escapes and line folding resolved.
     pub text: String,
     /// How it is written.
     pub style: Style,
 }
 
 impl Scalar {
-    /// What it means in JSON.
+    /// Its value in JSON.
     ///
     /// # Errors
-    /// Why JSON has no such value.
+    /// Says why JSON has no such value.
     pub fn to_json(&self) -> Result<Value, &'static str> {
         match self.style {
             Style::Plain => scalar::resolve(&self.text).to_json(),
@@ -38,52 +38,52 @@ impl Scalar {
         }
     }
 
-    /// Whether it is a string and not null, a boolean or a number.
+    /// Returns whether it is a string, not null, a boolean or a number.
     #[must_use]
     pub fn is_string(&self) -> bool {
         self.style != Style::Plain || matches!(scalar::resolve(&self.text), Plain::Text(_))
     }
 
-    /// Whether it says nothing: an empty value, `~` or `null`.
+    /// Returns whether it is null: an empty value, `~` or `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.style == Style::Plain && matches!(scalar::resolve(&self.text), Plain::Null)
     }
 }
 
-/// A value of the file.
+/// A value in the file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Node {
-    /// Where it stands.
+    /// Its bytes in the file.
     pub span: Span,
-    /// What it is.
+    /// A scalar, a list or a mapping.
     pub content: Content,
 }
 
-/// What a node is.
+/// The content of a node.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Content {
     /// A single value.
     Scalar(Scalar),
     /// A list.
     Sequence(Vec<Node>),
-    /// Keys with their values, in the order of the file, no key twice.
+    /// Keys with their values, in file order, no key twice.
     Mapping(Vec<Entry>),
 }
 
 /// A key with its value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Entry {
-    /// The key.
+    /// The text of the key.
     pub key: String,
-    /// Where the key stands.
+    /// The key's bytes in the file.
     pub key_span: Span,
-    /// The value.
+    /// The value after the colon.
     pub value: Node,
 }
 
 impl Node {
-    /// What it is, in a word, for messages.
+    /// Its kind in words, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match &self.content {
@@ -91,7 +91,7 @@ impl Node {
             Content::Mapping(_) => "a mapping",
             Content::Scalar(scalar) if scalar.style != Style::Plain => "a string",
             Content::Scalar(scalar) => match scalar::resolve(&scalar.text) {
-                Plain::Null => "nothing",
+                Plain::Null => "null",
                 Plain::Bool(_) => "a boolean",
                 Plain::Number(_) | Plain::NotJson => "a number",
                 Plain::Text(_) => "a string",
@@ -99,7 +99,7 @@ impl Node {
         }
     }
 
-    /// The scalar, where it is one.
+    /// Itself as a scalar, if it is one.
     #[must_use]
     pub fn as_scalar(&self) -> Option<&Scalar> {
         match &self.content {
@@ -108,19 +108,19 @@ impl Node {
         }
     }
 
-    /// The text of a string; none where it is something else, a number for instance.
+    /// The text of a string. `None` for anything else, such as a number.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         self.as_scalar().filter(|scalar| scalar.is_string()).map(|scalar| scalar.text.as_str())
     }
 
-    /// Whether it says nothing.
+    /// Returns whether it is a null scalar.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.as_scalar().is_some_and(Scalar::is_null)
     }
 
-    /// The entries, where it is a mapping.
+    /// The entries, if it is a mapping.
     #[must_use]
     pub fn as_mapping(&self) -> Option<&[Entry]> {
         match &self.content {
@@ -129,7 +129,7 @@ impl Node {
         }
     }
 
-    /// The items, where it is a list.
+    /// The items, if it is a list.
     #[must_use]
     pub fn as_sequence(&self) -> Option<&[Node]> {
         match &self.content {
@@ -138,16 +138,16 @@ impl Node {
         }
     }
 
-    /// The value of a key, where it is a mapping that has it.
+    /// The value of a key, if it is a mapping that has the key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.as_mapping()?.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
     }
 
-    /// The plain JSON value of the tree.
+    /// The JSON value of the tree.
     ///
     /// # Errors
-    /// The place of a scalar that JSON cannot hold, and why.
+    /// Returns the span of a scalar that JSON cannot hold, and the reason.
     pub fn to_json(&self) -> Result<Value, (Span, &'static str)> {
         match &self.content {
             Content::Scalar(scalar) => scalar.to_json().map_err(|why| (self.span, why)),

@@ -1,21 +1,19 @@
-//! Plain values: input files and arguments of the command line, in YAML or JSON. They have no diagnostics with places, so the
-//! reader that stops at the first error does; a workflow file is read by [`super::parse`].
+//! Plain values: input files and arguments of the command line, in YAML or JSON. Their problems
+//! need no positions, so a reader that stops at the first error is enough; a workflow file is read
+//! by [`super::parse`].
 
 use serde_json::Value;
 
 /// Reads one value.
 ///
 /// # Errors
-/// What is wrong with the text, and where.
+/// Says what is wrong with the text, and where.
 pub fn read_value(text: &str) -> Result<Value, String> {
     if text.len() > super::VALUE_BYTES_MAX {
-        return Err(format!(
-            "{} bytes are more than the {} that an input may have",
-            text.len(),
-            super::VALUE_BYTES_MAX
-        ));
+        return Err(format!("the input has {} bytes, more than the {} allowed", text.len(), super::VALUE_BYTES_MAX));
     }
-    // JSON first: it is a subset, keeps the digits of numbers, and large input files are usually JSON.
+    // JSON first: it is a subset, keeps the digits of numbers, and large input files are usually
+    // JSON.
     if let Ok(value) = serde_json::from_str(text) {
         return Ok(value);
     }

@@ -1,4 +1,4 @@
-//! From marked events to the tree.
+//! Builds the tree from the parser's events.
 
 use super::{
     Content, DEPTH_MAX, Entry, NODES_MAX, Node, SOURCE_BYTES_MAX, Scalar, Source, Span, Style, TEXT_BYTES_MAX, hints,
@@ -7,8 +7,8 @@ use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
 use std::collections::BTreeMap;
 
-/// Reads a file. What could be read comes back even where there are problems, so that later checks find theirs too; nothing
-/// comes back where the YAML itself does not parse, or goes beyond its bounds.
+/// Reads a file. Returns what could be read even if there are problems, so that later checks run
+/// too. `None` if the YAML itself does not parse, or exceeds a bound.
 pub fn parse(source: &Source, problems: &mut Diagnostics) -> Option<Node> {
     let text = source.text();
     if text.len() > SOURCE_BYTES_MAX {
@@ -28,7 +28,7 @@ pub fn parse(source: &Source, problems: &mut Diagnostics) -> Option<Node> {
         text_bytes: 0,
     };
     match reader.run() {
-        // A file without a document says nothing, which is for the model to judge.
+        // A file without a document is an empty value; the model reports it.
         Ok(()) => Some(reader.root.unwrap_or_else(nothing)),
         Err(problem) => {
             problems.push(*problem);
@@ -37,7 +37,7 @@ pub fn parse(source: &Source, problems: &mut Diagnostics) -> Option<Node> {
     }
 }
 
-/// Turns the parser's positions, which count characters, into bytes.
+/// Converts the parser's positions, which count characters, to bytes.
 struct Offsets(Option<Vec<u32>>, usize);
 
 impl Offsets {
@@ -66,7 +66,7 @@ enum FrameKind {
     Mapping { entries: Vec<Entry>, first: BTreeMap<String, Span>, key: Option<(Option<String>, Span)> },
 }
 
-/// A problem after which nothing more can be read.
+/// A problem that ends the reading.
 type Fatal = Box<Diagnostic>;
 
 struct Reader<'a> {
@@ -93,9 +93,13 @@ impl Reader<'_> {
                 Event::DocumentStart(_) => {
                     documents += 1;
                     if documents > 1 {
-                        return Err(Diagnostic::new("many-documents", "a workflow file holds one document", span)
-                            .hint("put each workflow into a file of its own")
-                            .into());
+                        return Err(Diagnostic::new(
+                            "many-documents",
+                            "a workflow file must hold one document only",
+                            span,
+                        )
+                        .hint("put each workflow into its own file")
+                        .into());
                     }
                 }
                 Event::Scalar(text, style, anchor, tag) => {
@@ -131,19 +135,15 @@ impl Reader<'_> {
         } else {
             return Ok(());
         };
-        Err(Diagnostic::new(
-            "too-large",
-            format!("the file has {what}, aliases counted as often as they are used"),
-            span,
-        )
-        .into())
+        Err(Diagnostic::new("too-large", format!("the file has {what}; an alias counts each time it is used"), span)
+            .into())
     }
 
     fn refuse_tag(&mut self, tagged: bool, span: Span) {
         if tagged {
             self.problems.push(
                 Diagnostic::new("tag", "tags have no meaning in a workflow", span)
-                    .hint("remove the tag; quote a value that is to be a string"),
+                    .hint("remove the tag; to make a value a string, quote it"),
             );
         }
     }
@@ -155,7 +155,7 @@ impl Reader<'_> {
             ScalarStyle::DoubleQuoted => Style::Double,
             ScalarStyle::Literal | ScalarStyle::Folded => Style::Block,
         };
-        // The span of an anchored scalar has the anchor in it.
+        // The span of an anchored scalar includes the anchor.
         let raw = self.source.slice(span);
         if raw.starts_with(['&', '!']) && style != Style::Block {
             let value = match style {
@@ -192,7 +192,8 @@ impl Reader<'_> {
                 (Content::Mapping(entries), last)
             }
         };
-        // A block collection "ends" where the next thing starts: what it ends with is closer to what a reader sees.
+        // A block collection "ends" where the next token starts: the end of its last part is closer
+        // to what a reader sees.
         let flow = self.source.text()[frame.start..].starts_with(['[', '{']);
         let end = if flow { end } else { last.map_or(end, |last| last.end as usize) };
         let span = Span::new(frame.start..end.max(frame.start));
@@ -201,7 +202,7 @@ impl Reader<'_> {
 
     fn alias(&mut self, anchor: usize, span: Span) -> Result<(), Fatal> {
         let Some((mut node, nodes, text_bytes)) = self.anchors.get(&anchor).cloned() else {
-            return Err(Diagnostic::new("alias", "an alias within the value that its anchor names", span).into());
+            return Err(Diagnostic::new("alias", "an alias is used within the value of its own anchor", span).into());
         };
         self.count(nodes, text_bytes, span)?;
         let depth = depth(&node);
@@ -227,7 +228,7 @@ impl Reader<'_> {
             Some(Frame { kind: FrameKind::Sequence(items), .. }) => items.push(node),
             Some(Frame { kind: FrameKind::Mapping { entries, first, key }, .. }) => match key.take() {
                 None => *key = Some(read_key(node, self.problems)),
-                // What belongs to a key that is none is left out.
+                // The value of an invalid key is dropped.
                 Some((None, _)) => {}
                 Some((Some(name), span)) => match first.get(&name) {
                     Some(before) => {
@@ -274,13 +275,13 @@ fn read_key(node: Node, problems: &mut Diagnostics) -> (Option<String>, Span) {
         Content::Scalar(scalar) if scalar.text == "<<" && scalar.style == Style::Plain => {
             problems.push(
                 Diagnostic::new("merge-key", "merge keys (`<<`) are not supported", node.span)
-                    .hint("write the keys out, or put common settings under `defaults`"),
+                    .hint("repeat the keys, or put common settings under `defaults`"),
             );
             (None, node.span)
         }
         Content::Scalar(scalar) => (Some(scalar.text), node.span),
         _ => {
-            problems.push(Diagnostic::new("key", "a key is a string", node.span));
+            problems.push(Diagnostic::new("key", "a key must be a string", node.span));
             (None, node.span)
         }
     }

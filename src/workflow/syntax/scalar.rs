@@ -1,17 +1,18 @@
-//! What plain scalars mean (the core schema of YAML 1.2), and where a part of a scalar's text stands in the file.
+//! The meaning of plain scalars (the core schema of YAML 1.2), and the position in the file of each
+//! part of a scalar's text.
 
 use super::{Scalar, Source, Span, Style};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// What a scalar without quotes means.
+/// The meaning of a scalar without quotes.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Plain<'a> {
     /// Empty, `~` or `null`.
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A number, written as JSON writes it, digits kept.
+    /// A number in JSON notation, all digits kept.
     Number(Cow<'a, str>),
     /// `.inf` or `.nan`: a number that JSON does not have.
     NotJson,
@@ -24,14 +25,14 @@ impl Plain<'_> {
         Ok(match self {
             Self::Null => Value::Null,
             Self::Bool(value) => Value::Bool(*value),
-            Self::Number(text) => serde_json::from_str(text).map_err(|_| "not a number that JSON can hold")?,
+            Self::Number(text) => serde_json::from_str(text).map_err(|_| "JSON cannot hold this number")?,
             Self::NotJson => return Err("JSON has no infinity and no NaN"),
             Self::Text(text) => Value::String((*text).to_owned()),
         })
     }
 }
 
-/// Decides what a plain scalar means.
+/// Determines the meaning of a plain scalar.
 pub(crate) fn resolve(text: &str) -> Plain<'_> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Plain::Null,
@@ -86,15 +87,15 @@ fn number(text: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(format!("{sign}{whole}{fraction}{exponent}")))
 }
 
-/// Where the parts of a scalar's text stand in the file.
+/// Maps the parts of a scalar's text to positions in the file.
 pub(crate) struct ScalarOffsets {
     /// For each byte of the text, and its end, the byte of the file.
     table: Vec<u32>,
 }
 
 impl ScalarOffsets {
-    /// The text and what is written are walked side by side. They differ where escapes, doubled quotes, folded line ends and
-    /// indentation stand; each of these is recognised by what is written.
+    /// Walks the text and its source side by side. They differ at escapes, doubled quotes, folded
+    /// line ends and indentation; each of these is recognised in the source.
     pub(crate) fn new(source: &Source, span: Span, Scalar { text, style }: &Scalar) -> Self {
         let raw = source.slice(span);
         let mut at = match style {
@@ -112,13 +113,13 @@ impl ScalarOffsets {
         Self { table }
     }
 
-    /// The place of a byte of the text; of its end, where the byte is beyond it.
+    /// The position of a byte of the text, or of the text's end for a byte beyond it.
     pub(crate) fn at(&self, offset: usize) -> u32 {
         self.table[offset.min(self.table.len() - 1)]
     }
 }
 
-/// Passes over what stands for nothing in the text: indentation and line ends that were folded away.
+/// Skips source that has no counterpart in the text: indentation and folded line ends.
 fn skip_layout(raw: &str, mut at: usize, style: Style, wanted: char) -> usize {
     loop {
         let rest = &raw[at.min(raw.len())..];
@@ -132,20 +133,20 @@ fn skip_layout(raw: &str, mut at: usize, style: Style, wanted: char) -> usize {
     }
 }
 
-/// How many bytes are written for one character of the text.
+/// The number of source bytes for one character of the text.
 fn written_len(raw: &str, at: usize, style: Style, wanted: char) -> usize {
     let rest = &raw[at.min(raw.len())..];
     match style {
         Style::Single if rest.starts_with("''") => 2,
         Style::Double if rest.starts_with('\\') => escape_len(rest),
-        // A folded line end became a space: it goes with the blanks around it.
+        // A folded line end became a space, together with the blanks around it.
         Style::Plain | Style::Single | Style::Double | Style::Block
             if (wanted == ' ' && rest.trim_start_matches([' ', '\t']).starts_with(['\n', '\r'])) || wanted == '\n' =>
         {
             let blanks = leading_blanks(rest);
             let line_end = rest[blanks..].find(|c| c != '\r').unwrap_or(0) + 1;
             let next = (blanks + line_end).min(rest.len());
-            // Indentation belongs to the line end, except that a block keeps what stands beyond its own.
+            // Indentation belongs to the line end, except that a block keeps what exceeds its own.
             if style == Style::Block { next } else { next + leading_blanks(&rest[next..]) }
         }
         _ => rest.chars().next().map_or(0, char::len_utf8),

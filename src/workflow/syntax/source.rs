@@ -1,9 +1,9 @@
-//! The text of a file, and places in it.
+//! The text of a file, and positions in it.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of a workflow file. Arbitrary: a thousand steps fit well.
+/// Most bytes of a workflow file. Arbitrary: a thousand steps fit easily.
 pub const SOURCE_BYTES_MAX: usize = 1 << 20;
 
 /// A range of bytes of a [`Source`].
@@ -16,19 +16,19 @@ pub struct Span {
 }
 
 impl Span {
-    /// The span of a range of bytes.
+    /// Makes a span from a range of bytes.
     #[must_use]
     pub fn new(range: Range<usize>) -> Self {
         Self { start: range.start as u32, end: range.end as u32 }
     }
 
-    /// As a range of bytes.
+    /// The span as a range of bytes.
     #[must_use]
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// The smallest span that has both.
+    /// The smallest span that covers both.
     #[must_use]
     pub fn to(self, other: Self) -> Self {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
@@ -38,9 +38,9 @@ impl Span {
 /// A line and a column, both from 1; the column counts characters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Position {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// From 1, in characters.
+    /// The column, from 1, in characters.
     pub column: usize,
 }
 
@@ -53,7 +53,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A text under the name that diagnostics show. A byte order mark is not part of the text.
+    /// Makes a source from a text and the name that diagnostics show. A byte order mark is dropped.
     #[must_use]
     pub fn new(name: &str, text: &str) -> Self {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -67,19 +67,19 @@ impl Source {
         &self.name
     }
 
-    /// The whole text.
+    /// The whole text, without a byte order mark.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text of a span.
+    /// The text of a span; empty if the span is out of range.
     #[must_use]
     pub fn slice(&self, span: Span) -> &str {
         self.text.get(span.range()).unwrap_or("")
     }
 
-    /// Line and column of a byte.
+    /// The line and column of a byte.
     #[must_use]
     pub fn position(&self, byte: u32) -> Position {
         let line = self.line_starts.partition_point(|start| *start <= byte);
@@ -88,7 +88,7 @@ impl Source {
         Position { line, column: before.chars().count() + 1 }
     }
 
-    /// The line that a byte is in, without its end.
+    /// The line that contains a byte, without its line end.
     #[must_use]
     pub fn line_of(&self, byte: u32) -> &str {
         let line = self.line_starts.partition_point(|start| *start <= byte);
@@ -96,7 +96,7 @@ impl Source {
         self.text[start..].lines().next().unwrap_or("")
     }
 
-    /// What follows a byte on its line.
+    /// The rest of the line after a byte.
     #[must_use]
     pub fn rest_of_line(&self, byte: u32) -> &str {
         self.text.get(byte as usize..).and_then(|rest| rest.split('\n').next()).unwrap_or("")

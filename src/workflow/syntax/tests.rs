@@ -31,7 +31,7 @@ fn aliases_stand_for_their_values() {
     assert_eq!(value("a: &x {k: [1]}\nb: *x\n"), json!({"a": {"k": [1]}, "b": {"k": [1]}}));
 }
 
-/// Each mark `«…»` is around a part of the text that the scalar's value has too: its place must be found again.
+/// Each mark `«…»` encloses a part of the scalar's value: its position must be found again.
 #[test]
 fn parts_of_scalars_are_found_in_the_file() {
     let cases = [
@@ -92,7 +92,7 @@ fn yaml_values() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A number of serde_json that keeps its digits is a map to other formats.
+/// A number of serde_json that keeps its digits is a map for other formats.
 fn yaml(value: &Value) -> serde_yaml::Value {
     match value {
         Value::Number(number) => number.as_i64().unwrap().into(),
@@ -113,7 +113,7 @@ proptest! {
         prop_assert_eq!(read_value(&text).unwrap(), value);
     }
 
-    /// Whatever is read, its places lie within the file.
+    /// All spans of a tree lie within the file.
     #[test]
     fn any_text_is_read_or_refused(text in "[ -~\n\t]{0,60}|[-:{}\\[\\]&*!|>'\"%#@ \n$ab?,]{0,60}|\\PC{0,30}") {
         let source = Source::new("x.yaml", &text);

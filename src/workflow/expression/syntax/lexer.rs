@@ -1,4 +1,5 @@
-//! jq's tokens (`src/lexer.l` of 1.8.2), one at a time: a string is read by the parser, since expressions stand in it.
+//! jq's tokens (`src/lexer.l` of 1.8.2), one at a time. The parser reads strings, since they may
+//! hold expressions.
 
 use super::SyntaxError;
 use std::ops::Range;
@@ -26,7 +27,7 @@ pub(super) enum Token<'a> {
 
 /// A piece of a string.
 pub(super) enum Piece<'a> {
-    /// Text, with its escapes as they are written.
+    /// Text, with its escapes unresolved.
     Text(&'a str),
     /// `\(`: an expression follows.
     Interpolation,
@@ -39,7 +40,7 @@ pub(super) struct Lexer<'a> {
     at: usize,
 }
 
-/// Longer ones first.
+/// Operators and brackets, longer ones first.
 const SIGNS: &[&str] = &[
     "?//", "//=", "!=", "==", "//", "|=", "+=", "-=", "*=", "/=", "%=", "<=", ">=", "..", ".", "?", "=", ";", ",", ":",
     "|", "+", "-", "*", "/", "%", "$", "<", ">", "(", ")", "[", "]", "{", "}",
@@ -50,12 +51,12 @@ impl<'a> Lexer<'a> {
         Self { text, at: 0 }
     }
 
-    /// Where the next token, or the white space before it, begins.
+    /// The offset of the next token, or of the white space before it.
     pub(super) fn position(&self) -> usize {
         self.at
     }
 
-    /// The next token and its place.
+    /// The next token and its span.
     pub(super) fn next(&mut self) -> Result<(Token<'a>, Range<usize>), SyntaxError> {
         self.at += blank(&self.text[self.at..]);
         let start = self.at;
@@ -119,7 +120,10 @@ impl<'a> Lexer<'a> {
                 _ => at += 1,
             }
         }
-        Err(SyntaxError { message: "a string does not end".into(), span: start.min(self.text.len())..self.text.len() })
+        Err(SyntaxError {
+            message: "a string has no closing `\"`".into(),
+            span: start.min(self.text.len())..self.text.len(),
+        })
     }
 }
 
@@ -136,7 +140,8 @@ pub(super) fn blank(text: &str) -> usize {
     }
 }
 
-/// The length of a comment, from its `#` to the end of the line. An odd number of backslashes before that end continues it.
+/// The length of a comment, from its `#` to the end of the line. An odd number of backslashes
+/// before that end continues it.
 pub(in super::super) fn comment(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;

@@ -1,16 +1,17 @@
-//! The syntax of jq 1.8.2, as far as the host must know it: to find what an expression reads, to evaluate plain paths, and to
-//! find where an expression ends within other text.
+//! The syntax of jq 1.8.2, as far as the host needs it: to infer what an expression reads, to
+//! evaluate plain paths, and to find the end of an expression within other text.
 //!
-//! The grammar is that of jq's own parser (`src/parser.y` and `src/lexer.l` of 1.8.2): its precedences, its postfix rules, and that
-//! `as`, `def` and `label` take everything to their right. The parser here may accept what jq refuses, never the
-//! other way round, but for nesting beyond [`NESTING_MAX`] and [`HEIGHT_MAX`]: jq judges the expression (invariant I1 of
-//! [the room](super)), and a test compares the two on every case of the conformance suite.
+//! The grammar is that of jq's own parser (`src/parser.y` and `src/lexer.l` of 1.8.2): its
+//! precedences, its postfix rules, and that `as`, `def` and `label` extend as far to the right as
+//! possible. This parser may accept what jq refuses, never the other way round, except for nesting
+//! beyond [`NESTING_MAX`] and [`HEIGHT_MAX`]: jq decides validity (I1 of [the room](super)), and a
+//! test compares the two on every case of the conformance suite.
 //!
-//! A tree lives in one vector and is bounded in height, so hostile text can overflow no stack, neither when the tree is
-//! walked nor when it is dropped.
+//! A tree lives in one vector and is bounded in height, so hostile text cannot overflow the stack,
+//! neither when the tree is walked nor when it is dropped.
 //!
-//! *Rejected:* the parser of jaq-core. It does not know `?//`, `{$a: [$b]}`, `.5` and surrogate pairs, ranks `=` below `//`, and its
-//! recursion has no bound.
+//! *Rejected:* the parser of jaq-core. It does not know `?//`, `{$a: [$b]}`, `.5` and surrogate
+//! pairs, ranks `=` below `//`, and its recursion has no bound.
 
 mod lexer;
 mod parser;
@@ -19,13 +20,14 @@ pub(super) use lexer::comment as comment_length;
 
 use std::ops::Range;
 
-/// How deep parentheses, brackets, definitions and the like may nest. Arbitrary: far above what a person writes.
+/// Most levels of parentheses, brackets, definitions and the like. Arbitrary: far above what a
+/// person writes.
 pub(super) const NESTING_MAX: usize = 100;
 
-/// How high a tree may be, which chains of operators add to.
+/// Greatest height of a tree; chains of operators add to it.
 pub(super) const HEIGHT_MAX: u16 = 400;
 
-/// A place in the vector of terms.
+/// An index into the vector of terms.
 pub(super) type Id = u32;
 
 /// A term of an expression.
@@ -41,13 +43,13 @@ pub(super) enum Term {
     Text(String),
     /// `true`, `false`, `null`.
     Constant(&'static str),
-    /// `$__loc__`, or what the host need not tell apart from it: a value that reads nothing.
+    /// `$__loc__`, or anything else that reads nothing.
     Opaque,
     /// A string: what is interpolated.
     Interpolated(Vec<Id>),
     /// `.key`, `.["key"]`: where the key is constant.
     Key { on: Id, key: String, optional: bool },
-    /// `.[index]`, with anything else for an index.
+    /// `.[index]`, with any other index.
     At { on: Id, index: Id, optional: bool },
     /// `.[from:to]`
     Slice { on: Id, from: Option<Id>, to: Option<Id> },
@@ -92,7 +94,7 @@ pub(super) enum Term {
 /// An entry of an object construction.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Entry {
-    /// `{key}`: a constant key, whose value is read of the input.
+    /// `{key}`: a constant key, whose value is read from the input.
     Same(String),
     /// `{$name}`: the key is the variable's name.
     Variable(String),
@@ -100,7 +102,7 @@ pub(super) enum Entry {
     Constant(Id),
     /// `{(key): value}`, `{"…\(e)": value}`, `{$name: value}`.
     Computed(Id, Id),
-    /// `{"…\(e)"}`: a key that is computed, and its value is read of the input.
+    /// `{"…\(e)"}`: a computed key, whose value is read from the input.
     Dynamic(Id),
 }
 
@@ -111,23 +113,23 @@ pub(super) enum Pattern {
     Variable(String),
     /// `[…]`
     Array(Vec<Pattern>),
-    /// `{…}`: the variable of `{$name: …}`, the key where it is computed, what is done with the value.
+    /// `{…}`: the variable of `{$name: …}`, the key if it is computed, the pattern for the value.
     Object(Vec<(Option<String>, Option<Id>, Option<Pattern>)>),
 }
 
-/// An expression, parsed.
+/// A parsed expression.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     terms: Vec<(Term, Range<u32>)>,
     root: Id,
 }
 
-/// Why a text is not an expression, as far as the host can tell.
+/// Why a text is not an expression, as far as the host's parser knows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SyntaxError {
-    /// What is wrong.
+    /// What is wrong, in one line.
     pub(super) message: String,
-    /// Where, in bytes.
+    /// The bytes that are wrong.
     pub(super) span: Range<usize>,
 }
 
@@ -149,7 +151,7 @@ impl Tree {
         &self.terms[id as usize].0
     }
 
-    /// Where a term stands in the text, in bytes.
+    /// The bytes of a term in the text.
     pub(super) fn span(&self, id: Id) -> Range<usize> {
         let span = &self.terms[id as usize].1;
         span.start as usize..span.end as usize

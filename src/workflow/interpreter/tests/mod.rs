@@ -1,4 +1,5 @@
-//! A scripted world: it answers what the interpreter asks for, in any order, and moves a virtual clock.
+//! A scripted world: it answers what the interpreter asks for, in any order, and moves a virtual
+//! clock.
 
 mod bounds;
 mod failures;

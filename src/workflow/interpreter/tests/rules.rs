@@ -116,7 +116,8 @@ steps:
 outputs: { all: '${ .steps.each.output }' }";
     let world = run(yaml, json!({}), |_| unreachable!());
     assert_eq!(world.output(), json!({"all": [null, null, null]}));
-    // 1 s is where the clock begins; of the items two run at a time: 10 s, then 5 s beside the 20 s.
+    // 1 s is where the clock begins; of the items two run at a time: 10 s, then 5 s beside the 20
+    // s.
     assert_eq!(world.now, 31_000_000);
 }
 

@@ -1,4 +1,7 @@
-//! From tokens to a tree, by recursive descent with precedences. Nesting is counted, and so is the height of what is built.
+//! Builds a tree from tokens, by recursive descent with precedences. Nesting and height are
+//! bounded.
+//!
+//! Queries, operators and paths are in this file, everything below them in a file each.
 
 mod object;
 mod pattern;
@@ -11,7 +14,7 @@ use std::ops::Range;
 
 type Result<T> = std::result::Result<T, SyntaxError>;
 
-/// Words that are no names of functions.
+/// Words that cannot name functions.
 const KEYWORDS: &[&str] = &[
     "as", "import", "include", "module", "def", "if", "then", "else", "elif", "and", "or", "end", "reduce", "foreach",
     "try", "catch", "label", "break",
@@ -30,14 +33,14 @@ pub(super) fn parse(text: &str) -> Result<Tree> {
 struct Parser<'a> {
     lexer: Lexer<'a>,
     peeked: Option<(Token<'a>, Range<usize>)>,
-    /// Where the token that was taken last ends.
+    /// The end of the last token taken.
     end: usize,
     nesting: usize,
     terms: Vec<(Term, Range<u32>)>,
     heights: Vec<u16>,
 }
 
-/// How tightly an operator binds, and whether it groups to the right.
+/// The precedence of an operator, and whether it groups to the right.
 struct Binding {
     strength: u8,
     right: bool,
@@ -73,7 +76,7 @@ impl<'a> Parser<'a> {
         Ok(token)
     }
 
-    /// Where the next token begins.
+    /// The start of the next token.
     fn start(&mut self) -> Result<usize> {
         self.peek()?;
         Ok(self.peeked.as_ref().map_or(self.end, |(_, span)| span.start))
@@ -109,7 +112,8 @@ impl<'a> Parser<'a> {
         Err(SyntaxError { message: message.into(), span: start..self.end.max(start) })
     }
 
-    /// Adds a term that begins at `start` and ends with the token taken last. `children` are those it consists of.
+    /// Adds a term that begins at `start` and ends with the last token taken. `children` are its
+    /// parts.
     fn add(&mut self, start: usize, term: Term, children: &[Id]) -> Result<Id> {
         let height = 1 + children.iter().map(|&id| self.heights[id as usize]).max().unwrap_or(0);
         if height > HEIGHT_MAX {
@@ -153,7 +157,8 @@ impl<'a> Parser<'a> {
         Ok(left)
     }
 
-    /// What stands between pipes and commas. Definitions, labels and bindings extend to the end of the query.
+    /// An item between pipes and commas. Definitions, labels and bindings extend to the end of the
+    /// query.
     fn item(&mut self) -> Result<Id> {
         let start = self.start()?;
         match self.peek()? {
@@ -292,7 +297,8 @@ impl<'a> Parser<'a> {
         self.add(start, Term::At { on, index, optional }, &[on, index])
     }
 
-    /// `[]`, `[index]`, `[from:to]`. A question mark after the first and the last is left to the caller, as a `try`.
+    /// `[]`, `[index]`, `[from:to]`. The caller reads a question mark after the first and the last
+    /// form, as a `try`.
     fn bracket(&mut self, start: usize, on: Id) -> Result<Id> {
         self.take()?;
         if self.accept(Token::Sign("]"))? {

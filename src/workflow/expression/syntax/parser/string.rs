@@ -35,7 +35,7 @@ impl Parser<'_> {
             match self.lexer.piece()? {
                 Piece::Text(raw) => match serde_json::from_str::<String>(&format!("\"{}\"", control_escaped(raw))) {
                     Ok(part) => text.push_str(&part),
-                    // jq replaces what is no character; the host need not know by what.
+                    // jq replaces invalid characters; the host need not know by what.
                     Err(_) => known = false,
                 },
                 Piece::Interpolation => {
@@ -57,7 +57,7 @@ impl Parser<'_> {
     }
 }
 
-/// Control characters may stand in jq's strings as they are, and not in JSON's.
+/// Escapes control characters, which jq's strings may hold literally and JSON's may not.
 fn control_escaped(raw: &str) -> std::borrow::Cow<'_, str> {
     if raw.bytes().all(|b| b >= 0x20) {
         return raw.into();
