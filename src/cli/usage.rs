@@ -124,7 +124,7 @@ mod tests {
     fn a_value_is_told_with_its_flag_and_the_way_out() {
         let (title, hint) = refusal_of(&["run", "x.yaml", "--timeout", "5"]);
         assert_eq!(title, "--timeout 5: `5` is not a duration");
-        assert_eq!(hint.as_deref(), Some("say in which unit: 5s, 5m"));
+        assert_eq!(hint.as_deref(), Some("give the unit: 5s, 5m"));
     }
 
     #[test]

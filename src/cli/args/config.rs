@@ -20,7 +20,7 @@ const KEYS: KnownKeys = KnownKeys {
     known: &["allow-address", "cache", "data", "profile", "slots", "workers"],
     later: &[],
     foreign: &[
-        (&["allow", "allow-addresses", "addresses", "permissions"], "permitted addresses stand under `allow-address`"),
+        (&["allow", "allow-addresses", "addresses", "permissions"], "list permitted addresses under `allow-address`"),
         (&["threads", "jobs", "parallel"], "worker threads are set with `workers`"),
         (&["folder", "dir", "data-dir", "data-folder", "journal"], "the folder of durable runs is set with `data`"),
         (&["memory", "memory-profile"], "the memory profile is set with `profile`"),

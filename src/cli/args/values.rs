@@ -80,7 +80,7 @@ pub(in crate::cli) fn timeout(text: &str) -> Result<Duration, Refusal> {
         Err(why) => Err(Refusal::new(
             why.replace(text, &quoted(text)),
             match text.parse::<f64>() {
-                Ok(number) if number >= 0.0 && text.len() < 20 => format!("say in which unit: {text}s, {text}m"),
+                Ok(number) if number >= 0.0 && text.len() < 20 => format!("give the unit: {text}s, {text}m"),
                 _ => "write 500ms, 30s, 5m, 24h, or ISO 8601: PT5M".to_owned(),
             },
         )),
@@ -295,7 +295,7 @@ mod tests {
     fn timeouts_need_their_unit() {
         assert_eq!(timeout("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(timeout("PT1H"), Ok(Duration::from_hours(1)));
-        assert_eq!(told(timeout("5")), "`5` is not a duration / say in which unit: 5s, 5m");
+        assert_eq!(told(timeout("5")), "`5` is not a duration / give the unit: 5s, 5m");
         assert_eq!(told(timeout("soon")), "`soon` is not a duration / write 500ms, 30s, 5m, 24h, or ISO 8601: PT5M");
         assert!(told(timeout("-5s")).contains("is not a duration / write 500ms"));
         assert!(told(timeout("0s")).contains("leave --timeout out"));

@@ -362,7 +362,8 @@ pub(super) fn read_retry(node: &Node, problems: &mut Diagnostics) -> Option<Retr
         if fields.has_unknown_keys {
             return None;
         }
-        let problem = Diagnostic::new("missing-key", "`retry` needs `max`, the number of retries, not attempts", node.span);
+        let problem =
+            Diagnostic::new("missing-key", "`retry` needs `max`, the number of retries, not attempts", node.span);
         problems.push(problem.hint("retry: { max: 3, backoff: 1s..30s }"));
         return None;
     };
