@@ -316,7 +316,7 @@ impl Schema {
         if self.unique_items {
             let mut seen = std::collections::BTreeSet::new();
             if let Some(twice) = items.iter().position(|item| !seen.insert(item.to_string())) {
-                report(format!("must not have the same item twice; {} is there twice", describe(&items[twice])));
+                report(format!("must not repeat an item; {} is repeated", describe(&items[twice])));
             }
         }
         let Some(schema) = &self.items else { return };
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_told_with_its_place() {
+    fn every_violation_is_reported_with_its_pointer() {
         let schema = schema(json!({
             "type": ["array"], "minItems": 2, "uniqueItems": true,
             "items": {"type": ["object"], "required": ["url"], "additionalProperties": false,
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(
             told(&schema, &json!([{"n": 0}, {"n": 0}])),
             [
-                " must have no item twice; an object is",
+                " must not repeat an item; an object is repeated",
                 "/0 `url` is missing",
                 "/0/n must be at least 1; it is 0",
                 "/1 `url` is missing",

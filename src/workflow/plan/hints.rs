@@ -392,7 +392,7 @@ mod tests {
     fn undefined_functions() {
         assert_eq!(function("mapp/1 is not defined").unwrap(), "did you mean `map`?");
         assert_eq!(function("to_entrys/0 is not defined").unwrap(), "did you mean `to_entries`?");
-        assert!(function("map/2 is not defined").unwrap().contains("separated by `;`"));
+        assert!(function("map/2 is not defined").unwrap().contains("separate arguments with `;`"));
         assert_eq!(function("$x is not defined"), None);
         assert_eq!(function("frobnicate/0 is not defined"), None);
     }
