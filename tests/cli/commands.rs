@@ -260,7 +260,7 @@ fn inspect_says_what_a_component_is_and_would_have_to_be_granted() {
     let errors = String::from_utf8_lossy(&output.stderr);
     for expected in [
         "has no entry point `run`",
-        "name one with `entry`: it has `resize` and `turn`",
+        "name one with `entry`; it has `resize` and `turn`",
         "did you mean `entry: resize`?",
     ] {
         assert!(errors.contains(expected), "{expected} is not in\n{errors}");
