@@ -15,7 +15,10 @@ pub(super) fn of_value(value: &Value, bound: usize) -> usize {
 
 /// The nesting depth of a JSON text. The text must be valid JSON.
 pub(super) fn of_text(text: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
+    let mut depth = 0_usize;
+    let mut deepest = 0;
+    let mut in_string = false;
+    let mut escaped = false;
     for &byte in text {
         match byte {
             _ if escaped => escaped = false,

@@ -52,7 +52,9 @@ impl Size {
     /// list counts as one that holds a value.
     #[must_use]
     pub fn of_text(text: &str) -> Self {
-        let (mut values, mut in_string, mut escaped) = (1, false, false);
+        let mut values = 1;
+        let mut in_string = false;
+        let mut escaped = false;
         for byte in text.bytes() {
             match byte {
                 _ if escaped => escaped = false,

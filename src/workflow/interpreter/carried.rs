@@ -2,7 +2,7 @@
 //!
 //! A run with the entry point [`RETRY`] gets, beside its inputs, how steps of the former run ended:
 //! these are not run again. Of a `for-each` that failed it gets the items that succeeded.
-//! [`super::repeat()`] decides what is carried over of which step.
+//! [`super::repeat()`] decides what is carried over.
 
 use super::state::{Item, NodeState, Running, Status};
 use super::{Interpreter, ItemKey};

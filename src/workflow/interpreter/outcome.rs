@@ -128,7 +128,7 @@ impl Interpreter {
         let cause = &failure.problem;
         let place = place(failure);
         let separator = if place.is_empty() { "" } else { ": " };
-        let mut told = Problem::new(kind::STEP_FAILED, format!("The step `{}` failed", node.id))
+        let mut problem = Problem::new(kind::STEP_FAILED, format!("The step `{}` failed", node.id))
             .with_detail(format!("{place}{separator}{cause}"))
             .with_class(cause.class)
             .with_data(&json!({
@@ -140,7 +140,7 @@ impl Interpreter {
                 "failed": names(failed),
                 "unreached": names(unreached),
             }));
-        told.status = cause.status;
-        Some(told)
+        problem.status = cause.status;
+        Some(problem)
     }
 }

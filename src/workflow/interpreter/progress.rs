@@ -260,7 +260,10 @@ impl Interpreter {
     fn progress_of(&self, index: usize) -> NodeProgress {
         let NodeState { status, total, done, failed, attempts, taken_over, error, running, .. } = &self.nodes[index];
         let node = &self.plan.nodes[index];
-        let (mut in_flight, mut waiting, mut waits, mut deadline) = (0, 0, Vec::new(), None::<Micros>);
+        let mut in_flight = 0;
+        let mut waiting = 0;
+        let mut waits = Vec::new();
+        let mut deadline = None::<Micros>;
         for item in running.iter().flat_map(|running| running.live.values()) {
             match (&item.wait, item.stage) {
                 (Some(wait), _) => {

@@ -402,19 +402,19 @@ impl Comparison<'_> {
             _ => 0,
         };
         let is_again = |item: &usize| given.is_none_or(|given| !given.items.contains_key(item));
-        let mut told: Vec<ItemKeys> = Vec::new();
+        let mut shown: Vec<ItemKeys> = Vec::new();
         let mut keys_total = 0;
         for item in (0..total).filter(is_again) {
             let number = given.and_then(|given| given.numbers.get(&item)).copied().unwrap_or(0);
             let doubtful = given.is_some_and(|given| given.all_doubtful || given.doubtful.contains(&item));
             let Some(found) = keys.of(node, item, number, doubtful) else { continue };
             keys_total += 1;
-            if told.len() < KEYS_SHOWN_MAX {
-                told.push(found);
+            if shown.len() < KEYS_SHOWN_MAX {
+                shown.push(found);
             }
         }
         let before = before.map(|state| state.status.name());
-        StepFate { id: Arc::clone(&node.id), before, reason, items, keys: told, keys_total }
+        StepFate { id: Arc::clone(&node.id), before, reason, items, keys: shown, keys_total }
     }
 }
 
@@ -434,14 +434,14 @@ impl KeyHistory {
             return None;
         }
         let path = format!("/{}/{item}/{number}", node.id);
-        let told = |key: String, reuse| Some(ItemKeys { item, key, reuse });
+        let with = |key: String, reuse| Some(ItemKeys { item, key, reuse });
         if matches!(node.action, Action::Uses { .. }) {
             // Its calls have their own keys below this one, each with its own rule.
-            return if doubtful || number > 0 { told(format!("…{path}/"), Reuse::Same) } else { None };
+            return if doubtful || number > 0 { with(format!("…{path}/"), Reuse::Same) } else { None };
         }
         match self.former.reuse(&path) {
-            Some((key, reuse)) => told(key, reuse),
-            None if number > 0 => told(format!("{}…{path}", self.own), Reuse::Never),
+            Some((key, reuse)) => with(key, reuse),
+            None if number > 0 => with(format!("{}…{path}", self.own), Reuse::Never),
             None => None,
         }
     }

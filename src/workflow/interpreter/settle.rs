@@ -23,7 +23,9 @@ impl Interpreter {
         let is_limited = timeout.is_some() && matches!(action, Action::Call { .. });
         let is_late = is_limited && matches!(&answer, Err(problem) if problem.kind == problem::kind::TIMED_OUT);
         let item = self.item(key);
-        let (size, attempt, timed_out) = (item.input.size(), item.attempt, item.timed_out || is_late);
+        let size = item.input.size();
+        let attempt = item.attempt;
+        let timed_out = item.timed_out || is_late;
         let deadline = item.deadline.take();
         self.in_flight_bytes -= size;
         if let Some(deadline) = deadline {

@@ -380,7 +380,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn told(schema: &Schema, value: &Value) -> Vec<String> {
+    fn violations(schema: &Schema, value: &Value) -> Vec<String> {
         schema.check(value).into_iter().map(|v| format!("{} {}", v.pointer, v.message)).collect()
     }
 
@@ -391,9 +391,9 @@ mod tests {
             "items": {"type": ["object"], "required": ["url"], "additionalProperties": false,
                 "properties": [["url", {"type": ["string"], "format": "uri"}], ["n", {"type": ["integer"], "minimum": 1.0, "exclusiveMaximum": 9.0}]]},
         }));
-        assert!(told(&schema, &json!([{"url": "https://a.b/"}, {"url": "x:y", "n": 8}])).is_empty());
+        assert!(violations(&schema, &json!([{"url": "https://a.b/"}, {"url": "x:y", "n": 8}])).is_empty());
         assert_eq!(
-            told(&schema, &json!([{"url": "nope", "n": 9, "z/~": 1}])),
+            violations(&schema, &json!([{"url": "nope", "n": 9, "z/~": 1}])),
             [
                 " must have at least 2 items; it has 1",
                 "/0/url must be a URI (https://example.com); it is \"nope\"",
@@ -402,7 +402,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            told(&schema, &json!([{"n": 0}, {"n": 0}])),
+            violations(&schema, &json!([{"n": 0}, {"n": 0}])),
             [
                 " must not repeat an item; an object is repeated",
                 "/0 `url` is missing",
@@ -411,17 +411,17 @@ mod tests {
                 "/1/n must be at least 1; it is 0",
             ]
         );
-        assert_eq!(told(&schema, &json!("x")), [" must be a list; it is \"x\""]);
+        assert_eq!(violations(&schema, &json!("x")), [" must be a list; it is \"x\""]);
     }
 
     #[test]
     fn one_and_one_point_zero_are_one_integer() {
         let schema = schema(json!({"type": ["integer"], "enum": [1, 2]}));
         let number = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-        assert!(told(&schema, &number("1.0")).is_empty());
-        assert!(told(&schema, &number("2")).is_empty());
-        assert_eq!(told(&schema, &number("1.5")), [" must be a whole number; it is 1.5"]);
-        assert_eq!(told(&schema, &number("3")), [" must be one of 1, 2; it is 3"]);
+        assert!(violations(&schema, &number("1.0")).is_empty());
+        assert!(violations(&schema, &number("2")).is_empty());
+        assert_eq!(violations(&schema, &number("1.5")), [" must be a whole number; it is 1.5"]);
+        assert_eq!(violations(&schema, &number("3")), [" must be one of 1, 2; it is 3"]);
     }
 
     #[test]
@@ -436,8 +436,8 @@ mod tests {
         ];
         for (name, good, bad) in cases {
             let schema = schema(json!({"format": name}));
-            assert!(told(&schema, &json!(good)).is_empty(), "{name} {good}");
-            assert_eq!(told(&schema, &json!(bad)).len(), 1, "{name} {bad}");
+            assert!(violations(&schema, &json!(good)).is_empty(), "{name} {good}");
+            assert_eq!(violations(&schema, &json!(bad)).len(), 1, "{name} {bad}");
         }
     }
 }

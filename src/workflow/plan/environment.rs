@@ -31,8 +31,8 @@ pub trait Handlers {
     /// The names of all handlers, in alphabetical order.
     fn names(&self) -> Vec<String>;
 
-    /// What a handler wants; none where there is no handler of that name. `args` has those of the
-    /// call's arguments that the file states: what else it wants may depend on them.
+    /// The requirements of a handler. `None` if there is no handler of that name. `args` has the
+    /// call's arguments that the file states: other requirements may depend on them.
     fn requirements(&self, handler: &str, args: &Value) -> Option<CallRequirements>;
 
     /// The mismatches of a value with a JSON Schema: JSON Pointers, and what is expected there.

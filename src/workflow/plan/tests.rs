@@ -1,4 +1,4 @@
-//! Whatever is in a file, reading it ends with a plan or with problems.
+//! Every file ends in a plan or in problems.
 
 use super::*;
 use crate::workflow::expression::{EngineConfig, Jq};
@@ -81,7 +81,7 @@ fn the_signals_of_waits_are_known_by_their_names() {
     assert!(waits("${ .inputs.who }", "anything"));
 }
 
-/// Files close to good ones reach further than noise does.
+/// Files close to good ones, which reach further than noise.
 fn nearly_good() -> impl Strategy<Value = String> {
     let lines: Vec<&str> = GOOD.lines().collect();
     let count = lines.len();
@@ -195,7 +195,7 @@ proptest! {
             if text.is_empty() {
                 break;
             }
-            // Numbers are most of what a reader could trust too much.
+            // Numbers are the likeliest for a reader to trust too much.
             let digits: Vec<usize> = text.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, _)| at).collect();
             let boundary = |place: prop::sample::Index| text.floor_char_boundary(place.index(text.len()));
             match kind {

@@ -1,4 +1,4 @@
-//! What is bounded: items, values, what is in flight, and what is kept.
+//! Bounds: of items, values, attempts in flight, and the retained state.
 
 use super::*;
 use crate::process::problem::kind as host;
@@ -28,7 +28,7 @@ fn inputs_beyond_the_payload_limit_are_a_problem_of_their_own() {
 }
 
 #[test]
-fn what_is_in_flight_is_bounded_in_bytes() {
+fn attempts_in_flight_are_bounded_in_bytes() {
     let yaml = "
 inputs: { x: string }
 steps: [{ id: a, uses: ./a.wasm, for-each: '${ [range(100)] }', max-parallel: 100, with: '${ .inputs.x }' }]";
@@ -49,7 +49,7 @@ fn results_that_are_kept_are_bounded() {
     assert_eq!(cause["kind"], kind::STATE_TOO_LARGE);
 }
 
-/// Steps that each give twice what the one before gave.
+/// Steps whose outputs double from one to the next.
 fn doubling(first: &str, next: &str) -> String {
     let steps = (1..40).map(|at| {
         let twice = next.replace("OUTPUT", &format!("${{ .steps.s{}.output }}", at - 1));
@@ -58,7 +58,7 @@ fn doubling(first: &str, next: &str) -> String {
     format!("steps:\n  - {{ id: s0, set: {first} }}\n{}", steps.collect::<String>())
 }
 
-/// Why the step failed that failed first, and its name.
+/// The first failed step, and its problem.
 fn failed_by(world: &World) -> (String, Value) {
     let mut problem = world.problem().data.as_ref().unwrap().to_value();
     (problem["step"].as_str().unwrap().to_owned(), problem["cause"].take())
@@ -71,8 +71,8 @@ fn a_value_that_a_workflow_computes_is_bounded_before_it_is_built() {
     for (yaml, place) in [(text, "/steps/20/set"), (list, "/steps/18/set")] {
         let (_, cause) = failed_by(&run(&yaml, json!({}), |_| ok(Value::Null)));
         assert_eq!(cause["kind"], host::TOO_LARGE, "{cause}");
-        let told = cause["data"]["pointer"].as_str().unwrap();
-        assert!(told.starts_with(place), "{told} is not {place}");
+        let reported = cause["data"]["pointer"].as_str().unwrap();
+        assert!(reported.starts_with(place), "{reported} is not {place}");
     }
 }
 
@@ -140,9 +140,9 @@ steps:
     }
     let waiting = world.asked.len()
         - world
-            .told
+            .reported
             .iter()
-            .filter_map(|told| match told {
+            .filter_map(|reported| match reported {
                 Progress::Node(node) => Some(node.failed),
                 Progress::Retry(_) | Progress::Item(_) => None,
             })
@@ -150,20 +150,20 @@ steps:
             .unwrap_or(0);
     assert_eq!(world.asked.len(), 100);
     assert!((60..=67).contains(&waiting), "{waiting} wait");
-    // What waited is asked again, and leaves room when it has ended.
+    // What waited is retried, and frees its room when it has ended.
     let world = world.run(|_| ok(json!(1)), |_| 0);
     assert_eq!(world.asked.len(), 100 + waiting);
 }
 
 #[test]
-fn what_failures_say_is_kept_within_the_bound() {
+fn data_of_failures_is_retained_within_the_bound() {
     let steps = (0..200).map(|at| format!("  - {{ id: s{at}, uses: ./a.wasm, continue-on-error: true }}\n"));
     let data = json!(vec![json!([0]); 12_000]);
     let world = run(&format!("steps:\n{}", steps.collect::<String>()), json!({}), |_| {
         Reply::Now(Err(Arc::new(Problem::new("broken", "It broke").with_data(&data))))
     });
-    let says = |told: &&Progress| matches!(told, Progress::Node(node) if node.error["data"].is_array());
-    let with_data = world.told.iter().filter(says).count();
+    let says = |reported: &&Progress| matches!(reported, Progress::Node(node) if node.error["data"].is_array());
+    let with_data = world.reported.iter().filter(says).count();
     assert!((150..180).contains(&with_data), "{with_data}");
 }
 
@@ -175,7 +175,7 @@ fn large_values_take_several_steps() {
 }
 
 #[test]
-fn what_a_guest_says_of_its_failure_is_carried_within_bounds() {
+fn data_of_a_guests_problem_is_copied_within_bounds() {
     let yaml = "steps: [{ id: a, uses: ./a.wasm }]";
     let deep = format!("{}1{}", "[".repeat(126), "]".repeat(126));
     let wide = format!("[{}1]", "1,".repeat(50_000));

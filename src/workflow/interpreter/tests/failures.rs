@@ -1,11 +1,11 @@
-//! What failures do: retries, timeouts, branches, cancel, bounds.
+//! Failures: retries, timeouts, branches, cancel.
 
 use super::*;
 use crate::process::problem::kind as host;
 use ProblemClass::{Definite, Retryable, Uncertain};
 
 #[test]
-fn a_failed_run_says_which_step_item_and_attempt_and_why() {
+fn a_failed_run_names_the_step_the_item_the_attempt_and_the_cause() {
     let yaml = "
 steps:
   - { id: ok, set: 1 }
@@ -43,7 +43,7 @@ steps:
 }
 
 #[test]
-fn only_retryable_problems_are_retried_as_often_as_max_says() {
+fn only_retryable_problems_are_retried_up_to_max() {
     for (class, attempts) in [(Retryable, 4), (Definite, 1), (Uncertain, 1)] {
         let yaml = "steps: [{ id: a, uses: ./a.wasm, retry: { max: 3 } }]";
         let world = run(yaml, json!({}), |_| fails("x", class));
@@ -64,7 +64,7 @@ fn the_place_in_keys_changes_with_known_failures_only() {
         }
     });
     let scopes: Vec<_> = world.asked.iter().map(|ask| ask.scope.as_str()).collect();
-    // After the third nobody knows, and the refusal of the fourth says nothing of it.
+    // The outcome of the third is unknown, and the refusal of the fourth does not settle it.
     assert_eq!(scopes, ["a/0/0", "a/0/1", "a/0/2", "a/0/2", "a/0/2"]);
     assert_eq!(world.status("a"), "succeeded");
 }
@@ -110,11 +110,11 @@ fn backoff_doubles_with_jitter_up_to_its_end_and_heeds_retry_after() {
         assert!((full / 2..=full).contains(wait), "{waits:?}");
     }
     assert_eq!(waits[5], 60_000_000);
-    let delay = |told: &Progress| match told {
+    let delay = |reported: &Progress| match reported {
         Progress::Retry(retry) => Some(retry.delay_us),
         Progress::Node(_) | Progress::Item(_) => None,
     };
-    let delays: Vec<_> = world.told.iter().filter_map(delay).collect();
+    let delays: Vec<_> = world.reported.iter().filter_map(delay).collect();
     assert_eq!(delays, waits);
 }
 
@@ -126,7 +126,7 @@ fn a_timeout_stops_the_attempt_and_the_next_begins_when_it_has_ended() {
     world.sleep_over();
     assert_eq!(world.now, 11_000_000);
     assert_eq!(world.commands.last().unwrap().action, Action::Stop(Target::Child(first)));
-    // Still there: the child has its grace. What it says now is too late.
+    // Still there: the child has its grace. Its answer is now too late.
     assert_eq!(world.pending.len(), 1);
     world.answer(first, Ok(Payload::NULL));
     assert!(world.pending.is_empty());
@@ -240,7 +240,7 @@ steps:
 }
 
 #[test]
-fn continue_on_error_counts_as_success_for_others() {
+fn continue_on_error_counts_as_success_for_dependents() {
     let yaml = "
 steps:
   - { id: a, uses: ./a.wasm, continue-on-error: true }
@@ -270,7 +270,7 @@ fn after_a_failed_item_none_starts_and_those_in_flight_go_on() {
     world.answer_scope("a/2/0", ok(json!(1)));
     assert_eq!(world.scopes(), ["a/0/0"]);
     world.answer_scope("a/0/0", fails("zero", Definite));
-    // The first item in the order of items is told, not the first in time.
+    // The first failed item in the order of items is reported, not the first in time.
     assert_eq!(world.problem().data.as_ref().unwrap().to_value()["item"], json!(0));
     assert_eq!(world.asked.len(), 3);
 }

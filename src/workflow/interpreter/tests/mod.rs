@@ -27,7 +27,7 @@ pub(super) fn plan(yaml: &str) -> Plan {
     load(&Source::new("test.yaml", yaml), &jq(), &Unchecked).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// What the interpreter asked a child or a handler for.
+/// A spawn or a call of the interpreter.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     pub(super) tag: Tag,
@@ -62,22 +62,22 @@ pub(super) fn fails(kind: &'static str, class: ProblemClass) -> Reply {
     Reply::Now(Err(Arc::new(Problem::new(kind, "It broke").with_class(class))))
 }
 
-/// The interpreter and what it has asked for.
+/// The interpreter and its commands.
 pub(super) struct World {
     body: Native<Interpreter>,
     pub(super) now: u64,
-    /// Asked for and not answered.
+    /// Commands without an answer.
     pub(super) pending: Vec<Ask>,
     sleeps: Vec<(u64, Tag)>,
-    /// When calls are answered that nobody answers.
+    /// When unanswered calls time out.
     deadlines: Vec<(u64, Tag)>,
     stopped: Vec<Tag>,
-    /// Everything that was ever asked for.
+    /// All spawns and calls.
     pub(super) asked: Vec<Ask>,
     /// Every command, for comparisons.
     pub(super) commands: Vec<Command>,
-    pub(super) told: Vec<Progress>,
-    /// Every line.
+    pub(super) reported: Vec<Progress>,
+    /// All log lines.
     pub(super) lines: Vec<LogLine>,
     pub(super) end: Option<StepStatus>,
     /// Steps of the interpreter.
@@ -101,12 +101,12 @@ impl World {
         Self::begun(plan, ("run", Payload::json(&inputs)), limits)
     }
 
-    /// One that repeats another.
+    /// A run that repeats another.
     pub(super) fn again(yaml: &str, given: &RepeatInput) -> Self {
         Self::begun(plan(yaml), (RETRY, Payload::json(given)), Limits::default())
     }
 
-    /// As an earlier version of the interpreter runs it.
+    /// A run with an earlier version of the interpreter.
     pub(super) fn of_version(plan: Plan, version: u32) -> Self {
         let interpreter = Interpreter::of_version(Arc::new(plan), jq(), version);
         Self::born(interpreter, ("run", Payload::json(&json!({}))), Limits::default())
@@ -137,7 +137,7 @@ impl World {
             stopped: Vec::new(),
             asked: Vec::new(),
             commands: Vec::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
             lines: Vec::new(),
             end: None,
             steps: 0,
@@ -156,7 +156,7 @@ impl World {
             self.steps += 1;
             self.body.begin(Micros(self.now), &mut events);
             let Slice::Stepped(status) = self.body.poll(&mut output) else { panic!("native steps are whole") };
-            self.told.extend(output.log.iter().filter_map(Progress::of));
+            self.reported.extend(output.log.iter().filter_map(Progress::of));
             self.lines.append(&mut output.log);
             let size = |command: &Command| match &command.action {
                 Action::Spawn(spawn) => spawn.input.size(),
@@ -238,14 +238,14 @@ impl World {
         }
     }
 
-    /// Answers a pending request.
+    /// Answers a pending command.
     pub(super) fn answer(&mut self, tag: Tag, answer: Answer) {
         let at = self.pending.iter().position(|ask| ask.tag == tag).expect("it is pending");
         self.pending.remove(at);
         self.step(vec![Event::Completed { tag, answer }]);
     }
 
-    /// Answers the pending request of a scope.
+    /// Answers the pending command of a scope.
     pub(super) fn answer_scope(&mut self, scope: &str, reply: Reply) {
         let ask = self.pending.iter().find(|ask| ask.scope == scope);
         let tag = ask.unwrap_or_else(|| panic!("{scope} is not pending: {:?}", self.scopes())).tag;
@@ -257,7 +257,7 @@ impl World {
         self.pending.iter().map(|ask| ask.scope.as_str()).collect()
     }
 
-    /// Lets the next sleep end, or the next call that is late.
+    /// Ends the next sleep, or times out the next call.
     pub(super) fn sleep_over(&mut self) {
         self.sleeps.sort_unstable();
         let pending = |tag: Tag| self.pending.iter().any(|ask| ask.tag == tag);
@@ -272,7 +272,7 @@ impl World {
         self.step(vec![Event::Completed { tag, answer: Ok(Payload::NULL) }]);
     }
 
-    /// Answers what was stopped.
+    /// Answers the stopped commands.
     pub(super) fn settle_stopped(&mut self) -> bool {
         let cancelled = || Err(Arc::new(Problem::new(crate::process::problem::kind::CANCELLED, "It was cancelled")));
         let Some(tag) = self.stopped.pop() else { return false };
@@ -294,7 +294,7 @@ impl World {
         true
     }
 
-    /// Runs it to its end. `order` picks which of the pending requests is answered next.
+    /// Runs it to its end. `order` picks the pending command to answer next.
     pub(super) fn run(mut self, mut reply: impl FnMut(&Ask) -> Reply, mut order: impl FnMut(usize) -> usize) -> Self {
         let mut unanswered = std::collections::BTreeSet::new();
         while self.end.is_none() {
@@ -318,7 +318,7 @@ impl World {
         self
     }
 
-    /// What it completed with.
+    /// The output of the completed run.
     pub(super) fn output(&self) -> Value {
         match &self.end {
             Some(StepStatus::Complete(Payload::Json(json))) => json.to_value(),
@@ -326,7 +326,7 @@ impl World {
         }
     }
 
-    /// What it failed with.
+    /// The problem of the failed run.
     pub(super) fn problem(&self) -> &Problem {
         match &self.end {
             Some(StepStatus::Failed(problem)) => problem,
@@ -334,17 +334,17 @@ impl World {
         }
     }
 
-    /// How a node ended, as the log has it.
+    /// The last status of a node in the log.
     pub(super) fn status(&self, node: &str) -> String {
         let of = |progress: &Progress| match progress {
-            Progress::Node(told) if told.node == node => Some(told.status.clone()),
+            Progress::Node(reported) if reported.node == node => Some(reported.status.clone()),
             _ => None,
         };
-        self.told.iter().rev().find_map(of).expect("every node is told of")
+        self.reported.iter().rev().find_map(of).expect("every node has progress")
     }
 }
 
-/// Runs with answers in the order of the questions.
+/// Runs with answers in the order of the commands.
 pub(super) fn run(yaml: &str, inputs: Value, reply: impl FnMut(&Ask) -> Reply) -> World {
     World::new(yaml, inputs).run(reply, |_| 0)
 }

@@ -19,7 +19,7 @@ outputs:
   end: ${ .steps.end.output }
   tried: ${ [.steps.each.attempts, .steps.soft.attempts] }";
 
-/// Answers depend on what is asked, never on when.
+/// Answers depend on the command, never on its time.
 fn reply(ask: &Ask) -> Reply {
     match ask.node() {
         "list" => ok((0..ask.input.as_i64().unwrap()).collect()),
@@ -61,6 +61,6 @@ proptest! {
     fn the_same_events_give_the_same_commands(n in 0i64..12, seeds in prop::collection::vec(any::<u8>(), 1..40)) {
         let (one, two) = (shuffled(n, &seeds), shuffled(n, &seeds));
         prop_assert_eq!(one.commands, two.commands);
-        prop_assert_eq!(one.told, two.told);
+        prop_assert_eq!(one.reported, two.reported);
     }
 }

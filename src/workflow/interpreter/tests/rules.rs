@@ -116,8 +116,7 @@ steps:
 outputs: { all: '${ .steps.each.output }' }";
     let world = run(yaml, json!({}), |_| unreachable!());
     assert_eq!(world.output(), json!({"all": [null, null, null]}));
-    // 1 s is where the clock begins; of the items two run at a time: 10 s, then 5 s beside the 20
-    // s.
+    // The clock begins at 1 s and two items run at a time: 10 s, then 5 s beside the 20 s.
     assert_eq!(world.now, 31_000_000);
 }
 
@@ -179,22 +178,22 @@ outputs: { b: '${ .steps.b.output }' }";
 }
 
 #[test]
-fn what_it_tells_can_be_read_back() {
+fn its_log_lines_can_be_read_back() {
     let yaml = "steps: [{ id: each, uses: ./x.wasm, for-each: [1, 2] }]";
     let world = run(yaml, json!({}), |_| ok(json!(null)));
-    let told: Vec<_> = world
-        .told
+    let reported: Vec<_> = world
+        .reported
         .iter()
         .map(|progress| match progress {
             Progress::Node(node) => format!("{} {}/{} {}", node.status, node.done, node.total, node.in_flight),
             Progress::Retry(_) | Progress::Item(_) => unreachable!(),
         })
         .collect();
-    assert_eq!(told, ["running 0/2 2", "running 1/2 1", "succeeded 2/2 0"]);
+    assert_eq!(reported, ["running 0/2 2", "running 1/2 1", "succeeded 2/2 0"]);
 }
 
 #[test]
-fn news_that_concern_nobody_change_nothing() {
+fn events_without_an_addressee_change_nothing() {
     let mut world = World::new("steps: [{ id: a, uses: ./a.wasm, timeout: 5s }]", json!({}));
     let before = world.commands.len();
     let tag = world.pending[0].tag;
@@ -240,7 +239,7 @@ fn one_step_evaluates_as_much_as_its_share_is() {
     let large = json!("x".repeat(1 << 20));
     assert_eq!(steps("${ .item }", large.clone()), 4, "a plain path counts once");
     assert_eq!(steps("${ .item + 1 }", large.clone()), 1000_usize.div_ceil(STEP_EVALUATIONS_MAX / 4));
-    // Whatever a step has left, it evaluates one: so that it gets on.
+    // A step always evaluates one expression, whatever its budget, so that it makes progress.
     let yaml =
         "{ inputs: { x: string }, steps: [{ id: a, for-each: '${ [range(10)] }', set: '${ .inputs.x | length }' }] }";
     assert!((10..=12).contains(&World::new(yaml, json!({"x": large})).steps));

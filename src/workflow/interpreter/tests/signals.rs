@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_signals_body_is_the_output_and_a_wait_is_no_attempt() {
+fn the_body_of_a_signal_is_the_output_and_a_wait_is_not_an_attempt() {
     let yaml = "
 steps:
   - { id: review, wait: { signal: approve } }
@@ -55,7 +55,7 @@ steps:
 }
 
 #[test]
-fn a_name_that_is_no_text_and_a_timeout_that_is_no_duration_are_problems() {
+fn an_invalid_name_or_timeout_is_a_problem() {
     for (wait, expected) in [
         ("{ signal: '${ 5 }' }", kind::BAD_SIGNAL),
         ("{ signal: '${ null }' }", kind::BAD_SIGNAL),

@@ -1,4 +1,4 @@
-//! What is told of steps that wait.
+//! The progress of steps that wait.
 
 use super::super::progress::{Cause, ItemFailure, NodeProgress, Wait};
 use super::*;
@@ -6,20 +6,20 @@ use super::*;
 /// The last line of a step.
 fn last(world: &World, node: &str) -> NodeProgress {
     let of = |progress: &Progress| match progress {
-        Progress::Node(told) if told.node == node => Some(told.clone()),
+        Progress::Node(reported) if reported.node == node => Some(reported.clone()),
         _ => None,
     };
-    world.told.iter().rev().find_map(of).expect("every node is told of")
+    world.reported.iter().rev().find_map(of).expect("every node has progress")
 }
 
 fn failures(world: &World) -> Vec<&ItemFailure> {
     let of = |progress: &'_ Progress| matches!(progress, Progress::Item(_));
-    let all = world.told.iter().filter(|progress| of(progress));
+    let all = world.reported.iter().filter(|progress| of(progress));
     all.filter_map(|progress| if let Progress::Item(failure) = progress { Some(failure) } else { None }).collect()
 }
 
 #[test]
-fn a_step_tells_for_which_signal_it_waits_and_how_long() {
+fn a_step_reports_its_signal_and_the_end_of_its_wait() {
     let yaml = "
 steps:
   - { id: each, for-each: ['a', 'b'], wait: { signal: 'go-${ .item }' } }
@@ -41,7 +41,7 @@ steps:
 }
 
 #[test]
-fn a_step_tells_until_when_it_waits_and_when_it_times_out() {
+fn a_step_reports_the_end_of_its_wait_and_its_deadline() {
     let yaml = "
 steps:
   - { id: time, wait: 1h }
@@ -61,7 +61,7 @@ steps:
 }
 
 #[test]
-fn a_step_tells_of_the_attempt_that_it_waits_for_and_of_items_that_wait_for_their_turn() {
+fn a_step_reports_its_next_attempt_and_its_queued_items() {
     let yaml = "
 steps:
   - { id: a, for-each: [1, 2, 3], max-parallel: 1, call: http, retry: { max: 3, backoff: 3s..10s } }";
@@ -79,7 +79,7 @@ steps:
 }
 
 #[test]
-fn each_item_that_fails_is_told_and_the_step_counts_them() {
+fn each_failed_item_is_reported_and_counted() {
     let yaml = "
 steps:
   - { id: a, for-each: [1, 2, 3, 4], call: http, continue-on-error: true, retry: { max: 1, backoff: 1ms..2ms } }";
@@ -91,15 +91,15 @@ steps:
     for scope in ["a/0/0", "a/2/0"] {
         world.answer_scope(scope, ok(json!(1)));
     }
-    let told: Vec<_> = failures(&world).iter().map(|one| (one.item, one.attempt, one.kind.as_str())).collect();
-    assert_eq!(told, [(3, 1, "gone"), (1, 2, "lost")]);
+    let reported: Vec<_> = failures(&world).iter().map(|one| (one.item, one.attempt, one.kind.as_str())).collect();
+    assert_eq!(reported, [(3, 1, "gone"), (1, 2, "lost")]);
     let end = last(&world, "a");
     assert_eq!(end.items(), "2 of 4 succeeded, 2 failed");
     assert_eq!(end.reason().unwrap(), "item 1: It broke (lost), attempt 2, may have happened");
 }
 
 #[test]
-fn a_list_that_fails_as_a_whole_has_its_failures_told_up_to_a_bound() {
+fn a_bounded_number_of_failed_items_is_reported() {
     let items: Vec<usize> = (0..300).collect();
     let yaml = format!("steps: [{{ id: a, for-each: {items:?}, call: http, continue-on-error: true }}]");
     let world = run(&yaml, json!({}), |_| fails("gone", ProblemClass::Definite));
@@ -107,7 +107,7 @@ fn a_list_that_fails_as_a_whole_has_its_failures_told_up_to_a_bound() {
 }
 
 #[test]
-fn a_line_that_says_nothing_new_is_for_those_who_want_all() {
+fn a_line_without_news_has_level_debug() {
     let yaml = "steps: [{ id: a, for-each: [1, 2, 3], max-parallel: 1, call: http }]";
     let world = run(yaml, json!({}), |_| ok(json!(1)));
     let info: Vec<_> = world.lines.iter().filter(|line| line.level >= Level::Info).map(|line| &*line.text).collect();
