@@ -5,7 +5,7 @@ use super::commands::{
     cancel, doctor, example, fork, graph, history, inspect, logs, ls, pause, plan, ps, query, replay, resolve, resume,
     retry, rm, run, signal, status, validate, verify,
 };
-use super::report::error::Refused;
+use super::report::error::UserError;
 use super::terminal::Colour;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueHint};
@@ -112,7 +112,7 @@ impl Command {
     ///
     /// # Errors
     /// A flag, a variable of the environment or the configuration file cannot be used.
-    pub(super) fn fill(&mut self, config: Option<PathBuf>) -> Result<(Settings, Option<Refused>), Refused> {
+    pub(super) fn fill(&mut self, config: Option<PathBuf>) -> Result<(Settings, Option<UserError>), UserError> {
         if matches!(self, Self::Example(_) | Self::Completions { .. } | Self::Complete { .. }) {
             return Ok((Settings::none(), None));
         }
@@ -122,14 +122,14 @@ impl Command {
     }
 
     fn unset(&mut self) -> Unset<'_> {
-        let (data, running) = match self {
-            Self::Run(command) => (&mut command.data, Some(&mut command.running)),
-            Self::Resume(command) => (&mut command.data, Some(&mut command.running)),
-            Self::Retry(command) => (&mut command.new.data, Some(&mut command.new.running)),
-            Self::Fork(command) => (&mut command.new.data, Some(&mut command.new.running)),
-            Self::Replay(command) => (&mut command.data, Some(&mut command.running)),
-            Self::Verify(command) => (&mut command.data, Some(&mut command.running)),
-            Self::Doctor(command) => (&mut command.data, Some(&mut command.running)),
+        let (data, host) = match self {
+            Self::Run(command) => (&mut command.data, Some(&mut command.host)),
+            Self::Resume(command) => (&mut command.data, Some(&mut command.host)),
+            Self::Retry(command) => (&mut command.new.data, Some(&mut command.new.host)),
+            Self::Fork(command) => (&mut command.new.data, Some(&mut command.new.host)),
+            Self::Replay(command) => (&mut command.data, Some(&mut command.host)),
+            Self::Verify(command) => (&mut command.data, Some(&mut command.host)),
+            Self::Doctor(command) => (&mut command.data, Some(&mut command.host)),
             Self::Ls(command) => (&mut command.data, None),
             Self::Ps(command) => (&mut command.data, None),
             Self::Status(command) => (&mut command.data, None),
@@ -141,13 +141,15 @@ impl Command {
             Self::Query(command) => (&mut command.data, None),
             Self::Resolve(command) => (&mut command.act.data, None),
             Self::Rm(command) => (&mut command.data, None),
-            Self::Validate(validate::Arguments { host, .. })
-            | Self::Plan(plan::Arguments { host, .. })
-            | Self::Graph(graph::Arguments { host, .. })
-            | Self::Inspect(inspect::Arguments { host, .. }) => return Unset { code: Some(host), ..Unset::default() },
+            Self::Validate(validate::Arguments { cache, .. })
+            | Self::Plan(plan::Arguments { cache, .. })
+            | Self::Graph(graph::Arguments { cache, .. })
+            | Self::Inspect(inspect::Arguments { cache, .. }) => {
+                return Unset { cache: Some(cache), ..Unset::default() };
+            }
             Self::Example(_) | Self::Completions { .. } | Self::Complete { .. } => return Unset::default(),
         };
-        Unset { data: Some(data), running, code: None }
+        Unset { data: Some(data), host, cache: None }
     }
 }
 

@@ -25,7 +25,7 @@ use commands::{
     resolve, resume, retry, rm, run, signal, status, validate, verify,
 };
 use exit::Exit;
-use report::error::Stop;
+use report::error::CommandError;
 use std::process::ExitCode;
 use terminal::Terminal;
 
@@ -34,36 +34,36 @@ pub fn main() -> ExitCode {
     crate::guest::serve_compiler();
     let mut arguments = match CommandLine::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return usage::tell(error).into(),
+        Err(error) => return usage::report(error).into(),
     };
     let terminal = Terminal::new(arguments.color);
     let (settings, unusable) = match arguments.command.fill(arguments.config.take()) {
         Ok(filled) => filled,
-        Err(refused) => return usage::refuse(refused, terminal).into(),
+        Err(refused) => return usage::report_user_error(refused, terminal).into(),
     };
     let done = match arguments.command {
         Command::Run(command) => run::run(&command, terminal),
         Command::Resume(command) => resume::resume(&command, terminal),
-        Command::Ls(command) => told(ls::ls(&command, terminal), command.json, terminal),
-        Command::Ps(command) => told(ps::ps(&command, terminal), command.json, terminal),
-        Command::Status(command) => told(status::status(&command, terminal), command.json, terminal),
-        Command::Logs(command) => told(logs::logs(&command, terminal), command.json, terminal),
-        Command::History(command) => told(history::history(&command, terminal), command.json, terminal),
-        Command::Cancel(command) => told(cancel::cancel(&command, terminal), false, terminal),
-        Command::Pause(command) => told(pause::pause(&command, terminal), false, terminal),
-        Command::Signal(command) => told(signal::signal(&command, terminal), false, terminal),
-        Command::Query(command) => told(query::query(&command, terminal), false, terminal),
-        Command::Resolve(command) => told(resolve::resolve(&command, terminal), false, terminal),
+        Command::Ls(command) => reported(ls::ls(&command, terminal), command.json, terminal),
+        Command::Ps(command) => reported(ps::ps(&command, terminal), command.json, terminal),
+        Command::Status(command) => reported(status::status(&command, terminal), command.json, terminal),
+        Command::Logs(command) => reported(logs::logs(&command, terminal), command.json, terminal),
+        Command::History(command) => reported(history::history(&command, terminal), command.json, terminal),
+        Command::Cancel(command) => reported(cancel::cancel(&command, terminal), false, terminal),
+        Command::Pause(command) => reported(pause::pause(&command, terminal), false, terminal),
+        Command::Signal(command) => reported(signal::signal(&command, terminal), false, terminal),
+        Command::Query(command) => reported(query::query(&command, terminal), false, terminal),
+        Command::Resolve(command) => reported(resolve::resolve(&command, terminal), false, terminal),
         Command::Retry(command) => retry::retry(&command, terminal),
         Command::Fork(command) => fork::fork(&command, terminal),
-        Command::Replay(command) => told(replay::replay(&command, terminal), command.json, terminal),
-        Command::Verify(command) => told(verify::verify(&command, terminal), command.json, terminal),
-        Command::Rm(command) => told(rm::rm(&command, terminal), command.json, terminal),
+        Command::Replay(command) => reported(replay::replay(&command, terminal), command.json, terminal),
+        Command::Verify(command) => reported(verify::verify(&command, terminal), command.json, terminal),
+        Command::Rm(command) => reported(rm::rm(&command, terminal), command.json, terminal),
         Command::Validate(command) => validate::validate(&command, terminal),
         Command::Plan(command) => plan::plan(&command, terminal),
         Command::Graph(command) => graph::graph(&command, terminal),
         Command::Inspect(command) => inspect::inspect(&command, terminal),
-        Command::Example(command) => told(example::example(&command), command.json, terminal),
+        Command::Example(command) => reported(example::example(&command), command.json, terminal),
         Command::Doctor(command) => doctor::doctor(&command, &settings, unusable),
         Command::Completions { shell } => completions::completions(shell, CommandLine::command()),
         Command::Complete { words } => completions::complete(&words),
@@ -79,6 +79,6 @@ pub fn main() -> ExitCode {
 }
 
 /// How a command ends that may have been stopped: why is told as people or programs want it.
-fn told(done: Result<Exit, Stop>, json: bool, terminal: Terminal) -> anyhow::Result<Exit> {
-    done.or_else(|stop| stop.tell(json, terminal))
+fn reported(done: Result<Exit, CommandError>, json: bool, terminal: Terminal) -> anyhow::Result<Exit> {
+    done.or_else(|error| error.report(json, terminal))
 }

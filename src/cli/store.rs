@@ -1,9 +1,9 @@
 //! The folder of durable runs, and the runs in it.
 
 use crate::cli::args::data::DataArguments;
-use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::invocation::ALLOW_ADDRESS;
-use crate::cli::report::journal::{ANEW_HINT, ANOTHER_FOLDER, TORN_HINT, gone, recreated, refused_of, torn};
+use crate::cli::report::journal::{ANOTHER_FOLDER, RECREATED_HINT, TORN_HINT, gone, recovery_error, recreated, torn};
 use crate::cli::report::unresponsive::waiting_for;
 use crate::cli::terminal::{quoted, say};
 use crate::host::control::{Answer, Client, ControlError, Refusal, Request, RunStatus};
@@ -23,26 +23,26 @@ const CANDIDATES_MAX: u32 = 1_000;
 const LISTED_MAX: usize = 5;
 
 /// How often it is looked whether records that a host has are on disk.
-pub(in crate::cli) const LOOK: Duration = Duration::from_millis(20);
+pub(in crate::cli) const POLL_EVERY: Duration = Duration::from_millis(20);
 
 /// How often. Arbitrary: ten seconds, far more than a disk takes.
-pub(in crate::cli) const LOOKS_MAX: u32 = 500;
+pub(in crate::cli) const POLLS_MAX: u32 = 500;
 
 impl DataArguments {
     /// The runs of the folder. None where nothing was ever run in it.
-    pub(in crate::cli) fn open(&self) -> Result<Option<Runs>, Refused> {
+    pub(in crate::cli) fn open(&self) -> Result<Option<Runs>, UserError> {
         let folder = self.required()?;
         match std::fs::metadata(folder.join(layout::JOURNAL)) {
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 if Sqlite::is_lost(&folder)? {
-                    say(&format!("warning: {}\nhint: {ANEW_HINT}", gone(&folder.join(layout::JOURNAL))));
+                    say(&format!("warning: {}\nhint: {RECREATED_HINT}", gone(&folder.join(layout::JOURNAL))));
                 }
                 return Ok(None);
             }
             Err(error) => {
                 let title = format!("{}: {error}", folder.join(layout::JOURNAL).display());
-                return Err(Refused::new(kind::JOURNAL, title).hint(ANOTHER_FOLDER));
+                return Err(UserError::new(kind::JOURNAL, title).hint(ANOTHER_FOLDER));
             }
         }
         let store = Sqlite::open(&folder, Arc::new(NoListener))?;
@@ -50,10 +50,10 @@ impl DataArguments {
     }
 
     /// A run of the folder, by its id or the beginning of it.
-    pub(in crate::cli) fn find(&self, given: &str) -> Result<(Runs, Stored), Refused> {
+    pub(in crate::cli) fn find(&self, given: &str) -> Result<(Runs, Stored), UserError> {
         let Some(runs) = self.open()? else {
             let title = format!("there is no run `{}`: {} has no runs", quoted(given), self.required()?.display());
-            return Err(Refused::new(kind::UNKNOWN_RUN, title).hint(ANOTHER_FOLDER));
+            return Err(UserError::new(kind::UNKNOWN_RUN, title).hint(ANOTHER_FOLDER));
         };
         let run = runs.find(given)?;
         Ok((runs, run))
@@ -71,7 +71,7 @@ impl DurabilityListener for NoListener {
     }
 
     fn recreated(&self, path: &Path) {
-        say(&format!("warning: {}\nhint: {ANEW_HINT}", recreated(path)));
+        say(&format!("warning: {}\nhint: {RECREATED_HINT}", recreated(path)));
     }
 
     fn failed(&self, _: &StoreError) {}
@@ -85,18 +85,18 @@ pub(in crate::cli) struct Runs {
 
 /// Who has a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in crate::cli) enum Whose {
+pub(in crate::cli) enum Ownership {
     /// It has ended.
-    Over,
+    Ended,
     /// A host that lives.
-    Living(Owner),
+    Owned(Owner),
     /// Nobody: it can be taken up.
-    Nobody,
+    Orphaned,
 }
 
 impl Runs {
     /// A run, by its id or the beginning of it.
-    pub(in crate::cli) fn find(&self, given: &str) -> Result<Stored, Refused> {
+    pub(in crate::cli) fn find(&self, given: &str) -> Result<Stored, UserError> {
         if let Some(run) = self.store.run(given)? {
             return Ok(run);
         }
@@ -108,7 +108,7 @@ impl Runs {
         if ids.len() > 1 {
             let more = if ids.len() > LISTED_MAX { ", and more" } else { "" };
             let listed = ids.iter().take(LISTED_MAX).map(|id| &**id).collect::<Vec<_>>().join(", ");
-            let refused = Refused::new(kind::UNKNOWN_RUN, format!("several runs begin with `{}`", quoted(given)));
+            let refused = UserError::new(kind::UNKNOWN_RUN, format!("several runs begin with `{}`", quoted(given)));
             return Err(refused.hint(format!("they are {listed}{more}")));
         }
         let recent = self.store.list(&Filter { limit: Some(CANDIDATES_MAX), ..Filter::default() })?;
@@ -116,20 +116,20 @@ impl Runs {
             Some(meant) => format!("did you mean {meant}?"),
             None => format!("`wfhost ls` lists the runs of {}; {ANOTHER_FOLDER}", self.folder.display()),
         };
-        Err(Refused::new(kind::UNKNOWN_RUN, format!("there is no run `{}`", quoted(given))).hint(hint))
+        Err(UserError::new(kind::UNKNOWN_RUN, format!("there is no run `{}`", quoted(given))).hint(hint))
     }
 
     /// Who has a run now.
-    pub(in crate::cli) fn whose(&self, run: &Stored) -> Result<Whose, Refused> {
+    pub(in crate::cli) fn ownership(&self, run: &Stored) -> Result<Ownership, UserError> {
         if run.status.is_some() {
-            return Ok(Whose::Over);
+            return Ok(Ownership::Ended);
         }
         if run.owner.is_none() {
-            return Ok(Whose::Nobody);
+            return Ok(Ownership::Orphaned);
         }
         Ok(match self.store.owner_of(&run.id)? {
-            Some(owner) if owner.alive => Whose::Living(owner),
-            _ => Whose::Nobody,
+            Some(owner) if owner.alive => Ownership::Owned(owner),
+            _ => Ownership::Orphaned,
         })
     }
 
@@ -157,13 +157,13 @@ impl Runs {
     }
 
     /// The records of a run, as far as they are on disk.
-    pub(in crate::cli) fn all_records(&self, id: &str) -> Result<Vec<Record>, Refused> {
+    pub(in crate::cli) fn records_of(&self, id: &str) -> Result<Vec<Record>, UserError> {
         let damaged = |why: String| StoreError::Damaged { run: id.into(), why };
-        self.readable(id)?.map_err(|why| damaged(why).into())
+        self.try_records(id)?.map_err(|why| damaged(why).into())
     }
 
     /// The same, or what is wrong with them.
-    fn readable(&self, id: &str) -> Result<Result<Vec<Record>, String>, Refused> {
+    fn try_records(&self, id: &str) -> Result<Result<Vec<Record>, String>, UserError> {
         let mut records = Vec::new();
         Ok(self.each_record(id, |record| records.push(record))?.map(|()| records))
     }
@@ -173,23 +173,23 @@ impl Runs {
         &self,
         id: &str,
         mut read: impl FnMut(Record),
-    ) -> Result<Result<(), String>, Refused> {
+    ) -> Result<Result<(), String>, UserError> {
         let records = match self.store.records(id) {
             Err(StoreError::Damaged { why, .. }) => return Ok(Err(why)),
-            records => records.map_err(|error| refused_of(id, error.into()))?,
+            records => records.map_err(|error| recovery_error(id, error.into()))?,
         };
         let damaged = |DamagedRecord { number, why }| format!("record {number}: {why}");
         Ok(Record::decode_each(records).try_for_each(|record| record.map(&mut read)).map_err(damaged))
     }
 
     /// A run as its records give it.
-    pub(in crate::cli) fn projection(&self, id: &str) -> Result<RunProjection, Refused> {
+    pub(in crate::cli) fn projection(&self, id: &str) -> Result<RunProjection, UserError> {
         let damaged = |why: String| StoreError::Damaged { run: id.into(), why };
         self.readable_projection(id)?.map_err(|why| damaged(why).into())
     }
 
     /// The same, or what is wrong with the records.
-    pub(in crate::cli) fn readable_projection(&self, id: &str) -> Result<Result<RunProjection, String>, Refused> {
+    pub(in crate::cli) fn readable_projection(&self, id: &str) -> Result<Result<RunProjection, String>, UserError> {
         let mut projection = RunProjection::default();
         Ok(self.each_record(id, |record| projection.apply(&record, &mut |_| {}))?.map(|()| projection))
     }
@@ -208,39 +208,39 @@ impl Runs {
     }
 
     /// What a run was started with.
-    pub(in crate::cli) fn about(&self, id: &str) -> Result<RunManifest, Refused> {
-        self.readable_about(id)?.map_err(|why| StoreError::Damaged { run: id.into(), why }.into())
+    pub(in crate::cli) fn manifest(&self, id: &str) -> Result<RunManifest, UserError> {
+        self.try_manifest(id)?.map_err(|why| StoreError::Damaged { run: id.into(), why }.into())
     }
 
     /// The same, or what is wrong with it.
-    pub(in crate::cli) fn readable_about(&self, id: &str) -> Result<Result<RunManifest, String>, Refused> {
-        let about = match self.store.manifest(id) {
+    pub(in crate::cli) fn try_manifest(&self, id: &str) -> Result<Result<RunManifest, String>, UserError> {
+        let manifest = match self.store.manifest(id) {
             Err(StoreError::Damaged { why, .. }) => return Ok(Err(why)),
-            about => about?.ok_or_else(|| StoreError::Unknown(id.into()))?,
+            manifest => manifest?.ok_or_else(|| StoreError::Unknown(id.into()))?,
         };
-        Ok(RunManifest::read(&about).map_err(|why| RecoverError::Manifest(why).to_string()))
+        Ok(RunManifest::read(&manifest).map_err(|why| RecoverError::Manifest(why).to_string()))
     }
 
     /// The records of a run, the first so many of them where that is said: a host that has written more than is on disk is waited for.
-    pub(in crate::cli) fn records(&self, id: &str, count: Option<u64>) -> Result<Vec<Record>, Stop> {
-        let mut records = self.all_records(id)?;
+    pub(in crate::cli) fn records(&self, id: &str, count: Option<u64>) -> Result<Vec<Record>, CommandError> {
+        let mut records = self.records_of(id)?;
         let Some(count) = count else { return Ok(records) };
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..POLLS_MAX {
             if records.len() as u64 >= count {
                 break;
             }
-            std::thread::sleep(LOOK);
-            records = self.all_records(id)?;
+            std::thread::sleep(POLL_EVERY);
+            records = self.records_of(id)?;
         }
         records.truncate(usize::try_from(count).unwrap_or(usize::MAX));
         Ok(records)
     }
 
     /// The command that takes a run up, with the addresses that it was started with.
-    pub(in crate::cli) fn to_take_up(&self, id: &str) -> String {
-        match self.readable_about(id) {
-            Ok(Ok(about)) if !about.addresses.is_empty() => {
-                format!("wfhost resume {id} {ALLOW_ADDRESS} {}", about.addresses.join(","))
+    pub(in crate::cli) fn resume_command(&self, id: &str) -> String {
+        match self.try_manifest(id) {
+            Ok(Ok(manifest)) if !manifest.addresses.is_empty() => {
+                format!("wfhost resume {id} {ALLOW_ADDRESS} {}", manifest.addresses.join(","))
             }
             _ => format!("wfhost resume {id}"),
         }
@@ -249,47 +249,51 @@ impl Runs {
 
 /// Whose runs are, with each host looked at once.
 #[derive(Default)]
-pub(in crate::cli) struct Owners(pub(in crate::cli) BTreeMap<u64, Option<Owner>>);
+pub(in crate::cli) struct OwnershipCache(pub(in crate::cli) BTreeMap<u64, Option<Owner>>);
 
-impl Owners {
-    pub(in crate::cli) fn whose(&mut self, runs: &Runs, stored: &Stored) -> Result<Whose, Stop> {
-        let (None, Some(host)) = (stored.status, stored.owner) else { return Ok(runs.whose(stored)?) };
+impl OwnershipCache {
+    pub(in crate::cli) fn ownership(&mut self, runs: &Runs, stored: &Stored) -> Result<Ownership, CommandError> {
+        let (None, Some(host)) = (stored.status, stored.owner) else { return Ok(runs.ownership(stored)?) };
         if let Some(known) = self.0.get(&host) {
-            return Ok(known.clone().map_or(Whose::Nobody, Whose::Living));
+            return Ok(known.clone().map_or(Ownership::Orphaned, Ownership::Owned));
         }
-        let whose = runs.whose(stored)?;
-        let owner = match &whose {
-            Whose::Living(owner) => Some(owner.clone()),
+        let ownership = runs.ownership(stored)?;
+        let owner = match &ownership {
+            Ownership::Owned(owner) => Some(owner.clone()),
             _ => None,
         };
         self.0.insert(host, owner);
-        Ok(whose)
+        Ok(ownership)
     }
 }
 
 /// What the host says of a run that runs it.
-pub(in crate::cli) enum Heard {
+pub(in crate::cli) enum LiveStatus {
     /// This.
     Status(Box<RunStatus>),
     /// Nothing any more: it has ended, or no longer runs it.
     Gone,
     /// Nothing, though it lives: this process.
-    Nothing(u32),
+    Silent(u32),
 }
 
-impl Heard {
+impl LiveStatus {
     pub(in crate::cli) fn status(self) -> Option<RunStatus> {
         if let Self::Status(status) = self { Some(*status) } else { None }
     }
 }
 
 /// What the host says that runs it.
-pub(in crate::cli) fn living(runs: &Runs, stored: &Stored, whose: &Whose) -> Result<Heard, Stop> {
-    let Whose::Living(owner) = whose else { return Ok(Heard::Gone) };
+pub(in crate::cli) fn live_status(
+    runs: &Runs,
+    stored: &Stored,
+    ownership: &Ownership,
+) -> Result<LiveStatus, CommandError> {
+    let Ownership::Owned(owner) = ownership else { return Ok(LiveStatus::Gone) };
     match runs.ask(owner, |host| ask(host, &stored.id)) {
-        Ok(Some(status)) => Ok(Heard::Status(Box::new(status))),
-        Ok(None) => Ok(Heard::Gone),
-        Err(ControlError::Silent { .. }) => Ok(Heard::Nothing(owner.pid)),
+        Ok(Some(status)) => Ok(LiveStatus::Status(Box::new(status))),
+        Ok(None) => Ok(LiveStatus::Gone),
+        Err(ControlError::Silent { .. }) => Ok(LiveStatus::Silent(owner.pid)),
         Err(error) => Err(error.into()),
     }
 }
@@ -302,7 +306,7 @@ fn ask(host: &Client, run: &str) -> Result<RunStatus, ControlError> {
 }
 
 /// The runs of the host's folder.
-pub(in crate::cli) fn opened(host: &Host) -> Result<Runs, Stop> {
+pub(in crate::cli) fn runs_of(host: &Host) -> Result<Runs, CommandError> {
     match (host.data_folder(), host.journal()?) {
         (Some(folder), Some(journal)) => Ok(Runs { folder: folder.to_owned(), store: journal.store().clone() }),
         _ => Err(anyhow::anyhow!("invariant: the host has a data folder").into()),

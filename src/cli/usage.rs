@@ -1,9 +1,9 @@
 //! A command line that cannot be understood: what is said of it, for people and for programs.
 
-use crate::cli::args::values::Refusal;
+use crate::cli::args::values::InvalidValue;
 use crate::cli::command_line::CommandLine;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::{Refused, kind};
+use crate::cli::report::error::{UserError, kind};
 use crate::cli::terminal::{Colour, Terminal, quoted, say, unwritable};
 use crate::workflow::diagnostics::closest;
 use clap::CommandFactory as _;
@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 
 /// Tells of an error of the command line, or gives the help that was asked for.
-pub(in crate::cli) fn tell(error: clap::Error) -> Exit {
+pub(in crate::cli) fn report(error: clap::Error) -> Exit {
     let error = &with_tip(error);
     if !error.use_stderr() {
         // Help and version: clap knows how to write them.
@@ -32,7 +32,7 @@ pub(in crate::cli) fn tell(error: clap::Error) -> Exit {
             Err(_) => Exit::Failed,
         };
     }
-    if error.source().is_some_and(<dyn std::error::Error>::is::<Refusal>) {
+    if error.source().is_some_and(<dyn std::error::Error>::is::<InvalidValue>) {
         let terminal = Terminal::new(Colour::Auto);
         terminal.error(&refused.title, refused.hint.as_deref());
         say("For more information, try '--help'.");
@@ -43,7 +43,7 @@ pub(in crate::cli) fn tell(error: clap::Error) -> Exit {
 }
 
 /// Tells why a command cannot be used as it was given, for people or for programs.
-pub(in crate::cli) fn refuse(refused: Refused, terminal: Terminal) -> Exit {
+pub(in crate::cli) fn report_user_error(refused: UserError, terminal: Terminal) -> Exit {
     if wants_json(std::env::args_os().skip(1)) {
         return if refused.print().is_ok() { Exit::Usage } else { Exit::Failed };
     }
@@ -83,8 +83,8 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
     error
 }
 
-fn refused(error: &clap::Error) -> Refused {
-    if let Some(refusal) = error.source().and_then(<dyn std::error::Error>::downcast_ref::<Refusal>) {
+fn refused(error: &clap::Error) -> UserError {
+    if let Some(refusal) = error.source().and_then(<dyn std::error::Error>::downcast_ref::<InvalidValue>) {
         let context = |kind| match error.get(kind) {
             Some(ContextValue::String(text)) => text.as_str(),
             _ => "",
@@ -92,7 +92,7 @@ fn refused(error: &clap::Error) -> Refused {
         // `--slots <N>` as it is written in the usage.
         let flag = context(ContextKind::InvalidArg).split(' ').next().unwrap_or_default();
         let message = format!("{flag} {}: {}", quoted(context(ContextKind::InvalidValue)), refusal.message);
-        return Refused::new(kind::USAGE, message).hint(refusal.hint.clone());
+        return UserError::new(kind::USAGE, message).hint(refusal.hint.clone());
     }
     // What clap renders is `error: …`, perhaps a list, perhaps `tip: …`, and the usage.
     let text = error.render().to_string();
@@ -100,7 +100,7 @@ fn refused(error: &clap::Error) -> Refused {
     let mut paragraphs = body.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
     let title = paragraphs.next().unwrap_or_default();
     let tip = paragraphs.find_map(|part| part.strip_prefix("tip: ").map(str::to_owned));
-    let refused = Refused::new(kind::USAGE, title.strip_prefix("error: ").unwrap_or(&title));
+    let refused = UserError::new(kind::USAGE, title.strip_prefix("error: ").unwrap_or(&title));
     refused.hint_maybe(tip.or_else(|| Some("`--help` shows what there is".to_owned())))
 }
 

@@ -4,8 +4,8 @@
 
 use crate::base::guarded_file;
 use crate::cli::args::host::MemoryProfile;
-use crate::cli::args::values::{self, Addresses, CacheDir, Refusal};
-use crate::cli::report::error::{Refused, kind};
+use crate::cli::args::values::{self, Addresses, CacheDir, InvalidValue};
+use crate::cli::report::error::{UserError, kind};
 use crate::host::read_definition;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest};
 use crate::workflow::model::{Fields, KnownKeys, shorten, texts};
@@ -51,18 +51,18 @@ pub(in crate::cli) fn default_path() -> Option<PathBuf> {
 ///
 /// # Errors
 /// It cannot be read, others may write to it, or it has problems.
-pub(in crate::cli) fn read(path: &Path) -> Result<Config, Refused> {
-    let text = read_definition(path).map_err(Refused::from)?;
+pub(in crate::cli) fn read(path: &Path) -> Result<Config, UserError> {
+    let text = read_definition(path).map_err(UserError::from)?;
     guarded_file(path, rustix::process::geteuid().as_raw()).map_err(|why| {
         let title = format!("the configuration file is not used, because others could change it: {why}");
-        Refused::new(kind::USAGE, title)
+        UserError::new(kind::USAGE, title)
             .hint(format!("it can permit addresses, so it must be yours alone: chmod go-w {}", path.display()))
     })?;
     let mut problems = Diagnostics::new(Source::new(&path.to_string_lossy(), &text));
     let source = problems.source().clone();
     let root = syntax::parse(&source, &mut problems);
     let config = root.map(|root| read_tree(&root, path.parent().unwrap_or(Path::new(".")), &mut problems));
-    problems.into_result().map_err(Refused::of_definition)?;
+    problems.into_result().map_err(UserError::of_definition)?;
     Ok(config.unwrap_or_default())
 }
 
@@ -102,14 +102,14 @@ fn parsed<T>(
     node: &Node,
     what: &str,
     problems: &mut Diagnostics,
-    parse: impl Fn(&str) -> Result<T, Refusal>,
+    parse: impl Fn(&str) -> Result<T, InvalidValue>,
 ) -> Option<T> {
     let Some(scalar) = node.as_scalar() else {
         let message = format!("`{what}` is a single value, not {}", node.kind());
         problems.push(Diagnostic::new("type", message, node.span));
         return None;
     };
-    let refuse = |why: Refusal| {
+    let refuse = |why: InvalidValue| {
         let message = format!("`{what}: {}`: {}", shorten(&scalar.text), why.message);
         problems.push(Diagnostic::new("value", message, node.span).hint(why.hint));
     };
@@ -119,7 +119,7 @@ fn parsed<T>(
 /// A folder: relative ones are taken from the file's folder, `~/` is the user's home.
 fn path(node: &Node, what: &str, folder: &Path, problems: &mut Diagnostics) -> Option<PathBuf> {
     let text = parsed(node, what, problems, |text| match text {
-        "" => Err(Refusal::new("an empty path is no folder", "leave the key out for the default")),
+        "" => Err(InvalidValue::new("an empty path is no folder", "leave the key out for the default")),
         text => Ok(text.to_owned()),
     })?;
     match text.strip_prefix("~/").zip(std::env::home_dir()) {
@@ -129,7 +129,7 @@ fn path(node: &Node, what: &str, folder: &Path, problems: &mut Diagnostics) -> O
 }
 
 /// `profile`.
-pub(in crate::cli) fn profile(text: &str) -> Result<MemoryProfile, Refusal> {
+pub(in crate::cli) fn profile(text: &str) -> Result<MemoryProfile, InvalidValue> {
     let known = [("fast", MemoryProfile::Fast), ("dense", MemoryProfile::Dense)];
     let found = known.iter().find(|(name, _)| *name == text).map(|(_, profile)| *profile);
     found.ok_or_else(|| {
@@ -137,6 +137,6 @@ pub(in crate::cli) fn profile(text: &str) -> Result<MemoryProfile, Refusal> {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => "it is `fast`, the default, or `dense`".to_owned(),
         };
-        Refusal::new("there is no such memory profile", hint)
+        InvalidValue::new("there is no such memory profile", hint)
     })
 }

@@ -1,6 +1,6 @@
 //! The folder of durable runs.
 
-use crate::cli::report::error::{Refused, kind};
+use crate::cli::report::error::{UserError, kind};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
@@ -26,9 +26,9 @@ impl DataArguments {
     }
 
     /// The folder, or why there is none.
-    pub(in crate::cli) fn required(&self) -> Result<PathBuf, Refused> {
+    pub(in crate::cli) fn required(&self) -> Result<PathBuf, UserError> {
         self.folder().ok_or_else(|| {
-            Refused::new(kind::USAGE, "there is no folder for durable runs: you have no home")
+            UserError::new(kind::USAGE, "there is no folder for durable runs: you have no home")
                 .hint("--data DIR or WFHOST_DATA names one")
         })
     }

@@ -1,7 +1,7 @@
 //! The host that a command makes: its engine, its workers, and the addresses that it may reach.
 
 use crate::cli::args::values::{self, Addresses, CacheDir, SLOTS_DEFAULT};
-use crate::cli::report::invocation::Again;
+use crate::cli::report::invocation::Invocation;
 use crate::cli::report::journal::ANOTHER_FOLDER;
 use crate::cli::report::warnings::{Warnings, exposed};
 use crate::dispatch::http::{HttpConfig, Permission};
@@ -21,13 +21,13 @@ pub(in crate::cli) struct EngineArguments {
     #[arg(long, value_enum, value_name = "PROFILE")]
     pub(in crate::cli) profile: Option<MemoryProfile>,
     #[command(flatten)]
-    pub(in crate::cli) code: HostArguments,
+    pub(in crate::cli) cache: CacheArguments,
 }
 
 /// The host, for commands that run something.
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Host")]
-pub(in crate::cli) struct RunningArguments {
+pub(in crate::cli) struct HostArguments {
     /// Worker threads [default: one for each processor].
     #[arg(long, value_name = "N", value_parser = values::workers)]
     pub(in crate::cli) workers: Option<usize>,
@@ -48,7 +48,7 @@ pub(in crate::cli) struct RunningArguments {
 /// What every command may say that loads components.
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Host")]
-pub(in crate::cli) struct HostArguments {
+pub(in crate::cli) struct CacheArguments {
     /// Folder of compiled code; an empty one: none is kept [default: `wfhost` in the user's cache folder].
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     #[arg(value_parser = OsStringValueParser::new().map(CacheDir::from))]
@@ -73,7 +73,7 @@ impl MemoryProfile {
     }
 }
 
-impl HostArguments {
+impl CacheArguments {
     /// A host that keeps compiled code where the arguments say. `slots` is what the command needs.
     pub(in crate::cli) fn builder(&self, slots: u32) -> HostBuilder {
         Host::builder().guests(self.options(slots))
@@ -88,7 +88,7 @@ impl HostArguments {
     }
 
     /// Whether the person wants no compiled code to be kept.
-    pub(in crate::cli) fn keeps_nothing(&self) -> bool {
+    pub(in crate::cli) fn is_off(&self) -> bool {
         self.cache.as_ref().is_some_and(|cache| cache.0.is_none())
     }
 }
@@ -96,7 +96,7 @@ impl HostArguments {
 impl EngineArguments {
     /// A host as the arguments want it. `slots_default` is what the command needs.
     pub(in crate::cli) fn builder(&self, slots_default: u32) -> HostBuilder {
-        let mut options = self.code.options(self.slots.unwrap_or(slots_default));
+        let mut options = self.cache.options(self.slots.unwrap_or(slots_default));
         if let Some(profile) = self.profile {
             options.profile = match profile {
                 MemoryProfile::Fast => Profile::Fast,
@@ -107,7 +107,7 @@ impl EngineArguments {
     }
 }
 
-impl RunningArguments {
+impl HostArguments {
     /// A host with so many workers where nobody says how many.
     pub(in crate::cli) fn host(&self, workers: usize) -> HostBuilder {
         let mut http = HttpConfig::default();
@@ -127,7 +127,7 @@ impl RunningArguments {
     /// Finds out whether compiled code is kept.
     pub(in crate::cli) fn check_cache(&self, host: &Host, warnings: &mut Warnings) {
         if let Err(reason) = host.guests().cache().dir()
-            && !self.engine.code.keeps_nothing()
+            && !self.engine.cache.is_off()
         {
             let message = format!("compiled code is not kept, so each start compiles anew: {reason}");
             warnings.push((message, "--cache DIR or WFHOST_CACHE names another folder".to_owned()));
@@ -142,8 +142,8 @@ impl RunningArguments {
     }
 
     /// The command that was given, with the addresses that it has from elsewhere.
-    pub(in crate::cli) fn again(&self, again: Again) -> Again {
+    pub(in crate::cli) fn invocation(&self, invocation: Invocation) -> Invocation {
         let others = if self.chosen_addresses { &[][..] } else { &self.allow_addresses };
-        again.permitting(others.iter().map(ToString::to_string).collect())
+        invocation.permitting(others.iter().map(ToString::to_string).collect())
     }
 }

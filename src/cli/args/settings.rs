@@ -5,10 +5,10 @@
 use crate::base::processors;
 use crate::cli::args::config::Config;
 use crate::cli::args::data::DataArguments;
-use crate::cli::args::host::{EngineArguments, HostArguments, MemoryProfile, RunningArguments};
-use crate::cli::args::values::{Addresses, CacheDir, Refusal, SLOTS_DEFAULT};
+use crate::cli::args::host::{CacheArguments, EngineArguments, HostArguments, MemoryProfile};
+use crate::cli::args::values::{Addresses, CacheDir, InvalidValue, SLOTS_DEFAULT};
 use crate::cli::args::{config, values};
-use crate::cli::report::error::{Refused, kind};
+use crate::cli::report::error::{UserError, kind};
 use crate::cli::terminal::quoted;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -22,8 +22,8 @@ const DEFAULT: &str = "default";
 #[derive(Default)]
 pub(in crate::cli) struct Unset<'a> {
     pub(in crate::cli) data: Option<&'a mut DataArguments>,
-    pub(in crate::cli) running: Option<&'a mut RunningArguments>,
-    pub(in crate::cli) code: Option<&'a mut HostArguments>,
+    pub(in crate::cli) host: Option<&'a mut HostArguments>,
+    pub(in crate::cli) cache: Option<&'a mut CacheArguments>,
 }
 
 /// The settings in effect for a command, each with its source.
@@ -46,7 +46,7 @@ impl Settings {
     ///
     /// # Errors
     /// A variable cannot be used, or the configuration file. If `goes_on`, that file is left out and its error returned with the rest.
-    pub(in crate::cli) fn read(named: Option<PathBuf>, goes_on: bool) -> Result<(Self, Option<Refused>), Refused> {
+    pub(in crate::cli) fn read(named: Option<PathBuf>, goes_on: bool) -> Result<(Self, Option<UserError>), UserError> {
         let named = named.or_else(|| std::env::var_os(config::VARIABLE).map(PathBuf::from));
         let is_named = named.is_some();
         let path = named.or_else(config::default_path).filter(|path| !path.as_os_str().is_empty());
@@ -67,32 +67,32 @@ impl Settings {
     ///
     /// # Errors
     /// The addresses of several flags contradict each other.
-    pub(in crate::cli) fn fill(&mut self, unset: Unset<'_>) -> Result<(), Refused> {
-        let Unset { data, running, code } = unset;
-        if let Some(code) = code {
-            self.code(code);
+    pub(in crate::cli) fn fill(&mut self, unset: Unset<'_>) -> Result<(), UserError> {
+        let Unset { data, host, cache } = unset;
+        if let Some(cache) = cache {
+            self.cache(cache);
         }
         if let Some(data) = data {
             self.data(data);
         }
-        running.map_or(Ok(()), |running| self.running(running))
+        host.map_or(Ok(()), |host| self.host(host))
     }
 
-    fn running(&mut self, running: &mut RunningArguments) -> Result<(), Refused> {
-        let flags = std::mem::take(&mut running.allow);
+    fn host(&mut self, host: &mut HostArguments) -> Result<(), UserError> {
+        let flags = std::mem::take(&mut host.allow);
         let given = (!flags.is_empty())
             .then(|| Addresses::of_flags(flags))
             .transpose()
             .map_err(|why| of_flag("--allow-address", why))?;
-        running.chosen_addresses = given.is_some();
+        host.chosen_addresses = given.is_some();
         let (environment, file) = (self.environment.allow_addresses.take(), self.file.allow_addresses.take());
         let show = |all: &Option<Addresses>| all.as_ref().map_or(json!([]), |all| json!(all.texts()));
         let addresses = self.choose("allow-address", given, environment, file, show);
-        running.allow_addresses = addresses.unwrap_or_default().0;
+        host.allow_addresses = addresses.unwrap_or_default().0;
         let show = |workers: &Option<usize>| json!(workers.unwrap_or_else(processors));
         let (environment, file) = (self.environment.workers, self.file.workers);
-        running.workers = self.choose("workers", running.workers, environment, file, show);
-        self.engine(&mut running.engine);
+        host.workers = self.choose("workers", host.workers, environment, file, show);
+        self.engine(&mut host.engine);
         Ok(())
     }
 
@@ -103,21 +103,21 @@ impl Settings {
         let show = |profile: &Option<MemoryProfile>| json!(profile.map_or("fast", MemoryProfile::name));
         let (environment, file) = (self.environment.profile, self.file.profile);
         engine.profile = self.choose("profile", engine.profile, environment, file, show);
-        self.code(&mut engine.code);
+        self.cache(&mut engine.cache);
     }
 
-    fn code(&mut self, code: &mut HostArguments) {
+    fn cache(&mut self, cache: &mut CacheArguments) {
         let (environment, file) = (self.environment.cache.take(), self.file.cache.take());
         let show = |cache: &Option<CacheDir>| match cache {
             Some(CacheDir(Some(folder))) => json!(folder),
             Some(CacheDir(None)) => json!("none"),
             None => json!(crate::guest::EngineOptions::default().cache_dir),
         };
-        code.cache = self.choose("cache", code.cache.take(), environment, file, show);
+        cache.cache = self.choose("cache", cache.cache.take(), environment, file, show);
     }
 
     /// The folder of durable runs where no flag names one.
-    pub(in crate::cli) fn default_data() -> Result<DataArguments, Refused> {
+    pub(in crate::cli) fn default_data() -> Result<DataArguments, UserError> {
         let named = std::env::var_os(config::VARIABLE).map(PathBuf::from);
         let path = named.or_else(config::default_path).filter(|path| path.exists());
         let file = path.map_or_else(|| Ok(Config::default()), |path| config::read(&path))?;
@@ -180,7 +180,7 @@ fn variable(key: &str) -> &'static str {
 }
 
 /// What the environment says. An empty variable counts as absent, but for the cache, where it means that none is kept.
-fn environment(get: impl Fn(&str) -> Option<OsString>) -> Result<Config, Refused> {
+fn environment(get: impl Fn(&str) -> Option<OsString>) -> Result<Config, UserError> {
     let value = |key| get(variable(key)).filter(|value| !value.is_empty());
     Ok(Config {
         allow_addresses: parsed("allow-address", &value, values::addresses)?,
@@ -195,15 +195,15 @@ fn environment(get: impl Fn(&str) -> Option<OsString>) -> Result<Config, Refused
 fn parsed<T>(
     key: &'static str,
     value: &impl Fn(&'static str) -> Option<OsString>,
-    parse: impl Fn(&str) -> Result<T, Refusal>,
-) -> Result<Option<T>, Refused> {
+    parse: impl Fn(&str) -> Result<T, InvalidValue>,
+) -> Result<Option<T>, UserError> {
     let Some(text) = value(key) else { return Ok(None) };
     let text = text.to_string_lossy();
     parse(&text).map(Some).map_err(|why| of_flag(&format!("{}={}", variable(key), quoted(&text)), why))
 }
 
-fn of_flag(what: &str, Refusal { message, hint }: Refusal) -> Refused {
-    Refused::new(kind::USAGE, format!("{what}: {message}")).hint(hint)
+fn of_flag(what: &str, InvalidValue { message, hint }: InvalidValue) -> UserError {
+    UserError::new(kind::USAGE, format!("{what}: {message}")).hint(hint)
 }
 
 #[cfg(test)]

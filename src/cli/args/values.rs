@@ -19,48 +19,48 @@ const WORKERS_MAX: u128 = 1_024;
 /// Why a value is not taken.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
-pub(in crate::cli) struct Refusal {
+pub(in crate::cli) struct InvalidValue {
     /// What is wrong with it.
     pub(in crate::cli) message: String,
     /// What to write instead.
     pub(in crate::cli) hint: String,
 }
 
-impl Refusal {
+impl InvalidValue {
     pub(in crate::cli) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { message: message.into(), hint: hint.into() }
     }
 }
 
 /// `--slots`: as many as the kernel has room for, at most.
-pub(in crate::cli) fn slots(text: &str) -> Result<u32, Refusal> {
+pub(in crate::cli) fn slots(text: &str) -> Result<u32, InvalidValue> {
     slots_within(text, crate::guest::slots_max())
 }
 
-fn slots_within(text: &str, most: u32) -> Result<u32, Refusal> {
+fn slots_within(text: &str, most: u32) -> Result<u32, InvalidValue> {
     let here = format!("{SLOTS_DEFAULT} are the default, this machine has room for {most}");
     match whole(text) {
-        Some(0) => Err(Refusal::new("without a slot no guest can run", here)),
+        Some(0) => Err(InvalidValue::new("without a slot no guest can run", here)),
         Some(slots) => match u32::try_from(slots) {
             Ok(slots) if slots <= most => Ok(slots),
-            _ => Err(Refusal::new(
+            _ => Err(InvalidValue::new(
                 format!("this machine has room for {most}"),
                 "guests that wait give their slot to others, so few will do; the kernel's vm.max_map_count sets the bound: \
                  `wfhost doctor` shows it",
             )),
         },
-        None => Err(Refusal::new("this is not a whole number", here)),
+        None => Err(InvalidValue::new("this is not a whole number", here)),
     }
 }
 
 /// `--workers`.
-pub(in crate::cli) fn workers(text: &str) -> Result<usize, Refusal> {
+pub(in crate::cli) fn workers(text: &str) -> Result<usize, InvalidValue> {
     let hint = || format!("without it there is one for each processor: {} here", crate::base::processors());
     match whole(text) {
         Some(workers @ 1..=WORKERS_MAX) => Ok(workers as usize),
-        Some(0) => Err(Refusal::new("without a worker nothing runs", hint())),
-        Some(_) => Err(Refusal::new(format!("at most {WORKERS_MAX} can be had"), hint())),
-        None => Err(Refusal::new("this is not a whole number", hint())),
+        Some(0) => Err(InvalidValue::new("without a worker nothing runs", hint())),
+        Some(_) => Err(InvalidValue::new(format!("at most {WORKERS_MAX} can be had"), hint())),
+        None => Err(InvalidValue::new("this is not a whole number", hint())),
     }
 }
 
@@ -71,13 +71,13 @@ fn whole(text: &str) -> Option<u128> {
 }
 
 /// `--timeout`.
-pub(in crate::cli) fn timeout(text: &str) -> Result<Duration, Refusal> {
+pub(in crate::cli) fn timeout(text: &str) -> Result<Duration, InvalidValue> {
     match parse_duration(text) {
         Ok(micros) if micros.0 == 0 => {
-            Err(Refusal::new("no run is over before it has begun", "leave --timeout out where none is wanted"))
+            Err(InvalidValue::new("no run is over before it has begun", "leave --timeout out where none is wanted"))
         }
         Ok(micros) => Ok(micros.into()),
-        Err(why) => Err(Refusal::new(
+        Err(why) => Err(InvalidValue::new(
             why.replace(text, &quoted(text)),
             match text.parse::<f64>() {
                 Ok(number) if number >= 0.0 && text.len() < 20 => format!("give the unit: {text}s, {text}m"),
@@ -88,11 +88,11 @@ pub(in crate::cli) fn timeout(text: &str) -> Result<Duration, Refusal> {
 }
 
 /// A duration that is no timeout.
-pub(in crate::cli) fn duration(text: &str) -> Result<Duration, Refusal> {
+pub(in crate::cli) fn duration(text: &str) -> Result<Duration, InvalidValue> {
     let short = |why: String| why.replace(text, &quoted(text));
     parse_duration(text)
         .map(Into::into)
-        .map_err(|why| Refusal::new(short(why), "write 30s, 5m, 24h, 30d, or ISO 8601: P30D"))
+        .map_err(|why| InvalidValue::new(short(why), "write 30s, 5m, 24h, 30d, or ISO 8601: P30D"))
 }
 
 /// A moment: so long ago, or at a time.
@@ -100,7 +100,7 @@ pub(in crate::cli) fn duration(text: &str) -> Result<Duration, Refusal> {
 pub(in crate::cli) struct Since(pub(in crate::cli) Micros);
 
 /// `--since`.
-pub(in crate::cli) fn since(text: &str) -> Result<Since, Refusal> {
+pub(in crate::cli) fn since(text: &str) -> Result<Since, InvalidValue> {
     if let Ok(ago) = parse_duration(text) {
         return Ok(Since(Micros(system_time().0.saturating_sub(ago.0))));
     }
@@ -113,7 +113,7 @@ pub(in crate::cli) fn since(text: &str) -> Result<Since, Refusal> {
     micros.map(|micros| Since(Micros(micros))).ok_or_else(|| {
         let hint =
             "write how long ago (30m, 24h, 7d), a day (2026-01-31) or a time (2026-01-31T12:00:00Z); both are in UTC";
-        Refusal::new(format!("`{}` is not a time", quoted(text)), hint)
+        InvalidValue::new(format!("`{}` is not a time", quoted(text)), hint)
     })
 }
 
@@ -121,22 +121,26 @@ pub(in crate::cli) fn since(text: &str) -> Result<Since, Refusal> {
 const ID_BYTES_MAX: usize = 128;
 
 /// `--run-id`.
-pub(in crate::cli) fn run_id(text: &str) -> Result<String, Refusal> {
+pub(in crate::cli) fn run_id(text: &str) -> Result<String, InvalidValue> {
     id(text)
 }
 
 /// `--id` of an act.
-pub(in crate::cli) fn act_id(text: &str) -> Result<String, Refusal> {
+pub(in crate::cli) fn act_id(text: &str) -> Result<String, InvalidValue> {
     id(text)
 }
 
-fn id(text: &str) -> Result<String, Refusal> {
+fn id(text: &str) -> Result<String, InvalidValue> {
     let takes = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:+@".contains(&byte);
     let hint = format!(
         "letters, digits and - _ . : + @ make an id, at most {ID_BYTES_MAX} of them, the first a letter or digit"
     );
     let is_id = text.bytes().all(takes) && text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric());
-    if is_id && text.len() <= ID_BYTES_MAX { Ok(text.to_owned()) } else { Err(Refusal::new("not a valid id", hint)) }
+    if is_id && text.len() <= ID_BYTES_MAX {
+        Ok(text.to_owned())
+    } else {
+        Err(InvalidValue::new("not a valid id", hint))
+    }
 }
 
 /// A call: its tag, and its process where it is said.
@@ -147,21 +151,22 @@ pub(in crate::cli) struct Call {
 }
 
 /// `TAG` or `PID/TAG`.
-pub(in crate::cli) fn call(text: &str) -> Result<Call, Refusal> {
+pub(in crate::cli) fn call(text: &str) -> Result<Call, InvalidValue> {
     let parse = || match text.split_once('/') {
         Some((pid, tag)) => Some(Call { pid: Some(Pid(pid.parse().ok()?)), tag: Tag(tag.parse().ok()?) }),
         None => Some(Call { pid: None, tag: Tag(text.parse().ok()?) }),
     };
     parse().ok_or_else(|| {
-        Refusal::new("not a call", "write its tag (7), or process and tag (3/7): `wfhost status` lists them")
+        InvalidValue::new("not a call", "write its tag (7), or process and tag (3/7): `wfhost status` lists them")
     })
 }
 
 /// JSON, or a file of it with @.
-pub(in crate::cli) fn json(text: &str) -> Result<serde_json::Value, Refusal> {
+pub(in crate::cli) fn json(text: &str) -> Result<serde_json::Value, InvalidValue> {
     let read = |path: &str| {
         let hint = "write JSON, or @ and the path of a file with JSON";
-        crate::cli::args::inputs::read_file(path).map_err(|why| Refusal::new(why.message, why.hint.unwrap_or(hint)))
+        crate::cli::args::inputs::read_file(path)
+            .map_err(|why| InvalidValue::new(why.message, why.hint.unwrap_or(hint)))
     };
     let text = text.strip_prefix('@').map_or_else(|| Ok(text.to_owned()), read)?;
     let hint = || match text.parse::<f64>() {
@@ -175,16 +180,16 @@ pub(in crate::cli) fn json(text: &str) -> Result<serde_json::Value, Refusal> {
         }
         Err(_) => "write JSON, in single quotes for the shell: '{\"a\": 1}'".to_owned(),
     };
-    serde_json::from_str(&text).map_err(|error| Refusal::new(format!("not valid JSON: {error}"), hint()))
+    serde_json::from_str(&text).map_err(|error| InvalidValue::new(format!("not valid JSON: {error}"), hint()))
 }
 
 /// `--with`.
-pub(in crate::cli) fn other(text: &str) -> Result<Substitution, Refusal> {
+pub(in crate::cli) fn other(text: &str) -> Result<Substitution, InvalidValue> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => {
             Ok(Substitution { name: name.to_owned(), file: file.into() })
         }
-        _ => Err(Refusal::new(
+        _ => Err(InvalidValue::new(
             "expected NAME=FILE",
             "write the name that the workflow gives the component, and the file: ship=fixed.wasm",
         )),
@@ -213,7 +218,7 @@ const NO_ADDRESS: &str = "none";
 
 impl Addresses {
     /// Those of several flags, each with one or more.
-    pub(in crate::cli) fn of_flags(flags: Vec<Self>) -> Result<Self, Refusal> {
+    pub(in crate::cli) fn of_flags(flags: Vec<Self>) -> Result<Self, InvalidValue> {
         if flags.len() > 1 && flags.iter().any(|flag| flag.0.is_empty()) {
             return Err(none_among_others());
         }
@@ -226,12 +231,12 @@ impl Addresses {
     }
 }
 
-fn none_among_others() -> Refusal {
-    Refusal::new("`none` permits no address, and there are others", "leave out `none`, or the others")
+fn none_among_others() -> InvalidValue {
+    InvalidValue::new("`none` permits no address, and there are others", "leave out `none`, or the others")
 }
 
 /// `--allow-address`: addresses with commas or blanks between them, or `none`.
-pub(in crate::cli) fn addresses(text: &str) -> Result<Addresses, Refusal> {
+pub(in crate::cli) fn addresses(text: &str) -> Result<Addresses, InvalidValue> {
     let words: Vec<&str> = text.split([',', ' ', '\t', '\n']).filter(|word| !word.is_empty()).collect();
     match &words[..] {
         [NO_ADDRESS] => Ok(Addresses::default()),
@@ -242,8 +247,8 @@ pub(in crate::cli) fn addresses(text: &str) -> Result<Addresses, Refusal> {
     }
 }
 
-fn address(text: &str) -> Result<Permission, Refusal> {
-    text.parse().map_err(|error: crate::dispatch::http::PermissionError| Refusal::new(error.message, error.hint))
+fn address(text: &str) -> Result<Permission, InvalidValue> {
+    text.parse().map_err(|error: crate::dispatch::http::PermissionError| InvalidValue::new(error.message, error.hint))
 }
 
 /// `--cache`: an empty one is none.
@@ -261,8 +266,8 @@ mod tests {
     use super::*;
 
     /// Message and hint.
-    fn told<T: std::fmt::Debug>(refused: Result<T, Refusal>) -> String {
-        let Refusal { message, hint } = refused.unwrap_err();
+    fn message_of<T: std::fmt::Debug>(refused: Result<T, InvalidValue>) -> String {
+        let InvalidValue { message, hint } = refused.unwrap_err();
         format!("{message} / {hint}")
     }
 
@@ -271,14 +276,17 @@ mod tests {
         assert_eq!(slots_within("1", 8_191), Ok(1));
         assert_eq!(slots_within("8191", 8_191), Ok(8_191));
         for absurd in ["8192", "4294967296", "99999999999999999999999999999999999999999"] {
-            assert!(told(slots_within(absurd, 8_191)).starts_with("this machine has room for 8191 / "), "{absurd}");
+            assert!(
+                message_of(slots_within(absurd, 8_191)).starts_with("this machine has room for 8191 / "),
+                "{absurd}"
+            );
         }
         assert_eq!(
-            told(slots_within("0", 8_191)),
+            message_of(slots_within("0", 8_191)),
             "without a slot no guest can run / 64 are the default, this machine has room for 8191"
         );
         for odd in ["", "x", "-1", "1.5", "1k", "+1"] {
-            assert!(told(slots_within(odd, 8_191)).starts_with("this is not a whole number / 64 "), "{odd}");
+            assert!(message_of(slots_within(odd, 8_191)).starts_with("this is not a whole number / 64 "), "{odd}");
         }
     }
 
@@ -286,19 +294,22 @@ mod tests {
     fn workers_are_some_and_not_too_many() {
         assert_eq!(workers("1"), Ok(1));
         assert_eq!(workers("1024"), Ok(1024));
-        assert!(told(workers("0")).starts_with("without a worker nothing runs / without it there is one"));
-        assert!(told(workers("1025")).starts_with("at most 1024 can be had / "));
-        assert!(told(workers("many")).starts_with("this is not a whole number / "));
+        assert!(message_of(workers("0")).starts_with("without a worker nothing runs / without it there is one"));
+        assert!(message_of(workers("1025")).starts_with("at most 1024 can be had / "));
+        assert!(message_of(workers("many")).starts_with("this is not a whole number / "));
     }
 
     #[test]
     fn timeouts_need_their_unit() {
         assert_eq!(timeout("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(timeout("PT1H"), Ok(Duration::from_hours(1)));
-        assert_eq!(told(timeout("5")), "`5` is not a duration / give the unit: 5s, 5m");
-        assert_eq!(told(timeout("soon")), "`soon` is not a duration / write 500ms, 30s, 5m, 24h, or ISO 8601: PT5M");
-        assert!(told(timeout("-5s")).contains("is not a duration / write 500ms"));
-        assert!(told(timeout("0s")).contains("leave --timeout out"));
+        assert_eq!(message_of(timeout("5")), "`5` is not a duration / give the unit: 5s, 5m");
+        assert_eq!(
+            message_of(timeout("soon")),
+            "`soon` is not a duration / write 500ms, 30s, 5m, 24h, or ISO 8601: PT5M"
+        );
+        assert!(message_of(timeout("-5s")).contains("is not a duration / write 500ms"));
+        assert!(message_of(timeout("0s")).contains("leave --timeout out"));
     }
 
     #[test]
@@ -307,10 +318,10 @@ mod tests {
         assert_eq!(addresses(" ::1,db.,10.0.0.0/8").unwrap().texts(), ["::1", "db.", "10.0.0.0/8"]);
         assert_eq!(addresses("none"), Ok(Addresses::default()));
         for odd in ["", " ", "nonsense", "::1,nonsense"] {
-            assert!(told(addresses(odd)).contains("write an address (127.0.0.1, ::1)"), "{odd}");
+            assert!(message_of(addresses(odd)).contains("write an address (127.0.0.1, ::1)"), "{odd}");
         }
         for odd in [addresses("none,::1"), Addresses::of_flags(vec![Addresses::default(), addresses("::1").unwrap()])] {
-            assert!(told(odd).ends_with("leave out `none`, or the others"));
+            assert!(message_of(odd).ends_with("leave out `none`, or the others"));
         }
     }
 
@@ -321,7 +332,7 @@ mod tests {
         let (hour, day) = (since("1h").unwrap().0, since("24h").unwrap().0);
         assert!(day < hour && hour.0 - day.0 < 23 * 3_600_000_000 + 60_000_000);
         for odd in ["yesterday", "2026-13-01", "", "12", "1969-01-01"] {
-            assert!(told(since(odd)).contains("is not a time / write how long ago"), "{odd}");
+            assert!(message_of(since(odd)).contains("is not a time / write how long ago"), "{odd}");
         }
     }
 
@@ -329,7 +340,7 @@ mod tests {
     fn ids_are_words() {
         assert_eq!(run_id("order-4711").as_deref(), Ok("order-4711"));
         for odd in ["", "-x", "a b", "a/b", "ä", &"x".repeat(129)] {
-            assert!(told(run_id(odd)).starts_with("not a valid id / letters"), "{odd}");
+            assert!(message_of(run_id(odd)).starts_with("not a valid id / letters"), "{odd}");
         }
     }
 
@@ -338,17 +349,17 @@ mod tests {
         assert_eq!(call("7"), Ok(Call { pid: None, tag: Tag(7) }));
         assert_eq!(call("3/7"), Ok(Call { pid: Some(Pid(3)), tag: Tag(7) }));
         for odd in ["", "x", "3/", "/7", "1/2/3", "-1"] {
-            assert!(told(call(odd)).starts_with("not a call / "), "{odd}");
+            assert!(message_of(call(odd)).starts_with("not a call / "), "{odd}");
         }
     }
 
     #[test]
     fn what_is_no_json_is_told_with_what_was_meant() {
         assert_eq!(json("{\"a\": [1]}").unwrap()["a"][0], 1);
-        assert!(told(json("Ann B")).ends_with("a text is in quotes: '\"Ann B\"'"));
-        assert!(told(json(" ")).contains("JSON for nothing is null"));
-        assert!(told(json("{a: 1}")).contains("single quotes"));
-        assert!(told(json("@/does/not/exist")).contains("/does/not/exist"));
+        assert!(message_of(json("Ann B")).ends_with("a text is in quotes: '\"Ann B\"'"));
+        assert!(message_of(json(" ")).contains("JSON for nothing is null"));
+        assert!(message_of(json("{a: 1}")).contains("single quotes"));
+        assert!(message_of(json("@/does/not/exist")).contains("/does/not/exist"));
     }
 
     #[test]

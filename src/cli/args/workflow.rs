@@ -1,8 +1,8 @@
 //! From the FILE of a command to a workflow.
 
-use crate::cli::args::host::HostArguments;
+use crate::cli::args::host::CacheArguments;
 use crate::cli::report::compiling::say_compiling;
-use crate::cli::report::error::Refused;
+use crate::cli::report::error::UserError;
 use crate::cli::report::source_map::STDIN;
 use crate::cli::terminal::Terminal;
 use crate::host::{Host, LoadError, Workflow, read_definition};
@@ -22,13 +22,13 @@ pub(in crate::cli) fn load_file(host: &Host, file: &Path) -> Result<Workflow, Lo
 
 /// Loads a workflow that is looked at and not run. None where it has problems: they have been told.
 pub(in crate::cli) fn load(
-    host: &HostArguments,
+    host: &CacheArguments,
     file: &Path,
     json: bool,
     terminal: Terminal,
 ) -> anyhow::Result<Option<Workflow>> {
     let host = host.builder(NO_SLOTS).workers(1).on_compile(say_compiling(json)).build()?;
-    match load_file(&host, file).map_err(Refused::from) {
+    match load_file(&host, file).map_err(UserError::from) {
         Ok(workflow) => Ok(Some(workflow)),
         Err(refused) => {
             if json {

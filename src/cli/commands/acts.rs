@@ -6,11 +6,11 @@
 use crate::cli::args::data::DataArguments;
 use crate::cli::commands::listing::status_name;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::journal::not_listening;
-use crate::cli::report::pending_acts::Left;
-use crate::cli::report::unresponsive::may_be_done;
-use crate::cli::store::{Runs, Whose};
+use crate::cli::report::pending_acts::PendingAct;
+use crate::cli::report::unresponsive::uncertain_act;
+use crate::cli::store::{Ownership, Runs};
 use crate::cli::terminal::say;
 use crate::host::control::{Answer, ControlError, Refusal, Request};
 use crate::journal::{Journal as _, MAIL_BYTES_MAX, Posted, Stored};
@@ -24,53 +24,53 @@ const TRIES_MAX: u32 = 100;
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Has something done, and says that it is.
-pub(in crate::cli) fn done(
+pub(in crate::cli) fn perform(
     data: &DataArguments,
     given: &str,
     request: &dyn Fn(&Stored) -> Request,
     says: impl FnOnce(&str) -> String,
-) -> Result<Exit, Stop> {
-    done_or_left(data, given, request, says, to_be_done)
+) -> Result<Exit, CommandError> {
+    request_or_post(data, given, request, says, pending_note)
 }
 
 /// What is said of an act that waits for whoever runs the run.
-pub(in crate::cli) fn to_be_done(id: &str) -> String {
+pub(in crate::cli) fn pending_note(id: &str) -> String {
     format!("nobody runs {id}: it is kept until somebody does (wfhost resume {id})")
 }
 
 /// Has something done, and says that it is, or what becomes of it where nobody runs the run.
-pub(in crate::cli) fn done_or_left(
+pub(in crate::cli) fn request_or_post(
     data: &DataArguments,
     given: &str,
     request: &dyn Fn(&Stored) -> Request,
     says: impl FnOnce(&str) -> String,
-    left: impl FnOnce(&str) -> String,
-) -> Result<Exit, Stop> {
+    pending: impl FnOnce(&str) -> String,
+) -> Result<Exit, CommandError> {
     let (runs, stored) = data.find(given)?;
     let id = stored.id.to_string();
-    let is_done = answered(ask(&runs, stored, request)?)?;
-    say(&if is_done { says(&id) } else { left(&id) });
+    let is_done = was_performed(ask(&runs, stored, request)?)?;
+    say(&if is_done { says(&id) } else { pending(&id) });
     Ok(Exit::Success)
 }
 
 /// Whether a host did what was asked. False: nobody runs the run, and it is left for whoever does.
-pub(in crate::cli) fn answered(asked: Asked) -> Result<bool, Stop> {
+pub(in crate::cli) fn was_performed(asked: RequestOutcome) -> Result<bool, CommandError> {
     match asked {
-        Asked::Answered(Answer::Done) => Ok(true),
-        Asked::Answered(other) => {
-            Err(Refused::new(kind::HOST_FAULT, format!("the host gave another answer: {other:?}")).into())
+        RequestOutcome::Answered(Answer::Done) => Ok(true),
+        RequestOutcome::Answered(other) => {
+            Err(UserError::new(kind::HOST_FAULT, format!("the host gave another answer: {other:?}")).into())
         }
-        Asked::Left => Ok(false),
-        Asked::Silent(_) => unreachable!("invariant: only questions are not waited for"),
+        RequestOutcome::Posted => Ok(false),
+        RequestOutcome::Silent(_) => unreachable!("invariant: only questions are not waited for"),
     }
 }
 
 /// What became of a request.
-pub(in crate::cli) enum Asked {
+pub(in crate::cli) enum RequestOutcome {
     /// The host that runs the run answered.
     Answered(Answer),
     /// Nobody runs it, and it is left for whoever takes the run up.
-    Left,
+    Posted,
     /// The process that runs it does not tell what was asked.
     Silent(u32),
 }
@@ -81,30 +81,30 @@ pub(in crate::cli) fn ask(
     runs: &Runs,
     mut stored: Stored,
     request: &dyn Fn(&Stored) -> Request,
-) -> Result<Asked, Stop> {
+) -> Result<RequestOutcome, CommandError> {
     let id = stored.id.to_string();
     let mut was_asked = false;
     for _ in 0..TRIES_MAX {
-        match runs.whose(&stored)? {
+        match runs.ownership(&stored)? {
             // A host that ends with its run may end before it answers.
-            Whose::Over if was_asked && is_known(runs, &id, &request(&stored))? => {
-                return Ok(Asked::Answered(Answer::Done));
+            Ownership::Ended if was_asked && was_recorded(runs, &id, &request(&stored))? => {
+                return Ok(RequestOutcome::Answered(Answer::Done));
             }
-            Whose::Over => return Err(over(&stored).into()),
-            Whose::Nobody => {
-                if leave(runs, &id, request(&stored))? {
-                    return Ok(Asked::Left);
+            Ownership::Ended => return Err(ended_error(&stored).into()),
+            Ownership::Orphaned => {
+                if post(runs, &id, request(&stored))? {
+                    return Ok(RequestOutcome::Posted);
                 }
             }
-            Whose::Living(owner) => {
+            Ownership::Owned(owner) => {
                 let asked = runs.ask(&owner, |host| host.ask(request(&stored)));
                 match asked {
-                    Ok(Some(answer)) => return Ok(Asked::Answered(answer)),
+                    Ok(Some(answer)) => return Ok(RequestOutcome::Answered(answer)),
                     Ok(None) => {}
                     Err(ControlError::Silent { .. }) if matches!(request(&stored), Request::Query { .. }) => {
-                        return Ok(Asked::Silent(owner.pid));
+                        return Ok(RequestOutcome::Silent(owner.pid));
                     }
-                    Err(error) => return Err(may_be_done(error, owner.pid, &id, request(&stored).id()).into()),
+                    Err(error) => return Err(uncertain_act(error, owner.pid, &id, request(&stored).id()).into()),
                 }
                 was_asked = true;
             }
@@ -116,13 +116,13 @@ pub(in crate::cli) fn ask(
 }
 
 /// Whether a run that is over has taken the act.
-fn is_known(runs: &Runs, id: &str, request: &Request) -> Result<bool, Stop> {
+fn was_recorded(runs: &Runs, id: &str, request: &Request) -> Result<bool, CommandError> {
     let (Some(act), Some(act_id)) = (request.act(), request.id()) else { return Ok(false) };
     Ok(runs.store.post(id, &act.to_mail(act_id))? == Posted::Duplicate)
 }
 
 /// Leaves an act for a run that nobody runs. False: somebody does by now.
-fn leave(runs: &Runs, id: &str, mut request: Request) -> Result<bool, Stop> {
+fn post(runs: &Runs, id: &str, mut request: Request) -> Result<bool, CommandError> {
     if let Request::Resolve { pid: pid @ None, tag, .. } = &mut request {
         let projection = runs.projection(id)?;
         let calls = || projection.state().calls().filter(|(_, other)| other == tag);
@@ -135,21 +135,21 @@ fn leave(runs: &Runs, id: &str, mut request: Request) -> Result<bool, Stop> {
             }
         };
     }
-    let (Some(act), Some(act_id)) = (request.act(), request.id()) else { return Err(nobody(id).into()) };
-    if let Some(earlier) = resolved(runs, id, &act)? {
+    let (Some(act), Some(act_id)) = (request.act(), request.id()) else { return Err(not_running_error(id).into()) };
+    if let Some(earlier) = pending_resolution(runs, id, &act)? {
         if earlier.is_act(&act) {
             return Ok(true);
         }
         let title = format!("it is resolved already: `{}`, kept for the run", earlier.outcome().unwrap_or_default());
         let hint =
             format!("`wfhost status {id}` shows what is kept; it is done when the run is taken up: wfhost resume {id}");
-        return Err(Refused::new(kind::CONFLICT, title).hint(hint).into());
+        return Err(UserError::new(kind::CONFLICT, title).hint(hint).into());
     }
     let mail = act.to_mail(act_id);
     if mail.body.len() > MAIL_BYTES_MAX as usize {
         let most = MAIL_BYTES_MAX >> 20;
         let refused =
-            Refused::new(kind::USAGE, format!("it is too large: {} bytes, and {most} MiB may be", mail.body.len()));
+            UserError::new(kind::USAGE, format!("it is too large: {} bytes, and {most} MiB may be", mail.body.len()));
         return Err(refused.hint("put what is large where a step can get it, and send its address").into());
     }
     match runs.store.post(id, &mail)? {
@@ -158,27 +158,27 @@ fn leave(runs: &Runs, id: &str, mut request: Request) -> Result<bool, Stop> {
         Posted::Owned(_) | Posted::Ended | Posted::Unknown => Ok(false),
         Posted::Conflict => Err(ControlError::Refused(Refusal::Conflict { id: act_id.to_owned() }).into()),
         Posted::Full => {
-            let refused = Refused::new(kind::WRONG_STATE, format!("as much is left for {id} as may be"));
+            let refused = UserError::new(kind::WRONG_STATE, format!("as much is left for {id} as may be"));
             Err(refused.hint(format!("to resume it: wfhost resume {id}")).into())
         }
     }
 }
 
 /// What is left for a run and says already what became of the call that an act is about.
-fn resolved(runs: &Runs, id: &str, act: &Act) -> Result<Option<Left>, Stop> {
+fn pending_resolution(runs: &Runs, id: &str, act: &Act) -> Result<Option<PendingAct>, CommandError> {
     let Act::Resolve { pid, tag, .. } = act else { return Ok(None) };
-    let left = runs.store.inbox_of(id)?;
-    Ok(left.iter().map(Left::from).find(|left| left.resolves() == Some((*pid, *tag))))
+    let pending = runs.store.inbox_of(id)?;
+    Ok(pending.iter().map(PendingAct::from).find(|pending| pending.resolves() == Some((*pid, *tag))))
 }
 
 /// What is said where a run has ended.
-pub(in crate::cli) fn over(stored: &Stored) -> Refused {
-    let status = status_name(stored, &Whose::Over);
-    Refused::new(kind::WRONG_STATE, format!("the run {} is over: {status}", stored.id))
+pub(in crate::cli) fn ended_error(stored: &Stored) -> UserError {
+    let status = status_name(stored, &Ownership::Ended);
+    UserError::new(kind::WRONG_STATE, format!("the run {} is over: {status}", stored.id))
         .hint(format!("`wfhost status {}` shows how it ended", stored.id))
 }
 
 /// What is said where nobody runs a run.
-fn nobody(id: &str) -> Refused {
-    Refused::new(kind::WRONG_STATE, format!("nobody runs {id}")).hint(format!("to resume it: wfhost resume {id}"))
+fn not_running_error(id: &str) -> UserError {
+    UserError::new(kind::WRONG_STATE, format!("nobody runs {id}")).hint(format!("to resume it: wfhost resume {id}"))
 }

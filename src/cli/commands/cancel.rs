@@ -2,11 +2,11 @@
 
 use crate::cli::args::act::ActArguments;
 use crate::cli::args::workflow::NO_SLOTS;
-use crate::cli::commands::acts::{answered, ask, to_be_done};
+use crate::cli::commands::acts::{ask, pending_note, was_performed};
 use crate::cli::exit::Exit;
-use crate::cli::report::error::{Refused, Stop};
-use crate::cli::report::journal::refused_of;
-use crate::cli::store::Whose;
+use crate::cli::report::error::{CommandError, UserError};
+use crate::cli::report::journal::recovery_error;
+use crate::cli::store::Ownership;
 use crate::cli::terminal::{Terminal, say};
 use crate::guest::EngineOptions;
 use crate::host::Host;
@@ -37,7 +37,7 @@ pub(in crate::cli) struct Arguments {
     pub(in crate::cli) act: ActArguments,
 }
 
-pub(in crate::cli) fn cancel(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn cancel(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let Arguments { run, reason, now, act } = command;
     let id = act.id();
     let request = |run: &Stored| Request::Cancel {
@@ -48,7 +48,7 @@ pub(in crate::cli) fn cancel(command: &Arguments, terminal: Terminal) -> Result<
     };
     let (runs, stored) = act.data.find(run)?;
     let id = stored.id.to_string();
-    if answered(ask(&runs, stored, &request)?)? {
+    if was_performed(ask(&runs, stored, &request)?)? {
         say(&format!("{id} is {}", if *now { "ended" } else { "asked to end" }));
         return Ok(Exit::Success);
     }
@@ -61,9 +61,9 @@ pub(in crate::cli) fn cancel(command: &Arguments, terminal: Terminal) -> Result<
         (_, Some(status)) => {
             say(&format!("{id} is {}: nobody ran it, and no step of it was run for that", status.name()));
         }
-        (Err(why), None) if runs.whose(&stored)? == Whose::Nobody => {
+        (Err(why), None) if runs.ownership(&stored)? == Ownership::Orphaned => {
             say(&terminal.warning_text(&format!("{id} cannot be ended: {}", why.title), why.hint.as_deref()));
-            say(&to_be_done(&id));
+            say(&pending_note(&id));
         }
         // Somebody was quicker to take it up, and does it.
         (_, None) => say(&format!("{id} is asked to end")),
@@ -79,10 +79,10 @@ pub(in crate::cli) fn cancel(command: &Arguments, terminal: Terminal) -> Result<
 }
 
 /// Ends a run that nobody runs, and waits until that is durable. Nothing of it is loaded or run.
-fn end(folder: PathBuf, id: &str, reason: &str) -> Result<(), Refused> {
+fn end(folder: PathBuf, id: &str, reason: &str) -> Result<(), UserError> {
     let host = Host::builder().guests(EngineOptions { slots: Some(NO_SLOTS), ..Default::default() });
     let host = host.data(folder).workers(1).build()?;
     let ended = host.end(id, reason).map(|run| drop(run.wait()));
     host.leave_folder();
-    ended.map_err(|error| refused_of(id, error))
+    ended.map_err(|error| recovery_error(id, error))
 }

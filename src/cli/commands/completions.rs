@@ -85,7 +85,7 @@ fn candidates(words: &[String]) -> Option<Vec<String>> {
 }
 
 /// The runs of the folder that the words name, or of the one that settings do.
-fn opened(words: &[String]) -> Option<Runs> {
+fn runs_of(words: &[String]) -> Option<Runs> {
     let mut data = Settings::default_data().ok()?;
     let flag = words.windows(2).find(|pair| pair[0] == "--data").map(|pair| pair[1].clone());
     let joined = words.iter().find_map(|word| word.strip_prefix("--data=").map(str::to_owned));
@@ -96,15 +96,15 @@ fn opened(words: &[String]) -> Option<Runs> {
 }
 
 fn runs(prefix: &str, words: &[String]) -> Option<Vec<String>> {
-    let runs = opened(words)?;
+    let runs = runs_of(words)?;
     let listed = runs.store.list(&Filter { limit: Some(RUNS_MAX), ..Filter::default() }).ok()?;
     Some(listed.iter().map(|run| run.id.to_string()).filter(|id| id.starts_with(prefix)).collect())
 }
 
 /// The steps of a run's workflow.
 fn steps(run: &str, words: &[String]) -> Option<Vec<String>> {
-    let runs = opened(words)?;
-    let about = runs.about(&runs.find(run).ok()?.id).ok()?;
+    let runs = runs_of(words)?;
+    let about = runs.manifest(&runs.find(run).ok()?.id).ok()?;
     let source = Source::new(&about.file, &about.source);
     let root = syntax::parse(&source, &mut Diagnostics::new(source.clone()))?;
     let ids = root.get("steps")?.as_sequence()?.iter().filter_map(|step| step.get("id").and_then(Node::as_text));

@@ -2,14 +2,14 @@
 
 use crate::base::processors;
 use crate::cli::args::data::DataArguments;
-use crate::cli::args::host::RunningArguments;
+use crate::cli::args::host::HostArguments;
 use crate::cli::args::settings::Settings;
 use crate::cli::args::values::SLOTS_DEFAULT;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::{Refused, kind};
-use crate::cli::report::journal::{ANEW_HINT, ANOTHER_FOLDER, FULL, FULL_HINT, PUT_BACK, gone, left_alone};
+use crate::cli::report::error::{UserError, kind};
+use crate::cli::report::journal::{ANOTHER_FOLDER, FULL, FULL_HINT, RECREATED_HINT, RESTORE_HINT, gone, removal_hint};
 use crate::cli::report::warnings::exposed;
-use crate::cli::store::{Runs, Whose};
+use crate::cli::store::{Ownership, Runs};
 use crate::cli::terminal::{print, print_json, printable};
 use crate::guest::slots_max;
 use crate::host::component_store::ComponentStore;
@@ -36,7 +36,7 @@ pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     pub(in crate::cli) data: DataArguments,
     #[command(flatten)]
-    pub(in crate::cli) running: RunningArguments,
+    pub(in crate::cli) host: HostArguments,
 }
 
 /// Damages that are told of a kind. Arbitrary: some lines.
@@ -61,11 +61,11 @@ const SELF_TEST: &str =
 pub(in crate::cli) fn doctor(
     command: &Arguments,
     settings: &Settings,
-    unusable: Option<Refused>,
+    unusable: Option<UserError>,
 ) -> anyhow::Result<Exit> {
     let mut problems = Vec::new();
     problems.extend(unusable.map(|refused| Problem::of(refused, "mend the file, or leave it out with --config ''")));
-    let engine = &command.running.engine;
+    let engine = &command.host.engine;
     let mut report = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "processors": processors(),
@@ -83,7 +83,7 @@ pub(in crate::cli) fn doctor(
     report["data"] = data(&command.data, &mut problems);
     // The pool of a service, so that what the kernel refuses shows here too.
     let most = slots_max();
-    let service = engine.code.builder(most).workers(1).build();
+    let service = engine.cache.builder(most).workers(1).build();
     report["service"] =
         json!({ "slots-asked": most, "slots": service.as_ref().map(|host| host.guests().slots()).ok() });
     if let Ok(given) = service.map(|host| host.guests().slots())
@@ -120,13 +120,13 @@ struct Problem {
 }
 
 impl Problem {
-    fn of(refused: Refused, hint: &str) -> Self {
+    fn of(refused: UserError, hint: &str) -> Self {
         Self { hint: refused.hint.clone().unwrap_or_else(|| hint.to_owned()), message: refused.in_full() }
     }
 
-    fn slots(whose: &str, given: u32, asked: u32) -> Self {
+    fn slots(ownership: &str, given: u32, asked: u32) -> Self {
         Self {
-            message: format!("{whose} gets {given} of {asked} slots"),
+            message: format!("{ownership} gets {given} of {asked} slots"),
             hint: "more are to be had with: sysctl -w vm.max_map_count=1000000, and without a limit of address space (ulimit -v)"
                 .to_owned(),
         }
@@ -168,7 +168,7 @@ fn examine(host: &Host, asked: u32, command: &Arguments, report: &mut Value, pro
     };
     let kept = cache.dir().map_err(str::to_owned).and_then(|_| cache.probe());
     if let Err(reason) = kept
-        && !command.running.engine.code.keeps_nothing()
+        && !command.host.engine.cache.is_off()
     {
         problems.push(Problem {
             message: format!("compiled code is not kept, so each start compiles anew: {reason}"),
@@ -189,7 +189,7 @@ fn examine(host: &Host, asked: u32, command: &Arguments, report: &mut Value, pro
 
 /// The folder of durable runs: what is in it, and whether a run could be written there.
 fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
-    let refused = |mut refused: Refused| {
+    let refused = |mut refused: UserError| {
         refused.title = format!("no run can be durable: {}", refused.title);
         Problem::of(refused, "--data DIR or WFHOST_DATA names another folder")
     };
@@ -217,7 +217,7 @@ fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
             let is_lost = Sqlite::is_lost(&folder).unwrap_or(false);
             report["store"] = json!(if is_lost { "gone" } else { "nothing was run yet" });
             let message = || gone(&folder.join(layout::JOURNAL));
-            problems.extend(is_lost.then(|| Problem { message: message(), hint: ANEW_HINT.to_owned() }));
+            problems.extend(is_lost.then(|| Problem { message: message(), hint: RECREATED_HINT.to_owned() }));
         }
         Err(error) => problems.push(refused(error)),
     }
@@ -233,12 +233,12 @@ fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
 }
 
 /// Why the folder cannot be written, or not for long.
-fn unwritable(folder: &Path, refused: impl Fn(Refused) -> Problem) -> Option<Problem> {
+fn unwritable(folder: &Path, refused: impl Fn(UserError) -> Problem) -> Option<Problem> {
     let is_stalled = || Client::hosts(folder).is_ok_and(|hosts| hosts.iter().any(Client::is_stalled));
     let full = || Problem { message: FULL.to_owned(), hint: FULL_HINT.to_owned() };
     match probe(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::StorageFull => Some(full()),
-        Err(error) => Some(refused(Refused::new(kind::JOURNAL, format!("{}: {error}", folder.display())))),
+        Err(error) => Some(refused(UserError::new(kind::JOURNAL, format!("{}: {error}", folder.display())))),
         Ok(()) if is_stalled() => Some(full()),
         Ok(()) => free_bytes(folder).and_then(nearly_full),
     }
@@ -257,7 +257,7 @@ fn free_bytes(folder: &Path) -> Option<u64> {
     Some(told.f_bavail.saturating_mul(told.f_frsize))
 }
 
-fn contents(runs: &Runs) -> Result<Value, Refused> {
+fn contents(runs: &Runs) -> Result<Value, UserError> {
     let count = |ended| runs.store.count(&Filter { ended, ..Filter::default() });
     let bytes = |name: &str| std::fs::metadata(runs.folder.join(name)).map_or(0, |file| file.len());
     let components = std::fs::read_dir(runs.folder.join(layout::COMPONENTS)).into_iter().flatten().flatten();
@@ -273,7 +273,7 @@ fn contents(runs: &Runs) -> Result<Value, Refused> {
 }
 
 /// What is damaged: the file, or runs in it.
-fn damage(runs: &Runs) -> Result<Vec<Problem>, Refused> {
+fn damage(runs: &Runs) -> Result<Vec<Problem>, UserError> {
     let mut problems = Vec::new();
     let found = runs.store.check(DAMAGES_MAX)?;
     if let Some(first) = found.first() {
@@ -282,7 +282,7 @@ fn damage(runs: &Runs) -> Result<Vec<Problem>, Refused> {
         let journal = runs.folder.join(layout::JOURNAL);
         problems.push(Problem {
             message: format!("{} is damaged: {first}{more}", journal.display()),
-            hint: format!("{PUT_BACK}; {ANOTHER_FOLDER}"),
+            hint: format!("{RESTORE_HINT}; {ANOTHER_FOLDER}"),
         });
     }
     let (mut damaged, mut records) = (Vec::new(), 0);
@@ -298,19 +298,19 @@ fn damage(runs: &Runs) -> Result<Vec<Problem>, Refused> {
         let more = if damaged.len() > listed.len() { ", and more" } else { "" };
         let verb = if damaged.len() == 1 { "run is" } else { "runs are" };
         let message = format!("{} {verb} damaged: {}{more}", damaged.len(), listed.join(", "));
-        let hint = format!("`wfhost status {first}` tells what is wrong; {}", left_alone(first));
+        let hint = format!("`wfhost status {first}` tells what is wrong; {}", removal_hint(first));
         problems.push(Problem { message, hint });
     }
     Ok(problems)
 }
 
 /// Whether what there is of a run cannot be read. It is noted, so that lists say it too.
-fn is_unreadable(runs: &Runs, run: &Stored) -> Result<bool, Refused> {
+fn is_unreadable(runs: &Runs, run: &Stored) -> Result<bool, UserError> {
     let damage =
-        || -> Result<_, Refused> { Ok(runs.readable_about(&run.id)?.err().or(runs.each_record(&run.id, drop)?.err())) };
+        || -> Result<_, UserError> { Ok(runs.try_manifest(&run.id)?.err().or(runs.each_record(&run.id, drop)?.err())) };
     match damage() {
         Ok(Some(why)) => {
-            if !matches!(runs.whose(run)?, Whose::Living(_)) {
+            if !matches!(runs.ownership(run)?, Ownership::Owned(_)) {
                 // Where it cannot be written lists do not say it.
                 let _ = runs.store.note_damage(&run.id, &why);
             }
@@ -323,7 +323,7 @@ fn is_unreadable(runs: &Runs, run: &Stored) -> Result<bool, Refused> {
 }
 
 /// SQLite's logs that were found damaged.
-fn torn_logs(runs: &Runs) -> Result<Vec<Problem>, Refused> {
+fn torn_logs(runs: &Runs) -> Result<Vec<Problem>, UserError> {
     let problem = |(path, commits): (PathBuf, u64)| {
         let kept = path.display();
         let message = match commits {
@@ -337,13 +337,13 @@ fn torn_logs(runs: &Runs) -> Result<Vec<Problem>, Refused> {
                 "the journal was damaged: the last {commits} transactions written then are not in it, and are kept in {kept}"
             ),
         };
-        Problem { message, hint: format!("{PUT_BACK}; or remove the kept file where nothing is missed") }
+        Problem { message, hint: format!("{RESTORE_HINT}; or remove the kept file where nothing is missed") }
     };
     Ok(runs.store.torn()?.into_iter().map(problem).collect())
 }
 
 /// Components that were kept for runs and cannot be used.
-fn components(runs: &Runs) -> Result<Vec<Problem>, Refused> {
+fn components(runs: &Runs) -> Result<Vec<Problem>, UserError> {
     let kept = ComponentStore::of(&runs.folder);
     let problem = |(hash, run): (String, Arc<str>)| {
         let error = kept.read(&hash).err()?;

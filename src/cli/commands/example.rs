@@ -2,7 +2,7 @@
 //! to run when nothing but it is at hand.
 
 use crate::cli::exit::Exit;
-use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::invocation::shell_quoted;
 use crate::cli::terminal::{print, print_json, say};
 use crate::workflow::diagnostics::closest;
@@ -122,14 +122,14 @@ const SAMPLES: &[Sample] = &[
     },
 ];
 
-pub(in crate::cli) fn example(command: &Arguments) -> Result<Exit, Stop> {
+pub(in crate::cli) fn example(command: &Arguments) -> Result<Exit, CommandError> {
     let Some(name) = &command.name else { return list(command.json) };
     let Some(sample) = SAMPLES.iter().find(|sample| sample.name == name) else {
         let hint = match closest(name, SAMPLES.iter().map(|sample| sample.name)) {
             Some(meant) => format!("did you mean {meant}?"),
             None => "`wfhost example` lists them".to_owned(),
         };
-        return Err(Refused::new(kind::USAGE, format!("there is no example `{name}`")).hint(hint).into());
+        return Err(UserError::new(kind::USAGE, format!("there is no example `{name}`")).hint(hint).into());
     };
     let folder = command.folder.clone().unwrap_or_else(|| PathBuf::from(sample.name));
     let written = sample.write(&folder)?;
@@ -146,7 +146,7 @@ pub(in crate::cli) fn example(command: &Arguments) -> Result<Exit, Stop> {
     Ok(Exit::Success)
 }
 
-fn list(json: bool) -> Result<Exit, Stop> {
+fn list(json: bool) -> Result<Exit, CommandError> {
     if json {
         let to_json = |sample: &Sample| json!({ "name": sample.name, "description": sample.about });
         print_json(&SAMPLES.iter().map(to_json).collect::<Vec<Value>>())?;
@@ -161,15 +161,15 @@ fn list(json: bool) -> Result<Exit, Stop> {
 
 impl Sample {
     /// Writes its files into a folder, which is made where it is not there. Nothing that is there is changed.
-    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, Refused> {
+    fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, UserError> {
         let paths: Vec<PathBuf> = self.files.iter().map(|file| folder.join(file.name)).collect();
         if let Some(there) = paths.iter().find(|path| path.symlink_metadata().is_ok()) {
             let title = format!("{} is there already, and nothing is overwritten", there.display());
             let hint = format!("name another folder: wfhost example {} DIR", self.name);
-            return Err(Refused::new(kind::CONFLICT, title).hint(hint));
+            return Err(UserError::new(kind::CONFLICT, title).hint(hint));
         }
         let refuse = |path: &Path, error: &io::Error| {
-            Refused::new(kind::UNREADABLE, format!("cannot write {}: {error}", path.display()))
+            UserError::new(kind::UNREADABLE, format!("cannot write {}: {error}", path.display()))
         };
         std::fs::create_dir_all(folder).map_err(|error| refuse(folder, &error))?;
         for (file, path) in self.files.iter().zip(&paths) {

@@ -1,11 +1,11 @@
 //! `wfhost fork`.
 
 use crate::cli::args::values::{self, Substitution};
-use crate::cli::commands::new_run::{Begun, ChangeArguments, Known, NewArguments, new_run, refused};
+use crate::cli::commands::new_run::{ChangeArguments, NewArguments, Original, Started, new_run, rerun_error};
 use crate::cli::exit::Exit;
-use crate::cli::store::opened;
+use crate::cli::store::runs_of;
 use crate::cli::terminal::Terminal;
-use crate::cli::watch::session::Talk;
+use crate::cli::watch::session::Session;
 use crate::host::{ForkOptions, Host, RunOptions};
 use clap::Args;
 
@@ -39,9 +39,9 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(in crate::cli) fn fork(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
-    let begin = |talk: &Talk, host: &Host, run: &Known<'_>| {
-        let Known { id, workflow, inputs, .. } = run;
-        command.new.running.check_addresses(&opened(host)?, id, &talk.again)?;
+    let start = |session: &Session, host: &Host, run: &Original<'_>| {
+        let Original { id, workflow, inputs, .. } = run;
+        command.new.host.check_addresses(&runs_of(host)?, id, &session.invocation)?;
         let fork = ForkOptions {
             at: command.at,
             id: command.new.id.clone(),
@@ -49,9 +49,9 @@ pub(in crate::cli) fn fork(command: &Arguments, terminal: Terminal) -> anyhow::R
             inputs: inputs.clone(),
             resend: command.resend,
         };
-        let new = host.fork(workflow, id, fork).map_err(|error| refused(error, id))?;
-        let (watching, watcher) = talk.watcher_of(host, &new);
-        Ok(Begun::Run(host.recover(workflow, &new, RunOptions { watcher, ..RunOptions::default() })?, watching))
+        let new = host.fork(workflow, id, fork).map_err(|error| rerun_error(error, id))?;
+        let (watch, watcher) = session.watcher_of(host, &new);
+        Ok(Started::Run(host.recover(workflow, &new, RunOptions { watcher, ..RunOptions::default() })?, watch))
     };
-    new_run(&command.run, (&command.others, &command.changes), &command.new, terminal, &begin)
+    new_run(&command.run, (&command.others, &command.changes), &command.new, terminal, &start)
 }

@@ -1,6 +1,6 @@
 //! `wfhost graph`.
 
-use crate::cli::args::host::HostArguments;
+use crate::cli::args::host::CacheArguments;
 use crate::cli::args::workflow::load;
 use crate::cli::exit::Exit;
 use crate::cli::terminal::{Terminal, print, print_json};
@@ -31,7 +31,7 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, conflicts_with = "format")]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
-    pub(in crate::cli) host: HostArguments,
+    pub(in crate::cli) cache: CacheArguments,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(in crate::cli) enum GraphFormat {
 }
 
 pub(in crate::cli) fn graph(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
-    let Some(workflow) = load(&command.host, &command.file, command.json, terminal)? else { return Ok(Exit::Usage) };
+    let Some(workflow) = load(&command.cache, &command.file, command.json, terminal)? else { return Ok(Exit::Usage) };
     if command.json {
         print_json(&workflow.plan().graph_view())?;
         return Ok(Exit::Success);

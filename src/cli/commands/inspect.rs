@@ -1,6 +1,6 @@
 //! `wfhost inspect`.
 
-use crate::cli::args::host::HostArguments;
+use crate::cli::args::host::CacheArguments;
 use crate::cli::args::workflow::NO_SLOTS;
 use crate::cli::exit::Exit;
 use crate::cli::report::compiling;
@@ -46,11 +46,11 @@ pub(in crate::cli) struct Arguments {
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
-    pub(in crate::cli) host: HostArguments,
+    pub(in crate::cli) cache: CacheArguments,
 }
 
 pub(in crate::cli) fn inspect(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
-    let host = command.host.builder(NO_SLOTS).workers(1).build()?;
+    let host = command.cache.builder(NO_SLOTS).workers(1).build()?;
     let mut exit = Exit::Success;
     let mut reports = Vec::new();
     for path in &command.components {

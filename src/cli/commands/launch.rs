@@ -4,31 +4,31 @@
 //! choice of others: a permission is never taken from a run, whoever resumes it grants it anew.
 //! Without it the run would fail for good, so that is refused before anything runs.
 
-use crate::cli::args::host::RunningArguments;
-use crate::cli::report::error::{Refused, kind};
-use crate::cli::report::invocation::{ALLOW_ADDRESS, Again};
+use crate::cli::args::host::HostArguments;
+use crate::cli::report::error::{UserError, kind};
+use crate::cli::report::invocation::{ALLOW_ADDRESS, Invocation};
 use crate::cli::store::Runs;
-use crate::cli::watch::session::Talk;
+use crate::cli::watch::session::Session;
 use crate::dispatch::http::Permission;
 use crate::host::{Outcome, RunHandle, RunManifest, Status};
 use crate::process::problem;
 use std::time::Duration;
 
 /// How long the note of a run's start waits for that start to be durable. Arbitrary.
-pub(in crate::cli) const ANNOUNCED_WITHIN: Duration = Duration::from_secs(1);
+pub(in crate::cli) const ANNOUNCE_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Whether the run turned out to be another host's.
-pub(in crate::cli) fn is_taken(outcome: &Outcome) -> bool {
+pub(in crate::cli) fn belongs_to_another_host(outcome: &Outcome) -> bool {
     outcome.status == Status::Failed
         && outcome.result.as_ref().is_err_and(|problem| problem.kind == problem::kind::RUN_TAKEN)
 }
 
-impl RunningArguments {
+impl HostArguments {
     /// Refuses to go on with a run without an address that it was started with, unless the command
     /// chose its addresses itself.
-    pub(in crate::cli) fn check_addresses(&self, runs: &Runs, id: &str, again: &Again) -> Result<(), Refused> {
+    pub(in crate::cli) fn check_addresses(&self, runs: &Runs, id: &str, again: &Invocation) -> Result<(), UserError> {
         // A run whose start cannot be read is refused as a damaged one where it is loaded.
-        let Ok(Ok(about)) = runs.readable_about(id) else { return Ok(()) };
+        let Ok(Ok(about)) = runs.try_manifest(id) else { return Ok(()) };
         let missing = self.missing(&about);
         if self.chosen_addresses || missing.is_empty() {
             return Ok(());
@@ -36,7 +36,7 @@ impl RunningArguments {
         let flag = format!("{ALLOW_ADDRESS} {}", missing.join(","));
         let title = format!("the run {id} was started with {flag}, and would fail without it");
         let permit = again.with_addresses(&missing).unwrap_or_else(|| format!("add {flag}"));
-        Err(Refused::new(kind::USAGE, title)
+        Err(UserError::new(kind::USAGE, title)
             .hint(format!("to permit it again: {permit}\nto go on without it: {ALLOW_ADDRESS} none")))
     }
 
@@ -50,7 +50,7 @@ impl RunningArguments {
 }
 
 /// Says that calls of a run that was taken up wait for somebody.
-pub(in crate::cli) fn warn_of_uncertain(run: &RunHandle, talk: &Talk) {
+pub(in crate::cli) fn warn_of_uncertain(run: &RunHandle, session: &Session) {
     let uncertain = run.inner().uncertain();
     let Some(first) = uncertain.first() else { return };
     let warning = match uncertain.len() {
@@ -61,5 +61,5 @@ pub(in crate::cli) fn warn_of_uncertain(run: &RunHandle, talk: &Talk) {
     let hint = format!(
         "`wfhost status {id}` tells more; to settle it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
     );
-    talk.insist(talk.terminal.warning_text(&warning, Some(&hint)));
+    session.note_always(session.terminal.warning_text(&warning, Some(&hint)));
 }

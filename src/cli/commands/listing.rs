@@ -1,6 +1,6 @@
 //! What `ls`, `ps` and `status` say of a run in the same words.
 
-use crate::cli::store::Whose;
+use crate::cli::store::Ownership;
 use crate::cli::table::rfc3339;
 use crate::journal::Stored;
 use serde_json::{Value, json};
@@ -9,30 +9,30 @@ use serde_json::{Value, json};
 pub(in crate::cli) const SILENT: &str = "silent";
 
 /// What lists say of a run.
-pub(in crate::cli) fn run_json(stored: &Stored, whose: &Whose) -> Value {
+pub(in crate::cli) fn run_json(stored: &Stored, ownership: &Ownership) -> Value {
     let mut value = json!({
         "run": stored.id,
         "workflow": stored.name,
-        "status": status_name(stored, whose),
+        "status": status_name(stored, ownership),
         "started": rfc3339(stored.created),
         "ended": stored.ended.map(rfc3339),
         // What the store says of a run that has an owner is from some time ago.
         "records": stored.owner.is_none().then_some(stored.records),
     });
-    if let Whose::Living(owner) = whose {
+    if let Ownership::Owned(owner) = ownership {
         value["host"] = json!(owner.pid);
     }
-    if let Some(damage) = stored.damage.as_ref().filter(|_| !matches!(whose, Whose::Living(_))) {
+    if let Some(damage) = stored.damage.as_ref().filter(|_| !matches!(ownership, Ownership::Owned(_))) {
         value["damage"] = json!(damage);
     }
     value
 }
 
 /// What a run is.
-pub(in crate::cli) fn status_name(stored: &Stored, whose: &Whose) -> &'static str {
-    match (stored.status, whose) {
+pub(in crate::cli) fn status_name(stored: &Stored, ownership: &Ownership) -> &'static str {
+    match (stored.status, ownership) {
         (Some(status), _) => status.name(),
-        (None, Whose::Living(_)) => "running",
+        (None, Ownership::Owned(_)) => "running",
         (None, _) if stored.damage.is_some() => "damaged",
         (None, _) => "suspended",
     }

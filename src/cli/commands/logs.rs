@@ -2,11 +2,11 @@
 
 use crate::cli::args::data::DataArguments;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::journal::{FULL, FULL_HINT};
 use crate::cli::report::reasons;
 use crate::cli::report::unresponsive::silent;
-use crate::cli::store::{Heard, LOOK, LOOKS_MAX, Runs, Whose, living};
+use crate::cli::store::{LiveStatus, Ownership, POLL_EVERY, POLLS_MAX, Runs, live_status};
 use crate::cli::table::{clock, rfc3339};
 use crate::cli::terminal::{Terminal, printable, printable_json, say, unwritable};
 use crate::host::control::{Answer, Answers};
@@ -49,12 +49,12 @@ pub(in crate::cli) struct Arguments {
     pub(in crate::cli) data: DataArguments,
 }
 
-pub(in crate::cli) fn logs(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn logs(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let (runs, stored) = command.data.find(&command.run)?;
     let writer = Writer { json: command.json, all: command.all, terminal };
     match show(&runs, &stored, command, &writer) {
         // Whoever read it has what was wanted.
-        Err(Stop::Failed(error)) if is_broken_pipe(&error) => Ok(Exit::Success),
+        Err(CommandError::Internal(error)) if is_broken_pipe(&error) => Ok(Exit::Success),
         other => other,
     }
 }
@@ -63,12 +63,12 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
-fn show(runs: &Runs, stored: &Stored, command: &Arguments, writer: &Writer) -> Result<Exit, Stop> {
+fn show(runs: &Runs, stored: &Stored, command: &Arguments, writer: &Writer) -> Result<Exit, CommandError> {
     let mut projection = RunProjection::default();
     // Watching begins first: what is told is what was not yet written by then.
     let mut watched = if command.follow { watch(runs, &stored.id, writer.terminal)? } else { None };
-    let past = watched.as_ref().map(Answers::records);
-    for record in runs.records(&stored.id, past)? {
+    let recorded = watched.as_ref().map(Answers::records);
+    for record in runs.records(&stored.id, recorded)? {
         let mut failed = Ok(());
         projection.apply(&record, &mut |line| {
             if failed.is_ok() {
@@ -81,8 +81,8 @@ fn show(runs: &Runs, stored: &Stored, command: &Arguments, writer: &Writer) -> R
         if !command.follow {
             return Ok(Exit::Success);
         }
-        let (now, whose) = settled(runs, &stored.id)?;
-        return Ok(unwatched(&now, &whose));
+        let (now, ownership) = settled(runs, &stored.id)?;
+        return Ok(unwatched(&now, &ownership));
     };
     for answer in watched {
         match answer? {
@@ -104,43 +104,43 @@ fn show(runs: &Runs, stored: &Stored, command: &Arguments, writer: &Writer) -> R
     }
     // The host has ended; how the run stands, the store knows.
     match settled(runs, &stored.id)? {
-        (now, Whose::Nobody) => Ok(unfinished("the host died", &now.id)),
-        (now, whose) => Ok(unwatched(&now, &whose)),
+        (now, Ownership::Orphaned) => Ok(unfinished("the host died", &now.id)),
+        (now, ownership) => Ok(unwatched(&now, &ownership)),
     }
 }
 
 /// A run and who has it, when its host has ended or answers: one that ends closes its socket before it lets go of its runs, and one that begins
 /// has a run before it listens.
-fn settled(runs: &Runs, id: &str) -> Result<(Stored, Whose), Stop> {
+fn settled(runs: &Runs, id: &str) -> Result<(Stored, Ownership), CommandError> {
     let mut looks = 0;
     loop {
         let stored = runs.find(id)?;
-        let whose = runs.whose(&stored)?;
+        let ownership = runs.ownership(&stored)?;
         looks += 1;
-        if !matches!(whose, Whose::Living(_)) || looks == LOOKS_MAX {
-            return Ok((stored, whose));
+        if !matches!(ownership, Ownership::Owned(_)) || looks == POLLS_MAX {
+            return Ok((stored, ownership));
         }
-        match living(runs, &stored, &whose)? {
-            Heard::Status(_) => return Ok((stored, whose)),
-            Heard::Nothing(process) => {
+        match live_status(runs, &stored, &ownership)? {
+            LiveStatus::Status(_) => return Ok((stored, ownership)),
+            LiveStatus::Silent(process) => {
                 let (title, hint) = silent(id, process);
-                return Err(Refused::new(kind::HOST_FAULT, title).hint(hint).into());
+                return Err(UserError::new(kind::HOST_FAULT, title).hint(hint).into());
             }
-            Heard::Gone => {}
+            LiveStatus::Gone => {}
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_EVERY);
     }
 }
 
 /// Tells of a run that nobody tells of, and that is to be followed.
-fn unwatched(stored: &Stored, whose: &Whose) -> Exit {
+fn unwatched(stored: &Stored, ownership: &Ownership) -> Exit {
     let id = &stored.id;
-    match (stored.status, whose) {
+    match (stored.status, ownership) {
         (Some(status), _) => {
             say(&format!("the run {}", status.name()));
             Exit::Success
         }
-        (None, Whose::Living(owner)) => {
+        (None, Ownership::Owned(owner)) => {
             say(&format!("the run goes on in process {}; to follow it there: wfhost logs -f {id}", owner.pid));
             Exit::Cancelled
         }
@@ -155,8 +155,8 @@ fn unfinished(why: &str, id: &str) -> Exit {
 }
 
 /// Watches a run that a host has, and says where nothing goes on in it.
-fn watch(runs: &Runs, id: &str, terminal: Terminal) -> Result<Option<Answers>, Stop> {
-    let (_, Whose::Living(owner)) = settled(runs, id)? else { return Ok(None) };
+fn watch(runs: &Runs, id: &str, terminal: Terminal) -> Result<Option<Answers>, CommandError> {
+    let (_, Ownership::Owned(owner)) = settled(runs, id)? else { return Ok(None) };
     let Some((host, answers)) = runs.ask(&owner, |host| Ok((host.clone(), host.watch(id)?)))? else { return Ok(None) };
     if host.is_stalled() {
         say(&terminal.warning_text(FULL, Some(FULL_HINT)));

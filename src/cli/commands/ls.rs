@@ -4,8 +4,8 @@ use crate::cli::args::data::DataArguments;
 use crate::cli::args::values::{self, Since};
 use crate::cli::commands::listing::{run_json, status_name};
 use crate::cli::exit::Exit;
-use crate::cli::report::error::Stop;
-use crate::cli::store::{Owners, Runs, Whose};
+use crate::cli::report::error::CommandError;
+use crate::cli::store::{Ownership, OwnershipCache, Runs};
 use crate::cli::table::{Table, moment, took};
 use crate::cli::terminal::{Terminal, print, print_json, say};
 use crate::host::control::{Answer, Client, Request, RunState};
@@ -80,7 +80,7 @@ pub(in crate::cli) struct Arguments {
 /// Runs that people are shown where they do not say how many.
 const ROWS_DEFAULT: u32 = 50;
 
-pub(in crate::cli) fn ls(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn ls(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let limit = command.limit.or((!command.json).then_some(ROWS_DEFAULT));
     let (rows, count) = match command.data.open()? {
         Some(runs) => rows(&runs, command, limit)?,
@@ -100,13 +100,13 @@ pub(in crate::cli) fn ls(command: &Arguments, terminal: Terminal) -> Result<Exit
         return Ok(Exit::Success);
     }
     let mut table = Table::new(&["RUN", "WORKFLOW", "STATUS", "STARTED", "TOOK"]);
-    for Row { stored, whose, state } in &rows {
+    for Row { stored, ownership, state } in &rows {
         table.row(vec![
             stored.id.to_string(),
             stored.name.to_string(),
             match (stored.status, &stored.damage) {
                 (Some(status), Some(_)) => format!("{} (damaged)", status.name()),
-                _ => state.unwrap_or_else(|| status_name(stored, whose)).to_owned(),
+                _ => state.unwrap_or_else(|| status_name(stored, ownership)).to_owned(),
             },
             moment(stored.created),
             stored.ended.map_or_else(String::new, |ended| took(stored.created, ended)),
@@ -117,11 +117,13 @@ pub(in crate::cli) fn ls(command: &Arguments, terminal: Terminal) -> Result<Exit
     if more > 0 {
         say(&format!("and {more} more: --limit {count} shows them"));
     }
-    if let Some(Row { stored, .. }) = rows.iter().find(|row| row.whose == Whose::Nobody && row.stored.damage.is_some())
+    if let Some(Row { stored, .. }) =
+        rows.iter().find(|row| row.ownership == Ownership::Orphaned && row.stored.damage.is_some())
     {
         terminal.hint(&format!("`wfhost status {}` tells what is damaged", stored.id));
     }
-    let suspended = rows.iter().filter(|row| row.whose == Whose::Nobody && row.stored.damage.is_none()).count();
+    let suspended =
+        rows.iter().filter(|row| row.ownership == Ownership::Orphaned && row.stored.damage.is_none()).count();
     if suspended > 0 {
         let whom = if suspended == 1 { "the suspended run" } else { "suspended runs" };
         terminal.hint(&format!(
@@ -138,14 +140,14 @@ fn is_filtered(command: &Arguments) -> bool {
 /// A run, and who has it.
 struct Row {
     stored: Stored,
-    whose: Whose,
+    ownership: Ownership,
     /// What it does, where its host says so.
     state: Option<&'static str>,
 }
 
 impl Row {
     fn to_json(&self) -> Value {
-        let mut value = run_json(&self.stored, &self.whose);
+        let mut value = run_json(&self.stored, &self.ownership);
         if let Some(state) = self.state {
             value["state"] = json!(state);
         }
@@ -158,7 +160,7 @@ impl Row {
 const STATES_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the runs of hosts that live do, by their ids.
-fn states(owners: &Owners) -> BTreeMap<Arc<str>, &'static str> {
+fn states(owners: &OwnershipCache) -> BTreeMap<Arc<str>, &'static str> {
     let ask = |host: Client| match host.ask_within(STATES_WITHIN, Request::Runs) {
         Ok(Answer::Runs(facts)) => facts,
         _ => Vec::new(),
@@ -173,11 +175,11 @@ fn states(owners: &Owners) -> BTreeMap<Arc<str>, &'static str> {
 
 /// Checks that the workflow and inputs of a suspended run can still be read, and notes the damage in
 /// the journal if not. They are small and have a digest; the records are left to `status` and `doctor`.
-fn examine(runs: &Runs, stored: &mut Stored, whose: &Whose) {
+fn examine(runs: &Runs, stored: &mut Stored, ownership: &Ownership) {
     // It may have been removed meanwhile.
-    if *whose == Whose::Nobody
+    if *ownership == Ownership::Orphaned
         && stored.damage.is_none()
-        && let Ok(Err(why)) = runs.readable_about(&stored.id)
+        && let Ok(Err(why)) = runs.try_manifest(&stored.id)
     {
         // Where it cannot be written it is found again.
         let _ = runs.store.note_damage(&stored.id, &why);
@@ -186,7 +188,7 @@ fn examine(runs: &Runs, stored: &mut Stored, whose: &Whose) {
 }
 
 /// The runs that are asked for, and how many there would be without the limit.
-fn rows(runs: &Runs, command: &Arguments, limit: Option<u32>) -> Result<(Vec<Row>, u64), Stop> {
+fn rows(runs: &Runs, command: &Arguments, limit: Option<u32>) -> Result<(Vec<Row>, u64), CommandError> {
     let mut filter = Filter { name: command.name.clone(), ..Filter::default() };
     filter.created_min = command.since.map(|since| since.0);
     match command.status {
@@ -199,31 +201,31 @@ fn rows(runs: &Runs, command: &Arguments, limit: Option<u32>) -> Result<(Vec<Row
         Some(State::TimedOut) => filter.status = Some(EndStatus::TimedOut),
     }
     // Whether somebody runs an unfinished one is not known to the store.
-    let is_wanted = |stored: &Stored, whose: &Whose| match command.status {
-        Some(State::Running | State::Waiting) => matches!(whose, Whose::Living(_)),
-        Some(State::Suspended) => *whose == Whose::Nobody && stored.damage.is_none(),
-        Some(State::Damaged) => !matches!(whose, Whose::Living(_)),
+    let is_wanted = |stored: &Stored, ownership: &Ownership| match command.status {
+        Some(State::Running | State::Waiting) => matches!(ownership, Ownership::Owned(_)),
+        Some(State::Suspended) => *ownership == Ownership::Orphaned && stored.damage.is_none(),
+        Some(State::Damaged) => !matches!(ownership, Ownership::Owned(_)),
         _ => true,
     };
     let is_exact = filter.ended.is_none() && !filter.damaged;
     filter.limit = limit.filter(|_| is_exact);
-    let mut owners = Owners::default();
+    let mut owners = OwnershipCache::default();
     if matches!(command.status, Some(State::Damaged)) {
         for mut stored in runs.store.list(&Filter { ended: Some(false), damaged: false, ..filter.clone() })? {
-            let whose = owners.whose(runs, &stored)?;
-            examine(runs, &mut stored, &whose);
+            let ownership = owners.ownership(runs, &stored)?;
+            examine(runs, &mut stored, &ownership);
         }
     }
     let mut rows = Vec::new();
     for mut stored in runs.store.list(&filter)? {
-        let whose = owners.whose(runs, &stored)?;
-        examine(runs, &mut stored, &whose);
-        if is_wanted(&stored, &whose) {
-            rows.push(Row { stored, whose, state: None });
+        let ownership = owners.ownership(runs, &stored)?;
+        examine(runs, &mut stored, &ownership);
+        if is_wanted(&stored, &ownership) {
+            rows.push(Row { stored, ownership, state: None });
         }
     }
     let states = states(&owners);
-    for row in rows.iter_mut().filter(|row| matches!(row.whose, Whose::Living(_))) {
+    for row in rows.iter_mut().filter(|row| matches!(row.ownership, Ownership::Owned(_))) {
         row.state = states.get(&row.stored.id).copied();
     }
     if command.status == Some(State::Waiting) {

@@ -2,17 +2,17 @@
 
 use crate::base::processors;
 use crate::cli::args::data::DataArguments;
-use crate::cli::args::host::RunningArguments;
+use crate::cli::args::host::HostArguments;
 use crate::cli::args::inputs::INPUT_HINT;
 use crate::cli::args::values::{Substitution, by_name};
 use crate::cli::args::workflow::load_file;
 use crate::cli::args::{inputs, values};
-use crate::cli::commands::launch::{ANNOUNCED_WITHIN, is_taken, warn_of_uncertain};
+use crate::cli::commands::launch::{ANNOUNCE_WAIT_MAX, belongs_to_another_host, warn_of_uncertain};
 use crate::cli::exit::Exit;
-use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::warnings::Warnings;
 use crate::cli::terminal::Terminal;
-use crate::cli::watch::session::{Talk, Watching};
+use crate::cli::watch::session::{Session, Watch};
 use crate::host::{Host, LoadError, RerunError, RunHandle, Workflow};
 use crate::run::ForkError;
 use crate::workflow::interpreter::RepeatError;
@@ -47,11 +47,11 @@ pub(in crate::cli) struct NewArguments {
     #[command(flatten)]
     pub(in crate::cli) data: DataArguments,
     #[command(flatten)]
-    pub(in crate::cli) running: RunningArguments,
+    pub(in crate::cli) host: HostArguments,
 }
 
 /// The run that a new one is made of, and what is another in that.
-pub(in crate::cli) struct Known<'a> {
+pub(in crate::cli) struct Original<'a> {
     pub(in crate::cli) id: &'a str,
     /// The workflow of the new run.
     pub(in crate::cli) workflow: &'a Workflow,
@@ -60,13 +60,13 @@ pub(in crate::cli) struct Known<'a> {
 }
 
 /// What a command has done with it.
-pub(in crate::cli) enum Begun {
-    Run(RunHandle, Watching),
+pub(in crate::cli) enum Started {
+    Run(RunHandle, Watch),
     /// It was to say what it would do.
-    Told(Exit),
+    DryRun(Exit),
 }
 
-pub(in crate::cli) type Begin<'a> = &'a dyn Fn(&Talk, &Host, &Known<'_>) -> Result<Begun, Stop>;
+pub(in crate::cli) type Start<'a> = &'a dyn Fn(&Session, &Host, &Original<'_>) -> Result<Started, CommandError>;
 
 /// Begins a new run, and follows it to its end.
 pub(in crate::cli) fn new_run(
@@ -74,68 +74,68 @@ pub(in crate::cli) fn new_run(
     changes: (&[Substitution], &ChangeArguments),
     new: &NewArguments,
     terminal: Terminal,
-    begin: Begin<'_>,
+    start: Start<'_>,
 ) -> anyhow::Result<Exit> {
-    let mut talk = Talk::new(new.json, new.quiet, None, terminal);
-    talk.again = new.running.again(talk.again);
-    let mut place = None;
-    let done = follow(given, changes, new, &mut talk, &mut place, begin);
-    if let Some(host) = place {
+    let mut session = Session::new(new.json, new.quiet, None, terminal);
+    session.invocation = new.host.invocation(session.invocation);
+    let mut slot = None;
+    let done = follow(given, changes, new, &mut session, &mut slot, start);
+    if let Some(host) = slot {
         host.leave_folder();
         // The process ends.
         std::mem::forget(host);
     }
-    done.or_else(|stop| talk.stop(stop))
+    done.or_else(|stop| session.report_error(stop))
 }
 
 fn follow(
     given: &str,
     (others, changes): (&[Substitution], &ChangeArguments),
     new: &NewArguments,
-    talk: &mut Talk,
-    place: &mut Option<Host>,
-    begin: Begin<'_>,
-) -> Result<Exit, Stop> {
+    session: &mut Session,
+    slot: &mut Option<Host>,
+    start: Start<'_>,
+) -> Result<Exit, CommandError> {
     let (runs, stored) = new.data.find(given)?;
     drop(runs);
     let mut warnings = Warnings::new();
-    let builder = new.running.host(processors()).on_compile(talk.compiling()).data(new.data.required()?);
-    let host = place.insert(builder.build().map_err(Refused::from)?);
-    new.running.check(host, &mut warnings);
-    new.running.check_cache(host, &mut warnings);
-    RunningArguments::check_data(host, &mut warnings);
-    talk.warn(warnings);
+    let builder = new.host.host(processors()).on_compile(session.compiling()).data(new.data.required()?);
+    let host = slot.insert(builder.build().map_err(UserError::from)?);
+    new.host.check(host, &mut warnings);
+    new.host.check_cache(host, &mut warnings);
+    HostArguments::check_data(host, &mut warnings);
+    session.warn(warnings);
     let workflow = match &changes.workflow {
-        Some(file) => load_file(host, file).map_err(Refused::from)?,
+        Some(file) => load_file(host, file).map_err(UserError::from)?,
         None => host.workflow_with(&stored.id, &by_name(others))?,
     };
     let declared = &workflow.plan().inputs;
     let inputs = inputs::read(&changes.inputs, |name, text| declared.parse_argument(name, text))
-        .map_err(|why| Refused::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
-    let known = Known { id: &stored.id, workflow: &workflow, inputs };
-    let (run, watching) = match talk.signals.guard(|| begin(talk, host, &known))? {
-        Begun::Run(run, watching) => (run, watching),
-        Begun::Told(exit) => {
-            talk.close();
+        .map_err(|why| UserError::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
+    let original = Original { id: &stored.id, workflow: &workflow, inputs };
+    let (run, watch) = match session.signals.guard(|| start(session, host, &original))? {
+        Started::Run(run, watch) => (run, watch),
+        Started::DryRun(exit) => {
+            session.close();
             return Ok(exit);
         }
     };
     // Who is told of it can count on it. A disk that is full is told of otherwise.
-    if run.started(ANNOUNCED_WITHIN) || run.outcome().is_none() {
-        talk.note(format!("run {}", run.id()));
+    if run.started(ANNOUNCE_WAIT_MAX) || run.outcome().is_none() {
+        session.note(format!("run {}", run.id()));
     }
-    warn_of_uncertain(&run, talk);
-    talk.show(&run, &workflow, watching);
-    let ended = talk.to_the_end(host, &run, true);
-    if is_taken(&ended.outcome) && !run.started(Duration::ZERO) {
+    warn_of_uncertain(&run, session);
+    session.show(&run, &workflow, watch);
+    let ended = session.wait_to_the_end(host, &run, true);
+    if belongs_to_another_host(&ended.outcome) && !run.started(Duration::ZERO) {
         // Somebody began one of its id at the same time, and was quicker: nothing of this one left
         // the host.
-        return Err(Refused::from(LoadError::Exists { id: run.id().to_string() }).into());
+        return Err(UserError::from(LoadError::Exists { id: run.id().to_string() }).into());
     }
-    Ok(talk.tell(&ended, &workflow, host.guests().slots()))
+    Ok(session.report(&ended, &workflow, host.guests().slots()))
 }
 
-pub(in crate::cli) fn refused(error: RerunError, id: &str) -> Refused {
+pub(in crate::cli) fn rerun_error(error: RerunError, id: &str) -> UserError {
     let hint = match &error {
         RerunError::Repeat(RepeatError::NotEnded) => Some(format!("`wfhost status {id}` shows how far it is")),
         RerunError::Repeat(RepeatError::NothingFailed) => {
@@ -150,12 +150,12 @@ pub(in crate::cli) fn refused(error: RerunError, id: &str) -> Refused {
         _ => None,
     };
     match error {
-        RerunError::TakeUp(error) => Refused::from(error),
-        RerunError::Load(error) => Refused::from(error).hint_on_inputs(INPUT_HINT),
+        RerunError::TakeUp(error) => UserError::from(error),
+        RerunError::Load(error) => UserError::from(error).hint_on_inputs(INPUT_HINT),
         RerunError::Repeat(RepeatError::Inputs(problem)) => {
-            Refused::new(kind::BAD_INPUT, problem.to_string()).hint(INPUT_HINT)
+            UserError::new(kind::BAD_INPUT, problem.to_string()).hint(INPUT_HINT)
         }
-        RerunError::Journal(error) => Refused::from(error),
-        error => Refused::new(kind::WRONG_STATE, format!("{:#}", anyhow::Error::from(error))).hint_maybe(hint),
+        RerunError::Journal(error) => UserError::from(error),
+        error => UserError::new(kind::WRONG_STATE, format!("{:#}", anyhow::Error::from(error))).hint_maybe(hint),
     }
 }

@@ -1,9 +1,9 @@
 //! `wfhost pause`.
 
 use crate::cli::args::act::ActArguments;
-use crate::cli::commands::acts::done_or_left;
+use crate::cli::commands::acts::request_or_post;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::Stop;
+use crate::cli::report::error::CommandError;
 use crate::cli::terminal::Terminal;
 use crate::host::control::Request;
 use crate::journal::Stored;
@@ -23,11 +23,11 @@ pub(in crate::cli) struct Arguments {
     pub(in crate::cli) act: ActArguments,
 }
 
-pub(in crate::cli) fn pause(command: &Arguments, _: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn pause(command: &Arguments, _: Terminal) -> Result<Exit, CommandError> {
     let Arguments { run, act } = command;
     let id = act.id();
     let request = |run: &Stored| Request::Pause { run: run.id.to_string(), id: Some(id.clone()) };
     let go_on = |id: &str| format!("`wfhost resume {id}` resumes it");
     let left = |id: &str| format!("nobody runs {id}, and now `wfhost resume --all` leaves it alone; {}", go_on(id));
-    done_or_left(&act.data, run, &request, |id| format!("{id} is paused; {}", go_on(id)), left)
+    request_or_post(&act.data, run, &request, |id| format!("{id} is paused; {}", go_on(id)), left)
 }

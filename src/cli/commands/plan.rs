@@ -1,6 +1,6 @@
 //! `wfhost plan`.
 
-use crate::cli::args::host::HostArguments;
+use crate::cli::args::host::CacheArguments;
 use crate::cli::args::workflow::load;
 use crate::cli::exit::Exit;
 use crate::cli::terminal::{Terminal, print, print_json, printable};
@@ -59,14 +59,14 @@ pub(in crate::cli) struct Arguments {
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
-    pub(in crate::cli) host: HostArguments,
+    pub(in crate::cli) cache: CacheArguments,
 }
 
 /// Characters of a value that are shown; the JSON has all of them.
 const VALUE_SHOWN_MAX: usize = 100;
 
 pub(in crate::cli) fn plan(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
-    let Some(workflow) = load(&command.host, &command.file, command.json, terminal)? else { return Ok(Exit::Usage) };
+    let Some(workflow) = load(&command.cache, &command.file, command.json, terminal)? else { return Ok(Exit::Usage) };
     let plan = workflow.plan();
     if command.json {
         print_json(&plan.view())?;

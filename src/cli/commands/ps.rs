@@ -3,10 +3,10 @@
 use crate::cli::args::data::DataArguments;
 use crate::cli::commands::listing::SILENT;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::Stop;
+use crate::cli::report::error::CommandError;
 use crate::cli::report::journal::{FULL, FULL_HINT};
-use crate::cli::report::unresponsive::{by_the_records, waiting_for};
-use crate::cli::store::{Owners, Runs, Whose};
+use crate::cli::report::unresponsive::{from_records, waiting_for};
+use crate::cli::store::{Ownership, OwnershipCache, Runs};
 use crate::cli::table::Table;
 use crate::cli::terminal::{Terminal, print, print_json, say};
 use crate::host::control::{Answer, Client, ControlError, Request, RunFacts};
@@ -48,7 +48,7 @@ struct Row {
     facts: Option<RunFacts>,
 }
 
-pub(in crate::cli) fn ps(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn ps(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let folder = command.data.required()?;
     let runs = command.data.open()?;
     let hosts = hosts(&folder, runs.as_ref())?;
@@ -76,7 +76,7 @@ pub(in crate::cli) fn ps(command: &Arguments, terminal: Terminal) -> Result<Exit
         say(&terminal.warning_text(FULL, Some(FULL_HINT)));
     }
     for process in &silent {
-        let (title, hint) = by_the_records(*process);
+        let (title, hint) = from_records(*process);
         say(&terminal.warning_text(&title, Some(&hint)));
     }
     if let Some(runs) = runs.as_ref().filter(|_| !silent.is_empty()) {
@@ -110,7 +110,7 @@ pub(in crate::cli) fn ps(command: &Arguments, terminal: Terminal) -> Result<Exit
 }
 
 /// The hosts of a folder: those whose sockets are where this process would have its own, and those of which the store tells.
-fn hosts(folder: &Path, runs: Option<&Runs>) -> Result<Vec<Client>, Stop> {
+fn hosts(folder: &Path, runs: Option<&Runs>) -> Result<Vec<Client>, CommandError> {
     let mut hosts = if folder.is_dir() { Client::hosts(folder)? } else { Vec::new() };
     let owners = runs.map(|runs| runs.store.hosts()).transpose()?.unwrap_or_default();
     for host in owners.iter().filter_map(|owner| Client::told(owner.socket.as_deref()?)) {
@@ -141,11 +141,11 @@ fn ask_all(hosts: Vec<Client>) -> Vec<(Client, Result<Answer, ControlError>)> {
 }
 
 /// The runs of processes that do not answer, as the store has them.
-fn recorded(runs: &Runs, silent: &[u32]) -> Result<Vec<Row>, Stop> {
-    let mut owners = Owners::default();
+fn recorded(runs: &Runs, silent: &[u32]) -> Result<Vec<Row>, CommandError> {
+    let mut owners = OwnershipCache::default();
     let mut rows = Vec::new();
     for stored in runs.store.list(&Filter { ended: Some(false), ..Filter::default() })? {
-        if let Whose::Living(owner) = owners.whose(runs, &stored)?
+        if let Ownership::Owned(owner) = owners.ownership(runs, &stored)?
             && silent.contains(&owner.pid)
         {
             rows.push(Row { run: stored.id, workflow: Some(stored.name), process: owner.pid, facts: None });

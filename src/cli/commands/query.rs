@@ -2,11 +2,11 @@
 
 use crate::cli::args::data::DataArguments;
 use crate::cli::commands::acts;
-use crate::cli::commands::acts::Asked;
+use crate::cli::commands::acts::RequestOutcome;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::Stop;
-use crate::cli::report::unresponsive::by_the_records;
-use crate::cli::store::{Runs, Whose};
+use crate::cli::report::error::CommandError;
+use crate::cli::report::unresponsive::from_records;
+use crate::cli::store::{Ownership, Runs};
 use crate::cli::terminal::{Terminal, print, print_json, say};
 use crate::host::control::{Answer, ControlError, Refusal, Request};
 use crate::journal::Stored;
@@ -31,18 +31,18 @@ pub(in crate::cli) struct Arguments {
     pub(in crate::cli) data: DataArguments,
 }
 
-pub(in crate::cli) fn query(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn query(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let (runs, stored) = command.data.find(&command.run)?;
-    let answer = match runs.whose(&stored)? {
-        Whose::Living(_) => {
+    let answer = match runs.ownership(&stored)? {
+        Ownership::Owned(_) => {
             let name = command.name.clone();
             let request = |run: &Stored| Request::Query { run: run.id.to_string(), name: name.clone() };
             match acts::ask(&runs, stored.clone(), &request)? {
-                Asked::Answered(answer) => answer,
+                RequestOutcome::Answered(answer) => answer,
                 // Its host ended meanwhile.
-                Asked::Left => written(&runs, &stored, command.name.as_deref())?,
-                Asked::Silent(process) => {
-                    let (title, hint) = by_the_records(process);
+                RequestOutcome::Posted => written(&runs, &stored, command.name.as_deref())?,
+                RequestOutcome::Silent(process) => {
+                    let (title, hint) = from_records(process);
                     say(&terminal.warning_text(&title, Some(&hint)));
                     written(&runs, &stored, command.name.as_deref())?
                 }
@@ -67,7 +67,7 @@ pub(in crate::cli) fn query(command: &Arguments, terminal: Terminal) -> Result<E
 }
 
 /// What the records say.
-fn written(runs: &Runs, stored: &Stored, name: Option<&str>) -> Result<Answer, Stop> {
+fn written(runs: &Runs, stored: &Stored, name: Option<&str>) -> Result<Answer, CommandError> {
     let projection = runs.projection(&stored.id)?;
     let names = || projection.state().exposed().map(|(name, _)| Arc::clone(name)).collect();
     let Some(name) = name else { return Ok(Answer::Names(names())) };

@@ -1,11 +1,11 @@
 //! `wfhost replay` and `wfhost verify`: whether a run does again what it did.
 
 use crate::cli::args::data::DataArguments;
-use crate::cli::args::host::RunningArguments;
+use crate::cli::args::host::HostArguments;
 use crate::cli::args::values::{self, Substitution, by_name};
 use crate::cli::commands::replaying::{self, place, unreadable};
 use crate::cli::exit::Exit;
-use crate::cli::report::error::Stop;
+use crate::cli::report::error::CommandError;
 use crate::cli::terminal::{Terminal, in_line, print, print_json, printable, say};
 use crate::host::ReplayOptions;
 use crate::run::{Difference, Replay as Answer, Unrepeatable};
@@ -52,16 +52,16 @@ pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     pub(in crate::cli) data: DataArguments,
     #[command(flatten)]
-    pub(in crate::cli) running: RunningArguments,
+    pub(in crate::cli) host: HostArguments,
 }
 
 /// Lines around the first one that differs. Arbitrary.
 const LINES_AROUND: usize = 3;
 
-pub(in crate::cli) fn replay(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn replay(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let (runs, stored) = command.data.find(&command.run)?;
-    let records = runs.all_records(&stored.id)?;
-    let host = replaying::host(&command.running, command.data.required()?, command.json)?;
+    let records = runs.records_of(&stored.id)?;
+    let host = replaying::host(&command.host, command.data.required()?, command.json)?;
     let workflow = host.workflow_with(&stored.id, &by_name(&command.others))?;
     let options = ReplayOptions { until: command.until, substituted: !command.others.is_empty() };
     let answer = host.replay(&workflow, &records, options, |step| {

@@ -1,15 +1,15 @@
 //! What `replay` and `verify` share.
 
 use crate::base::processors;
-use crate::cli::args::host::RunningArguments;
+use crate::cli::args::host::HostArguments;
 use crate::cli::report::compiling::say_compiling;
-use crate::cli::report::error::{Refused, kind};
+use crate::cli::report::error::{UserError, kind};
 use crate::host::Host;
 use crate::process::Pid;
 use crate::run::RebuildError;
 use std::path::PathBuf;
 
-pub(in crate::cli) fn host(running: &RunningArguments, data: PathBuf, json: bool) -> Result<Host, Refused> {
+pub(in crate::cli) fn host(running: &HostArguments, data: PathBuf, json: bool) -> Result<Host, UserError> {
     Ok(running.host(processors()).data(data).on_compile(say_compiling(json)).build()?)
 }
 
@@ -21,6 +21,6 @@ pub(in crate::cli) fn place(pid: Pid, scope: Option<&str>) -> String {
     }
 }
 
-pub(in crate::cli) fn unreadable(error: &RebuildError) -> Refused {
-    Refused::new(kind::JOURNAL, format!("the run cannot be stepped again: {error}"))
+pub(in crate::cli) fn unreadable(error: &RebuildError) -> UserError {
+    UserError::new(kind::JOURNAL, format!("the run cannot be stepped again: {error}"))
 }

@@ -2,9 +2,9 @@
 
 use crate::cli::args::act::ActArguments;
 use crate::cli::args::values::{self, Call};
-use crate::cli::commands::acts::done;
+use crate::cli::commands::acts::perform;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::Stop;
+use crate::cli::report::error::CommandError;
 use crate::cli::terminal::Terminal;
 use crate::host::control;
 use crate::host::control::Request;
@@ -41,7 +41,7 @@ pub(in crate::cli) struct Arguments {
     pub(in crate::cli) act: ActArguments,
 }
 
-pub(in crate::cli) fn resolve(command: &Arguments, _: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn resolve(command: &Arguments, _: Terminal) -> Result<Exit, CommandError> {
     let Arguments { run, call, completed, failed, again: _, act } = command;
     let id = act.id();
     let outcome = match (completed, failed) {
@@ -56,5 +56,5 @@ pub(in crate::cli) fn resolve(command: &Arguments, _: Terminal) -> Result<Exit, 
         outcome: outcome.clone(),
         id: Some(id.clone()),
     };
-    done(&act.data, run, &request, |id| format!("{id} has been told"))
+    perform(&act.data, run, &request, |id| format!("{id} has been told"))
 }

@@ -2,19 +2,19 @@
 
 use crate::base::processors;
 use crate::cli::args::data::DataArguments;
-use crate::cli::args::host::RunningArguments;
+use crate::cli::args::host::HostArguments;
 use crate::cli::commands::acts;
 use crate::cli::commands::launch::warn_of_uncertain;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::{Refused, Stop, kind};
-use crate::cli::report::hints::to_retry;
-use crate::cli::report::journal::refused_of;
-use crate::cli::report::outcome::Over;
+use crate::cli::report::error::{CommandError, UserError, kind};
+use crate::cli::report::hints::retry_hint;
+use crate::cli::report::journal::recovery_error;
+use crate::cli::report::outcome::Report;
 use crate::cli::report::unresponsive::silent;
 use crate::cli::report::warnings::Warnings;
-use crate::cli::store::{Heard, Owners, Runs, Whose, living, opened};
+use crate::cli::store::{LiveStatus, Ownership, OwnershipCache, Runs, live_status, runs_of};
 use crate::cli::terminal::{Terminal, print, print_json, say};
-use crate::cli::watch::session::{Ended, Talk};
+use crate::cli::watch::session::{EndedRun, Session};
 use crate::cli::watch::signals::{Running, Stage};
 use crate::host::control::Request;
 use crate::host::{Host, RecoverError, RunHandle, RunOptions, Status, Workflow};
@@ -54,93 +54,95 @@ pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     pub(in crate::cli) data: DataArguments,
     #[command(flatten)]
-    pub(in crate::cli) running: RunningArguments,
+    pub(in crate::cli) host: HostArguments,
 }
 
 pub(in crate::cli) fn resume(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
-    let mut talk = Talk::new(command.json, command.quiet, None, terminal);
-    talk.again = command.running.again(talk.again);
+    let mut session = Session::new(command.json, command.quiet, None, terminal);
+    session.invocation = command.host.invocation(session.invocation);
     let mut host = None;
     let done = match &command.run {
-        Some(given) => one(command, given, &mut talk, &mut host),
-        None => all(command, &mut talk, &mut host),
+        Some(given) => one(command, given, &mut session, &mut host),
+        None => all(command, &mut session, &mut host),
     };
     if let Some(host) = host {
         host.leave_folder();
         // The process ends.
         std::mem::forget(host);
     }
-    done.or_else(|stop| talk.stop(stop))
+    done.or_else(|stop| session.report_error(stop))
 }
 
 /// A host for what is taken up.
-fn host<'a>(command: &Arguments, talk: &mut Talk, place: &'a mut Option<Host>) -> Result<&'a Host, Stop> {
+fn host<'a>(command: &Arguments, session: &mut Session, slot: &'a mut Option<Host>) -> Result<&'a Host, CommandError> {
     let mut warnings = Warnings::new();
     let builder = command
-        .running
+        .host
         .host(processors())
-        .on_storage(talk.storage())
-        .on_compile(talk.compiling())
+        .on_storage(session.storage())
+        .on_compile(session.compiling())
         .data(command.data.required()?);
-    let host = place.insert(builder.build().map_err(Refused::from)?);
-    command.running.check(host, &mut warnings);
-    command.running.check_cache(host, &mut warnings);
-    RunningArguments::check_data(host, &mut warnings);
-    talk.warn(warnings);
+    let host = slot.insert(builder.build().map_err(UserError::from)?);
+    command.host.check(host, &mut warnings);
+    command.host.check_cache(host, &mut warnings);
+    HostArguments::check_data(host, &mut warnings);
+    session.warn(warnings);
     Ok(host)
 }
 
-fn one(command: &Arguments, given: &str, talk: &mut Talk, place: &mut Option<Host>) -> Result<Exit, Stop> {
+fn one(command: &Arguments, given: &str, session: &mut Session, slot: &mut Option<Host>) -> Result<Exit, CommandError> {
     let (runs, stored) = command.data.find(given)?;
     let id = stored.id.to_string();
-    match runs.whose(&stored)? {
-        Whose::Over => {
-            let over = acts::over(&stored);
+    match runs.ownership(&stored)? {
+        Ownership::Ended => {
+            let report = acts::ended_error(&stored);
             return Err(match stored.status {
-                Some(EndStatus::Succeeded) | None => over.into(),
-                _ => over.hint(to_retry(&id)).into(),
+                Some(EndStatus::Succeeded) | None => report.into(),
+                _ => report.hint(retry_hint(&id)).into(),
             });
         }
-        Whose::Living(owner) => return go_on(&runs, stored, owner.pid, talk),
-        Whose::Nobody => {}
+        Ownership::Owned(owner) => return unpause(&runs, stored, owner.pid, session),
+        Ownership::Orphaned => {}
     }
-    command.running.check_addresses(&runs, &id, &talk.again)?;
+    command.host.check_addresses(&runs, &id, &session.invocation)?;
     // The host has its own.
     drop(runs);
-    let host = host(command, talk, place)?;
-    let workflow = host.workflow_of(&id).map_err(|error| refused_of(&id, error))?;
-    let (watching, watcher) = talk.watcher_of(host, &id);
-    let run = talk.signals.guard(|| take_up(host, &workflow, &id, watcher)).map_err(|error| refused_of(&id, error))?;
-    talk.note(format!("run {id}"));
-    warn_of_uncertain(&run, talk);
-    Ok(talk.follow(host, &workflow, &run, watching))
+    let host = host(command, session, slot)?;
+    let workflow = host.workflow_of(&id).map_err(|error| recovery_error(&id, error))?;
+    let (watch, watcher) = session.watcher_of(host, &id);
+    let run =
+        session.signals.guard(|| recover(host, &workflow, &id, watcher)).map_err(|error| recovery_error(&id, error))?;
+    session.note(format!("run {id}"));
+    warn_of_uncertain(&run, session);
+    Ok(session.follow(host, &workflow, &run, watch))
 }
 
 /// Lets a paused run of a living host go on.
-fn go_on(runs: &Runs, stored: Stored, process: u32, talk: &Talk) -> Result<Exit, Stop> {
+fn unpause(runs: &Runs, stored: Stored, process: u32, session: &Session) -> Result<Exit, CommandError> {
     let id = stored.id.to_string();
-    let whose = runs.whose(&stored)?;
+    let ownership = runs.ownership(&stored)?;
     // Whoever ends this command meanwhile ends nothing else.
-    talk.signals.guard(|| talk.signals.enter(Stage::Attached { run: id.clone(), process }));
-    let live = match living(runs, &stored, &whose)? {
-        Heard::Nothing(process) => {
+    session.signals.guard(|| session.signals.enter(Stage::Attached { run: id.clone(), process }));
+    let live = match live_status(runs, &stored, &ownership)? {
+        LiveStatus::Silent(process) => {
             let (title, hint) = silent(&id, process);
-            return Err(Refused::new(kind::HOST_FAULT, title).hint(hint).into());
+            return Err(UserError::new(kind::HOST_FAULT, title).hint(hint).into());
         }
-        heard => heard.status(),
+        answer => answer.status(),
     };
     if live.is_none_or(|live| live.facts.state != crate::host::control::RunState::Paused) {
-        let refused = Refused::new(kind::WRONG_STATE, format!("the run {id} is already running, in process {process}"));
+        let refused =
+            UserError::new(kind::WRONG_STATE, format!("the run {id} is already running, in process {process}"));
         return Err(refused.hint(format!("to see what it does: wfhost logs -f {id}")).into());
     }
     acts::ask(runs, stored, &|run| Request::Resume { run: run.id.to_string(), id: None })?;
-    talk.close();
+    session.close();
     say(&format!("{id} is resumed, in process {process}"));
     Ok(Exit::Success)
 }
 
 /// Takes up a run, and lets it go on where it was paused.
-fn take_up(host: &Host, workflow: &Workflow, id: &str, watcher: Option<Watcher>) -> Result<RunHandle, RecoverError> {
+fn recover(host: &Host, workflow: &Workflow, id: &str, watcher: Option<Watcher>) -> Result<RunHandle, RecoverError> {
     let run = host.recover(workflow, id, RunOptions { watcher, ..RunOptions::default() })?;
     // It may have ended at once.
     let _ = run.inner().resume();
@@ -148,23 +150,23 @@ fn take_up(host: &Host, workflow: &Workflow, id: &str, watcher: Option<Watcher>)
 }
 
 /// Takes up all that nobody runs, but what somebody has paused.
-fn all(command: &Arguments, talk: &mut Talk, place: &mut Option<Host>) -> Result<Exit, Stop> {
+fn all(command: &Arguments, session: &mut Session, slot: &mut Option<Host>) -> Result<Exit, CommandError> {
     let waiting = match command.data.open()? {
         Some(runs) => waiting(&runs)?,
         None => Vec::new(),
     };
     if waiting.is_empty() {
-        talk.close();
-        return nothing(talk.json);
+        session.close();
+        return nothing(session.json);
     }
-    let host = host(command, talk, place)?;
+    let host = host(command, session, slot)?;
     let mut taken = Vec::new();
     let mut refused = Vec::new();
-    let mut workflows = Workflows { runs: opened(host)?, loaded: HashMap::new() };
-    talk.signals.guard(|| {
+    let mut workflows = Workflows { runs: runs_of(host)?, loaded: HashMap::new() };
+    session.signals.guard(|| {
         for stored in waiting {
-            let resume = talk.again.about("resume", &stored.id);
-            if let Err(why) = command.running.check_addresses(&workflows.runs, &stored.id, &resume) {
+            let resume = session.invocation.for_run("resume", &stored.id);
+            if let Err(why) = command.host.check_addresses(&workflows.runs, &stored.id, &resume) {
                 refused.push((stored.id, why));
                 continue;
             }
@@ -181,22 +183,22 @@ fn all(command: &Arguments, talk: &mut Talk, place: &mut Option<Host>) -> Result
                 // Somebody else was quicker.
                 Err(RecoverError::Journal(StoreError::Owned(_) | StoreError::Ended(_) | StoreError::Unknown(_))) => {}
                 Err(error) => {
-                    let why = refused_of(&stored.id, error);
+                    let why = recovery_error(&stored.id, error);
                     refused.push((stored.id, why));
                 }
             }
         }
     });
-    talk.note(if taken.len() == 1 { "1 run resumed".to_owned() } else { format!("{} runs resumed", taken.len()) });
+    session.note(if taken.len() == 1 { "1 run resumed".to_owned() } else { format!("{} runs resumed", taken.len()) });
     let runs = taken.iter().map(|(run, _)| run.clone()).collect();
-    talk.signals.enter(Stage::Running(Running { runs, host: Some(host.clone()) }));
-    let runs = opened(host)?;
-    let ended = taken.into_iter().map(|(run, workflow)| (Ended::of(run.wait(), &runs), workflow));
-    let ended: Vec<(Ended, Workflow)> = ended.collect();
+    session.signals.enter(Stage::Running(Running { runs, host: Some(host.clone()) }));
+    let runs = runs_of(host)?;
+    let ended = taken.into_iter().map(|(run, workflow)| (EndedRun::of(run.wait(), &runs), workflow));
+    let ended: Vec<(EndedRun, Workflow)> = ended.collect();
     let is_late = ended.iter().any(|(ended, _)| ended.outcome.status == Status::TimedOut);
-    talk.signals.enter(Stage::Over { late: is_late });
-    talk.close();
-    tell(&ended, refused, talk, host.guests().slots(), &runs)
+    session.signals.enter(Stage::Ended { late: is_late });
+    session.close();
+    report(&ended, refused, session, host.guests().slots(), &runs)
 }
 
 /// The workflows of runs, each loaded once.
@@ -207,21 +209,21 @@ struct Workflows {
 }
 
 impl Workflows {
-    fn of(&mut self, host: &Host, id: &str) -> Result<Workflow, Refused> {
-        let about = self.runs.about(id)?;
+    fn of(&mut self, host: &Host, id: &str) -> Result<Workflow, UserError> {
+        let about = self.runs.manifest(id)?;
         match self.loaded.entry((about.file, about.source, about.components)) {
             Entry::Occupied(loaded) => Ok(loaded.get().clone()),
-            Entry::Vacant(place) => Ok(place.insert(host.workflow_of(id)?).clone()),
+            Entry::Vacant(slot) => Ok(slot.insert(host.workflow_of(id)?).clone()),
         }
     }
 }
 
 /// The unfinished runs that nobody runs, the oldest first.
-fn waiting(runs: &Runs) -> Result<Vec<Stored>, Stop> {
-    let mut owners = Owners::default();
+fn waiting(runs: &Runs) -> Result<Vec<Stored>, CommandError> {
+    let mut owners = OwnershipCache::default();
     let mut waiting = Vec::new();
     for stored in runs.store.list(&Filter { ended: Some(false), ..Filter::default() })? {
-        if owners.whose(runs, &stored)? == Whose::Nobody {
+        if owners.ownership(runs, &stored)? == Ownership::Orphaned {
             waiting.push(stored);
         }
     }
@@ -229,7 +231,7 @@ fn waiting(runs: &Runs) -> Result<Vec<Stored>, Stop> {
     Ok(waiting)
 }
 
-fn nothing(json: bool) -> Result<Exit, Stop> {
+fn nothing(json: bool) -> Result<Exit, CommandError> {
     if json {
         print("[]")?;
     } else {
@@ -239,27 +241,27 @@ fn nothing(json: bool) -> Result<Exit, Stop> {
 }
 
 /// Tells what became of several runs.
-fn tell(
-    ended: &[(Ended, Workflow)],
-    refused: Vec<(std::sync::Arc<str>, Refused)>,
-    talk: &Talk,
+fn report(
+    ended: &[(EndedRun, Workflow)],
+    refused: Vec<(std::sync::Arc<str>, UserError)>,
+    session: &Session,
     slots: u32,
     runs: &Runs,
-) -> Result<Exit, Stop> {
-    let again = &talk.again;
-    let overs = ended.iter().map(|(Ended { outcome, uncertain }, workflow)| Over {
+) -> Result<Exit, CommandError> {
+    let invocation = &session.invocation;
+    let reports = ended.iter().map(|(EndedRun { outcome, uncertain }, workflow)| Report {
         outcome,
         uncertain,
         workflow,
-        again,
+        invocation,
         slots,
     });
-    let mut exit = overs.clone().map(|over| over.exit()).max_by_key(|exit| exit.code()).unwrap_or(Exit::Success);
-    if exit == Exit::Success && refused.iter().any(|(_, refused)| !refused.is_left()) {
+    let mut exit = reports.clone().map(|report| report.exit()).max_by_key(|exit| exit.code()).unwrap_or(Exit::Success);
+    if exit == Exit::Success && refused.iter().any(|(_, refused)| !refused.is_suspended()) {
         exit = Exit::Failed;
     }
-    if talk.json {
-        let mut list: Vec<Value> = overs.clone().map(|over| talk.to_json(&over)).collect();
+    if session.json {
+        let mut list: Vec<Value> = reports.clone().map(|report| session.to_json(&report)).collect();
         list.extend(refused.iter().map(|(id, refused)| {
             let mut value = refused.to_json();
             value["run"] = Value::from(&**id);
@@ -269,7 +271,7 @@ fn tell(
         return Ok(exit);
     }
     let mut text = String::new();
-    for (Ended { outcome, .. }, _) in ended {
+    for (EndedRun { outcome, .. }, _) in ended {
         let name = runs.store.run(&outcome.run)?.map_or_else(String::new, |run| format!(" ({})", run.name));
         let status = serde_json::json!(outcome.status);
         let _ = write!(text, "{}{name} {}", outcome.run, status.as_str().unwrap_or_default());
@@ -281,13 +283,13 @@ fn tell(
         };
     }
     print(&crate::cli::terminal::printable(&text))?;
-    overs.for_each(|over| over.say_uncertain(talk.terminal));
+    reports.for_each(|report| report.say_uncertain(session.terminal));
     for (id, refused) in refused {
-        if refused.is_left() {
-            say(&talk.terminal.warning_text(&format!("{}, and stays so", refused.title), refused.hint.as_deref()));
+        if refused.is_suspended() {
+            say(&session.terminal.warning_text(&format!("{}, and stays so", refused.title), refused.hint.as_deref()));
             continue;
         }
-        talk.terminal.error(&format!("{id} is not resumed: {}", refused.title), refused.hint.as_deref());
+        session.terminal.error(&format!("{id} is not resumed: {}", refused.title), refused.hint.as_deref());
     }
     Ok(exit)
 }

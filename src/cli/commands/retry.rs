@@ -1,11 +1,11 @@
 //! `wfhost retry`.
 
 use crate::cli::args::values::{self, Substitution};
-use crate::cli::commands::new_run::{Begun, ChangeArguments, Known, NewArguments, new_run, refused};
+use crate::cli::commands::new_run::{ChangeArguments, NewArguments, Original, Started, new_run, rerun_error};
 use crate::cli::exit::Exit;
-use crate::cli::store::opened;
+use crate::cli::store::runs_of;
 use crate::cli::terminal::Terminal;
-use crate::cli::watch::session::Talk;
+use crate::cli::watch::session::Session;
 use crate::host::{Host, RetryOptions, RunOptions, Workflow};
 use crate::workflow::interpreter::Rerun;
 use clap::Args;
@@ -71,8 +71,8 @@ pub(in crate::cli) struct Arguments {
 
 pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
     let again = command.from.clone().map_or(Rerun::Failed, Rerun::From);
-    let begin = |talk: &Talk, host: &Host, run: &Known<'_>| {
-        let Known { id, workflow, inputs, .. } = run;
+    let start = |session: &Session, host: &Host, run: &Original<'_>| {
+        let Original { id, workflow, inputs, .. } = run;
         let loaded;
         let original = if command.others.is_empty() && command.changes.workflow.is_none() {
             workflow
@@ -80,32 +80,33 @@ pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::
             loaded = host.workflow_of(id)?;
             &loaded
         };
-        let records = opened(host)?.all_records(id)?;
+        let records = runs_of(host)?.records_of(id)?;
         let options = RetryOptions {
             again: again.clone(),
             inputs: inputs.clone(),
             substituted: !command.others.is_empty(),
             new_keys: command.new_keys,
         };
-        let retrial = host.prepare_retry(original, &records, workflow, options).map_err(|error| refused(error, id))?;
+        let retrial =
+            host.prepare_retry(original, &records, workflow, options).map_err(|error| rerun_error(error, id))?;
         if command.dry_run {
-            return Ok(Begun::Told(crate::cli::report::retry_plan::tell(id, &retrial, command.new.json)?));
+            return Ok(Started::DryRun(crate::cli::report::retry_plan::print_plan(id, &retrial, command.new.json)?));
         }
-        command.new.running.check_addresses(&opened(host)?, id, &talk.again)?;
+        command.new.host.check_addresses(&runs_of(host)?, id, &session.invocation)?;
         if original.source().text() == workflow.source().text() {
             for line in other_file(workflow, id, command.from.as_deref()) {
-                talk.note(line);
+                session.note(line);
             }
         }
         for line in crate::cli::report::retry_plan::summary(&retrial) {
-            talk.note(line);
+            session.note(line);
         }
-        let (watching, watcher) = talk.watcher();
+        let (watch, watcher) = session.watcher();
         let options = RunOptions { id: command.new.id.clone(), durable: Some(true), watcher, ..RunOptions::default() };
-        let run = host.retry(workflow, retrial, options).map_err(|error| refused(error.into(), id))?;
-        Ok(Begun::Run(run, watching))
+        let run = host.retry(workflow, retrial, options).map_err(|error| rerun_error(error.into(), id))?;
+        Ok(Started::Run(run, watch))
     };
-    new_run(&command.run, (&command.others, &command.changes), &command.new, terminal, &begin)
+    new_run(&command.run, (&command.others, &command.changes), &command.new, terminal, &start)
 }
 
 /// What is said where the file that a run was started with is another one now.

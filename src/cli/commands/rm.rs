@@ -3,8 +3,8 @@
 use crate::cli::args::data::DataArguments;
 use crate::cli::args::values;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::{Refused, Stop, kind};
-use crate::cli::store::{Runs, Whose};
+use crate::cli::report::error::{CommandError, UserError, kind};
+use crate::cli::store::{Ownership, Runs};
 use crate::cli::terminal::{Terminal, print, quoted, say};
 use crate::journal::{Journal as _, Retention, StoreError, Stored};
 use crate::process::Micros;
@@ -44,7 +44,7 @@ pub(in crate::cli) struct Arguments {
     pub(in crate::cli) data: DataArguments,
 }
 
-pub(in crate::cli) fn rm(command: &Arguments, _: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn rm(command: &Arguments, _: Terminal) -> Result<Exit, CommandError> {
     let removed = match (command.data.open()?, command.runs.first()) {
         (Some(runs), _) => remove(&runs, command)?,
         (None, None) => Removed::default(),
@@ -86,7 +86,7 @@ impl Removed {
     }
 }
 
-fn remove(runs: &Runs, command: &Arguments) -> Result<Removed, Stop> {
+fn remove(runs: &Runs, command: &Arguments) -> Result<Removed, CommandError> {
     let mut meant = Vec::new();
     // What cannot be removed is told before anything is.
     for given in &command.runs {
@@ -94,7 +94,7 @@ fn remove(runs: &Runs, command: &Arguments) -> Result<Removed, Stop> {
         if *stored.id != **given {
             // What cannot be taken back is not done to a run that may be another one.
             let title = format!("there is no run `{}`, and what is removed is named by its whole id", quoted(given));
-            let refused = Refused::new(kind::UNKNOWN_RUN, title);
+            let refused = UserError::new(kind::UNKNOWN_RUN, title);
             return Err(refused.hint(format!("one begins so: wfhost rm {}", stored.id)).into());
         }
         check(runs, &stored, command.unfinished)?;
@@ -116,22 +116,22 @@ fn remove(runs: &Runs, command: &Arguments) -> Result<Removed, Stop> {
     Ok(removed)
 }
 
-fn check(runs: &Runs, stored: &Stored, unfinished: bool) -> Result<(), Stop> {
+fn check(runs: &Runs, stored: &Stored, unfinished: bool) -> Result<(), CommandError> {
     let id = &stored.id;
-    match runs.whose(stored)? {
-        Whose::Over => Ok(()),
-        Whose::Nobody if unfinished => Ok(()),
-        Whose::Nobody => {
+    match runs.ownership(stored)? {
+        Ownership::Ended => Ok(()),
+        Ownership::Orphaned if unfinished => Ok(()),
+        Ownership::Orphaned => {
             let way = match &stored.damage {
                 Some(why) => format!("it cannot be resumed: {why}"),
                 None => format!("`wfhost resume {id}` resumes it"),
             };
-            Err(Refused::new(kind::WRONG_STATE, format!("the run {id} has not ended"))
+            Err(UserError::new(kind::WRONG_STATE, format!("the run {id} has not ended"))
                 .hint(format!("{way}; --unfinished removes it for good"))
                 .into())
         }
-        Whose::Living(owner) => {
-            Err(Refused::new(kind::WRONG_STATE, format!("the run {id} is running in process {}", owner.pid))
+        Ownership::Owned(owner) => {
+            Err(UserError::new(kind::WRONG_STATE, format!("the run {id} is running in process {}", owner.pid))
                 .hint(format!("to end it: wfhost cancel {id}"))
                 .into())
         }

@@ -3,10 +3,10 @@
 use crate::cli::args::act::ActArguments;
 use crate::cli::args::data::DataArguments;
 use crate::cli::args::values;
-use crate::cli::commands::acts::done;
+use crate::cli::commands::acts::perform;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::Stop;
-use crate::cli::store::{Whose, living};
+use crate::cli::report::error::CommandError;
+use crate::cli::store::{Ownership, live_status};
 use crate::cli::terminal::{Terminal, say};
 use crate::host::RunManifest;
 use crate::host::control::Request;
@@ -41,7 +41,7 @@ pub(in crate::cli) struct Arguments {
     pub(in crate::cli) act: ActArguments,
 }
 
-pub(in crate::cli) fn signal(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn signal(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let Arguments { run, name, body, act } = command;
     let id = act.id();
     let body = Payload::json(body.as_ref().unwrap_or(&Value::Null));
@@ -51,8 +51,8 @@ pub(in crate::cli) fn signal(command: &Arguments, terminal: Terminal) -> Result<
         body: body.clone(),
         id: Some(id.clone()),
     };
-    let exit = done(&act.data, run, &request, |id| format!("{id} has the signal"))?;
-    if let Some(waited) = unheard(&act.data, run, name)? {
+    let exit = perform(&act.data, run, &request, |id| format!("{id} has the signal"))?;
+    if let Some(waited) = unclaimed(&act.data, run, name)? {
         let waits = match &waited[..] {
             [] => "it waits for no signal".to_owned(),
             names => format!("the run waits for: {}", names.join(", ")),
@@ -64,21 +64,21 @@ pub(in crate::cli) fn signal(command: &Arguments, terminal: Terminal) -> Result<
 }
 
 /// The signals that an unfinished run waits for, where nobody has taken the one of this name, and no step of the workflow would.
-fn unheard(data: &DataArguments, given: &str, name: &str) -> Result<Option<Vec<String>>, Stop> {
+fn unclaimed(data: &DataArguments, given: &str, name: &str) -> Result<Option<Vec<String>>, CommandError> {
     let (runs, stored) = data.find(given)?;
-    if may_wait_for(&runs.about(&stored.id)?, name) {
+    if may_wait_for(&runs.manifest(&stored.id)?, name) {
         return Ok(None);
     }
     let waited = |signals: &[SignalStatus]| {
         signals.iter().filter(|one| one.waiting > 0).map(|one| one.name.to_string()).collect::<Vec<_>>()
     };
-    let whose = runs.whose(&stored)?;
-    Ok(match living(&runs, &stored, &whose)?.status() {
+    let ownership = runs.ownership(&stored)?;
+    Ok(match live_status(&runs, &stored, &ownership)?.status() {
         Some(live) => {
             let is_kept = live.signals.iter().any(|one| *one.name == *name && one.kept > 0);
             is_kept.then(|| waited(&live.signals))
         }
-        None if whose == Whose::Nobody => {
+        None if ownership == Ownership::Orphaned => {
             let projection = runs.projection(&stored.id)?;
             let state = projection.state();
             (!state.takes_signal(name)).then(|| waited(&state.signals()))

@@ -3,13 +3,13 @@
 use crate::cli::args::data::DataArguments;
 use crate::cli::commands::listing::{SILENT, run_json, status_name};
 use crate::cli::exit::Exit;
-use crate::cli::report::error::Stop;
-use crate::cli::report::hints::{look_first, to_retry};
-use crate::cli::report::journal::{FULL, FULL_HINT, left_alone};
-use crate::cli::report::pending_acts::Left;
-use crate::cli::report::unresponsive::by_the_records;
+use crate::cli::report::error::CommandError;
+use crate::cli::report::hints::{check_first, retry_hint};
+use crate::cli::report::journal::{FULL, FULL_HINT, removal_hint};
+use crate::cli::report::pending_acts::PendingAct;
+use crate::cli::report::unresponsive::from_records;
 use crate::cli::report::{pending_acts, reasons, waits};
-use crate::cli::store::{Heard, Whose, living};
+use crate::cli::store::{LiveStatus, Ownership, live_status};
 use crate::cli::table::{Table, counted, moment, rfc3339, took};
 use crate::cli::terminal::{Terminal, in_line, print, print_json, printable, say};
 use crate::host::RunProjection;
@@ -63,45 +63,46 @@ pub(in crate::cli) struct Arguments {
     pub(in crate::cli) data: DataArguments,
 }
 
-pub(in crate::cli) fn status(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn status(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let (runs, mut stored) = command.data.find(&command.run)?;
-    let whose = runs.whose(&stored)?;
-    let left = if whose == Whose::Nobody { runs.store.inbox_of(&stored.id)? } else { Vec::new() };
-    let left = left.iter().map(Left::from).collect();
-    let heard = living(&runs, &stored, &whose)?;
-    let silent = match heard {
-        Heard::Nothing(process) => Some(process),
+    let ownership = runs.ownership(&stored)?;
+    let pending = if ownership == Ownership::Orphaned { runs.store.inbox_of(&stored.id)? } else { Vec::new() };
+    let pending = pending.iter().map(PendingAct::from).collect();
+    let answer = live_status(&runs, &stored, &ownership)?;
+    let silent = match answer {
+        LiveStatus::Silent(process) => Some(process),
         _ => None,
     };
-    let live = heard.status();
+    let live = answer.status();
     let (projection, damage) = match runs.readable_projection(&stored.id)? {
         Ok(projection) => (projection, None),
         Err(why) => (RunProjection::default(), Some(why)),
     };
-    let about = runs.readable_about(&stored.id)?;
+    let about = runs.try_manifest(&stored.id)?;
     // What the records say is shown although the run cannot be recovered.
     let is_readable = damage.is_none();
     let damage = damage.or_else(|| about.as_ref().err().cloned());
-    if let Some(why) = damage.as_ref().filter(|_| !matches!(whose, Whose::Living(_))) {
+    if let Some(why) = damage.as_ref().filter(|_| !matches!(ownership, Ownership::Owned(_))) {
         // So that lists say it too; where it cannot be written they do not.
         let _ = runs.store.note_damage(&stored.id, why);
         stored.damage = Some(why.as_str().into());
     }
     if let Some(process) = silent {
-        let (title, hint) = by_the_records(process);
+        let (title, hint) = from_records(process);
         say(&terminal.warning_text(&title, Some(&hint)));
     }
     if live.as_ref().is_some_and(|live| live.facts.stalled) {
         say(&terminal.warning_text(FULL, Some(FULL_HINT)));
     }
-    let resume = runs.to_take_up(&stored.id);
-    let seen = Seen { resume, stored, whose, projection, live, silent: silent.is_some(), left, damage, is_readable };
+    let resume = runs.resume_command(&stored.id);
+    let view =
+        RunView { resume, stored, ownership, projection, live, silent: silent.is_some(), pending, damage, is_readable };
     let file = about.map_or_else(|_| "unknown".to_owned(), |about| about.file);
     if command.json {
-        print_json(&seen.to_json(&file))?;
+        print_json(&view.to_json(&file))?;
     } else {
-        print(&printable(&seen.text(&file)))?;
-        for hint in seen.hints() {
+        print(&printable(&view.text(&file)))?;
+        for hint in view.hints() {
             terminal.hint(&hint);
         }
     }
@@ -138,30 +139,30 @@ fn wait_json(Wait { cause, item, since, until }: &Wait) -> Value {
 }
 
 /// A run as it is known.
-struct Seen {
+struct RunView {
     /// The command that takes it up.
     resume: String,
     stored: Stored,
-    whose: Whose,
+    ownership: Ownership,
     projection: RunProjection,
     live: Option<RunStatus>,
     /// Its host lives and does not answer: the records are told in its place.
     silent: bool,
     /// Of a run that nobody runs: what is done when it is taken up.
-    left: Vec<Left>,
+    pending: Vec<PendingAct>,
     /// Why its records, or what it was started with, cannot be read.
     damage: Option<String>,
     /// Its records can be read; else the projection is empty.
     is_readable: bool,
 }
 
-impl Seen {
+impl RunView {
     /// The calls of which nobody knows whether they happened.
     fn uncertain(&self) -> Vec<Uncertain> {
-        match (&self.live, &self.whose) {
+        match (&self.live, &self.ownership) {
             (Some(live), _) => live.uncertain.clone(),
-            (None, Whose::Nobody) => self.projection.state().uncertain(),
-            (None, Whose::Over) if self.stored.status != Some(EndStatus::Succeeded) => {
+            (None, Ownership::Orphaned) => self.projection.state().uncertain(),
+            (None, Ownership::Ended) if self.stored.status != Some(EndStatus::Succeeded) => {
                 self.projection.given_up().to_vec()
             }
             (None, _) => Vec::new(),
@@ -170,16 +171,16 @@ impl Seen {
 
     /// The signals that are waited for, or kept.
     fn signals(&self) -> Vec<SignalStatus> {
-        match (&self.live, &self.whose) {
+        match (&self.live, &self.ownership) {
             (Some(live), _) => live.signals.clone(),
-            (None, Whose::Nobody) => self.projection.state().signals(),
+            (None, Ownership::Orphaned) => self.projection.state().signals(),
             (None, _) if self.silent => self.projection.state().signals(),
             (None, _) => Vec::new(),
         }
     }
 
     fn to_json(&self, file: &str) -> Value {
-        let mut value = run_json(&self.stored, &self.whose);
+        let mut value = run_json(&self.stored, &self.ownership);
         value["file"] = json!(file);
         value["steps"] = self.projection.steps().iter().map(step_json).collect();
         if let Some(RunStatus { facts, processes, queries, .. }) = &self.live {
@@ -194,15 +195,15 @@ impl Seen {
             value["state"] = json!(SILENT);
             value["signals"] = json!(self.signals());
         }
-        if self.live.is_some() || self.whose == Whose::Nobody {
+        if self.live.is_some() || self.ownership == Ownership::Orphaned {
             value["uncertain"] = json!(self.uncertain());
             value["signals"] = json!(self.signals());
         }
-        if self.whose == Whose::Over && !self.uncertain().is_empty() {
+        if self.ownership == Ownership::Ended && !self.uncertain().is_empty() {
             value["uncertain"] = json!(self.uncertain());
         }
-        if self.whose == Whose::Nobody {
-            value["left"] = self.left.iter().map(Left::to_json).collect();
+        if self.ownership == Ownership::Orphaned {
+            value["left"] = self.pending.iter().map(PendingAct::to_json).collect();
             if self.projection.is_paused() {
                 value["state"] = json!(RunState::Paused);
             }
@@ -276,7 +277,7 @@ impl Seen {
                 let attempts = if node.attempts > 1 { node.attempts.to_string() } else { String::new() };
                 let status = if node.only_waits() { "waiting" } else { &node.status };
                 let taken = || node.taken_over.then(|| "taken over from the run before".to_owned());
-                let why = node.reason().or_else(|| waits::left_in_full(node, now)).or_else(taken);
+                let why = node.reason().or_else(|| waits::describe_in_full(node, now)).or_else(taken);
                 let why = why.into_iter().chain(self.queued(&node.node)).collect::<Vec<_>>().join("; ");
                 let why = in_line(&why).into_owned();
                 table.row(vec![node.node.clone(), status.to_owned(), items, attempts, why]);
@@ -324,15 +325,15 @@ impl Seen {
     }
 
     fn state(&self) -> String {
-        let status = status_name(&self.stored, &self.whose);
-        match (&self.whose, &self.live) {
-            (Whose::Living(owner), Some(live)) => {
+        let status = status_name(&self.stored, &self.ownership);
+        match (&self.ownership, &self.live) {
+            (Ownership::Owned(owner), Some(live)) => {
                 format!("{} ({}), by process {}", status, live.facts.state_name(), owner.pid)
             }
-            (Whose::Living(owner), None) if self.silent => {
+            (Ownership::Owned(owner), None) if self.silent => {
                 format!("{status}, by process {}, which does not answer", owner.pid)
             }
-            (Whose::Living(owner), None) => format!("{status}, by process {}", owner.pid),
+            (Ownership::Owned(owner), None) => format!("{status}, by process {}", owner.pid),
             _ if self.stored.status.is_none() && self.projection.is_paused() => format!("{status} (paused)"),
             _ => status.to_owned(),
         }
@@ -373,8 +374,8 @@ impl Seen {
             }
             let _ = write!(text, "\n{}", table.text());
         }
-        if !self.left.is_empty() {
-            let _ = write!(text, "\n{}", pending_acts::text(&self.left));
+        if !self.pending.is_empty() {
+            let _ = write!(text, "\n{}", pending_acts::text(&self.pending));
         }
         text
     }
@@ -382,35 +383,36 @@ impl Seen {
     fn hints(&self) -> Vec<String> {
         let id = &self.stored.id;
         let mut hints = Vec::new();
-        if self.whose == Whose::Nobody && self.stored.damage.is_some() {
-            return vec![format!("it cannot be resumed; {}", left_alone(id))];
+        if self.ownership == Ownership::Orphaned && self.stored.damage.is_some() {
+            return vec![format!("it cannot be resumed; {}", removal_hint(id))];
         }
         let outcome = self.projection.outcome(id).filter(|_| self.is_readable);
         let problem = outcome.as_ref().and_then(|outcome| outcome.result.as_ref().err());
         match self.stored.status {
             Some(EndStatus::Failed) if problem.is_some_and(|problem| problem.class == ProblemClass::Uncertain) => {
-                hints.push(look_first(Some(&format!("wfhost retry {id}"))));
+                hints.push(check_first(Some(&format!("wfhost retry {id}"))));
             }
             Some(EndStatus::Failed | EndStatus::TimedOut) if !self.uncertain().is_empty() => {}
             Some(EndStatus::Failed) if problem.is_some_and(|problem| problem.kind != STEP_FAILED) => {
                 hints.push(format!("once the workflow file is corrected: wfhost retry {id} --workflow FILE"));
             }
-            Some(EndStatus::Failed | EndStatus::TimedOut) => hints.push(to_retry(id)),
+            Some(EndStatus::Failed | EndStatus::TimedOut) => hints.push(retry_hint(id)),
             _ => {}
         }
-        if self.whose == Whose::Nobody {
+        if self.ownership == Ownership::Orphaned {
             hints.push(format!("nobody runs it; to resume it: {}", self.resume));
         }
-        let is_told = |call: &Uncertain| self.left.iter().any(|left| left.resolves() == Some((call.pid, call.tag)));
-        let untold: Vec<Uncertain> = self.uncertain().into_iter().filter(|call| !is_told(call)).collect();
-        if let Some(call) = untold.first() {
+        let is_settled =
+            |call: &Uncertain| self.pending.iter().any(|pending| pending.resolves() == Some((call.pid, call.tag)));
+        let unsettled: Vec<Uncertain> = self.uncertain().into_iter().filter(|call| !is_settled(call)).collect();
+        if let Some(call) = unsettled.first() {
             let call = format!("{}/{}", call.pid, call.tag);
-            let more = match untold.len() - 1 {
+            let more = match unsettled.len() - 1 {
                 0 => String::new(),
                 1 => ", and 1 more call".to_owned(),
                 more => format!(", and {more} more calls"),
             };
-            hints.push(if self.whose == Whose::Over {
+            hints.push(if self.ownership == Ownership::Ended {
                 let again = match self.stored.status {
                     Some(EndStatus::Cancelled) => String::new(),
                     _ => format!("; look, and then: wfhost retry {id}"),

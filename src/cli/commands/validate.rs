@@ -1,10 +1,10 @@
 //! `wfhost validate`.
 
-use crate::cli::args::host::HostArguments;
+use crate::cli::args::host::CacheArguments;
 use crate::cli::args::workflow::{NO_SLOTS, load_file};
 use crate::cli::exit::Exit;
 use crate::cli::report::compiling::say_compiling;
-use crate::cli::report::error::Refused;
+use crate::cli::report::error::UserError;
 use crate::cli::report::warnings::plan_warnings;
 use crate::cli::terminal::{Terminal, in_line, print_json, say};
 use crate::host::LoadError;
@@ -38,11 +38,11 @@ pub(in crate::cli) struct Arguments {
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
-    pub(in crate::cli) host: HostArguments,
+    pub(in crate::cli) cache: CacheArguments,
 }
 
 pub(in crate::cli) fn validate(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
-    let host = command.host.builder(NO_SLOTS).workers(1).on_compile(say_compiling(command.json)).build()?;
+    let host = command.cache.builder(NO_SLOTS).workers(1).on_compile(say_compiling(command.json)).build()?;
     let mut files: Vec<Value> = Vec::new();
     let mut is_good = true;
     for file in &command.files {
@@ -74,7 +74,7 @@ pub(in crate::cli) fn validate(command: &Arguments, terminal: Terminal) -> anyho
                 if command.json {
                     files.push(refused(file, &error));
                 } else {
-                    Refused::from(error).say(terminal);
+                    UserError::from(error).say(terminal);
                 }
             }
         }

@@ -1,10 +1,10 @@
 //! `wfhost verify`.
 
 use crate::cli::args::data::DataArguments;
-use crate::cli::args::host::RunningArguments;
+use crate::cli::args::host::HostArguments;
 use crate::cli::commands::replaying::{self, unreadable};
 use crate::cli::exit::Exit;
-use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::table::Table;
 use crate::cli::terminal::{Terminal, print, print_json, printable};
 use crate::host::VerifyRunError;
@@ -34,18 +34,18 @@ pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     pub(in crate::cli) data: DataArguments,
     #[command(flatten)]
-    pub(in crate::cli) running: RunningArguments,
+    pub(in crate::cli) host: HostArguments,
 }
 
-pub(in crate::cli) fn verify(command: &Arguments, terminal: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn verify(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let (runs, stored) = command.data.find(&command.run)?;
     drop(runs);
-    let host = replaying::host(&command.running, command.data.required()?, command.json)?;
+    let host = replaying::host(&command.host, command.data.required()?, command.json)?;
     let verified = match host.verify(&stored.id) {
         Ok(verified) => verified,
         Err(VerifyRunError::TakeUp(error)) => return Err(error.into()),
         Err(VerifyRunError::Verify(VerifyError::Records(error))) => return otherwise(&error, command.json, terminal),
-        Err(error) => return Err(Refused::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error))).into()),
+        Err(error) => return Err(UserError::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error))).into()),
     };
     let differs = verified.snapshots.iter().any(|compared| compared.verdict == Verdict::Differs);
     if command.json {
@@ -79,7 +79,7 @@ fn text_of(verified: &Verified) -> String {
 }
 
 /// A run that does otherwise than its records say.
-fn otherwise(error: &RebuildError, json: bool, terminal: Terminal) -> Result<Exit, Stop> {
+fn otherwise(error: &RebuildError, json: bool, terminal: Terminal) -> Result<Exit, CommandError> {
     if !matches!(error, RebuildError::Diverged { .. } | RebuildError::CannotReplay { .. }) {
         return Err(unreadable(error).into());
     }

@@ -33,7 +33,7 @@ pub(in crate::cli) mod kind {
 }
 
 /// Why nothing was run.
-pub(in crate::cli) struct Refused {
+pub(in crate::cli) struct UserError {
     status: &'static str,
     kind: &'static str,
     pub(in crate::cli) title: String,
@@ -44,7 +44,7 @@ pub(in crate::cli) struct Refused {
     inputs: Vec<(String, String)>,
 }
 
-impl Refused {
+impl UserError {
     pub(in crate::cli) fn new(kind: &'static str, title: impl Into<String>) -> Self {
         Self { status: "refused", kind, title: title.into(), hint: None, definition: None, inputs: Vec::new() }
     }
@@ -101,7 +101,7 @@ impl Refused {
     }
 
     /// Whether it is about a run that was left as it is.
-    pub(in crate::cli) fn is_left(&self) -> bool {
+    pub(in crate::cli) fn is_suspended(&self) -> bool {
         self.status == "suspended"
     }
 
@@ -154,7 +154,7 @@ impl Refused {
     }
 }
 
-impl From<LoadError> for Refused {
+impl From<LoadError> for UserError {
     fn from(error: LoadError) -> Self {
         let title = error.to_string();
         match error {
@@ -168,11 +168,11 @@ impl From<LoadError> for Refused {
             }
             LoadError::Read { .. } => Self::new(kind::UNREADABLE, title),
             LoadError::Journal(error) => {
-                let refused = Self::from(error);
+                let error = Self::from(error);
                 let durability = "--durability none runs it without";
                 let hint =
-                    refused.hint.as_ref().map_or_else(|| durability.to_owned(), |hint| format!("{hint}; {durability}"));
-                refused.hint(hint)
+                    error.hint.as_ref().map_or_else(|| durability.to_owned(), |hint| format!("{hint}; {durability}"));
+                error.hint(hint)
             }
             LoadError::StoreComponent { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error)))
                 .hint("--data DIR or WFHOST_DATA names another folder; --durability none runs it without"),
@@ -186,7 +186,7 @@ impl From<LoadError> for Refused {
     }
 }
 
-impl From<RecoverError> for Refused {
+impl From<RecoverError> for UserError {
     fn from(error: RecoverError) -> Self {
         match error {
             RecoverError::Journal(error) => Self::from(error),
@@ -212,72 +212,72 @@ impl From<RecoverError> for Refused {
 }
 
 /// Why a command ends before its end.
-pub(in crate::cli) enum Stop {
+pub(in crate::cli) enum CommandError {
     /// It is not done, and the person is told why.
-    Refused(Refused),
+    User(UserError),
     /// It cannot be done: the output cannot be written, say.
-    Failed(anyhow::Error),
+    Internal(anyhow::Error),
 }
 
-impl Stop {
+impl CommandError {
     /// Tells of it, and gives how the command ends.
-    pub(in crate::cli) fn tell(self, json: bool, terminal: Terminal) -> anyhow::Result<Exit> {
-        let refused = match self {
-            Self::Failed(error) => return Err(error),
-            Self::Refused(refused) => refused,
+    pub(in crate::cli) fn report(self, json: bool, terminal: Terminal) -> anyhow::Result<Exit> {
+        let error = match self {
+            Self::Internal(error) => return Err(error),
+            Self::User(error) => error,
         };
         if json {
-            refused.print()?;
+            error.print()?;
         } else {
-            refused.say(terminal);
+            error.say(terminal);
         }
-        Ok(refused.exit())
+        Ok(error.exit())
     }
 }
 
-impl From<Refused> for Stop {
-    fn from(refused: Refused) -> Self {
-        Self::Refused(refused)
+impl From<UserError> for CommandError {
+    fn from(error: UserError) -> Self {
+        Self::User(error)
     }
 }
 
-impl From<StoreError> for Stop {
+impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
-        Self::Refused(error.into())
+        Self::User(error.into())
     }
 }
 
-impl From<ControlError> for Stop {
+impl From<ControlError> for CommandError {
     fn from(error: ControlError) -> Self {
-        Self::Refused(error.into())
+        Self::User(error.into())
     }
 }
 
-impl From<RecoverError> for Stop {
+impl From<RecoverError> for CommandError {
     fn from(error: RecoverError) -> Self {
-        Self::Refused(error.into())
+        Self::User(error.into())
     }
 }
 
-impl From<std::io::Error> for Stop {
+impl From<std::io::Error> for CommandError {
     fn from(error: std::io::Error) -> Self {
-        Self::Failed(error.into())
+        Self::Internal(error.into())
     }
 }
 
-impl From<serde_json::Error> for Stop {
+impl From<serde_json::Error> for CommandError {
     fn from(error: serde_json::Error) -> Self {
-        Self::Failed(error.into())
+        Self::Internal(error.into())
     }
 }
 
-impl From<anyhow::Error> for Stop {
+impl From<anyhow::Error> for CommandError {
     fn from(error: anyhow::Error) -> Self {
-        Self::Failed(error)
+        Self::Internal(error)
     }
 }
 
-impl From<HostError> for Refused {
+impl From<HostError> for UserError {
     fn from(error: HostError) -> Self {
         let hint = matches!(error, HostError::Guests(_))
             .then(|| "`--slots 1 --profile dense` takes the least memory; `wfhost doctor` shows the limits".to_owned());
@@ -285,7 +285,7 @@ impl From<HostError> for Refused {
     }
 }
 
-impl From<ControlError> for Refused {
+impl From<ControlError> for UserError {
     fn from(error: ControlError) -> Self {
         let hint = match &error {
             ControlError::Refused(Refusal::NotExposed { names, .. }) if names.is_empty() => {

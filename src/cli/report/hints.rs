@@ -1,7 +1,7 @@
 //! What a person could do about a problem of a run, by its kind: the flag to give, or the line to write. Where nothing is known that
 //! would help, nothing is said.
 
-use crate::cli::report::invocation::Again;
+use crate::cli::report::invocation::Invocation;
 use crate::cli::report::units::{amount, exact_duration, size};
 use crate::dispatch::kind as call;
 use crate::guest::OUT_OF_FUEL;
@@ -13,18 +13,18 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// The problem that a run ended with, or the one below it that a step failed with.
-pub(in crate::cli) struct Case<'a> {
+pub(in crate::cli) struct Failure<'a> {
     /// As JSON: `kind`, `title`, `class`, `data`.
     pub(in crate::cli) problem: &'a Value,
     /// The step that failed.
     pub(in crate::cli) node: Option<&'a Node>,
     /// The command that was given.
-    pub(in crate::cli) again: &'a Again,
+    pub(in crate::cli) invocation: &'a Invocation,
     /// The slots that the host has.
     pub(in crate::cli) slots: u32,
 }
 
-impl Case<'_> {
+impl Failure<'_> {
     /// The way out, where one is known.
     pub(in crate::cli) fn hint(&self) -> Option<String> {
         let text = |key: &str| self.problem[key].as_str().unwrap_or_default();
@@ -63,7 +63,7 @@ impl Case<'_> {
         let place = if is_word { format!("{host}.") } else { host.to_owned() };
         // A guest can fail with a problem of this kind too, and say what it likes in it.
         place.parse::<crate::dispatch::http::Permission>().ok()?;
-        Some(match self.again.with_addresses(std::slice::from_ref(&place)) {
+        Some(match self.invocation.with_addresses(std::slice::from_ref(&place)) {
             Some(command) => format!("if it is to be reached from here: {command}"),
             None => format!("if it is to be reached from here, add --allow-address {place}"),
         })
@@ -85,16 +85,16 @@ impl Case<'_> {
         if more <= self.slots {
             return None;
         }
-        self.again.with("--slots", &more.to_string(), false).map(|command| format!("with more slots: {command}"))
+        self.invocation.with("--slots", &more.to_string(), false).map(|command| format!("with more slots: {command}"))
     }
 
     /// Of a step, or of the whole run.
     fn timeout(&self) -> Option<String> {
         let Some(node) = self.node else {
             // Who runs the rest of it again has no timeout.
-            let Some(timeout) = self.again.timeout() else { return self.by_class("retryable") };
+            let Some(timeout) = self.invocation.timeout() else { return self.by_class("retryable") };
             let longer = exact_duration(timeout.saturating_mul(2));
-            let command = self.again.with("--timeout", &longer, false);
+            let command = self.invocation.with("--timeout", &longer, false);
             return command.map(|command| format!("to give it longer: {command}"));
         };
         let longer = exact_duration(Duration::from(node.timeout?).saturating_mul(2));
@@ -105,8 +105,8 @@ impl Case<'_> {
     fn by_class(&self, class: &str) -> Option<String> {
         match class {
             "retryable" => {
-                let again = self.again.plain().map_or_else(String::new, |command| format!(": {command}"));
-                let hint = format!("this may pass; run it again{again}");
+                let invocation = self.invocation.text().map_or_else(String::new, |command| format!(": {command}"));
+                let hint = format!("this may pass; run it again{invocation}");
                 let can_retry = |node: &&Node| {
                     node.retry.is_none() && matches!(node.action, Action::Uses { .. } | Action::Call { .. })
                 };
@@ -115,20 +115,22 @@ impl Case<'_> {
                     None => hint,
                 })
             }
-            "uncertain" => Some(look_first(self.again.plain().filter(|_| self.again.is("retry")).as_deref())),
+            "uncertain" => {
+                Some(check_first(self.invocation.text().filter(|_| self.invocation.is_command("retry")).as_deref()))
+            }
             _ => None,
         }
     }
 }
 
 /// What is to be done about a call of which nobody knows whether it happened, with the command that repeats it.
-pub(in crate::cli) fn look_first(retry: Option<&str>) -> String {
+pub(in crate::cli) fn check_first(retry: Option<&str>) -> String {
     let look = "nobody knows whether it has happened: look before you run it again";
     retry.map_or_else(|| look.to_owned(), |retry| format!("{look}: {retry} (under the key that it had)"))
 }
 
 /// How to go on with a run that did not succeed.
-pub(in crate::cli) fn to_retry(id: &str) -> String {
+pub(in crate::cli) fn retry_hint(id: &str) -> String {
     format!("to run again what did not succeed: wfhost retry {id}")
 }
 
@@ -182,8 +184,9 @@ mod tests {
     }
 
     fn hint_of(problem: &Value, node: Option<&Node>) -> Option<String> {
-        let again = Again::of(["run", "f.yaml", "--timeout=5s"].map(Into::into), Some(Duration::from_secs(5)));
-        Case { problem, node, again: &again, slots: 64 }.hint()
+        let invocation =
+            Invocation::of(["run", "f.yaml", "--timeout=5s"].map(Into::into), Some(Duration::from_secs(5)));
+        Failure { problem, node, invocation: &invocation, slots: 64 }.hint()
     }
 
     /// A step `s` that is nothing special.
@@ -264,8 +267,8 @@ mod tests {
     fn a_timeout_is_that_of_the_step_or_that_of_the_run() {
         let problem = json!({ "kind": "timed-out", "class": "retryable" });
         assert_eq!(hint(&problem).as_deref(), Some("to give it longer: wfhost run f.yaml --timeout 10s"));
-        let again = Again::of(["retry", "it"].map(Into::into), None);
-        let rest = Case { problem: &problem, node: None, again: &again, slots: 64 }.hint();
+        let invocation = Invocation::of(["retry", "it"].map(Into::into), None);
+        let rest = Failure { problem: &problem, node: None, invocation: &invocation, slots: 64 }.hint();
         assert_eq!(rest.as_deref(), Some("this may pass; run it again: wfhost retry it"));
         assert_eq!(
             hint_of(&problem, Some(&node())).as_deref(),

@@ -9,13 +9,13 @@ const COMMAND_BYTES_MAX: usize = 400;
 
 /// The words of a command line.
 #[derive(Clone, Debug)]
-pub(in crate::cli) struct Again {
+pub(in crate::cli) struct Invocation {
     words: Vec<String>,
     timeout: Option<Duration>,
     /// Since when that counts.
     begun: Instant,
     /// A word is no text.
-    odd: bool,
+    has_non_text: bool,
     /// Addresses that are permitted although no word of the command says so.
     addresses: Vec<String>,
 }
@@ -24,9 +24,9 @@ pub(in crate::cli) struct Again {
 pub(in crate::cli) const ALLOW_ADDRESS: &str = "--allow-address";
 
 /// Flags with a value that say how a run is carried out and not what it is: they do not stand beside a durable run.
-const CARRIED: [&str; 7] = ["--data", ALLOW_ADDRESS, "--slots", "--workers", "--profile", "--cache", "--config"];
+const HOST_FLAGS: [&str; 7] = ["--data", ALLOW_ADDRESS, "--slots", "--workers", "--profile", "--cache", "--config"];
 
-impl Again {
+impl Invocation {
     /// This process's own words; `timeout` is what they say of it.
     pub(in crate::cli) fn new(timeout: Option<Duration>) -> Self {
         Self::of(std::env::args_os().skip(1), timeout)
@@ -34,12 +34,12 @@ impl Again {
 
     pub(in crate::cli) fn of(words: impl IntoIterator<Item = OsString>, timeout: Option<Duration>) -> Self {
         let words: Vec<Result<String, OsString>> = words.into_iter().map(OsString::into_string).collect();
-        let odd = words.iter().any(Result::is_err);
+        let has_non_text = words.iter().any(Result::is_err);
         Self {
             words: words.into_iter().filter_map(Result::ok).collect(),
             timeout,
             begun: Instant::now(),
-            odd,
+            has_non_text,
             addresses: Vec::new(),
         }
     }
@@ -58,29 +58,35 @@ impl Again {
     }
 
     /// Whether the command has a flag.
-    pub(in crate::cli) fn has(&self, flag: &str) -> bool {
+    pub(in crate::cli) fn has_flag(&self, flag: &str) -> bool {
         let mut words = self.words.iter().take_while(|word| *word != "--");
         words.any(|word| word.split('=').next() == Some(flag))
     }
 
     /// What to do with a durable run of this command: its words name it, and carry on with what does not stand beside it.
-    pub(in crate::cli) fn about(&self, verb: &str, run: &str) -> Self {
+    pub(in crate::cli) fn for_run(&self, verb: &str, run: &str) -> Self {
         let mut words = vec![verb.to_owned(), run.to_owned()];
         let mut given = self.words.iter().take_while(|word| *word != "--");
         while let Some(word) = given.next() {
             let flag = word.split('=').next().unwrap_or_default();
-            if CARRIED.contains(&flag) {
+            if HOST_FLAGS.contains(&flag) {
                 words.push(word.clone());
                 if flag == word {
                     words.extend(given.next().cloned());
                 }
             }
         }
-        Self { words, timeout: None, begun: self.begun, odd: self.odd, addresses: self.addresses.clone() }
+        Self {
+            words,
+            timeout: None,
+            begun: self.begun,
+            has_non_text: self.has_non_text,
+            addresses: self.addresses.clone(),
+        }
     }
 
     /// A command about a durable run that runs nothing: only the folder of the runs goes with it.
-    pub(in crate::cli) fn beside(&self, verb: &str, run: &str) -> Self {
+    pub(in crate::cli) fn for_stored_run(&self, verb: &str, run: &str) -> Self {
         let mut words = vec![verb.to_owned(), run.to_owned()];
         let mut given = self.words.iter().take_while(|word| *word != "--");
         while let Some(word) = given.next() {
@@ -90,18 +96,24 @@ impl Again {
                 words.push(word.clone());
             }
         }
-        Self { words, timeout: None, begun: self.begun, odd: self.odd, addresses: self.addresses.clone() }
+        Self {
+            words,
+            timeout: None,
+            begun: self.begun,
+            has_non_text: self.has_non_text,
+            addresses: self.addresses.clone(),
+        }
     }
 
     /// The command with these words behind its first two.
-    pub(in crate::cli) fn and(mut self, words: &[&str]) -> Self {
+    pub(in crate::cli) fn with_words(mut self, words: &[&str]) -> Self {
         let at = self.words.len().min(2);
         self.words.splice(at..at, words.iter().map(|&word| word.to_owned()));
         self
     }
 
     /// Whether it is this command.
-    pub(in crate::cli) fn is(&self, verb: &str) -> bool {
+    pub(in crate::cli) fn is_command(&self, verb: &str) -> bool {
         self.words.first().is_some_and(|first| first == verb)
     }
 
@@ -122,8 +134,8 @@ impl Again {
     }
 
     /// The command as it was. None where it is too long to be of use.
-    pub(in crate::cli) fn plain(&self) -> Option<String> {
-        self.written(&self.words)
+    pub(in crate::cli) fn text(&self) -> Option<String> {
+        self.render(&self.words)
     }
 
     /// The command with a flag, in place of what it says of the flag, or beside it where a flag may be repeated.
@@ -135,7 +147,7 @@ impl Again {
                 // What follows is no flag: ours goes before it.
                 let rest = std::iter::once(word).chain(given).cloned();
                 return self
-                    .written(&words.into_iter().chain([flag.into(), value.into()]).chain(rest).collect::<Vec<_>>());
+                    .render(&words.into_iter().chain([flag.into(), value.into()]).chain(rest).collect::<Vec<_>>());
             }
             if !repeated && word == flag {
                 given.next();
@@ -144,13 +156,13 @@ impl Again {
             }
         }
         words.extend([flag.to_owned(), value.to_owned()]);
-        self.written(&words)
+        self.render(&words)
     }
 
-    fn written(&self, words: &[String]) -> Option<String> {
+    fn render(&self, words: &[String]) -> Option<String> {
         let command = std::iter::once("wfhost".to_owned()).chain(words.iter().map(|word| shell_quoted(word)));
         let command = command.collect::<Vec<_>>().join(" ");
-        (!self.odd && command.len() <= COMMAND_BYTES_MAX).then_some(command)
+        (!self.has_non_text && command.len() <= COMMAND_BYTES_MAX).then_some(command)
     }
 }
 
@@ -168,50 +180,61 @@ pub(in crate::cli) fn shell_quoted(word: &str) -> String {
 mod tests {
     use super::*;
 
-    fn again(words: &[&str]) -> Again {
-        Again::of(words.iter().map(OsString::from), None)
+    fn invocation(words: &[&str]) -> Invocation {
+        Invocation::of(words.iter().map(OsString::from), None)
     }
 
     #[test]
     fn words_are_quoted_as_shells_want_it() {
         let words = ["run", "my flow.yaml", "-i", "name=O'Hara", "-i", ""];
-        assert_eq!(again(&words).plain().unwrap(), "wfhost run 'my flow.yaml' -i 'name=O'\\''Hara' -i ''");
+        assert_eq!(invocation(&words).text().unwrap(), "wfhost run 'my flow.yaml' -i 'name=O'\\''Hara' -i ''");
     }
 
     #[test]
     fn a_flag_takes_the_place_of_the_one_before() {
         for words in [&["run", "--slots", "2", "f"][..], &["run", "--slots=2", "f"], &["run", "f"]] {
-            assert_eq!(again(words).with("--slots", "4", false).unwrap(), "wfhost run f --slots 4");
+            assert_eq!(invocation(words).with("--slots", "4", false).unwrap(), "wfhost run f --slots 4");
         }
-        assert_eq!(again(&["run", "--", "-f"]).with("--slots", "4", false).unwrap(), "wfhost run --slots 4 -- -f");
-        let twice = again(&["run", "f", "--allow-address", "::1"]).with("--allow-address", "10.0.0.1", true);
+        assert_eq!(invocation(&["run", "--", "-f"]).with("--slots", "4", false).unwrap(), "wfhost run --slots 4 -- -f");
+        let twice = invocation(&["run", "f", "--allow-address", "::1"]).with("--allow-address", "10.0.0.1", true);
         assert_eq!(twice.unwrap(), "wfhost run f --allow-address ::1 --allow-address 10.0.0.1");
     }
 
     #[test]
     fn what_is_to_be_done_with_a_durable_run_has_the_flags_that_are_not_kept() {
-        let run =
-            again(&["run", "f", "--run-id", "a", "-i", "x=1", "--allow-address=::1", "--data", "d", "--timeout", "1s"]);
-        assert!(run.has("--run-id") && run.has("--allow-address") && !run.has("--slots"));
-        assert_eq!(run.about("resume", "a").plain().unwrap(), "wfhost resume a --allow-address=::1 --data d");
-        let retry = run.about("retry", "a").with("--allow-address", "10.0.0.1", true);
+        let run = invocation(&[
+            "run",
+            "f",
+            "--run-id",
+            "a",
+            "-i",
+            "x=1",
+            "--allow-address=::1",
+            "--data",
+            "d",
+            "--timeout",
+            "1s",
+        ]);
+        assert!(run.has_flag("--run-id") && run.has_flag("--allow-address") && !run.has_flag("--slots"));
+        assert_eq!(run.for_run("resume", "a").text().unwrap(), "wfhost resume a --allow-address=::1 --data d");
+        let retry = run.for_run("retry", "a").with("--allow-address", "10.0.0.1", true);
         assert_eq!(retry.unwrap(), "wfhost retry a --allow-address=::1 --data d --allow-address 10.0.0.1");
-        let signal = run.beside("signal", "a").and(&["it's ok", "JSON"]);
-        assert_eq!(signal.plain().unwrap(), "wfhost signal a 'it'\\''s ok' JSON --data d");
-        assert_eq!(again(&["run", "--", "--data"]).about("retry", "a").plain().unwrap(), "wfhost retry a");
+        let signal = run.for_stored_run("signal", "a").with_words(&["it's ok", "JSON"]);
+        assert_eq!(signal.text().unwrap(), "wfhost signal a 'it'\\''s ok' JSON --data d");
+        assert_eq!(invocation(&["run", "--", "--data"]).for_run("retry", "a").text().unwrap(), "wfhost retry a");
     }
 
     #[test]
     fn a_flag_for_one_address_more_names_those_that_a_file_permits() {
         let one = ["localhost".to_owned()];
-        let run = again(&["run", "f"]).permitting(vec!["10.0.0.0/8".to_owned()]);
+        let run = invocation(&["run", "f"]).permitting(vec!["10.0.0.0/8".to_owned()]);
         assert_eq!(run.with_addresses(&one).unwrap(), "wfhost run f --allow-address 10.0.0.0/8,localhost");
-        let resume = run.about("resume", "a").with_addresses(&one);
+        let resume = run.for_run("resume", "a").with_addresses(&one);
         assert_eq!(resume.unwrap(), "wfhost resume a --allow-address 10.0.0.0/8,localhost");
     }
 
     #[test]
     fn what_is_too_long_is_not_repeated() {
-        assert_eq!(again(&["run", &"x".repeat(500)]).plain(), None);
+        assert_eq!(invocation(&["run", &"x".repeat(500)]).text(), None);
     }
 }

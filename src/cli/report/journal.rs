@@ -1,6 +1,6 @@
 //! What is said of the journal, its folder, and runs in it that cannot be read.
 
-use crate::cli::report::error::{Refused, kind};
+use crate::cli::report::error::{UserError, kind};
 use crate::host::RecoverError;
 use crate::journal::StoreError;
 use std::path::Path;
@@ -29,26 +29,26 @@ pub(in crate::cli) fn recreated(journal: &Path) -> String {
     format!("{}; a new journal is begun", gone(journal))
 }
 
-pub(in crate::cli) const ANEW_HINT: &str =
+pub(in crate::cli) const RECREATED_HINT: &str =
     "put a copy of journal.db there, where there is one; --data DIR or WFHOST_DATA names another folder";
 
 /// How a copy is put in the place of a journal: SQLite would apply a log that is of another time to the file.
-pub(in crate::cli) const PUT_BACK: &str = "end the hosts of the folder, and put copies of journal.db and journal.db-wal in their place, both of one time; where the copy is journal.db alone, move journal.db-wal away first";
+pub(in crate::cli) const RESTORE_HINT: &str = "end the hosts of the folder, and put copies of journal.db and journal.db-wal in their place, both of one time; where the copy is journal.db alone, move journal.db-wal away first";
 
 /// What is said of a run whose records are damaged.
-pub(in crate::cli) fn left_alone(id: &str) -> String {
+pub(in crate::cli) fn removal_hint(id: &str) -> String {
     format!("other runs are not touched by it; `wfhost rm {id} --unfinished` removes it for good")
 }
 
 /// Why a run cannot be read or taken up. Where the file is damaged, it may be this run alone.
-pub(in crate::cli) fn refused_of(id: &str, error: RecoverError) -> Refused {
+pub(in crate::cli) fn recovery_error(id: &str, error: RecoverError) -> UserError {
     let hint = match &error {
         RecoverError::Journal(store @ StoreError::Sqlite { .. }) if store.is_of_the_file() => Some(format!(
-            "the file is damaged: {PUT_BACK}; where it is this run alone, `wfhost rm {id} --unfinished` removes it for good"
+            "the file is damaged: {RESTORE_HINT}; where it is this run alone, `wfhost rm {id} --unfinished` removes it for good"
         )),
-        error => error.damage().map(|_| left_alone(id)),
+        error => error.damage().map(|_| removal_hint(id)),
     };
-    match (Refused::from(error), hint) {
+    match (UserError::from(error), hint) {
         (refused, Some(hint)) => refused.hint(hint),
         (refused, None) => refused,
     }
@@ -60,17 +60,17 @@ fn is_of_the_disk(error: &rusqlite::Error) -> bool {
 }
 
 /// What is said where the host that has a run never answers.
-pub(in crate::cli) fn not_listening(id: &str) -> Refused {
-    Refused::new(kind::HOST_FAULT, format!("the host that runs {id} does not listen"))
+pub(in crate::cli) fn not_listening(id: &str) -> UserError {
+    UserError::new(kind::HOST_FAULT, format!("the host that runs {id} does not listen"))
         .hint(format!("`wfhost status {id}` tells which process it is"))
 }
 
-impl From<StoreError> for Refused {
+impl From<StoreError> for UserError {
     fn from(error: StoreError) -> Self {
         let hint = match &error {
             StoreError::Io { .. } | StoreError::Foreign { .. } => Some(ANOTHER_FOLDER.to_owned()),
             StoreError::Sqlite { path, .. } if error.is_of_the_file() => Some(format!(
-                "the file is damaged, or is no journal: {PUT_BACK}; or move {} away; {ANOTHER_FOLDER}",
+                "the file is damaged, or is no journal: {RESTORE_HINT}; or move {} away; {ANOTHER_FOLDER}",
                 path.display()
             )),
             StoreError::Lost { log, .. } => Some(format!(
@@ -85,7 +85,7 @@ impl From<StoreError> for Refused {
             }
             StoreError::Format { .. } => Some(format!("use a wfhost of that release; {ANOTHER_FOLDER}")),
             StoreError::Owned(run) => Some(format!("`wfhost status {run}` tells whose it is")),
-            StoreError::Damaged { run, .. } => Some(left_alone(run)),
+            StoreError::Damaged { run, .. } => Some(removal_hint(run)),
             _ => None,
         };
         Self::new(kind::JOURNAL, error.to_string()).hint_maybe(hint)

@@ -1,9 +1,9 @@
 //! What a run came to: for people as text, for programs as JSON.
 
 use crate::cli::exit::Exit;
-use crate::cli::report::hints::Case;
-use crate::cli::report::invocation::Again;
-use crate::cli::report::source_map::{STDIN, Shown, SourceMap, SourceSpan};
+use crate::cli::report::hints::Failure;
+use crate::cli::report::invocation::Invocation;
+use crate::cli::report::source_map::{Message, STDIN, SourceMap, SourceSpan};
 use crate::cli::terminal::{Terminal, say};
 use crate::host::{Outcome, Status, Workflow};
 use crate::process::Problem;
@@ -16,17 +16,17 @@ const ALSO_MAX: usize = 20;
 
 /// A run that is over, and what is needed to tell of it.
 #[derive(Clone)]
-pub(in crate::cli) struct Over<'a> {
+pub(in crate::cli) struct Report<'a> {
     pub(in crate::cli) outcome: &'a Outcome,
     /// The calls that may have happened although it ended without their answers.
     pub(in crate::cli) uncertain: &'a [Uncertain],
     pub(in crate::cli) workflow: &'a Workflow,
-    pub(in crate::cli) again: &'a Again,
+    pub(in crate::cli) invocation: &'a Invocation,
     /// The slots that the host had.
     pub(in crate::cli) slots: u32,
 }
 
-impl Over<'_> {
+impl Report<'_> {
     pub(in crate::cli) fn exit(&self) -> Exit {
         match self.outcome.status {
             Status::Succeeded => Exit::Success,
@@ -43,20 +43,20 @@ impl Over<'_> {
         }
         let Err(problem) = &self.outcome.result else { return value };
         let map = SourceMap::of(self.workflow.source());
-        let told = Told::of(problem, self.workflow);
+        let failure = FailedRun::of(problem, self.workflow);
         if let Some(map) = &map {
-            if let Some(place) = told.place(map) {
-                value["problem"]["at"] = map.json(place);
+            if let Some(span) = failure.span(map) {
+                value["problem"]["at"] = map.json(span);
             }
-            let failed = told.failed.iter().map(|(step, pointer)| {
-                let place = pointer.map(|pointer| map.json(map.find(pointer, None)));
-                json!({ "step": step, "at": place })
+            let failed = failure.failed.iter().map(|(step, pointer)| {
+                let span = pointer.map(|pointer| map.json(map.find(pointer, None)));
+                json!({ "step": step, "at": span })
             });
-            if !told.failed.is_empty() {
+            if !failure.failed.is_empty() {
                 value["failed"] = failed.collect();
             }
         }
-        if let Some(hint) = self.hint(&told) {
+        if let Some(hint) = self.hint(&failure) {
             value["problem"]["hint"] = json!(hint);
         }
         value
@@ -65,23 +65,24 @@ impl Over<'_> {
     /// Tells people why there are no outputs.
     pub(in crate::cli) fn say(&self, terminal: Terminal) {
         let Err(problem) = &self.outcome.result else { return };
-        let told = Told::of(problem, self.workflow);
+        let failure = FailedRun::of(problem, self.workflow);
         let map = SourceMap::of(self.workflow.source());
-        let mut notes = told.notes();
-        notes.extend(crate::cli::report::reasons::said(&told.cause));
-        let node = told.step.as_deref().and_then(|step| self.workflow.plan().node(step));
-        if told.cause["class"] == "uncertain" && node.is_some_and(|node| node.retry.is_some()) {
+        let mut notes = failure.notes();
+        notes.extend(crate::cli::report::reasons::said(&failure.cause));
+        let node = failure.step.as_deref().and_then(|step| self.workflow.plan().node(step));
+        if failure.cause["class"] == "uncertain" && node.is_some_and(|node| node.retry.is_some()) {
             notes.push("`retry` did not repeat it: it may have happened, and is not safe to repeat".to_owned());
         }
-        if let Some(also) = told.also(map.as_ref()) {
+        if let Some(also) = failure.also(map.as_ref()) {
             notes.push(also);
         }
-        let hint = self.hint(&told);
-        let shown = Shown { kind: told.cause["kind"].as_str().unwrap_or_default(), title: told.title(), notes, hint };
-        let placed = map.as_ref().and_then(|map| Some((map, told.place(map)?)));
+        let hint = self.hint(&failure);
+        let message =
+            Message { kind: failure.cause["kind"].as_str().unwrap_or_default(), title: failure.title(), notes, hint };
+        let placed = map.as_ref().and_then(|map| Some((map, failure.span(map)?)));
         say(&match placed {
-            Some((map, place)) => map.excerpt(place, &shown, terminal),
-            None => shown.plain(terminal),
+            Some((map, span)) => map.excerpt(span, &message, terminal),
+            None => message.plain(terminal),
         });
     }
 
@@ -95,18 +96,21 @@ impl Over<'_> {
         say(&terminal.warning_text(&title, Some(&format!("`wfhost status {}` lists them", self.outcome.run))));
     }
 
-    fn hint(&self, told: &Told<'_>) -> Option<String> {
-        let node = told.step.as_deref().and_then(|step| self.workflow.plan().node(step));
-        let hint = Case { problem: &told.cause, node, again: self.again, slots: self.slots }.hint();
-        let lines: Vec<String> = hint.into_iter().chain(self.go_on(told)).collect();
+    fn hint(&self, failure: &FailedRun<'_>) -> Option<String> {
+        let node = failure.step.as_deref().and_then(|step| self.workflow.plan().node(step));
+        let hint = Failure { problem: &failure.cause, node, invocation: self.invocation, slots: self.slots }.hint();
+        let lines: Vec<String> = hint.into_iter().chain(self.retry_with_file(failure)).collect();
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
     /// How a run goes on whose file, or what it gives a step, has to be another.
-    fn go_on(&self, told: &Told<'_>) -> Option<String> {
-        let text = |key: &str| told.cause[key].as_str().unwrap_or_default();
+    fn retry_with_file(&self, failure: &FailedRun<'_>) -> Option<String> {
+        let text = |key: &str| failure.cause[key].as_str().unwrap_or_default();
         let is_definite = text("class") == "definite" && self.outcome.status == Status::Failed;
-        if !is_definite || !self.again.is("retry") || text("kind") == crate::dispatch::kind::ADDRESS_REFUSED {
+        if !is_definite
+            || !self.invocation.is_command("retry")
+            || text("kind") == crate::dispatch::kind::ADDRESS_REFUSED
+        {
             return None;
         }
         let file = match self.workflow.source().name() {
@@ -114,13 +118,13 @@ impl Over<'_> {
             STDIN => "FILE",
             file => file,
         };
-        let command = self.again.with("--workflow", file, false)?;
+        let command = self.invocation.with("--workflow", file, false)?;
         Some(format!("to go on once {file} is corrected: {command}"))
     }
 }
 
 /// A problem of a run, taken apart.
-struct Told<'a> {
+struct FailedRun<'a> {
     /// The step that failed first, in the order of the plan.
     step: Option<String>,
     /// Which item, which attempt.
@@ -131,7 +135,7 @@ struct Told<'a> {
     failed: Vec<(String, Option<&'a str>)>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> FailedRun<'a> {
     fn of(problem: &Problem, workflow: &'a Workflow) -> Self {
         let mut whole = json!(problem);
         if let Some(data) = &problem.data {
@@ -171,7 +175,7 @@ impl<'a> Told<'a> {
     }
 
     /// The expression that failed, else the step.
-    fn place(&self, map: &SourceMap<'_>) -> Option<SourceSpan> {
+    fn span(&self, map: &SourceMap<'_>) -> Option<SourceSpan> {
         let data = &self.cause["data"];
         let offset = data["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok());
         let step = self.failed.first().and_then(|(_, pointer)| *pointer);

@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 const SHOWN_MAX: usize = 20;
 
 /// An act that was left.
-pub(in crate::cli) struct Left {
+pub(in crate::cli) struct PendingAct {
     id: String,
     /// None: it is of a release that this one does not know.
     act: Option<Act>,
 }
 
-impl From<&Mail> for Left {
+impl From<&Mail> for PendingAct {
     fn from(mail: &Mail) -> Self {
         Self { id: mail.id.to_string(), act: Act::of_mail(mail).ok() }
     }
 }
 
-impl Left {
+impl PendingAct {
     /// The call of which it says what became.
     pub(in crate::cli) fn resolves(&self) -> Option<(Pid, Tag)> {
         match &self.act {
@@ -46,7 +46,7 @@ impl Left {
 
     /// `act` is the command; what it was given stands beside.
     pub(in crate::cli) fn to_json(&self) -> Value {
-        let (act, told) = self.told();
+        let (act, described) = self.described();
         let mut value = json!({ "act": act, "id": self.id });
         match &self.act {
             Some(Act::Signal { name, body }) => {
@@ -62,13 +62,13 @@ impl Left {
                 value["outcome"] = json!(outcome(resolution));
             }
             Some(Act::TimeOut { .. } | Act::Pause | Act::Resume) => {}
-            None => value["problem"] = json!(told),
+            None => value["problem"] = json!(described),
         }
         value
     }
 
     /// The command, and what it was given.
-    fn told(&self) -> (&'static str, String) {
+    fn described(&self) -> (&'static str, String) {
         match &self.act {
             Some(Act::Signal { name, body }) => ("signal", cut(&format!("{name} {}", shown(body)))),
             Some(Act::Cancel { reason, grace: Some(Micros(0)) }) => ("cancel", cut(&format!("at once: {reason}"))),
@@ -91,13 +91,13 @@ fn outcome(resolution: &Resolution) -> &'static str {
 }
 
 /// A table, with a line below it where there are more.
-pub(in crate::cli) fn text(left: &[Left]) -> String {
+pub(in crate::cli) fn text(pending: &[PendingAct]) -> String {
     let mut table = Table::new(&["WAITS TO BE DELIVERED", "WITH"]);
-    for one in left.iter().take(SHOWN_MAX) {
-        let (act, told) = one.told();
-        table.row(vec![act.to_owned(), told]);
+    for one in pending.iter().take(SHOWN_MAX) {
+        let (act, described) = one.described();
+        table.row(vec![act.to_owned(), described]);
     }
-    let more = left.len().saturating_sub(SHOWN_MAX);
+    let more = pending.len().saturating_sub(SHOWN_MAX);
     let more = if more > 0 { format!("and {more} more\n") } else { String::new() };
     table.text() + &more
 }

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 ///
 /// # Errors
 /// Where it cannot be printed.
-pub(in crate::cli) fn tell(run: &str, retrial: &PreparedRetry, is_json: bool) -> anyhow::Result<Exit> {
+pub(in crate::cli) fn print_plan(run: &str, retrial: &PreparedRetry, is_json: bool) -> anyhow::Result<Exit> {
     if is_json {
         print_json(&view(run, retrial))?;
     } else {

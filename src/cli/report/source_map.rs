@@ -56,8 +56,8 @@ impl<'a> SourceMap<'a> {
     }
 
     /// `file:line:column`.
-    pub(in crate::cli) fn short(&self, place: SourceSpan) -> String {
-        let at = self.source.position(place.0.start);
+    pub(in crate::cli) fn short(&self, span: SourceSpan) -> String {
+        let at = self.source.position(span.0.start);
         format!("{}:{}:{}", self.source.name(), at.line, at.column)
     }
 
@@ -71,8 +71,8 @@ impl<'a> SourceMap<'a> {
     }
 
     /// The error with the line that it is in, underlined, and what belongs to it below.
-    pub(in crate::cli) fn excerpt(&self, place: SourceSpan, error: &Shown<'_>, terminal: Terminal) -> String {
-        let (start, end) = (place.0.start as usize, place.0.end as usize);
+    pub(in crate::cli) fn excerpt(&self, span: SourceSpan, error: &Message<'_>, terminal: Terminal) -> String {
+        let (start, end) = (span.0.start as usize, span.0.end as usize);
         let line = self.source.text().get(start..end).unwrap_or("").split('\n').next().unwrap_or("").trim_end();
         let snippet = Snippet::source(self.source.text())
             .path(self.source.name())
@@ -82,14 +82,14 @@ impl<'a> SourceMap<'a> {
 }
 
 /// What is said of a problem.
-pub(in crate::cli) struct Shown<'a> {
+pub(in crate::cli) struct Message<'a> {
     pub(in crate::cli) kind: &'a str,
     pub(in crate::cli) title: String,
     pub(in crate::cli) notes: Vec<String>,
     pub(in crate::cli) hint: Option<String>,
 }
 
-impl Shown<'_> {
+impl Message<'_> {
     /// Without a place in the file.
     pub(in crate::cli) fn plain(&self, terminal: Terminal) -> String {
         let error = terminal.paint("1;31", &format!("error[{}]", in_line(self.kind)));
@@ -125,8 +125,8 @@ mod tests {
     fn find(pointer: &str, offset: Option<usize>) -> (String, &'static str) {
         let source = Source::new("flow.yaml", TEXT);
         let map = SourceMap::of(&source).unwrap();
-        let place = map.find(pointer, offset);
-        (map.short(place), &TEXT[place.0.range()])
+        let span = map.find(pointer, offset);
+        (map.short(span), &TEXT[span.0.range()])
     }
 
     #[test]

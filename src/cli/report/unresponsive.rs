@@ -1,6 +1,6 @@
 //! Waiting for another process, which may have been stopped.
 
-use crate::cli::report::error::{Refused, kind};
+use crate::cli::report::error::{UserError, kind};
 use crate::cli::report::journal::{FULL, FULL_HINT};
 use crate::cli::terminal::say;
 use crate::host::control::{Client, ControlError};
@@ -41,7 +41,7 @@ pub(in crate::cli) fn silent(run: &str, process: u32) -> (String, String) {
 }
 
 /// What is said of a process that does not answer, where the records are told in its place.
-pub(in crate::cli) fn by_the_records(process: u32) -> (String, String) {
+pub(in crate::cli) fn from_records(process: u32) -> (String, String) {
     let title = format!("process {process}, which runs it, does not answer: this is what the records say");
     (title, to_continue(process))
 }
@@ -51,7 +51,7 @@ fn to_continue(process: u32) -> String {
 }
 
 /// What is said where nobody knows whether an act was taken. The same act with its id counts once.
-pub(in crate::cli) fn may_be_done(error: ControlError, process: u32, run: &str, act: Option<&str>) -> Refused {
+pub(in crate::cli) fn uncertain_act(error: ControlError, process: u32, run: &str, act: Option<&str>) -> UserError {
     let ControlError::Silent { path, waited } = error else { return error.into() };
     let title = format!(
         "process {process}, which runs {run}, has not answered for {} s: what was asked may still be done",
@@ -63,5 +63,5 @@ pub(in crate::cli) fn may_be_done(error: ControlError, process: u32, run: &str, 
     } else {
         to_continue(process)
     };
-    Refused::new(kind::HOST_FAULT, title).hint(again + &out)
+    UserError::new(kind::HOST_FAULT, title).hint(again + &out)
 }

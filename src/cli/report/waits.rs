@@ -8,13 +8,13 @@ use std::time::Duration;
 
 /// What a step waits for, as people are told while they look on: `waits for signal approve, 23 h 58
 /// min left`. None where it waits for nothing and may take as long as it likes.
-pub(in crate::cli) fn left(node: &NodeProgress, now: Micros) -> Option<String> {
-    told(node, now, false)
+pub(in crate::cli) fn describe_briefly(node: &NodeProgress, now: Micros) -> Option<String> {
+    describe(node, now, false)
 }
 
 /// The same with the moments since when and until when.
-pub(in crate::cli) fn left_in_full(node: &NodeProgress, now: Micros) -> Option<String> {
-    told(node, now, true)
+pub(in crate::cli) fn describe_in_full(node: &NodeProgress, now: Micros) -> Option<String> {
+    describe(node, now, true)
 }
 
 /// The first signal that a step waits for.
@@ -25,7 +25,7 @@ pub(in crate::cli) fn signal(node: &NodeProgress) -> Option<&str> {
     })
 }
 
-fn told(node: &NodeProgress, now: Micros, in_full: bool) -> Option<String> {
+fn describe(node: &NodeProgress, now: Micros, in_full: bool) -> Option<String> {
     let mut parts = Vec::new();
     if let Some(first) = node.waits.first() {
         let item = first.item.map_or_else(String::new, |item| format!("item {item} "));
@@ -102,20 +102,20 @@ mod tests {
         let signal =
             json!({ "for": { "signal": { "name": "approve" } }, "since": NOW - hour, "until": NOW + 2 * hour });
         let signal = node(json!({ "waiting": 1, "waits": [signal] }));
-        assert_eq!(left(&signal, Micros(NOW)).unwrap(), "waits for signal approve, 2 h 00 min left");
+        assert_eq!(describe_briefly(&signal, Micros(NOW)).unwrap(), "waits for signal approve, 2 h 00 min left");
         assert_eq!(
-            left_in_full(&signal, Micros(NOW)).unwrap(),
+            describe_in_full(&signal, Micros(NOW)).unwrap(),
             "waits for signal approve since 2023-11-14 21:13:20Z, until 2023-11-15 00:13:20Z, 2 h 00 min left"
         );
-        assert_eq!(left(&signal, Micros(NOW + 3 * hour)).unwrap(), "waits for signal approve");
+        assert_eq!(describe_briefly(&signal, Micros(NOW + 3 * hour)).unwrap(), "waits for signal approve");
         let time = node(json!({ "waiting": 1, "waits": [{ "for": "time", "since": NOW, "until": NOW + hour }] }));
-        assert_eq!(left(&time, Micros(NOW)).unwrap(), "waits until 2023-11-14 23:13:20Z, 1 h 00 min left");
+        assert_eq!(describe_briefly(&time, Micros(NOW)).unwrap(), "waits until 2023-11-14 23:13:20Z, 1 h 00 min left");
         let again = json!({
             "for": { "attempt": { "attempt": 2, "attempts-max": 4, "kind": "k", "title": "it broke" } },
             "since": NOW, "until": NOW + 3_000_000,
         });
         let again = node(json!({ "waiting": 1, "waits": [again] }));
-        assert_eq!(left(&again, Micros(NOW)).unwrap(), "waits 3.0 s for attempt 2 of 4, after: it broke");
+        assert_eq!(describe_briefly(&again, Micros(NOW)).unwrap(), "waits 3.0 s for attempt 2 of 4, after: it broke");
     }
 
     #[test]
@@ -125,9 +125,9 @@ mod tests {
             json!({ "total": 9, "waiting": 3, "queued": 4, "waits": waits, "flying": 1, "deadline": NOW + 5_000_000 }),
         );
         assert_eq!(
-            left(&list, Micros(NOW)).unwrap(),
+            describe_briefly(&list, Micros(NOW)).unwrap(),
             "item 2 waits for signal a; 2 more items wait; 4 wait for their turn; times out in 5.0 s"
         );
-        assert_eq!(left(&node(json!({ "flying": 1 })), Micros(NOW)), None);
+        assert_eq!(describe_briefly(&node(json!({ "flying": 1 })), Micros(NOW)), None);
     }
 }

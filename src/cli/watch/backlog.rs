@@ -1,6 +1,6 @@
-//! What was told of a run before somebody began to follow it: it stands in the run's records.
+//! What was reported of a run before somebody began to follow it: it stands in the run's records.
 
-use crate::cli::store::{Runs, opened};
+use crate::cli::store::{Runs, runs_of};
 use crate::host::{Host, Line, RunProjection};
 use crate::journal::Journal as _;
 use crate::process::Micros;
@@ -8,51 +8,51 @@ use crate::run::Record;
 use crate::workflow::interpreter::progress::Progress;
 use std::collections::BTreeSet;
 
-/// Lines that are told again. Arbitrary: more than a person reads; of a longer run only the steps that still run are told.
+/// Lines that are reported again. Arbitrary: more than a person reads; of a longer run only the steps that still run are reported.
 const LINES_MAX: usize = 1_000;
 
 /// Lines of a run, in their order, and how many are left out.
 #[derive(Default)]
-pub(in crate::cli) struct Past {
+pub(in crate::cli) struct Backlog {
     pub(in crate::cli) lines: Vec<Line>,
-    pub(in crate::cli) left_out: usize,
+    pub(in crate::cli) omitted: usize,
 }
 
-impl Past {
+impl Backlog {
     /// All that the records of a run say, as far as it is not too much. A run that was forked has
     /// its steps from the time on when it was.
     pub(in crate::cli) fn of(records: &[Record], created: Micros) -> Self {
-        let mut told = Told { created, ..Told::default() };
+        let mut reported = ReportedLines { created, ..ReportedLines::default() };
         for record in records {
-            told.apply(record);
+            reported.apply(record);
         }
-        let all = told.lines.len();
-        let lines = if all <= LINES_MAX { told.lines } else { told.of_steps_that_run() };
-        Self { left_out: all - lines.len(), lines }
+        let all = reported.lines.len();
+        let lines = if all <= LINES_MAX { reported.lines } else { reported.of_steps_that_run() };
+        Self { omitted: all - lines.len(), lines }
     }
 
-    /// What a host needs to be told that is about to take a run up: the steps that run. What is over was told where it happened.
-    pub(in crate::cli) fn of_taken_up(host: &Host, id: &str) -> Self {
+    /// What a host needs to be reported that is about to take a run up: the steps that run. What is over was reported where it happened.
+    pub(in crate::cli) fn of_recovered(host: &Host, id: &str) -> Self {
         // Where they cannot be read, taking the run up says why.
         let read_all = |runs: Runs| {
-            let mut told = Told { created: runs.store.run(id).ok()??.created, ..Told::default() };
-            runs.each_record(id, |record| told.apply(&record)).ok()?.ok()?;
-            Some(told.of_steps_that_run())
+            let mut reported = ReportedLines { created: runs.store.run(id).ok()??.created, ..ReportedLines::default() };
+            runs.each_record(id, |record| reported.apply(&record)).ok()?.ok()?;
+            Some(reported.of_steps_that_run())
         };
-        Self { lines: opened(host).ok().and_then(read_all).unwrap_or_default(), left_out: 0 }
+        Self { lines: runs_of(host).ok().and_then(read_all).unwrap_or_default(), omitted: 0 }
     }
 }
 
 /// The lines of records.
 #[derive(Default)]
-struct Told {
+struct ReportedLines {
     lines: Vec<Line>,
     projection: RunProjection,
     /// When the run was created: what its records say of a time before was said in another run.
     created: Micros,
 }
 
-impl Told {
+impl ReportedLines {
     fn apply(&mut self, record: &Record) {
         let Self { lines, projection, created } = self;
         projection.apply(record, &mut |line| lines.push(Line { at: line.at.max(*created), ..line }));
@@ -83,7 +83,8 @@ mod tests {
         let run = host.start(&workflow, serde_json::Map::new(), options).unwrap();
         run.wait();
         let records = run.records().unwrap();
-        let times = |created: Micros| Past::of(&records, created).lines.iter().map(|line| line.at).collect::<Vec<_>>();
+        let times =
+            |created: Micros| Backlog::of(&records, created).lines.iter().map(|line| line.at).collect::<Vec<_>>();
         let (own, last) = (times(Micros(0)), times(Micros(0)).into_iter().max().unwrap());
         assert!(own.len() > 2 && own.iter().any(|at| *at < last), "{own:?}");
         assert_eq!(times(last), vec![last; own.len()]);

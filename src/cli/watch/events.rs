@@ -10,58 +10,58 @@ use std::time::Duration;
 const WAITING_MAX: usize = 1_000;
 
 /// Where events come from.
-pub(in crate::cli) enum Source {
+pub(in crate::cli) enum EventSource {
     /// A run of this process.
-    Here(Events),
+    Local(Events),
     /// A run of another process.
-    There(Remote),
+    Remote(RemoteEvents),
 }
 
-impl Source {
+impl EventSource {
     pub(in crate::cli) fn wait_for(&self, timeout: Duration) -> Option<RunEvent> {
         match self {
-            Self::Here(events) => events.wait_for(timeout),
-            Self::There(remote) => remote.wait_for(timeout),
+            Self::Local(events) => events.wait_for(timeout),
+            Self::Remote(remote) => remote.wait_for(timeout),
         }
     }
 
     pub(in crate::cli) fn is_over(&self) -> bool {
         match self {
-            Self::Here(events) => events.is_over(),
-            Self::There(remote) => remote.over.load(Relaxed),
+            Self::Local(events) => events.is_over(),
+            Self::Remote(remote) => remote.ended.load(Relaxed),
         }
     }
 
     pub(in crate::cli) fn dropped(&self) -> u64 {
         match self {
-            Self::Here(events) => events.dropped(),
-            Self::There(remote) => remote.dropped.load(Relaxed),
+            Self::Local(events) => events.dropped(),
+            Self::Remote(remote) => remote.dropped.load(Relaxed),
         }
     }
 }
 
 /// What is heard of a run of another process.
-pub(in crate::cli) struct Remote {
+pub(in crate::cli) struct RemoteEvents {
     events: Receiver<RunEvent>,
     /// Written by this side when all was taken; by nobody else.
-    over: AtomicBool,
+    ended: AtomicBool,
     /// Written by the other side, read when all was taken.
     dropped: Arc<AtomicU64>,
 }
 
 /// The side that hears. Dropping it ends what is followed.
-pub(in crate::cli) struct Hearing {
+pub(in crate::cli) struct RemoteSender {
     events: SyncSender<RunEvent>,
     dropped: Arc<AtomicU64>,
 }
 
-impl Remote {
-    pub(in crate::cli) fn new() -> (Self, Hearing) {
+impl RemoteEvents {
+    pub(in crate::cli) fn new() -> (Self, RemoteSender) {
         // A terminal that is slow lets the other process wait, which drops events and says how many.
         let (sender, events) = sync_channel(WAITING_MAX);
         let dropped = Arc::new(AtomicU64::new(0));
-        let over = AtomicBool::new(false);
-        (Self { events, over, dropped: Arc::clone(&dropped) }, Hearing { events: sender, dropped })
+        let ended = AtomicBool::new(false);
+        (Self { events, ended, dropped: Arc::clone(&dropped) }, RemoteSender { events: sender, dropped })
     }
 
     pub(in crate::cli) fn wait_for(&self, timeout: Duration) -> Option<RunEvent> {
@@ -69,15 +69,15 @@ impl Remote {
             Ok(event) => Some(event),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
-                self.over.store(true, Relaxed);
+                self.ended.store(true, Relaxed);
                 None
             }
         }
     }
 }
 
-impl Hearing {
-    pub(in crate::cli) fn hear(&self, event: RunEvent) {
+impl RemoteSender {
+    pub(in crate::cli) fn send(&self, event: RunEvent) {
         // Where nothing is shown nobody listens.
         let _ = self.events.send(event);
     }

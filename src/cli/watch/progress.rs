@@ -4,17 +4,17 @@
 //! One thread writes all of it, what others have to say included, so that nothing is torn; a terminal that blocks holds nothing
 //! else.
 
-use crate::cli::report::invocation::Again;
+use crate::cli::report::invocation::Invocation;
 use crate::cli::report::waits;
 use crate::cli::table::{duration, tenths, took};
 use crate::cli::terminal::{Terminal, fit, in_line, printable};
-use crate::cli::watch::backlog::Past;
-use crate::cli::watch::events::{Remote, Source};
-use crate::cli::watch::redraw::{Live, Size};
+use crate::cli::watch::backlog::Backlog;
+use crate::cli::watch::events::{EventSource, RemoteEvents};
+use crate::cli::watch::redraw::{Redraw, Size};
 use crate::host::{Line, Workflow};
 use crate::process::{Level, LogLine, Micros, Pid};
 use crate::run::{Events, RunEvent, system_time};
-use crate::workflow::interpreter::progress::{ItemFailure, NodeProgress, Progress as Told, RetryProgress};
+use crate::workflow::interpreter::progress::{ItemFailure, NodeProgress, Progress as StepProgress, RetryProgress};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -57,13 +57,13 @@ enum Notice {
 
 /// A run that is shown.
 struct Followed {
-    source: Source,
+    source: EventSource,
     /// The names of steps that run for each item.
     lists: BTreeSet<String>,
     /// What was told before.
-    past: Past,
+    backlog: Backlog,
     /// The command that hands a signal to it, up to the signal's name. None where nobody else can.
-    signal: Option<Again>,
+    signal: Option<Invocation>,
 }
 
 /// The thread that writes, as others see it.
@@ -78,9 +78,9 @@ struct Handle {
 impl Follower {
     /// Starts the thread. Where there is none to be had, nothing is shown.
     pub(in crate::cli) fn start(terminal: Terminal) -> Self {
-        let (notices, heard) = channel();
+        let (notices, received) = channel();
         let thread = std::thread::Builder::new().name("progress".to_owned());
-        let thread = thread.spawn(move || Progress::new(terminal).show(&heard)).ok();
+        let thread = thread.spawn(move || Progress::new(terminal).show(&received)).ok();
         Self(Arc::new(Handle { notices, thread: Mutex::new(thread) }))
     }
 
@@ -96,19 +96,31 @@ impl Follower {
     }
 
     /// Shows a run until it is over.
-    pub(in crate::cli) fn follow(&self, events: Events, workflow: &Workflow, past: Past, signal: Option<Again>) {
-        self.follow_source(Source::Here(events), workflow, past, signal);
+    pub(in crate::cli) fn follow(
+        &self,
+        events: Events,
+        workflow: &Workflow,
+        backlog: Backlog,
+        signal: Option<Invocation>,
+    ) {
+        self.follow_source(EventSource::Local(events), workflow, backlog, signal);
     }
 
     /// Shows a run of another process until it is over.
-    pub(in crate::cli) fn follow_remote(&self, remote: Remote, workflow: &Workflow, past: Past, signal: Again) {
-        self.follow_source(Source::There(remote), workflow, past, Some(signal));
+    pub(in crate::cli) fn follow_remote(
+        &self,
+        remote: RemoteEvents,
+        workflow: &Workflow,
+        backlog: Backlog,
+        signal: Invocation,
+    ) {
+        self.follow_source(EventSource::Remote(remote), workflow, backlog, Some(signal));
     }
 
-    fn follow_source(&self, source: Source, workflow: &Workflow, past: Past, signal: Option<Again>) {
+    fn follow_source(&self, source: EventSource, workflow: &Workflow, backlog: Backlog, signal: Option<Invocation>) {
         let lists = workflow.plan().nodes.iter().filter(|node| node.for_each.is_some());
         let lists = lists.map(|node| node.id.to_string()).collect();
-        let _ = self.0.notices.send(Notice::Follow(Box::new(Followed { source, lists, past, signal })));
+        let _ = self.0.notices.send(Notice::Follow(Box::new(Followed { source, lists, backlog, signal })));
     }
 
     /// Waits until everything is written and what changes is gone from the screen.
@@ -123,7 +135,7 @@ impl Follower {
 struct Progress {
     terminal: Terminal,
     began: Instant,
-    live: Live,
+    redraw: Redraw,
     /// Lines that stay and are not yet written.
     pending: String,
     /// When what changes was last drawn.
@@ -141,7 +153,7 @@ struct Progress {
     /// What processes are called: the step that they belong to, or the entry that they run.
     names: BTreeMap<Pid, String>,
     /// How a signal is sent, until that was said.
-    signal: Option<Again>,
+    signal: Option<Invocation>,
 }
 
 struct Running {
@@ -159,7 +171,7 @@ impl Progress {
         Self {
             terminal,
             began: now,
-            live: Live::default(),
+            redraw: Redraw::default(),
             pending: String::new(),
             drawn: now,
             is_drawing: false,
@@ -206,10 +218,10 @@ impl Progress {
 
     /// Follows a run until it is over. False: nothing more will come.
     fn follow(&mut self, followed: Followed, notices: &Receiver<Notice>) -> bool {
-        let Followed { source: events, lists, past, signal } = followed;
+        let Followed { source: events, lists, backlog, signal } = followed;
         self.is_loading = false;
         (self.lists, self.signal) = (lists, signal);
-        self.hear_past(past);
+        self.show_backlog(backlog);
         let (mut goes_on, mut next) = (true, None);
         while !events.is_over() {
             let first = events.wait_for(TICK);
@@ -224,11 +236,11 @@ impl Progress {
                 }
             }
             if let Some(event) = first {
-                self.hear(event);
+                self.show_event(event);
             }
             for _ in 0..BATCH_MAX {
                 let Some(event) = events.wait_for(Duration::ZERO) else { break };
-                self.hear(event);
+                self.show_event(event);
             }
             self.draw();
         }
@@ -243,15 +255,15 @@ impl Progress {
     }
 
     /// What was told before.
-    fn hear_past(&mut self, past: Past) {
-        if past.left_out > 0 {
-            self.line(&format!("({} lines from before are left out: `wfhost logs` has them)", past.left_out));
+    fn show_backlog(&mut self, backlog: Backlog) {
+        if backlog.omitted > 0 {
+            self.line(&format!("({} lines from before are left out: `wfhost logs` has them)", backlog.omitted));
         }
-        for line in past.lines {
+        for line in backlog.lines {
             match line.progress() {
-                Some(Told::Node(node)) => self.node(&node, line.at),
-                Some(Told::Retry(retry)) => self.retry(&retry),
-                Some(Told::Item(failure)) => self.item(&failure),
+                Some(StepProgress::Node(node)) => self.node(&node, line.at),
+                Some(StepProgress::Retry(retry)) => self.retry(&retry),
+                Some(StepProgress::Item(failure)) => self.item(&failure),
                 None => {
                     let Line { process, line, .. } = line;
                     self.logged(&process, &line);
@@ -275,12 +287,12 @@ impl Progress {
         if self.is_in_front != is_in_front() {
             // What was drawn is where somebody else writes by now.
             self.is_in_front = !self.is_in_front;
-            self.live = Live::default();
+            self.redraw = Redraw::default();
         }
-        let frame = if self.is_live() {
+        let frame = if self.can_draw() {
             let size = Size::now();
             let lines = if self.is_drawing { self.changing(size) } else { Vec::new() };
-            self.live.frame(&lasting, &lines, size)
+            self.redraw.frame(&lasting, &lines, size)
         } else {
             lasting
         };
@@ -293,7 +305,7 @@ impl Progress {
     }
 
     /// Whether what is going on is drawn, and not only told.
-    fn is_live(&self) -> bool {
+    fn can_draw(&self) -> bool {
         self.terminal.live && self.is_in_front
     }
 
@@ -319,7 +331,7 @@ impl Progress {
             let failed = if node.failed > 0 { format!(", {} failed", node.failed) } else { String::new() };
             let is_list = self.lists.contains(&node.node);
             let items = if is_list { format!("{}/{}{failed}  ", node.done, node.total) } else { String::new() };
-            let waits = waits::left(node, now).map_or_else(String::new, |waits| format!("  {waits}"));
+            let waits = waits::describe_briefly(node, now).map_or_else(String::new, |waits| format!("  {waits}"));
             format!("{sign} {:width$}  {items}{}{waits}", fit(&node.node, width), seconds(since.elapsed()))
         };
         let mut lines: Vec<String> = shown.map(line).collect();
@@ -330,7 +342,7 @@ impl Progress {
         lines
     }
 
-    fn hear(&mut self, event: RunEvent) {
+    fn show_event(&mut self, event: RunEvent) {
         match event {
             RunEvent::Spawned { pid, scope, entry, parent, .. } => {
                 let name = match (scope, parent.and_then(|parent| self.names.get(&parent))) {
@@ -347,11 +359,11 @@ impl Progress {
                 let (former, key) = (in_line(&former), in_line(&key));
                 self.line(&format!("new key {key}: the arguments are others than under {former}"));
             }
-            RunEvent::Logged { pid, scope, at, line } => match Told::of(&line) {
+            RunEvent::Logged { pid, scope, at, line } => match StepProgress::of(&line) {
                 // Only the root tells of nodes: a guest that writes such lines is just a guest that writes lines.
-                Some(Told::Node(node)) if pid == Pid::ROOT && scope.is_none() => self.node(&node, at),
-                Some(Told::Retry(retry)) if pid == Pid::ROOT && scope.is_none() => self.retry(&retry),
-                Some(Told::Item(failure)) if pid == Pid::ROOT && scope.is_none() => self.item(&failure),
+                Some(StepProgress::Node(node)) if pid == Pid::ROOT && scope.is_none() => self.node(&node, at),
+                Some(StepProgress::Retry(retry)) if pid == Pid::ROOT && scope.is_none() => self.retry(&retry),
+                Some(StepProgress::Item(failure)) if pid == Pid::ROOT && scope.is_none() => self.item(&failure),
                 _ => {
                     let known = || self.names.get(&pid).cloned().unwrap_or_default();
                     let name = scope.map_or_else(known, |scope| self.step(&scope));
@@ -387,16 +399,16 @@ impl Progress {
             Some(known) => self.running[known].node = node.clone(),
             None => self.running.push(Running { node: node.clone(), began: at, since: since(at) }),
         }
-        if !self.is_live() && known.is_none() {
+        if !self.can_draw() && known.is_none() {
             let is_list = self.lists.contains(&node.node);
             let plural = if node.total == 1 { "" } else { "s" };
             let items = if is_list { format!(" ({} item{plural})", node.total) } else { String::new() };
-            let waits = waits::left(node, system_time()).filter(|_| node.only_waits());
+            let waits = waits::describe_briefly(node, system_time()).filter(|_| node.only_waits());
             self.line(&format!("{}: {}{items}", in_line(&node.node), waits.as_deref().unwrap_or("running")));
         }
         if let Some(name) = waits::signal(node)
             && let Some(signal) = self.signal.take()
-            && let Some(command) = signal.and(&[name, "JSON"]).plain()
+            && let Some(command) = signal.with_words(&[name, "JSON"]).text()
         {
             self.line(&format!("{}: {}", self.terminal.paint("1;36", "hint"), printable(&command)));
         }

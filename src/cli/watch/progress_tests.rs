@@ -37,7 +37,7 @@ fn what_a_guest_says_of_its_failure_stays_in_its_line() {
         "node": "a", "status": "failed", "total": 1, "done": 1, "failed": 1, "flying": 0, "attempts": 1,
         "error": { "kind": "x", "title": "no\n✓ b: succeeded in 3 ms" },
     } });
-    progress.hear(logged(Pid::ROOT, None, "", Some(&node)));
+    progress.show_event(logged(Pid::ROOT, None, "", Some(&node)));
     assert_eq!(progress.pending.lines().collect::<Vec<_>>(), ["✗ a: failed: no\\n✓ b: succeeded in 3 ms (x)"]);
 }
 
@@ -57,7 +57,7 @@ fn a_line_names_the_step_that_it_comes_from() {
         logged(Pid::ROOT, Some("one/0/0"), "by a call", None),
         logged(Pid::ROOT, Some("list/3/1"), "by a call\nof an item", None),
     ] {
-        progress.hear(event);
+        progress.show_event(event);
     }
     let expected = [
         "  one info: from a guest",
@@ -77,17 +77,17 @@ fn nobody_but_the_root_tells_of_steps() {
     let node = json!({ "wfhost.node": {
         "node": "x", "status": "running", "total": 1, "done": 0, "failed": 0, "flying": 0, "attempts": 1,
     } });
-    progress.hear(logged(Pid(2), None, "a guest", Some(&node)));
-    progress.hear(logged(Pid::ROOT, Some("one/0/0"), "a call", Some(&node)));
+    progress.show_event(logged(Pid(2), None, "a guest", Some(&node)));
+    progress.show_event(logged(Pid::ROOT, Some("one/0/0"), "a call", Some(&node)));
     assert!(progress.running.is_empty() && progress.pending.contains("a guest") && progress.pending.contains("a call"));
 }
 
 #[test]
 fn what_runs_is_a_line_each_as_far_as_there_is_room() {
     let mut progress = progress(true);
-    progress.hear(node("list", "running", 12, 1_000));
+    progress.show_event(node("list", "running", 12, 1_000));
     for index in 0..20 {
-        progress.hear(node(&format!("a-step-with-a-long-name-{index}"), "running", 0, 1));
+        progress.show_event(node(&format!("a-step-with-a-long-name-{index}"), "running", 0, 1));
     }
     assert_eq!(progress.pending, "");
     let lines = progress.changing(Size { columns: 40, rows: 8 });
@@ -95,7 +95,7 @@ fn what_runs_is_a_line_each_as_far_as_there_is_room() {
     assert!(lines[0].contains(" list                  12/1000  0."), "{}", lines[0]);
     assert!(lines[1].contains(" a-step-with-a-long-…  0."), "{}", lines[1]);
     assert_eq!(lines[6], "  and 15 more");
-    progress.hear(node("list", "succeeded", 1_000, 1_000));
+    progress.show_event(node("list", "succeeded", 1_000, 1_000));
     assert!(progress.pending.starts_with("✓ list: succeeded, 1000 items in "));
     assert!(!progress.changing(Size { columns: 40, rows: 8 })[0].contains("list"));
 }
@@ -108,7 +108,7 @@ fn what_a_step_took_is_what_its_records_say() {
         let mut event = node("a", status, 1, 1);
         let RunEvent::Logged { at, .. } = &mut event else { unreachable!() };
         *at = Micros(time);
-        progress.hear(event);
+        progress.show_event(event);
     }
     assert_eq!(progress.pending, "✓ a: succeeded in 700 ms\n");
 }
@@ -133,12 +133,13 @@ fn asks(name: &str) -> RunEvent {
 
 #[test]
 fn a_step_that_waits_for_a_signal_says_so_and_once_how_to_send_it() {
-    let signal = || Again::of(["run", "f.yaml", "--data", "d"].map(Into::into), None).beside("signal", "o1");
+    let signal =
+        || Invocation::of(["run", "f.yaml", "--data", "d"].map(Into::into), None).for_stored_run("signal", "o1");
     let mut plain = progress(false);
     plain.signal = Some(signal());
-    plain.hear(asks("a"));
-    plain.hear(asks("a"));
-    plain.hear(asks("b"));
+    plain.show_event(asks("a"));
+    plain.show_event(asks("a"));
+    plain.show_event(asks("b"));
     let expected = [
         "a: waits for signal approve, 1 min 30 s left",
         "hint: wfhost signal o1 approve JSON --data d",
@@ -148,7 +149,7 @@ fn a_step_that_waits_for_a_signal_says_so_and_once_how_to_send_it() {
 
     let mut live = progress(true);
     (live.signal, live.is_in_front) = (Some(signal()), true);
-    live.hear(asks("a"));
+    live.show_event(asks("a"));
     assert_eq!(live.pending, "hint: wfhost signal o1 approve JSON --data d\n");
     let lines = live.changing(Size { columns: 80, rows: 8 });
     assert!(lines[0].ends_with("  waits for signal approve, 1 min 30 s left"), "{}", lines[0]);

@@ -32,12 +32,12 @@ impl Size {
 
 /// What is drawn at the moment.
 #[derive(Default)]
-pub(in crate::cli) struct Live {
+pub(in crate::cli) struct Redraw {
     /// The characters of each line.
     drawn: Vec<usize>,
 }
 
-impl Live {
+impl Redraw {
     /// The text that puts these lines in the place of those that are drawn, below lines that stay. Each of the latter ends with a line
     /// end. Empty where nothing changes.
     ///
@@ -132,12 +132,12 @@ mod tests {
 
     #[test]
     fn what_stays_is_above_what_is_redrawn() {
-        let mut live = Live::default();
+        let mut redraw = Redraw::default();
         let frames = [
-            live.frame("", &lines(&["a 1", "b 1"]), WIDE),
-            live.frame("a is done\n", &lines(&["b 2"]), WIDE),
-            live.frame("a line that is longer than the terminal is\nx\n", &lines(&["b 3", "c 1"]), WIDE),
-            live.frame("b is done\n", &[], WIDE),
+            redraw.frame("", &lines(&["a 1", "b 1"]), WIDE),
+            redraw.frame("a is done\n", &lines(&["b 2"]), WIDE),
+            redraw.frame("a line that is longer than the terminal is\nx\n", &lines(&["b 3", "c 1"]), WIDE),
+            redraw.frame("b is done\n", &[], WIDE),
         ];
         let expected = ["a is done", "a line that is longe", "r than the terminal ", "is", "x", "b is done"];
         assert_eq!(screen(&frames[..2], 20), ["a is done", "b 2"]);
@@ -147,24 +147,24 @@ mod tests {
     #[test]
     fn lines_are_cut_at_the_edge_and_leave_nothing_behind() {
         let narrow = Size { columns: 6, rows: 5 };
-        let mut live = Live::default();
+        let mut redraw = Redraw::default();
         let frames = [
-            live.frame("", &lines(&["0123456789", "xyz"]), narrow),
-            live.frame("", &lines(&["01"]), narrow),
-            live.frame("", &[], narrow),
+            redraw.frame("", &lines(&["0123456789", "xyz"]), narrow),
+            redraw.frame("", &lines(&["01"]), narrow),
+            redraw.frame("", &[], narrow),
         ];
         assert_eq!(screen(&frames[..1], 6), ["0123…", "xyz"]);
         assert_eq!(screen(&frames[..2], 6), ["01"]);
         assert!(screen(&frames, 6).is_empty());
-        assert_eq!(live.frame("", &[], narrow), "");
+        assert_eq!(redraw.frame("", &[], narrow), "");
     }
 
     #[test]
     fn a_terminal_that_became_narrower_is_cleared_as_a_whole() {
-        let mut live = Live::default();
-        let first = live.frame("", &lines(&["0123456789", "xyz"]), WIDE);
+        let mut redraw = Redraw::default();
+        let first = redraw.frame("", &lines(&["0123456789", "xyz"]), WIDE);
         assert!(first.starts_with("0123456789"));
         // What was one row is two by now.
-        assert!(live.frame("", &[], Size { columns: 5, rows: 5 }).starts_with("\x1b[3A\r"));
+        assert!(redraw.frame("", &[], Size { columns: 5, rows: 5 }).starts_with("\x1b[3A\r"));
     }
 }

@@ -3,14 +3,14 @@
 use crate::cli::exit::Exit;
 use crate::cli::report::compiling;
 use crate::cli::report::compiling::SAID_BYTES_MIN;
-use crate::cli::report::error::Stop;
-use crate::cli::report::invocation::Again;
-use crate::cli::report::journal::{ANEW_HINT, FULL, FULL_HINT, TORN_HINT, recreated, torn};
-use crate::cli::report::outcome::Over;
+use crate::cli::report::error::CommandError;
+use crate::cli::report::invocation::Invocation;
+use crate::cli::report::journal::{FULL, FULL_HINT, RECREATED_HINT, TORN_HINT, recreated, torn};
+use crate::cli::report::outcome::Report;
 use crate::cli::report::warnings::Warnings;
-use crate::cli::store::{Runs, opened};
+use crate::cli::store::{Runs, runs_of};
 use crate::cli::terminal::{Terminal, print_json, say};
-use crate::cli::watch::backlog::Past;
+use crate::cli::watch::backlog::Backlog;
 use crate::cli::watch::progress::{EVENTS_MAX, Follower};
 use crate::cli::watch::signals::{Running, Signals, Stage};
 use crate::host::CompileNotice;
@@ -22,18 +22,18 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// What is seen of a run, from before it begins or is taken up, so that nothing in between is missed.
-pub(in crate::cli) struct Watching {
+pub(in crate::cli) struct Watch {
     events: Events,
-    past: Past,
+    backlog: Backlog,
 }
 
 /// What a run came to, and the calls that may have happened although it ended without their answers.
-pub(in crate::cli) struct Ended {
+pub(in crate::cli) struct EndedRun {
     pub(in crate::cli) outcome: Outcome,
     pub(in crate::cli) uncertain: Vec<Uncertain>,
 }
 
-impl Ended {
+impl EndedRun {
     /// With what the run's records say of its calls.
     pub(in crate::cli) fn of(outcome: Outcome, runs: &Runs) -> Self {
         Self { uncertain: runs.given_up(&outcome), outcome }
@@ -41,7 +41,7 @@ impl Ended {
 }
 
 /// How a command talks of a run.
-pub(in crate::cli) struct Talk {
+pub(in crate::cli) struct Session {
     pub(in crate::cli) json: bool,
     pub(in crate::cli) quiet: bool,
     pub(in crate::cli) terminal: Terminal,
@@ -50,17 +50,17 @@ pub(in crate::cli) struct Talk {
     pub(in crate::cli) signals: Signals,
     pub(in crate::cli) warnings: Warnings,
     /// The command that was given.
-    pub(in crate::cli) again: Again,
+    pub(in crate::cli) invocation: Invocation,
     /// What it runs outlives it.
     pub(in crate::cli) durable: bool,
 }
 
-impl Talk {
+impl Session {
     pub(in crate::cli) fn new(json: bool, quiet: bool, timeout: Option<Duration>, terminal: Terminal) -> Self {
         let follower = (!quiet && !json).then(|| Follower::start(terminal));
-        let again = Again::new(timeout);
-        let signals = Signals::listen(json, terminal, follower.clone(), &again);
-        Self { json, quiet, terminal, follower, signals, warnings: Vec::new(), again, durable: true }
+        let invocation = Invocation::new(timeout);
+        let signals = Signals::listen(json, terminal, follower.clone(), &invocation);
+        Self { json, quiet, terminal, follower, signals, warnings: Vec::new(), invocation, durable: true }
     }
 
     /// A line for people, where they want to be talked to.
@@ -71,7 +71,7 @@ impl Talk {
     }
 
     /// A line without which people would wait for nothing, also where they want to hear little.
-    pub(in crate::cli) fn insist(&self, line: String) {
+    pub(in crate::cli) fn note_always(&self, line: String) {
         match &self.follower {
             Some(follower) => follower.note(line),
             None if self.json => {}
@@ -87,7 +87,7 @@ impl Talk {
                 StorageNotice::Full => terminal.warning_text(FULL, Some(FULL_HINT)),
                 StorageNotice::Room => "there is room on the disk again: runs continue".to_owned(),
                 StorageNotice::Torn(kept) => terminal.warning_text(&torn(kept), Some(TORN_HINT)),
-                StorageNotice::Anew(path) => terminal.warning_text(&recreated(path), Some(ANEW_HINT)),
+                StorageNotice::Anew(path) => terminal.warning_text(&recreated(path), Some(RECREATED_HINT)),
                 // The runs' outcomes tell.
                 StorageNotice::Failed(_) => return,
             };
@@ -128,91 +128,92 @@ impl Talk {
     }
 
     /// Ends a command that was stopped.
-    pub(in crate::cli) fn stop(&self, stop: Stop) -> anyhow::Result<Exit> {
+    pub(in crate::cli) fn report_error(&self, error: CommandError) -> anyhow::Result<Exit> {
         self.close();
-        stop.tell(self.json, self.terminal)
+        error.report(self.json, self.terminal)
     }
 
     /// Who is to watch a run from its first step on, and what is shown of it then.
-    pub(in crate::cli) fn watcher(&self) -> (Watching, Option<Watcher>) {
+    pub(in crate::cli) fn watcher(&self) -> (Watch, Option<Watcher>) {
         let (events, watcher) = Events::of_new_run(EVENTS_MAX);
-        (Watching { events, past: Past::default() }, self.follower.is_some().then_some(watcher))
+        (Watch { events, backlog: Backlog::default() }, self.follower.is_some().then_some(watcher))
     }
 
     /// As [`Self::watcher`], of a run that is taken up: its steps that run are shown too.
-    pub(in crate::cli) fn watcher_of(&self, host: &Host, run: &str) -> (Watching, Option<Watcher>) {
-        let (mut watching, watcher) = self.watcher();
+    pub(in crate::cli) fn watcher_of(&self, host: &Host, run: &str) -> (Watch, Option<Watcher>) {
+        let (mut watch, watcher) = self.watcher();
         if watcher.is_some() {
-            watching.past = Past::of_taken_up(host, run);
+            watch.backlog = Backlog::of_recovered(host, run);
         }
-        (watching, watcher)
+        (watch, watcher)
     }
 
     /// Shows a run of this host to its end, and tells what it came to.
-    pub(in crate::cli) fn follow(&self, host: &Host, workflow: &Workflow, run: &RunHandle, watching: Watching) -> Exit {
-        self.show(run, workflow, watching);
-        let ended = self.to_the_end(host, run, true);
-        self.tell(&ended, workflow, host.guests().slots())
+    pub(in crate::cli) fn follow(&self, host: &Host, workflow: &Workflow, run: &RunHandle, watch: Watch) -> Exit {
+        self.show(run, workflow, watch);
+        let ended = self.wait_to_the_end(host, run, true);
+        self.report(&ended, workflow, host.guests().slots())
     }
 
     /// Shows what its watcher sees of a run.
-    pub(in crate::cli) fn show(&self, run: &RunHandle, workflow: &Workflow, Watching { events, past }: Watching) {
+    pub(in crate::cli) fn show(&self, run: &RunHandle, workflow: &Workflow, Watch { events, backlog }: Watch) {
         if let Some(follower) = &self.follower {
-            let signal = self.durable.then(|| self.again.beside("signal", run.id()));
-            follower.follow(events, workflow, past, signal);
+            let signal = self.durable.then(|| self.invocation.for_stored_run("signal", run.id()));
+            follower.follow(events, workflow, backlog, signal);
         }
     }
 
     /// Waits until a run of this host is over, whatever ends it.
-    pub(in crate::cli) fn to_the_end(&self, host: &Host, run: &RunHandle, is_durable: bool) -> Ended {
+    pub(in crate::cli) fn wait_to_the_end(&self, host: &Host, run: &RunHandle, is_durable: bool) -> EndedRun {
         let running = Running { runs: vec![run.clone()], host: is_durable.then(|| host.clone()) };
         self.signals.enter(Stage::Running(running));
-        let outcome = wait(run, &self.again);
-        let runs = if is_durable { opened(host).ok() } else { None };
+        let outcome = wait(run, &self.invocation);
+        let runs = if is_durable { runs_of(host).ok() } else { None };
         let ended = match (&runs, outcome.status) {
-            (Some(runs), Status::Suspended) => Ended::of(ended(runs, &outcome).unwrap_or(outcome), runs),
-            (Some(runs), _) => Ended::of(outcome, runs),
-            (None, _) => Ended { outcome, uncertain: Vec::new() },
+            (Some(runs), Status::Suspended) => EndedRun::of(ended(runs, &outcome).unwrap_or(outcome), runs),
+            (Some(runs), _) => EndedRun::of(outcome, runs),
+            (None, _) => EndedRun { outcome, uncertain: Vec::new() },
         };
-        self.signals.enter(Stage::Over { late: ended.outcome.status == Status::TimedOut });
+        self.signals.enter(Stage::Ended { late: ended.outcome.status == Status::TimedOut });
         ended
     }
 
     /// Tells what a run came to.
-    pub(in crate::cli) fn tell(&self, ended: &Ended, workflow: &Workflow, slots: u32) -> Exit {
+    pub(in crate::cli) fn report(&self, ended: &EndedRun, workflow: &Workflow, slots: u32) -> Exit {
         self.close();
-        let Ended { outcome, uncertain } = ended;
+        let EndedRun { outcome, uncertain } = ended;
         // What succeeded is kept; and with an id the same command once more only tells the end again. A timeout is the command's own.
-        let is_retried = self.durable && (outcome.status != Status::TimedOut || self.again.has("--run-id"));
-        let again = if is_retried { self.again.about("retry", &outcome.run) } else { self.again.clone() };
-        let over = Over { outcome, uncertain, workflow, again: &again, slots };
+        let is_retried = self.durable && (outcome.status != Status::TimedOut || self.invocation.has_flag("--run-id"));
+        let invocation =
+            if is_retried { self.invocation.for_run("retry", &outcome.run) } else { self.invocation.clone() };
+        let report = Report { outcome, uncertain, workflow, invocation: &invocation, slots };
         if self.json {
-            let told = print_json(&self.to_json(&over));
-            return self.written(told, outcome, over.exit());
+            let printed = print_json(&self.to_json(&report));
+            return self.exit_after(printed, outcome, report.exit());
         }
         match &outcome.result {
             Ok(Payload::Json(json)) => {
-                let told = print_json(&json.to_value());
-                if told.is_err() {
-                    return self.written(told, outcome, over.exit());
+                let printed = print_json(&json.to_value());
+                if printed.is_err() {
+                    return self.exit_after(printed, outcome, report.exit());
                 }
             }
             Ok(_) => {}
             Err(_) if outcome.status == Status::Suspended => self.say_suspended(&outcome.run),
-            Err(_) => over.say(self.terminal),
+            Err(_) => report.say(self.terminal),
         }
-        over.say_uncertain(self.terminal);
+        report.say_uncertain(self.terminal);
         let abandoned = outcome.abandoned.len();
         if abandoned > 0 && !self.quiet {
             let plural = if abandoned == 1 { " was" } else { "s were" };
             say(&format!("{abandoned} call{plural} abandoned: nobody waited for the answer"));
         }
-        over.exit()
+        report.exit()
     }
 
     /// How the command ends, by whether the outcome could be written. Where it could not, the run came to something all the same.
-    fn written(&self, told: std::io::Result<()>, outcome: &Outcome, exit: Exit) -> Exit {
-        let Err(error) = told else { return exit };
+    fn exit_after(&self, printed: std::io::Result<()>, outcome: &Outcome, exit: Exit) -> Exit {
+        let Err(error) = printed else { return exit };
         let (id, status) = (&outcome.run, json!(outcome.status));
         let status = status.as_str().unwrap_or_default();
         let shown = if self.durable { format!("; `wfhost status {id}` shows how it ended") } else { String::new() };
@@ -221,10 +222,10 @@ impl Talk {
     }
 
     /// The object that programs get.
-    pub(in crate::cli) fn to_json(&self, over: &Over<'_>) -> Value {
-        let mut value = over.to_json();
-        if over.outcome.status == Status::Suspended {
-            value["problem"]["hint"] = json!(self.to_take_up(&over.outcome.run));
+    pub(in crate::cli) fn to_json(&self, report: &Report<'_>) -> Value {
+        let mut value = report.to_json();
+        if report.outcome.status == Status::Suspended {
+            value["problem"]["hint"] = json!(self.resume_command(&report.outcome.run));
         }
         if !self.warnings.is_empty() {
             value["warnings"] = self.warnings.iter().map(|(warning, _)| json!(warning)).collect();
@@ -234,11 +235,11 @@ impl Talk {
 
     pub(in crate::cli) fn say_suspended(&self, run: &str) {
         say(&format!("{}: the run {run} can be resumed", self.terminal.paint("33", "suspended")));
-        self.terminal.hint(&self.to_take_up(run));
+        self.terminal.hint(&self.resume_command(run));
     }
 
-    fn to_take_up(&self, run: &str) -> String {
-        let command = self.again.about("resume", run).plain().unwrap_or_else(|| format!("wfhost resume {run}"));
+    fn resume_command(&self, run: &str) -> String {
+        let command = self.invocation.for_run("resume", run).text().unwrap_or_else(|| format!("wfhost resume {run}"));
         format!("to resume it: {command}")
     }
 }
@@ -250,7 +251,7 @@ fn ended(runs: &Runs, outcome: &Outcome) -> Option<Outcome> {
 }
 
 /// Waits until the run is over, and asks it to end where the command takes too long.
-fn wait(run: &RunHandle, command: &Again) -> Outcome {
+fn wait(run: &RunHandle, command: &Invocation) -> Outcome {
     let (Some(timeout), Some(left)) = (command.timeout(), command.time_left()) else { return run.wait() };
     if run.inner().wait_for(left).is_some() {
         return run.wait();

@@ -10,8 +10,8 @@
 //! nobody has read it.
 
 use crate::cli::exit::Exit;
-use crate::cli::report::error::Refused;
-use crate::cli::report::invocation::Again;
+use crate::cli::report::error::UserError;
+use crate::cli::report::invocation::Invocation;
 use crate::cli::report::units::exact_duration;
 use crate::cli::terminal::{Terminal, say};
 use crate::cli::watch::progress::Follower;
@@ -28,7 +28,7 @@ const SUSPEND_GRACE: Duration = Duration::from_secs(2);
 
 /// How long a command that was asked to end, or has timed out, may take to write its outcome.
 /// Arbitrary: ample for any reader that is still reading.
-const TELLING_MAX: Duration = Duration::from_secs(5);
+const REPORTING_MAX: Duration = Duration::from_secs(5);
 
 /// How far the command is.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ pub(in crate::cli) enum Stage {
     /// The run goes on in another process.
     Attached { run: String, process: u32 },
     /// The run is over. `late`: because it timed out.
-    Over { late: bool },
+    Ended { late: bool },
 }
 
 /// What goes on here.
@@ -71,48 +71,53 @@ struct State {
     stage: Stage,
     /// Signals are heard, or it is known that they cannot be.
     ready: bool,
-    heard: Heard,
+    counts: SignalCounts,
 }
 
 /// What was heard so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Heard {
+struct SignalCounts {
     interrupts: u32,
     terminations: u32,
 }
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Wish {
+enum Reaction {
     Ask,
     Cancel,
     Kill,
     Suspend,
-    Leave,
+    Exit,
 }
 
-impl Heard {
+impl SignalCounts {
     /// What so many signals ask for of a run, the last one being the newest.
-    fn wish(self, is_durable: bool, can_ask: bool, is_termination: bool) -> Wish {
+    fn reaction(self, is_durable: bool, can_ask: bool, is_termination: bool) -> Reaction {
         if is_durable && is_termination {
-            return if self.terminations == 1 { Wish::Suspend } else { Wish::Leave };
+            return if self.terminations == 1 { Reaction::Suspend } else { Reaction::Exit };
         }
         let (interrupts, asks) =
             if is_durable { (self.interrupts, can_ask) } else { (self.interrupts + self.terminations, false) };
         match interrupts + u32::from(!asks) {
-            0 | 1 => Wish::Ask,
-            2 => Wish::Cancel,
-            3 => Wish::Kill,
-            _ => Wish::Leave,
+            0 | 1 => Reaction::Ask,
+            2 => Reaction::Cancel,
+            3 => Reaction::Kill,
+            _ => Reaction::Exit,
         }
     }
 }
 
 impl Signals {
     /// Begins to listen.
-    pub(in crate::cli) fn listen(json: bool, terminal: Terminal, follower: Option<Follower>, command: &Again) -> Self {
-        let state = State { stage: Stage::Loading, ready: false, heard: Heard::default() };
-        let time = command.time_left().map(|left| (left, command.longer()));
+    pub(in crate::cli) fn listen(
+        json: bool,
+        terminal: Terminal,
+        follower: Option<Follower>,
+        command: &Invocation,
+    ) -> Self {
+        let state = State { stage: Stage::Loading, ready: false, counts: SignalCounts::default() };
+        let time = command.time_left().map(|time_left| (time_left, command.longer()));
         let shared = Shared { state: Mutex::new(state), changed: Condvar::new(), json, terminal, follower, time };
         let signals = Self(Arc::new(shared));
         let listener = signals.clone();
@@ -142,10 +147,10 @@ impl Signals {
     pub(in crate::cli) fn enter(&self, stage: Stage) {
         let mut state = self.0.state.lock();
         state.stage = stage;
-        let (heard, is_late) = (state.heard, matches!(state.stage, Stage::Over { late: true }));
+        let (counts, is_late) = (state.counts, matches!(state.stage, Stage::Ended { late: true }));
         drop(state);
-        if heard != Heard::default() {
-            self.act(heard, heard.terminations > 0);
+        if counts != SignalCounts::default() {
+            self.react(counts, counts.terminations > 0);
         } else if is_late {
             end_soon();
         }
@@ -168,8 +173,8 @@ impl Signals {
             let mut terminate = signal(SignalKind::terminate())?;
             self.is_ready();
             // One that never comes is as good as none.
-            let left = self.0.time.as_ref().map_or(Duration::MAX, |(left, _)| *left);
-            let mut time = std::pin::pin!(tokio::time::sleep(left));
+            let time_left = self.0.time.as_ref().map_or(Duration::MAX, |(time_left, _)| *time_left);
+            let mut time = std::pin::pin!(tokio::time::sleep(time_left));
             let mut is_late = false;
             loop {
                 let is_termination = tokio::select! {
@@ -181,13 +186,13 @@ impl Signals {
                         continue;
                     }
                 };
-                let heard = {
+                let counts = {
                     let mut state = self.0.state.lock();
-                    state.heard.interrupts += u32::from(!is_termination);
-                    state.heard.terminations += u32::from(is_termination);
-                    state.heard
+                    state.counts.interrupts += u32::from(!is_termination);
+                    state.counts.terminations += u32::from(is_termination);
+                    state.counts
                 };
-                self.act(heard, is_termination);
+                self.react(counts, is_termination);
             }
         })
     }
@@ -198,40 +203,40 @@ impl Signals {
             return;
         }
         let hint = self.0.time.as_ref().and_then(|(_, hint)| hint.clone());
-        let refused = Refused::new(problem::kind::TIMED_OUT, "the time was over before the run began").timed_out();
+        let refused = UserError::new(problem::kind::TIMED_OUT, "the time was over before the run began").timed_out();
         self.close_and_end(&refused.hint_maybe(hint));
     }
 
     /// Does what the signals so far ask for.
-    fn act(&self, heard: Heard, is_termination: bool) {
+    fn react(&self, counts: SignalCounts, is_termination: bool) {
         let stage = self.0.state.lock().stage.clone();
         match stage {
-            Stage::Over { .. } => end_soon(),
-            Stage::Loading => self.leave(true),
-            Stage::Starting if heard.interrupts + heard.terminations < 3 => {}
-            Stage::Starting => self.leave(false),
+            Stage::Ended { .. } => end_soon(),
+            Stage::Loading => self.exit(true),
+            Stage::Starting if counts.interrupts + counts.terminations < 3 => {}
+            Stage::Starting => self.exit(false),
             Stage::Attached { run, process } => self.detach(&run, process),
-            Stage::Running(running) => match heard.wish(running.host.is_some(), self.can_ask(), is_termination) {
-                Wish::Ask => self.ask(running),
-                Wish::Cancel => self.cancel(&running),
-                Wish::Kill => {
+            Stage::Running(running) => match counts.reaction(running.host.is_some(), self.can_ask(), is_termination) {
+                Reaction::Ask => self.ask(running),
+                Reaction::Cancel => self.cancel(&running),
+                Reaction::Kill => {
                     let is_full = running.host.as_ref().is_some_and(Host::is_full);
                     let what = if is_full {
                         "the disk is full, and the run is ended when there is room; again to leave it as it is"
                     } else {
                         "the run is ended"
                     };
-                    self.tell(what, || running.runs.iter().for_each(|run| run.kill("it was interrupted twice")));
+                    self.announce(what, || running.runs.iter().for_each(|run| run.kill("it was interrupted twice")));
                 }
-                Wish::Suspend => self.suspend(running),
-                Wish::Leave => {
+                Reaction::Suspend => self.suspend(running),
+                Reaction::Exit => {
                     if running.host.is_some() {
                         say(&format!(
                             "{}: what is not written yet is lost",
                             self.0.terminal.paint("33", "interrupted")
                         ));
                     }
-                    self.leave(false);
+                    self.exit(false);
                 }
             },
         }
@@ -248,7 +253,7 @@ impl Signals {
         } else {
             "cancelling the run; interrupt again to kill it"
         };
-        self.tell(what, || {
+        self.announce(what, || {
             for run in &running.runs {
                 // It may have ended meanwhile: then its end is told.
                 let _ = run.cancel("it was interrupted", None);
@@ -260,7 +265,7 @@ impl Signals {
     fn ask(&self, running: Running) {
         let what =
             "c or Ctrl-C cancels the run, d leaves it for `wfhost resume` (then Enter); until then it keeps running";
-        self.tell(what, || {});
+        self.announce(what, || {});
         let signals = self.clone();
         // A person who answers nothing holds nothing but this thread.
         let _ = std::thread::Builder::new().name("answers".to_owned()).spawn(move || {
@@ -285,7 +290,7 @@ impl Signals {
             let _ = host.suspend(SUSPEND_GRACE);
         });
         if spawned.is_err() {
-            self.leave(false);
+            self.exit(false);
         }
     }
 
@@ -293,7 +298,7 @@ impl Signals {
     fn detach(&self, run: &str, process: u32) {
         // What is shown ends with what the other process tells, which nobody waits for.
         let title = format!("the run {run} keeps running in process {process}");
-        let refused = Refused::new(problem::kind::CANCELLED, title).running();
+        let refused = UserError::new(problem::kind::CANCELLED, title).running();
         end_soon();
         self.end(&refused.hint(format!("to end it: wfhost cancel {run}")));
     }
@@ -306,7 +311,7 @@ impl Signals {
         let after = exact_duration(after);
         let title =
             format!("{after} are over: the run {run} keeps running in process {process}, and is not followed any more");
-        let refused = Refused::new(problem::kind::TIMED_OUT, title).running();
+        let refused = UserError::new(problem::kind::TIMED_OUT, title).running();
         let hint = format!("to follow it: wfhost logs -f {run}; to end it: wfhost cancel {run}");
         // As where it is detached: what is shown ends with what the other process tells.
         end_soon();
@@ -314,7 +319,7 @@ impl Signals {
     }
 
     /// Does something, and says so: before it where that takes no time, since what follows from it is shown too.
-    fn tell(&self, what: &str, act: impl FnOnce()) {
+    fn announce(&self, what: &str, act: impl FnOnce()) {
         let line = format!("{}: {what}", self.0.terminal.paint("33", "interrupted"));
         if let Some(follower) = &self.0.follower {
             follower.note(line);
@@ -327,14 +332,16 @@ impl Signals {
 
     /// Ends the process. What is in the way of a clean end is in the way of telling about it too, so the terminal is left in order
     /// only where nothing ran.
-    fn leave(&self, in_order: bool) {
+    fn exit(&self, in_order: bool) {
         if in_order {
-            self.close_and_end(&Refused::new(problem::kind::CANCELLED, "interrupted before the run began").cancelled());
+            self.close_and_end(
+                &UserError::new(problem::kind::CANCELLED, "interrupted before the run began").cancelled(),
+            );
         }
         std::process::exit(Exit::Cancelled.code());
     }
 
-    fn close_and_end(&self, refused: &Refused) {
+    fn close_and_end(&self, refused: &UserError) {
         end_soon();
         if let Some(follower) = &self.0.follower {
             follower.close();
@@ -342,7 +349,7 @@ impl Signals {
         self.end(refused);
     }
 
-    fn end(&self, refused: &Refused) {
+    fn end(&self, refused: &UserError) {
         if self.0.json {
             // Where it cannot be written there is nobody to tell.
             let _ = refused.print();
@@ -356,7 +363,7 @@ impl Signals {
 /// Ends the process after [`TELLING_MAX`]: its output may go to a pipe that nobody reads.
 fn end_soon() {
     let end = || {
-        std::thread::sleep(TELLING_MAX);
+        std::thread::sleep(REPORTING_MAX);
         std::process::exit(Exit::Cancelled.code());
     };
     // If the thread cannot be started, the process ends once its output has been read.
@@ -367,25 +374,35 @@ fn end_soon() {
 mod tests {
     use super::*;
 
-    fn wishes(is_durable: bool, can_ask: bool) -> [Wish; 4] {
-        [1, 2, 3, 4].map(|interrupts| Heard { interrupts, terminations: 0 }.wish(is_durable, can_ask, false))
+    fn reactions(is_durable: bool, can_ask: bool) -> [Reaction; 4] {
+        [1, 2, 3, 4].map(|interrupts| SignalCounts { interrupts, terminations: 0 }.reaction(is_durable, can_ask, false))
     }
 
     #[test]
     fn each_interrupt_is_more_than_the_one_before() {
-        assert_eq!(wishes(true, true), [Wish::Ask, Wish::Cancel, Wish::Kill, Wish::Leave]);
+        assert_eq!(reactions(true, true), [Reaction::Ask, Reaction::Cancel, Reaction::Kill, Reaction::Exit]);
         for (is_durable, can_ask) in [(true, false), (false, false), (false, true)] {
-            assert_eq!(wishes(is_durable, can_ask), [Wish::Cancel, Wish::Kill, Wish::Leave, Wish::Leave]);
+            assert_eq!(
+                reactions(is_durable, can_ask),
+                [Reaction::Cancel, Reaction::Kill, Reaction::Exit, Reaction::Exit]
+            );
         }
     }
 
     #[test]
     fn a_termination_leaves_what_is_durable_and_cancels_what_is_not() {
-        let wish =
-            |is_durable, interrupts, terminations| Heard { interrupts, terminations }.wish(is_durable, true, true);
-        assert_eq!([wish(true, 0, 1), wish(true, 2, 1), wish(true, 0, 2)], [Wish::Suspend, Wish::Suspend, Wish::Leave]);
-        assert_eq!([wish(false, 0, 1), wish(false, 1, 1), wish(false, 1, 2)], [Wish::Cancel, Wish::Kill, Wish::Leave]);
+        let reaction = |is_durable, interrupts, terminations| {
+            SignalCounts { interrupts, terminations }.reaction(is_durable, true, true)
+        };
+        assert_eq!(
+            [reaction(true, 0, 1), reaction(true, 2, 1), reaction(true, 0, 2)],
+            [Reaction::Suspend, Reaction::Suspend, Reaction::Exit]
+        );
+        assert_eq!(
+            [reaction(false, 0, 1), reaction(false, 1, 1), reaction(false, 1, 2)],
+            [Reaction::Cancel, Reaction::Kill, Reaction::Exit]
+        );
         // After a termination Ctrl-C counts by itself.
-        assert_eq!(Heard { interrupts: 1, terminations: 1 }.wish(true, false, false), Wish::Cancel);
+        assert_eq!(SignalCounts { interrupts: 1, terminations: 1 }.reaction(true, false, false), Reaction::Cancel);
     }
 }

@@ -5,7 +5,7 @@ mod record_json;
 use crate::cli::args::data::DataArguments;
 use crate::cli::exit::Exit;
 use crate::cli::report::brief::{cut, shown};
-use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::units::exact_duration;
 use crate::cli::table::{clock, moment, rfc3339};
 use crate::cli::terminal::{Terminal, printable, printable_json, quoted, unwritable};
@@ -83,9 +83,9 @@ pub(in crate::cli) struct Arguments {
 /// Steps that are named where another was meant. Arbitrary: what a person reads.
 const STEPS_MAX: usize = 20;
 
-pub(in crate::cli) fn history(command: &Arguments, _: Terminal) -> Result<Exit, Stop> {
+pub(in crate::cli) fn history(command: &Arguments, _: Terminal) -> Result<Exit, CommandError> {
     let (runs, stored) = command.data.find(&command.run)?;
-    let records = runs.all_records(&stored.id)?;
+    let records = runs.records_of(&stored.id)?;
     let chosen = choose(command, &records)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let written = if command.json { write_json(&mut out, &chosen) } else { write_text(&mut out, &records, &chosen) };
@@ -106,7 +106,7 @@ fn write_json(out: &mut impl Write, chosen: &[Numbered<'_>]) -> io::Result<()> {
 type Numbered<'a> = (usize, &'a Record);
 
 /// The records that are asked for, in their order.
-fn choose<'a>(command: &Arguments, records: &'a [Record]) -> Result<Vec<Numbered<'a>>, Stop> {
+fn choose<'a>(command: &Arguments, records: &'a [Record]) -> Result<Vec<Numbered<'a>>, CommandError> {
     let mut chosen: Vec<Numbered<'_>> = records.iter().enumerate().map(|(index, record)| (index + 1, record)).collect();
     if let Some(step) = &command.step {
         let mut about = OfStep::new(step);
@@ -122,7 +122,9 @@ fn choose<'a>(command: &Arguments, records: &'a [Record]) -> Result<Vec<Numbered
                 Some(meant) => format!("did you mean {meant}?"),
                 None => format!("it has {}", known.take(STEPS_MAX).collect::<Vec<_>>().join(", ")),
             };
-            return Err(Refused::new(kind::USAGE, format!("the run has no step `{}`", quoted(step))).hint(hint).into());
+            return Err(UserError::new(kind::USAGE, format!("the run has no step `{}`", quoted(step)))
+                .hint(hint)
+                .into());
         }
     }
     if let Some(tail) = command.tail {

@@ -1,14 +1,14 @@
 //! The same start again: there is a run of the id that `wfhost run --run-id` names. Where it is of the same workflow and inputs, the command
 //! is about that run: it follows it, takes it up, or tells its end again. Where it is of others, that is a conflict.
 
-use crate::cli::args::host::RunningArguments;
+use crate::cli::args::host::HostArguments;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::{Refused, Stop, kind};
-use crate::cli::report::journal::{not_listening, refused_of};
-use crate::cli::store::{Runs, Whose};
-use crate::cli::watch::backlog::Past;
-use crate::cli::watch::events::Remote;
-use crate::cli::watch::session::{Ended, Talk};
+use crate::cli::report::error::{CommandError, UserError, kind};
+use crate::cli::report::journal::{not_listening, recovery_error};
+use crate::cli::store::{Ownership, Runs};
+use crate::cli::watch::backlog::Backlog;
+use crate::cli::watch::events::RemoteEvents;
+use crate::cli::watch::session::{EndedRun, Session};
 use crate::cli::watch::signals::Stage;
 use crate::host::control::{Answer, Answers, Client};
 use crate::host::{Host, Outcome, RecoverError, RunManifest, RunOptions, Status, StorageNotice, Workflow};
@@ -24,60 +24,62 @@ const TRIES_MAX: u32 = 200;
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// What is to be run.
-pub(in crate::cli) struct Start<'a> {
+pub(in crate::cli) struct ExistingRun<'a> {
     pub(in crate::cli) host: &'a Host,
     pub(in crate::cli) workflow: &'a Workflow,
     /// As the workflow accepts them.
     pub(in crate::cli) inputs: Map<String, Value>,
     pub(in crate::cli) id: &'a str,
-    pub(in crate::cli) running: &'a RunningArguments,
+    pub(in crate::cli) arguments: &'a HostArguments,
 }
 
-impl Start<'_> {
+impl ExistingRun<'_> {
     /// Goes on with the run that there is.
-    pub(in crate::cli) fn again(&self, runs: &Runs, talk: &Talk) -> Result<Exit, Stop> {
-        self.compare(&runs.about(self.id)?)?;
+    pub(in crate::cli) fn continue_run(&self, runs: &Runs, session: &Session) -> Result<Exit, CommandError> {
+        self.compare(&runs.manifest(self.id)?)?;
         for _ in 0..TRIES_MAX {
             let Some(stored) = runs.store.run(self.id)? else {
-                return Err(Refused::new(kind::CONFLICT, format!("the run {} was removed", self.id)).into());
+                return Err(UserError::new(kind::CONFLICT, format!("the run {} was removed", self.id)).into());
             };
-            match runs.whose(&stored)? {
-                Whose::Over => {
-                    let told = runs.projection(self.id)?.outcome(self.id);
-                    let outcome =
-                        told.ok_or_else(|| Refused::new(kind::JOURNAL, "the records do not tell how the run ended"))?;
-                    talk.note(format!("the run {} is over", self.id));
-                    return Ok(self.end(runs, talk, outcome));
+            match runs.ownership(&stored)? {
+                Ownership::Ended => {
+                    let outcome = runs.projection(self.id)?.outcome(self.id);
+                    let outcome = outcome
+                        .ok_or_else(|| UserError::new(kind::JOURNAL, "the records do not tell how the run ended"))?;
+                    session.note(format!("the run {} is over", self.id));
+                    return Ok(self.report(runs, session, outcome));
                 }
-                Whose::Nobody => {
-                    self.running.check_addresses(runs, self.id, &talk.again)?;
-                    let (watching, watcher) = talk.watcher_of(self.host, self.id);
+                Ownership::Orphaned => {
+                    self.arguments.check_addresses(runs, self.id, &session.invocation)?;
+                    let (watch, watcher) = session.watcher_of(self.host, self.id);
                     match self.host.recover(self.workflow, self.id, RunOptions { watcher, ..RunOptions::default() }) {
                         Ok(run) => {
-                            talk.note(if run.inner().is_paused() {
+                            session.note(if run.inner().is_paused() {
                                 format!("the run {0} is paused; to resume it: wfhost resume {0}", self.id)
                             } else {
                                 format!("the run {} is resumed", self.id)
                             });
-                            return Ok(talk.follow(self.host, self.workflow, &run, watching));
+                            return Ok(session.follow(self.host, self.workflow, &run, watch));
                         }
                         // Somebody else was quicker, or it has just ended.
                         Err(RecoverError::Journal(StoreError::Owned(_) | StoreError::Ended(_))) => {}
-                        Err(error) => return Err(refused_of(self.id, error).into()),
+                        Err(error) => return Err(recovery_error(self.id, error).into()),
                     }
                 }
-                Whose::Living(owner) => {
+                Ownership::Owned(owner) => {
                     // Whoever ends this command ends nothing else.
-                    talk.signals.enter(Stage::Attached { run: self.id.to_owned(), process: owner.pid });
+                    session.signals.enter(Stage::Attached { run: self.id.to_owned(), process: owner.pid });
                     let watch = |host: &Client| Ok((host.clone(), host.watch(self.id)?));
                     if let Some((host, answers)) = runs.ask(&owner, watch)? {
                         if host.is_stalled() {
-                            talk.storage()(&StorageNotice::Full);
+                            session.storage()(&StorageNotice::Full);
                         }
-                        if let (Some(timeout), Some(left)) = (talk.again.timeout(), talk.again.time_left()) {
-                            self.stop_following(owner.pid, timeout, left, talk)?;
+                        if let (Some(timeout), Some(left)) =
+                            (session.invocation.timeout(), session.invocation.time_left())
+                        {
+                            self.stop_following(owner.pid, timeout, left, session)?;
                         }
-                        return self.attach(runs, talk, answers, owner.pid);
+                        return self.attach(runs, session, answers, owner.pid);
                     }
                 }
             }
@@ -87,7 +89,7 @@ impl Start<'_> {
     }
 
     /// Says what is not the same.
-    fn compare(&self, there: &RunManifest) -> Result<(), Refused> {
+    fn compare(&self, there: &RunManifest) -> Result<(), UserError> {
         let here = RunManifest::new(self.workflow, &self.inputs);
         if here.start == there.start {
             return Ok(());
@@ -103,14 +105,20 @@ impl Start<'_> {
         } else {
             "with other inputs".to_owned()
         };
-        let refused = Refused::new(kind::CONFLICT, format!("there is a run {} already, {what}", self.id));
+        let refused = UserError::new(kind::CONFLICT, format!("there is a run {} already, {what}", self.id));
         Err(refused.hint(format!("another --run-id starts another run; `wfhost status {}` tells of that one", self.id)))
     }
 
     /// Ends this command, and not the run, when what is left of its time is over: whoever runs the
     /// run gave it the time that it has.
-    fn stop_following(&self, process: u32, timeout: Duration, left: Duration, talk: &Talk) -> std::io::Result<()> {
-        let (signals, run) = (talk.signals.clone(), self.id.to_owned());
+    fn stop_following(
+        &self,
+        process: u32,
+        timeout: Duration,
+        left: Duration,
+        session: &Session,
+    ) -> std::io::Result<()> {
+        let (signals, run) = (session.signals.clone(), self.id.to_owned());
         // It ends with this process, which ends with the run.
         let wait = move || {
             std::thread::sleep(left);
@@ -120,17 +128,23 @@ impl Start<'_> {
     }
 
     /// Follows a run that another process runs.
-    fn attach(&self, runs: &Runs, talk: &Talk, answers: Answers, process: u32) -> Result<Exit, Stop> {
-        talk.note(format!("the run {} is running in process {process}", self.id));
-        talk.signals.enter(Stage::Attached { run: self.id.to_owned(), process });
-        let (remote, events) = Remote::new();
+    fn attach(&self, runs: &Runs, session: &Session, answers: Answers, process: u32) -> Result<Exit, CommandError> {
+        session.note(format!("the run {} is running in process {process}", self.id));
+        session.signals.enter(Stage::Attached { run: self.id.to_owned(), process });
+        let (remote, events) = RemoteEvents::new();
         let show = |remote, records| {
-            if let Some(follower) = &talk.follower {
+            if let Some(follower) = &session.follower {
                 // Where what was cannot be told, what is can.
                 let created = runs.find(self.id).map_or(Micros(0), |stored| stored.created);
-                let past =
-                    runs.records(self.id, records).map_or_else(|_| Past::default(), |all| Past::of(&all, created));
-                follower.follow_remote(remote, self.workflow, past, talk.again.beside("signal", self.id));
+                let backlog = runs
+                    .records(self.id, records)
+                    .map_or_else(|_| Backlog::default(), |all| Backlog::of(&all, created));
+                follower.follow_remote(
+                    remote,
+                    self.workflow,
+                    backlog,
+                    session.invocation.for_stored_run("signal", self.id),
+                );
             }
         };
         // Of a run that was over by then nothing is told: all of it has records when its outcome comes.
@@ -144,9 +158,9 @@ impl Start<'_> {
         let mut outcome = None;
         for answer in answers {
             match answer? {
-                Answer::Event(event) => events.hear(event),
+                Answer::Event(event) => events.send(event),
                 Answer::Dropped(count) => events.dropped(count),
-                Answer::Over(told) => outcome = Some(*told),
+                Answer::Over(ended) => outcome = Some(*ended),
                 _ => {}
             }
         }
@@ -155,25 +169,25 @@ impl Start<'_> {
             show(remote, None);
         }
         let is_late = outcome.as_ref().is_some_and(|outcome| outcome.status == Status::TimedOut);
-        talk.signals.enter(Stage::Over { late: is_late });
-        talk.close();
+        session.signals.enter(Stage::Ended { late: is_late });
+        session.close();
         if outcome.is_none() {
             // The process may have ended before it could tell.
             let ended = runs.find(self.id)?.status.is_some();
             outcome = if ended { runs.projection(self.id)?.outcome(self.id) } else { None };
         }
         match outcome {
-            Some(outcome) => Ok(self.end(runs, talk, outcome)),
+            Some(outcome) => Ok(self.report(runs, session, outcome)),
             None => {
                 let refused =
-                    Refused::new(kind::WRONG_STATE, format!("process {process} ended before the run {}", self.id));
+                    UserError::new(kind::WRONG_STATE, format!("process {process} ended before the run {}", self.id));
                 Err(refused.suspended().hint(format!("to resume it: wfhost resume {}", self.id)).into())
             }
         }
     }
 
-    fn end(&self, runs: &Runs, talk: &Talk, outcome: Outcome) -> Exit {
-        talk.close();
-        talk.tell(&Ended::of(outcome, runs), self.workflow, self.host.guests().slots())
+    fn report(&self, runs: &Runs, session: &Session, outcome: Outcome) -> Exit {
+        session.close();
+        session.report(&EndedRun::of(outcome, runs), self.workflow, self.host.guests().slots())
     }
 }

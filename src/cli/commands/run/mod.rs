@@ -4,18 +4,18 @@ mod existing;
 
 use crate::base::processors;
 use crate::cli::args::data::DataArguments;
-use crate::cli::args::host::RunningArguments;
+use crate::cli::args::host::HostArguments;
 use crate::cli::args::inputs::INPUT_HINT;
 use crate::cli::args::workflow::load_file;
 use crate::cli::args::{inputs, values};
-use crate::cli::commands::launch::{ANNOUNCED_WITHIN, is_taken};
-use crate::cli::commands::run::existing::Start;
+use crate::cli::commands::launch::{ANNOUNCE_WAIT_MAX, belongs_to_another_host};
+use crate::cli::commands::run::existing::ExistingRun;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::{Refused, Stop, kind};
+use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::warnings::{Warnings, plan_warnings};
-use crate::cli::store::{Owners, opened};
+use crate::cli::store::{OwnershipCache, runs_of};
 use crate::cli::terminal::Terminal;
-use crate::cli::watch::session::Talk;
+use crate::cli::watch::session::Session;
 use crate::host::{Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::journal::{Filter, Journal as _};
 use crate::run::Watcher;
@@ -99,7 +99,7 @@ pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     pub(in crate::cli) data: DataArguments,
     #[command(flatten)]
-    pub(in crate::cli) running: RunningArguments,
+    pub(in crate::cli) host: HostArguments,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,24 +114,24 @@ pub(in crate::cli) enum DurabilityChoice {
 const UNFINISHED_MAX: u32 = 1_000;
 
 pub(in crate::cli) fn run(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
-    let mut talk = Talk::new(command.json, command.quiet, command.timeout, terminal);
-    talk.again = command.running.again(talk.again);
-    let (host, workflow) = match prepare(command, &mut talk) {
+    let mut session = Session::new(command.json, command.quiet, command.timeout, terminal);
+    session.invocation = command.host.invocation(session.invocation);
+    let (host, workflow) = match prepare(command, &mut session) {
         Ok(prepared) => prepared,
-        Err(refused) => return talk.stop(refused.into()),
+        Err(refused) => return session.report_error(refused.into()),
     };
-    talk.durable = is_durable(command, &host, &workflow);
-    let done = begin(command, &talk, &host, &workflow);
+    session.durable = is_durable(command, &host, &workflow);
+    let done = begin(command, &session, &host, &workflow);
     // Whoever watches hears the end, and nobody finds a socket of a process that is no more.
     host.leave_folder();
     // The process ends: its memory need not be given back piece by piece, and no thread has anything left to do.
     std::mem::forget((host, workflow));
-    done.or_else(|stop| talk.stop(stop))
+    done.or_else(|stop| session.report_error(stop))
 }
 
-fn prepare(command: &Arguments, talk: &mut Talk) -> Result<(Host, Workflow), Refused> {
+fn prepare(command: &Arguments, session: &mut Session) -> Result<(Host, Workflow), UserError> {
     let mut warnings = Warnings::new();
-    let mut builder = command.running.host(processors()).on_storage(talk.storage()).on_compile(talk.compiling());
+    let mut builder = command.host.host(processors()).on_storage(session.storage()).on_compile(session.compiling());
     if command.durability != Some(DurabilityChoice::None) {
         match command.data.folder() {
             Some(folder) => builder = builder.data(folder),
@@ -145,12 +145,12 @@ fn prepare(command: &Arguments, talk: &mut Talk) -> Result<(Host, Workflow), Ref
         }
     }
     let host = builder.build()?;
-    command.running.check(&host, &mut warnings);
+    command.host.check(&host, &mut warnings);
     let workflow = load_file(&host, &command.file)?;
-    command.running.check_cache(&host, &mut warnings);
-    RunningArguments::check_data(&host, &mut warnings);
+    command.host.check_cache(&host, &mut warnings);
+    HostArguments::check_data(&host, &mut warnings);
     warnings.extend(plan_warnings(&workflow));
-    talk.warn(warnings);
+    session.warn(warnings);
     Ok((host, workflow))
 }
 
@@ -163,41 +163,43 @@ fn is_durable(command: &Arguments, host: &Host, workflow: &Workflow) -> bool {
     }
 }
 
-fn begin(command: &Arguments, talk: &Talk, host: &Host, workflow: &Workflow) -> Result<Exit, Stop> {
-    let is_durable = talk.durable;
+fn begin(command: &Arguments, session: &Session, host: &Host, workflow: &Workflow) -> Result<Exit, CommandError> {
+    let is_durable = session.durable;
     if command.id.is_some() && !is_durable {
-        let refused = Refused::new(kind::USAGE, "a run that is not durable cannot be started again by its id");
+        let refused = UserError::new(kind::USAGE, "a run that is not durable cannot be started again by its id");
         return Err(refused.hint("leave --run-id out, or give --durability journal").into());
     }
     // From here on a signal cancels the run, or leaves it for another.
-    let (watching, watcher) = talk.watcher();
-    let started = talk.signals.guard(|| start(command, host, workflow, is_durable, watcher));
+    let (watch, watcher) = session.watcher();
+    let started = session.signals.guard(|| start(command, host, workflow, is_durable, watcher));
     let (run, inputs) = match started {
         Ok((Some(run), inputs)) => (run, inputs),
-        Ok((None, inputs)) => return same(command, host, workflow, &inputs)?.again(&opened(host)?, talk),
+        Ok((None, inputs)) => {
+            return existing(command, host, workflow, &inputs)?.continue_run(&runs_of(host)?, session);
+        }
         Err(refused) => return Err(refused.into()),
     };
-    if is_durable && talk.follower.is_some() {
+    if is_durable && session.follower.is_some() {
         // Who is told of it can count on it. A disk that is full is told of otherwise.
-        let is_known = run.started(ANNOUNCED_WITHIN);
+        let is_known = run.started(ANNOUNCE_WAIT_MAX);
         // Where it never will be, its outcome comes at once, and says why.
-        let ended = if is_known { run.outcome() } else { run.inner().wait_for(ANNOUNCED_WITHIN).map(|_| run.wait()) };
-        if command.id.is_some() && ended.is_some_and(|outcome| is_taken(&outcome)) {
+        let ended = if is_known { run.outcome() } else { run.inner().wait_for(ANNOUNCE_WAIT_MAX).map(|_| run.wait()) };
+        if command.id.is_some() && ended.is_some_and(|outcome| belongs_to_another_host(&outcome)) {
             // What this one did until then counts for nothing.
-            return same(command, host, workflow, &inputs)?.again(&opened(host)?, talk);
+            return existing(command, host, workflow, &inputs)?.continue_run(&runs_of(host)?, session);
         }
-        talk.note(format!("run {}", run.id()));
+        session.note(format!("run {}", run.id()));
     }
     if is_durable {
-        others(host, talk)?;
+        note_suspended(host, session)?;
     }
-    talk.show(&run, workflow, watching);
-    let ended = talk.to_the_end(host, &run, is_durable);
-    if command.id.is_some() && is_taken(&ended.outcome) {
+    session.show(&run, workflow, watch);
+    let ended = session.wait_to_the_end(host, &run, is_durable);
+    if command.id.is_some() && belongs_to_another_host(&ended.outcome) {
         // Somebody began it at the same time, and was quicker.
-        return same(command, host, workflow, &inputs)?.again(&opened(host)?, talk);
+        return existing(command, host, workflow, &inputs)?.continue_run(&runs_of(host)?, session);
     }
-    Ok(talk.tell(&ended, workflow, host.guests().slots()))
+    Ok(session.report(&ended, workflow, host.guests().slots()))
 }
 
 /// The run, with its inputs; no run where there is one of its id already.
@@ -207,50 +209,50 @@ fn start(
     workflow: &Workflow,
     is_durable: bool,
     watcher: Option<Watcher>,
-) -> Result<(Option<RunHandle>, Map<String, Value>), Refused> {
+) -> Result<(Option<RunHandle>, Map<String, Value>), UserError> {
     let declared = &workflow.plan().inputs;
     let inputs = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text))
-        .map_err(|why| Refused::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
+        .map_err(|why| UserError::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
     let options = RunOptions { id: command.id.clone(), durable: Some(is_durable), watcher, ..RunOptions::default() };
     match host.start(workflow, inputs.clone(), options) {
         Ok(run) => Ok((Some(run), inputs)),
         Err(LoadError::Exists { .. }) if command.id.is_some() => Ok((None, inputs)),
-        Err(error) => Err(Refused::from(error).hint_on_inputs(INPUT_HINT)),
+        Err(error) => Err(UserError::from(error).hint_on_inputs(INPUT_HINT)),
     }
 }
 
 /// What is to be run, where there is a run of its id.
-fn same<'a>(
+fn existing<'a>(
     command: &'a Arguments,
     host: &'a Host,
     workflow: &'a Workflow,
     inputs: &Map<String, Value>,
-) -> Result<Start<'a>, Stop> {
+) -> Result<ExistingRun<'a>, CommandError> {
     let inputs = workflow.plan().inputs.accept(inputs.clone());
     let inputs = inputs.map_err(|_| anyhow::anyhow!("invariant: the inputs were accepted before"))?;
     let id = command.id.as_deref().unwrap_or_default();
-    Ok(Start { host, workflow, inputs, id, running: &command.running })
+    Ok(ExistingRun { host, workflow, inputs, id, arguments: &command.host })
 }
 
 /// Says how many runs there are that nobody runs.
-fn others(host: &Host, talk: &Talk) -> Result<(), Stop> {
-    if talk.follower.is_none() {
+fn note_suspended(host: &Host, session: &Session) -> Result<(), CommandError> {
+    if session.follower.is_none() {
         return Ok(());
     }
-    let runs = opened(host)?;
+    let runs = runs_of(host)?;
     let filter = Filter { ended: Some(false), limit: Some(UNFINISHED_MAX), ..Filter::default() };
-    let mut owners = Owners::default();
+    let mut owners = OwnershipCache::default();
     let mut count = 0;
     for stored in runs.store.list(&filter)? {
         // One that ends meanwhile is nobody's too.
-        let is_left = owners.whose(&runs, &stored)? == crate::cli::store::Whose::Nobody
+        let is_left = owners.ownership(&runs, &stored)? == crate::cli::store::Ownership::Orphaned
             && runs.store.run(&stored.id)?.is_some_and(|run| run.ended.is_none());
         count += u32::from(is_left);
     }
     let (runs, are) = if count == 1 { ("run", "is") } else { ("runs", "are") };
     let more = if count == UNFINISHED_MAX { " or more" } else { "" };
     if count > 0 {
-        talk.note(format!("{count}{more} {runs} {are} suspended: wfhost ls --status suspended"));
+        session.note(format!("{count}{more} {runs} {are} suspended: wfhost ls --status suspended"));
     }
     Ok(())
 }
