@@ -93,6 +93,11 @@ fn a_block_that_names_a_file_has_its_text() {
 }
 
 #[test]
+fn every_link_leads_somewhere() {
+    fail_if_any(&pages().iter().flat_map(Page::broken_links).collect::<Vec<_>>());
+}
+
+#[test]
 fn every_workflow_is_valid() {
     let mut problems = Vec::new();
     for page in pages() {

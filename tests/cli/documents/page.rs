@@ -3,6 +3,7 @@
 
 use super::root;
 use regex::Regex;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -88,6 +89,24 @@ impl Page {
         commands
     }
 
+    /// Links within the repository that lead nowhere: to no file, or to no heading of a page.
+    pub(super) fn broken_links(&self) -> Vec<String> {
+        let link = Regex::new(r"\]\(([^)\s]+)\)").unwrap();
+        let is_code = |number: &usize| self.blocks.iter().any(|block| block.lines.contains(number));
+        let prose = self.lines.iter().enumerate().filter(|(number, _)| !is_code(number));
+        // A link may be cut by the end of a line within its text, never within its target.
+        let targets = prose.flat_map(|(number, line)| link.captures_iter(line).map(move |found| (number + 1, found)));
+        let broken = targets.filter_map(|(number, found)| {
+            let target = found.get(1).unwrap().as_str();
+            let (path, heading) = target.split_once('#').map_or((target, None), |(path, to)| (path, Some(to)));
+            let path = if path.is_empty() { self.path.clone() } else { self.path.parent().unwrap().join(path) };
+            let leads = target.contains("://")
+                || root().join(&path).exists() && heading.is_none_or(|heading| headings(&path).contains(heading));
+            (!leads).then(|| format!("{}:{number}: {target} leads nowhere", self.path.display()))
+        });
+        broken.collect()
+    }
+
     fn shown(&self, command: &Command) -> String {
         let lines = self.lines[command.shown.clone()].iter().map(|line| stripped(line, command.indent));
         lines.collect::<Vec<_>>().join("\n").trim_end().to_owned()
@@ -163,6 +182,17 @@ impl Block {
 
 fn stripped(line: &str, indent: usize) -> &str {
     &line[indent.min(line.len() - line.trim_start().len())..]
+}
+
+/// The names by which links reach the headings of a page.
+fn headings(path: &Path) -> HashSet<String> {
+    let text = std::fs::read_to_string(root().join(path)).unwrap();
+    let headings = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let name = |heading: &str| {
+        let kept = heading.to_lowercase().replace(' ', "-");
+        kept.chars().filter(|one| one.is_alphanumeric() || "-_".contains(*one)).collect()
+    };
+    headings.map(name).collect()
 }
 
 pub(super) fn without_leading_comments(text: &str) -> String {
