@@ -140,7 +140,7 @@ impl Runs {
         ask: impl Fn(&Client) -> Result<T, ControlError>,
     ) -> Result<Option<T>, ControlError> {
         // Where it listens it has written down: what that is depends on its environment too. A process may have several hosts.
-        let hosts = match owner.socket.as_deref().and_then(Client::told) {
+        let hosts = match owner.socket.as_deref().and_then(Client::recorded) {
             Some(host) => vec![host],
             None => Client::hosts_in(&self.folder, owner.pid)?,
         };

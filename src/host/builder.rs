@@ -1,6 +1,6 @@
 //! How a host is made.
 
-use super::durable::Data;
+use super::durable::DataFolder;
 use super::expression_cache::ExpressionCache;
 use super::port::SchedulerPort;
 use super::storage::{StorageNotice, StorageWatcher};
@@ -194,19 +194,19 @@ impl HostBuilder {
         let outside = Some(Arc::clone(guests.on_demand_memory()));
         let config = Config { workers, capacity: guests.capacity(), outside, slice_fuel, ..Config::default() };
         let scheduler = Scheduler::start(Arc::clone(&kernel), &config).map_err(HostError::Workers)?;
-        let door = SchedulerPort::default();
-        door.open(scheduler.handle());
-        kernel.attach(door.clone());
-        let data = self.data.map(|folder| Data::new(folder, &kernel, self.watcher));
+        let port = SchedulerPort::default();
+        port.open(scheduler.handle());
+        kernel.attach(port.clone());
+        let data = self.data.map(|folder| DataFolder::new(folder, &kernel, self.watcher));
         let shared = Shared {
             data,
             addresses,
             compiling: self.compiling,
             kernel,
             scheduler: Mutex::new(Some(scheduler)),
-            door,
+            port,
             guests,
-            fresh: super::random::RandomBytes::default(),
+            random: super::random::RandomBytes::default(),
             jq,
             dispatcher,
             natives,

@@ -24,9 +24,9 @@ const DRAIN: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The folder of durable runs of a host. It is opened when it is first needed.
-pub(super) struct Data {
+pub(super) struct DataFolder {
     folder: PathBuf,
-    pub(super) kept: ComponentStore,
+    pub(super) components: ComponentStore,
     kernel: Weak<Kernel>,
     watcher: Option<Arc<dyn StorageWatcher>>,
     journal: OnceLock<Result<Journal, StoreError>>,
@@ -96,11 +96,11 @@ impl RecoverError {
     }
 }
 
-impl Data {
+impl DataFolder {
     pub(super) fn new(folder: PathBuf, kernel: &Arc<Kernel>, watcher: Option<Arc<dyn StorageWatcher>>) -> Self {
-        let kept = ComponentStore::of(&folder);
+        let components = ComponentStore::of(&folder);
         let kernel = Arc::downgrade(kernel);
-        Self { kept, folder, kernel, watcher, journal: OnceLock::new(), control: Mutex::default() }
+        Self { components, folder, kernel, watcher, journal: OnceLock::new(), control: Mutex::default() }
     }
 
     fn journal(&self) -> Result<&Journal, StoreError> {
@@ -171,7 +171,7 @@ impl Host {
     /// # Errors
     /// The folder cannot be used, or is of another release.
     pub fn journal(&self) -> Result<Option<&Journal>, StoreError> {
-        self.shared.data.as_ref().map(Data::journal).transpose()
+        self.shared.data.as_ref().map(DataFolder::journal).transpose()
     }
 
     /// The folder of durable runs.
@@ -205,14 +205,14 @@ impl Host {
 
     /// Ends what other processes have with this one, and leaves the folder in order: whoever ends the process without dropping the host does so
     /// first.
-    pub fn leave_folder(&self) {
+    pub fn settle_folder(&self) {
         self.close_socket();
         if let Some(Ok(Journal(store))) = self.shared.data.as_ref().and_then(|data| data.journal.get()) {
             store.settle();
         }
     }
 
-    pub(super) fn opened(&self) -> Result<(&Data, &Journal), RecoverError> {
+    pub(super) fn opened(&self) -> Result<(&DataFolder, &Journal), RecoverError> {
         let data = self.shared.data.as_ref().ok_or(RecoverError::NoJournal)?;
         Ok((data, data.journal()?))
     }
@@ -226,7 +226,7 @@ impl Host {
     ) -> Result<Box<dyn Log>, LoadError> {
         let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
         let Journal(store) = data.journal().map_err(LoadError::Journal)?;
-        let run = self.keep(id, workflow, inputs)?;
+        let run = self.prepare_new(id, workflow, inputs)?;
         store.begin(&run).map_err(|error| match error {
             StoreError::Exists(id) | StoreError::Owned(id) => LoadError::Exists { id: id.to_string() },
             error => LoadError::Journal(error),
@@ -234,7 +234,7 @@ impl Host {
     }
 
     /// Keeps what a new run needs to be taken up, and says what stands beside its records.
-    pub(super) fn keep(
+    pub(super) fn prepare_new(
         &self,
         id: &Arc<str>,
         workflow: &Workflow,
@@ -243,7 +243,7 @@ impl Host {
         let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
         for (source, file) in &*workflow.files {
             let bytes = file.bytes.as_ref().expect("invariant: a host with a folder keeps what it loads");
-            let kept = data.kept.keep(&file.hash, bytes);
+            let kept = data.components.store(&file.hash, bytes);
             kept.map_err(|error| LoadError::StoreComponent { component: source.clone(), error })?;
         }
         let addresses = self.shared.addresses.clone();
@@ -331,7 +331,7 @@ impl Host {
         }
         let left = shared.dispatcher.in_flight();
         // From here on nothing is recorded, whatever arrives.
-        shared.door.close();
+        shared.port.close();
         shared.dispatcher.close();
         let store = shared.data.as_ref().and_then(|data| data.journal.get()?.as_ref().ok()).map(Journal::store);
         let flushed = store.map_or(Ok(true), Sqlite::flush_while_room);

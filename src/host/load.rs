@@ -241,7 +241,7 @@ impl Loader<'_> {
         self.found.borrow_mut().insert(source.to_owned(), Arc::new(component));
         let file = ComponentFile {
             hash: hash.to_hex().as_str().into(),
-            bytes: self.host.keeps().then_some(bytes),
+            bytes: self.host.stores_components().then_some(bytes),
             undescribed,
         };
         self.files.borrow_mut().insert(source.to_owned(), file);
@@ -296,7 +296,7 @@ impl Shared {
     }
 
     /// Whether components are kept for durable runs.
-    fn keeps(&self) -> bool {
+    fn stores_components(&self) -> bool {
         self.data.is_some()
     }
 }

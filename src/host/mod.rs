@@ -67,14 +67,14 @@ struct Shared {
     kernel: Arc<Kernel>,
     /// None after the shutdown.
     scheduler: Mutex<Option<Scheduler<Kernel>>>,
-    door: port::SchedulerPort,
+    port: port::SchedulerPort,
     guests: Arc<GuestEngine>,
-    fresh: random::RandomBytes,
+    random: random::RandomBytes,
     jq: Arc<Jq>,
     dispatcher: Arc<Dispatcher>,
     natives: BTreeMap<String, Arc<dyn Program>>,
     /// Where durable runs are written.
-    data: Option<durable::Data>,
+    data: Option<durable::DataFolder>,
     /// What `http` may reach beyond public addresses.
     addresses: Vec<String>,
     /// Who hears when a component is compiled.
@@ -114,15 +114,15 @@ impl Drop for Shared {
         // runs and have nowhere to answer to any more.
         self.kernel.never_stall();
         drop(self.scheduler.get_mut().take());
-        self.door.close();
+        self.port.close();
         self.dispatcher.close();
-        self.let_go_of_parked();
+        self.release_parked();
     }
 }
 
 impl Shared {
     /// Runs that are parked are anybody's from now on, and whoever waits for one hears it.
-    fn let_go_of_parked(&self) {
+    fn release_parked(&self) {
         self.kernel.abandon_parked(
             &Problem::new(kind::SUSPENDED, "The host stopped before the run was over")
                 .with_detail("It goes on where it is taken up."),

@@ -78,7 +78,7 @@ impl Host {
         let inputs = workflow.plan.inputs.accept(inputs).map_err(|violations| {
             LoadError::Inputs(violations.into_iter().map(|one| (one.pointer, one.message)).collect())
         })?;
-        let id = options.id.clone().unwrap_or_else(|| id_of(&self.shared.fresh.bytes())).into();
+        let id = options.id.clone().unwrap_or_else(|| id_of(&self.shared.random.bytes())).into();
         self.begin(
             workflow,
             Beginning {
@@ -111,7 +111,7 @@ impl Host {
         };
         let spec = RunSpec {
             id,
-            seed: options.seed.unwrap_or_else(|| self.shared.fresh.bytes()),
+            seed: options.seed.unwrap_or_else(|| self.shared.random.bytes()),
             root,
             entry: entry.into(),
             input,
@@ -170,7 +170,7 @@ impl Host {
         self.shared.kernel.never_stall();
         let scheduler = self.shared.scheduler.lock().take();
         let alive = scheduler.map_or(0, |scheduler| scheduler.shutdown(timeout).alive.len());
-        self.shared.let_go_of_parked();
+        self.shared.release_parked();
         alive
     }
 }

@@ -1,6 +1,6 @@
 //! The workflows of durable runs, from what stands beside their records.
 
-use super::durable::Data;
+use super::durable::DataFolder;
 use super::load::ComponentLocation;
 use super::{Host, LoadError, RecoverError, RunManifest, Workflow, component_file, component_store};
 use crate::workflow::plan::{self, Unchecked};
@@ -74,7 +74,7 @@ impl Host {
 
 /// The components that were kept for a run, but for those in whose place others are.
 fn kept_components(
-    data: &Data,
+    data: &DataFolder,
     about: &RunManifest,
     others: &BTreeMap<String, PathBuf>,
 ) -> Result<BTreeMap<String, Bytes>, LoadError> {
@@ -82,13 +82,13 @@ fn kept_components(
     let wanted = about.components.iter().filter(|(source, _)| !others.contains_key(*source));
     wanted
         .map(|(source, hash)| {
-            let bytes = data.kept.read(hash).or_else(|error| {
+            let bytes = data.components.read(hash).or_else(|error| {
                 let original = component_file::read(&folder.join(source)).ok();
                 let Some(bytes) = original.filter(|bytes| component_store::is_of(bytes, hash)) else {
                     return Err(LoadError::StoredComponent { component: source.clone(), error });
                 };
                 // Where it cannot be written now it is taken from there the next time too.
-                let _ = data.kept.keep(hash, &bytes);
+                let _ = data.components.store(hash, &bytes);
                 Ok(bytes)
             })?;
             Ok((source.clone(), bytes.into()))

@@ -83,6 +83,6 @@ fn end(folder: PathBuf, id: &str, reason: &str) -> Result<(), UserError> {
     let host = Host::builder().guests(EngineOptions { slots: Some(NO_SLOTS), ..Default::default() });
     let host = host.data(folder).workers(1).build()?;
     let ended = host.end(id, reason).map(|run| drop(run.wait()));
-    host.leave_folder();
+    host.settle_folder();
     ended.map_err(|error| recovery_error(id, error))
 }

@@ -92,10 +92,10 @@ fn show(runs: &Runs, stored: &Stored, command: &Arguments, writer: &Writer) -> R
                 }
             }
             Answer::Dropped(count) => say(&format!("({count} events were dropped: this was slower than the run)")),
-            Answer::Over(outcome) if outcome.status == Status::Suspended => {
+            Answer::Ended(outcome) if outcome.status == Status::Suspended => {
                 return Ok(unfinished("the host let go of it", &stored.id));
             }
-            Answer::Over(outcome) => {
+            Answer::Ended(outcome) => {
                 say(&format!("the run {}", json!(outcome.status).as_str().unwrap_or_default()));
                 return Ok(Exit::Success);
             }

@@ -165,7 +165,7 @@ fn states(owners: &OwnershipCache) -> BTreeMap<Arc<str>, &'static str> {
         Ok(Answer::Runs(facts)) => facts,
         _ => Vec::new(),
     };
-    let hosts = owners.0.values().flatten().filter_map(|owner| Client::told(owner.socket.as_deref()?));
+    let hosts = owners.0.values().flatten().filter_map(|owner| Client::recorded(owner.socket.as_deref()?));
     std::thread::scope(|scope| {
         let asked: Vec<_> = hosts.map(|host| scope.spawn(move || ask(host))).collect();
         let facts = asked.into_iter().filter_map(|asked| asked.join().ok()).flatten();

@@ -81,7 +81,7 @@ pub(in crate::cli) fn new_run(
     let mut slot = None;
     let done = follow(given, changes, new, &mut session, &mut slot, start);
     if let Some(host) = slot {
-        host.leave_folder();
+        host.settle_folder();
         // The process ends.
         std::mem::forget(host);
     }

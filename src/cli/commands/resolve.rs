@@ -47,7 +47,7 @@ pub(in crate::cli) fn resolve(command: &Arguments, _: Terminal) -> Result<Exit, 
     let outcome = match (completed, failed) {
         (Some(answer), _) => control::Resolve::Completed(Payload::json(answer)),
         (None, true) => control::Resolve::Failed,
-        (None, false) => control::Resolve::Again,
+        (None, false) => control::Resolve::Resend,
     };
     let request = |run: &Stored| Request::Resolve {
         run: run.id.to_string(),

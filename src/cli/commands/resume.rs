@@ -66,7 +66,7 @@ pub(in crate::cli) fn resume(command: &Arguments, terminal: Terminal) -> anyhow:
         None => all(command, &mut session, &mut host),
     };
     if let Some(host) = host {
-        host.leave_folder();
+        host.settle_folder();
         // The process ends.
         std::mem::forget(host);
     }
@@ -135,7 +135,7 @@ fn unpause(runs: &Runs, stored: Stored, process: u32, session: &Session) -> Resu
             UserError::new(kind::WRONG_STATE, format!("the run {id} is already running, in process {process}"));
         return Err(refused.hint(format!("to see what it does: wfhost logs -f {id}")).into());
     }
-    acts::ask(runs, stored, &|run| Request::Resume { run: run.id.to_string(), id: None })?;
+    acts::ask(runs, stored, &|run| Request::Unpause { run: run.id.to_string(), id: None })?;
     session.close();
     say(&format!("{id} is resumed, in process {process}"));
     Ok(Exit::Success)

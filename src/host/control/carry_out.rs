@@ -15,7 +15,7 @@ pub(super) const OUTCOME_AFTER_MAX: Duration = Duration::from_mins(1);
 /// What becomes of a request.
 pub(super) enum Carried {
     /// This is the answer.
-    Out(Answer),
+    Answered(Answer),
     /// It is done, and to be answered when that is durable.
     Acted(Acknowledged),
     /// The run is watched.
@@ -33,7 +33,7 @@ pub(super) struct Watched {
 /// Does what is asked.
 pub(super) fn carry_out(kernel: &Kernel, request: Request) -> Result<Carried, Refusal> {
     let find = |run: &str| kernel.run(run).ok_or_else(|| Refusal::UnknownRun { run: run.to_owned() });
-    Ok(Carried::Out(match request {
+    Ok(Carried::Answered(match request {
         Request::Host => Answer::Host(HostFacts {
             pid: std::process::id(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
@@ -64,7 +64,7 @@ pub(super) fn carry_out(kernel: &Kernel, request: Request) -> Result<Carried, Re
             return act(&find(&run)?, Act::Cancel { reason: reason.into(), grace: None }, id);
         }
         Request::Pause { run, id } => return act(&find(&run)?, Act::Pause, id),
-        Request::Resume { run, id } => return act(&find(&run)?, Act::Resume, id),
+        Request::Unpause { run, id } => return act(&find(&run)?, Act::Resume, id),
         Request::Resolve { run, pid, tag, outcome, id } => return resolve(&find(&run)?, pid, tag, outcome, id),
         Request::Watch { run } => {
             let run = find(&run)?;

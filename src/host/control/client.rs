@@ -1,6 +1,6 @@
 //! The other end: asking the hosts of a data folder.
 
-use super::protocol::{ANSWER_BYTES_MAX, Answer, Answered, Asked, Refusal, Request, VERSION, line};
+use super::protocol::{ANSWER_BYTES_MAX, Answer, AnswerLine, Refusal, Request, RequestLine, VERSION, line};
 use super::socket_folder;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -97,7 +97,7 @@ impl Client {
     }
 
     /// The host at a socket of which the journal tells. None where the socket stands where others could have put it.
-    pub fn told(path: &Path) -> Option<Self> {
+    pub fn recorded(path: &Path) -> Option<Self> {
         socket_folder::check(path.parent()?).is_ok().then(|| Self::at(path))
     }
 
@@ -138,7 +138,7 @@ impl Client {
         self.answers_within(waited, request)?.next().unwrap_or(Err(ControlError::Gone))
     }
 
-    /// Watches a run: the answers come as things happen, the last one is [`Answer::Over`]. Where there is none the host has ended.
+    /// Watches a run: the answers come as things happen, the last one is [`Answer::Ended`]. Where there is none the host has ended.
     ///
     /// # Errors
     /// The host is gone, does not answer, or says no.
@@ -167,7 +167,7 @@ impl Client {
         stream.set_write_timeout(Some(waited)).map_err(failed)?;
         stream.set_read_timeout(Some(waited)).map_err(failed)?;
         // A host that refuses to talk at all closes its end: then what it said is there to be read.
-        match stream.write_all(&line(&Asked { version: VERSION, request })) {
+        match stream.write_all(&line(&RequestLine { version: VERSION, request })) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(failed(error)),
             _ => {}
         }
@@ -241,7 +241,7 @@ impl Answers {
             Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(None),
             Err(error) => return Err(failed(&self.path, self.waited, error)),
         }
-        match Answered::read(&line) {
+        match AnswerLine::read(&line) {
             Ok(Answer::Refused(refusal)) => Err(refusal.into()),
             Ok(answer) => Ok(Some(answer)),
             Err(error) => Err(self.malformed(&error.to_string())),
@@ -257,7 +257,7 @@ impl Iterator for Answers {
             return None;
         }
         let answer = self.read().transpose();
-        self.is_over = !matches!(answer, Some(Ok(_))) || matches!(answer, Some(Ok(Answer::Over(_))));
+        self.is_over = !matches!(answer, Some(Ok(_))) || matches!(answer, Some(Ok(Answer::Ended(_))));
         answer
     }
 }

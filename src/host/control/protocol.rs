@@ -65,7 +65,8 @@ pub enum Request {
         id: Option<String>,
     },
     /// Lets a paused run go on.
-    Resume {
+    #[serde(rename = "resume")]
+    Unpause {
         /// The run.
         run: String,
         /// Which act this is: the same one counts once.
@@ -107,7 +108,8 @@ pub enum Resolve {
     /// It did not happen: the attempt has failed.
     Failed,
     /// It is to be sent again under its key.
-    Again,
+    #[serde(rename = "again")]
+    Resend,
 }
 
 /// The kind of problem that a call is answered with of which somebody said that it did not happen.
@@ -122,7 +124,7 @@ impl From<Resolve> for Resolution {
                 let problem = Problem::new(DID_NOT_HAPPEN, "Somebody said that the call did not happen");
                 Self::Answered(Err(Arc::new(problem.with_class(ProblemClass::Retryable))))
             }
-            Resolve::Again => Self::Again,
+            Resolve::Resend => Self::Again,
         }
     }
 }
@@ -134,7 +136,7 @@ impl Request {
             Self::Signal { id, .. }
             | Self::Cancel { id, .. }
             | Self::Pause { id, .. }
-            | Self::Resume { id, .. }
+            | Self::Unpause { id, .. }
             | Self::Resolve { id, .. } => id.as_deref(),
             _ => None,
         }
@@ -151,7 +153,7 @@ impl Request {
             Self::Signal { name, body, .. } => Act::Signal { name: name.into(), body },
             Self::Cancel { reason, now, .. } => Act::Cancel { reason: reason.into(), grace: now.then_some(Micros(0)) },
             Self::Pause { .. } => Act::Pause,
-            Self::Resume { .. } => Act::Resume,
+            Self::Unpause { .. } => Act::Resume,
             Self::Resolve { pid: Some(pid), tag, outcome, .. } => Act::Resolve { pid, tag, resolution: outcome.into() },
             _ => return None,
         })
@@ -184,7 +186,8 @@ pub enum Answer {
     /// So many events were dropped: the reader was slower than the run.
     Dropped(u64),
     /// The run is over.
-    Over(Box<Outcome>),
+    #[serde(rename = "over")]
+    Ended(Box<Outcome>),
     /// No.
     Refused(Refusal),
 }
@@ -343,14 +346,14 @@ pub enum Refusal {
 
 /// A request as it goes over the socket.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct RequestLine {
     pub(super) version: u32,
     pub(super) request: Request,
 }
 
 /// An answer as it goes over the socket.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Answered {
+pub(super) struct AnswerLine {
     pub(super) version: u32,
     pub(super) answer: Answer,
 }
@@ -368,7 +371,7 @@ pub(super) fn line(message: &impl Serialize) -> Vec<u8> {
     line
 }
 
-impl Asked {
+impl RequestLine {
     pub(super) fn read(line: &[u8]) -> Result<Request, Refusal> {
         let malformed = |error: serde_json::Error| Refusal::Malformed { why: error.to_string() };
         let Version { version } = serde_json::from_slice(line).map_err(malformed)?;
@@ -379,7 +382,7 @@ impl Asked {
     }
 }
 
-impl Answered {
+impl AnswerLine {
     pub(super) fn of(answer: Answer) -> Vec<u8> {
         line(&Self { version: VERSION, answer })
     }

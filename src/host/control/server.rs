@@ -1,7 +1,7 @@
 //! The host's end: listening, reading requests, writing answers.
 
 use super::carry_out::{Carried, OUTCOME_AFTER_MAX, Watched, carry_out};
-use super::protocol::{Answer, Answered, Asked, REQUEST_BYTES_MAX, Refusal};
+use super::protocol::{Answer, AnswerLine, REQUEST_BYTES_MAX, Refusal, RequestLine};
 use super::socket_folder::{self, ENDING};
 use crate::host::Outcome;
 use crate::run::Kernel;
@@ -174,7 +174,7 @@ impl Shared {
         let permit = Arc::clone(&self.connections).try_acquire_owned().map_err(|_: TryAcquireError| Refusal::Busy);
         match refusal.map_or(permit, Err) {
             // A fresh connection has room for so little; where it has not, its end says enough.
-            Err(refusal) => drop(stream.try_write(&Answered::of(Answer::Refused(refusal)))),
+            Err(refusal) => drop(stream.try_write(&AnswerLine::of(Answer::Refused(refusal)))),
             Ok(permit) => {
                 let shared = Arc::clone(self);
                 tokio::spawn(async move {
@@ -199,14 +199,14 @@ impl Shared {
 
     async fn answer(&self, stream: &UnixStream, line: Result<Vec<u8>, Refusal>) -> io::Result<()> {
         let kernel = self.kernel.upgrade();
-        let carried = line.and_then(|line| Asked::read(&line)).and_then(|request| match &kernel {
+        let carried = line.and_then(|line| RequestLine::read(&line)).and_then(|request| match &kernel {
             Some(kernel) => carry_out(kernel, request),
             None => Err(Refusal::Failed { why: "the host is shutting down".to_owned() }),
         });
         drop(kernel);
         match carried {
             Err(refusal) => write(stream, &Answer::Refused(refusal), ANSWER_TIME_MAX).await,
-            Ok(Carried::Out(answer)) => write(stream, &answer, ANSWER_TIME_MAX).await,
+            Ok(Carried::Answered(answer)) => write(stream, &answer, ANSWER_TIME_MAX).await,
             Ok(Carried::Acted(acknowledged)) => {
                 let failed = |why: String| Answer::Refused(Refusal::Failed { why });
                 let answer = match timeout(OUTCOME_AFTER_MAX, acknowledged.durable()).await {
@@ -248,7 +248,7 @@ async fn watch(stream: &UnixStream, watched: Watched) -> io::Result<()> {
     // A run whose host is shut down has no outcome.
     if let Ok(outcome) = timeout(OUTCOME_AFTER_MAX, run.finished()).await {
         let outcome = Outcome::new(Arc::clone(run.id()), &outcome);
-        write(stream, &Answer::Over(Box::new(outcome)), WATCHER_TIME_MAX).await?;
+        write(stream, &Answer::Ended(Box::new(outcome)), WATCHER_TIME_MAX).await?;
     }
     Ok(())
 }
@@ -292,7 +292,7 @@ async fn read_line(stream: &UnixStream) -> io::Result<Result<Vec<u8>, Refusal>> 
 
 /// Writes an answer to a reader that takes some of it at least once in so long.
 async fn write(stream: &UnixStream, answer: &Answer, patience: Duration) -> io::Result<()> {
-    let line = Answered::of(answer.clone());
+    let line = AnswerLine::of(answer.clone());
     let mut rest = &line[..];
     while !rest.is_empty() {
         timeout(patience, stream.writable()).await??;

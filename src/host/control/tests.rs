@@ -141,12 +141,12 @@ fn a_run_is_seen_and_steered_from_outside() {
     assert_eq!(client.ask(Request::Pause { run: "a".into(), id: None }).unwrap(), Answer::Done);
     assert_eq!(facts().state, RunState::Paused);
     assert_eq!(client.ask(signal("a", &json!(3))).unwrap(), Answer::Done);
-    assert_eq!(client.ask(Request::Resume { run: "a".into(), id: None }).unwrap(), Answer::Done);
+    assert_eq!(client.ask(Request::Unpause { run: "a".into(), id: None }).unwrap(), Answer::Done);
     eventually(|| (sum("sum").unwrap() == Answer::Value(Payload::json(&5))).then_some(()));
 
     let Answer::Status(status) = client.ask(Request::Status { run: "a".into() }).unwrap() else { panic!() };
     assert_eq!((status.processes.len(), status.queries.len(), status.uncertain.len()), (2, 1, 0));
-    let resolve = Request::Resolve { run: "a".into(), pid: None, tag: Tag(7), outcome: Resolve::Again, id: None };
+    let resolve = Request::Resolve { run: "a".into(), pid: None, tag: Tag(7), outcome: Resolve::Resend, id: None };
     assert_eq!(refusal(client.ask(resolve)), Refusal::NoSuchCall { tag: Tag(7), count: 0 });
     assert_eq!(refusal(client.ask(signal("b", &json!(1)))), Refusal::UnknownRun { run: "b".into() });
     let Answer::Host(facts) = client.ask(Request::Host).unwrap() else { panic!() };
@@ -186,7 +186,7 @@ fn a_watcher_sees_what_happens_and_how_it_ends() {
     assert!(watched.records() > 0);
     client.ask(signal("a", &Value::Null)).unwrap();
     let answers: Vec<Answer> = watched.map(Result::unwrap).collect();
-    let Some(Answer::Over(outcome)) = answers.last() else { panic!("{answers:?}") };
+    let Some(Answer::Ended(outcome)) = answers.last() else { panic!("{answers:?}") };
     assert_eq!(**outcome, run.wait());
     let spawned = |answer: &&Answer| matches!(answer, Answer::Event(RunEvent::Spawned { .. }));
     assert_eq!(answers.iter().filter(spawned).count(), 2, "{answers:?}");
@@ -203,7 +203,7 @@ fn what_watches_hears_when_the_host_ends() {
     let World { folder, host } = world;
     let path = host.socket().unwrap().unwrap();
     drop((run, host));
-    assert!(!watched.any(|answer| matches!(answer, Ok(Answer::Over(_)))), "nothing has an outcome");
+    assert!(!watched.any(|answer| matches!(answer, Ok(Answer::Ended(_)))), "nothing has an outcome");
     assert!(!path.exists());
     assert!(Client::hosts(folder.path()).unwrap().is_empty());
     assert!(matches!(client.ask(Request::Host), Err(ControlError::Gone)));
@@ -320,7 +320,7 @@ fn watchers_leave_room_for_others_and_slow_ones_hold_nothing() {
     client.ask(signal("a", &Value::Null)).unwrap();
     assert_eq!(run.wait().outputs(), Some(json!({ "x": 200 })));
     for watcher in watchers {
-        assert!(matches!(watcher.map(Result::unwrap).last(), Some(Answer::Over(_))));
+        assert!(matches!(watcher.map(Result::unwrap).last(), Some(Answer::Ended(_))));
     }
     let mut gone = world.connect();
     gone.write_all(b"{\"version\":1,\"request\":{\"watch\":{\"run\":\"none\"}}}\n").unwrap();

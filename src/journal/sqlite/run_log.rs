@@ -56,7 +56,7 @@ impl Log for RunLog {
         self.bytes
     }
 
-    fn hurry(&mut self) {
+    fn flush_soon(&mut self) {
         self.writer.flush_soon(self.run);
     }
 

@@ -200,7 +200,7 @@ impl Inner {
             return Acknowledged { record, durable: Some(Arc::new(Once::of(Err(NotDurable)))) };
         }
         let durable = Arc::new(Once::new());
-        self.log.hurry();
+        self.log.flush_soon();
         self.waiters.0.push((record, Arc::clone(&durable)));
         Acknowledged { record, durable: Some(durable) }
     }

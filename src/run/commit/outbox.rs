@@ -75,7 +75,7 @@ impl Inner {
             return;
         }
         if !matches!(what, Leave::Snapshot(_)) {
-            self.log.hurry();
+            self.log.flush_soon();
         }
         self.outbox.push_back((record, what));
     }

@@ -190,7 +190,7 @@ impl Inner {
         let record = Record::Arrived(Box::new(Arrived { at: moment.at, act, news }));
         self.append(&record);
         if is_awaited {
-            self.log.hurry();
+            self.log.flush_soon();
         }
         let Record::Arrived(arrived) = record else { unreachable!("invariant: it was just made") };
         if let Some(act) = arrived.act {

@@ -100,7 +100,7 @@ impl Mail {
 /// The log of one run: its records in their order. It is written under the run's commit lock, which whoever says that records are durable
 /// takes: so nothing here waits, neither for a disk nor for another thread. A journal that is behind says so ([`Log::backlog`]).
 pub trait Log: Send {
-    /// Appends a record. Until somebody waits for it ([`Self::hurry`]) it may be kept back for some milliseconds, to become durable together
+    /// Appends a record. Until somebody waits for it ([`Self::flush_soon`]) it may be kept back for some milliseconds, to become durable together
     /// with those that follow.
     fn append(&mut self, record: &[u8]) -> Durability;
 
@@ -110,7 +110,7 @@ pub trait Log: Send {
     }
 
     /// Somebody waits for all that was appended so far to be durable.
-    fn hurry(&mut self) {}
+    fn flush_soon(&mut self) {}
 
     /// The record that is appended next is of this mail: when it is durable the mail is no longer left for the run, and not before. The same
     /// goes for mail that came otherwise, so that its id is known when it is left again.

@@ -23,7 +23,7 @@ impl Log for Slow {
         self.records.fetch_add(1, Relaxed);
         Durability::Later
     }
-    fn hurry(&mut self) {
+    fn flush_soon(&mut self) {
         self.hurried.fetch_add(1, Relaxed);
     }
     fn records(&self) -> Option<Vec<Bytes>> {

@@ -160,7 +160,7 @@ impl ExistingRun<'_> {
             match answer? {
                 Answer::Event(event) => events.send(event),
                 Answer::Dropped(count) => events.dropped(count),
-                Answer::Over(ended) => outcome = Some(*ended),
+                Answer::Ended(ended) => outcome = Some(*ended),
                 _ => {}
             }
         }

@@ -123,7 +123,7 @@ pub(in crate::cli) fn run(command: &Arguments, terminal: Terminal) -> anyhow::Re
     session.durable = is_durable(command, &host, &workflow);
     let done = begin(command, &session, &host, &workflow);
     // Whoever watches hears the end, and nobody finds a socket of a process that is no more.
-    host.leave_folder();
+    host.settle_folder();
     // The process ends: its memory need not be given back piece by piece, and no thread has anything left to do.
     std::mem::forget((host, workflow));
     done.or_else(|stop| session.report_error(stop))

@@ -129,7 +129,7 @@ fn a_run_begins_when_there_is_room() {
     let write_lock = store.0.shared.write_lock.lock();
     // One group is on its way, and the next one is too large.
     let _ = log.append(b"one");
-    log.hurry();
+    log.flush_soon();
     eventually("it is taken", || store.0.shared.queue.lock().is_empty());
     for _ in 0..70 {
         let _ = log.append(&vec![7; 1 << 20]);

@@ -26,7 +26,7 @@ fn a_transaction_of_another_process_is_waited_for() {
     let other = connect(&folder.path().join("journal.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let _ = log.append(b"two");
-    log.hurry();
+    log.flush_soon();
     eventually("it is taken", || store.0.shared.queue.lock().is_empty());
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(*told.failed.lock(), Vec::<String>::new());
@@ -43,7 +43,7 @@ fn what_is_written_after_another_thread_has_failed_is_not_told_to_be_durable() {
     let mut log = store.begin(&new("run")).unwrap();
     let write_lock = store.0.shared.write_lock.lock();
     let _ = log.append(b"one");
-    log.hurry();
+    log.flush_soon();
     eventually("it is taken", || store.0.shared.queue.lock().is_empty());
     store.0.shared.fail(StoreError::Stopped);
     drop(write_lock);
@@ -95,11 +95,11 @@ fn who_waits_for_a_record_does_not_wait_for_company() {
     let mut log = store.begin(&new("run")).unwrap();
     let write_lock = store.0.shared.write_lock.lock();
     let _ = log.append(b"one");
-    log.hurry();
+    log.flush_soon();
     eventually("it is taken", || store.0.shared.queue.lock().is_empty());
     let _ = log.append(b"two");
     assert!(!store.0.shared.queue.lock().flush_soon);
-    log.hurry();
+    log.flush_soon();
     assert!(store.0.shared.queue.lock().flush_soon);
     drop(write_lock);
     store.flush().unwrap();
