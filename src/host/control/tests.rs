@@ -345,8 +345,8 @@ fn messages_are_read_as_they_were_written() {
     ];
     for request in requests {
         let line = super::protocol::line(&json!({ "version": VERSION, "request": request }));
-        assert_eq!(super::protocol::Asked::read(&line).unwrap(), request);
+        assert_eq!(super::protocol::RequestLine::read(&line).unwrap(), request);
     }
     let answer = Answer::Value(payload);
-    assert_eq!(super::protocol::Answered::read(&super::protocol::Answered::of(answer.clone())).unwrap(), answer);
+    assert_eq!(super::protocol::AnswerLine::read(&super::protocol::AnswerLine::of(answer.clone())).unwrap(), answer);
 }
