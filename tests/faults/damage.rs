@@ -1,7 +1,7 @@
 //! Damaged files, clocks that jump, and several hosts on one folder.
 
 use crate::dice::{self, Dice};
-use crate::hosted::{Orders, REFUSED, Said};
+use crate::hosted::{Line, Orders, REFUSED};
 use crate::judge;
 use crate::life::{Life, bad, ended};
 use crate::server::Server;
@@ -41,11 +41,11 @@ impl Rig {
     /// The same, except for what the ledger is expected to report.
     fn finish_where(&self, runs: u64, is_foreseen: impl Fn(&str) -> bool) {
         let orders = self.orders(0, 0);
-        let (status, said) = Life::begin(&orders).end(PATIENCE);
-        assert_eq!(status, Some(0), "{said:?}");
+        let (status, lines) = Life::begin(&orders).end(PATIENCE);
+        assert_eq!(status, Some(0), "{lines:?}");
         judge::inspect(&orders.data);
         let jobs: Vec<_> = (0..runs).map(Job).collect();
-        let against = bad(&said).into_iter().chain(judge::against_runs(&orders.data, &self.server, &jobs));
+        let against = bad(&lines).into_iter().chain(judge::against_runs(&orders.data, &self.server, &jobs));
         let unforeseen: Vec<_> = against.filter(|line| !is_foreseen(line)).collect();
         assert!(unforeseen.is_empty(), "{unforeseen:#?}");
     }
@@ -55,12 +55,12 @@ fn within() -> Instant {
     Instant::now() + PATIENCE
 }
 
-fn is_up(said: &Said) -> bool {
-    *said == Said::Up
+fn is_up(line: &Line) -> bool {
+    *line == Line::Up
 }
 
-fn is_end(said: &Said) -> bool {
-    matches!(said, Said::Ended(..))
+fn is_end(line: &Line) -> bool {
+    matches!(line, Line::Ended(..))
 }
 
 fn number(file: &File, at: u64, read: fn([u8; 4]) -> u32) -> u64 {
@@ -132,8 +132,8 @@ fn a_damaged_record_affects_only_its_run() {
         }
         orders = rig.orders(judge::inspect(&orders.data).next, 60);
     };
-    let (status, said) = Life::begin(&rig.orders(judge::inspect(&orders.data).next, 60)).end(PATIENCE);
-    let bad = bad(&said);
+    let (status, lines) = Life::begin(&rig.orders(judge::inspect(&orders.data).next, 60)).end(PATIENCE);
+    let bad = bad(&lines);
     assert_eq!((status, bad.len()), (Some(0), 1), "{bad:?}");
     assert!(bad[0].starts_with(&format!("refused {} ", spoilt.id())) && bad[0].contains("damaged"), "{bad:?}");
     let id = spoilt.id();
@@ -150,9 +150,9 @@ fn hosts_share_a_folder_and_none_takes_anothers_runs() {
     let second = Life::begin(&rig.orders(50, 100));
     assert!(second.wait_for(1, is_up, within()));
     // Each found the other's runs, and did not touch them.
-    let left = |said: &Said| matches!(said, Said::Bad(word, why) if word == "refused" && why.contains("belongs to a host that is running"));
+    let left = |line: &Line| matches!(line, Line::Bad(word, why) if word == "refused" && why.contains("belongs to a host that is running"));
     let others: Vec<_> =
-        second.said().into_iter().filter(|said| matches!(said, Said::Bad(..)) && !left(said)).collect();
+        second.lines().into_iter().filter(|line| matches!(line, Line::Bad(..)) && !left(line)).collect();
     assert!(others.is_empty(), "{others:?}");
 
     // A stopped host is alive: it holds its lock.
@@ -163,22 +163,22 @@ fn hosts_share_a_folder_and_none_takes_anothers_runs() {
         std::thread::sleep(Duration::from_millis(5));
         first.signal("STOP");
     }
-    let (status, said) = Life::begin(&rig.orders(0, 0)).end(PATIENCE);
-    assert_eq!((status, ended(&said).count()), (Some(0), 0), "{said:?}");
-    assert!(said.iter().all(|said| *said == Said::Up || left(said)), "{said:?}");
+    let (status, lines) = Life::begin(&rig.orders(0, 0)).end(PATIENCE);
+    assert_eq!((status, ended(&lines).count()), (Some(0), 0), "{lines:?}");
+    assert!(lines.iter().all(|line| *line == Line::Up || left(line)), "{lines:?}");
     first.signal("CONT");
 
     first.kill();
-    let (status, said) = Life::begin(&rig.orders(0, 0)).end(PATIENCE);
+    let (status, lines) = Life::begin(&rig.orders(0, 0)).end(PATIENCE);
     assert_eq!(status, Some(0));
-    assert!(ended(&said).all(|(job, outputs)| job.0 < 50 && *outputs == job.outputs()), "{said:?}");
-    let (status, said) = second.end(PATIENCE);
-    assert_eq!(status, Some(0), "{said:?}");
-    assert!(ended(&said).all(|(job, outputs)| job.0 >= 50 && *outputs == job.outputs()), "{said:?}");
+    assert!(ended(&lines).all(|(job, outputs)| job.0 < 50 && *outputs == job.outputs()), "{lines:?}");
+    let (status, lines) = second.end(PATIENCE);
+    assert_eq!(status, Some(0), "{lines:?}");
+    assert!(ended(&lines).all(|(job, outputs)| job.0 >= 50 && *outputs == job.outputs()), "{lines:?}");
     let begun = judge::inspect(&orders.data);
     assert_eq!((begun.unfinished, begun.next), (0, 100));
     // The first may have died before its last runs were durable: no host knows of them.
-    let there: Vec<_> = (0..100).map(Job).filter(|job| judge::over(&orders.data).contains(job)).collect();
+    let there: Vec<_> = (0..100).map(Job).filter(|job| judge::ended(&orders.data).contains(job)).collect();
     assert_eq!(judge::against_runs(&orders.data, &rig.server, &there), Vec::<String>::new());
 }
 
@@ -207,9 +207,9 @@ fn a_store_of_a_newer_release_is_refused() {
     let (status, _) = Life::begin(&orders).end(PATIENCE);
     assert_eq!(status, Some(0));
     let before = judge::set_format(&orders.data, 9_999);
-    let (status, said) = Life::begin(&orders).end(PATIENCE);
+    let (status, lines) = Life::begin(&orders).end(PATIENCE);
     assert_eq!(status, Some(REFUSED));
-    let bad = bad(&said);
+    let bad = bad(&lines);
     assert!(bad.len() == 1 && bad[0].contains("format 9999") && bad[0].contains("journal.db"), "{bad:?}");
     judge::set_format(&orders.data, before);
     rig.finish(3);

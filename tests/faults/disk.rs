@@ -2,7 +2,7 @@
 //! flight.
 
 use crate::dice::{self, Dice};
-use crate::hosted::{LOST, Orders, REFUSED, Said};
+use crate::hosted::{LOST, Line, Orders, REFUSED};
 use crate::judge;
 use crate::life::{Life, bad, ended};
 use crate::server::Server;
@@ -46,8 +46,8 @@ impl Rig {
     /// All runs in the folder come to their end, and everything is as it should be.
     fn finish(&mut self) {
         judge::inspect(&self.orders.data);
-        let (status, said) = self.begin().end(PATIENCE);
-        assert_eq!((status, bad(&said)), (Some(0), Vec::new()));
+        let (status, lines) = self.begin().end(PATIENCE);
+        assert_eq!((status, bad(&lines)), (Some(0), Vec::new()));
         self.judge();
     }
 
@@ -57,8 +57,8 @@ impl Rig {
     }
 }
 
-fn is_end(said: &Said) -> bool {
-    matches!(said, Said::Ended(..))
+fn is_end(line: &Line) -> bool {
+    matches!(line, Line::Ended(..))
 }
 
 fn within() -> Instant {
@@ -71,17 +71,17 @@ fn a_full_disk_is_reported_and_waited_for() {
     let life = rig.begin();
     assert!(life.wait_for(5, is_end, within()));
     rig.shim.set("full", "");
-    assert!(life.wait_for(1, |said| *said == Said::Full, within()), "it is said");
+    assert!(life.wait_for(1, |line| *line == Line::Full, within()), "it is reported");
     // It has tried again and again, and what it reports in the meantime was durable before.
     rig.wait_for("failed-writes", 4);
-    let told = life.said();
-    let over = judge::over(&rig.orders.data);
-    assert!(ended(&told).all(|(job, _)| over.contains(&job)));
-    assert!(!told.contains(&Said::Room) && told.len() < 90, "{told:?}");
+    let lines_so_far = life.lines();
+    let durable = judge::ended(&rig.orders.data);
+    assert!(ended(&lines_so_far).all(|(job, _)| durable.contains(&job)));
+    assert!(!lines_so_far.contains(&Line::Room) && lines_so_far.len() < 90, "{lines_so_far:?}");
     rig.shim.unset("full");
-    let (status, said) = life.end(PATIENCE);
-    assert_eq!((status, bad(&said)), (Some(0), Vec::new()));
-    assert_eq!(said.iter().filter(|said| matches!(said, Said::Full | Said::Room)).count(), 2, "{said:?}");
+    let (status, lines) = life.end(PATIENCE);
+    assert_eq!((status, bad(&lines)), (Some(0), Vec::new()));
+    assert_eq!(lines.iter().filter(|line| matches!(line, Line::Full | Line::Room)).count(), 2, "{lines:?}");
     rig.judge();
 }
 
@@ -95,12 +95,12 @@ fn a_disk_may_be_full_after_any_byte() {
         let bytes = dice.below(1_000_000);
         let life = rig.begin();
         // The components are there then.
-        assert!(life.wait_for(1, |said| *said == Said::Up, within()));
+        assert!(life.wait_for(1, |line| *line == Line::Up, within()));
         rig.shim.set("bytes", &bytes.to_string());
         rig.wait_for("failed-writes", 2);
         rig.shim.unset("bytes");
-        let (status, said) = life.end(PATIENCE);
-        assert_eq!((status, bad(&said)), (Some(0), Vec::new()), "after {bytes} bytes, WFHOST_SEED={seed}");
+        let (status, lines) = life.end(PATIENCE);
+        assert_eq!((status, bad(&lines)), (Some(0), Vec::new()), "after {bytes} bytes, WFHOST_SEED={seed}");
         rig.judge();
     }
 }
@@ -113,18 +113,18 @@ fn an_fsync_failure_is_final_for_the_host_but_not_for_its_runs() {
         let life = rig.begin();
         assert!(life.wait_for(1 + dice.below(25) as usize, is_end, within()));
         rig.shim.set("sync-fails", "");
-        let (status, said) = life.end(PATIENCE);
-        assert_eq!(status, Some(LOST), "{said:?}");
+        let (status, lines) = life.end(PATIENCE);
+        assert_eq!(status, Some(LOST), "{lines:?}");
         assert_eq!(rig.shim.count("failed-syncs"), 1, "it is never tried again");
-        let broken = |said: &Said| matches!(said, Said::Broken(why) if why.contains("journal.db"));
-        assert_eq!(said.iter().filter(|said| broken(said)).count(), 1, "{said:?}");
-        assert!(bad(&said).iter().all(|said| said.starts_with("lost ")), "{said:?}");
+        let broken = |line: &Line| matches!(line, Line::Broken(why) if why.contains("journal.db"));
+        assert_eq!(lines.iter().filter(|line| broken(line)).count(), 1, "{lines:?}");
+        assert!(bad(&lines).iter().all(|line| line.starts_with("lost ")), "{lines:?}");
         // No run was reported to have ended that has not.
-        assert!(ended(&said).all(|(job, outputs)| *outputs == job.outputs()));
+        assert!(ended(&lines).all(|(job, outputs)| *outputs == job.outputs()));
         rig.shim.unset("sync-fails");
-        let over = judge::over(&rig.orders.data);
-        for (job, _) in ended(&said) {
-            assert!(over.contains(&job), "{} was told and is not durable", job.id());
+        let durable = judge::ended(&rig.orders.data);
+        for (job, _) in ended(&lines) {
+            assert!(durable.contains(&job), "{} was reported but is not durable", job.id());
         }
         rig.orders.first = judge::inspect(&rig.orders.data).next;
         rig.finish();
@@ -139,10 +139,10 @@ fn an_fsync_failure_while_a_host_registers_is_final_too() {
     assert_eq!(status, Some(0));
     (rig.orders.first, rig.orders.end) = (3, 9);
     rig.shim.set("sync-fails", "");
-    let (_, said) = rig.begin().end(PATIENCE);
-    assert_eq!(rig.shim.count("failed-syncs"), 1, "{said:?}");
-    assert_eq!(said.iter().filter(|said| matches!(said, Said::Broken(_))).count(), 1, "{said:?}");
-    assert_eq!(bad(&said).iter().filter(|said| said.starts_with("refused ")).count(), 6, "{said:?}");
+    let (_, lines) = rig.begin().end(PATIENCE);
+    assert_eq!(rig.shim.count("failed-syncs"), 1, "{lines:?}");
+    assert_eq!(lines.iter().filter(|line| matches!(line, Line::Broken(_))).count(), 1, "{lines:?}");
+    assert_eq!(bad(&lines).iter().filter(|line| line.starts_with("refused ")).count(), 6, "{lines:?}");
     rig.shim.unset("sync-fails");
     rig.finish();
 }
@@ -152,17 +152,17 @@ fn a_folder_that_cannot_be_written_is_refused_and_named() {
     let mut rig = Rig::new(10);
     for (fault, why) in [("read-only", "Read-only file system"), ("full", "full")] {
         rig.shim.set(fault, "");
-        let (status, said) = rig.begin().end(PATIENCE);
-        let bad = bad(&said);
+        let (status, lines) = rig.begin().end(PATIENCE);
+        let bad = bad(&lines);
         assert_eq!(status, Some(REFUSED), "{fault}: {bad:?}");
-        assert!(bad.iter().any(|said| said.contains(rig.orders.data.to_str().unwrap())), "{bad:?}");
-        assert!(bad.iter().any(|said| said.contains(why)), "{bad:?}");
+        assert!(bad.iter().any(|line| line.contains(rig.orders.data.to_str().unwrap())), "{bad:?}");
+        assert!(bad.iter().any(|line| line.contains(why)), "{bad:?}");
         rig.shim.unset(fault);
     }
     rig.finish();
 
     // What is in the folder can be read.
     rig.shim.set("read-only", "");
-    let (status, said) = rig.begin().end(PATIENCE);
-    assert_eq!((status, said.len()), (Some(REFUSED), 1), "{said:?}");
+    let (status, lines) = rig.begin().end(PATIENCE);
+    assert_eq!((status, lines.len()), (Some(REFUSED), 1), "{lines:?}");
 }

@@ -100,7 +100,7 @@ pub(crate) fn compile() {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).expect("somebody listens");
+    out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).expect("the test reads this");
 }
 
 struct Serving {
@@ -123,7 +123,7 @@ async fn serve(orders: Orders) -> i32 {
     };
     let mut serving = Serving { next: orders.first, orders, host, workflows: BTreeMap::new(), runs: JoinSet::new() };
     for run in unfinished {
-        serving.take_up(&run.id);
+        serving.recover(&run.id);
     }
     serving.fill();
     say("up");
@@ -151,7 +151,7 @@ fn is_lost(outcome: &Outcome) -> bool {
 }
 
 impl Serving {
-    fn take_up(&mut self, id: &Arc<str>) {
+    fn recover(&mut self, id: &Arc<str>) {
         let taken =
             self.host.workflow_of(id).and_then(|workflow| self.host.recover(&workflow, id, RunOptions::default()));
         match taken {
@@ -206,7 +206,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 /// A line that a host prints.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Said {
+pub(crate) enum Line {
     Up,
     Ended(Job, Value),
     Full,
@@ -217,7 +217,7 @@ pub(crate) enum Said {
     Bad(String, String),
 }
 
-impl Said {
+impl Line {
     /// Reads a line; `None` if it is the test runner's.
     pub(crate) fn read(line: &str) -> Option<Self> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));

@@ -48,7 +48,7 @@ pub(crate) fn is_free(data: &Path) -> bool {
 }
 
 /// The runs that have ended, as far as the disk shows.
-pub(crate) fn over(data: &Path) -> Vec<Job> {
+pub(crate) fn ended(data: &Path) -> Vec<Job> {
     let db = open(data).expect("there is a journal");
     let mut select = db.prepare("SELECT id FROM run WHERE status IS NOT NULL").unwrap();
     select.query_map([], |row| Ok(Job::of(&row.get::<_, String>(0)?))).unwrap().collect::<Result<_, _>>().unwrap()

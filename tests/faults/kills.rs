@@ -1,7 +1,7 @@
 //! Hosts that are killed at random points, again and again, with 50 runs in flight.
 
 use crate::dice::{self, Dice};
-use crate::hosted::{Orders, Said};
+use crate::hosted::{Line, Orders};
 use crate::judge;
 use crate::life::{Life, bad, ended};
 use crate::program;
@@ -79,19 +79,19 @@ fn campaign(seed: u64, kills: u32, tally: &mut Tally) -> Result<(), String> {
         let life = Life::begin(&orders);
         if number == 0 {
             // So that there are runs to recover.
-            life.wait_for(1, |said| *said == Said::Up, Instant::now() + MARK);
+            life.wait_for(1, |line| *line == Line::Up, Instant::now() + MARK);
         }
         wait_for_a_moment(&mut dice, &life, &server);
-        let said = life.kill();
-        check_what_was_said(&said)?;
+        let lines = life.kill();
+        check_what_was_printed(&lines)?;
         let census = judge::inspect(&orders.data);
         orders.first = census.next;
         tally.kills += 1;
         tally.in_flight += census.unfinished;
     }
     orders.end = orders.first;
-    let (status, said) = Life::begin(&orders).end(Duration::from_mins(2));
-    check_what_was_said(&said)?;
+    let (status, lines) = Life::begin(&orders).end(Duration::from_mins(2));
+    check_what_was_printed(&lines)?;
     if status != Some(0) {
         return Err(format!("the last host ended with {status:?}"));
     }
@@ -115,8 +115,8 @@ fn campaign(seed: u64, kills: u32, tally: &mut Tally) -> Result<(), String> {
 /// A random mark of progress, and a random while after it.
 fn wait_for_a_moment(dice: &mut Dice, life: &Life, server: &Server) {
     let until = Instant::now() + MARK;
-    let is_up = |said: &Said| *said == Said::Up;
-    let is_end = |said: &Said| matches!(said, Said::Ended(..));
+    let is_up = |line: &Line| *line == Line::Up;
+    let is_end = |line: &Line| matches!(line, Line::Ended(..));
     let while_ms = match dice.below(20) {
         // While it starts, and recovers what it finds.
         0..3 => 400,
@@ -138,11 +138,11 @@ fn wait_for_a_moment(dice: &mut Dice, life: &Life, server: &Server) {
 }
 
 /// What a host reports before its end must already be right.
-fn check_what_was_said(said: &[Said]) -> Result<(), String> {
-    if let Some(first) = bad(said).first() {
-        return Err(format!("a host said: {first}"));
+fn check_what_was_printed(lines: &[Line]) -> Result<(), String> {
+    if let Some(first) = bad(lines).first() {
+        return Err(format!("a host printed: {first}"));
     }
-    for (job, outputs) in ended(said) {
+    for (job, outputs) in ended(lines) {
         if *outputs != job.outputs() {
             return Err(format!("{} gave {outputs} and not {}", job.id(), job.outputs()));
         }

@@ -1,6 +1,6 @@
 //! The life of one host process, as the test that started it sees it.
 
-use crate::hosted::{self, ORDERS, Orders, Said};
+use crate::hosted::{self, Line, ORDERS, Orders};
 use crate::work::Job;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 /// A running host. It is killed when it is dropped.
 pub(crate) struct Life {
     child: Child,
-    heard: Arc<Heard>,
+    printed: Arc<Printed>,
     listener: Option<JoinHandle<()>>,
 }
 
 /// What it has printed so far.
 #[derive(Default)]
-struct Heard {
-    lines: Mutex<Vec<Said>>,
+struct Printed {
+    lines: Mutex<Vec<Line>>,
     more: Condvar,
 }
 
@@ -35,40 +35,40 @@ impl Life {
         command.args(["--exact", "hosted::process", "--ignored", "--nocapture"]);
         command.env(ORDERS, serde_json::to_string(orders).unwrap()).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = change(&mut command).spawn().expect("this program starts again");
-        let heard = Arc::new(Heard::default());
-        let (lines, hears) = (BufReader::new(child.stdout.take().unwrap()), Arc::clone(&heard));
+        let printed = Arc::new(Printed::default());
+        let (lines, reader) = (BufReader::new(child.stdout.take().unwrap()), Arc::clone(&printed));
         let listener = std::thread::spawn(move || {
             for line in lines.lines().map_while(Result::ok) {
-                if let Some(said) = Said::read(&line) {
-                    hears.lines.lock().unwrap().push(said);
-                    hears.more.notify_all();
+                if let Some(line) = Line::read(&line) {
+                    reader.lines.lock().unwrap().push(line);
+                    reader.more.notify_all();
                 }
             }
         });
-        Self { child, heard, listener: Some(listener) }
+        Self { child, printed, listener: Some(listener) }
     }
 
     /// Waits for this many lines of a kind. Returns whether they came in time.
-    pub(crate) fn wait_for(&self, count: usize, kind: impl Fn(&Said) -> bool, until: Instant) -> bool {
-        let mut lines = self.heard.lines.lock().unwrap();
+    pub(crate) fn wait_for(&self, count: usize, kind: impl Fn(&Line) -> bool, until: Instant) -> bool {
+        let mut lines = self.printed.lines.lock().unwrap();
         while lines.iter().filter(|line| kind(line)).count() < count {
             let Some(left) = until.checked_duration_since(Instant::now()) else { return false };
-            lines = self.heard.more.wait_timeout(lines, left).unwrap().0;
+            lines = self.printed.more.wait_timeout(lines, left).unwrap().0;
         }
         true
     }
 
     /// What it has printed so far.
-    pub(crate) fn said(&self) -> Vec<Said> {
-        self.heard.lines.lock().unwrap().clone()
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        self.printed.lines.lock().unwrap().clone()
     }
 
     /// Everything it has printed, once it has ended.
-    fn over(&mut self) -> Vec<Said> {
+    fn finish(&mut self) -> Vec<Line> {
         if let Some(listener) = self.listener.take() {
             listener.join().unwrap();
         }
-        self.heard.lines.lock().unwrap().clone()
+        self.printed.lines.lock().unwrap().clone()
     }
 
     /// Sends it a signal of the operating system.
@@ -78,23 +78,27 @@ impl Life {
     }
 
     /// Sends SIGKILL. Returns what was printed before it.
-    pub(crate) fn kill(mut self) -> Vec<Said> {
+    pub(crate) fn kill(mut self) -> Vec<Line> {
         // It may have ended already.
         let _ = self.child.kill();
         self.child.wait().unwrap();
-        self.over()
+        self.finish()
     }
 
     /// Waits for its own end. Returns how it ended, and what was printed.
-    pub(crate) fn end(mut self, within: Duration) -> (Option<i32>, Vec<Said>) {
+    pub(crate) fn end(mut self, within: Duration) -> (Option<i32>, Vec<Line>) {
         let until = Instant::now() + within;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                return (status.code(), self.over());
+                return (status.code(), self.finish());
             }
             if Instant::now() > until {
-                let said = self.kill();
-                panic!("a host is still there after {within:?}, with {} lines said: {:?}", said.len(), said.last());
+                let lines = self.kill();
+                panic!(
+                    "a host is still there after {within:?}, with {} lines, the last: {:?}",
+                    lines.len(),
+                    lines.last()
+                );
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -109,18 +113,18 @@ impl Drop for Life {
 }
 
 /// The outputs among the lines.
-pub(crate) fn ended(said: &[Said]) -> impl Iterator<Item = (Job, &Value)> {
-    said.iter().filter_map(|said| match said {
-        Said::Ended(job, outputs) => Some((*job, outputs)),
+pub(crate) fn ended(lines: &[Line]) -> impl Iterator<Item = (Job, &Value)> {
+    lines.iter().filter_map(|line| match line {
+        Line::Ended(job, outputs) => Some((*job, outputs)),
         _ => None,
     })
 }
 
 /// The lines that report trouble.
-pub(crate) fn bad(said: &[Said]) -> Vec<String> {
-    let bad = |said: &Said| match said {
-        Said::Bad(word, rest) => Some(format!("{word} {rest}")),
+pub(crate) fn bad(lines: &[Line]) -> Vec<String> {
+    let bad = |line: &Line| match line {
+        Line::Bad(word, rest) => Some(format!("{word} {rest}")),
         _ => None,
     };
-    said.iter().filter_map(bad).collect()
+    lines.iter().filter_map(bad).collect()
 }

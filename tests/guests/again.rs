@@ -254,6 +254,6 @@ fn what_was_in_flight_in_a_durable_run_waits_in_its_fork() {
     assert_eq!(&*held[0].key, "r/w/0/0");
     fork.inner().resolve(Pid::ROOT, held[0].tag, Resolution::Answered(Ok(Payload::json(&7)))).unwrap();
     assert_eq!(outputs(&fork.wait()), json!({ "w": 7 }));
-    run.kill("the test is over");
+    run.kill("the test has ended");
     let _: Value = run.wait().to_json();
 }

@@ -71,7 +71,7 @@ fn the_first_process_of_a_step_fails_with_no_capacity_too() {
     let idle = idle(&host);
     let outcome = run(&host, &fib(1));
     assert_eq!(cause(&outcome)["kind"], "no-capacity");
-    idle.kill("the test is over");
+    idle.kill("the test has ended");
     assert_eq!(idle.wait().status, Status::Cancelled);
     assert_eq!(outputs(&run(&host, &fib(1)))["fib"], 1);
 }
@@ -166,7 +166,7 @@ fn a_rebuild_takes_no_slot_of_the_pool_and_keeps_to_the_room_outside() {
     assert!(rebuilt.is_finished() && rebuilt.steps > 25, "{}", rebuilt.steps);
     drop(rebuilt);
     assert_eq!(full.guests().on_demand_memory().used(), 0);
-    idle.kill("the test is over");
+    idle.kill("the test has ended");
     idle.wait();
 
     let small = host(1, 8, 2);

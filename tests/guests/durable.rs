@@ -76,7 +76,7 @@ fn a_run_continues_in_another_host_and_has_the_same_outputs() {
     assert!(matches!(first.recover(&parse(&first, WORK), "cut", options("cut")), Err(RecoverError::Journal(_))));
     // The disk may be a little behind; any of it is enough.
     let image = image(folder.path());
-    run.kill("the test is over");
+    run.kill("the test has ended");
     run.wait();
 
     let second = host(image.path());
@@ -86,7 +86,7 @@ fn a_run_continues_in_another_host_and_has_the_same_outputs() {
     let resumed = second.recover(&workflow, "cut", options("cut")).unwrap();
     wait_until(|| resumed.processes().len() == 1);
     assert!(resumed.outcome().is_none(), "an hour is not over");
-    resumed.kill("nobody waits an hour");
+    resumed.kill("no test waits an hour");
     resumed.wait();
 
     // The same, cut at the end of a short wait.
@@ -132,7 +132,7 @@ fn a_suspended_run_is_recovered_without_the_files_that_it_was_started_from() {
     let workflow = second.workflow_of("a").unwrap();
     let taken_up = second.recover(&workflow, "a", RunOptions::default()).unwrap();
     assert_eq!(outputs(&taken_up.wait()), outputs(&whole));
-    assert!(second.recover(&workflow, "a", RunOptions::default()).is_err(), "it is over");
+    assert!(second.recover(&workflow, "a", RunOptions::default()).is_err(), "it has ended");
     assert!(matches!(second.workflow_of("b"), Err(RecoverError::Journal(_))));
     // The same start, repeated, is distinguished from another one.
     let start = |name: &str, ms: u64| wfhost::host::RunManifest::new(&parse(&second, name), &inputs(ms)).start;

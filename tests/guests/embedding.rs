@@ -29,7 +29,7 @@ fn two_hosts_do_not_know_of_each_other() {
     assert_eq!(outputs(&outcome)["x"]["greeting"], "Hello, Ann!");
     assert_eq!(other.shutdown_blocking(Duration::from_mins(1)), 0);
     assert!(waiting.outcome().is_none());
-    waiting.kill("the test is over");
+    waiting.kill("the test has ended");
     assert_eq!(waiting.wait().status, Status::Cancelled);
 }
 
@@ -145,9 +145,9 @@ fn own_native_processes() {
         "{ components: { x: \"native:tully\" }, steps: [{ id: x, uses: x }] }",
         "{ steps: [{ id: x, uses: \"native:tully\" }] }",
     ] {
-        let told = host.parse("x.yaml", text, ".").err().unwrap().to_string();
-        assert!(told.contains("there is no native process `tully`"), "{told}");
-        assert!(told.contains("did you mean `native:tally`?"), "{told}");
+        let message = host.parse("x.yaml", text, ".").err().unwrap().to_string();
+        assert!(message.contains("there is no native process `tully`"), "{message}");
+        assert!(message.contains("did you mean `native:tally`?"), "{message}");
     }
     let twice = builder(1, 8).native("tally", 1, Tally::default).native("tally", 2, Tally::default).build();
     assert!(matches!(twice, Err(HostError::DuplicateNative { name }) if name == "tally"));

@@ -147,7 +147,7 @@ fn every_hostile_guest_meets_its_end(workers: usize) {
                 "{entry}: {meanwhile} steps of the neighbour in {preempted} slices"
             );
         }
-        neighbour.goes_on(10);
+        neighbour.waits_for_steps(10);
     }
     neighbour.move_out();
     hello(&host);
@@ -166,10 +166,10 @@ fn every_hostile_guest_meets_its_end_beside_a_neighbour_on_two_workers() {
         let name = "hostile::every_hostile_guest_meets_its_end_beside_a_neighbour_on_two_workers";
         let mut alone = Command::new(std::env::current_exe().unwrap());
         let output = alone.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout);
+        let printed = String::from_utf8_lossy(&output.stdout);
         assert!(
-            output.status.success() && told.contains("1 passed"),
-            "{told}{}",
+            output.status.success() && printed.contains("1 passed"),
+            "{printed}{}",
             String::from_utf8_lossy(&output.stderr)
         );
         return;
@@ -204,12 +204,12 @@ fn hogs_do_not_hold_the_workers(workers: usize) {
         entries[..=workers].iter().map(|entry| start(&host, entry, "fuel-per-step: 1000000G, grace: 1ms")).collect();
     let before = host.stats().preemptions;
     wait_until(|| host.stats().preemptions >= before + 20);
-    neighbour.goes_on(200);
+    neighbour.waits_for_steps(200);
     for hog in hogs {
         assert!(hog.outcome().is_none(), "{:?}", hog.outcome());
         hog.cancel("enough", None).unwrap();
         assert_eq!(hog.wait().status, Status::Cancelled);
-        neighbour.goes_on(10);
+        neighbour.waits_for_steps(10);
     }
     neighbour.move_out();
     hello(&host);
@@ -242,7 +242,7 @@ fn what_never_ends_by_itself_is_stopped() {
         run.kill("enough");
         let outcome = run.wait();
         assert_eq!(outcome.status, Status::Cancelled, "{entry}: {:?}", outcome.result);
-        neighbour.goes_on(10);
+        neighbour.waits_for_steps(10);
     }
     neighbour.move_out();
     hello(&host);

@@ -97,7 +97,7 @@ fn a_run_that_holds_its_share_leaves_room_for_its_neighbours() {
         assert_eq!(outcome.outputs().unwrap()["x"], serde_json::json!([true]));
     }
     assert!(greedy.outcome().is_none(), "{:?}", greedy.outcome());
-    greedy.kill("the test is over");
+    greedy.kill("the test has ended");
     greedy.wait();
 }
 
@@ -186,7 +186,7 @@ fn a_neighbour_goes_on_beside_steps_that_return_thousands_of_commands() {
     let neighbour = Neighbour::move_in(&host);
     let outcome = run(&host, &format!("steps: [{{ id: x, uses: \"{}\", entry: run }}]", fan(9_000)));
     assert_eq!(outcome.status, Status::Succeeded, "{:?}", outcome.result);
-    neighbour.goes_on(100);
+    neighbour.waits_for_steps(100);
     neighbour.move_out();
 }
 

@@ -8,7 +8,7 @@ mod everything;
 use crate::process_init::init;
 use crate::support::{guests, is_built, options};
 use bytes::Bytes;
-use elsewhere::{Move, TOLD, move_elsewhere, write};
+use elsewhere::{EXPECTED, Move, move_elsewhere, write};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ struct End {
 
 /// What the uninterrupted guest returned.
 #[derive(Clone, Serialize, Deserialize)]
-struct Told {
+struct Expected {
     steps: Vec<Step>,
     end: End,
 }
@@ -168,7 +168,7 @@ impl Case {
 
     /// The uninterrupted guest: what it returned, and the bytes of its snapshots before these
     /// steps.
-    fn whole(&self, points: &BTreeSet<usize>) -> (Told, Vec<(usize, Bytes)>) {
+    fn whole(&self, points: &BTreeSet<usize>) -> (Expected, Vec<(usize, Bytes)>) {
         let mut body = self.component.body(self.init.clone()).expect("a body");
         let (mut steps, mut snapshots) = (Vec::new(), Vec::new());
         for at in 0..STEPS {
@@ -179,7 +179,7 @@ impl Case {
         }
         let last = &steps[STEPS - 1].status;
         assert!(last.starts_with("Complete"), "its last output must depend on all of its events: {last}");
-        (Told { steps, end: end(&mut *body) }, snapshots)
+        (Expected { steps, end: end(&mut *body) }, snapshots)
     }
 
     fn restore(&self, bytes: &Bytes) -> Result<Box<dyn Body>, String> {
@@ -191,13 +191,13 @@ impl Case {
     ///
     /// # Errors
     /// Returns the first difference from the uninterrupted guest.
-    fn go_on(&self, bytes: &Bytes, before: usize, told: &Told) -> Result<(), String> {
+    fn continue_from(&self, bytes: &Bytes, before: usize, expected: &Expected) -> Result<(), String> {
         let mut body = self.restore(bytes)?;
         if packed(&mut *body) != *bytes {
             return Err("saved again before it has stepped, it is another".into());
         }
         for at in before..STEPS {
-            let (found, wanted) = (self.step(&mut *body, at), &told.steps[at]);
+            let (found, wanted) = (self.step(&mut *body, at), &expected.steps[at]);
             if let Some(what) = found.differs_from(wanted) {
                 return Err(format!("step {at}, {what}: {found:?} for {wanted:?}"));
             }
@@ -207,7 +207,7 @@ impl Case {
             }
         }
         let end = end(&mut *body);
-        if end == told.end { Ok(()) } else { Err(format!("the end: {end:?} for {:?}", told.end)) }
+        if end == expected.end { Ok(()) } else { Err(format!("the end: {end:?} for {:?}", expected.end)) }
     }
 }
 
@@ -244,23 +244,23 @@ fn points() -> BTreeSet<usize> {
     points
 }
 
-fn goes_on_anywhere(name: &str) {
+fn continues_anywhere(name: &str) {
     let case = Case::of(name);
-    let (told, snapshots) = case.whole(&points());
+    let (expected, snapshots) = case.whole(&points());
     for (before, bytes) in &snapshots {
-        assert_eq!(case.go_on(bytes, *before, &told), Ok(()), "{name}, saved before step {before}");
+        assert_eq!(case.continue_from(bytes, *before, &expected), Ok(()), "{name}, saved before step {before}");
     }
     // The test can fail: a guest that misses the events of a single step is different.
     let (before, bytes) = &snapshots[SNAPSHOTS / 2];
-    assert!(case.go_on(bytes, before + 1, &told).is_err(), "{name}: what it hears leaves no trace");
+    assert!(case.continue_from(bytes, before + 1, &expected).is_err(), "{name}: its events leave no trace");
 
     let folder = tempfile::tempdir().expect("a folder");
-    write(folder.path(), TOLD, &told);
+    write(folder.path(), EXPECTED, &expected);
     let mut moves = Vec::new();
     for (before, bytes) in &snapshots {
         let snapshot = format!("before-{before}");
         std::fs::write(folder.path().join(&snapshot), bytes).expect("there is room");
-        moves.push(Move { before: *before, snapshot, told: TOLD.into() });
+        moves.push(Move { before: *before, snapshot, expected: EXPECTED.into() });
     }
     let differences = move_elsewhere(folder.path(), name, moves);
     for ((before, _), difference) in snapshots.iter().zip(differences) {
@@ -270,33 +270,33 @@ fn goes_on_anywhere(name: &str) {
 
 #[test]
 fn rust() {
-    goes_on_anywhere("counter");
-    goes_on_anywhere("conformance-rust");
+    continues_anywhere("counter");
+    continues_anywhere("conformance-rust");
 }
 
 #[test]
 fn c() {
-    goes_on_anywhere("counter-c");
-    goes_on_anywhere("conformance-c");
+    continues_anywhere("counter-c");
+    continues_anywhere("conformance-c");
 }
 
 #[test]
 fn javascript() {
     if is_built("conformance-js") {
-        goes_on_anywhere("conformance-js");
+        continues_anywhere("conformance-js");
     }
 }
 
 #[test]
 fn python() {
     if is_built("conformance-py") {
-        goes_on_anywhere("conformance-py");
+        continues_anywhere("conformance-py");
     }
 }
 
 #[test]
 fn every_kind_of_state() {
-    goes_on_anywhere(EVERYTHING);
+    continues_anywhere(EVERYTHING);
 }
 
 /// The other process sees every kind of difference, even in the last step alone, and refuses bytes
@@ -306,7 +306,7 @@ fn the_other_process_reports_what_differs() {
     const BEFORE: usize = 600;
     let folder = tempfile::tempdir().expect("a folder");
     let case = Case::of("counter-c");
-    let (told, snapshots) = case.whole(&BTreeSet::from([BEFORE, BEFORE + 1]));
+    let (expected, snapshots) = case.whole(&BTreeSet::from([BEFORE, BEFORE + 1]));
     let (_, other) = Case::of("counter").whole(&BTreeSet::from([BEFORE]));
     let mut damaged = snapshots[0].1.to_vec();
     *damaged.last_mut().expect("it is not empty") ^= 1;
@@ -319,24 +319,24 @@ fn the_other_process_reports_what_differs() {
     for (name, bytes) in files {
         std::fs::write(folder.path().join(name), bytes).expect("there is room");
     }
-    write(folder.path(), TOLD, &told);
-    let tell = |name: &str, change: fn(&mut Told)| {
-        let mut told = told.clone();
-        change(&mut told);
-        write(folder.path(), name, &told);
+    write(folder.path(), EXPECTED, &expected);
+    let write_changed = |name: &str, change: fn(&mut Expected)| {
+        let mut expected = expected.clone();
+        change(&mut expected);
+        write(folder.path(), name, &expected);
     };
-    tell("status", |told| told.steps[STEPS - 1].status.push(' '));
-    tell("commands", |told| told.steps[STEPS - 2].commands.push(' '));
-    tell("log", |told| told.steps[STEPS - 1].log.push(' '));
-    tell("fuel", |told| told.steps[STEPS - 1].fuel += 1);
-    tell("digest", |told| told.end.digest[31] ^= 1);
-    tell("all-fuel", |told| told.end.fuel += 1);
+    write_changed("status", |expected| expected.steps[STEPS - 1].status.push(' '));
+    write_changed("commands", |expected| expected.steps[STEPS - 2].commands.push(' '));
+    write_changed("log", |expected| expected.steps[STEPS - 1].log.push(' '));
+    write_changed("fuel", |expected| expected.steps[STEPS - 1].fuel += 1);
+    write_changed("digest", |expected| expected.end.digest[31] ^= 1);
+    write_changed("all-fuel", |expected| expected.end.fuel += 1);
 
     let cases = [
-        ("right", TOLD, ""),
-        ("later", TOLD, "step 600, commands"),
-        ("damaged", TOLD, "the snapshot is damaged"),
-        ("other", TOLD, "the snapshot is of another component"),
+        ("right", EXPECTED, ""),
+        ("later", EXPECTED, "step 600, commands"),
+        ("damaged", EXPECTED, "the snapshot is damaged"),
+        ("other", EXPECTED, "the snapshot is of another component"),
         ("right", "status", "step 999, status"),
         ("right", "commands", "step 998, commands"),
         ("right", "log", "step 999, log"),
@@ -344,12 +344,15 @@ fn the_other_process_reports_what_differs() {
         ("right", "digest", "the end"),
         ("right", "all-fuel", "the end"),
     ];
-    let moves =
-        cases.map(|(snapshot, told, _)| Move { before: BEFORE, snapshot: snapshot.to_owned(), told: told.to_owned() });
+    let moves = cases.map(|(snapshot, expected, _)| Move {
+        before: BEFORE,
+        snapshot: snapshot.to_owned(),
+        expected: expected.to_owned(),
+    });
     let found = move_elsewhere(folder.path(), "counter-c", moves.into());
-    for ((snapshot, told, wanted), found) in cases.iter().zip(found) {
+    for ((snapshot, expected, wanted), found) in cases.iter().zip(found) {
         let found = found.unwrap_or_default();
         let is_so = found.starts_with(wanted) && found.is_empty() == wanted.is_empty();
-        assert!(is_so, "{snapshot} with {told}: {found:?}");
+        assert!(is_so, "{snapshot} with {expected}: {found:?}");
     }
 }

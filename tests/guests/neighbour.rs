@@ -11,7 +11,7 @@ impl Neighbour {
     pub(crate) fn move_in(host: &Host) -> Self {
         let text = "steps: [{ id: play, uses: ./pingpong.wasm, with: { rounds: 4294967295 } }]";
         let neighbour = Self(begin(host, text));
-        neighbour.goes_on(100);
+        neighbour.waits_for_steps(100);
         neighbour
     }
 
@@ -21,7 +21,7 @@ impl Neighbour {
     }
 
     /// Waits until it has taken this many further steps; it must not have ended.
-    pub(crate) fn goes_on(&self, steps: u64) {
+    pub(crate) fn waits_for_steps(&self, steps: u64) {
         let until = self.steps() + steps;
         wait_until(|| {
             assert!(self.0.outcome().is_none(), "the neighbour has ended: {:?}", self.0.outcome());
@@ -31,7 +31,7 @@ impl Neighbour {
 
     /// Ends it: it still receives messages.
     pub(crate) fn move_out(self) {
-        self.0.cancel("the test is over", Some(Duration::from_mins(1))).unwrap();
+        self.0.cancel("the test has ended", Some(Duration::from_mins(1))).unwrap();
         let outcome = self.0.wait();
         assert_eq!(outcome.status, Status::Cancelled, "{:?}", outcome.result);
     }

@@ -35,7 +35,7 @@ struct Step {
     /// It calls the server; otherwise it only makes a value.
     calls: bool,
     items: Option<usize>,
-    goes_on: bool,
+    continues_on_error: bool,
 }
 
 type Graph = Vec<Step>;
@@ -70,7 +70,7 @@ fn step(dice: &mut Dice<'_>, name: String, before: usize) -> Step {
         salt: 0,
         calls: !dice.once_in(4),
         items: dice.once_in(3).then(|| 1 + dice.below(3)),
-        goes_on: dice.once_in(4),
+        continues_on_error: dice.once_in(4),
     }
 }
 
@@ -89,7 +89,7 @@ fn yaml(graph: &Graph) -> String {
         if let Some(items) = step.items {
             let _ = writeln!(text, "    for-each: ${{ [range({items})] }}\n    max-parallel: 1");
         }
-        let _ = writeln!(text, "    continue-on-error: {}", step.goes_on);
+        let _ = writeln!(text, "    continue-on-error: {}", step.continues_on_error);
         let _ = writeln!(text, "    {}", if step.calls { "call: server\n    with:" } else { "set:" });
         let _ = writeln!(text, "      id: {}\n      salt: {}", step.name, step.salt);
         if step.items.is_some() {
@@ -157,7 +157,7 @@ struct Ended {
 /// Whether a step runs, or how it ends without running.
 fn decide(step: &Step, graph: &Graph, all: &[Ended], inputs: [i64; INPUTS]) -> &'static str {
     let is = |status: &str| step.needs.iter().any(|(need, _)| all[*need].status == status);
-    let forgiven = |need: usize| all[need].status == "failed" && graph[need].goes_on;
+    let forgiven = |need: usize| all[need].status == "failed" && graph[need].continues_on_error;
     let bad = |need: usize| matches!(all[need].status, "failed" | "unreached");
     match step.when {
         "succeeded" if step.needs.iter().any(|(need, _)| bad(*need) && !forgiven(*need)) => "unreached",
@@ -227,7 +227,7 @@ fn reference(
                 Does::Answers(_) => _ = results.insert(item, request),
                 Does::Refuses | Does::Drops => {
                     failed = true;
-                    if !step.goes_on {
+                    if !step.continues_on_error {
                         break;
                     }
                 }
@@ -238,7 +238,7 @@ fn reference(
         let output = match (failed, step.items) {
             (false, None) => results[&0].clone(),
             (false, Some(_)) => list(),
-            (true, Some(_)) if step.goes_on => list(),
+            (true, Some(_)) if step.continues_on_error => list(),
             (true, _) => Value::Null,
         };
         let items = if step.items.is_some() { results } else { BTreeMap::new() };
@@ -384,7 +384,7 @@ fn check_keys(book: &Book, past: &mut BTreeMap<(String, usize), Past>, used: &mu
         if let Some(Past { last, doubtful: before }) = past.get(call) {
             let is_same = last.request == now.request;
             match last.does {
-                _ if *before => assert_eq!(now.key, last.key, "{call:?}: nobody knows of {last:?}"),
+                _ if *before => assert_eq!(now.key, last.key, "{call:?}: the outcome of {last:?} is unknown"),
                 Does::Answers(_) if is_same => assert_eq!(now.key, last.key, "{call:?}: the same as {last:?}"),
                 Does::Refuses if is_same => assert!(is_fresh || now.key == last.key, "{call:?}"),
                 _ => assert!(is_fresh, "{call:?}: {now:?} is another than {last:?}"),

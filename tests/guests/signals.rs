@@ -79,7 +79,7 @@ fn signals_survive_the_host() {
     wait_until(|| run.inner().signals().iter().filter(|signal| signal.waiting == 1).count() == 2);
     run.inner().acknowledged().wait_for(std::time::Duration::from_mins(1)).unwrap();
     let image = crate::durable::image(folder.path());
-    run.kill("the test is over");
+    run.kill("the test has ended");
     run.wait();
 
     let second = builder(1, 4).data(image.path()).build().unwrap();

@@ -36,7 +36,7 @@ fn lockstep(component: &Component, seed: u8, steps: u32) {
     }
     assert!(evictions > steps / 20, "{evictions}");
     let end = || vec![message("end", b"")];
-    assert_eq!(evicted.step(end()).status(), whole.step(end()).status(), "the digest of all that was heard");
+    assert_eq!(evicted.step(end()).status(), whole.step(end()).status(), "the digest of all events");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_large_guest_is_restored_before_its_step() {
         assert!(evicted.body.allocates_slowly(Allocation::Pool));
         let allocation = if round % 2 == 0 { Allocation::Pool } else { Allocation::OnDemand };
         evicted.body.allocate(allocation);
-        assert!(!evicted.body.allocates_slowly(allocation), "it is taken up");
+        assert!(!evicted.body.allocates_slowly(allocation), "it is restored");
     }
     whole.body.close();
     assert!(whole.body.drops_slowly(), "what is left of it goes with it");

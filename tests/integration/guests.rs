@@ -171,7 +171,7 @@ fn hostile_guests_die_of_their_own_problems() {
             guest.body.allocate(allocation);
             match guest.step(vec![]) {
                 End::Died(Death::Guest(problem)) => {
-                    assert_eq!(problem.kind, kind, "{entry}, {allocation:?}: {problem}")
+                    assert_eq!(problem.kind, kind, "{entry}, {allocation:?}: {problem}");
                 }
                 other => panic!("{entry}, {allocation:?}: {other:?}"),
             }
@@ -290,7 +290,7 @@ fn an_endless_start_function_is_preempted_and_dies() {
     assert_eq!(problem.kind, "fuel-exhausted");
     assert!(problem.detail.unwrap().contains("during instantiation"));
     assert!(guest.preempted > 10);
-    assert_eq!(guest.output.fuel, 0, "instantiation is charged to nobody");
+    assert_eq!(guest.output.fuel, 0, "instantiation is charged to no process");
 }
 
 #[test]

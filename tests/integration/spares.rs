@@ -134,7 +134,7 @@ fn the_next_guest_finds_what_a_fresh_instance_has() {
         let before = spares(&reusing);
         let mut guest = Stepper::new(&reused, init(entry, "{}"));
         let status = guest.step(vec![]).status();
-        assert_eq!(spares(&reusing), before - taken, "whoever comes next takes the one that waits");
+        assert_eq!(spares(&reusing), before - taken, "the next guest takes the instance that waits");
         if entry == "look" {
             assert_eq!((status, guest.output.fuel), first);
         }

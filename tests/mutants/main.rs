@@ -23,16 +23,16 @@
 //! mutants once, as above. With `WFHOST_MUTANTS_NONE=1` as well no test is run: the table then
 //! shows what is known.
 
-mod kept;
 mod list;
 mod project;
+mod results;
 mod table;
 mod tiers;
 mod weave;
 
-use kept::Kept;
 use list::Fate;
 use project::Project;
+use results::Results;
 use std::path::Path;
 use tiers::Manner;
 
@@ -76,9 +76,9 @@ fn every_mutant_is_caught() {
     let project = Project::copy(root(), &all).unwrap();
     let is_set = |name: &str| std::env::var_os(name).is_some();
     let (resumes, none) = (is_set("WFHOST_MUTANTS_RESUME"), is_set("WFHOST_MUTANTS_NONE"));
-    let kept = Kept::open(&project.root.with_file_name("rows.jsonl"), root(), &all, resumes).unwrap();
+    let results = Results::open(&project.root.with_file_name("rows.jsonl"), root(), &all, resumes).unwrap();
     let manner = Manner { jobs, first_only: is_set("WFHOST_MUTANTS_FIRST"), none };
-    let table = tiers::run(&project, mutants, &kept, manner).unwrap();
+    let table = tiers::run(&project, mutants, &results, manner).unwrap();
     if chosen.is_none() && tiers.is_none() {
         std::fs::write(root().join("tests/mutants/README.md"), table.render()).unwrap();
     } else {

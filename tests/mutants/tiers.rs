@@ -1,8 +1,8 @@
 //! Runs tiers of tests, with no mutant and with each.
 
-use super::kept::Kept;
 use super::list::{Fate, Mutant, Tests};
 use super::project::Project;
+use super::results::Results;
 use super::table::{Finding, Row, Table};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,13 +66,13 @@ pub(crate) struct Manner {
 }
 
 /// Runs for each mutant the tests that should see it, except for known results.
-pub(crate) fn run(project: &Project, mutants: Vec<Mutant>, kept: &Kept, manner: Manner) -> Result<Table, String> {
+pub(crate) fn run(project: &Project, mutants: Vec<Mutant>, results: &Results, manner: Manner) -> Result<Table, String> {
     let begun = Instant::now();
     let count = mutants.len();
     let mut rows = Vec::new();
     let mut left = Vec::new();
     for (number, mutant) in mutants.into_iter().enumerate() {
-        match kept.take(&mutant) {
+        match results.take(&mutant) {
             Some(finding) => rows.push((number, Row { mutant, finding })),
             None if manner.none => rows.push((number, Row { mutant, finding: Finding::default() })),
             None => left.push((number, mutant)),
@@ -108,7 +108,7 @@ pub(crate) fn run(project: &Project, mutants: Vec<Mutant>, kept: &Kept, manner: 
         println!("{}/{count} {}{said} ({:.0} s)", number + 1, mutant.id, took.as_secs_f32());
         let finding = Finding { seen, took, date: date.clone(), is_taken_over: false };
         let row = Row { mutant, finding };
-        kept.keep(&row).map_err(|error| format!("what was found cannot be written down: {error}"))?;
+        results.append(&row).map_err(|error| format!("the result cannot be written: {error}"))?;
         Ok((number, row))
     });
     rows.extend(more.into_iter().collect::<Result<Vec<_>, String>>()?);

@@ -264,9 +264,13 @@ pub(super) const RETURNING: &[Case] = &[
         Fails("too-many-links"),
     )
     .step(", limits: { links: 1000, fuel-per-step: 50M }"),
-    case("links to nobody", || asks(|guest| (times(5_000, &towards(guest, THIS, 7, To::Pid(777))), 5_000)), Succeeds),
     case(
-        "stops of nobody",
+        "links to an unknown pid",
+        || asks(|guest| (times(5_000, &towards(guest, THIS, 7, To::Pid(777))), 5_000)),
+        Succeeds,
+    ),
+    case(
+        "stops of an unknown pid",
         || {
             asks(|guest| {
                 let stop = towards(guest, THIS, 5, To::PidOfX);
@@ -292,7 +296,7 @@ pub(super) const RETURNING: &[Case] = &[
         Succeeds,
     ),
     case(
-        "a message to a name that nobody has",
+        "a message to an unregistered name",
         || {
             asks(|guest| {
                 let null = guest.text("null");
@@ -529,7 +533,7 @@ pub(super) const CROWDS: &[Case] = &[
                 (if (result i32) (global.get $steps) (then {get} {gets}) (else {set} {sets}))")
         })
     }, Fails("fuel-exhausted")).step(", allow: { kv: [ '*' ] }, limits: { fuel: 10M }"),
-    case("thousands that hear of one large failure", || {
+    case("thousands that receive one large failure", || {
         steps(|guest| {
             let (kind, title, detail) = (guest.text("x".repeat(200)), guest.text("y".repeat(900)), guest.text("z".repeat(4_000)));
             let child = spawn(guest, COMMANDS, "run", false, None);

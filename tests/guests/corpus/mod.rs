@@ -106,7 +106,7 @@ fn meet(host: &Host, case: &Case, plain: f64) {
     if preempted > 2 {
         assert!(meanwhile * processes >= preempted, "{name}: {meanwhile} steps of the neighbour in {preempted} slices");
     }
-    neighbour.goes_on(10);
+    neighbour.waits_for_steps(10);
     neighbour.move_out();
 }
 

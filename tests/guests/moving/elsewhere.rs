@@ -13,7 +13,7 @@ use std::process::Command;
 const FOLDER: &str = "WFHOST_MOVING_FOLDER";
 const ORDERS: &str = "orders.json";
 /// The name of the file with what the uninterrupted guest returned.
-pub(super) const TOLD: &str = "told.json";
+pub(super) const EXPECTED: &str = "expected.json";
 const VERDICTS: &str = "verdicts.json";
 
 /// The task of the other process.
@@ -31,8 +31,8 @@ pub(super) struct Move {
     pub(super) before: usize,
     /// The name of the file of its snapshot.
     pub(super) snapshot: String,
-    /// The name of the file of a [`super::Told`].
-    pub(super) told: String,
+    /// The name of the file of a [`super::Expected`].
+    pub(super) expected: String,
 }
 
 /// What the other process found: for each move the first difference, if there is one.
@@ -57,9 +57,9 @@ fn process() {
     let folder = PathBuf::from(std::env::var_os(FOLDER).expect("other tests start it"));
     let Orders { name, moves } = read(&folder, ORDERS);
     let case = Case::of(&name);
-    let differences = moves.iter().map(|Move { before, snapshot, told }| {
+    let differences = moves.iter().map(|Move { before, snapshot, expected }| {
         let bytes = Bytes::from(std::fs::read(folder.join(snapshot)).expect("the snapshot is there"));
-        case.go_on(&bytes, *before, &read(&folder, told)).err()
+        case.continue_from(&bytes, *before, &read(&folder, expected)).err()
     });
     write(&folder, VERDICTS, &Verdicts { process: std::process::id(), differences: differences.collect() });
 }

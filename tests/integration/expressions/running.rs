@@ -87,12 +87,12 @@ fn hostile_expressions_end_with_their_problems_while_other_steps_go_on() {
         let is_as_expected = match expected {
             Ok(value) => found["status"] == "succeeded" && format!("{output}") == format!("{value}"),
             Err((kind, detail)) => {
-                let told = error["detail"].as_str().unwrap_or_default();
+                let reported = error["detail"].as_str().unwrap_or_default();
                 found["status"] == "failed"
                     && error["kind"] == *kind
                     && error["data"]["pointer"] == format!("/steps/{}/set/deep/1", 2 * number)
-                    && detail.strip_suffix('…').map_or(told == *detail, |start| told.starts_with(start))
-                    && told.len() < 5_000
+                    && detail.strip_suffix('…').map_or(reported == *detail, |start| reported.starts_with(start))
+                    && reported.len() < 5_000
             }
         };
         let goes_on = outputs[format!("o{number}")] == number;
@@ -137,10 +137,10 @@ fn what_does_not_compile_is_reported_with_its_position() {
     for (expression, message, place) in cases {
         let text = format!("steps:\n  - id: a\n    needs: []\n    set: |\n      é ${{ {expression} }}\n");
         let Err(error) = host.parse("x.yaml", &text, ".") else { panic!("{expression} compiles") };
-        let told = error.to_string();
+        let reported = error.to_string();
         let column = "      é ${ ".chars().count() + 1 + expression[..expression.find(place).unwrap()].chars().count();
-        assert!(told.contains(message), "{expression}: {told}");
-        assert!(told.contains(&format!("x.yaml:5:{column}")), "{expression}: {told}");
-        assert!(told.contains(&"^".repeat(place.chars().count())), "{expression}: {told}");
+        assert!(reported.contains(message), "{expression}: {reported}");
+        assert!(reported.contains(&format!("x.yaml:5:{column}")), "{expression}: {reported}");
+        assert!(reported.contains(&"^".repeat(place.chars().count())), "{expression}: {reported}");
     }
 }

@@ -565,7 +565,7 @@ fn a_call_that_is_abandoned_closes_its_connection() {
     assert_eq!(next(), "request");
     client.dispatcher.abandon("run", Pid::ROOT, Tag(1));
     assert_eq!(next(), "closed");
-    assert!(answers.recv_timeout(Duration::from_mins(1)).is_err(), "nobody is answered");
+    assert!(answers.recv_timeout(Duration::from_mins(1)).is_err(), "no caller is answered");
 }
 
 /// A certificate for `a.test`, and a server's configuration with it and these protocols.

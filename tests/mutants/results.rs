@@ -25,13 +25,13 @@ struct Line {
 }
 
 /// The file of results, a row in each line.
-pub(crate) struct Kept {
+pub(crate) struct Results {
     file: Mutex<File>,
     digests: BTreeMap<String, String>,
     found: Mutex<BTreeMap<String, Finding>>,
 }
 
-impl Kept {
+impl Results {
     /// Opens the file. If `resumes`, the last result of a mutant that a test saw is reused, as long
     /// as neither the mutant nor its file has changed.
     pub(crate) fn open(path: &Path, root: &Path, mutants: &[Mutant], resumes: bool) -> std::io::Result<Self> {
@@ -55,13 +55,13 @@ impl Kept {
         Ok(Self { file: Mutex::new(file), digests, found: Mutex::new(found) })
     }
 
-    /// Reads earlier results.
+    /// Takes the earlier result of a mutant.
     pub(crate) fn take(&self, mutant: &Mutant) -> Option<Finding> {
         self.found.lock().unwrap().remove(&mutant.id)
     }
 
     /// Appends a result.
-    pub(crate) fn keep(&self, Row { mutant, finding }: &Row) -> std::io::Result<()> {
+    pub(crate) fn append(&self, Row { mutant, finding }: &Row) -> std::io::Result<()> {
         let line = Line {
             mutant: mutant.id.clone(),
             digest: self.digests[&mutant.id].clone(),
