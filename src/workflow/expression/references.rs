@@ -170,14 +170,61 @@ impl<'t> Walk<'t> {
     fn outputs(&mut self, id: Id, input: &[ValuePath<'t>]) -> Vec<ValuePath<'t>> {
         let tree = self.tree;
         match tree.term(id) {
-            Term::Identity => return input.to_vec(),
+            Term::Identity => input.to_vec(),
+            Term::Key { on, key, .. } => self.keyed(*on, key, input, id),
+            Term::Try { body, handler } => {
+                // A handler's input is the error's message.
+                let mut outputs = self.outputs(*body, input);
+                if let Some(handler) = handler {
+                    outputs.extend(self.outputs(*handler, &[]));
+                }
+                self.bounded(outputs, id)
+            }
+            Term::Pipe(left, right) => {
+                let middle = self.outputs(*left, input);
+                self.outputs(*right, &middle)
+            }
+            Term::Comma(left, right) | Term::Alternative(left, right) => {
+                let mut outputs = self.outputs(*left, input);
+                outputs.extend(self.outputs(*right, input));
+                self.bounded(outputs, id)
+            }
+            Term::Bind { source, patterns, body } => self.bind(*source, patterns, *body, input),
+            Term::Label(body) => self.outputs(*body, input),
+            Term::If { branches, otherwise } => {
+                let mut outputs = Vec::new();
+                for &(condition, body) in branches {
+                    self.value(condition, input);
+                    outputs.extend(self.outputs(body, input));
+                }
+                match otherwise {
+                    Some(otherwise) => outputs.extend(self.outputs(*otherwise, input)),
+                    None => outputs.extend(input.iter().cloned()),
+                }
+                self.bounded(outputs, id)
+            }
+            Term::Define { parameters, body, rest, .. } => {
+                self.define(parameters, *body);
+                self.outputs(*rest, input)
+            }
+            Term::Call { name, arguments } => self.call(name, arguments, input, id),
+            Term::Variable(name) if !self.in_path_expression => self.paths_of(name),
+            computed => {
+                self.computed(computed, input, id);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Walks a term whose outputs are computed, and so have no path.
+    fn computed(&mut self, term: &'t Term, input: &[ValuePath<'t>], id: Id) {
+        match term {
             Term::Number(_) | Term::Text(_) | Term::Constant(_) | Term::Opaque | Term::Break | Term::Array(None) => {}
             Term::Recurse => self.read(input, id),
             Term::Interpolated(parts) => self.values(parts, input),
-            Term::Key { on, key, .. } => return self.keyed(*on, key, input, id),
-            Term::At { on, index, .. } => {
-                self.value(*on, input);
-                self.value(*index, input);
+            Term::At { on: left, index: right, .. } | Term::Operator(left, right) => {
+                self.value(*left, input);
+                self.value(*right, input);
             }
             Term::Slice { on, from, to } => {
                 self.value(*on, input);
@@ -185,33 +232,11 @@ impl<'t> Walk<'t> {
                     self.value(*bound, input);
                 }
             }
-            Term::Each { on } => self.value(*on, input),
-            Term::Try { body, handler } => {
-                // A handler's input is the error's message.
-                let mut outputs = self.outputs(*body, input);
-                if let Some(handler) = handler {
-                    outputs.extend(self.outputs(*handler, &[]));
-                }
-                return self.bounded(outputs, id);
-            }
-            Term::Array(Some(body)) | Term::Negate(body) => self.value(*body, input),
+            Term::Each { on: body } | Term::Array(Some(body)) | Term::Negate(body) => self.value(*body, input),
             Term::Object(entries) => {
                 for entry in entries {
                     self.entry(entry, input, id);
                 }
-            }
-            Term::Pipe(left, right) => {
-                let middle = self.outputs(*left, input);
-                return self.outputs(*right, &middle);
-            }
-            Term::Comma(left, right) | Term::Alternative(left, right) => {
-                let mut outputs = self.outputs(*left, input);
-                outputs.extend(self.outputs(*right, input));
-                return self.bounded(outputs, id);
-            }
-            Term::Operator(left, right) => {
-                self.value(*left, input);
-                self.value(*right, input);
             }
             Term::Assign { target, value } => {
                 // The output is the whole input, changed.
@@ -219,8 +244,6 @@ impl<'t> Walk<'t> {
                 self.path_values(&[*target], true);
                 self.value(*value, &[]);
             }
-            Term::Bind { source, patterns, body } => return self.bind(*source, patterns, *body, input),
-            Term::Label(body) => return self.outputs(*body, input),
             Term::Fold { source, patterns, init, update, extract } => {
                 self.value(*init, input);
                 let bound = self.variables.len();
@@ -232,39 +255,33 @@ impl<'t> Walk<'t> {
                 }
                 self.variables.truncate(bound);
             }
-            Term::If { branches, otherwise } => {
-                let mut outputs = Vec::new();
-                for &(condition, body) in branches {
-                    self.value(condition, input);
-                    outputs.extend(self.outputs(body, input));
-                }
-                match otherwise {
-                    Some(otherwise) => outputs.extend(self.outputs(*otherwise, input)),
-                    None => outputs.extend(input.iter().cloned()),
-                }
-                return self.bounded(outputs, id);
-            }
-            Term::Define { parameters, body, rest, .. } => {
-                // Calls read their input and their arguments, so in the body these have no path.
-                // Only variables remain.
-                let bound = self.variables.len();
-                for name in parameters.iter().filter_map(|p| p.strip_prefix('$')) {
-                    self.variables.push((name, Vec::new()));
-                }
-                self.path_values(&[*body], self.takes_paths);
-                self.variables.truncate(bound);
-                return self.outputs(*rest, input);
-            }
-            Term::Call { name, arguments } => return self.call(name, arguments, input, id),
             Term::Variable(name) => {
                 let paths = self.paths_of(name);
-                if !self.in_path_expression {
-                    return paths;
-                }
                 self.read(&paths, id);
             }
+            Term::Identity
+            | Term::Key { .. }
+            | Term::Try { .. }
+            | Term::Pipe(..)
+            | Term::Comma(..)
+            | Term::Alternative(..)
+            | Term::Bind { .. }
+            | Term::Label(_)
+            | Term::If { .. }
+            | Term::Define { .. }
+            | Term::Call { .. } => unreachable!("invariant: `outputs` walks the terms that pass paths on"),
         }
-        Vec::new()
+    }
+
+    /// Walks the body of a function. Calls read their input and their arguments, so in the body
+    /// these have no path. Only variables remain.
+    fn define(&mut self, parameters: &'t [String], body: Id) {
+        let bound = self.variables.len();
+        for name in parameters.iter().filter_map(|p| p.strip_prefix('$')) {
+            self.variables.push((name, Vec::new()));
+        }
+        self.path_values(&[body], self.takes_paths);
+        self.variables.truncate(bound);
     }
 
     /// The paths of a variable's value. An unbound variable is an error for jq.
