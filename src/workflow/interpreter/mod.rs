@@ -50,7 +50,6 @@
 //! - **I6** The texts of its problems are data like its commands: a replay compares them with the
 //!   records, so they change only with [`VERSION`].
 
-mod carried;
 mod outcome;
 pub mod progress;
 mod repeat;
@@ -58,6 +57,7 @@ mod schedule;
 mod scope;
 mod settle;
 mod state;
+mod taken_over;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -67,13 +67,13 @@ use super::plan::Plan;
 use crate::process::{
     Action, Body, Context, Event, Native, Payload, Problem, Process, ProcessInit, Program, Status as StepStatus, Tag,
 };
-pub use carried::{PriorStep, RETRY, RepeatInput};
 pub use repeat::{FormerRun, ItemKeys, RepeatError, RepeatOptions, Repetition, Rerun, RerunReason, StepFate, repeat};
 use serde_json::{Value, json};
 use state::{NodeState, Status};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+pub use taken_over::{PriorStep, RETRY, RepeatInput};
 use timers::Timers;
 
 /// The version of the interpreter's behaviour: a run keeps the version that it was started with.
@@ -235,7 +235,7 @@ impl Interpreter {
         self.run = json!({"id": &*context.init.run, "name": &*self.plan.name, "started": started.to_string()});
         self.changed.extend(0..self.nodes.len());
         let prior = std::mem::take(&mut self.prior);
-        self.carry_over(prior);
+        self.take_over(prior);
     }
 
     fn handle(&mut self, context: &mut Context<'_>, event: Event) {

@@ -18,9 +18,9 @@
 //! one if an attempt is known not to have happened, the same if one may have. [`FormerKeys`] tells
 //! which of these keys are used again.
 
-use super::carried::{PriorStep, RepeatInput};
 use super::outcome::accept_inputs;
 use super::state::Status;
+use super::taken_over::{PriorStep, RepeatInput};
 use super::{Interpreter, VERSION, WorkflowProgram, kind, version_of};
 use crate::process::{Allocation, Body, Context, Event, Native, Payload, Pid, Problem, Process, ProcessInit, Program};
 use crate::run::{FormerKeys, Programs, Rebuild, RebuildError, Record, Reuse};
@@ -213,8 +213,8 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
         own: rebuild.projection().started().map(|started| Arc::clone(started.keys())).unwrap_or_default(),
         is_new: repeating.new_keys,
     };
-    let given = comparison.given(&reasons);
-    let steps = (0..reasons.len()).map(|index| comparison.fate(index, &reasons, &given, &keys)).collect();
+    let prior = comparison.prior(&reasons);
+    let steps = (0..reasons.len()).map(|index| comparison.fate(index, &reasons, &prior, &keys)).collect();
     let is_gone = |node: &&Node| repeating.plan.node(&node.id).is_none();
     let gone = former.plan.nodes.iter().filter(is_gone);
     let gone = gone.map(|node| {
@@ -224,7 +224,7 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
     Ok(Repetition {
         signals: signals.map(|signal| signal.name).collect(),
         gone: gone.collect(),
-        input: RepeatInput { inputs, steps: given },
+        input: RepeatInput { inputs, steps: prior },
         former_keys: keys.former,
         steps,
     })
@@ -363,23 +363,23 @@ impl Comparison<'_> {
     }
 
     /// The prior results for the new run.
-    fn given(&self, reasons: &[Option<RerunReason>]) -> BTreeMap<String, PriorStep> {
-        let given = |(node, reason): (&Node, &Option<RerunReason>)| {
+    fn prior(&self, reasons: &[Option<RerunReason>]) -> BTreeMap<String, PriorStep> {
+        let prior = |(node, reason): (&Node, &Option<RerunReason>)| {
             let state = self.before(&node.id)?;
-            let given = match reason {
+            let prior = match reason {
                 None => state.taken_over(),
                 Some(RerunReason::NotSucceeded) if !node.uses_store() => state.run_again(),
                 Some(_) => state.run_anew(),
             };
-            (given != PriorStep::default()).then(|| (node.id.to_string(), given))
+            (prior != PriorStep::default()).then(|| (node.id.to_string(), prior))
         };
-        let mut all: BTreeMap<String, PriorStep> = self.plan.nodes.iter().zip(reasons).filter_map(given).collect();
+        let mut all: BTreeMap<String, PriorStep> = self.plan.nodes.iter().zip(reasons).filter_map(prior).collect();
         // The keys of steps that the new file does not have are kept for a later one.
-        let unknown = self.former.unknown_steps.iter().map(|(id, given)| (id.clone(), given.clone()));
+        let unknown = self.former.unknown_steps.iter().map(|(id, prior)| (id.clone(), prior.clone()));
         let gone = self.indexes.iter().filter(|(id, _)| self.plan.node(id).is_none());
         let gone = gone.map(|(id, index)| ((*id).to_owned(), self.former.nodes[*index].run_anew()));
-        for (id, given) in unknown.chain(gone).filter(|(_, given)| *given != PriorStep::default()) {
-            all.entry(id).or_insert(given);
+        for (id, prior) in unknown.chain(gone).filter(|(_, prior)| *prior != PriorStep::default()) {
+            all.entry(id).or_insert(prior);
         }
         all
     }
@@ -388,25 +388,25 @@ impl Comparison<'_> {
         &self,
         index: usize,
         reasons: &[Option<RerunReason>],
-        given: &BTreeMap<String, PriorStep>,
+        prior: &BTreeMap<String, PriorStep>,
         keys: &KeyHistory,
     ) -> StepFate {
         let node = &self.plan.nodes[index];
-        let (before, given) = (self.before(&node.id), given.get(&*node.id));
+        let (before, prior) = (self.before(&node.id), prior.get(&*node.id));
         let reason = reasons[index].clone();
-        let taken = given.filter(|given| given.total.is_some()).map(|given| given.items.len());
-        let items = taken.zip(given.and_then(|given| given.total)).filter(|_| reason.is_some());
+        let taken = prior.filter(|prior| prior.total.is_some()).map(|prior| prior.items.len());
+        let items = taken.zip(prior.and_then(|prior| prior.total)).filter(|_| reason.is_some());
         let acts = matches!(node.action, Action::Uses { .. } | Action::Call { .. });
         let total = match before {
             Some(state) if reason.is_some() && acts => state.total_known().max(1),
             _ => 0,
         };
-        let is_again = |item: &usize| given.is_none_or(|given| !given.items.contains_key(item));
+        let is_again = |item: &usize| prior.is_none_or(|prior| !prior.items.contains_key(item));
         let mut shown: Vec<ItemKeys> = Vec::new();
         let mut keys_total = 0;
         for item in (0..total).filter(is_again) {
-            let number = given.and_then(|given| given.numbers.get(&item)).copied().unwrap_or(0);
-            let doubtful = given.is_some_and(|given| given.all_doubtful || given.doubtful.contains(&item));
+            let number = prior.and_then(|prior| prior.numbers.get(&item)).copied().unwrap_or(0);
+            let doubtful = prior.is_some_and(|prior| prior.all_doubtful || prior.doubtful.contains(&item));
             let Some(found) = keys.of(node, item, number, doubtful) else { continue };
             keys_total += 1;
             if shown.len() < KEYS_SHOWN_MAX {

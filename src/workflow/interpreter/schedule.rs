@@ -124,7 +124,7 @@ impl Interpreter {
             } else if running.next < running.total && running.live.len() < most && !running.stopped {
                 let item = running.next;
                 running.next += 1;
-                match self.carried_result((index, item)) {
+                match self.prior_result((index, item)) {
                     Some(result) => {
                         self.budget.spend(1);
                         let kept = self.retain(Size::of(&result));
@@ -188,8 +188,8 @@ impl Interpreter {
         let state = Item {
             input,
             attempt: 0,
-            known_failures: self.carried_number((index, item)),
-            may_have_happened: self.carried_doubt((index, item)),
+            known_failures: self.prior_number((index, item)),
+            may_have_happened: self.prior_doubt((index, item)),
             stage,
             timed_out: false,
             deadline: None,

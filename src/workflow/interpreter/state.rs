@@ -1,7 +1,7 @@
 //! The state of each node.
 
-use super::carried::{EndedItems, PriorStep};
 use super::progress::Wait;
+use super::taken_over::{EndedItems, PriorStep};
 use super::timers::TimerKey;
 use crate::process::{Micros, Payload, Problem, Tag};
 use crate::workflow::expression::Size;
@@ -67,7 +67,7 @@ pub(super) struct NodeState {
     pub(super) done: usize,
     pub(super) failed: usize,
     pub(super) ended_items: EndedItems,
-    /// Its result in the run that this one repeats, if some of it is carried over.
+    /// Its result in the run that this one repeats, if some of it is taken over.
     pub(super) prior: Option<Box<PriorStep>>,
     /// Whether it ended as in that run, and was not run again.
     pub(super) taken_over: bool,

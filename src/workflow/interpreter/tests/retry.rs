@@ -1,4 +1,4 @@
-//! Runs that carry over results of another run.
+//! Runs that take over results of another run.
 
 use super::*;
 
@@ -20,7 +20,7 @@ steps:
 outputs: { c: '${ .steps.c.output }', d: '${ .steps.d.status }' }";
 
 #[test]
-fn a_carried_step_is_not_run_and_its_outcome_is_seen() {
+fn a_step_taken_over_is_not_run_and_its_outcome_is_seen() {
     let mut world = World::again(CHAIN, &given(json!({"n": 4}), [("a", succeeded(json!(40)))]));
     assert_eq!(world.scopes(), ["b/0/0"]);
     assert_eq!(world.pending[0].input, json!(40));
@@ -51,7 +51,7 @@ fn a_number_stays_where_a_call_under_it_may_have_happened_in_the_other_run() {
 }
 
 #[test]
-fn a_run_whose_steps_are_all_carried_over_only_makes_its_outputs() {
+fn a_run_whose_steps_are_all_taken_over_only_makes_its_outputs() {
     let all = [
         ("a", succeeded(json!(1))),
         ("b", succeeded(json!(2))),
@@ -82,7 +82,7 @@ fn items_that_succeeded_are_not_run_again() {
 }
 
 #[test]
-fn a_carried_value_may_be_as_deep_as_a_payload_and_an_invalid_input_is_refused() {
+fn a_value_taken_over_may_be_as_deep_as_a_payload_and_an_invalid_input_is_refused() {
     let deep = (0..crate::process::GIVEN_DEPTH_MAX).fold(json!(1), |inner, _| json!([inner]));
     let world = World::again(CHAIN, &given(json!({"n": 4}), [("a", succeeded(deep.clone()))]));
     assert_eq!(world.pending[0].input, deep);

@@ -1,8 +1,8 @@
-//! The results that a run carries over from the one that it repeats.
+//! The results that a run takes over from the one that it repeats.
 //!
 //! A run with the entry point [`RETRY`] gets, beside its inputs, how steps of the former run ended:
 //! these are not run again. Of a `for-each` that failed it gets the items that succeeded.
-//! [`super::repeat()`] decides what is carried over.
+//! [`super::repeat()`] decides what is taken over.
 
 use super::state::{Item, NodeState, Running, Status};
 use super::{Interpreter, ItemKey};
@@ -40,7 +40,7 @@ pub struct PriorStep {
     /// The most attempts that one item took.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub attempts: u32,
-    /// The number of items, if `items` are carried over.
+    /// The number of items, if `items` are taken over.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub total: Option<usize>,
     /// The results of items that succeeded, if the step did not.
@@ -98,27 +98,27 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Interpreter {
-    /// Ends the steps whose results are carried over.
-    pub(super) fn carry_over(&mut self, mut steps: BTreeMap<String, PriorStep>) {
+    /// Ends the steps whose results are taken over.
+    pub(super) fn take_over(&mut self, mut steps: BTreeMap<String, PriorStep>) {
         for index in 0..self.nodes.len() {
-            let Some(given) = steps.get(&*self.plan.nodes[index].id) else { continue };
+            let Some(prior) = steps.get(&*self.plan.nodes[index].id) else { continue };
             let state = &mut self.nodes[index];
-            state.ended_items.numbers.clone_from(&given.numbers);
-            state.ended_items.doubtful.clone_from(&given.doubtful);
-            state.ended_items.all_doubtful = given.all_doubtful;
-            state.taken_over = given.succeeded || given.skipped;
-            if given.succeeded {
+            state.ended_items.numbers.clone_from(&prior.numbers);
+            state.ended_items.doubtful.clone_from(&prior.doubtful);
+            state.ended_items.all_doubtful = prior.all_doubtful;
+            state.taken_over = prior.succeeded || prior.skipped;
+            if prior.succeeded {
                 let items = self.plan.nodes[index].for_each.is_some();
-                state.total = given.output.as_array().filter(|_| items).map_or(1, Vec::len);
+                state.total = prior.output.as_array().filter(|_| items).map_or(1, Vec::len);
                 state.done = state.total;
-                state.attempts = given.attempts;
-                state.output = given.output.clone();
-                self.retained += Size::of(&given.output);
+                state.attempts = prior.attempts;
+                state.output = prior.output.clone();
+                self.retained += Size::of(&prior.output);
                 self.end(index, Status::Succeeded);
-            } else if given.skipped {
+            } else if prior.skipped {
                 self.end(index, Status::Skipped);
             } else {
-                state.prior = Some(Box::new(given.clone()));
+                state.prior = Some(Box::new(prior.clone()));
             }
         }
         steps.retain(|id, _| self.plan.node(id).is_none());
@@ -127,21 +127,21 @@ impl Interpreter {
     }
 
     /// Takes the result of an item in the run that this one repeats.
-    pub(super) fn carried_result(&mut self, (index, item): ItemKey) -> Option<Value> {
+    pub(super) fn prior_result(&mut self, (index, item): ItemKey) -> Option<Value> {
         let state = &mut self.nodes[index];
-        let given = state.prior.as_mut().filter(|given| given.total == Some(state.total))?;
-        given.items.remove(&item)
+        let prior = state.prior.as_mut().filter(|prior| prior.total == Some(state.total))?;
+        prior.items.remove(&item)
     }
 
     /// The number in an item's first idempotency key.
-    pub(super) fn carried_number(&self, (index, item): ItemKey) -> u32 {
+    pub(super) fn prior_number(&self, (index, item): ItemKey) -> u32 {
         self.nodes[index].ended_items.numbers.get(&item).copied().unwrap_or(0)
     }
 
     /// Returns whether a call under that key may have happened in a run that this one repeats.
-    pub(super) fn carried_doubt(&self, (index, item): ItemKey) -> bool {
-        let left = &self.nodes[index].ended_items;
-        left.all_doubtful || left.doubtful.contains(&item)
+    pub(super) fn prior_doubt(&self, (index, item): ItemKey) -> bool {
+        let ended = &self.nodes[index].ended_items;
+        ended.all_doubtful || ended.doubtful.contains(&item)
     }
 }
 
@@ -189,7 +189,7 @@ impl NodeState {
         }
     }
 
-    /// The result of a node that is carried over as it ended.
+    /// The result of a node that is taken over as it ended.
     pub(super) fn taken_over(&self) -> PriorStep {
         match self.status {
             Status::Succeeded => PriorStep {
@@ -234,9 +234,9 @@ impl NodeState {
         if let Some(running) = self.running.as_ref().filter(|running| running.items.is_some()) {
             all.extend(running.succeeded.iter().map(|item| (*item, running.results[*item].clone())));
         }
-        // Results that were carried over and not used yet.
-        let given = self.prior.iter().filter(|given| self.total == 0 || given.total == Some(self.total));
-        for (item, result) in given.flat_map(|given| &given.items) {
+        // Results that were taken over and not used yet.
+        let prior = self.prior.iter().filter(|prior| self.total == 0 || prior.total == Some(self.total));
+        for (item, result) in prior.flat_map(|prior| &prior.items) {
             all.entry(*item).or_insert_with(|| result.clone());
         }
         all
@@ -244,8 +244,8 @@ impl NodeState {
 
     /// The number of items, as far as it was ever known.
     pub(super) fn total_known(&self) -> usize {
-        let given = self.prior.as_ref().and_then(|given| given.total);
-        if self.total == 0 { given.unwrap_or(0) } else { self.total }
+        let prior = self.prior.as_ref().and_then(|prior| prior.total);
+        if self.total == 0 { prior.unwrap_or(0) } else { self.total }
     }
 
     fn numbers(&self) -> BTreeMap<usize, u32> {
