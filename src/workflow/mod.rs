@@ -36,4 +36,5 @@ pub mod expression;
 pub mod interpreter;
 pub mod model;
 pub mod plan;
+mod source;
 pub mod syntax;

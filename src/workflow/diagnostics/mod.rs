@@ -10,7 +10,7 @@
 mod render;
 mod suggest;
 
-use super::syntax::{Source, Span};
+use super::source::{Source, Span};
 use std::fmt;
 pub(crate) use suggest::{all_of, closest, one_of, plain};
 

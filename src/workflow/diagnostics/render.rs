@@ -1,7 +1,7 @@
 //! Writes problems as text and as JSON.
 
 use super::{Diagnostic, Diagnostics};
-use crate::workflow::syntax::{Source, Span};
+use crate::workflow::source::{Source, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value, json};
 use std::fmt::Write;

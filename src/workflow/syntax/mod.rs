@@ -18,15 +18,14 @@ mod node;
 mod plain;
 mod reader;
 mod scalar;
-mod source;
 #[cfg(test)]
 mod tests;
 
+pub use super::source::{Position, SOURCE_BYTES_MAX, Source, Span};
 pub use node::{Content, Entry, Node, Scalar, Style};
 pub use plain::read_value;
 pub use reader::parse;
 pub(crate) use scalar::ScalarOffsets;
-pub use source::{Position, SOURCE_BYTES_MAX, Source, Span};
 
 /// Most nodes of a tree. Arbitrary: a file of the largest size has fewer unless it uses aliases.
 pub const NODES_MAX: usize = 100_000;
