@@ -1,6 +1,6 @@
 //! An instance of the jq component: its store, its budgets, and the filters that it has compiled.
 
-use super::engine::EngineConfig;
+use super::config::EngineConfig;
 use super::{CompileError, EvalProblem};
 use std::collections::HashMap;
 use std::sync::Arc;

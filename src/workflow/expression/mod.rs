@@ -41,6 +41,7 @@
 //!
 //! The room does not cache results, does not know steps or plans, and does not read files.
 
+mod config;
 mod context;
 mod depth;
 mod engine;
@@ -56,8 +57,9 @@ mod syntax;
 mod text_template;
 mod value_template;
 
+pub use config::EngineConfig;
 pub use context::Scope;
-pub use engine::{CompiledCode, EngineConfig, Filter, Jq};
+pub use engine::{CompiledCode, Filter, Jq};
 pub use meter::Meter;
 pub use problem::{CompileError, EngineError, EvalProblem, TOO_EXPENSIVE};
 pub use references::{Reference, References};
