@@ -106,6 +106,10 @@ pub struct Abandoned {
 /// Abandoned calls that are listed; more are counted. Arbitrary.
 pub(in crate::run) const ABANDONED_MAX: usize = 1_000;
 
+/// The most that an item counts beside what it carries. Derived: as many items as a host can have do not overflow
+/// [`State::bytes`], whatever a damaged first record says.
+const ITEM_BYTES_MAX: u64 = 1 << 32;
+
 /// The state of a run.
 pub(in crate::run) struct State {
     pub(in crate::run) bounds: Bounds,
@@ -180,7 +184,7 @@ impl State {
     /// A state without any process.
     pub(in crate::run) fn bare(bounds: Bounds) -> Self {
         Self {
-            bounds,
+            bounds: Bounds { item_bytes: bounds.item_bytes.min(ITEM_BYTES_MAX), ..bounds },
             table: Table::default(),
             last_pid: 0,
             living: 0,

@@ -3,7 +3,7 @@
 use super::desk::Desk;
 use super::support::*;
 use crate::process::{Action, Json, Micros, Payload, Pid, Program, Status, Tag, Target};
-use crate::run::{News, Record};
+use crate::run::{Bounds, News, Projection, Record};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -137,4 +137,44 @@ fn a_run_whose_records_are_damaged_is_not_taken_up_or_goes_on_and_never_panics()
     }
     assert!(panicked.is_empty(), "seeds {panicked:?}");
     assert!(taken_up > 100 && refused > 100, "{taken_up} and {refused}");
+}
+
+/// Whoever shows a run folds what stands in the journal, whatever its first record says of bounds and limits.
+#[test]
+fn damaged_records_are_projected_as_far_as_they_follow() {
+    let whole = records(&busy());
+    let (mut followed, mut panicked) = (0, Vec::new());
+    for seed in 1..4_000_u64 {
+        let mut state: u64 = seed;
+        let mut pick = |bound: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as usize % bound.max(1)
+        };
+        let mut records = whole.clone();
+        if let Record::Started(started) = &mut records[0] {
+            let mut number = || [0, 1, u64::from(u32::MAX), u64::MAX / 2, u64::MAX][pick(5)];
+            started.at = Micros(number());
+            started.bounds = Bounds { bytes: number(), ties: number(), item_bytes: number(), ..started.bounds };
+            started.limits.grace = Micros(number());
+            started.limits.mailbox_bytes = number();
+        }
+        for _ in 0..pick(3) {
+            damage(&mut records, &mut pick);
+        }
+        let project = || {
+            let mut projection = Projection::default();
+            let followed = records.iter().take_while(|record| projection.apply(record).is_ok()).count();
+            assert_eq!(projection.counts().records, records.len().min(followed + 1) as u64);
+            let _ = (projection.signal_waits(), projection.signals(), projection.uncertain(), projection.at());
+            followed
+        };
+        match catch_unwind(AssertUnwindSafe(project)) {
+            Ok(count) => followed += usize::from(count == records.len()),
+            Err(_) => panicked.push(seed),
+        }
+    }
+    assert!(panicked.is_empty(), "seeds {panicked:?}");
+    assert!(followed > 100, "{followed}");
 }
