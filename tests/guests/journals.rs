@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use wfhost::dispatch::{CallContext, Declaration, from_inline_fn};
-use wfhost::host::{Host, ReplayOptions, RunHandle, RunOptions, Workflow};
+use wfhost::host::{Host, ReplayOptions, RunHandle, RunOptions, RunProjection, Workflow};
 use wfhost::process::{Payload, Problem, ProblemClass};
 use wfhost::run::{Act, Decision, News, Record, Replay};
 
@@ -109,6 +109,12 @@ fn journals_of_every_release_can_be_replayed() {
             };
             let expected: Value = serde_json::from_slice(&std::fs::read(folder.join("result.json")).unwrap()).unwrap();
             assert_eq!(result, expected, "{what}");
+            // It is shown as it is rebuilt.
+            let shown = RunProjection::of(&records);
+            assert_eq!(shown.outcome("it").unwrap().result.is_ok(), rebuilt.result().unwrap().is_ok(), "{what}");
+            let counts = shown.state().counts();
+            assert_eq!((counts.steps, counts.records), (steps, records.len() as u64), "{what}");
+            assert_eq!((shown.state().calls().count(), shown.state().signal_waits().len()), (0, 0), "{what}");
         }
     }
 }

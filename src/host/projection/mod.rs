@@ -1,4 +1,5 @@
-//! A run as its records give it, for display: its lines, its steps, the names of its processes, how it ended.
+//! A run as its records give it, for display: its lines, its steps, the names of its processes, how
+//! it ended.
 //!
 //! What the run is after its records is the state that [`Projection`] folds; here stands what the
 //! records say beside it, noted in the same pass. No program is needed and nothing is executed.
@@ -26,8 +27,8 @@ pub struct Line {
     pub at: Micros,
     /// The process that wrote it.
     pub pid: Pid,
-    /// The name of that process for people: the step that it belongs to, with the number of its item, else its entry
-    /// point. Empty for the workflow itself.
+    /// The name of that process for people: the step that it belongs to, with the number of its
+    /// item, else its entry point. Empty for the workflow itself.
     pub process: String,
     /// Its level, text and fields.
     #[serde(flatten)]
@@ -103,7 +104,7 @@ impl RunProjection {
         }
     }
 
-    /// Applies an event of a run that continues; a line is returned. What has a record is applied as one of the two.
+    /// Applies an event of a run that is not in the records yet; if it is a line, returns it.
     pub fn apply_event(&mut self, event: &RunEvent) -> Option<Line> {
         match event {
             RunEvent::Spawned { pid, parent, entry, scope, .. } => {
@@ -143,8 +144,8 @@ impl RunProjection {
         &self.nodes
     }
 
-    /// The calls that may have happened, and whose answers were given up: by a cancel, a timeout of the run, or the end
-    /// of their process.
+    /// The calls that may have happened, and whose answers were given up: by a cancel, a timeout of
+    /// the run, or the end of their process.
     pub fn given_up(&self) -> &[Uncertain] {
         &self.given_up
     }

@@ -1,4 +1,5 @@
-//! Steps of a run as its records tell of them: what they wait for, and how a pause or the end of the run changes that.
+//! The steps of a run as its records give them: what they wait for, and how a pause or the end of
+//! the run changes that.
 
 use super::RunProjection;
 use crate::process::{Micros, Pid};
@@ -19,13 +20,13 @@ impl RunProjection {
         steps
     }
 
-    /// The step that a process belongs to which lives, and its item where the step has several.
-    /// None for the workflow itself.
+    /// The step that a living process belongs to, and its item if the step has several. `None` for
+    /// the workflow itself.
     pub fn step_of(&self, pid: Pid) -> Option<(&str, Option<usize>)> {
         step_of(self.name(pid)?)
     }
 
-    /// The run was paused for so long: what stood still ends later.
+    /// Moves the ends of the waits that stood still while the run was paused.
     pub(super) fn shift(&mut self, by: Micros) {
         let later = |until: &mut Micros| *until = until.saturating_add(by);
         for node in &mut self.nodes {
@@ -35,18 +36,21 @@ impl RunProjection {
         }
     }
 
-    /// The run has ended: steps that have not told of their end are cut off.
+    /// Cancels the steps that had not ended when the run did.
     pub(super) fn cut_off(&mut self) {
         for node in self.nodes.iter_mut().filter(|node| matches!(node.status.as_str(), "waiting" | "running")) {
             "cancelled".clone_into(&mut node.status);
-            (node.in_flight, node.waiting, node.queued, node.deadline) = (0, 0, 0, None);
+            node.in_flight = 0;
+            node.waiting = 0;
+            node.queued = 0;
+            node.deadline = None;
             node.waits.clear();
         }
     }
 }
 
-/// The step of a process by what people call it, `step`, `step[item]`, `step > entry`, and its item
-/// where it has several.
+/// The step of a process by its name for people, `step`, `step[item]`, `step > entry`, and its item
+/// if the step has several.
 fn step_of(name: &str) -> Option<(&str, Option<usize>)> {
     let place = name.split(" > ").next().filter(|place| !place.is_empty())?;
     match place.strip_suffix(']').and_then(|place| place.rsplit_once('[')) {

@@ -62,7 +62,8 @@ fn a_failure_is_told_as_it_was() {
     assert_eq!((again.result, again.status), (outcome.result, outcome.status));
 }
 
-/// While a run is paused the time of calls and signals stands still, and what its end cuts off is over.
+/// While a run is paused the time of calls and signals stands still, and no step waits after its
+/// end.
 #[test]
 fn a_pause_moves_what_stands_still_and_an_end_leaves_nothing_waiting() {
     let text = "steps: [{ id: asks, wait: { signal: go, timeout: 1h } }, { id: time, wait: 1h }]";

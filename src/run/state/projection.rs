@@ -7,7 +7,7 @@
 use super::exit::answer_of;
 use super::news::Unwanted;
 use super::outstanding::Pending;
-use super::run_state::{Abandoned, Consequence, Counts, Departure, Moment, Post, State};
+use super::run_state::{Abandoned, Consequence, Counts, Moment, Post, State};
 use super::signals::{PendingSignal, SignalStatus};
 use super::table::Waits;
 use super::weight::Took;
@@ -167,13 +167,15 @@ impl Projection {
         self.state().is_some_and(|state| state.pending(pid, tag).is_some())
     }
 
-    /// Calls that processes did not wait for when they completed, as far as they are listed, and how many more there were.
+    /// Calls that processes did not wait for when they completed, as far as they are listed, and
+    /// how many more there were.
     #[must_use]
     pub fn abandoned(&self) -> (&[Abandoned], u64) {
         self.state().map_or((&[], 0), |state| (&state.abandoned, state.abandoned_more))
     }
 
-    /// Every name that a call waits for or under which signals are retained, in the order of the names.
+    /// Every name that a call waits for or under which signals are retained, in the order of the
+    /// names.
     #[must_use]
     pub fn signals(&self) -> Vec<SignalStatus> {
         self.state().map(|state| state.signals.status()).unwrap_or_default()
@@ -225,10 +227,9 @@ fn uncertain(((pid, tag), pending): ((Pid, Tag), &Pending)) -> Option<Uncertain>
 
 /// What a rebuild does one by one, with programs beside it.
 impl Projection {
-    /// Another record comes. Gives its number.
-    pub(in crate::run) fn count(&mut self) -> u64 {
+    /// Counts the next record.
+    pub(in crate::run) fn count(&mut self) {
         self.records += 1;
-        self.records
     }
 
     pub(in crate::run) fn run(&self) -> Option<&Projected> {
@@ -239,7 +240,7 @@ impl Projection {
         self.run
     }
 
-    pub(in crate::run) fn incoherent(&self, why: &'static str) -> Incoherent {
+    fn incoherent(&self, why: &'static str) -> Incoherent {
         Incoherent { record: self.records, why }
     }
 
@@ -257,7 +258,8 @@ impl Projection {
         Ok(())
     }
 
-    /// Checks that a step can be the next one of its process, and takes its events out of the queue.
+    /// Checks that a step can be the next one of its process, and takes its events out of its
+    /// queue.
     pub(in crate::run) fn take_events(&mut self, stepped: &Stepped) -> Result<Vec<Event>, Incoherent> {
         let Stepped { pid, step, took, .. } = *stepped;
         let record = self.records;
@@ -301,7 +303,7 @@ impl Projection {
         *latest = at.max(*latest);
         let moment = Moment { at, mono: at };
         state.take(pid, took, stepped.fuel, stepped.decided.last().map(|decided| decided.command.tag));
-        state.counts.log_dropped += stepped.log_dropped;
+        state.counts.log_dropped = state.counts.log_dropped.saturating_add(stepped.log_dropped);
         for decided in &stepped.decided {
             let Decided { command, decision } = decided;
             if let (Action::Spawn(spawn), Decision::Spawned(child)) = (&command.action, decision) {
@@ -332,7 +334,7 @@ impl Projection {
             return Err(missing);
         }
         *at = died.at.max(*at);
-        state.counts.log_dropped += died.log_dropped;
+        state.counts.log_dropped = state.counts.log_dropped.saturating_add(died.log_dropped);
         let moment = Moment { at: died.at, mono: died.at };
         state.exit(moment, died.pid, died.ending.clone(), answer_of(&died.ending));
         queues.remove(&died.pid);
@@ -361,20 +363,19 @@ impl Projection {
         Ok(())
     }
 
-    /// Puts what a record has posted into the queues, gives away the calls that it has made, and cuts the run where it was forked.
-    pub(in crate::run) fn settle(&mut self, mut calls: impl FnMut(Box<Departure>)) {
+    /// Puts the events that a record has posted into the queues, passes its consequences on, and
+    /// cuts the run where it was forked.
+    pub(in crate::run) fn settle(&mut self, consequences: impl FnMut(Consequence)) {
         let Some(Projected { started, state, queues, .. }) = &mut self.run else { return };
         state.counts.records = self.records;
-        for consequence in state.consequences.drain(..) {
-            if let Consequence::Call(departure) = consequence {
-                calls(departure);
-            }
-        }
-        for Post { pid, event } in std::mem::take(&mut state.posts) {
+        state.consequences.drain(..).for_each(consequences);
+        let mut posts = std::mem::take(&mut state.posts);
+        for Post { pid, event } in posts.drain(..) {
             if state.living(pid).is_some() {
                 queues.entry(pid).or_default().push_back(event);
             }
         }
+        state.posts = posts;
         if let Some(held) = started.origin.as_ref().and_then(|origin| origin.cut(self.records)) {
             state.fork(held);
         }

@@ -1,5 +1,6 @@
-//! Rebuilding a run from its records alone: its state without running any process, and its processes by stepping them again with the
-//! batches that they had. Nothing is decided here and nothing leaves: decisions, times and endings are taken from the records.
+//! Rebuilding a run from its records alone: its state by [`Projection`], and beside it its
+//! processes, by stepping them again with the batches that they had. Nothing is decided here and
+//! nothing leaves: decisions, times and endings are taken from the records.
 
 mod records;
 
@@ -13,7 +14,7 @@ use crate::run::record::kinds::{Digest, Record, Started};
 use crate::run::state::config::Programs;
 use crate::run::state::keys::{FormerKeys, NotedKeys};
 use crate::run::state::projection::{Projected, Projection};
-use crate::run::state::run_state::{Departure, State};
+use crate::run::state::run_state::{Consequence, Departure, State};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ pub enum RebuildError {
         /// What is at hand: a digest, or that there is none.
         got: Arc<str>,
     },
-    /// A process behaves otherwise than its record says.
+    /// A step of a process gives something else than its record.
     #[error("process {pid} diverges in step {step}")]
     Diverged {
         /// The process.
@@ -56,11 +57,11 @@ pub enum RebuildError {
         step: u64,
         /// The recorded digest.
         expected: Digest,
-        /// What the process gave this time.
+        /// The status and the commands that the process gave this time.
         got: Box<(Status, Vec<Command>)>,
     },
-    /// A process ends, by a trap or a limit, where its record has commands. This host cannot repeat what was; that is no proof that
-    /// the process diverges.
+    /// A process ends, by a trap or a limit, where its record has commands. This host cannot repeat
+    /// the step; that is no proof that the process diverges.
     #[error("process {pid} cannot be replayed by this host beyond step {step}")]
     CannotReplay {
         /// The process.
@@ -80,7 +81,8 @@ pub enum RebuildError {
         #[source]
         problem: Box<Problem>,
     },
-    /// The processes that live at one time and cannot be evicted take more memory than there is outside the pool.
+    /// The processes that live at one time and cannot be evicted take more memory than there is
+    /// outside the pool.
     #[error(
         "process {pid} has no room: {} of {bytes_max} bytes outside the pool are taken (`EngineOptions::on_demand_bytes`)",
         used
@@ -100,11 +102,11 @@ pub struct Rebuild {
     root: Arc<dyn Program>,
     programs: Programs,
     only: Option<Pid>,
-    /// Nothing is stepped: what the processes did is kept, to be done again when they are next stepped.
+    /// Nothing is stepped: the steps are retained, to be replayed when their process is next stepped.
     keeping: bool,
-    /// The programs are others on purpose.
+    /// Other programs than those of the run are given on purpose.
     substituted: bool,
-    /// The keys of all calls are noted.
+    /// The keys of all calls, if they are noted.
     noted_keys: Option<NotedKeys>,
     allocation: Allocation,
     /// The state, folded from the records.
@@ -113,26 +115,27 @@ pub struct Rebuild {
     pasts: BTreeMap<Pid, Past>,
     departures: BTreeMap<(Pid, Tag), Box<Departure>>,
     output: Output,
-    /// Snapshots that are compared on the way.
+    /// Snapshots to compare on the way.
     pub(in crate::run) checks: Option<Checks>,
-    /// Steps that were executed again.
+    /// Steps that were replayed.
     pub steps: u64,
-    /// Steps among them that used another amount of fuel than recorded. It means nothing unless the engine is the same.
+    /// Steps among them that used another amount of fuel than recorded. It means nothing unless the
+    /// engine is the same.
     pub fuel_differs: u64,
 }
 
-/// What a run that is taken up needs beside its state.
+/// What a recovered run needs beside its state.
 pub(in crate::run) struct TakenUp {
     pub(in crate::run) pasts: BTreeMap<Pid, Past>,
     pub(in crate::run) queues: BTreeMap<Pid, VecDeque<Event>>,
-    /// Calls that were asked for, by process and tag; the answered ones are no longer outstanding in the state.
+    /// The calls without an answer.
     pub(in crate::run) departures: BTreeMap<(Pid, Tag), Box<Departure>>,
     /// The greatest time in a record.
     pub(in crate::run) at: Micros,
 }
 
 impl Rebuild {
-    /// Nothing rebuilt yet; these are the programs of the run, or others that are to be compared with them.
+    /// Begins with no records; these are the programs of the run, or others to compare with them.
     #[must_use]
     pub fn new(root: Arc<dyn Program>, programs: Programs) -> Self {
         Self {
@@ -154,14 +157,16 @@ impl Rebuild {
         }
     }
 
-    /// Steps only this process, which has a permit for an instance there; of the others only the state is rebuilt.
+    /// Replays only this process, which has a permit for an instance there; of the others only the
+    /// state is rebuilt.
     #[must_use]
     pub fn only(mut self, pid: Pid, allocation: Allocation) -> Self {
         (self.only, self.allocation) = (Some(pid), allocation);
         self
     }
 
-    /// Whether the root's program is not the one that the run began with, and that is meant: what it does is compared all the same.
+    /// Sets whether the root's program may be another one than the run began with: its steps are
+    /// compared all the same.
     #[must_use]
     pub fn substituted(mut self, substituted: bool) -> Self {
         self.substituted = substituted;
@@ -199,21 +204,21 @@ impl Rebuild {
         self.bodies.get_mut(pid)
     }
 
-    /// Steps nothing, and keeps what is needed to go on.
+    /// Replays nothing, and retains what is needed to do so later.
     pub(in crate::run) fn keeping(mut self) -> Self {
         self.keeping = true;
         self
     }
 
-    /// The state after the records, and what a run needs beside it to go on.
+    /// The state after the records, and what a run needs beside it to continue.
     pub(in crate::run) fn into_run(self) -> Option<(Started, State, TakenUp)> {
         let Self { projection, pasts, departures, .. } = self;
         let Projected { started, state, queues, at } = projection.into_run()?;
         Some((started, state, TakenUp { pasts, queues, departures, at }))
     }
 
-    /// Makes all instances outside the pool, out of this budget. Otherwise they take slots that nobody counts: for processes that have
-    /// no instances.
+    /// Makes all instances outside the pool, out of this budget. Otherwise they take slots that are
+    /// not counted: for processes without instances.
     #[must_use]
     pub fn outside(mut self, budget: Arc<Budget>) -> Self {
         self.allocation = Allocation::OnDemand;
@@ -221,10 +226,10 @@ impl Rebuild {
         self
     }
 
-    /// Takes up the next record.
+    /// Applies the next record.
     ///
     /// # Errors
-    /// Where the record does not follow from those before it, or a process does not do what it says.
+    /// Fails if the record does not follow from those before it, or a process does not repeat it.
     pub fn apply(&mut self, record: &Record) -> Result<(), RebuildError> {
         self.projection.count();
         match record {
@@ -237,13 +242,15 @@ impl Rebuild {
             Record::Arrived(arrived) => self.arrived(arrived)?,
             Record::Leaving { pid, tag } => self.projection.leaving(*pid, *tag)?,
         }
-        self.projection.settle(|departure| {
-            self.departures.insert((departure.pid, departure.tag), departure);
+        self.projection.settle(|consequence| match consequence {
+            Consequence::Call(departure) => drop(self.departures.insert((departure.pid, departure.tag), departure)),
+            Consequence::Abandon { pid, tag } => drop(self.departures.remove(&(pid, tag))),
+            _ => {}
         });
         Ok(())
     }
 
-    /// Takes up all of these.
+    /// Applies all of these.
     ///
     /// # Errors
     /// As [`Self::apply`].
@@ -252,19 +259,20 @@ impl Rebuild {
         Ok(self)
     }
 
-    /// What the root came to, once it and its attached descendants are gone.
+    /// The root's answer, once it and its attached descendants are gone.
     #[must_use]
     pub fn result(&self) -> Option<&Answer> {
         self.projection.run()?.state.result.as_ref()
     }
 
-    /// Whether the records tell the run's end.
+    /// Whether the run has ended with these records.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.projection.run().is_some_and(|run| run.state.is_finished())
     }
 
-    /// The body of a process that lives, as it is after its last recorded step, and the events that it has not taken yet.
+    /// The body of a process that lives, as it is after its last recorded step, and the events that
+    /// it has not taken yet.
     #[must_use]
     pub fn into_body(mut self, pid: Pid) -> Option<(Box<dyn Body>, Vec<Event>)> {
         let body = self.bodies.remove(pid)?;
@@ -273,10 +281,10 @@ impl Rebuild {
     }
 }
 
-/// Rebuilds a run from all of its records, and says how many steps were executed again.
+/// Rebuilds a run from all of its records.
 ///
 /// # Errors
-/// Where a record does not follow from those before it, or a process does not do what it says.
+/// As [`Rebuild::apply`].
 pub fn rebuild(records: &[Record], root: &Arc<dyn Program>, programs: &Programs) -> Result<Rebuild, RebuildError> {
     Rebuild::new(Arc::clone(root), programs.clone()).apply_all(records)
 }

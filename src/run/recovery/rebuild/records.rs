@@ -1,4 +1,4 @@
-//! What each kind of record does to a run that is being rebuilt.
+//! What each kind of record does to the processes of a run that is being rebuilt.
 
 use super::{Rebuild, RebuildError};
 use crate::process::{Action, Death, Event, Payload, Pid, Problem, ProcessInit, Progress, Status, Tag};
@@ -97,7 +97,7 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Steps the process again and compares.
+    /// Replays the step, if its process has a body, and compares.
     fn execute(&mut self, stepped: &Stepped, events: &mut Vec<Event>) -> Result<(), RebuildError> {
         let Stepped { pid, step, at, .. } = *stepped;
         if let Some(past) = self.pasts.get_mut(&pid) {
@@ -146,7 +146,7 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Lets go of what belongs to a process that has ended.
+    /// Drops what belongs to a process that has ended.
     pub(super) fn forget(&mut self, pid: Pid) {
         drop(self.bodies.remove(pid));
         self.pasts.remove(&pid);
