@@ -18,11 +18,12 @@ const MARK: char = '\u{1}';
 /// A shell as the pages suppose it: after a command in the background a person takes a moment to read.
 const PRELUDE: &str = r#"
 settle() {
-    local before= now
+    local before= now same=0
     for _ in $(seq 600); do
         kill -0 "$!" 2>/dev/null || return 0
         now=$(wfhost ps 2>/dev/null | grep " waiting  *$! ")
-        [ -n "$now" ] && [ "$now" = "$before" ] && return 0
+        if [ -n "$now" ] && [ "$now" = "$before" ]; then same=$((same + 1)); else same=0; fi
+        [ "$same" -lt 5 ] || return 0
         before=$now
         command sleep 0.2
     done
@@ -102,6 +103,9 @@ fn script(page: &Page, port: &str) -> String {
             let _ = writeln!(script, "{text}");
             if text.ends_with('&') && !is_server {
                 script += "settle\n";
+            }
+            if text.starts_with("kill -9 $!") {
+                script += "wait $! 2>/dev/null\n";
             }
         }
     }
