@@ -1,7 +1,7 @@
 //! wfhost runs workflows whose steps are sandboxed WebAssembly components.
 //!
-//! A [`Host`](host::Host) owns workers, handlers and compiled components; a program may have several. A workflow is loaded from a
-//! file, or from text, and run as often as one likes:
+//! A [`Host`](host::Host) owns workers, handlers and compiled components; a program may have
+//! several. A workflow is loaded from a file, or from text, and run any number of times:
 //!
 #![cfg_attr(feature = "wasm", doc = "```")]
 #![cfg_attr(not(feature = "wasm"), doc = "```ignore")]
@@ -29,6 +29,8 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! `docs/embedding.md` has handlers, durable runs and what else a service needs.
 #![deny(unsafe_code)]
 
 /// The Rust in the documents is compiled.
