@@ -121,7 +121,7 @@ impl From<EvalProblem> for Problem {
     }
 }
 
-/// Why the engine could not be made.
+/// Why the engine cannot be made.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("cannot make the expression engine: {0}")]
 pub struct EngineError(pub(super) String);

@@ -28,7 +28,7 @@ pub struct TemplateError {
     pub offset: usize,
 }
 
-/// Why a template could not be filled in.
+/// Why a template cannot be evaluated.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{problem}")]
 pub struct TemplateProblem {

@@ -137,7 +137,7 @@ pub enum RepeatError {
     /// It is still running.
     #[error("the run has not ended")]
     NotEnded,
-    /// All steps are taken over, and nothing else is different.
+    /// All steps are taken over, and nothing else has changed.
     #[error("every step of the run succeeded: there is nothing to run again")]
     NothingFailed,
     /// The requested step does not exist.

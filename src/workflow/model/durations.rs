@@ -34,7 +34,7 @@ pub(crate) fn read(text: &str) -> Result<Micros, DurationError> {
     }
 }
 
-/// How durations are written.
+/// The hint that lists the forms of a duration.
 pub(crate) const FORMS: &str = "write 500ms, 30s, 5m, 24h, or ISO 8601: PT5M";
 
 /// What a text in the form of a duration means.

@@ -29,7 +29,7 @@ pub(super) fn build(
         calls::check(workflow, handlers, problems);
     }
     let names = KnownNames { inputs: &workflow.inputs, steps: &ids, unread: &workflow.unread, hints: true };
-    let mut templates = TemplateReader { source, jq, names, problems, found: Vec::new(), expressions: 0 };
+    let mut templates = TemplateReader { source, jq, names, problems, dependencies: Vec::new(), expressions: 0 };
     let mut edges = Edges::new(ids.len());
     let read = |(index, step): (usize, &Step)| read_step(index, step, &mut templates, &mut edges);
     let parts: Vec<_> = workflow.steps.iter().enumerate().map(read).collect();
@@ -133,7 +133,7 @@ fn add_edges(index: usize, step: &Step, templates: &mut TemplateReader<'_>, edge
             }
         }
     }
-    for dependency in templates.take() {
+    for dependency in templates.take_dependencies() {
         match dependency {
             Dependency::Step(to, span) if to == index => templates.problems.push(own(span)),
             Dependency::Step(to, span) => edges.add(index, to, span),
@@ -161,7 +161,7 @@ fn read_outputs(workflow: &Workflow, templates: &mut TemplateReader<'_>) -> Opti
         entries.iter().map(|entry| Some((entry.key.clone(), templates.value(&entry.value, ExpressionSite::OUTPUTS)?)));
     let outputs: Vec<_> = read.collect();
     // Outputs are evaluated after every step, so they add no dependencies.
-    templates.take();
+    templates.take_dependencies();
     outputs.into_iter().collect()
 }
 

@@ -58,7 +58,7 @@ pub trait Handlers {
     fn pattern_for(&self, handler: &str, args: &Value) -> Option<String>;
 }
 
-/// What a handler wants of a call.
+/// The requirements of a handler on a call.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CallRequirements {
     /// The JSON Schema of its arguments. `None` accepts anything.

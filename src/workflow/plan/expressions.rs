@@ -25,8 +25,9 @@ pub(super) struct TemplateReader<'a> {
     pub(super) jq: &'a Jq,
     pub(super) names: KnownNames<'a>,
     pub(super) problems: &'a mut Diagnostics,
-    /// The dependencies of the expressions read since the last [`TemplateReader::take`].
-    pub(super) found: Vec<Dependency>,
+    /// The dependencies of the expressions read since the last
+    /// [`TemplateReader::take_dependencies`].
+    pub(super) dependencies: Vec<Dependency>,
     /// How many expressions were read.
     pub(super) expressions: usize,
 }
@@ -44,8 +45,8 @@ struct SourceString<'a> {
 
 impl TemplateReader<'_> {
     /// Takes the dependencies of the expressions read since the last call.
-    pub(super) fn take(&mut self) -> Vec<Dependency> {
-        std::mem::take(&mut self.found)
+    pub(super) fn take_dependencies(&mut self) -> Vec<Dependency> {
+        std::mem::take(&mut self.dependencies)
     }
 
     /// Reads a value whose strings may hold expressions.
@@ -171,7 +172,7 @@ impl TemplateReader<'_> {
             }
             References::Everything(range) | References::NotInferable { span: range, .. } => {
                 let span = self.span_of(written, offset + range.start..offset + range.end);
-                self.found.push(Dependency::Unknown(span));
+                self.dependencies.push(Dependency::Unknown(span));
                 true
             }
         }
@@ -188,8 +189,8 @@ impl TemplateReader<'_> {
         let span = self.span_of(written, offset + reference.span.start..offset + reference.span.end);
         self.names.hints = !self.problems.is_full();
         match self.names.resolve(&reference.path, site) {
-            Ok(ReferenceTarget::Step(index)) => self.found.push(Dependency::Step(index, span)),
-            Ok(ReferenceTarget::Steps) => self.found.push(Dependency::Unknown(span)),
+            Ok(ReferenceTarget::Step(index)) => self.dependencies.push(Dependency::Step(index, span)),
+            Ok(ReferenceTarget::Steps) => self.dependencies.push(Dependency::Unknown(span)),
             Ok(ReferenceTarget::Given) => {}
             Err(wrong) => {
                 let text = expression.text();

@@ -39,13 +39,13 @@ pub(super) enum Term {
     Recurse,
     /// A number: its text.
     Number(String),
-    /// A string without anything interpolated.
+    /// A string without interpolation.
     Text(String),
     /// `true`, `false`, `null`.
     Constant(&'static str),
     /// `$__loc__`, or anything else that reads nothing.
     Opaque,
-    /// A string: what is interpolated.
+    /// An interpolated string: the expressions in it.
     Interpolated(Vec<Id>),
     /// `.key`, `.["key"]`: where the key is constant.
     Key { on: Id, key: String, optional: bool },

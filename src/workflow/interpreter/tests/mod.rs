@@ -50,7 +50,7 @@ impl Ask {
 
 pub(super) enum Reply {
     Now(Answer),
-    /// Only when it is stopped.
+    /// Only once it is stopped.
     Never,
 }
 
@@ -82,9 +82,9 @@ pub(super) struct World {
     pub(super) end: Option<StepStatus>,
     /// Steps of the interpreter.
     pub(super) steps: usize,
-    /// The most that was pending at one time.
+    /// The most commands pending at a time.
     pub(super) most: usize,
-    /// The most bytes of inputs that one step asked for.
+    /// The most bytes of inputs in the commands of one step.
     pub(super) step_bytes_most: usize,
 }
 
