@@ -1,4 +1,4 @@
-//! How a host is made.
+//! Building a host.
 
 use super::durable::DataFolder;
 use super::expression_cache::ExpressionCache;
@@ -16,10 +16,10 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Who hears when a component is compiled.
+/// Receives notices when a component is compiled.
 pub(super) type CompileWatcher = Arc<dyn Fn(&CompileNotice<'_>) + Send + Sync>;
 
-/// Makes a [`Host`]. Everything has a default.
+/// Builds a [`Host`]. Everything has a default.
 #[derive(Default)]
 pub struct HostBuilder {
     workers: Option<usize>,
@@ -39,43 +39,44 @@ pub struct HostBuilder {
 }
 
 impl HostBuilder {
-    /// Worker threads that step processes. Where it is not called: half of the processors, at least one, since a library shares the
-    /// machine with the service that embeds it.
+    /// Sets the number of worker threads, which step processes. Default: half of the processors, at
+    /// least one, since a library shares the machine with the service that embeds it.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers.max(1));
         self
     }
 
-    /// The engine of guests: memory profile, slots, slice, folder of compiled code.
+    /// Sets the engine of guests: memory profile, slots, slice, folder of compiled code.
     #[must_use]
     pub fn guests(mut self, options: EngineOptions) -> Self {
         self.guests = options;
         self
     }
 
-    /// The budgets of expressions.
+    /// Sets the budgets of expressions.
     #[must_use]
     pub fn expressions(mut self, config: EngineConfig) -> Self {
         self.expressions = config;
         self
     }
 
-    /// What `http` may reach beyond public addresses, and its limits.
+    /// Sets what `http` may reach beyond public addresses, and its limits.
     #[must_use]
     pub fn http(mut self, config: crate::dispatch::http::HttpConfig) -> Self {
         self.http = config;
         self
     }
 
-    /// Adds a handler that `call` reaches under this name. `http`, `kv` and `log` are there already.
+    /// Adds a handler that `call` reaches under this name. `http`, `kv` and `log` exist already.
     #[must_use]
     pub fn handler(mut self, name: impl Into<String>, handler: impl Handler) -> Self {
         self.registry = self.registry.handler(name, handler);
         self
     }
 
-    /// Adds a process written in Rust. A workflow names it under `components:` as `native:name`. A change of what it does is a new version.
+    /// Adds a process written in Rust. A workflow names it under `components:` as `native:name`. If
+    /// its behaviour changes, so must its version.
     #[must_use]
     pub fn native<P: Process + 'static>(
         mut self,
@@ -87,75 +88,80 @@ impl HostBuilder {
         self
     }
 
-    /// The folder in which runs are written: they are durable then, unless a workflow or [`RunOptions`](super::RunOptions) says otherwise.
-    /// It is opened by the first that needs it. Several hosts may share one: each run belongs to one of them.
+    /// Sets the folder of durable runs: runs are durable then, unless a workflow or
+    /// [`RunOptions`](super::RunOptions) says otherwise. It is opened when it is first needed.
+    /// Several hosts may share one: each run is owned by one of them.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         self.data = Some(folder.into());
         self
     }
 
-    /// When snapshots of the processes of durable runs are taken.
+    /// Sets when snapshots of the processes of durable runs are taken.
     #[must_use]
     pub fn snapshots(mut self, policy: crate::run::SnapshotPolicy) -> Self {
         self.snapshots = policy;
         self
     }
 
-    /// Who hears when the disk with the folder of durable runs is full, has room again, or fails. It is called on the thread that writes
-    /// and must not wait for a run.
+    /// Sets a watcher that is called when the disk with the folder of durable runs is full, has
+    /// room again, or fails. It is called on the thread that writes, and must not wait for a run.
     #[must_use]
     pub fn on_storage(mut self, watcher: impl Fn(&StorageNotice) + Send + Sync + 'static) -> Self {
         self.watcher = Some(Arc::new(watcher));
         self
     }
 
-    /// Who hears when a component is compiled, which takes seconds for a large one. It is called on
-    /// the thread that loads.
+    /// Sets a watcher that is called when a component is compiled, which takes seconds for a large
+    /// one. It is called on the thread that loads.
     #[must_use]
     pub fn on_compile(mut self, watcher: impl Fn(&CompileNotice<'_>) + Send + Sync + 'static) -> Self {
         self.compiling = Some(Arc::new(watcher));
         self
     }
 
-    /// When durable runs that wait leave the memory. They are taken up again by whatever comes for them.
+    /// Sets when waiting durable runs are parked. Any event for them wakes them.
     #[must_use]
     pub fn parking(mut self, policy: crate::run::ParkingPolicy) -> Self {
         self.parking = policy;
         self
     }
 
-    /// How many bytes the journal of one durable run may have; 1 GiB where it is not called. A process whose step would exceed that fails
-    /// with [`JOURNAL_EXHAUSTED`](crate::process::problem::kind::JOURNAL_EXHAUSTED).
+    /// Sets how many bytes the journal of one durable run may have; default: 1 GiB. A process whose
+    /// step would exceed that fails with
+    /// [`JOURNAL_EXHAUSTED`](crate::process::problem::kind::JOURNAL_EXHAUSTED).
     #[must_use]
     pub fn run_journal_bytes_max(mut self, bytes_max: u64) -> Self {
         self.journal_bytes_max = Some(bytes_max);
         self
     }
 
-    /// How many bytes the processes of all runs together may make the host hold, beside the memory of guests: what waits in queues or
-    /// belongs to commands without an answer, names, queries, keys and values; 2 GiB where it is not called. A run may hold as much of it as
-    /// it leaves free, and 16 KiB in any case. What does not fit is answered with
+    /// Sets how many bytes the processes of all runs together may make the host hold, beside the
+    /// memory of guests: what waits in queues or belongs to commands without an answer, names,
+    /// queries, keys and values; default: 2 GiB. A run may hold as much of it as it leaves free,
+    /// and 16 KiB in any case. What does not fit is answered with
     /// [`MAILBOX_FULL`](crate::process::problem::kind::MAILBOX_FULL),
     /// [`TOO_MANY_OUTSTANDING`](crate::process::problem::kind::TOO_MANY_OUTSTANDING),
-    /// [`TOO_MANY_LINKS`](crate::process::problem::kind::TOO_MANY_LINKS) or [`TOO_LARGE`](crate::process::problem::kind::TOO_LARGE).
+    /// [`TOO_MANY_LINKS`](crate::process::problem::kind::TOO_MANY_LINKS) or
+    /// [`TOO_LARGE`](crate::process::problem::kind::TOO_LARGE).
     #[must_use]
     pub fn held_bytes_max(mut self, bytes_max: u64) -> Self {
         self.held_bytes_max = Some(bytes_max);
         self
     }
 
-    /// The runtime that handlers wait on. Where it is not called the host starts one of its own when a handler first waits.
+    /// Sets the runtime that handlers wait on. Default: the host starts one of its own when a
+    /// handler first waits.
     #[must_use]
     pub fn runtime(mut self, runtime: tokio::runtime::Handle) -> Self {
         self.runtime = Some(runtime);
         self
     }
 
-    /// Makes the host and starts its workers.
+    /// Builds the host and starts its workers.
     ///
     /// # Errors
-    /// An engine cannot be made, or a handler's declaration cannot be used.
+    /// Fails if an engine cannot be made, or a handler's declaration cannot be used.
     pub fn build(self) -> Result<Host, HostError> {
         let mut natives = BTreeMap::new();
         for (name, program) in self.natives {

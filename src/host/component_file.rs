@@ -1,25 +1,25 @@
-//! Files that are named as components: reading them, and saying what is there instead.
+//! Reading the files of components, and explaining what a file is instead.
 
 use crate::guest::{COMPONENT_BYTES_MAX, LoadError};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// Bytes at the start of a file that tell what it is.
+/// Bytes at the start of a file that show what it is.
 const HEAD_BYTES: usize = 512;
 
-/// How a component comes about.
+/// How to make a component.
 const HOW: &str = "docs/guests.md tells how a component is built: in Rust for the target wasm32-unknown-unknown, otherwise of a core \
     module by wasm-tools component new module.wasm -o component.wasm";
 
-/// What to do with a program that was built to be run from a command line.
+/// What to do with a command-line program.
 const COMMAND: &str = "programs with a `main` cannot be steps yet, also not by way of wasm-tools component new: a step is a library that exports \
     wfhost:process/guest; docs/guests.md shows one";
 
-/// The bytes of a component's file, up to one more than may be compiled.
+/// Reads a component's file, up to one byte more than may be compiled.
 ///
 /// # Errors
-/// It cannot be read, or is no file: a pipe might never end.
+/// Fails if it cannot be read, or is no file: a pipe might never end.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = std::fs::metadata(path)?;
     let kind = metadata.file_type();
@@ -30,13 +30,13 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is a device or a pipe, and no file"));
     }
     let most = COMPONENT_BYTES_MAX as u64 + 1;
-    // One more than there are, so that the end is seen without another allocation.
+    // One more than the file has, so that its end is found without another allocation.
     let mut bytes = Vec::with_capacity(metadata.len().min(most) as usize + 1);
     File::open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Why these bytes are no component that can be run, for the one who named the file, and the way out.
+/// Explains why these bytes are no component that can be run. Returns a message and a hint.
 pub(crate) fn explain(source: &str, bytes: &[u8], error: &LoadError) -> (String, String) {
     match error {
         LoadError::CoreModule | LoadError::Misfit(_) if is_command(bytes) => {
@@ -55,11 +55,11 @@ pub(crate) fn explain(source: &str, bytes: &[u8], error: &LoadError) -> (String,
         ),
         LoadError::TooMany { .. } | LoadError::Unweighed | LoadError::CompileBound(_) => (
             format!("`{source}` is refused: {}", chain(error)),
-            "no known tool chain makes such a component: ask whoever built it, and do not run it in another way".to_owned(),
+            "no known tool chain makes such a component: ask its author, and do not run it in another way".to_owned(),
         ),
         LoadError::Compiler(_) => (
             format!("`{source}` cannot be compiled: {}", chain(error)),
-            "compilers run in processes of their own, started from /proc/self/exe: look whether the machine allows that; a component that \
+            "compilers run in processes of their own, started from /proc/self/exe: check whether the machine allows that; a component that \
              kills the compiler is not to be trusted"
                 .to_owned(),
         ),
@@ -67,7 +67,7 @@ pub(crate) fn explain(source: &str, bytes: &[u8], error: &LoadError) -> (String,
     }
 }
 
-/// Whether it is a program with a `main`, for WASI of the first or the second preview.
+/// Returns whether it is a program with a `main`, for the first or the second preview of WASI.
 fn is_command(bytes: &[u8]) -> bool {
     use wasmparser::Payload::{ComponentExportSection, ExportSection, Version};
     let mut depth = 0_u32;
@@ -97,12 +97,12 @@ fn is_command(bytes: &[u8]) -> bool {
     false
 }
 
-/// What shows that it is one.
+/// Returns what shows that it is one.
 fn entry_of(error: &LoadError) -> &'static str {
     if matches!(error, LoadError::CoreModule) { "it exports `_start`" } else { "it exports `wasi:cli/run`" }
 }
 
-/// What a file is that has not the first bytes of WebAssembly.
+/// Says what a file is that does not begin like WebAssembly, with a hint.
 fn foreign(source: &str, bytes: &[u8]) -> Option<(&'static str, Option<&'static str>)> {
     if bytes.starts_with(b"\0asm") {
         return None;
@@ -144,7 +144,7 @@ fn foreign(source: &str, bytes: &[u8]) -> Option<(&'static str, Option<&'static 
     })
 }
 
-/// An error and all that caused it, in a line.
+/// Writes an error and all its causes in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

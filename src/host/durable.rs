@@ -1,7 +1,8 @@
-//! Durable runs: where they are written, taking them up, and letting them go.
+//! Durable runs: where they are written, recovering them, and releasing them.
 //!
-//! What a run needs stands in the data folder: its records, the text of its workflow and the digests of its components ([`About`]), and the
-//! components themselves ([`ComponentStore`](super::component_store::ComponentStore)). So it is taken up without the files that it was started from.
+//! The data folder holds what a run needs: its records, the text of its workflow and the digests of
+//! its components ([`RunManifest`]), and the components themselves ([`ComponentStore`]). So it is
+//! recovered without the files that it was started from.
 
 use super::component_store::ComponentStore;
 use super::control::Control;
@@ -17,46 +18,48 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// How long a watcher may take to read what it was told. Arbitrary: longer than a terminal takes, and no wait for a person.
+/// How long a watcher may take to read its last answers. Arbitrary: longer than a terminal takes,
+/// and no wait for a person.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// How often a suspension looks whether the calls in flight have their answers.
-const LOOK: Duration = Duration::from_millis(2);
+/// How often a suspension checks whether the calls in flight have their answers.
+const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The folder of durable runs of a host. It is opened when it is first needed.
+/// The folder of a host's durable runs. It is opened when it is first needed.
 pub(super) struct DataFolder {
     folder: PathBuf,
     pub(super) components: ComponentStore,
     kernel: Weak<Kernel>,
     watcher: Option<Arc<dyn StorageWatcher>>,
     journal: OnceLock<Result<Journal, StoreError>>,
-    /// How other processes see and steer the runs, or why they cannot; none before the folder was opened.
+    /// The socket by which other processes see and steer the runs, or why there is none; `None`
+    /// before the folder is opened.
     control: Mutex<Option<Result<Control, String>>>,
 }
 
 /// The durable runs of a folder.
 pub struct Journal(Sqlite);
 
-/// A run that is this host's from now on.
+/// A run that this host owns from now on.
 pub(super) struct OwnedRun {
     pub(super) records: Vec<Record>,
-    /// Acts that were left for it.
-    pub(super) left: Vec<Mail>,
-    /// Where its further records go.
+    /// Acts that are pending for it.
+    pub(super) pending: Vec<Mail>,
+    /// Takes its further records.
     pub(super) log: Box<dyn Log>,
 }
 
-/// Why a run is not taken up.
+/// Why a run is not recovered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecoverError {
-    /// The journal has no such run, or does not give it.
+    /// The journal has no such run, or cannot pass it to this host.
     #[error(transparent)]
     Journal(#[from] StoreError),
     /// A record cannot be read.
     #[error(transparent)]
     Damaged(#[from] DamagedRecord),
-    /// What stands beside the records cannot be read.
+    /// The manifest cannot be read.
     #[error("what the run was started with cannot be read: {0}")]
     Manifest(String),
     /// Its workflow or a component cannot be loaded by this host.
@@ -68,9 +71,9 @@ pub enum RecoverError {
     /// The run's workflow has no component of that name.
     #[error("the run's workflow has no component `{name}`; it has {known}")]
     NoComponent {
-        /// The name.
+        /// The name that was given.
         name: String,
-        /// Those that it has.
+        /// The names that it has.
         known: String,
     },
     /// The host was built without a folder for durable runs.
@@ -79,7 +82,8 @@ pub enum RecoverError {
 }
 
 impl RecoverError {
-    /// What is wrong with the run's records, or with a component that was kept for it, where it is that: nothing but another copy helps.
+    /// Returns the damage, if the run's records or a component stored for it are damaged: only
+    /// another copy helps.
     pub fn damage(&self) -> Option<String> {
         match self {
             Self::Journal(StoreError::Damaged { why, .. }) => Some(why.clone()),
@@ -105,8 +109,8 @@ impl DataFolder {
 
     fn journal(&self) -> Result<&Journal, StoreError> {
         let open = || {
-            let told = KernelListener { kernel: Weak::clone(&self.kernel), watcher: self.watcher.clone() };
-            let journal = Sqlite::open(&self.folder, Arc::new(told)).map(Journal)?;
+            let listener = KernelListener { kernel: Weak::clone(&self.kernel), watcher: self.watcher.clone() };
+            let journal = Sqlite::open(&self.folder, Arc::new(listener)).map(Journal)?;
             let control = Control::listen(&self.folder, Weak::clone(&self.kernel));
             if let Ok(control) = &control {
                 journal.0.set_socket(control.path())?;
@@ -119,47 +123,48 @@ impl DataFolder {
 }
 
 impl Journal {
-    /// The unfinished runs, the oldest first.
+    /// Returns the unfinished runs, the oldest first.
     ///
     /// # Errors
-    /// Where they cannot be read.
+    /// Fails if they cannot be read.
     pub fn unfinished(&self) -> Result<Vec<Stored>, StoreError> {
         self.0.unfinished()
     }
 
-    /// A run.
+    /// Returns a run; `None` if there is no run with this id.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Fails if it cannot be read.
     pub fn run(&self, id: &str) -> Result<Option<Stored>, StoreError> {
         self.0.run(id)
     }
 
-    /// What a run was started with.
+    /// Returns the manifest of a run.
     ///
     /// # Errors
-    /// Where there is no such run, or it cannot be read.
+    /// Fails if there is no such run, or the manifest cannot be read.
     pub fn manifest(&self, id: &str) -> Result<RunManifest, RecoverError> {
         let manifest = self.0.manifest(id)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
         RunManifest::read(&manifest).map_err(RecoverError::Manifest)
     }
 
-    /// The records of a run, as far as they are on disk.
+    /// Returns the records of a run that are on disk.
     ///
     /// # Errors
-    /// Where there is no such run, or they are damaged.
+    /// Fails if there is no such run, or the records are damaged.
     pub fn records(&self, id: &str) -> Result<Vec<Record>, RecoverError> {
         Ok(Record::decode_all(self.0.records(id)?)?)
     }
 
-    /// Notes that a run is damaged, where that is why it is not taken up. Where it cannot be noted it is found again.
+    /// Notes that a run is damaged, if that is why it is not recovered. If it cannot be noted, the
+    /// damage is found again next time.
     pub(super) fn note_damage(&self, id: &str, error: &RecoverError) {
         if let Some(why) = error.damage() {
             let _ = self.0.note_damage(id, &why);
         }
     }
 
-    /// The store itself.
+    /// Returns the store itself.
     pub fn store(&self) -> &Sqlite {
         &self.0
     }
@@ -174,28 +179,30 @@ impl Host {
         self.shared.data.as_ref().map(DataFolder::journal).transpose()
     }
 
-    /// The folder of durable runs.
+    /// Returns the folder of durable runs.
     pub fn data_folder(&self) -> Option<&Path> {
         self.shared.data.as_ref().map(|data| &*data.folder)
     }
 
-    /// Why others could read or change what is in the folder of durable runs; none where they cannot, or there is none.
+    /// Returns why other users could read or change what is in the folder of durable runs; `None`
+    /// if they cannot, or there is no folder.
     pub fn data_exposed(&self) -> Option<String> {
         exposed(self.data_folder()?)
     }
 
-    /// The socket by which other processes of this user see and steer the runs of the host. None where it has no folder for durable runs, or
-    /// none has begun.
+    /// Returns the socket by which other processes of this user see and steer the runs of the host.
+    /// `None` if it has no folder for durable runs, or no durable run has begun.
     ///
     /// # Errors
-    /// Why there is none although one has.
+    /// Says why there is no socket although a durable run has begun.
     pub fn socket(&self) -> Option<Result<PathBuf, String>> {
         let control = self.shared.data.as_ref()?.control.lock();
         Some(control.as_ref()?.as_ref().map(|control| control.path().to_owned()).map_err(Clone::clone))
     }
 
-    /// Answers other processes no more, when those who watch runs that are over have heard so. It is done when the host is dropped; whoever
-    /// ends the process without that does it first.
+    /// Stops answering other processes, after the watchers of ended runs have got their last
+    /// answers. Dropping the host does this; call it before a process ends without dropping the
+    /// host.
     pub fn close_socket(&self) {
         let control = self.shared.data.as_ref().and_then(|data| data.control.lock().take());
         if let Some(Ok(control)) = control {
@@ -203,8 +210,8 @@ impl Host {
         }
     }
 
-    /// Ends what other processes have with this one, and leaves the folder in order: whoever ends the process without dropping the host does so
-    /// first.
+    /// Closes the socket, and brings the folder into order. Call it before a process ends without
+    /// dropping the host.
     pub fn settle_folder(&self) {
         self.close_socket();
         if let Some(Ok(Journal(store))) = self.shared.data.as_ref().and_then(|data| data.journal.get()) {
@@ -217,7 +224,7 @@ impl Host {
         Ok((data, data.journal()?))
     }
 
-    /// The log of a run that is to be durable.
+    /// Begins a durable run in the journal, and returns its log.
     pub(super) fn log(
         &self,
         id: &Arc<str>,
@@ -233,7 +240,7 @@ impl Host {
         })
     }
 
-    /// Keeps what a new run needs to be taken up, and says what stands beside its records.
+    /// Stores the components of a new run, and makes its entry for the journal.
     pub(super) fn prepare_new(
         &self,
         id: &Arc<str>,
@@ -242,9 +249,9 @@ impl Host {
     ) -> Result<NewRun, LoadError> {
         let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
         for (source, file) in &*workflow.files {
-            let bytes = file.bytes.as_ref().expect("invariant: a host with a folder keeps what it loads");
-            let kept = data.components.store(&file.hash, bytes);
-            kept.map_err(|error| LoadError::StoreComponent { component: source.clone(), error })?;
+            let bytes = file.bytes.as_ref().expect("invariant: a host with a folder retains what it loads");
+            let stored = data.components.store(&file.hash, bytes);
+            stored.map_err(|error| LoadError::StoreComponent { component: source.clone(), error })?;
         }
         let addresses = self.shared.addresses.clone();
         let manifest = RunManifest { addresses, ..RunManifest::new(workflow, inputs) };
@@ -253,30 +260,31 @@ impl Host {
         Ok(NewRun { id: Arc::clone(id), name, created: system_time(), manifest: manifest.to_text(), components })
     }
 
-    /// Takes up a durable run of this workflow whose host is gone. Its guests do again what they did when they are next stepped; no call is
-    /// made twice but under its key.
+    /// Recovers a durable run of this workflow whose host is gone. Its guests are replayed when
+    /// they are next stepped; a call is only sent again under its key.
     ///
     /// # Errors
-    /// There is no such run, it has ended, a living host has it, it was one of another workflow or of other components, or it is paused and was
-    /// to be left alone then.
+    /// Fails if there is no such run, it has ended, a living host owns it, it was started with
+    /// another workflow or other components, or it is paused and [`RunOptions::unless_paused`] is
+    /// set.
     pub fn recover(&self, workflow: &Workflow, id: &str, options: RunOptions) -> Result<RunHandle, RecoverError> {
         let (_, journal) = self.opened()?;
         self.recover_without_note(workflow, id, options).inspect_err(|error| journal.note_damage(id, error))
     }
 
-    /// Takes a run that no living host has: it is this host's from now on.
+    /// Makes this host the owner of a run that no living host owns.
     pub(super) fn own_records(&self, id: &str) -> Result<OwnedRun, RecoverError> {
         let (_, Journal(store)) = self.opened()?;
-        let taken = store.recover(id)?;
-        let records = Record::decode_all(taken.records)?;
-        // What the journal says of a run goes by its name there, and what the kernel does by the name in its records.
+        let owned = store.recover(id)?;
+        let records = Record::decode_all(owned.records)?;
+        // The journal names a run by its id there, and the kernel by the id in its records.
         if let Some(started) = records.first().and_then(Record::started)
             && *started.run != *id
         {
             let why = format!("record 1: it is of the run {:?}", started.run);
             return Err(StoreError::Damaged { run: id.into(), why }.into());
         }
-        Ok(OwnedRun { records, left: taken.inbox, log: taken.log })
+        Ok(OwnedRun { records, pending: owned.inbox, log: owned.log })
     }
 
     fn recover_without_note(
@@ -285,11 +293,11 @@ impl Host {
         id: &str,
         options: RunOptions,
     ) -> Result<RunHandle, RecoverError> {
-        let OwnedRun { records, left, log } = self.own_records(id)?;
+        let OwnedRun { records, pending, log } = self.own_records(id)?;
         let spec = ResumeSpec {
             root: self.root_for(workflow, &records),
             programs: (*workflow.programs).clone(),
-            left,
+            left: pending,
             unless_paused: options.unless_paused,
             log,
             effects: Arc::clone(&self.shared.dispatcher) as _,
@@ -300,53 +308,56 @@ impl Host {
         Ok(RunHandle { run })
     }
 
-    /// Leaves an act for a run that no living host has: it is done when the run is taken up. Of acts with the same id one is done.
+    /// Stores an act for a run that no living host owns: it is applied when the run is recovered.
+    /// Acts with the same id count once.
     ///
     /// # Errors
-    /// The host has no folder for durable runs, or it cannot be written down.
+    /// Fails if the host has no folder for durable runs, or the act cannot be stored.
     pub fn post(&self, run: &str, act: &Act, id: &str) -> Result<Posted, RecoverError> {
         let (_, Journal(store)) = self.opened()?;
         Ok(store.post(run, &act.to_mail(id))?)
     }
 
-    /// Stops without ending any run: nothing is stepped any more, no further call leaves, and calls in flight have this long to be
-    /// answered. What was recorded is durable when it returns; durable runs are nobody's then, and can be taken up. Whoever waits for
-    /// the outcome of a run hears that it was suspended. Where the disk is full nobody waits for room: what was not durable is given up, and
-    /// nobody was told that it is.
+    /// Stops without ending any run: no process is stepped any more, no further call leaves, and
+    /// calls in flight have `grace` to be answered. When it returns, everything that was recorded
+    /// is durable, and no host owns the durable runs, so they can be recovered. Callers that wait
+    /// for the outcome of a run get the outcome that it is suspended. On a full disk it does not
+    /// wait for room: what was not durable is given up, and was not reported as durable.
     ///
     /// It waits on this thread. It returns how many calls were still in flight.
     ///
     /// # Errors
-    /// Where the journal cannot be written: the runs are what they are on disk.
+    /// Fails if the journal cannot be written: the runs are then as they are on disk.
     pub fn suspend(&self, grace: Duration) -> Result<usize, StoreError> {
         let shared = &self.shared;
         shared.kernel.hold();
         shared.kernel.never_stall();
-        // Without that lock: a handler may ask for the statistics, which a worker is waited for.
+        // Dropped without that lock: a handler may read the statistics while its worker is joined.
         let scheduler = shared.scheduler.lock().take();
         drop(scheduler);
         let begun = Instant::now();
         while shared.dispatcher.in_flight() > 0 && begun.elapsed() < grace {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
         }
-        let left = shared.dispatcher.in_flight();
-        // From here on nothing is recorded, whatever arrives.
+        let in_flight = shared.dispatcher.in_flight();
+        // From here on nothing that arrives is recorded.
         shared.port.close();
         shared.dispatcher.close();
         let store = shared.data.as_ref().and_then(|data| data.journal.get()?.as_ref().ok()).map(Journal::store);
         let flushed = store.map_or(Ok(true), Sqlite::flush_while_room);
         shared.kernel.abandon(
-            &Problem::new(kind::SUSPENDED, "The host stopped before the run was over")
-                .with_detail("A durable run goes on where it is taken up; any other one is lost."),
+            &Problem::new(kind::SUSPENDED, "The host stopped before the run ended")
+                .with_detail("A durable run continues when it is recovered; any other run is lost."),
         );
         if let (Some(store), Ok(false)) = (store, &flushed) {
-            // After the runs: they are what they are on disk, and nothing has failed.
+            // After the runs were abandoned: they are as they are on disk, and nothing has failed.
             store.give_up();
         }
-        flushed.map(|_| left)
+        flushed.map(|_| in_flight)
     }
 
-    /// Whether the disk with the folder of durable runs is full: what runs do is not durable until there is room.
+    /// Returns whether the disk with the folder of durable runs is full: nothing becomes durable
+    /// until there is room.
     #[must_use]
     pub fn is_full(&self) -> bool {
         let journal = self.shared.data.as_ref().and_then(|data| data.journal.get()?.as_ref().ok());
@@ -354,7 +365,8 @@ impl Host {
     }
 }
 
-/// Why others could read or change what is in a folder; none where they cannot, or it is not there.
+/// Returns why other users could read or change what is in a folder; `None` if they cannot, or it
+/// does not exist.
 pub(crate) fn exposed(folder: &Path) -> Option<String> {
     let folder = folder.canonicalize().ok()?;
     let user = super::control::user().ok()?;

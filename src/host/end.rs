@@ -1,4 +1,4 @@
-//! Ending a durable run that nobody runs, without what it takes to run it.
+//! Ending a suspended run without loading its workflow.
 
 use super::durable::OwnedRun;
 use super::{Host, RecoverError, RunHandle};
@@ -6,7 +6,7 @@ use crate::process::{Body, Problem, ProcessInit, Program, problem::kind};
 use crate::run::{Record, ResumeError, ResumeSpec, Started};
 use std::sync::Arc;
 
-/// A program that the run began with, in name alone: nothing of the run is stepped.
+/// Stands for a program that the run began with: no process of the run is stepped.
 struct Absent(Arc<str>);
 
 impl Program for Absent {
@@ -15,25 +15,26 @@ impl Program for Absent {
     }
 
     fn body(&self, _: ProcessInit) -> Result<Box<dyn Body>, Problem> {
-        Err(Problem::new(kind::HOST_FAULT, "The run was taken up to be ended, and not to be run"))
+        Err(Problem::new(kind::HOST_FAULT, "The run was recovered to be ended, not to be run"))
     }
 }
 
 impl Host {
-    /// Ends a durable run that no living host has, at once: what was left for it is delivered, and
-    /// then all its processes are cancelled without a grace. Neither its workflow nor its
-    /// components are loaded, none of its processes is stepped and no call of it leaves, so a call
-    /// without an answer stays without one.
+    /// Ends a durable run that no living host owns, at once: its pending acts are applied, and then
+    /// all its processes are cancelled without a grace. Neither its workflow nor its components are
+    /// loaded, none of its processes is stepped and no call of it leaves, so a call without an
+    /// answer stays without one.
     ///
     /// # Errors
-    /// There is no such run, it has ended, a living host has it, or its records are damaged.
+    /// Fails if there is no such run, it has ended, a living host owns it, or its records are
+    /// damaged.
     pub fn end(&self, id: &str, reason: &str) -> Result<RunHandle, RecoverError> {
         let (_, journal) = self.opened()?;
         self.recover_to_end(id, reason).inspect_err(|error| journal.note_damage(id, error))
     }
 
     fn recover_to_end(&self, id: &str, reason: &str) -> Result<RunHandle, RecoverError> {
-        let OwnedRun { records, left, log } = self.own_records(id)?;
+        let OwnedRun { records, pending, log } = self.own_records(id)?;
         let Some(Started { root, programs, .. }) = records.first().and_then(Record::started) else {
             return Err(ResumeError::Empty.into());
         };
@@ -41,7 +42,7 @@ impl Host {
         let spec = ResumeSpec {
             root: absent(root),
             programs: programs.iter().map(|(name, digest)| (Arc::clone(name), absent(digest))).collect(),
-            left,
+            left: pending,
             unless_paused: false,
             log,
             effects: Arc::clone(&self.shared.dispatcher) as _,

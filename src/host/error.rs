@@ -1,4 +1,4 @@
-//! Why a host cannot be built, or a workflow not loaded or started.
+//! Why a host cannot be built, or a workflow cannot be loaded or started.
 
 use super::component_store::ComponentStoreError;
 use crate::workflow::diagnostics::Diagnostics;
@@ -8,22 +8,22 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// The engine of guests.
+    /// The engine of guests cannot be made.
     #[error("the engine for guests cannot be made")]
     Guests(#[source] crate::guest::EngineError),
-    /// The configuration of `http`.
+    /// The configuration of `http` cannot be used.
     #[error("the handler `http` cannot be made")]
     Http(#[source] crate::dispatch::http::HttpError),
-    /// A handler.
+    /// A handler cannot be registered.
     #[error(transparent)]
     Registry(#[from] crate::dispatch::RegistryError),
-    /// The machine gives no threads.
+    /// The operating system starts no threads.
     #[error("the workers cannot be started")]
     Workers(#[source] std::io::Error),
-    /// A native process.
+    /// Two native processes have one name.
     #[error("two native processes have the name `{name}`")]
     DuplicateNative {
-        /// The name.
+        /// The name that both have.
         name: String,
     },
 }
@@ -35,44 +35,45 @@ pub enum LoadError {
     /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
-        /// The file.
+        /// The workflow's file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// The file has problems: all of them, each with its place.
+    /// The file has problems: all of them, each with its position.
     #[error("{0}")]
     Definition(Diagnostics),
-    /// Whoever asked for it does not want it any more.
+    /// The caller cancelled it.
     #[error("loading was cancelled")]
     Cancelled,
-    /// The inputs are not what the workflow declares: a JSON Pointer and a sentence for each.
+    /// The inputs are not what the workflow declares: a JSON Pointer and a sentence for each
+    /// violation.
     #[error("the inputs do not fit: {}", .0.iter().map(|(at, what)| format!("{at} {what}")).collect::<Vec<_>>().join("; "))]
     Inputs(Vec<(String, String)>),
-    /// There is a run of that id: an unfinished one in this host, or any in its folder.
+    /// There is a run with this id: an unfinished one in this host, or any in its folder.
     #[error("there is a run with the id {id} already")]
     Exists {
-        /// The id.
+        /// The id that was given.
         id: String,
     },
     /// The host is shutting down, or full.
     #[error("the host is shutting down or full")]
     ShuttingDown,
-    /// The run is to be durable, and cannot be.
+    /// The run should be durable, and the journal cannot be used.
     #[error("the run cannot be written to the journal")]
     Journal(#[source] crate::journal::StoreError),
-    /// The run is to be durable, and a component of it cannot be kept for that.
-    #[error("the component `{component}` cannot be kept in the data folder")]
+    /// The run should be durable, and a component of it cannot be stored.
+    #[error("the component `{component}` cannot be stored in the data folder")]
     StoreComponent {
         /// The component, as the workflow names it.
         component: String,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         error: std::io::Error,
     },
-    /// A component that was kept for a durable run cannot be used.
-    #[error("the component `{component}` that was kept for the run cannot be used")]
+    /// A component that was stored for a durable run cannot be used.
+    #[error("the component `{component}` that was stored for the run cannot be used")]
     StoredComponent {
         /// The component, as the workflow names it.
         component: String,
@@ -80,7 +81,7 @@ pub enum LoadError {
         #[source]
         error: ComponentStoreError,
     },
-    /// The run is to be durable, and the host was built without a folder for it.
+    /// The run should be durable, and the host was built without a folder for durable runs.
     #[error("the host has no folder for durable runs")]
     NoJournal,
 }

@@ -1,4 +1,4 @@
-//! The compiled code of expressions, kept where that of guests is kept.
+//! Stores the compiled code of expressions in the code cache of guests.
 
 use crate::guest::{CodeCache, GuestEngine, Prepared};
 use crate::workflow::expression::CompiledCode;
@@ -12,7 +12,7 @@ pub(super) struct ExpressionCache(pub(super) Arc<GuestEngine>);
 impl CompiledCode for ExpressionCache {
     fn load_or_compile(&self, engine: &Engine, wasm: &[u8]) -> Result<Component, String> {
         let cache: &CodeCache = self.0.cache();
-        // It is a part of this program: there is no need to bound what compiling it takes.
+        // It is a part of this program: its compilation needs no bound.
         let loaded = cache.load_or_compile(engine, wasm, &blake3::hash(wasm), || Ok(Prepared::default()));
         loaded.map(|(component, _)| component).map_err(|error| error.to_string())
     }

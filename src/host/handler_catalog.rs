@@ -1,4 +1,4 @@
-//! What the plan asks of handlers, answered by a registry.
+//! Answers what a plan asks about handlers, from a registry.
 
 use crate::dispatch::{Registry, Schema};
 use crate::process::{Grants, Payload};
@@ -8,7 +8,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What `call` reaches in a run: the handlers of a registry, and `kv`, which the run decides itself.
+/// What `call` reaches in a run: the handlers of a registry, and `kv`, which the run itself carries
+/// out.
 #[derive(Clone, Copy, Debug)]
 pub struct HandlerCatalog<'a>(pub &'a Registry);
 
@@ -37,7 +38,7 @@ impl Handlers for HandlerCatalog<'_> {
     }
 
     fn mismatches(&self, schema: &Value, value: &Value) -> Vec<(String, String)> {
-        // A part of a schema that means nothing by itself judges nothing.
+        // A part of a schema that means nothing by itself excludes nothing.
         Schema::compile(schema).map_or(Vec::new(), |schema| schema.mismatches(value))
     }
 
@@ -50,9 +51,10 @@ impl Handlers for HandlerCatalog<'_> {
     fn check_pattern(&self, capability: &str, pattern: &str) -> Result<(), String> {
         match (capability, pattern) {
             (KV, "*") => Ok(()),
-            // A run asks only whether `kv` is granted at all: a narrower pattern would promise what nobody keeps.
             // Names of signals that the workflow itself waits for, or all.
             (SIGNAL, _) => Ok(()),
+            // A run only checks whether `kv` is granted at all: a narrower pattern would promise a
+            // limit that does not exist.
             (KV, _) => Err("the only pattern is `*`, the whole store of the run".to_owned()),
             _ => self.0.check_pattern(capability, pattern),
         }

@@ -1,4 +1,4 @@
-//! From a workflow file to something that can be started.
+//! Loading workflow files and their components.
 
 use super::{HandlerCatalog, Host, LoadError, Shared, component_file, workflow_file};
 use crate::guest::{Cancellation, Component};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A loaded workflow: its plan, and the programs that it runs. Cloning it is cheap.
+/// A loaded workflow: its plan, and the programs of its runs. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Workflow {
     source: Source,
@@ -22,26 +22,26 @@ pub struct Workflow {
     /// The program that runs the workflow itself.
     pub(super) root: Arc<dyn Program>,
     pub(super) programs: Arc<BTreeMap<Arc<str>, Arc<dyn Program>>>,
-    /// Its components by their sources.
+    /// Its components, by their sources.
     pub(super) files: Arc<BTreeMap<String, ComponentFile>>,
 }
 
-/// What a host compiles: a component of which no code is kept.
+/// The compilation of a component that is not in the code cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CompileNotice<'a> {
-    /// It begins: seconds for a large component.
+    /// It begins, and takes seconds for a large component.
     Begins {
         /// The component, as the workflow names it.
         component: &'a str,
-        /// How large it is.
+        /// Its size.
         bytes: u64,
     },
-    /// It is done, whether or not it succeeded.
+    /// It has ended, with success or without.
     Ended {
-        /// The component.
+        /// The component, as the workflow names it.
         component: &'a str,
-        /// How long it took.
+        /// The time that it took.
         took: Duration,
     },
 }
@@ -50,55 +50,59 @@ pub enum CompileNotice<'a> {
 pub(super) struct ComponentFile {
     /// The BLAKE3 of its bytes, in hexadecimal.
     pub(super) hash: Arc<str>,
-    /// Its bytes, where the host keeps what durable runs name.
+    /// Its bytes, if the host stores the components of durable runs.
     pub(super) bytes: Option<Bytes>,
-    /// Why it does not tell its entries, where it failed when it was asked.
+    /// Why its entries are unknown, if it failed when it was asked for them.
     undescribed: Option<Problem>,
 }
 
 impl Workflow {
-    /// The text that it was loaded from, for the places of what happens in a run.
+    /// Returns the text that it was loaded from, to show positions of what happens in a run.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// The sources of components that failed when they were asked what they are, each with why. They may run all the same.
+    /// Returns the components that failed when they were asked for their description, by source,
+    /// each with the cause. They may run all the same.
     pub fn undescribed(&self) -> impl Iterator<Item = (&str, &Problem)> {
         self.files.iter().filter_map(|(source, file)| Some((source.as_str(), file.undescribed.as_ref()?)))
     }
 
-    /// The text of a workflow file.
+    /// Reads the text of a workflow file.
     ///
     /// # Errors
-    /// The file cannot be read, or is not UTF-8.
+    /// Fails if the file cannot be read, or is not UTF-8.
     pub fn read(path: impl AsRef<Path>) -> Result<String, LoadError> {
         workflow_file::read(path.as_ref())
     }
 
-    /// What a run of it does.
+    /// Returns its plan: what a run of it does.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 }
 
 impl Host {
-    /// Reads a workflow file, checks it, and loads the components that it names, relative to its folder.
+    /// Reads a workflow file, checks it, and loads the components that it names, relative to its
+    /// folder.
     ///
-    /// It compiles what is not in the cache: seconds for a large component. Not for an async task: [`Self::load_until`] says how to end it.
+    /// It compiles what is not in the code cache, which takes seconds for a large component. Do not
+    /// call it in an async task: [`Self::load_until`] shows how to cancel it.
     ///
     /// # Errors
-    /// The file cannot be read, or has problems: all of them are told.
+    /// Fails if the file cannot be read, or has problems: all of them are reported.
     pub fn load(&self, path: impl AsRef<Path>) -> Result<Workflow, LoadError> {
         self.load_until(path, &Cancellation::new())
     }
 
-    /// As [`Self::load`], until it is cancelled: what is compiled in a process of its own ([`Compiler`](crate::guest::Compiler)) ends at
-    /// once, what is compiled in this process with the component that is in work.
+    /// As [`Self::load`], until it is cancelled: compilation in a process of its own
+    /// ([`Compiler`](crate::guest::Compiler)) ends at once, compilation in this process ends with
+    /// the component that is being compiled.
     ///
     /// ```no_run
     /// # async fn load(host: wfhost::host::Host) -> Result<(), Box<dyn std::error::Error>> {
     /// let cancellation = wfhost::guest::Cancellation::new();
-    /// // Where this future is dropped, nobody waits for the workflow any more.
+    /// // If this future is dropped, the workflow is no longer needed.
     /// let _guard = cancellation.on_drop();
     /// let workflow = tokio::task::spawn_blocking(move || host.load_until("greet.yaml", &cancellation)).await??;
     /// # Ok(())
@@ -106,7 +110,7 @@ impl Host {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::load`], and where it was cancelled.
+    /// As [`Self::load`]; also fails if it was cancelled.
     pub fn load_until(&self, path: impl AsRef<Path>, cancellation: &Cancellation) -> Result<Workflow, LoadError> {
         let path = path.as_ref();
         let text = workflow_file::read(path)?;
@@ -120,10 +124,11 @@ impl Host {
         self.parse_until(&path.to_string_lossy(), &text, &find, cancellation)
     }
 
-    /// Checks the text of a workflow. `name` is what diagnostics call it; components are found relative to `folder`.
+    /// Checks the text of a workflow. Diagnostics call it `name`; components are found relative to
+    /// `folder`.
     ///
     /// # Errors
-    /// The text has problems: all of them are told.
+    /// Fails if the text has problems: all of them are reported.
     pub fn parse(&self, name: &str, text: &str, folder: impl Into<PathBuf>) -> Result<Workflow, LoadError> {
         let folder = folder.into();
         self.parse_where(name, text, &|source| ComponentLocation {
@@ -134,7 +139,7 @@ impl Host {
         })
     }
 
-    /// Checks the text of a workflow whose components are where `find` says.
+    /// Checks the text of a workflow; `find` locates its components.
     pub(super) fn parse_where(
         &self,
         name: &str,
@@ -162,7 +167,7 @@ impl Host {
             files: RefCell::default(),
         };
         let plan = plan::load(&source, &self.shared.jq, &loader);
-        // What it says of a component that was not wanted any more is no problem of the file's.
+        // A component that was cancelled is no problem of the file.
         if cancellation.is_cancelled() {
             return Err(LoadError::Cancelled);
         }
@@ -182,15 +187,15 @@ impl Host {
 /// Where a component is.
 pub(super) struct ComponentLocation {
     pub(super) path: PathBuf,
-    /// Its content, where that was read before.
+    /// Its content, if it was read before.
     pub(super) bytes: Option<Bytes>,
-    /// What it is called for people.
+    /// What messages call it.
     pub(super) name: String,
-    /// It is in the place of the one that the workflow names.
+    /// It replaces the component that the workflow names.
     pub(super) is_other: bool,
 }
 
-/// Finds programs by the source that the file gives, and keeps what it found.
+/// Finds programs by the source that the file gives, and collects them.
 struct Loader<'a> {
     host: &'a Shared,
     callable: HandlerCatalog<'a>,
@@ -218,7 +223,7 @@ impl Loader<'_> {
 
     fn file(&self, source: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
         let ComponentLocation { path, bytes, name, is_other } = (self.find)(source);
-        // Who has named another file hears of that one, and in whose place it stands.
+        // If the caller has named another file, the message names it, and what it replaces.
         let about =
             |message: String| if is_other { format!("{message} (in the place of `{source}`)") } else { message };
         let read = || component_file::read(&path).map(Bytes::from);
@@ -234,7 +239,7 @@ impl Loader<'_> {
             (about(message), Some(hint))
         })?;
         let digest = component.digest().to_string();
-        // What a description does not tell is found out when the entry is asked for.
+        // Without a description, a missing entry shows only when it is spawned.
         let described = component.describe();
         let undescribed = described.as_ref().err().cloned();
         let entries = described.ok().flatten().and_then(|description| entries(&description.to_value()));
@@ -263,7 +268,8 @@ impl Environment for Loader<'_> {
 }
 
 impl Shared {
-    /// The component of these bytes, compiled once in the life of the host, and their hash.
+    /// Loads the component of these bytes, which is compiled once in the life of the host. Returns
+    /// it with their hash.
     fn component(
         &self,
         name: &str,
@@ -278,30 +284,30 @@ impl Shared {
         let is_compiled = Cell::new(false);
         let compiling = || {
             is_compiled.set(true);
-            self.tell(&CompileNotice::Begins { component: name, bytes: bytes.len() as u64 });
+            self.notify(&CompileNotice::Begins { component: name, bytes: bytes.len() as u64 });
         };
         let loaded = Component::load_hashed(&self.guests, bytes, hash, cancellation, &compiling);
         if is_compiled.get() {
-            self.tell(&CompileNotice::Ended { component: name, took: begins.elapsed() });
+            self.notify(&CompileNotice::Ended { component: name, took: begins.elapsed() });
         }
         let component = loaded?;
         self.components.lock().insert(*hash.as_bytes(), component.clone());
         Ok((component, hash))
     }
 
-    fn tell(&self, news: &CompileNotice<'_>) {
+    fn notify(&self, notice: &CompileNotice<'_>) {
         if let Some(watcher) = &self.compiling {
-            watcher(news);
+            watcher(notice);
         }
     }
 
-    /// Whether components are kept for durable runs.
+    /// Returns whether components are stored for durable runs.
     fn stores_components(&self) -> bool {
         self.data.is_some()
     }
 }
 
-/// The names of the entry points that a description has under `entries`.
+/// Returns the names of the entry points that a description has under `entries`.
 fn entries(description: &serde_json::Value) -> Option<Vec<String>> {
     Some(description.get("entries")?.as_object()?.keys().cloned().collect())
 }

@@ -1,12 +1,14 @@
 //! The host: what an embedder sees, and where the rooms are joined.
 //!
-//! A [`Host`] owns one scheduler with its workers, one engine for guests, one for expressions, and the handlers. It [loads](Host::load)
-//! workflow files and [runs](Host::run) them. Hosts share nothing in memory: two in one process do not know of each other.
+//! A [`Host`] owns one scheduler with its workers, one engine for guests, one for expressions, and
+//! the handlers. It [loads](Host::load) workflow files and [runs](Host::run) them. Hosts share
+//! nothing in memory: two in one operating system process do not know of each other.
 //!
-//! - **I1** What a run executes is fixed when its workflow is loaded: components are compiled then, and named by digest.
-//! - **I2** A host that is dropped ends its workers; [`Host::shutdown`] lets what runs come to its end first.
+//! - **I1** What a run executes is fixed when its workflow is loaded: components are compiled then,
+//!   and named by digest.
+//! - **I2** Dropping a host ends its workers; [`Host::shutdown`] waits first for the runs to end.
 //!
-//! It decides nothing about processes: it hands plans to the run, and programs to the scheduler.
+//! It decides nothing about processes: it passes plans to the run, and programs to the scheduler.
 
 mod builder;
 pub(crate) mod component_file;
@@ -57,7 +59,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Runs workflows. Cloning it gives another handle of the same host.
+/// Runs workflows. Cloning it makes another handle of the same host.
 #[derive(Clone)]
 pub struct Host {
     shared: Arc<Shared>,
@@ -65,7 +67,7 @@ pub struct Host {
 
 struct Shared {
     kernel: Arc<Kernel>,
-    /// None after the shutdown.
+    /// `None` after the shutdown.
     scheduler: Mutex<Option<Scheduler<Kernel>>>,
     port: port::SchedulerPort,
     guests: Arc<GuestEngine>,
@@ -73,28 +75,28 @@ struct Shared {
     jq: Arc<Jq>,
     dispatcher: Arc<Dispatcher>,
     natives: BTreeMap<String, Arc<dyn Program>>,
-    /// Where durable runs are written.
+    /// The folder of durable runs.
     data: Option<durable::DataFolder>,
     /// What `http` may reach beyond public addresses.
     addresses: Vec<String>,
-    /// Who hears when a component is compiled.
+    /// Receives notices when a component is compiled.
     compiling: Option<builder::CompileWatcher>,
     /// Compiled components by the digest of their bytes.
     components: Mutex<BTreeMap<[u8; 32], Component>>,
 }
 
 impl Host {
-    /// Begins a host with its defaults.
+    /// Returns a builder with the defaults.
     pub fn builder() -> HostBuilder {
         HostBuilder::default()
     }
 
-    /// The engine of guests.
+    /// Returns the engine of guests.
     pub fn guests(&self) -> &Arc<GuestEngine> {
         &self.shared.guests
     }
 
-    /// The names that `call` reaches.
+    /// Returns the names that `call` reaches, sorted.
     pub fn handlers(&self) -> Vec<String> {
         let mut names: Vec<String> = self.shared.dispatcher.registry().names().map(str::to_owned).collect();
         names.push(KV.to_owned());
@@ -102,7 +104,7 @@ impl Host {
         names
     }
 
-    /// The digest of the engine of expressions: what pins their meaning.
+    /// Returns the digest of the engine of expressions, which pins their meaning.
     pub fn expressions_digest(&self) -> &str {
         self.shared.jq.digest()
     }
@@ -110,8 +112,8 @@ impl Host {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // First the workers, which use the door, then the door, which keeps the scheduler's tables, then the calls, which keep their
-        // runs and have nowhere to answer to any more.
+        // First the workers, which use the port, then the port, which holds the scheduler's tables,
+        // then the calls, which hold their runs and can no longer be answered.
         self.kernel.never_stall();
         drop(self.scheduler.get_mut().take());
         self.port.close();
@@ -121,11 +123,11 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    /// Runs that are parked are anybody's from now on, and whoever waits for one hears it.
+    /// Releases the parked runs. Callers that wait for one get the outcome that it is suspended.
     fn release_parked(&self) {
         self.kernel.abandon_parked(
-            &Problem::new(kind::SUSPENDED, "The host stopped before the run was over")
-                .with_detail("It goes on where it is taken up."),
+            &Problem::new(kind::SUSPENDED, "The host stopped before the run ended")
+                .with_detail("It continues when it is recovered."),
         );
     }
 }

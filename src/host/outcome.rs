@@ -1,4 +1,4 @@
-//! What a run came to, as an embedder and a person see it.
+//! The outcome of a run, as an embedder and a person see it.
 
 use crate::process::problem::kind;
 use crate::process::{Answer, Micros, Payload, Problem, ProblemClass};
@@ -11,30 +11,31 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// It gave its outputs.
+    /// It returned its outputs.
     Succeeded,
     /// It ended with a problem.
     Failed,
     /// It was cancelled.
     Cancelled,
-    /// It was cancelled because it took too long: see [`RunHandle::time_out`](super::RunHandle::time_out).
+    /// It was cancelled because it took too long: see
+    /// [`RunHandle::time_out`](super::RunHandle::time_out).
     TimedOut,
     /// It has not ended: its host stopped.
     Suspended,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Outcome {
-    /// The run's id.
+    /// The id of the run.
     pub run: Arc<str>,
     /// The outputs, or the problem that ended it.
     pub result: Answer,
     /// How it ended.
     pub status: Status,
-    /// Calls whose answer nobody waited for, as far as they are listed.
+    /// Calls whose answer was no longer needed, up to a bound.
     pub abandoned: Vec<Abandoned>,
-    /// What happened, in numbers.
+    /// The counts of what happened in the run.
     pub counts: Counts,
 }
 
@@ -59,7 +60,7 @@ impl Outcome {
         }
     }
 
-    /// The outputs as a value; none where there are none, or where they are bytes.
+    /// Returns the outputs as a value; `None` if there are none, or they are bytes.
     pub fn outputs(&self) -> Option<Value> {
         match &self.result {
             Ok(Payload::Json(json)) => Some(json.to_value()),
@@ -67,7 +68,7 @@ impl Outcome {
         }
     }
 
-    /// All of it as JSON: `run`, `status`, `outputs` or `problem`, `abandoned`, `counts`.
+    /// Returns all of it as JSON: `run`, `status`, `outputs` or `problem`, `abandoned`, `counts`.
     pub fn to_json(&self) -> Value {
         let mut value = json!({ "run": &*self.run, "status": self.status });
         match &self.result {
@@ -86,7 +87,7 @@ fn timed_out(after: Micros) -> Problem {
         .with_class(ProblemClass::Retryable)
 }
 
-/// A problem as JSON, with its extension members as they are and not as text.
+/// Writes a problem as JSON, with its extension members as values and not as text.
 fn problem_json(problem: &Problem) -> Value {
     let mut value = json!(problem);
     if let Some(data) = &problem.data {

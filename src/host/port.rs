@@ -1,11 +1,12 @@
-//! How what comes from outside the workers (answers, signals, cancels) reaches the scheduler.
+//! The way from outside the workers (answers, signals, cancels) to the scheduler.
 
 use crate::run::{Kernel, Ports};
 use crate::scheduler::{Handle, Port};
 use parking_lot::RwLock;
 use std::sync::Arc;
 
-/// The way to the scheduler, which closes when the host goes: a commit point that kept a handle would keep itself alive.
+/// A handle of the scheduler that is taken away when the host goes: a commit point that held the
+/// handle itself would keep itself alive.
 #[derive(Clone, Default)]
 pub(super) struct SchedulerPort(Arc<RwLock<Option<Handle<Kernel>>>>);
 
@@ -21,7 +22,7 @@ impl SchedulerPort {
 
 impl Ports for SchedulerPort {
     fn with(&self, act: &mut dyn FnMut(&mut dyn Port<Kernel>)) {
-        // The lock is free again before anything happens: what happens may come back here.
+        // The lock is released first: `act` may come back here.
         let handle = self.0.read().clone();
         if let Some(mut handle) = handle {
             act(&mut handle);

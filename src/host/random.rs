@@ -2,16 +2,17 @@
 
 use parking_lot::Mutex;
 
-/// Bytes that are asked for at one time: a call of the operating system for some thirty runs. Arbitrary.
+/// Bytes that are fetched at one time: one call of the operating system for some thirty runs.
+/// Arbitrary.
 const BATCH_BYTES: usize = 2 << 10;
 
-/// Bytes that are handed out at one time.
+/// Bytes that a caller gets.
 const BYTES: usize = 32;
 
-/// Bytes of the operating system, got in batches. Each is handed out once.
+/// Random bytes of the operating system, fetched in batches. Each byte is returned once.
 ///
-/// It is a host's own, so that no two hosts share a batch: what a process that was forked off has
-/// of its parent's host is without workers and starts nothing.
+/// Each host has its own, so that no two hosts share a batch: the copy of a host in a forked
+/// operating system process has no workers and starts nothing.
 pub(super) struct RandomBytes(Mutex<Batch>);
 
 struct Batch {
@@ -20,14 +21,14 @@ struct Batch {
 }
 
 impl Default for RandomBytes {
-    /// Nothing is asked for until it is needed.
+    /// Fetches nothing yet.
     fn default() -> Self {
         Self(Mutex::new(Batch { bytes: [0; BATCH_BYTES], given: BATCH_BYTES }))
     }
 }
 
 impl RandomBytes {
-    /// Bytes that nobody else has.
+    /// Returns bytes that no other caller gets.
     pub(super) fn bytes(&self) -> [u8; BYTES] {
         let mut batch = self.0.lock();
         if batch.given == BATCH_BYTES {
@@ -37,13 +38,13 @@ impl RandomBytes {
         let given = batch.given;
         batch.given += BYTES;
         let mut bytes = [0; BYTES];
-        // What was handed out is not kept.
+        // Bytes that were returned are not retained.
         bytes.swap_with_slice(&mut batch.bytes[given..given + BYTES]);
         bytes
     }
 }
 
-/// Fills with bytes of the operating system.
+/// Fills `bytes` with random bytes of the operating system.
 pub(super) fn fill(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("invariant: every system that is supported has a source of random bytes");
 }
@@ -54,7 +55,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn nothing_is_handed_out_twice_nor_kept() {
+    fn no_bytes_are_returned_twice_or_retained() {
         let (one, other) = (RandomBytes::default(), RandomBytes::default());
         let mut seen = HashSet::new();
         for _ in 0..3 * BATCH_BYTES / BYTES {

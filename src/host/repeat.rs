@@ -1,4 +1,4 @@
-//! Runs that were: replaying, forking and repeating them.
+//! Replaying, forking and retrying runs.
 
 use super::start::{Beginning, fresh_id};
 use super::{Host, LoadError, RecoverError, RunHandle, RunOptions, Workflow};
@@ -17,76 +17,77 @@ use std::sync::Arc;
 /// How a run is replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReplayOptions {
-    /// The number of the last record that is looked at, from 1; none: all.
+    /// The number of the last record to replay, from 1; `None`: all.
     pub until: Option<u64>,
-    /// Whether components are others than those that the run began with, on purpose: they are
-    /// compared by what they do.
+    /// Whether components differ on purpose from those that the run began with: they are compared
+    /// by what they do.
     pub substituted: bool,
 }
 
 /// How a run is forked.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ForkOptions {
-    /// The number of the last record that the new run has too, from 1.
+    /// The number of the last record that the new run begins with, from 1.
     pub at: u64,
-    /// The new run's id; none: a fresh one.
+    /// The new run's id; `None`: a fresh one.
     pub id: Option<String>,
-    /// Whether the workflow or its components are others than those that the run began with, on
-    /// purpose: they must have done the same so far.
+    /// Whether the workflow or its components differ on purpose from those that the run began with:
+    /// they must have done the same so far.
     pub substituted: bool,
-    /// Inputs that are others than those of the run: its steps must have done the same so far.
+    /// Inputs that differ from those of the run: its steps must have done the same so far.
     pub inputs: Map<String, Value>,
-    /// Whether calls that were in flight at the cut are sent again, under their keys; also those
-    /// that are not safe to repeat.
+    /// Whether calls that were in flight at the cut are sent again under their keys, including
+    /// those that are not safe to repeat.
     pub resend: bool,
 }
 
-/// How a run is repeated.
+/// How a run is retried.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RetryOptions {
-    /// Which steps run again beside those that did not succeed.
+    /// Which steps run again besides those that did not succeed.
     pub again: Rerun,
-    /// Inputs that are others than those of the run.
+    /// Inputs that differ from those of the run.
     pub inputs: Map<String, Value>,
-    /// Whether components are others on purpose: what succeeded with the former ones is taken over
-    /// all the same.
+    /// Whether components differ on purpose: what succeeded with the former ones is taken over all
+    /// the same.
     pub substituted: bool,
-    /// Whether no idempotency key of the run is used again.
+    /// Whether new idempotency keys are used in place of those of the run.
     pub new_keys: bool,
 }
 
-/// A run that repeats another, before it is begun.
+/// The retry of a run, before it is started.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PreparedRetry {
-    /// What becomes of the steps.
+    /// Which steps are taken over, and which run again.
     pub repetition: Repetition,
-    /// Inputs of the other run that the workflow does not declare: they are left out.
+    /// Inputs of the other run that the workflow does not declare: they are omitted.
     pub undeclared: Vec<String>,
-    /// The other run.
+    /// The run that is retried.
     run: Arc<str>,
-    /// Where keys begin; none: with the new run's id.
+    /// What keys begin with; `None`: the new run's id.
     keys: Option<Arc<str>>,
-    /// The version of the interpreter: a workflow that is the same means the same.
+    /// The version of the interpreter: an unchanged workflow keeps its meaning.
     version: u32,
 }
 
-/// Why a run is not forked or repeated.
+/// Why a run cannot be forked or retried.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RerunError {
-    /// It cannot be read.
+    /// The run cannot be read.
     #[error(transparent)]
     TakeUp(#[from] RecoverError),
     /// The new run cannot be started.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// It cannot be forked there.
+    /// The run cannot be forked at this record.
     #[error(transparent)]
     Fork(#[from] ForkError),
-    /// It repeats another run itself: what it has taken over may be otherwise with another workflow or other inputs.
+    /// The run is itself a retry: with another workflow or other inputs, what it has taken over may
+    /// differ.
     #[error("the run repeats another one: it is forked with its own workflow and inputs only")]
     TakenOver,
-    /// It cannot be repeated so.
+    /// The run cannot be retried like this.
     #[error(transparent)]
     Repeat(#[from] RepeatError),
     /// The new run cannot be written.
@@ -95,12 +96,11 @@ pub enum RerunError {
 }
 
 impl Host {
-    /// Steps a run again from its records, without effects, and compares every step. `workflow` is
-    /// the one that it began with, or one whose components are others. Its guests take no slots of
-    /// the pool.
+    /// Replays a run from its records, without effects, and compares every step. `workflow` is the
+    /// one that it began with, or one with other components. Its guests take no slots of the pool.
     ///
     /// # Errors
-    /// The records are not of a run of this workflow, or there is no room for its guests.
+    /// Fails if the records are not of a run of this workflow, or there is no room for its guests.
     pub fn replay(
         &self,
         workflow: &Workflow,
@@ -119,13 +119,13 @@ impl Host {
         replay(spec, records, on_step)
     }
 
-    /// Makes a new durable run of the first records of another, and gives its id. It is nobody's:
-    /// [`Host::resume`] takes it up. `workflow` is the one of the other run, or one whose steps or
-    /// components are others, which must have done the same so far.
+    /// Makes a new durable run of the first records of another, and returns its id. No host owns it
+    /// until [`Host::recover`]. `workflow` is the one of the other run, or one with other steps or
+    /// components, which must have done the same so far.
     ///
     /// # Errors
-    /// There is no such run or record, the run has ended there, what is other would have done
-    /// otherwise, the inputs do not fit, or it cannot be written.
+    /// Fails if there is no such run or record, the run has ended there, the changed parts diverge,
+    /// the inputs do not fit, or the new run cannot be written.
     pub fn fork(&self, workflow: &Workflow, run: &str, options: ForkOptions) -> Result<Arc<str>, RerunError> {
         let ForkOptions { at, id, substituted, inputs, resend } = options;
         let id: Arc<str> = id.unwrap_or_else(fresh_id).into();
@@ -133,7 +133,7 @@ impl Host {
         let records = journal.records(run)?;
         let is_other = !inputs.is_empty() || (substituted && journal.manifest(run)?.source != workflow.source().text());
         let other = match records.first() {
-            // What it has taken over stands in its first record, and no step of it could be compared.
+            // What it has taken over is in its first record, so those steps cannot be compared.
             Some(Record::Started(before)) if is_other && &*before.entry == RETRY => return Err(RerunError::TakenOver),
             Some(Record::Started(before)) if is_other => {
                 Some((other_input(before, workflow, inputs)?, workflow.plan.grants()))
@@ -160,12 +160,12 @@ impl Host {
         Ok(id)
     }
 
-    /// What a run would do that repeats another, which has ended: which of its steps are taken
-    /// over, and why the others run again. `original` is the workflow of the other run, and
-    /// `workflow` that of the new one. Nothing is begun.
+    /// Prepares the retry of a run that has ended: which of its steps are taken over, and why the
+    /// others run again. `original` is the workflow of the run, and `workflow` that of the new one.
+    /// Starts nothing.
     ///
     /// # Errors
-    /// The other run has not ended, nothing of it would run again, there is no such step, or the
+    /// Fails if the run has not ended, no step would run again, there is no such step, or the
     /// inputs do not fit.
     pub fn prepare_retry(
         &self,
@@ -179,7 +179,7 @@ impl Host {
             Some(Record::Started(before)) => inputs_of(before),
             _ => Map::new(),
         };
-        let undeclared = take_undeclared(&mut known, workflow);
+        let undeclared = remove_undeclared(&mut known, workflow);
         drop_former_defaults(&mut known, original, workflow);
         known.extend(inputs);
         let former = FormerRun { plan: &original.plan, records };
@@ -194,10 +194,10 @@ impl Host {
         Ok(PreparedRetry { repetition, undeclared, run: Arc::clone(&before.run), keys, version })
     }
 
-    /// Starts a run that repeats another, as [`Self::prepare_retry`] has found with this workflow.
+    /// Starts a retry that [`Self::prepare_retry`] has prepared with this workflow.
     ///
     /// # Errors
-    /// The new run cannot be started.
+    /// Fails if the new run cannot be started.
     pub fn retry(
         &self,
         workflow: &Workflow,
@@ -207,7 +207,7 @@ impl Host {
         let PreparedRetry { repetition, run, keys, version, .. } = retrial;
         let id: Arc<str> = options.id.clone().unwrap_or_else(fresh_id).into();
         if keys.is_none() && id == run {
-            // A run that was removed since: its keys would be used again.
+            // The other run may be gone from the journal by now: its keys would be used again.
             return Err(LoadError::Exists { id: id.to_string() });
         }
         let beginning = Beginning {
@@ -228,7 +228,7 @@ impl Host {
         self.begin(workflow, beginning, options)
     }
 
-    /// The program for a run of these records: as the version of the interpreter behaves that began
+    /// Returns the program for a run of these records: the version of the interpreter that began
     /// it.
     pub(super) fn root_for(&self, workflow: &Workflow, records: &[Record]) -> Arc<dyn Program> {
         match records.first() {
@@ -245,16 +245,16 @@ impl Host {
     }
 }
 
-/// Takes out the inputs that a workflow does not declare, and gives their names.
-fn take_undeclared(inputs: &mut Map<String, Value>, workflow: &Workflow) -> Vec<String> {
+/// Removes the inputs that a workflow does not declare, and returns their names.
+fn remove_undeclared(inputs: &mut Map<String, Value>, workflow: &Workflow) -> Vec<String> {
     let declared = |name: &str| workflow.plan.inputs.0.iter().any(|input| input.name == name);
     let undeclared: Vec<String> = inputs.keys().filter(|name| !declared(name)).cloned().collect();
     inputs.retain(|name, _| declared(name));
     undeclared
 }
 
-/// Takes out the inputs that have the default of the former workflow where that of the new one is
-/// another.
+/// Removes the inputs that have the default of the former workflow, if the new workflow has another
+/// default.
 fn drop_former_defaults(inputs: &mut Map<String, Value>, former: &Workflow, now: &Workflow) {
     let default = |workflow: &Workflow, name: &str| {
         let input = workflow.plan.inputs.0.iter().find(|input| input.name == name);
@@ -266,10 +266,10 @@ fn drop_former_defaults(inputs: &mut Map<String, Value>, former: &Workflow, now:
     });
 }
 
-/// What the root of a run is given with other inputs, or by another workflow.
+/// Makes the input of the root with other inputs, or by another workflow.
 fn other_input(before: &Started, workflow: &Workflow, others: Map<String, Value>) -> Result<Payload, RerunError> {
     let mut inputs = inputs_of(before);
-    take_undeclared(&mut inputs, workflow);
+    remove_undeclared(&mut inputs, workflow);
     inputs.extend(others);
     let inputs = workflow.plan.inputs.accept(inputs).map_err(|violations| {
         LoadError::Inputs(violations.into_iter().map(|one| (one.pointer, one.message)).collect())
@@ -277,7 +277,7 @@ fn other_input(before: &Started, workflow: &Workflow, others: Map<String, Value>
     Ok(Payload::json(&inputs))
 }
 
-/// The inputs of the workflow that a run began with.
+/// Returns the inputs of the workflow that a run began with.
 fn inputs_of(started: &Started) -> Map<String, Value> {
     let Payload::Json(json) = &started.input else { return Map::new() };
     if &*started.entry == RETRY {

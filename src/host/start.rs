@@ -1,4 +1,4 @@
-//! Starting runs, and ending the host.
+//! Starting runs, and shutting the host down.
 
 use super::random::fill;
 use super::{Host, LoadError, Outcome, Workflow};
@@ -14,26 +14,30 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of a run's inputs and of its outputs. Arbitrary; what passes between guests has the limit of the guests.
+/// Bytes of a run's inputs, and of its outputs. Arbitrary; payloads between guests have the limit
+/// of the guests.
 const RUN_PAYLOAD_BYTES_MAX: u64 = 16 << 20;
 
 /// How a run is started. The default is a fresh id and a fresh seed.
 #[derive(Default)]
 pub struct RunOptions {
-    /// Its id; unique among the unfinished runs of the host.
+    /// The id of the run; unique among the unfinished runs of the host.
     pub id: Option<String>,
-    /// What its random streams and the jitter of its retries are keyed by.
+    /// Keys its random streams and the jitter of its retries.
     pub seed: Option<[u8; 32]>,
-    /// What takes its log lines. It is called on a worker and must neither block nor make a system call.
+    /// Takes its log lines. It is called on a worker and must neither block nor make a system call.
     pub sink: Option<Arc<dyn LogSink>>,
-    /// Who watches it from its first step on ([`Events::of_new_run`]), or from where its records end where it is taken up.
+    /// Watches it from its first step on ([`Events::of_new_run`]), or, if it is recovered, from the
+    /// end of its records on.
     pub watcher: Option<Watcher>,
-    /// Whether its records are kept in memory, to be read by [`RunHandle::records`]. They grow with the run.
+    /// Whether its records are retained in memory, to be read by [`RunHandle::records`]. They grow
+    /// with the run.
     pub records: bool,
     /// Whether the run outlives its host: then it is written to the journal in the host's folder
-    /// ([`HostBuilder::data`](super::HostBuilder::data)). None: where the host has one.
+    /// ([`HostBuilder::data`](super::HostBuilder::data)). `None`: if the host has a folder.
     pub durable: Option<bool>,
-    /// Of a run that is taken up: one that somebody has paused is left as it is ([`RecoverError::Paused`](super::RecoverError::Paused)).
+    /// Whether a paused run is not recovered, but refused with
+    /// [`ResumeError::Paused`](crate::run::ResumeError::Paused).
     pub unless_paused: bool,
 }
 
@@ -59,7 +63,8 @@ impl Host {
     /// Runs a workflow to its end.
     ///
     /// # Errors
-    /// The inputs do not fit, or the host is shutting down. A run that fails is no error of this kind: see [`Outcome::result`].
+    /// Fails if the inputs do not fit, or the host is shutting down. A run that fails is no error
+    /// of this kind: see [`Outcome::result`].
     pub async fn run(&self, workflow: &Workflow, inputs: Map<String, Value>) -> Result<Outcome, LoadError> {
         let run = self.start(workflow, inputs, RunOptions::default())?;
         Ok(run.finished().await)
@@ -68,7 +73,7 @@ impl Host {
     /// Starts a run.
     ///
     /// # Errors
-    /// As [`Self::run`]; and where there is an unfinished run of the same id.
+    /// As [`Self::run`]; also fails if there is an unfinished run with the same id.
     pub fn start(
         &self,
         workflow: &Workflow,
@@ -133,25 +138,28 @@ impl Host {
         Ok(RunHandle { run })
     }
 
-    /// Rebuilds a run of this workflow from its records alone: every step is executed again, and compared with what was recorded.
+    /// Rebuilds a run of this workflow from its records alone: every step is replayed, and compared
+    /// with its record.
     ///
-    /// Its guests take no slots of the pool: they live outside it, and share that memory with the runs.
+    /// Its guests take no slots of the pool: they are allocated on demand, and share that memory
+    /// with the runs.
     ///
     /// # Errors
-    /// The run was one of another workflow, a record does not follow from those before it, a process does not do again what it did, or
-    /// guests that cannot be evicted do not find room.
+    /// Fails if the run is of another workflow, a record does not follow from those before it, a
+    /// process diverges, or there is no room for guests that cannot be evicted.
     pub fn rebuild(&self, workflow: &Workflow, records: &[Record]) -> Result<Rebuild, RebuildError> {
         let rebuild = Rebuild::new(self.root_for(workflow, records), (*workflow.programs).clone());
         rebuild.outside(Arc::clone(self.shared.guests.on_demand_memory())).apply_all(records)
     }
 
-    /// What the scheduler has done so far.
+    /// Returns the statistics of the scheduler.
     pub fn stats(&self) -> Stats {
         self.shared.scheduler.lock().as_ref().map(crate::scheduler::Scheduler::stats).unwrap_or_default()
     }
 
-    /// Lets nothing new start, cancels every run that is in memory, waits until all have ended or the time is over, and stops the workers. It
-    /// returns how many processes had not ended. Runs that are parked stay what they are on disk.
+    /// Refuses new runs, cancels every run in memory, waits until all have ended or `timeout` has
+    /// passed, and stops the workers. It returns how many processes had not ended. Parked runs stay
+    /// as they are on disk.
     pub async fn shutdown(&self, timeout: Duration) -> usize {
         let host = self.clone();
         let (done, wait) = tokio::sync::oneshot::channel();
@@ -176,30 +184,32 @@ impl Host {
 }
 
 impl RunHandle {
-    /// The run's id.
+    /// Returns the run's id.
     pub fn id(&self) -> &Arc<str> {
         self.run.id()
     }
 
-    /// Waits until the run is over.
+    /// Waits until the run has ended.
     pub async fn finished(&self) -> Outcome {
         let outcome = self.run.finished().await;
         Outcome::new(Arc::clone(self.run.id()), &outcome)
     }
 
-    /// Waits on this thread until the run is over.
+    /// Waits on this thread until the run has ended.
     pub fn wait(&self) -> Outcome {
         Outcome::new(Arc::clone(self.run.id()), &self.run.wait())
     }
 
-    /// What the run came to, once it is over.
+    /// Returns the outcome of the run; `None` while it has not ended.
     pub fn outcome(&self) -> Option<Outcome> {
         self.run.outcome().map(|outcome| Outcome::new(Arc::clone(self.run.id()), &outcome))
     }
 
-    /// Waits on this thread until the start of the run is durable. False: the time is over first, or nobody will ever know.
+    /// Waits on this thread until the start of the run is durable. Returns false if `timeout`
+    /// passes first, or it will never be known.
     ///
-    /// A run whose host dies before that may never have been. Nothing of it left the host then.
+    /// If the host dies before that, the run may be in no journal. Then nothing of it has left the
+    /// host.
     pub fn started(&self, timeout: Duration) -> bool {
         self.run.started().is_none_or(|started| started.wait_for(timeout) == Ok(Some(())))
     }
@@ -207,16 +217,16 @@ impl RunHandle {
     /// Asks the run to end; after the grace the host ends it.
     ///
     /// # Errors
-    /// Where it has ended.
+    /// Fails if it has ended.
     pub fn cancel(&self, reason: &str, grace: Option<Duration>) -> Result<(), Refused> {
         self.run.cancel(reason, grace)
     }
 
-    /// Asks the run to end, as [`Self::cancel`] does, because it takes longer than `after`: its outcome is that it has timed out, unless it
-    /// ends otherwise before it hears of it.
+    /// Asks the run to end, as [`Self::cancel`] does, because it takes longer than `after`: its
+    /// outcome is that it has timed out, unless it ends otherwise before the request reaches it.
     ///
     /// # Errors
-    /// Where it has ended.
+    /// Fails if it has ended.
     pub fn time_out(&self, after: Duration) -> Result<(), Refused> {
         self.run.time_out(after)
     }
@@ -226,41 +236,41 @@ impl RunHandle {
         self.run.kill(reason);
     }
 
-    /// Hands the run a signal: to whoever waits for its name, or to whoever will.
+    /// Sends the run a signal: to the process that waits for its name, or that will.
     ///
     /// # Errors
-    /// Where the run has ended, as many signals are kept as may be, or this one is too large.
+    /// Fails if the run has ended, retains as many signals as it may, or this one is too large.
     pub fn signal(&self, name: &str, body: &Value) -> Result<(), Refused> {
         self.run.signal(name, Payload::json(body))
     }
 
-    /// What happens in the run from now on, at most `capacity` events waiting.
+    /// Returns the events of the run from now on, of which at most `capacity` wait.
     pub fn observe(&self, capacity: usize) -> Events {
         self.run.observe(capacity)
     }
 
-    /// The processes that live.
+    /// Returns the processes that live.
     pub fn processes(&self) -> Vec<ProcessStatus> {
         self.run.processes()
     }
 
-    /// What a process last exposed under a name.
+    /// Returns what a process last exposed under a name.
     pub fn query(&self, name: &str) -> Option<Payload> {
         self.run.query(name)
     }
 
-    /// All records, where [`RunOptions::records`] asked for them.
+    /// Returns all records, if [`RunOptions::records`] was set.
     pub fn records(&self) -> Option<Vec<Record>> {
         self.run.records()
     }
 
-    /// The run itself, with everything that can be done with it.
+    /// Returns the run itself, with all its operations.
     pub fn inner(&self) -> &crate::run::RunHandle {
         &self.run
     }
 }
 
-/// The id of a run that is made but not started here.
+/// Makes an id for a run that this host does not start.
 pub(super) fn fresh_id() -> String {
     let mut random = [0; 32];
     fill(&mut random);

@@ -1,4 +1,4 @@
-//! What becomes of the records of a host's runs, as those hear it who must.
+//! Reports on the folder of durable runs, to the runs and to a watcher.
 
 use crate::journal::{DurabilityListener, StoreError};
 use crate::process::{Problem, ProblemClass, problem::kind};
@@ -6,37 +6,39 @@ use crate::run::Kernel;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-/// What happens to the folder of durable runs.
+/// A change of the folder of durable runs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StorageNotice {
-    /// The disk is full. Steps in their middle go on to their end, no step begins, and nothing leaves the host.
+    /// The disk is full. Steps that have begun run to their end, no step begins, and nothing leaves
+    /// the host.
     Full,
-    /// There is room again, and the host goes on.
+    /// There is room again, and the host continues.
     Room,
-    /// A part of the journal was damaged or gone when it was opened, and the last that was written before is not in it. What there was of that
-    /// part is kept in that file.
+    /// A part of the journal was damaged or gone when it was opened, and the latest writes are not
+    /// in it. This file holds what remained of that part.
     Torn(PathBuf),
-    /// The folder was in use, and its journal, this file, is gone: a new one was begun.
-    Anew(PathBuf),
-    /// The journal cannot be written any more: nothing leaves the host from now on, and its durable runs can be taken up by another one.
+    /// The folder was in use, and its journal, this file, is gone: a new one was made.
+    Recreated(PathBuf),
+    /// The journal cannot be written any more: nothing leaves the host from now on, and another
+    /// host can recover its durable runs.
     Failed(StoreError),
 }
 
-/// Who hears of the folder.
+/// Receives notices about the folder.
 pub(super) trait StorageWatcher: Fn(&StorageNotice) + Send + Sync {}
 impl<F: Fn(&StorageNotice) + Send + Sync> StorageWatcher for F {}
 
-/// Tells the runs of a host what became of their records.
+/// Reports to the runs of a host which of their records are durable.
 pub(super) struct KernelListener {
     pub(super) kernel: Weak<Kernel>,
     pub(super) watcher: Option<Arc<dyn StorageWatcher>>,
 }
 
 impl KernelListener {
-    fn tell(&self, news: &StorageNotice) {
+    fn notify(&self, notice: &StorageNotice) {
         if let Some(watcher) = &self.watcher {
-            watcher(news);
+            watcher(notice);
         }
     }
 }
@@ -63,20 +65,20 @@ impl DurabilityListener for KernelListener {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.stall(is_full);
         }
-        self.tell(if is_full { &StorageNotice::Full } else { &StorageNotice::Room });
+        self.notify(if is_full { &StorageNotice::Full } else { &StorageNotice::Room });
     }
 
-    fn torn(&self, kept: &Path) {
-        self.tell(&StorageNotice::Torn(kept.to_owned()));
+    fn torn(&self, retained: &Path) {
+        self.notify(&StorageNotice::Torn(retained.to_owned()));
     }
 
     fn recreated(&self, path: &Path) {
-        self.tell(&StorageNotice::Anew(path.to_owned()));
+        self.notify(&StorageNotice::Recreated(path.to_owned()));
     }
 
     fn failed(&self, error: &StoreError) {
-        // Who watches hears the cause before the runs' waiters hear that they are lost.
-        self.tell(&StorageNotice::Failed(error.clone()));
+        // The watcher gets the cause before the callers that wait for runs are notified.
+        self.notify(&StorageNotice::Failed(error.clone()));
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.abandon(
                 &Problem::new(kind::JOURNAL_FAILED, "The journal cannot be written any more")

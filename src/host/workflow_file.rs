@@ -1,4 +1,4 @@
-//! Reading a workflow file: what it may be, and what is said of one that is not text.
+//! Reading a workflow file, and the diagnostics of one that is not text.
 
 use super::LoadError;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
@@ -8,10 +8,11 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-/// The text of a file. Of one that is too large it is as much as lets the parser refuse it.
+/// Reads the text of a file. Of a file that is too large it reads as much as lets the parser refuse
+/// it.
 ///
 /// # Errors
-/// It cannot be read, or is not UTF-8.
+/// Fails if the file cannot be read, or is not UTF-8.
 pub(crate) fn read(path: &Path) -> Result<String, LoadError> {
     let bytes = read_bytes(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
     if bytes.len() > SOURCE_BYTES_MAX {
@@ -22,7 +23,7 @@ pub(crate) fn read(path: &Path) -> Result<String, LoadError> {
     })
 }
 
-/// Bytes of a file, one more at most than a workflow may have.
+/// Reads a file, at most one byte more than a workflow may have.
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let kind = std::fs::metadata(path)?.file_type();
     if kind.is_dir() {
@@ -30,7 +31,8 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
         let hint = if inside.is_file() { format!("; did you mean {}?", inside.display()) } else { String::new() };
         return Err(io::Error::new(io::ErrorKind::IsADirectory, format!("it is a folder{hint}")));
     }
-    // Nobody may ever write to a pipe that has a name. One without, which a shell makes of `<(…)`, has a writer.
+    // A named pipe may never get a writer. One without a name, which a shell makes of `<(…)`, has
+    // one.
     if kind.is_fifo() && std::fs::canonicalize(path).is_ok() {
         return Err(io::Error::other("it is a named pipe, and no file; /dev/stdin can be read"));
     }
@@ -39,10 +41,10 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Bytes that are not UTF-8, and where that shows first.
+/// Makes the diagnostic of bytes that are not UTF-8, at the first invalid one.
 fn not_text(name: &str, bytes: &[u8], valid_up_to: usize) -> Diagnostics {
     let text = String::from_utf8_lossy(bytes);
-    // The mark is no part of a source's text.
+    // The byte order mark is no part of a source's text.
     let mark = if text.starts_with('\u{feff}') { 3 } else { 0 };
     let source = Source::new(name, &text);
     let mut problems = Diagnostics::new(source);

@@ -87,7 +87,7 @@ impl Session {
                 StorageNotice::Full => terminal.warning_text(FULL, Some(FULL_HINT)),
                 StorageNotice::Room => "there is room on the disk again: runs continue".to_owned(),
                 StorageNotice::Torn(kept) => terminal.warning_text(&torn(kept), Some(TORN_HINT)),
-                StorageNotice::Anew(path) => terminal.warning_text(&recreated(path), Some(RECREATED_HINT)),
+                StorageNotice::Recreated(path) => terminal.warning_text(&recreated(path), Some(RECREATED_HINT)),
                 // The runs' outcomes tell.
                 StorageNotice::Failed(_) => return,
             };

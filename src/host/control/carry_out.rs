@@ -1,4 +1,4 @@
-//! What requests do to the runs of a host.
+//! Carrying out requests on the runs of a host.
 
 use super::protocol::{Answer, HostFacts, Refusal, Request, Resolve, RunFacts, RunState, RunStatus};
 use crate::process::{Micros, Pid, Tag};
@@ -6,17 +6,18 @@ use crate::run::{Acknowledged, Act, Doing, Events, Kernel, Refused, RunHandle};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Events that may wait for a watcher. One that is slower loses some, and hears how many.
+/// Events that may wait for a watcher. A slower one loses some, and gets their number.
 const EVENTS_MAX: usize = 65_536;
 
-/// How long after its last event a run may take to have its outcome: that waits until the last record is durable.
+/// How long after its last event a run may take to have its outcome, which waits until the last
+/// record is durable.
 pub(super) const OUTCOME_AFTER_MAX: Duration = Duration::from_mins(1);
 
-/// What becomes of a request.
+/// The outcome of a request.
 pub(super) enum Carried {
-    /// This is the answer.
+    /// It is answered.
     Answered(Answer),
-    /// It is done, and to be answered when that is durable.
+    /// It is done, and will be answered when that is durable.
     Acted(Acknowledged),
     /// The run is watched.
     Watched(Watched),
@@ -26,11 +27,11 @@ pub(super) enum Carried {
 pub(super) struct Watched {
     pub(super) run: RunHandle,
     pub(super) events: Events,
-    /// Records from before.
+    /// The number of earlier records.
     pub(super) records: u64,
 }
 
-/// Does what is asked.
+/// Carries out a request.
 pub(super) fn carry_out(kernel: &Kernel, request: Request) -> Result<Carried, Refusal> {
     let find = |run: &str| kernel.run(run).ok_or_else(|| Refusal::UnknownRun { run: run.to_owned() });
     Ok(Carried::Answered(match request {
@@ -53,7 +54,7 @@ pub(super) fn carry_out(kernel: &Kernel, request: Request) -> Result<Carried, Re
         Request::Cancel { run, reason, now: true, id } => {
             let run = find(&run)?;
             match act(&run, Act::Cancel { reason: reason.as_str().into(), grace: Some(Micros(0)) }, id) {
-                // Processes that are detached from its root may live still; they would have a grace of their own.
+                // Detached processes may still live; they would have a grace of their own.
                 Ok(_) | Err(Refusal::Ended) => run.kill(&reason),
                 Err(refusal) => return Err(refusal),
             }
@@ -96,7 +97,7 @@ fn resolve(
     let count = uncertain.iter().filter(|call| call.tag == tag).count();
     let asker = match (meant.next(), meant.next()) {
         (Some(call), None) => call.pid,
-        // An act that comes again finds its call resolved; its id tells that it is the same.
+        // A repeated act finds its call resolved; its id shows that it is the same.
         (None, _) if id.is_some() => pid.unwrap_or(Pid::ROOT),
         _ => return Err(Refusal::NoSuchCall { tag, count }),
     };
@@ -106,7 +107,7 @@ fn resolve(
     }
 }
 
-/// All unfinished runs in the order of their ids. Those that are parked wait, and stay where they are.
+/// Returns all unfinished runs in the order of their ids. Parked ones stay parked.
 fn all(kernel: &Kernel) -> Vec<RunFacts> {
     let mut all: Vec<RunFacts> = kernel.runs().iter().map(|run| facts(kernel, run).0).collect();
     all.extend(kernel.parked().into_iter().map(|(run, parked)| RunFacts {
@@ -119,12 +120,12 @@ fn all(kernel: &Kernel) -> Vec<RunFacts> {
         counts: parked.counts,
     }));
     all.sort_by(|one, other| one.run.cmp(&other.run));
-    // One may have been parked in between.
+    // A run may have been parked in between.
     all.dedup_by(|one, other| one.run == other.run);
     all
 }
 
-/// A run in a line, and its processes.
+/// Returns the facts of a run, and its processes.
 fn facts(kernel: &Kernel, run: &RunHandle) -> (RunFacts, Vec<crate::run::ProcessStatus>) {
     let processes = run.processes();
     let is_busy = |doing| matches!(doing, Doing::Queued | Doing::Starting | Doing::Running | Doing::Cancelling);

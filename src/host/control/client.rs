@@ -1,4 +1,4 @@
-//! The other end: asking the hosts of a data folder.
+//! The client's end: sending requests to the hosts of a data folder.
 
 use super::protocol::{ANSWER_BYTES_MAX, Answer, AnswerLine, Refusal, Request, RequestLine, VERSION, line};
 use super::socket_folder;
@@ -7,19 +7,22 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a host may take to tell what it knows. Arbitrary: it waits for nothing then, so one that takes longer is stopped, or starves.
-const TELL_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a host may take to answer a request that only reads. Arbitrary: it waits for nothing
+/// then, so one that takes longer is stopped, or starves.
+const READ_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// How long it may take where that only explains why it is waited for. Arbitrary.
+/// How long it may take if the answer only explains another wait. Arbitrary.
 const EXPLAIN_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// How long a host may take to do something, and for each part of what is watched. It answers when it is durable, which a busy disk delays.
+/// How long a host may take to act, and for each part of what is watched. It answers when the act
+/// is durable, which a busy disk delays.
 const ACT_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// How long a socket that was bound but never listened to stays. Arbitrary: binding and listening are two system calls in a row.
+/// How long a socket may exist that was bound and not renamed yet. Arbitrary: a few system calls in
+/// a row.
 const NEW_AGE_MAX: Duration = Duration::from_mins(1);
 
-/// Why a host was not asked, or said no.
+/// Why a request failed or was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
@@ -28,11 +31,11 @@ pub enum ControlError {
     Place {
         /// The data folder.
         data: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         #[source]
         error: io::Error,
     },
-    /// There is no host at the socket any more.
+    /// The host of the socket has ended.
     #[error("the host has ended")]
     Gone,
     /// The connection failed.
@@ -40,16 +43,16 @@ pub enum ControlError {
     Io {
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         #[source]
         error: io::Error,
     },
-    /// There is a host, and it does not answer: it is stopped, or has no room to run.
+    /// The host lives, and does not answer: it is stopped, or starves.
     #[error("the host at {path} has not answered for {} s", waited.as_secs(), path = path.display())]
     Silent {
         /// The socket.
         path: PathBuf,
-        /// How long it was waited for.
+        /// How long the client waited.
         waited: Duration,
     },
     /// The answer cannot be understood.
@@ -57,25 +60,26 @@ pub enum ControlError {
     Malformed {
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// What is wrong with the answer.
         why: String,
     },
-    /// The host said no.
+    /// The host refused the request.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
 
-/// A host that may live.
+/// A host, which may have ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Client {
     path: PathBuf,
 }
 
 impl Client {
-    /// The hosts of a data folder that live, in no order that means something. Sockets whose host is gone are removed.
+    /// Returns the live hosts of a data folder, in arbitrary order. Removes the sockets of hosts
+    /// that have ended.
     ///
     /// # Errors
-    /// The folder is not there, or its sockets are not this user's alone.
+    /// Fails if the folder does not exist, or its sockets do not belong to this user alone.
     pub fn hosts(data: &Path) -> Result<Vec<Self>, ControlError> {
         let failed = |error| ControlError::Place { data: data.to_owned(), error };
         let folder = socket_folder::folder(data).map_err(failed)?;
@@ -85,7 +89,8 @@ impl Client {
         Ok(sockets.into_iter().map(|path| Self { path }).filter(is_living).collect())
     }
 
-    /// The hosts of a data folder that live in a process: one, unless a process has several.
+    /// Returns the live hosts of a data folder in an operating system process: one, unless it has
+    /// several.
     ///
     /// # Errors
     /// As [`Self::hosts`].
@@ -96,41 +101,43 @@ impl Client {
         Ok(Self::hosts(data)?.into_iter().filter(is_its).collect())
     }
 
-    /// The host at a socket of which the journal tells. None where the socket stands where others could have put it.
+    /// Returns the host at a socket that the journal names. `None` if the socket is where other
+    /// users could have put it.
     pub fn recorded(path: &Path) -> Option<Self> {
         socket_folder::check(path.parent()?).is_ok().then(|| Self::at(path))
     }
 
-    /// The host at a socket.
+    /// Returns the host at a socket.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Where its socket is.
+    /// Returns the path of its socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The process that the host is in, as its socket says.
+    /// Returns the id of the host's operating system process, from the name of its socket.
     pub fn process(&self) -> Option<u32> {
         self.path.file_name()?.to_str()?.split('-').next()?.parse().ok()
     }
 
-    /// Whether it lives, and no step of its runs begins because the disk is full. False too where it does not tell.
+    /// Returns whether the host lives and its runs begin no step because the disk is full. Returns
+    /// false if it does not answer.
     pub fn is_stalled(&self) -> bool {
         let answer = self.answers_within(EXPLAIN_TIME_MAX, Request::Host).ok().and_then(|mut answers| answers.next());
         matches!(answer, Some(Ok(Answer::Host(facts))) if facts.stalled)
     }
 
-    /// Asks for one thing.
+    /// Sends a request and returns its answer.
     ///
     /// # Errors
-    /// The host is gone, does not answer, or says no.
+    /// Fails if the host has ended, does not answer, or refuses.
     pub fn ask(&self, request: Request) -> Result<Answer, ControlError> {
         self.answers(request)?.next().unwrap_or(Err(ControlError::Gone))
     }
 
-    /// The same, where an answer that takes longer is of no use.
+    /// As [`Self::ask`], for an answer that is of no use if it takes longer than `waited`.
     ///
     /// # Errors
     /// As [`Self::ask`].
@@ -138,10 +145,11 @@ impl Client {
         self.answers_within(waited, request)?.next().unwrap_or(Err(ControlError::Gone))
     }
 
-    /// Watches a run: the answers come as things happen, the last one is [`Answer::Ended`]. Where there is none the host has ended.
+    /// Watches a run: answers come as events happen, and the last one is [`Answer::Ended`]. If that
+    /// one is missing, the host has ended.
     ///
     /// # Errors
-    /// The host is gone, does not answer, or says no.
+    /// Fails if the host has ended, does not answer, or refuses.
     pub fn watch(&self, run: &str) -> Result<Answers, ControlError> {
         let mut answers = self.answers(Request::Watch { run: run.to_owned() })?;
         match answers.next() {
@@ -150,14 +158,14 @@ impl Client {
             Some(Err(error)) => return Err(error),
             None => return Err(ControlError::Gone),
         }
-        // What happens next may take days.
+        // The next event may take days.
         let waits = answers.reader.get_ref().get_ref().set_read_timeout(None);
         waits.map_err(|error| ControlError::Io { path: self.path.clone(), error })?;
         Ok(answers)
     }
 
     fn answers(&self, request: Request) -> Result<Answers, ControlError> {
-        let waited = if request.only_asks() { TELL_TIME_MAX } else { ACT_TIME_MAX };
+        let waited = if request.is_read_only() { READ_TIME_MAX } else { ACT_TIME_MAX };
         self.answers_within(waited, request)
     }
 
@@ -166,7 +174,7 @@ impl Client {
         let failed = |error| failed(&self.path, waited, error);
         stream.set_write_timeout(Some(waited)).map_err(failed)?;
         stream.set_read_timeout(Some(waited)).map_err(failed)?;
-        // A host that refuses to talk at all closes its end: then what it said is there to be read.
+        // A host that refuses the connection closes its end: its refusal can be read all the same.
         match stream.write_all(&line(&RequestLine { version: VERSION, request })) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(failed(error)),
             _ => {}
@@ -178,7 +186,7 @@ impl Client {
     fn connect(&self) -> Result<UnixStream, ControlError> {
         UnixStream::connect(&self.path).map_err(|error| match error.kind() {
             ErrorKind::ConnectionRefused => {
-                // A socket that is seen under its name was listened to, so its host is gone.
+                // A socket that is visible under its name had a listener, so its host has ended.
                 let _ = std::fs::remove_file(&self.path);
                 ControlError::Gone
             }
@@ -188,7 +196,7 @@ impl Client {
     }
 }
 
-/// What has become of a request that was not carried to its end.
+/// Maps the error of a request that was not carried to its end.
 fn failed(path: &Path, waited: Duration, error: io::Error) -> ControlError {
     let path = path.to_owned();
     match error.kind() {
@@ -210,7 +218,7 @@ fn remove_unfinished(folder: &Path) {
     }
 }
 
-/// What a host answers, one by one.
+/// The answers of a host, one by one.
 pub struct Answers {
     path: PathBuf,
     reader: BufReader<io::Take<UnixStream>>,
@@ -220,7 +228,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Of a run that is watched: how many records there were before.
+    /// Returns how many records a watched run had before.
     pub fn records(&self) -> u64 {
         self.records
     }
@@ -235,7 +243,7 @@ impl Answers {
         match self.reader.read_until(b'\n', &mut line) {
             Ok(0) => return Ok(None),
             Ok(_) if line.ends_with(b"\n") => {}
-            // A host that ends says nothing more, be it in the middle of a line.
+            // A host that ends may stop in the middle of a line.
             Ok(_) if line.len() < ANSWER_BYTES_MAX => return Ok(None),
             Ok(_) => return Err(self.malformed("it is too long")),
             Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(None),

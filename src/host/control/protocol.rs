@@ -1,4 +1,4 @@
-//! What is said over the socket.
+//! The requests and answers on the socket.
 
 use crate::host::Outcome;
 use crate::process::{Micros, Payload, Pid, Problem, ProblemClass, Tag};
@@ -6,100 +6,102 @@ use crate::run::{Act, Counts, ProcessStatus, Resolution, RunEvent, SignalStatus,
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The version of what is said here. Each side refuses any other: hosts and commands that differ are of releases that differ.
+/// The version of this protocol. Each side refuses any other: different versions are from different
+/// releases.
 pub const VERSION: u32 = 1;
 
-/// Bytes of a request: the largest payload that a process takes unless it is granted more (1 MiB), each of its bytes written as a number.
+/// Bytes of a request: the largest payload of a process without a higher limit (1 MiB), each of its
+/// bytes written as a number.
 pub(super) const REQUEST_BYTES_MAX: usize = 5 << 20;
 
 /// Bytes of an answer: the outputs of a run (16 MiB), each byte written as a number.
 pub(super) const ANSWER_BYTES_MAX: usize = 80 << 20;
 
-/// What is asked of a host.
+/// A request to a host.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Who it is.
+    /// Asks for the facts of the host.
     Host,
-    /// Its runs.
+    /// Asks for the runs of the host.
     Runs,
-    /// What a run does.
+    /// Asks what a run does.
     Status {
-        /// The run.
+        /// The id of the run.
         run: String,
     },
-    /// Hands a signal to a run.
+    /// Sends a signal to a run.
     Signal {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The name.
+        /// The name of the signal.
         name: String,
-        /// What it carries.
+        /// The payload of the signal.
         body: Payload,
-        /// Which act this is: the same one counts once.
+        /// Identifies the act: acts with one id count once.
         id: Option<String>,
     },
     /// Asks a run to end.
     Cancel {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// Why.
+        /// The reason, for the run.
         reason: String,
         /// Whether it is ended at once, without grace.
         now: bool,
-        /// Which act this is: the same one counts once.
+        /// Identifies the act: acts with one id count once.
         id: Option<String>,
     },
-    /// Asks a run to end because it takes longer than it may.
+    /// Asks a run to end because it takes too long.
     TimeOut {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// How long it was to take at most.
+        /// The time that it was allowed.
         after: Micros,
     },
-    /// Keeps a run's processes from being stepped.
+    /// Stops the stepping of a run's processes.
     Pause {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// Which act this is: the same one counts once.
+        /// Identifies the act: acts with one id count once.
         id: Option<String>,
     },
-    /// Lets a paused run go on.
+    /// Continues a paused run.
     #[serde(rename = "resume")]
     Unpause {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// Which act this is: the same one counts once.
+        /// Identifies the act: acts with one id count once.
         id: Option<String>,
     },
-    /// What the processes of a run last exposed: the names, or the value of one.
+    /// Asks for what the processes of a run last exposed: the names, or the value of one.
     Query {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The name.
+        /// The name of the value; `None`: all names.
         name: Option<String>,
     },
-    /// Says what became of an uncertain call.
+    /// Settles an uncertain call.
     Resolve {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The process; none: the tag is that of one uncertain call of the run.
+        /// The process; `None`: only one uncertain call of the run has the tag.
         pid: Option<Pid>,
-        /// The call.
+        /// The tag of the call.
         tag: Tag,
-        /// What became of it.
+        /// How it is settled.
         outcome: Resolve,
-        /// Which act this is: the same one counts once.
+        /// Identifies the act: acts with one id count once.
         id: Option<String>,
     },
-    /// What happens in a run from now on.
+    /// Asks for the events of a run from now on.
     Watch {
-        /// The run.
+        /// The id of the run.
         run: String,
     },
 }
 
-/// What became of an uncertain call.
+/// The outcome of an uncertain call, as a person found it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resolve {
@@ -107,12 +109,12 @@ pub enum Resolve {
     Completed(Payload),
     /// It did not happen: the attempt has failed.
     Failed,
-    /// It is to be sent again under its key.
+    /// It should be sent again under its key.
     #[serde(rename = "again")]
     Resend,
 }
 
-/// The kind of problem that a call is answered with of which somebody said that it did not happen.
+/// The kind of problem that answers a call that did not happen.
 const DID_NOT_HAPPEN: &str = "did-not-happen";
 
 impl From<Resolve> for Resolution {
@@ -120,7 +122,8 @@ impl From<Resolve> for Resolution {
         match resolve {
             Resolve::Completed(answer) => Self::Answered(Ok(answer)),
             Resolve::Failed => {
-                // What kept it from happening was the end of a host: the step's `retry` may try again, under a new key.
+                // The end of a host prevented it: the step's `retry` may try again, under a new
+                // key.
                 let problem = Problem::new(DID_NOT_HAPPEN, "Somebody said that the call did not happen");
                 Self::Answered(Err(Arc::new(problem.with_class(ProblemClass::Retryable))))
             }
@@ -130,7 +133,7 @@ impl From<Resolve> for Resolution {
 }
 
 impl Request {
-    /// Which act it is, where that is said.
+    /// Returns the id of the act, if it has one.
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Signal { id, .. }
@@ -142,12 +145,13 @@ impl Request {
         }
     }
 
-    /// Whether it asks for nothing but what the host knows.
-    pub(super) fn only_asks(&self) -> bool {
+    /// Returns whether it only reads what the host knows.
+    pub(super) fn is_read_only(&self) -> bool {
         matches!(self, Self::Host | Self::Runs | Self::Status { .. } | Self::Query { .. })
     }
 
-    /// The act that it asks for, to be left for a run that nobody has. None where it is none, or does not say which process is meant.
+    /// Returns the act that it asks for, to be stored for a suspended run. `None` if it asks for no
+    /// act, or does not name the process.
     pub fn act(&self) -> Option<Act> {
         Some(match self.clone() {
             Self::Signal { name, body, .. } => Act::Signal { name: name.into(), body },
@@ -160,74 +164,74 @@ impl Request {
     }
 }
 
-/// What a host answers.
+/// The answer of a host.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// Who it is.
+    /// The facts of the host.
     Host(HostFacts),
-    /// Its runs, in the order of their ids.
+    /// The runs of the host, in the order of their ids.
     Runs(Vec<RunFacts>),
     /// What the run does.
     Status(Box<RunStatus>),
-    /// It is done, and durable where the run is.
+    /// The act is done, and durable if the run is.
     Done,
     /// The names under which something is exposed.
     Names(Vec<Arc<str>>),
     /// What is exposed under the name.
     Value(Payload),
-    /// The run is watched. What its first so many records say has happened before; what comes now follows from later ones.
+    /// The run is watched. The events that follow are of later records.
     Watching {
-        /// Records before.
+        /// The number of earlier records.
         records: u64,
     },
-    /// Something happened.
+    /// An event of the run.
     Event(RunEvent),
-    /// So many events were dropped: the reader was slower than the run.
+    /// This many events were dropped: the reader was slower than the run.
     Dropped(u64),
-    /// The run is over.
+    /// The run has ended.
     #[serde(rename = "over")]
     Ended(Box<Outcome>),
-    /// No.
+    /// The request was refused.
     Refused(Refusal),
 }
 
-/// A host.
+/// The facts of a host.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct HostFacts {
-    /// Its process.
+    /// The id of its operating system process.
     pub pid: u32,
-    /// Its release.
+    /// The release of wfhost that it runs.
     pub release: String,
-    /// Its unfinished runs.
+    /// The number of its unfinished runs.
     pub runs: usize,
-    /// No step of theirs begins: the disk with its data folder is full.
+    /// Whether no step begins because the disk with the data folder is full.
     pub stalled: bool,
 }
 
-/// A run of a host, in a line.
+/// The facts of a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RunFacts {
-    /// Its id.
+    /// The id of the run.
     pub run: Arc<str>,
-    /// The process that runs it.
+    /// The id of its host's operating system process.
     pub host: u32,
     /// What it does.
     pub state: RunState,
-    /// No step of it begins, whatever it does: the disk with the data folder is full.
+    /// Whether no step of it begins because the disk with the data folder is full.
     pub stalled: bool,
-    /// Processes that live.
+    /// The number of its live processes.
     pub processes: usize,
-    /// Calls of which nobody knows whether they happened.
+    /// The number of its calls whose outcome is unknown.
     pub uncertain: usize,
-    /// What has happened, in numbers.
+    /// The counts of what has happened.
     pub counts: Counts,
 }
 
 impl RunFacts {
-    /// The word for what it does, or that it is stalled.
+    /// Returns the word for its state, or `stalled`.
     pub fn state_name(&self) -> &'static str {
         if self.stalled { "stalled" } else { self.state.name() }
     }
@@ -237,7 +241,7 @@ impl RunFacts {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunState {
-    /// A process is stepped, or will be without waiting for anything.
+    /// At least one process can be stepped now.
     Running,
     /// All processes wait.
     Waiting,
@@ -246,7 +250,7 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// The word for it.
+    /// Returns the word for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -256,77 +260,77 @@ impl RunState {
     }
 }
 
-/// A run of a host.
+/// The status of a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RunStatus {
-    /// In a line.
+    /// The facts of the run.
     pub facts: RunFacts,
     /// Its processes, in the order of their pids.
     pub processes: Vec<ProcessStatus>,
-    /// The calls of which nobody knows whether they happened.
+    /// The calls whose outcome is unknown.
     pub uncertain: Vec<Uncertain>,
     /// The names under which something is exposed.
     pub queries: Vec<Arc<str>>,
-    /// The signals that somebody waits for, or that are kept.
+    /// The signals that a process waits for, or that are retained.
     pub signals: Vec<SignalStatus>,
 }
 
-/// Why not.
+/// Why a request is refused.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The host does not run it.
+    /// The host does not own the run.
     #[error("the host does not run {run}")]
     UnknownRun {
-        /// The run.
+        /// The id of the run.
         run: String,
     },
-    /// It has ended.
+    /// The run has ended.
     #[error("the run has ended")]
     Ended,
-    /// There is no room.
+    /// The queue of the run is full.
     #[error("the run takes no more: its queue is full")]
     Full,
-    /// It is larger than the run may carry.
+    /// The payload is larger than the run allows.
     #[error("it is larger than the run's payloads may be")]
     TooLarge,
     /// Nothing is exposed under the name.
     #[error("nothing is exposed under the name `{name}`")]
     NotExposed {
-        /// The name.
+        /// The name that was given.
         name: String,
-        /// Those that there are.
+        /// The names that are exposed.
         names: Vec<Arc<str>>,
     },
     /// No uncertain call has the tag, or several have.
     #[error("{} the tag {tag}", if *count == 0 { "no uncertain call has".to_owned() } else { format!("{count} uncertain calls have") })]
     NoSuchCall {
-        /// The tag.
+        /// The tag that was given.
         tag: Tag,
-        /// How many.
+        /// How many uncertain calls have it.
         count: usize,
     },
-    /// The same act was there already, and was another.
+    /// There was another act with the same id.
     #[error("there was an act with the id {id} already, and it was another one")]
     Conflict {
         /// The id of the act.
         id: String,
     },
-    /// The host could not do it.
+    /// The host could not carry it out.
     #[error("{why}")]
     Failed {
-        /// Why.
+        /// The cause.
         why: String,
     },
     /// The request cannot be understood.
     #[error("the request cannot be understood: {why}")]
     Malformed {
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// It speaks another version.
+    /// The host speaks another version.
     #[error(
         "the host is of release {release}, which speaks version {version} of this protocol; this one speaks {VERSION}"
     )]
@@ -336,35 +340,35 @@ pub enum Refusal {
         /// The release of the host.
         release: String,
     },
-    /// It has too many connections.
+    /// The host has too many connections.
     #[error("the host has too many connections")]
     Busy,
-    /// The other end is of another user.
+    /// The client is a process of another user.
     #[error("the host answers its own user only")]
     NotYours,
 }
 
-/// A request as it goes over the socket.
+/// A request as a line of the socket.
 #[derive(Serialize, Deserialize)]
 pub(super) struct RequestLine {
     pub(super) version: u32,
     pub(super) request: Request,
 }
 
-/// An answer as it goes over the socket.
+/// An answer as a line of the socket.
 #[derive(Serialize, Deserialize)]
 pub(super) struct AnswerLine {
     pub(super) version: u32,
     pub(super) answer: Answer,
 }
 
-/// The version alone, which is read first: what else there is depends on it.
+/// The version alone, which is read first: the rest depends on it.
 #[derive(Deserialize)]
 struct Version {
     version: u32,
 }
 
-/// One line, with its end.
+/// Writes a message as a line, with its end.
 pub(super) fn line(message: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(message).expect("invariant: these types can be written as JSON");
     line.push(b'\n');

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 /// Connections at one time. Arbitrary: more than a person has terminals.
 pub(super) const CONNECTIONS_MAX: usize = 64;
 
-/// Watchers among them, so that those who only ask find room.
+/// Watchers among them, so that short requests find room.
 pub(super) const WATCHERS_MAX: usize = 32;
 
 /// How long a request may take to arrive. Arbitrary: it is written at once.
@@ -28,13 +28,14 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long an answer may wait for a reader that takes nothing. Arbitrary.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// How long a watcher may take nothing: a person who has stopped the terminal's output may come back.
+/// How long a watcher may take nothing: a person who has stopped the terminal's output may come
+/// back.
 const WATCHER_TIME_MAX: Duration = Duration::from_mins(10);
 
-/// How often it is looked whether all watchers are gone.
-const DRAIN_LOOK: Duration = Duration::from_millis(1);
+/// How often draining checks whether all requests are answered.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How long to wait where no connection can be taken: no descriptors are left, say.
+/// How long to wait if no connection can be accepted: no descriptors are left, for instance.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// The socket of a host. Dropping it removes it.
@@ -45,21 +46,23 @@ pub(in crate::host) struct Control {
 
 pub(super) struct Shared {
     kernel: Weak<Kernel>,
-    /// Whom it answers.
+    /// The user whose processes it answers.
     pub(super) user: u32,
     connections: Arc<Semaphore>,
     watchers: Arc<Semaphore>,
-    /// Requests that have come and are not answered. Written by the thread that answers, read by whoever ends the host; it carries nothing else.
+    /// Requests that are not answered yet. Written by the thread that answers, read by the thread
+    /// that ends the host; it orders nothing else.
     answering: AtomicUsize,
-    /// Written by whoever ends the host, read by the thread after each connection; it carries nothing else.
+    /// Written by the thread that ends the host, read by the serving thread after each connection;
+    /// it orders nothing else.
     closing: AtomicBool,
 }
 
 impl Control {
-    /// Listens for those who want to know of the runs of the host, or steer them, on a socket for this data folder, which is there.
+    /// Listens for requests on a socket for this data folder, which must exist.
     ///
     /// # Errors
-    /// There is no place for a socket, or it cannot be made.
+    /// Fails if there is no folder for a socket, or it cannot be made.
     pub(in crate::host) fn listen(data: &Path, kernel: Weak<Kernel>) -> io::Result<Self> {
         Self::listen_for(data, kernel, socket_folder::user()?)
     }
@@ -77,21 +80,22 @@ impl Control {
             closing: AtomicBool::new(false),
         });
         let control = Self { path, shared: Arc::clone(&shared) };
-        // Where there is no thread, dropping it removes the socket.
+        // If the thread cannot be started, dropping `control` removes the socket.
         std::thread::Builder::new().name("wfhost-control".to_owned()).spawn(move || shared.wait(&listener))?;
         Ok(control)
     }
 
-    /// Where it is.
+    /// The path of the socket.
     pub(in crate::host) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Waits until those who have asked for something have their answer, and those who watch the end of what they watch, at most so long.
+    /// Waits, at most this long, until all requests have their answers, and watchers of ended runs
+    /// their last one.
     pub(in crate::host) fn drain(&self, most: Duration) {
         let begun = Instant::now();
         while self.shared.answering.load(Relaxed) > 0 && begun.elapsed() < most {
-            std::thread::sleep(DRAIN_LOOK);
+            std::thread::sleep(DRAIN_INTERVAL);
         }
     }
 }
@@ -99,14 +103,14 @@ impl Control {
 impl Drop for Control {
     fn drop(&mut self) {
         self.shared.closing.store(true, Relaxed);
-        // The thread waits for a connection.
+        // Wakes the thread, which waits for a connection.
         let woken = StdStream::connect(&self.path);
         let _ = std::fs::remove_file(&self.path);
         drop(woken);
     }
 }
 
-/// A socket under a name of its own, which is there when the socket is listened to.
+/// Binds a socket, and makes it visible under its name when it has a listener.
 fn bind(folder: &Path) -> io::Result<(StdListener, PathBuf)> {
     let mut random = [0; 4];
     getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
@@ -119,7 +123,7 @@ fn bind(folder: &Path) -> io::Result<(StdListener, PathBuf)> {
 }
 
 impl Shared {
-    /// Waits for the first connection, and makes what serves it and all others.
+    /// Waits for the first connection, and makes the runtime that serves it and all others.
     fn wait(self: Arc<Self>, listener: &StdListener) {
         let first = loop {
             let accepted = listener.accept();
@@ -144,7 +148,7 @@ impl Shared {
             })
         });
         if served.is_err() {
-            // Nobody will be answered: who connects is told by the end of the connection.
+            // No request will be answered: the end of the connection says so.
             while !self.closing.load(Relaxed) {
                 let _ = listener.set_nonblocking(false);
                 let _ = listener.accept();
@@ -173,12 +177,12 @@ impl Shared {
         };
         let permit = Arc::clone(&self.connections).try_acquire_owned().map_err(|_: TryAcquireError| Refusal::Busy);
         match refusal.map_or(permit, Err) {
-            // A fresh connection has room for so little; where it has not, its end says enough.
+            // A new connection has room for this little; if not, its end says enough.
             Err(refusal) => drop(stream.try_write(&AnswerLine::of(Answer::Refused(refusal)))),
             Ok(permit) => {
                 let shared = Arc::clone(self);
                 tokio::spawn(async move {
-                    // Whoever does not keep to the protocol is not waited for, and there is nobody to tell.
+                    // A client that breaks the protocol is not waited for, and gets no report.
                     let _ = shared.converse(&stream).await;
                     drop(permit);
                 });
@@ -224,7 +228,7 @@ impl Shared {
     }
 }
 
-/// Tells a watcher what happens until the run is over or the watcher is gone.
+/// Sends events to a watcher until the run has ended or the watcher is gone.
 async fn watch(stream: &UnixStream, watched: Watched) -> io::Result<()> {
     let Watched { run, mut events, records } = watched;
     write(stream, &Answer::Watching { records }, ANSWER_TIME_MAX).await?;
@@ -232,7 +236,7 @@ async fn watch(stream: &UnixStream, watched: Watched) -> io::Result<()> {
     loop {
         let event = tokio::select! {
             event = events.next() => event,
-            // A watcher has nothing more to say: what comes is its end.
+            // A watcher sends nothing more: the next thing to read is its end.
             gone = gone(stream) => return gone,
         };
         let lost = events.dropped();
@@ -253,7 +257,7 @@ async fn watch(stream: &UnixStream, watched: Watched) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the other end says something or is gone; both end the connection.
+/// Waits until the other end sends something or is gone; both end the connection.
 async fn gone(stream: &UnixStream) -> io::Result<()> {
     loop {
         stream.readable().await?;
@@ -264,7 +268,7 @@ async fn gone(stream: &UnixStream) -> io::Result<()> {
     }
 }
 
-/// A line without its end, or why it is none.
+/// Reads a line, and returns it without its end.
 async fn read_line(stream: &UnixStream) -> io::Result<Result<Vec<u8>, Refusal>> {
     let malformed = |why: String| Ok(Err(Refusal::Malformed { why }));
     let mut line = Vec::new();
@@ -290,7 +294,7 @@ async fn read_line(stream: &UnixStream) -> io::Result<Result<Vec<u8>, Refusal>> 
     }
 }
 
-/// Writes an answer to a reader that takes some of it at least once in so long.
+/// Writes an answer to a reader that takes some of it at least once within `patience`.
 async fn write(stream: &UnixStream, answer: &Answer, patience: Duration) -> io::Result<()> {
     let line = AnswerLine::of(answer.clone());
     let mut rest = &line[..];

@@ -1,4 +1,4 @@
-//! Where the sockets of a data folder stand, and whose they are.
+//! The folder of the sockets of a data folder, and its rights.
 
 use crate::journal::layout;
 use std::fs::{self, DirBuilder};
@@ -6,26 +6,28 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a socket's path. Linux takes 107, others 103; the rest is for the name under which it is bound at first.
+/// Bytes of a socket's path. Linux takes 107, others 103; the rest is for the name under which it
+/// is first bound.
 const PATH_BYTES_MAX: usize = 100;
 
 /// Bytes of a socket's name: a process id, some random digits, an ending.
 const NAME_BYTES_MAX: usize = 24;
 
-/// The ending of a socket that is listened to.
+/// The ending of a socket that has a listener.
 pub(super) const ENDING: &str = "sock";
 
-/// The folder for the sockets of the hosts of a data folder. It need not be there.
+/// Returns the folder for the sockets of the hosts of a data folder. It may not exist yet.
 ///
 /// # Errors
-/// The data folder is not there, or no folder for sockets has a path that is short enough.
+/// Fails if the data folder does not exist, or no folder for sockets has a path that is short
+/// enough.
 pub(super) fn folder(data: &Path) -> io::Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     folder_among(data, runtime, std::env::temp_dir())
 }
 
 fn folder_among(data: &Path, runtime: Option<PathBuf>, temporary: PathBuf) -> io::Result<PathBuf> {
-    // Whatever way leads to a data folder, its sockets are in one place.
+    // Every path of a data folder leads to the same sockets.
     let data = data.canonicalize()?;
     let digest = blake3::hash(data.as_os_str().as_encoded_bytes()).to_hex();
     let digest = &digest.as_str()[..16];
@@ -40,20 +42,21 @@ fn folder_among(data: &Path, runtime: Option<PathBuf>, temporary: PathBuf) -> io
         .ok_or_else(|| io::Error::other("no folder has a path short enough for a socket"))
 }
 
-/// Makes the folder where it is missing, with its parents, for this user alone.
+/// Makes the folder, if it does not exist, with its parents, for this user alone.
 ///
 /// # Errors
-/// It cannot be made, or is not this user's alone.
+/// Fails if it cannot be made, or does not belong to this user alone.
 pub(super) fn make(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     check(folder)
 }
 
-/// Refuses a folder that is not this user's alone, or stands in one of the temporary folder that is not.
+/// Refuses a folder that does not belong to this user alone, or whose parent lets another user
+/// replace it.
 pub(super) fn check(folder: &Path) -> io::Result<()> {
     let user = user()?;
     let refuse = |path: &Path, why: &str| Err(io::Error::other(format!("{}: {why}", path.display())));
-    // Of a link it is not known who can turn it elsewhere.
+    // Not through a link: other users might be able to change it.
     let metadata = fs::symlink_metadata(folder)?;
     if !metadata.is_dir() {
         return refuse(folder, "it is no folder");
@@ -75,10 +78,11 @@ pub(super) fn check(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The sockets of a folder, in the order of their names. None where the folder is not there.
+/// Returns the sockets of a folder, in the order of their names; empty if the folder does not
+/// exist.
 ///
 /// # Errors
-/// The folder cannot be read, or is not this user's alone.
+/// Fails if the folder cannot be read, or does not belong to this user alone.
 pub(super) fn sockets(folder: &Path) -> io::Result<Vec<PathBuf>> {
     match check(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -95,7 +99,8 @@ pub(super) fn sockets(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(sockets)
 }
 
-/// The user whom this process's files belong to: the owner of its own entry. Where there is none, that of a file it makes.
+/// Returns the user that owns this process's files: the owner of its entry in `/proc`, or, if there
+/// is none, of a file that it makes.
 pub(in crate::host) fn user() -> io::Result<u32> {
     if let Ok(metadata) = fs::metadata("/proc/self") {
         return Ok(metadata.uid());

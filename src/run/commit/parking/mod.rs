@@ -122,8 +122,8 @@ impl Log for Gone {
 
 /// What the outcome of a run says that is nobody's, because its host stops.
 pub(in crate::run) fn stopped() -> Problem {
-    Problem::new(kind::SUSPENDED, "The host stopped before the run was over")
-        .with_detail("It goes on where it is taken up.")
+    Problem::new(kind::SUSPENDED, "The host stopped before the run ended")
+        .with_detail("It continues when it is recovered.")
 }
 
 impl Inner {
