@@ -1,6 +1,6 @@
 //! Guests that are saved between steps: what a snapshot contains, where it can be restored, and
 //! which guests no image fits. That they continue like the uninterrupted one, in every language and
-//! in another process too, is shown by `tests/guests/moving.rs`.
+//! in another process too, is shown by `tests/guests/moving`.
 
 use crate::support::{ENGINE, End, Stepper, built, init, message};
 use crate::wat_guest;

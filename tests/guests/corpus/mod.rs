@@ -9,6 +9,7 @@
 mod cases;
 mod measure;
 mod refused;
+mod returning;
 mod wat;
 
 use crate::neighbour::Neighbour;
@@ -121,28 +122,28 @@ fn all_of(test: &str, cases: &[Case]) {
 }
 
 #[test]
-fn what_does_harm_when_it_begins() {
-    all_of("what_does_harm_when_it_begins", cases::BEGINNING);
+fn harm_at_the_start() {
+    all_of("harm_at_the_start", cases::BEGINNING);
 }
 
 #[test]
-fn what_returns_harm() {
-    all_of("what_returns_harm", cases::RETURNING);
+fn harmful_returns() {
+    all_of("harmful_returns", returning::RETURNING);
 }
 
 #[test]
-fn what_computes_for_ever() {
-    all_of("what_computes_for_ever", cases::COMPUTING);
+fn endless_computation() {
+    all_of("endless_computation", cases::COMPUTING);
 }
 
 #[test]
-fn what_comes_in_crowds() {
-    all_of("what_comes_in_crowds", cases::CROWDS);
+fn crowds() {
+    all_of("crowds", cases::CROWDS);
 }
 
 #[test]
-fn what_is_refused_before_it_costs_anything() {
-    alone("corpus::what_is_refused_before_it_costs_anything", || {
+fn components_are_refused_before_they_cost_anything() {
+    alone("corpus::components_are_refused_before_they_cost_anything", || {
         let plain = plain_turn(&host(1, 2));
         let engine = Arc::new(GuestEngine::new(options(2)).unwrap());
         let mut wrong = Vec::new();
@@ -165,7 +166,7 @@ fn what_is_refused_before_it_costs_anything() {
 
 #[test]
 fn there_are_many_and_each_has_a_name_of_its_own() {
-    let cases = [cases::BEGINNING, cases::RETURNING, cases::COMPUTING, cases::CROWDS].concat();
+    let cases = [cases::BEGINNING, returning::RETURNING, cases::COMPUTING, cases::CROWDS].concat();
     let names: BTreeSet<&str> =
         cases.iter().map(|case| case.name).chain(REFUSED.iter().map(|(name, ..)| *name)).collect();
     assert_eq!(names.len(), cases.len() + REFUSED.len());

@@ -49,7 +49,7 @@ fn cases() -> Vec<Case> {
         let [filter, input, kind, texts @ ..] = columns.as_slice() else { panic!("{line}") };
         Case { filter: (*filter).into(), input: (*input).into(), expected: outcome(kind, texts) }
     };
-    include_str!("../../guests/jq/cases.tsv").lines().map(case).collect()
+    include_str!("../../../guests/jq/cases.tsv").lines().map(case).collect()
 }
 
 /// Where the component differs from native jq, and why.
@@ -59,7 +59,7 @@ fn exceptions() -> HashMap<String, (String, Outcome)> {
         let [filter, reason, kind, texts @ ..] = columns.as_slice() else { panic!("{line}") };
         ((*filter).into(), ((*reason).into(), outcome(kind, texts)))
     };
-    include_str!("../../guests/jq/exceptions.tsv").lines().map(exception).collect()
+    include_str!("../../../guests/jq/exceptions.tsv").lines().map(exception).collect()
 }
 
 fn messages(errors: Vec<CompileError>) -> Vec<String> {
