@@ -224,12 +224,12 @@ pub(crate) async fn settle(store: &mut StoreContextMut<'_, Context>) -> wasmtime
     if fuel <= owed {
         return Err(Trap::OutOfFuel.into());
     }
-    give_way().await;
+    yield_now().await;
     Ok(())
 }
 
 /// Pending once.
-async fn give_way() {
+async fn yield_now() {
     let mut given = false;
     std::future::poll_fn(|_| if std::mem::replace(&mut given, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }

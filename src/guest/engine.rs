@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_that_counts_otherwise_is_other_code() {
+    fn code_with_other_fuel_costs_is_incompatible() {
         let engine = |config: &mut Config| Engine::new(config).expect("an engine");
         let ours = fingerprint(&engine(&mut code_config(Profile::Fast)));
         assert_eq!(ours, fingerprint(&engine(&mut code_config(Profile::Fast))));

@@ -199,7 +199,7 @@ struct Disk {
 #[derive(Debug)]
 struct Spill {
     file: File,
-    free: Mutex<Free>,
+    free: Mutex<FreeList>,
 }
 
 /// An image's position in the file.
@@ -223,9 +223,9 @@ impl Disk {
             let mut file = self.file.lock();
             match &*file {
                 Some(spill) => Arc::clone(spill),
-                None => {
-                    Arc::clone(file.insert(Arc::new(Spill { file: nameless(&self.folder)?, free: Mutex::default() })))
-                }
+                None => Arc::clone(
+                    file.insert(Arc::new(Spill { file: unnamed_file(&self.folder)?, free: Mutex::default() })),
+                ),
             }
         };
         let at = spill.free.lock().take(image.len() as u64);
@@ -246,7 +246,7 @@ impl Spilled {
 impl Drop for Spilled {
     fn drop(&mut self) {
         let mut free = self.spill.free.lock();
-        if let Some(end) = free.give(self.at, self.bytes as u64) {
+        if let Some(end) = free.release(self.at, self.bytes as u64) {
             // Under the lock: no other image is in the part that is cut off. If this fails, the
             // file is longer than it need be.
             let _ = self.spill.file.set_len(end);
@@ -255,7 +255,7 @@ impl Drop for Spilled {
 }
 
 /// Creates a file that only this process can open, and removes its name.
-fn nameless(folder: &Path) -> io::Result<File> {
+fn unnamed_file(folder: &Path) -> io::Result<File> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Relaxed);
     let path = folder.join(format!(".images-{}-{number}", std::process::id()));
@@ -266,14 +266,14 @@ fn nameless(folder: &Path) -> io::Result<File> {
 
 /// The free parts of a file: first fit, neighbours joined.
 #[derive(Debug, Default)]
-struct Free {
+struct FreeList {
     /// Bytes of the free part at each offset.
     parts: BTreeMap<u64, u64>,
     /// Where the file ends.
     end: u64,
 }
 
-impl Free {
+impl FreeList {
     /// Takes a part and returns its offset.
     fn take(&mut self, bytes: u64) -> u64 {
         let found = self.parts.iter().find(|(_, free)| **free >= bytes).map(|(at, free)| (*at, *free));
@@ -290,7 +290,7 @@ impl Free {
     }
 
     /// Frees a part. Returns the new end if the file can be truncated.
-    fn give(&mut self, mut at: u64, mut bytes: u64) -> Option<u64> {
+    fn release(&mut self, mut at: u64, mut bytes: u64) -> Option<u64> {
         if bytes == 0 {
             return None;
         }
@@ -392,17 +392,17 @@ mod tests {
 
     #[test]
     fn parts_of_the_file_are_joined_again() {
-        let mut free = Free::default();
+        let mut free = FreeList::default();
         let parts: Vec<_> = [10, 20, 30, 40].map(|bytes| (free.take(bytes), bytes)).into();
         assert_eq!(free.end, 100);
-        assert_eq!(free.give(parts[0].0, 10), None);
-        assert_eq!(free.give(parts[2].0, 30), None);
-        assert_eq!(free.give(parts[1].0, 20), None);
+        assert_eq!(free.release(parts[0].0, 10), None);
+        assert_eq!(free.release(parts[2].0, 30), None);
+        assert_eq!(free.release(parts[1].0, 20), None);
         assert_eq!(free.parts, BTreeMap::from([(0, 60)]));
         assert_eq!((free.take(15), free.take(50)), (0, 100));
-        assert_eq!(free.give(100, 50), Some(100));
-        assert_eq!(free.give(60, 40), Some(15));
-        assert_eq!(free.give(0, 15), Some(0));
+        assert_eq!(free.release(100, 50), Some(100));
+        assert_eq!(free.release(60, 40), Some(15));
+        assert_eq!(free.release(0, 15), Some(0));
         assert!(free.parts.is_empty() && free.end == 0);
     }
 }

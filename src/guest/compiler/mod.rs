@@ -167,6 +167,6 @@ pub(crate) fn compile(
     let Some(program) = options.compiler.program() else { return Ok(None) };
     let fingerprint = engine::fingerprint(engine).to_hex().to_string();
     let allowance = options.compile_limits.of(bytes.len());
-    let work = parent::Work { program, profile: options.profile, fingerprint, bytes, allowance };
-    parent::compile(&work, cancellation).map(Some)
+    let job = parent::CompileJob { program, profile: options.profile, fingerprint, bytes, allowance };
+    parent::compile(&job, cancellation).map(Some)
 }

@@ -22,7 +22,7 @@ const STDERR_BYTES_MAX: u64 = 4 << 10;
 const NO_MEMORY_TEXT: &str = "memory allocation of";
 
 /// The child's task.
-pub(super) struct Work<'a> {
+pub(super) struct CompileJob<'a> {
     pub(super) program: &'a Path,
     pub(super) profile: Profile,
     pub(super) fingerprint: String,
@@ -48,8 +48,8 @@ impl Drop for KillOnDrop {
 }
 
 /// The code of a component, compiled by a child.
-pub(super) fn compile(work: &Work<'_>, cancellation: &Cancellation) -> Result<Vec<u8>, LoadError> {
-    let Work { program, profile, ref fingerprint, bytes, allowance } = *work;
+pub(super) fn compile(job: &CompileJob<'_>, cancellation: &Cancellation) -> Result<Vec<u8>, LoadError> {
+    let CompileJob { program, profile, ref fingerprint, bytes, allowance } = *job;
     let request = Request { profile, fingerprint: fingerprint.clone(), bytes: bytes.len(), allowance };
     let request = serde_json::to_string(&request).expect("invariant: a request can be written as JSON");
     let mut command = Command::new(program);

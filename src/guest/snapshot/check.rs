@@ -314,7 +314,7 @@ impl Scan {
                 }
                 _ => {}
             }
-            if let Some(name) = changes_the_unseen(&operator) {
+            if let Some(name) = changes_hidden_state(&operator) {
                 let reason = Reason::Instruction(name.into());
                 match &mut self.module {
                     // Whether a table grows depends on the limits of the guest.
@@ -405,7 +405,7 @@ fn bounded(name: &str) -> String {
 /// outside.
 ///
 /// `memory.init` is not among them: it changes only memory.
-fn changes_the_unseen(operator: &Operator<'_>) -> Option<&'static str> {
+fn changes_hidden_state(operator: &Operator<'_>) -> Option<&'static str> {
     Some(match operator {
         Operator::TableSet { .. } => "table.set",
         Operator::TableGrow { .. } => "table.grow",
@@ -422,7 +422,7 @@ fn changes_the_unseen(operator: &Operator<'_>) -> Option<&'static str> {
 }
 
 /// Whether the instructions of a proposal work on the stack, memories and numeric globals only,
-/// apart from those of [`changes_the_unseen`].
+/// apart from those of [`changes_hidden_state`].
 macro_rules! is_allowed {
     (mvp) => {
         true

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// Whether the kernel's answers are trusted, for all guests of a template.
 #[derive(Default, Debug)]
-pub(super) struct Trust {
+pub(super) struct KernelTrust {
     /// Snapshots so far. Every thread that takes one reads and writes it; only its remainder
     /// matters.
     pub(super) taken: AtomicU32,

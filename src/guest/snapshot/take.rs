@@ -57,7 +57,7 @@ impl Template {
             if data.len() < image.bytes() {
                 return Err(TakeError::OtherComponent);
             }
-            memories.push(self.differing(data, image, search)?);
+            memories.push(self.diff(data, image, search)?);
         }
         let mut globals = Vec::with_capacity(handles.globals.len());
         for global in &handles.globals {
@@ -67,7 +67,7 @@ impl Template {
         Ok(Snapshot { fuel, memories, globals })
     }
 
-    pub(super) fn differing(&self, data: &[u8], image: &Image, search: Search) -> Result<MemoryState, TakeError> {
+    pub(super) fn diff(&self, data: &[u8], image: &Image, search: Search) -> Result<MemoryState, TakeError> {
         let trust = self.trust();
         let written = match search {
             Search::Compare => None,

@@ -3,7 +3,7 @@
 
 use super::handles::{self, Handle, StoreNumber};
 use super::image::{Image, Key};
-use super::pagemap::Trust;
+use super::pagemap::KernelTrust;
 use super::state::GlobalValue;
 use crate::guest::poll::block_on;
 use wasmtime::component::InstancePre;
@@ -60,7 +60,7 @@ pub struct Template {
     images: Vec<Image>,
     fresh_globals: Vec<GlobalValue>,
     key: Key,
-    trust: Trust,
+    trust: KernelTrust,
 }
 
 /// What one throw-away instance shows.
@@ -101,7 +101,7 @@ impl Template {
         probe.agrees_with(&one_more()?)?;
         let Probe { memories, globals, images, fresh_globals, .. } = probe;
         let key = Key { component, image: image_digest(&memories, &globals, &images, &fresh_globals) };
-        let template = Self { memories, globals, images, fresh_globals, key, trust: Trust::default() };
+        let template = Self { memories, globals, images, fresh_globals, key, trust: KernelTrust::default() };
         let mut store = store().map_err(engine)?;
         block_on(pre.instantiate_async(&mut store)).map_err(Unfit::Instantiate)?;
         let handles = template.bind(&mut store)?;
@@ -155,7 +155,7 @@ impl Template {
         &self.fresh_globals
     }
 
-    pub(super) fn trust(&self) -> &Trust {
+    pub(super) fn trust(&self) -> &KernelTrust {
         &self.trust
     }
 }

@@ -26,7 +26,7 @@ fn template() -> Option<Template> {
 
 /// The number of pages found of a guest whose fresh memory is all zeros.
 fn found(template: &Template, search: Search) -> Result<usize, TakeError> {
-    template.differing(&UNWRITTEN.0, &Image::default(), search).map(|state| state.pages.len())
+    template.diff(&UNWRITTEN.0, &Image::default(), search).map(|state| state.pages.len())
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn where_the_kernel_once_missed_something_no_instance_is_reset() {
     let mut guest = rig.guest();
     let mut reset = || rig.template.reset(&mut guest.store, &guest.handles, 1_000);
     assert!(reset().is_ok());
-    let missed = rig.template.differing(&UNWRITTEN.0, &Image::default(), Search::CrossCheck);
+    let missed = rig.template.diff(&UNWRITTEN.0, &Image::default(), Search::CrossCheck);
     assert!(matches!(missed, Err(TakeError::MissedPages(PAGES))), "{missed:?}");
     assert!(matches!(reset(), Err(ResetError::Unknown)));
 }
