@@ -55,14 +55,15 @@ mod recovery;
 mod seam;
 mod state;
 
-pub use commit::acts::{ACTS_MAX, Acknowledged, Act, NotDurable};
-pub use commit::backlog::Backlog;
-pub use commit::handle::{Doing, ProcessStatus, Refused, RunHandle, RunSpec, StartError};
+pub use commit::acts::{Acknowledged, Act, NotDurable, Resolution};
+pub use commit::handle::{Doing, ProcessStatus, Refused, RunHandle};
 pub use commit::kernel::{Kernel, Ports, Timer};
-pub use commit::observe::{Events, Outcome, RunEvent, Watcher};
+pub use commit::observe::{Events, Watcher};
 pub use commit::parking::{ParkedRun, ParkingPolicy};
 pub use commit::snapshot_writer::{SnapshotCounts, SnapshotPolicy};
+pub use commit::start::{RunSpec, StartError};
 pub use commit::task::Task;
+pub use record::former_keys::{FormerKeys, Reuse, repeats};
 pub use record::kinds::{
     ActId, Arrived, Bounds, DamagedRecord, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record, Started,
     Stepped,
@@ -71,17 +72,19 @@ pub use record::wire::Damaged;
 pub use recovery::describe::{tell_act, tell_command, tell_status};
 pub use recovery::fork::{ForkError, ForkSpec, fork};
 pub use recovery::rebuild::{Rebuild, RebuildError, rebuild};
-pub use recovery::recover::{Resolution, ResumeError, ResumeSpec};
+pub use recovery::recover::{ResumeError, ResumeSpec};
 pub use recovery::replay::{Difference, Replay, ReplaySpec, ReplayedStep, Unrepeatable, replay};
 pub use recovery::verify::{Compared, Verdict, Verified, VerifyError, verify};
+pub use seam::backlog::Backlog;
 pub use seam::clock::{Clock, system_time};
 pub use seam::effects::{Dispatched, Effects, Outgoing, Reply};
 pub use seam::log::{Durability, EndStatus, Log, LogOrigin, LogSink, Mail, ParkedLog, Reading, RunEnd};
 pub use seam::snapshot_store::{Ignored, MemoryShelf, Shelf, Shelved};
+pub use state::act_ids::ACTS_MAX;
 pub use state::config::Programs;
+pub use state::events::{Outcome, RunEvent};
 #[cfg(feature = "wasm")]
 pub(crate) use state::exit::answer_of;
-pub use state::keys::{FormerKeys, Reuse, repeats};
 #[cfg(feature = "wasm")]
 pub(crate) use state::kv::NAME as KV;
 #[cfg(feature = "wasm")]

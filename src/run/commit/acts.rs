@@ -1,7 +1,7 @@
 //! What somebody outside does to a run, and what becomes certain of it.
 //!
 //! An act can have an id. The same id with the same act again is the same act: it is done once, and answered as it was the first time.
-//! The same id with another act is a conflict. The ids stand in the records, and a run keeps the last [`ACTS_MAX`] of them.
+//! The same id with another act is a conflict. The ids stand in the records, and a run keeps the last [`ACTS_MAX`](crate::run::ACTS_MAX) of them.
 //!
 //! That an act is acknowledged means that its record is durable: [`Acknowledged`] waits for that.
 
@@ -10,21 +10,17 @@ use super::kernel::Kernel;
 use super::observe::Once;
 use super::outbox::After;
 use super::run::{Inner, Run};
-use crate::process::{Micros, Payload, Pid, Tag};
+use crate::process::{Answer, Micros, Payload, Pid, Tag};
 use crate::run::record::arrived::{ActId, News};
 use crate::run::record::kinds::Digest;
 use crate::run::record::wire::Wire;
-use crate::run::recovery::recover::Resolution;
+use crate::run::state::act_ids::Conflict;
 use crate::run::state::decide::NAME_BYTES_MAX;
 use crate::run::state::news::Unwanted;
 use crate::run::state::run_state::Moment;
 use crate::scheduler::Port;
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Ids of acts that a run keeps. Arbitrary.
-pub const ACTS_MAX: usize = 1_000;
 
 /// What somebody outside does to a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,6 +59,15 @@ pub enum Act {
     },
 }
 
+/// What is known of an uncertain call after all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Resolution {
+    /// It has this answer.
+    Answered(Answer),
+    /// It is to be sent again under its key.
+    Again,
+}
+
 impl Act {
     pub(in crate::run) fn into_news(self) -> News {
         match self {
@@ -74,40 +79,6 @@ impl Act {
             Self::Resolve { pid, tag, resolution: Resolution::Answered(answer) } => News::Answered { pid, tag, answer },
             Self::Resolve { pid, tag, resolution: Resolution::Again } => News::Again { pid, tag },
         }
-    }
-}
-
-/// The ids of acts.
-#[derive(Default)]
-pub(in crate::run) struct Acts {
-    /// What each was, and the number of its record.
-    known: HashMap<Arc<str>, (Digest, u64)>,
-    /// The oldest first.
-    order: VecDeque<Arc<str>>,
-}
-
-impl Acts {
-    pub(in crate::run) fn remember(&mut self, act: ActId, record: u64) {
-        let ActId { id, digest } = act;
-        if self.known.insert(Arc::clone(&id), (digest, record)).is_none() {
-            self.order.push_back(id);
-        }
-        if self.order.len() > ACTS_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
-    }
-
-    /// Whether an act of this id was done already.
-    pub(in crate::run) fn knows(&self, id: &str) -> bool {
-        self.known.contains_key(id)
-    }
-
-    /// The record of an act that was done already.
-    fn of(&self, act: &ActId) -> Option<Result<u64, Refused>> {
-        let (digest, record) = self.known.get(&act.id)?;
-        Some(if *digest == act.digest { Ok(*record) } else { Err(Refused::Conflict) })
     }
 }
 
@@ -216,7 +187,10 @@ impl Inner {
             ActId { id: id.into(), digest: Digest::of(&bytes) }
         });
         if let Some(done) = act.as_ref().and_then(|act| self.state.acts.of(act)) {
-            return done.map(|record| self.acknowledge(record));
+            return match done {
+                Ok(record) => Ok(self.acknowledge(record)),
+                Err(Conflict) => Err(Refused::Conflict),
+            };
         }
         match &news {
             // A call that nobody is uncertain of has its own answer.

@@ -1,80 +1,13 @@
-//! What a journal has taken and not begun to write. Where that is too much, no process of its runs begins a step.
-//!
-//! A journal that cannot keep up slows those down who write to it. They cannot wait where they write: that is under the commit lock of a run,
-//! which the journal's thread takes to say that records are durable. So an append never waits. A process that would begin a step is *put off*:
-//! it is paused, keeps the events that it was to hear, and goes on when there is room. No worker waits meanwhile, and runs that are written
-//! elsewhere go on. A step in its middle goes on to its end, and what comes from outside is recorded: by so much, which other bounds hold, the
-//! backlog exceeds its own.
-//!
-//! Who is put off is between two steps, so it gives its permit to others as any paused process does, and what it was to hear is kept beside
-//! its body. When there is room it joins the admission queue, which is in order: it gets its turn however often it is put off.
-//!
-//! **Protocol.** A process that is put off is paused first, then looks once more, under the lock of the list, and enters itself if there is still no
-//! room. Whoever makes room first says so, then takes the list under that lock. So either the process is in the list that is taken, or it has
-//! seen that there is room. Pausing has another reason, which the run's state tells: an operator has paused the run. So a process is let go on
-//! under the commit lock, and only if that is not so.
+//! Putting off the processes of a run whose journal is behind: the run's side of
+//! [`Backlog`](crate::run::seam::backlog::Backlog).
 
 use super::kernel::Kernel;
 use super::run::Run;
 use super::task::Task;
 use crate::process::Event;
+use crate::run::seam::backlog::PutOffRun;
 use crate::scheduler::{Pause, Port, Slot};
-use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-
-/// Whether a journal is behind, and the processes that are put off for it.
-#[derive(Default)]
-pub struct Backlog {
-    /// Read without the lock before each step; what counts is what is read under the lock of the list.
-    full: AtomicBool,
-    put_off: Mutex<PutOff>,
-}
-
-#[derive(Default)]
-struct PutOff {
-    list: Vec<(Weak<Run>, Slot)>,
-    /// How often the list was taken.
-    taken: u64,
-}
-
-impl Backlog {
-    /// Says whether there is too much. It may be called with any lock. [`Self::go_on`] follows where there is room again.
-    pub fn set_full(&self, is_full: bool) {
-        self.full.store(is_full, Relaxed);
-    }
-
-    /// Lets those go on who were put off. It takes commit locks.
-    pub fn go_on(&self) {
-        let list = {
-            let mut put_off = self.put_off.lock();
-            put_off.taken += 1;
-            std::mem::take(&mut put_off.list)
-        };
-        for (run, slot) in list {
-            if let Some(run) = run.upgrade() {
-                run.kernel.with_port(|port| run.go_on_with(port, slot));
-            }
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.full.load(Relaxed)
-    }
-
-    /// Enters a process into the list, unless it is there. False: there is room.
-    fn enter(&self, run: &Arc<Run>, slot: Slot, entered: &mut Option<u64>) -> bool {
-        let mut put_off = self.put_off.lock();
-        if !self.is_full() {
-            return false;
-        }
-        let taken = put_off.taken;
-        if entered.replace(taken) != Some(taken) {
-            put_off.list.push((Arc::downgrade(run), slot));
-        }
-        true
-    }
-}
 
 impl Task {
     /// Puts off a process that would begin a step with these events. False: there is room for what it may write.
@@ -91,7 +24,8 @@ impl Task {
             return false;
         }
         port.pause(slot, Pause::On);
-        if backlog.enter(run, slot, &mut step.put_off) {
+        let this: Weak<dyn PutOffRun> = Arc::downgrade(run) as _;
+        if backlog.enter(&this, slot, &mut step.put_off) {
             step.take_back(events);
             return true;
         }
@@ -107,5 +41,11 @@ impl Run {
         if inner.state.paused.is_none() {
             port.pause(slot, Pause::Off);
         }
+    }
+}
+
+impl PutOffRun for Run {
+    fn go_on(&self, slot: Slot) {
+        self.kernel.with_port(|port| self.go_on_with(port, slot));
     }
 }

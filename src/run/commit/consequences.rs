@@ -39,6 +39,9 @@ impl Run {
         if moment.at.0 > self.last_at.load(Relaxed) {
             self.last_at.store(moment.at.0, Relaxed);
         }
+        if inner.state.has_consequences() {
+            self.is_paused.store(inner.state.paused.is_some(), Relaxed);
+        }
         // Most commits send something, and nothing else follows.
         if inner.state.newborn.is_empty() {
             inner.post(port);

@@ -1,69 +1,18 @@
-//! Starting a run, and what can be done with it from outside.
+//! A handle of a run: what callers outside see of it and do to it.
 
 use super::acts::{Acknowledged, Act};
-use super::kernel::Kernel;
-use super::observe::{Events, Outcome, RunEvent, Shared, Wakers, Watcher};
-use super::outbox::After;
+use super::observe::{Events, Wakers};
 use super::parking::residence::Place;
 use super::run::{Inner, Run};
-use super::task::Task;
-use crate::process::{Grants, Limits, LogLine, Payload, Pid, Problem, Program, Tag};
-use crate::run::record::kinds::{Bounds, Origin, Record, Started};
-use crate::run::seam::effects::Effects;
-use crate::run::seam::log::{Log, LogSink};
-use crate::run::state::config::{Fixed, Programs};
-use crate::run::state::run_state::{Counts, State};
+use crate::process::{LogLine, Payload, Pid, Problem};
+use crate::run::record::kinds::Record;
+
+use crate::run::state::events::Outcome;
+use crate::run::state::run_state::Counts;
 use crate::run::state::signals::SignalStatus;
 use crate::run::state::table::{Phase, Waits};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What a run is started from.
-pub struct RunSpec {
-    /// Its id: unique among the unfinished runs of the host.
-    pub id: Arc<str>,
-    /// What its random streams are keyed by.
-    pub seed: [u8; 32],
-    /// The program of its root process.
-    pub root: Arc<dyn Program>,
-    /// The root's entry point.
-    pub entry: Arc<str>,
-    /// The root's input.
-    pub input: Payload,
-    /// The root's limits; each child has its parent's, or less.
-    pub limits: Limits,
-    /// The root's grants; each child has its parent's, or less.
-    pub grants: Grants,
-    /// What all its processes together may hold.
-    pub bounds: Bounds,
-    /// The programs that its processes may spawn.
-    pub programs: Programs,
-    /// Where its records go.
-    pub log: Box<dyn Log>,
-    /// What carries out its calls.
-    pub effects: Arc<dyn Effects>,
-    /// What takes its log lines.
-    pub sink: Option<Arc<dyn LogSink>>,
-    /// Who watches it from its first step on.
-    pub watcher: Option<Watcher>,
-    /// The run that it repeats; none: it is the first of its kind.
-    pub origin: Option<Origin>,
-}
-
-/// Why a run was not started.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// There is an unfinished run of that id.
-    #[error("there is an unfinished run with the id {0:?}")]
-    Exists(Arc<str>),
-    /// The root's program gave no body.
-    #[error("the root process cannot be made")]
-    Root(#[source] Box<Problem>),
-    /// The scheduler takes no more processes.
-    #[error("the host is shutting down or full")]
-    Refused,
-}
 
 /// Why something that was handed to a run did not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -131,137 +80,6 @@ pub enum Doing {
 /// A run, for whoever has started it or asks for it. Cloning it is cheap, and dropping it changes nothing.
 #[derive(Clone)]
 pub struct RunHandle(pub(in crate::run) Arc<Place>);
-
-impl Kernel {
-    /// Starts a run.
-    ///
-    /// # Errors
-    /// Where a run of that id is unfinished, the root cannot be made, or the scheduler refuses it.
-    pub fn start(&self, spec: RunSpec) -> Result<RunHandle, StartError> {
-        let mut spec = Some(spec);
-        let mut started = Err(StartError::Refused);
-        self.with_port(|port| {
-            if let Some(spec) = spec.take() {
-                started = self.start_on(port, spec);
-            }
-        });
-        started
-    }
-
-    /// Starts a run by a port that is at hand.
-    ///
-    /// # Errors
-    /// As [`Self::start`].
-    pub fn start_on(
-        &self,
-        port: &mut dyn crate::scheduler::Port<Self>,
-        spec: RunSpec,
-    ) -> Result<RunHandle, StartError> {
-        let RunSpec {
-            id,
-            seed,
-            root,
-            entry,
-            input,
-            limits,
-            grants,
-            bounds,
-            programs,
-            log,
-            effects,
-            sink,
-            origin,
-            watcher,
-        } = spec;
-        let mono = port.monotonic();
-        let at = self.clock().at(mono);
-        let digests = programs.iter().map(|(name, program)| (Arc::clone(name), program.digest())).collect();
-        let root_digest = root.digest();
-        let started = Started {
-            run: Arc::clone(&id),
-            seed,
-            at,
-            root: root_digest,
-            programs: digests,
-            entry,
-            input,
-            limits,
-            grants,
-            bounds,
-            origin,
-        };
-        let fixed = Fixed::new(&started, root, programs, effects, sink);
-        let state = State::new(&started);
-        let entry = &state.table[Pid::ROOT];
-        let root = (&entry.limits, &entry.grants);
-        let body = fixed
-            .body(&fixed.root, Pid::ROOT, Tag(1), &started.entry, &started.input, root)
-            .map_err(StartError::Root)?;
-        let program = Arc::clone(&fixed.root);
-        let permit = program.permit().within(root.0);
-        let run = Arc::new(Run::new(fixed, self.clone(), (at, mono), state, log));
-        let mut inner = run.inner.lock();
-        let Some(entered) = self.remember(&run, false) else { return Err(StartError::Exists(id)) };
-        let mut after = After::default();
-        let task = Task::new(Arc::clone(&run), Pid::ROOT, program, body, permit.is_none());
-        let native = task.step.native;
-        let slot = match port.spawn(task, permit) {
-            Ok(slot) => slot,
-            Err(task) => {
-                drop(inner);
-                drop(task);
-                self.forget(&run);
-                return Err(StartError::Refused);
-            }
-        };
-        // Not before it is certain that the run begins: what has records is a run. Its first step waits for the lock.
-        inner.append(&Record::Started(Box::new(started)));
-        inner.watched_by(watcher, &mut after.add().wakers);
-        let root = inner.state.living_mut(Pid::ROOT).expect("invariant: the root was just entered");
-        root.slot = Some(slot);
-        root.begun = native;
-        run.begin_looks(&mut inner, port);
-        drop(inner);
-        run.after(port, after);
-        self.entered(&run, entered);
-        self.sweep(port, Some(&run));
-        Ok(RunHandle::new(run))
-    }
-}
-
-impl Inner {
-    /// Tells a watcher of the processes that there are, and what happens from now on.
-    pub(in crate::run) fn watched_by(&mut self, watcher: Option<Watcher>, wakers: &mut Wakers) {
-        if let Some(Watcher(watcher)) = watcher {
-            self.tell_of_processes(&watcher, wakers);
-            self.watch(watcher, wakers);
-        }
-    }
-
-    /// Tells a watcher of the processes that there are.
-    fn tell_of_processes(&self, watcher: &Shared, wakers: &mut Wakers) {
-        for (pid, entry) in self.state.table.iter() {
-            let spawned = RunEvent::Spawned {
-                pid,
-                parent: entry.parent.map(|(parent, _)| parent),
-                component: entry.component.clone(),
-                entry: Arc::clone(&entry.begins_at),
-                scope: entry.place.scope(),
-            };
-            watcher.push(spawned, wakers);
-        }
-    }
-
-    /// Tells a watcher what happens from now on.
-    fn watch(&mut self, watcher: Arc<Shared>, wakers: &mut Wakers) {
-        if self.over {
-            watcher.close(wakers);
-        } else {
-            self.state.observed = true;
-            self.watchers.push(watcher);
-        }
-    }
-}
 
 impl RunHandle {
     pub(in crate::run) fn new(run: Arc<Run>) -> Self {
@@ -356,6 +174,12 @@ impl RunHandle {
     /// place in the workflow, where it has one.
     pub fn log(&self, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
         self.0.kernel.log(&self.0.id, pid, scope, line);
+    }
+
+    /// Whether an operator has stopped it.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.with(|_, inner| inner.state.paused.is_some()).unwrap_or_default()
     }
 
     /// The names of signals that somebody waits for, or that are kept.

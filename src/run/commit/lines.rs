@@ -1,10 +1,11 @@
 //! Log lines of a run's processes, and of the handlers that they call, for those who watch the run and for the sink.
 
 use super::kernel::Kernel;
-use super::observe::{RunEvent, Wakers};
+use super::observe::Wakers;
 use super::run::{Inner, Run};
 use crate::process::{LogLine, Micros, Pid};
 use crate::run::seam::log::LogOrigin;
+use crate::run::state::events::RunEvent;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -3,11 +3,10 @@
 //! Mail has the id of its act. The record that the act becomes takes the mail: from then on the one is durable and the other is not left any
 //! more. An act that came otherwise takes mail too, so that the same act that is left later is known.
 
-use super::acts::Act;
+use super::acts::{Act, Resolution};
 use crate::process::Pid;
 use crate::run::record::arrived::{ActId, News};
 use crate::run::record::wire::{Damaged, Source, Wire, unknown};
-use crate::run::recovery::recover::Resolution;
 use crate::run::seam::log::Mail;
 use std::sync::Arc;
 

@@ -1,115 +1,14 @@
 //! Watching a run: what happens in it, as a bounded stream that costs nothing when nobody listens, and its outcome.
 
+use super::run::Inner;
 use crate::base::brief;
-use crate::process::{Answer, Ending, LogLine, Micros, Pid, Problem, Tag};
-use crate::run::state::run_state::{Abandoned, Counts};
+use crate::run::state::events::RunEvent;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-
-/// Something that happened in a run, in the order of its log.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RunEvent {
-    /// A process was started.
-    Spawned {
-        /// The process.
-        pid: Pid,
-        /// Who spawned it; none for the root.
-        parent: Option<Pid>,
-        /// Its component; none is the root's program.
-        component: Option<Arc<str>>,
-        /// Its entry point.
-        entry: Arc<str>,
-        /// Its place in the workflow, `<node path>/<item>/<n>`, where its parent gave it one.
-        scope: Option<Arc<str>>,
-    },
-    /// A process has a name.
-    Named {
-        /// The process.
-        pid: Pid,
-        /// The name.
-        name: Arc<str>,
-    },
-    /// A process called a handler.
-    Called {
-        /// The process.
-        pid: Pid,
-        /// The call.
-        tag: Tag,
-        /// The handler.
-        handler: Arc<str>,
-        /// Its place in the workflow, where the process gave it one.
-        scope: Option<Arc<str>>,
-    },
-    /// A call that was made in the run that this one repeats has another key here, because its arguments are others.
-    Rekeyed {
-        /// The process.
-        pid: Pid,
-        /// The call.
-        tag: Tag,
-        /// The key that it had.
-        former: Arc<str>,
-        /// The key that it has.
-        key: Arc<str>,
-    },
-    /// A call has its answer.
-    Answered {
-        /// The process.
-        pid: Pid,
-        /// The call.
-        tag: Tag,
-        /// What went wrong, where something did.
-        problem: Option<Arc<Problem>>,
-    },
-    /// A process wrote a line, or a handler did for a call of it.
-    Logged {
-        /// The process.
-        pid: Pid,
-        /// Of a handler's line: the call's place in the workflow, where the process gave it one.
-        scope: Option<Arc<str>>,
-        /// When, in microseconds since 1970: the time of the record that has the line.
-        at: Micros,
-        /// The line.
-        line: LogLine,
-    },
-    /// A process has ended.
-    Ended {
-        /// The process.
-        pid: Pid,
-        /// How.
-        ending: Ending,
-    },
-}
-
-/// What a run came to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outcome {
-    /// How the root ended.
-    pub ending: Ending,
-    /// The root's output, or why there is none.
-    pub result: Answer,
-    /// How long it was to take at most, where it was asked to end for taking longer.
-    pub late: Option<Micros>,
-    /// Calls that processes did not wait for when they completed, as far as they are listed.
-    pub abandoned: Vec<Abandoned>,
-    /// Abandoned calls beyond the list.
-    pub abandoned_more: u64,
-    /// What happened, in numbers.
-    pub counts: Counts,
-}
-
-impl Outcome {
-    /// That of a run which goes on no more in this host, for a reason that is not its own.
-    pub(in crate::run) fn of_problem(problem: Problem, counts: Counts) -> Self {
-        let problem = Arc::new(problem);
-        let (ending, result) = (Ending::Failed(Arc::clone(&problem)), Err(problem));
-        Self { ending, result, late: None, abandoned: Vec::new(), abandoned_more: 0, counts }
-    }
-}
 
 /// A place for one value that many may wait for. The first that it is set to stays.
 pub(in crate::run) struct Once<T> {
@@ -373,5 +272,39 @@ impl Shared {
         wakers.0.extend(queue.waker.take());
         drop(queue);
         self.more.notify_one();
+    }
+}
+
+impl Inner {
+    /// Tells a watcher of the processes that there are, and what happens from now on.
+    pub(in crate::run) fn watched_by(&mut self, watcher: Option<Watcher>, wakers: &mut Wakers) {
+        if let Some(Watcher(watcher)) = watcher {
+            self.tell_of_processes(&watcher, wakers);
+            self.watch(watcher, wakers);
+        }
+    }
+
+    /// Tells a watcher of the processes that there are.
+    pub(in crate::run) fn tell_of_processes(&self, watcher: &Shared, wakers: &mut Wakers) {
+        for (pid, entry) in self.state.table.iter() {
+            let spawned = RunEvent::Spawned {
+                pid,
+                parent: entry.parent.map(|(parent, _)| parent),
+                component: entry.component.clone(),
+                entry: Arc::clone(&entry.begins_at),
+                scope: entry.place.scope(),
+            };
+            watcher.push(spawned, wakers);
+        }
+    }
+
+    /// Tells a watcher what happens from now on.
+    pub(in crate::run) fn watch(&mut self, watcher: Arc<Shared>, wakers: &mut Wakers) {
+        if self.over {
+            watcher.close(wakers);
+        } else {
+            self.state.observed = true;
+            self.watchers.push(watcher);
+        }
     }
 }

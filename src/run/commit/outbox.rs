@@ -4,7 +4,7 @@
 //! lock is released, since they reach foreign code: as those do who watch, and the processes that the scheduler does not take.
 
 use super::kernel::Kernel;
-use super::observe::{Outcome, Wakers};
+use super::observe::Wakers;
 use super::reply::CallReply;
 use super::run::{Inner, Run};
 use super::snapshot_writer::Held;
@@ -13,6 +13,7 @@ use crate::base::foreign;
 use crate::process::{Pid, Problem, Tag};
 use crate::run::record::kinds::Record;
 use crate::run::state::config::Fixed;
+use crate::run::state::events::Outcome;
 use crate::run::state::outstanding::Pending;
 use crate::run::state::run_state::{Consequence, Departure};
 use crate::run::{Dispatched, Outgoing};

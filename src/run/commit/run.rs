@@ -4,10 +4,9 @@
 //! timers under the lock, so that queues have the order of the log; calls and notices after it, since they reach foreign code.
 
 use super::acts::Waiters;
-use super::backlog::Backlog;
 use super::capacity::{Room, Share};
 use super::kernel::Kernel;
-use super::observe::{Once, Outcome, Shared};
+use super::observe::{Once, Shared};
 use super::outbox::{After, Leave};
 use super::parking::Looked;
 use super::parking::residence::{Outcomes, Place};
@@ -17,10 +16,12 @@ use crate::base::brief::Brief;
 use crate::process::{Answer, Body, Ending, LogLine, Micros, Output, Owed, Pid, Problem, Status, Tag, problem::kind};
 use crate::run::record::kinds::{ActId, Arrived, Died, Digest, News, Record, SteppedHead, put_log, whole_bytes};
 use crate::run::record::wire::Wire;
+use crate::run::seam::backlog::Backlog;
 use crate::run::seam::log::{Durability, EndStatus, Log, Reading, RunEnd};
 use crate::run::seam::snapshot_store::Shelf;
 use crate::run::state::config::{Fixed, allocate};
 use crate::run::state::decide::{Asker, Read, check};
+use crate::run::state::events::Outcome;
 use crate::run::state::exit::answer_of;
 use crate::run::state::news::Unwanted;
 use crate::run::state::outstanding::Pending;
@@ -58,7 +59,7 @@ pub(in crate::run) struct Run {
     /// [`Inner::parked`].
     pub(in crate::run) left: AtomicBool,
     /// Whether its processes are paused, so that no step of them begins. Written under the commit lock, before the scheduler is told.
-    pub(in crate::run) is_paused: Arc<AtomicBool>,
+    pub(in crate::run) is_paused: AtomicBool,
     /// Which of the runs of its id it is: timers that look after another do not mean this one.
     pub(in crate::run) serial: u64,
 }
@@ -263,7 +264,7 @@ impl Run {
             serial: kernel.next_serial(),
             place: Mutex::default(),
             left: AtomicBool::new(false),
-            is_paused: Arc::clone(&inner.state.is_paused),
+            is_paused: AtomicBool::new(inner.state.paused.is_some()),
             shelf: inner.log.shelf(),
             backlog: inner.log.backlog(),
             remarks: Arc::new(Remarks::new(Arc::clone(&fixed.id), fixed.sink.clone())),
@@ -514,29 +515,5 @@ impl Run {
     ) {
         // A late answer is counted where it is dropped.
         let _ = self.arrive(port, News::Answered { pid, tag, answer });
-    }
-}
-
-impl State {
-    /// What a step's status means.
-    pub(in crate::run) fn apply_status(&mut self, moment: Moment, pid: Pid, status: Status, owes: bool) -> Next {
-        let (waits, next) = match status {
-            Status::Ready if owes => (Waits::Owes, Next::Ready),
-            Status::Ready | Status::Renew { .. } => (Waits::Not, Next::Ready),
-            Status::Blocked => (Waits::Blocked, Next::Blocked),
-            Status::Idle => (Waits::Idle, Next::Idle),
-            Status::Complete(output) => {
-                self.exit(moment, pid, Ending::Completed, Ok(output));
-                return Next::Complete;
-            }
-            Status::Failed(problem) => {
-                self.exit(moment, pid, Ending::Failed(Arc::clone(&problem)), Err(problem));
-                return Next::Complete;
-            }
-        };
-        if let Some(entry) = self.table.get_mut(pid) {
-            entry.waits = waits;
-        }
-        next
     }
 }

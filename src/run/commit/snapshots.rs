@@ -1,25 +1,15 @@
-//! Saving the processes of a run, and finding what was saved when it is taken up.
+//! Saving the processes of a run.
 
 use super::handle::RunHandle;
 use super::outbox::{After, Leave};
-use super::remarks::Remarks;
 use super::run::{Inner, Run};
 use super::snapshot_writer::When;
 use super::task::{Step, Task};
 use crate::process::{Pid, SnapshotSupport};
-use crate::run::recovery::replaying::{Later, Past};
-use crate::run::seam::log::Log;
-use crate::run::seam::snapshot_store::{Ignored, Shelf};
-use crate::run::state::run_state::State;
+use crate::run::seam::snapshot_store::Ignored;
 use crate::scheduler::Interrupt;
-use bytes::Bytes;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// Bytes of snapshots that are read when a run is taken up, off the workers; what is beyond is read when its process is next stepped.
-/// Arbitrary.
-const READ_AHEAD_BYTES_MAX: u64 = 64 << 20;
 
 impl Run {
     /// A step of a process of which snapshots are kept was committed.
@@ -116,64 +106,5 @@ impl RunHandle {
     #[must_use]
     pub fn ignored_snapshots(&self) -> (Vec<Ignored>, u64) {
         self.run().map(|run| run.remarks.ignored()).unwrap_or_default()
-    }
-}
-
-/// The snapshots of a run that is taken up.
-#[derive(Default)]
-pub(in crate::run) struct Snapshots {
-    shelf: Option<Arc<dyn Shelf>>,
-    /// Those that follow a recorded step, by process, the last one last.
-    of: BTreeMap<Pid, Vec<(u64, Option<Bytes>)>>,
-    /// What is to be said.
-    ignored: Vec<Ignored>,
-}
-
-impl Snapshots {
-    /// Those on the log's shelf that follow steps of these pasts. It reads from a disk.
-    pub(in crate::run) fn of(log: &dyn Log, state: &State, pasts: &BTreeMap<Pid, Past>) -> Self {
-        let Some(shelf) = log.shelf() else { return Self::default() };
-        let mut found = Self { shelf: Some(Arc::clone(&shelf)), ..Self::default() };
-        let mut list = match shelf.list() {
-            Ok(list) => list,
-            Err(why) => {
-                found.ignored.push(Ignored { pid: Pid::ROOT, step: 0, why });
-                return found;
-            }
-        };
-        list.sort_unstable();
-        let mut bytes = 0;
-        for kept in list.into_iter().rev() {
-            // What has ended needs none.
-            let (Some(past), Some(entry)) = (pasts.get(&kept.pid), state.living(kept.pid)) else { continue };
-            if kept.step > entry.steps {
-                let why = format!("it follows step {}, and the records end with step {}", kept.step, entry.steps);
-                found.ignored.push(Ignored { pid: kept.pid, step: kept.step, why });
-                continue;
-            }
-            // What goes before a renewal is of another life.
-            if past.steps.front().is_none_or(|first| kept.step < first.number) {
-                continue;
-            }
-            let of_pid = found.of.entry(kept.pid).or_default();
-            bytes += kept.bytes;
-            let ahead = bytes <= READ_AHEAD_BYTES_MAX;
-            let read = if ahead { shelf.get(kept.pid, kept.step).ok().flatten() } else { None };
-            of_pid.insert(0, (kept.step, read));
-        }
-        found
-    }
-
-    /// Says what is not used.
-    pub(in crate::run) fn tell(&mut self, run: &Run) {
-        for ignored in self.ignored.drain(..) {
-            run.remarks.ignore(ignored);
-        }
-    }
-
-    /// Where a process may begin.
-    pub(in crate::run) fn take(&mut self, pid: Pid, remarks: &Arc<Remarks>) -> Option<Later> {
-        let steps = self.of.remove(&pid)?;
-        Some(Later { shelf: self.shelf.clone()?, steps, remarks: Arc::clone(remarks) })
     }
 }

@@ -6,6 +6,7 @@
 
 pub(super) mod arrived;
 pub(super) mod codec;
+pub(super) mod former_keys;
 pub(super) mod kinds;
 pub(super) mod started;
 pub(super) mod wire;

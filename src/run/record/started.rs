@@ -1,8 +1,8 @@
 //! The first record of a run: what it began with.
 
+use super::former_keys::FormerKeys;
 use super::wire::{Damaged, Source, Wire, put_number, unknown};
 use crate::process::{Grants, Limits, Micros, Payload};
-use crate::run::state::keys::FormerKeys;
 use std::sync::Arc;
 
 /// How a run began.

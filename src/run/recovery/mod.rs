@@ -12,4 +12,5 @@ pub(super) mod rebuild;
 pub(super) mod recover;
 pub(super) mod replay;
 pub(super) mod replaying;
+pub(super) mod saved;
 pub(super) mod verify;

@@ -12,23 +12,24 @@
 use super::rebuild::{Rebuild, RebuildError, TakenUp};
 use super::replay::check_programs;
 use super::replaying::{Later, Past, Replayed};
+use super::saved::Snapshots;
 use crate::base::brief::BriefGuard;
-use crate::process::{Answer, Ending, Pid, Program, Tag};
-use crate::run::commit::acts::Act;
+use crate::process::{Ending, Pid, Program, Tag};
+use crate::run::commit::acts::{Act, Resolution};
 use crate::run::commit::consequences::no_capacity;
 use crate::run::commit::handle::{Refused, RunHandle};
 use crate::run::commit::kernel::Kernel;
-use crate::run::commit::observe::{Once, Outcome, Watcher};
+use crate::run::commit::observe::{Once, Watcher};
 use crate::run::commit::outbox::After;
 use crate::run::commit::parking::stopped;
 use crate::run::commit::parking::waking::Rests;
 use crate::run::commit::run::{Inner, Run};
-use crate::run::commit::snapshots::Snapshots;
 use crate::run::commit::task::Task;
 use crate::run::record::kinds::{News, Record};
 use crate::run::seam::effects::Effects;
 use crate::run::seam::log::{EndStatus, Log, LogSink, Mail, RunEnd};
 use crate::run::state::config::{Fixed, Programs};
+use crate::run::state::events::Outcome;
 use crate::run::state::outstanding::Pending;
 use crate::run::state::projection::Uncertain;
 use crate::run::state::run_state::{Departure, Post, State};
@@ -78,15 +79,6 @@ pub enum ResumeError {
     /// The records are not those of a run of these programs.
     #[error(transparent)]
     Records(#[from] RebuildError),
-}
-
-/// What is known of an uncertain call after all.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Resolution {
-    /// It has this answer.
-    Answered(Answer),
-    /// It is to be sent again under its key.
-    Again,
 }
 
 impl Kernel {

@@ -1,9 +1,9 @@
 //! Where records and log lines go.
 
+use super::backlog::Backlog;
 use super::snapshot_store::Shelf;
 use crate::process::problem::kind;
 use crate::process::{Answer, Ending, LogLine, Micros, Pid};
-use crate::run::commit::backlog::Backlog;
 use bytes::Bytes;
 use std::sync::Arc;
 

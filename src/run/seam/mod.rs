@@ -3,6 +3,7 @@
 //! Nothing here knows a run. The journal implements [`Log`](log::Log) and
 //! [`SnapshotStore`](snapshot_store::Shelf), dispatch implements [`Effects`](effects::Effects).
 
+pub(super) mod backlog;
 pub(super) mod clock;
 pub(super) mod effects;
 pub(super) mod log;

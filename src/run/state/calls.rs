@@ -2,13 +2,13 @@
 
 use super::config::Fixed;
 use super::decide::{Asker, too_large};
+use super::events::RunEvent;
 use super::kv::{self, Refused};
 use super::outstanding::{Pending, PendingCall};
 use super::run_state::{ABANDONED_MAX, Abandoned, Consequence, Departure, Moment, State};
 use super::signals;
 use super::timers::Alarm;
 use crate::process::{Answer, Call, Micros, Payload, Pid, Placement, Problem, ProblemClass, Tag, problem::kind};
-use crate::run::commit::observe::RunEvent;
 use crate::run::record::kinds::Decision;
 use std::sync::Arc;
 

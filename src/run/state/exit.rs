@@ -1,12 +1,12 @@
 //! Endings: how a process is asked to end, and what its end means to others.
 
+use super::events::RunEvent;
 use super::outstanding::Pending;
 use super::run_state::{Consequence, Moment, State};
 use super::table::Phase;
 use super::timers::Alarm;
 use crate::process::problem::{cut, kind};
 use crate::process::{Answer, Ending, Event, Exit, Micros, Pid, Problem};
-use crate::run::commit::observe::RunEvent;
 use std::sync::Arc;
 
 /// The answer that a spawn gets for a child that ended so without an output.

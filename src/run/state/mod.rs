@@ -8,10 +8,12 @@
 //! - **I2** What follows outside of the state (a call, an event, a line for observers) is a
 //!   [`Consequence`](run_state::Consequence), and this folder executes none.
 
+pub(super) mod act_ids;
 pub(super) mod calls;
 pub(super) mod config;
 pub(super) mod decide;
 pub(super) mod endings;
+pub(super) mod events;
 pub(super) mod exit;
 pub(super) mod idempotency;
 pub(super) mod keys;

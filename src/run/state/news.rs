@@ -9,7 +9,6 @@ use super::weight::message_bytes;
 use crate::process::{Answer, Event, Payload, Pid, Problem, ProblemClass, Tag, problem::kind};
 use crate::run::record::kinds::News;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Why news does not count. Nothing is recorded then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -209,7 +208,6 @@ impl State {
         }
         let pids: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
         let since = if paused { self.paused.replace(moment) } else { self.paused.take() };
-        self.is_paused.store(paused, Relaxed);
         for pid in &pids {
             match since {
                 None => self.hold_timers(*pid),

@@ -3,8 +3,9 @@
 //! Everything here is decided and applied under the run's commit lock, and is a pure function of the run's records: a rebuild applies
 //! the records to a fresh state and finds the same. What is to happen outside the lock's data is noted as a [`Consequence`].
 
+use super::act_ids::Acts;
 use super::endings::Endings;
-use super::keys::{FormerKeys, REPEATS};
+use super::events::RunEvent;
 use super::kv::Kv;
 use super::promised::Promised;
 use super::signals::Signals;
@@ -12,13 +13,14 @@ use super::spawn::Newborn;
 use super::table::{Entry, Family, Phase, Table, Waits};
 use super::timers::Timers;
 use super::weight::{Took, message_bytes};
-use crate::process::{Answer, Ending, Event, Limits, Message, Micros, Payload, Pid, Problem, Tag, problem::kind};
-use crate::run::commit::acts::Acts;
-use crate::run::commit::observe::RunEvent;
+use crate::process::{
+    Answer, Ending, Event, Limits, Message, Micros, Payload, Pid, Problem, Status, Tag, problem::kind,
+};
+use crate::run::record::former_keys::{FormerKeys, REPEATS};
 use crate::run::record::kinds::{Bounds, Started};
+use crate::scheduler::Next;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// When something is decided: the recorded time, and the monotonic one that timers are measured by.
 #[derive(Clone, Copy)]
@@ -145,8 +147,6 @@ pub(in crate::run) struct State {
     pub(in crate::run) unheard: u32,
     /// Since when the processes are paused.
     pub(in crate::run) paused: Option<Moment>,
-    /// Whether they are, for whoever is about to step one without the commit lock. Written under it.
-    pub(in crate::run) is_paused: Arc<AtomicBool>,
     pub(in crate::run) abandoned: Vec<Abandoned>,
     pub(in crate::run) abandoned_more: u64,
     /// How long the run was to take at most, where it was asked to end for taking longer.
@@ -206,7 +206,6 @@ impl State {
             withheld: BTreeMap::new(),
             unheard: 0,
             paused: None,
-            is_paused: Arc::default(),
             abandoned: Vec::new(),
             abandoned_more: 0,
             late: None,
@@ -399,5 +398,27 @@ impl State {
         if self.observed {
             self.consequences.push(Consequence::Tell(Box::new(event())));
         }
+    }
+
+    /// What a step's status means.
+    pub(in crate::run) fn apply_status(&mut self, moment: Moment, pid: Pid, status: Status, owes: bool) -> Next {
+        let (waits, next) = match status {
+            Status::Ready if owes => (Waits::Owes, Next::Ready),
+            Status::Ready | Status::Renew { .. } => (Waits::Not, Next::Ready),
+            Status::Blocked => (Waits::Blocked, Next::Blocked),
+            Status::Idle => (Waits::Idle, Next::Idle),
+            Status::Complete(output) => {
+                self.exit(moment, pid, Ending::Completed, Ok(output));
+                return Next::Complete;
+            }
+            Status::Failed(problem) => {
+                self.exit(moment, pid, Ending::Failed(Arc::clone(&problem)), Err(problem));
+                return Next::Complete;
+            }
+        };
+        if let Some(entry) = self.table.get_mut(pid) {
+            entry.waits = waits;
+        }
+        next
     }
 }

@@ -2,13 +2,13 @@
 
 use super::config::{Fixed, permit_of};
 use super::decide::Asker;
+use super::events::RunEvent;
 use super::idempotency::Segment;
 use super::narrow::Narrow;
 use super::outstanding::{Outstanding, Pending};
 use super::run_state::State;
 use super::table::{Entry, Family, Phase, Waits};
 use crate::process::{Body, Grants, Limits, Permit, Pid, Problem, ProblemClass, Program, Spawn, Tag, problem::kind};
-use crate::run::commit::observe::RunEvent;
 use crate::run::record::kinds::Decision;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use crate::process::{
     Action, Answer, Blob, Call, Command, Ending, Grants, Json, Level, Limits, LogLine, Message, Micros, Payload, Pid,
     Placement, Problem, ProblemClass, Send, Sender, Spawn, Status, Tag, Target,
 };
-use crate::run::state::keys::FormerKey;
+use crate::run::record::former_keys::FormerKey;
 use crate::run::{
     ActId, Arrived, Bounds, Damaged, DamagedRecord, Decided, Decision, Died, Digest, FORMAT, FormerKeys, News, Origin,
     Record, Started, Stepped,

@@ -38,13 +38,13 @@ pub(in crate::run) mod waking;
 
 use super::consequences::no_capacity;
 use super::kernel::{Kernel, Timer};
-use super::observe::Outcome;
 use super::parking::residence::Place;
 use super::parking::waking::{Parked, WAKE_AGAIN};
 use super::run::{Inner, Run};
 use crate::base::brief::BriefGuard;
 use crate::process::{Micros, Problem, problem::kind};
 use crate::run::seam::log::{Durability, Log, ParkedLog};
+use crate::run::state::events::Outcome;
 use crate::run::state::outstanding::Pending;
 use crate::run::state::run_state::{Counts, State};
 use crate::run::state::table::{Phase, Waits};

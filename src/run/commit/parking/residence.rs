@@ -2,8 +2,9 @@
 
 use crate::run::commit::handle::RunHandle;
 use crate::run::commit::kernel::Kernel;
-use crate::run::commit::observe::{Once, Outcome};
+use crate::run::commit::observe::Once;
 use crate::run::commit::run::{Inner, Run};
+use crate::run::state::events::Outcome;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 

@@ -10,9 +10,10 @@ use super::verify::Checks;
 use crate::process::{
     Allocation, Answer, Body, Budget, Command, Event, Micros, Output, Pid, Problem, Program, Status, Tag,
 };
+use crate::run::record::former_keys::FormerKeys;
 use crate::run::record::kinds::{Digest, Record, Started};
 use crate::run::state::config::Programs;
-use crate::run::state::keys::{FormerKeys, NotedKeys};
+use crate::run::state::keys::NotedKeys;
 use crate::run::state::projection::{Projected, Projection};
 use crate::run::state::run_state::{Consequence, Departure, State};
 use std::collections::{BTreeMap, VecDeque};

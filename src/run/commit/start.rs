@@ -1,0 +1,159 @@
+//! Starting a run.
+
+use super::handle::RunHandle;
+use super::kernel::Kernel;
+use super::observe::Watcher;
+use super::outbox::After;
+use super::run::Run;
+use super::task::Task;
+use crate::process::{Grants, Limits, Payload, Pid, Problem, Program, Tag};
+use crate::run::record::kinds::{Bounds, Origin, Record, Started};
+use crate::run::seam::effects::Effects;
+use crate::run::seam::log::{Log, LogSink};
+use crate::run::state::config::{Fixed, Programs};
+use crate::run::state::run_state::State;
+use std::sync::Arc;
+
+/// What a run is started from.
+pub struct RunSpec {
+    /// Its id: unique among the unfinished runs of the host.
+    pub id: Arc<str>,
+    /// What its random streams are keyed by.
+    pub seed: [u8; 32],
+    /// The program of its root process.
+    pub root: Arc<dyn Program>,
+    /// The root's entry point.
+    pub entry: Arc<str>,
+    /// The root's input.
+    pub input: Payload,
+    /// The root's limits; each child has its parent's, or less.
+    pub limits: Limits,
+    /// The root's grants; each child has its parent's, or less.
+    pub grants: Grants,
+    /// What all its processes together may hold.
+    pub bounds: Bounds,
+    /// The programs that its processes may spawn.
+    pub programs: Programs,
+    /// Where its records go.
+    pub log: Box<dyn Log>,
+    /// What carries out its calls.
+    pub effects: Arc<dyn Effects>,
+    /// What takes its log lines.
+    pub sink: Option<Arc<dyn LogSink>>,
+    /// Who watches it from its first step on.
+    pub watcher: Option<Watcher>,
+    /// The run that it repeats; none: it is the first of its kind.
+    pub origin: Option<Origin>,
+}
+
+/// Why a run was not started.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// There is an unfinished run of that id.
+    #[error("there is an unfinished run with the id {0:?}")]
+    Exists(Arc<str>),
+    /// The root's program gave no body.
+    #[error("the root process cannot be made")]
+    Root(#[source] Box<Problem>),
+    /// The scheduler takes no more processes.
+    #[error("the host is shutting down or full")]
+    Refused,
+}
+
+impl Kernel {
+    /// Starts a run.
+    ///
+    /// # Errors
+    /// Where a run of that id is unfinished, the root cannot be made, or the scheduler refuses it.
+    pub fn start(&self, spec: RunSpec) -> Result<RunHandle, StartError> {
+        let mut spec = Some(spec);
+        let mut started = Err(StartError::Refused);
+        self.with_port(|port| {
+            if let Some(spec) = spec.take() {
+                started = self.start_on(port, spec);
+            }
+        });
+        started
+    }
+
+    /// Starts a run by a port that is at hand.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_on(
+        &self,
+        port: &mut dyn crate::scheduler::Port<Self>,
+        spec: RunSpec,
+    ) -> Result<RunHandle, StartError> {
+        let RunSpec {
+            id,
+            seed,
+            root,
+            entry,
+            input,
+            limits,
+            grants,
+            bounds,
+            programs,
+            log,
+            effects,
+            sink,
+            origin,
+            watcher,
+        } = spec;
+        let mono = port.monotonic();
+        let at = self.clock().at(mono);
+        let digests = programs.iter().map(|(name, program)| (Arc::clone(name), program.digest())).collect();
+        let root_digest = root.digest();
+        let started = Started {
+            run: Arc::clone(&id),
+            seed,
+            at,
+            root: root_digest,
+            programs: digests,
+            entry,
+            input,
+            limits,
+            grants,
+            bounds,
+            origin,
+        };
+        let fixed = Fixed::new(&started, root, programs, effects, sink);
+        let state = State::new(&started);
+        let entry = &state.table[Pid::ROOT];
+        let root = (&entry.limits, &entry.grants);
+        let body = fixed
+            .body(&fixed.root, Pid::ROOT, Tag(1), &started.entry, &started.input, root)
+            .map_err(StartError::Root)?;
+        let program = Arc::clone(&fixed.root);
+        let permit = program.permit().within(root.0);
+        let run = Arc::new(Run::new(fixed, self.clone(), (at, mono), state, log));
+        let mut inner = run.inner.lock();
+        let Some(entered) = self.remember(&run, false) else { return Err(StartError::Exists(id)) };
+        let mut after = After::default();
+        let task = Task::new(Arc::clone(&run), Pid::ROOT, program, body, permit.is_none());
+        let native = task.step.native;
+        let slot = match port.spawn(task, permit) {
+            Ok(slot) => slot,
+            Err(task) => {
+                drop(inner);
+                drop(task);
+                self.forget(&run);
+                return Err(StartError::Refused);
+            }
+        };
+        // Not before it is certain that the run begins: what has records is a run. Its first step waits for the lock.
+        inner.append(&Record::Started(Box::new(started)));
+        inner.watched_by(watcher, &mut after.add().wakers);
+        let root = inner.state.living_mut(Pid::ROOT).expect("invariant: the root was just entered");
+        root.slot = Some(slot);
+        root.begun = native;
+        run.begin_looks(&mut inner, port);
+        drop(inner);
+        run.after(port, after);
+        self.entered(&run, entered);
+        self.sweep(port, Some(&run));
+        Ok(RunHandle::new(run))
+    }
+}
