@@ -8,7 +8,7 @@ use super::{CompileNotice, Host, HostError, Shared};
 use crate::base::processors;
 use crate::dispatch::{CallContext, Dispatcher, Handler, Log, RegistryBuilder};
 use crate::guest::{EngineOptions, GuestEngine};
-use crate::process::{LogLine, NativeProgram, Process, Program};
+use crate::process::{LogLine, NativeProgram, Process, Program, handler};
 use crate::run::{Clock, Kernel};
 use crate::scheduler::{Config, Scheduler};
 use crate::workflow::expression::{EngineConfig, Jq};
@@ -191,7 +191,7 @@ impl HostBuilder {
         };
         let addresses = self.http.permissions.iter().map(ToString::to_string).collect();
         let http = crate::dispatch::http::Http::new(self.http).map_err(HostError::Http)?;
-        let registry = self.registry.built_in("http", http).built_in("log", Log::new(logs)).build()?;
+        let registry = self.registry.built_in(handler::HTTP, http).built_in(handler::LOG, Log::new(logs)).build()?;
         let dispatcher = Arc::new(match self.runtime {
             Some(runtime) => Dispatcher::on_runtime(registry, runtime),
             None => Dispatcher::new(registry),

@@ -14,6 +14,7 @@ mod body;
 mod budget;
 mod command;
 mod event;
+pub mod handler;
 mod ids;
 mod json_text;
 mod limits;

@@ -55,7 +55,7 @@ pub use config::HttpConfig;
 pub use pattern::Pattern;
 
 use super::{CallContext, Declaration, Handler, Handling, problems};
-use crate::process::{Grants, Payload, Problem};
+use crate::process::{Grants, Payload, Problem, handler};
 use connect::Sender;
 use parking_lot::RwLock;
 use request::Request;
@@ -64,7 +64,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 /// The capability under which requests are granted.
-const CAPABILITY: &str = "http";
+const CAPABILITY: &str = handler::HTTP;
 
 /// Patterns that are kept ready. Arbitrary; beyond it they are all forgotten and read again.
 const PATTERNS_MAX: usize = 4096;

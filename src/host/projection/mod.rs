@@ -9,6 +9,7 @@
 mod steps;
 
 use super::Outcome;
+use crate::process::handler::LOG;
 use crate::process::{Action, Answer, Ending, Json, Level, LogLine, Micros, Payload, Pid, Status};
 use crate::run::{
     Decided, Decision, Origin, Outcome as RunOutcome, Projection, Record, RunEvent, Stepped, Uncertain, answer_of,
@@ -16,9 +17,6 @@ use crate::run::{
 use crate::workflow::interpreter::progress::{NodeProgress, Progress};
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// The handler whose calls are lines.
-const LOG: &str = "log";
 
 /// A line of a run's log.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -6,6 +6,7 @@
 //! `get` answers the value or null; `set` and `delete` answer null; `list` answers the keys in order; `compare-and-set` answers
 //! `{"done": bool, "value": what is there now}`.
 
+pub(crate) use crate::process::handler::KV as NAME;
 use crate::process::{Json, Payload, Problem, problem::kind};
 use crate::run::record::kinds::Bounds;
 use serde_json::Value;
@@ -13,8 +14,6 @@ use serde_json::Value;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// The handler's name, and the capability that it needs.
-pub(crate) const NAME: &str = "kv";
 /// The longest key. Arbitrary.
 const KEY_BYTES_MAX: usize = 1_024;
 /// The most keys of one `list`. Arbitrary.

@@ -15,13 +15,12 @@ use super::outstanding::Pending;
 use super::run_state::{Moment, State};
 use super::timers::{Alarm, TimerKey};
 use super::weight::message_bytes;
+pub(crate) use crate::process::handler::SIGNAL as NAME;
 use crate::process::{Answer, Call, Message, Micros, Payload, Pid, Problem, ProblemClass, Sender, Tag, problem::kind};
 use crate::run::record::kinds::Decision;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The handler that waits for a signal.
-pub(crate) const NAME: &str = "signal";
 /// The topic of the message that brings a signal.
 pub(in crate::run) const TOPIC: &str = "wfhost.signal";
 

@@ -60,7 +60,11 @@ fn check_allowed(allowed: &Allowed, capabilities: &[String], handlers: &dyn Hand
 
 /// An example of a grant.
 fn example(capability: &str, pattern: Option<&str>) -> String {
-    let pattern = pattern.unwrap_or(if capability == "http" { "GET https://example.com/items/*" } else { "*" });
+    let pattern = pattern.unwrap_or(if capability == crate::process::handler::HTTP {
+        "GET https://example.com/items/*"
+    } else {
+        "*"
+    });
     format!("allow: {{ {capability}: [ \"{}\" ] }}", pattern.replace('\\', "\\\\").replace('"', "\\\""))
 }
 

@@ -112,7 +112,7 @@ fn gives_a_response(action: &Action) -> bool {
         Template::Literal(_) => None,
         Template::Text(_) | Template::List(_) => return false,
     };
-    &**handler == "http" && reads_as.as_deref() != Some("bytes")
+    &**handler == crate::process::handler::HTTP && reads_as.as_deref() != Some("bytes")
 }
 
 fn templates(node: &Node) -> impl Iterator<Item = &Template> {
