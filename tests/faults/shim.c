@@ -1,12 +1,13 @@
 // A disk that fails and a clock that jumps, for a process that has this preloaded (LD_PRELOAD).
 //
-// WFHOST_SHIM_FOLDER is the folder whose files fail, WFHOST_SHIM_CONTROL one in which files say how, as long as they are there:
+// WFHOST_SHIM_FOLDER is the folder whose files fail. The files in the folder WFHOST_SHIM_CONTROL
+// select the fault, as long as they exist:
 //   full         writes fail with ENOSPC
-//   bytes        holds a number: after so many bytes more, writes fail with ENOSPC
+//   bytes        holds a number: after this many more bytes, writes fail with ENOSPC
 //   sync-fails   fsync and fdatasync of the journal fail with EIO
-//   read-only    nothing is opened for writing, and no folder made: EROFS
-//   clock        holds a number of seconds, which the wall clock is ahead, or behind
-// A byte is appended to these for each call: syncs, failed-syncs, failed-writes.
+//   read-only    nothing can be opened for writing, and no folder made: EROFS
+//   clock        holds the number of seconds by which the wall clock is ahead, or behind
+// A byte is appended to these files for each call: syncs, failed-syncs, failed-writes.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,7 +32,7 @@ __attribute__((constructor)) static void begin(void) {
     if (how) snprintf(control, sizeof control, "%s", how);
 }
 
-// The system's own calls, which are not these.
+// The system's own calls, past this shim.
 static int raw_open(const char *path, int flags) { return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0644); }
 
 static int named(const char *name, int flags) {
@@ -48,7 +49,7 @@ static int is_there(const char *name) {
     return 1;
 }
 
-// False: there is no such file.
+// Returns whether the file exists.
 static int number(const char *name, long *value) {
     char text[32] = {0};
     int fd = named(name, O_RDONLY | O_CLOEXEC);
@@ -71,7 +72,7 @@ static int is_below(const char *path) {
     return len && strncmp(path, folder, len) == 0 && (path[len] == '/' || !path[len]);
 }
 
-// Whether a file is in the folder, and its name there begins so.
+// Whether a file is in the folder and its name begins with this.
 static int is_ours(int fd, const char *name) {
     char link[64], path[4096];
     if (!folder[0]) return 0;
@@ -82,7 +83,8 @@ static int is_ours(int fd, const char *name) {
     return is_below(path) && strncmp(path + strlen(folder), name, strlen(name)) == 0;
 }
 
-// Whether there is no room for so many bytes. A write of one byte is told too: SQLite extends its index so.
+// Whether there is no room for this many bytes. A write of one byte fails too: SQLite extends its
+// index that way.
 static int is_full(int fd, size_t bytes) {
     long most;
     if (!is_ours(fd, "")) return 0;

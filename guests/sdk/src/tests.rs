@@ -139,7 +139,7 @@ fn the_first_failure_cancels_the_others() {
     guest.step(vec![]);
     let outcome = guest.answer(2, Err(Problem::new("broken", "Broken")));
     assert_eq!(commands(&outcome), ["4: cancel 1", "5: cancel 3", "6: sleep 0"]);
-    // The echoes of the cancels find nobody, and are no news.
+    // The echoes of the cancels have no receiver, and change nothing.
     let cancelled = || Err(Problem::new("cancelled", "Cancelled"));
     let outcome = guest.step(vec![answer_to(1, cancelled()), answer_to(3, cancelled())]);
     assert_eq!((outcome.status, outcome.commands.len()), (Status::Blocked, 0));
