@@ -38,7 +38,7 @@
 //! # Invariants
 //! - **I1** It is a pure function of plan, seed and events: no clock but the batch's time, no order
 //!   of a hash map.
-//! - **I2** An attempt in flight has one tag in [`Interpreter::in_flight`], and an item is in at
+//! - **I2** An attempt in flight has one tag in `Interpreter::in_flight`, and an item is in at
 //!   most one of: queued, in flight, sleeping.
 //! - **I3** At most [`IN_FLIGHT_MAX`] attempts and [`IN_FLIGHT_BYTES_MAX`] bytes of their inputs
 //!   are in flight, and a step commands at most [`STEP_BYTES_MAX`]: below the default limits of a

@@ -10,7 +10,7 @@
 //!   A failed node has `error` as well: the object that expressions see.
 //! - `wfhost.retry`: [`RetryProgress`]: an attempt failed and will be repeated.
 //! - `wfhost.item`: [`ItemFailure`]: an item of a `for-each` failed for good; the first
-//!   [`FAILURES_REPORTED_MAX`] of a node are reported.
+//!   `FAILURES_REPORTED_MAX` of a node are reported.
 //!
 //! [`Progress::of`] reads them back.
 //!
