@@ -23,9 +23,9 @@ Examples:
   wfhost validate workflows/*.yaml
   wfhost inspect guests/built/hello.wasm
 
-Settings: a flag comes before its environment variable (WFHOST_ALLOW_ADDRESS, WFHOST_SLOTS, WFHOST_WORKERS, WFHOST_PROFILE, \
-WFHOST_DATA, WFHOST_CACHE), and that before the configuration file, which has the same keys: `allow-address: [ localhost ]`. \
-The file is wfhost/config.yaml in $XDG_CONFIG_HOME or ~/.config, or what --config or WFHOST_CONFIG names. `wfhost doctor` \
+Settings: a flag overrides its environment variable (WFHOST_ALLOW_ADDRESS, WFHOST_SLOTS, WFHOST_WORKERS, WFHOST_PROFILE, \
+WFHOST_DATA, WFHOST_CACHE), and a variable overrides the configuration file, which has the same keys: `allow-address: [ localhost ]`. \
+The file is wfhost/config.yaml in $XDG_CONFIG_HOME or ~/.config, unless --config or WFHOST_CONFIG names another. `wfhost doctor` \
 shows the settings in effect.
 
 Exit codes: 0 success, 1 the run failed, 2 usage or definition error, 3 cancelled, timed out or suspended.")]
@@ -34,7 +34,7 @@ pub(in crate::cli) struct CommandLine {
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", hide_possible_values = true)]
     #[arg(help_heading = "Global options")]
     pub(in crate::cli) color: Colour,
-    /// Configuration file; an empty one: none is read [default: `wfhost/config.yaml` in the user's
+    /// Configuration file; an empty name reads none [default: `wfhost/config.yaml` in the user's
     /// configuration folder].
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Global options")]
     #[arg(value_parser = OsStringValueParser::new().map(PathBuf::from))]
@@ -73,13 +73,13 @@ pub(in crate::cli) enum Command {
     Retry(retry::Arguments),
     /// Start a new run from the first records of another.
     Fork(fork::Arguments),
-    /// Execute a run again from its records, and show the first difference.
+    /// Replay a run from its records and show the first step that diverges.
     Replay(replay::Arguments),
-    /// Execute a run again from its records, and compare its snapshots.
+    /// Replay a run from its records and compare its snapshots.
     Verify(verify::Arguments),
     /// Remove runs that have ended.
     Rm(rm::Arguments),
-    /// Check workflow files: every problem, with its place.
+    /// Check workflow files and show every problem with its position.
     Validate(validate::Arguments),
     /// Show what a run would do: order, grants, digests.
     Plan(plan::Arguments),
@@ -87,9 +87,9 @@ pub(in crate::cli) enum Command {
     Graph(graph::Arguments),
     /// Show what a component exports, imports and needs, and whether it fits.
     Inspect(inspect::Arguments),
-    /// Write an example to begin with: a workflow and its components.
+    /// Write an example to start from: a workflow and its components.
     Example(example::Arguments),
-    /// Check this machine: settings, pool sizes, kernel limits, the folders of code and of runs.
+    /// Check this machine: settings, pool sizes, kernel limits, folders of compiled code and runs.
     Doctor(doctor::Arguments),
     /// Print a completion script for a shell.
     #[command(after_help = "Example:\n  wfhost completions bash > ~/.local/share/bash-completion/completions/wfhost")]
@@ -97,18 +97,18 @@ pub(in crate::cli) enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Print what may stand in place of the last word: for completion scripts.
+    /// Print candidates for the last word, for completion scripts.
     #[command(hide = true)]
     Complete {
-        /// The words after `wfhost`, the last one as far as it is written.
+        /// The words after `wfhost`, the last one possibly incomplete.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
 }
 
 impl Command {
-    /// Fills in what its flags leave open. Gives the settings in effect, and why the configuration
-    /// file cannot be used, which only `doctor` survives.
+    /// Fills in what the flags do not set. Returns the settings in effect, and why the
+    /// configuration file cannot be used, which only `doctor` tolerates.
     ///
     /// # Errors
     /// A flag, a variable of the environment or the configuration file cannot be used.
@@ -163,8 +163,8 @@ mod tests {
         CommandLine::command().debug_assert();
     }
 
-    /// What stands in a line of its own stays in it on 80 columns, and nothing else is broken by
-    /// hand: the terminal's width breaks it once.
+    /// An indented line fits in 80 columns, and no other text is wrapped by hand: the terminal
+    /// wraps it once.
     #[test]
     fn the_text_below_help_is_wrapped_once() {
         let mut all = vec![CommandLine::command()];

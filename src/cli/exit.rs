@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::cli) enum Exit {
     Success,

@@ -29,7 +29,7 @@ use report::error::CommandError;
 use std::process::ExitCode;
 use terminal::Terminal;
 
-/// Reads the command line and does what it says.
+/// Parses the command line and executes its command.
 pub fn main() -> ExitCode {
     crate::guest::serve_compiler();
     let mut arguments = match CommandLine::try_parse() {
@@ -72,13 +72,13 @@ pub fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             terminal.error(&format!("{error:#}"), None);
-            // What cannot be written is no fault of the command's words.
+            // Output that cannot be written is not a usage error.
             if error.is::<std::io::Error>() { Exit::Failed.into() } else { Exit::Usage.into() }
         }
     }
 }
 
-/// How a command ends that may have been stopped: why is told as people or programs want it.
+/// The exit of a command; an error is reported as text or as JSON.
 fn reported(done: Result<Exit, CommandError>, json: bool, terminal: Terminal) -> anyhow::Result<Exit> {
     done.or_else(|error| error.report(json, terminal))
 }

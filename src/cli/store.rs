@@ -16,20 +16,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs whose ids are compared with one that there is not. Arbitrary: a person means a recent one.
+/// Runs whose ids are compared with an unknown one. Arbitrary: a user means a recent one.
 const CANDIDATES_MAX: u32 = 1_000;
 
-/// Ids that are listed where a beginning fits several.
+/// Ids listed if a prefix matches several.
 const LISTED_MAX: usize = 5;
 
-/// How often it is looked whether records that a host has are on disk.
+/// How often the records on disk are checked while a host may have more.
 pub(in crate::cli) const POLL_EVERY: Duration = Duration::from_millis(20);
 
-/// How often. Arbitrary: ten seconds, far more than a disk takes.
+/// Upper bound of these checks. Arbitrary: ten seconds, far more than a disk takes.
 pub(in crate::cli) const POLLS_MAX: u32 = 500;
 
 impl DataArguments {
-    /// The runs of the folder. None where nothing was ever run in it.
+    /// The runs of the folder. `None` if nothing was ever run in it.
     pub(in crate::cli) fn open(&self) -> Result<Option<Runs>, UserError> {
         let folder = self.required()?;
         match std::fs::metadata(folder.join(layout::JOURNAL)) {
@@ -49,7 +49,7 @@ impl DataArguments {
         Ok(Some(Runs { folder, store }))
     }
 
-    /// A run of the folder, by its id or the beginning of it.
+    /// A run of the folder, by its id or a unique prefix.
     pub(in crate::cli) fn find(&self, given: &str) -> Result<(Runs, Stored), UserError> {
         let Some(runs) = self.open()? else {
             let title = format!("there is no run `{}`: {} has no runs", quoted(given), self.required()?.display());
@@ -60,7 +60,7 @@ impl DataArguments {
     }
 }
 
-/// Whoever only looks writes nothing that could become durable.
+/// A reader writes nothing that could become durable.
 struct NoListener;
 
 impl DurabilityListener for NoListener {
@@ -83,19 +83,19 @@ pub(in crate::cli) struct Runs {
     pub(in crate::cli) store: Sqlite,
 }
 
-/// Who has a run.
+/// The ownership of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::cli) enum Ownership {
     /// It has ended.
     Ended,
-    /// A host that lives.
+    /// A live host owns it.
     Owned(Owner),
-    /// Nobody: it can be taken up.
+    /// No live host owns it: it can be recovered.
     Orphaned,
 }
 
 impl Runs {
-    /// A run, by its id or the beginning of it.
+    /// A run, by its id or a unique prefix.
     pub(in crate::cli) fn find(&self, given: &str) -> Result<Stored, UserError> {
         if let Some(run) = self.store.run(given)? {
             return Ok(run);
@@ -119,7 +119,7 @@ impl Runs {
         Err(UserError::new(kind::UNKNOWN_RUN, format!("there is no run `{}`", quoted(given))).hint(hint))
     }
 
-    /// Who has a run now.
+    /// The current ownership of a run.
     pub(in crate::cli) fn ownership(&self, run: &Stored) -> Result<Ownership, UserError> {
         if run.status.is_some() {
             return Ok(Ownership::Ended);
@@ -133,13 +133,14 @@ impl Runs {
         })
     }
 
-    /// What the host of this owner answers that has the run which is asked about. None: none has it any more.
+    /// The answer of the owner's host that has the run. `None` if no host has it any more.
     pub(in crate::cli) fn ask<T>(
         &self,
         owner: &Owner,
         ask: impl Fn(&Client) -> Result<T, ControlError>,
     ) -> Result<Option<T>, ControlError> {
-        // Where it listens it has written down: what that is depends on its environment too. A process may have several hosts.
+        // The store has the host's socket, whose path depends on the host's environment. A process
+        // may have several hosts.
         let hosts = match owner.socket.as_deref().and_then(Client::recorded) {
             Some(host) => vec![host],
             None => Client::hosts_in(&self.folder, owner.pid)?,
@@ -202,12 +203,12 @@ impl Runs {
             Status::Succeeded | Status::Suspended => false,
         };
         let projection = is_told.then(|| self.projection(&outcome.run).ok()).flatten();
-        // A run that only this host has lost goes on.
+        // A run that only this host has lost continues elsewhere.
         let ended = projection.filter(RunProjection::has_ended);
         ended.map_or_else(Vec::new, |projection| projection.given_up().to_vec())
     }
 
-    /// What a run was started with.
+    /// The manifest of a run: what it was started with.
     pub(in crate::cli) fn manifest(&self, id: &str) -> Result<RunManifest, UserError> {
         self.try_manifest(id)?.map_err(|why| StoreError::Damaged { run: id.into(), why }.into())
     }
@@ -221,7 +222,8 @@ impl Runs {
         Ok(RunManifest::read(&manifest).map_err(|why| RecoverError::Manifest(why).to_string()))
     }
 
-    /// The records of a run, the first so many of them where that is said: a host that has written more than is on disk is waited for.
+    /// The records of a run, or the first `count`: waits while the host has written more than is on
+    /// disk.
     pub(in crate::cli) fn records(&self, id: &str, count: Option<u64>) -> Result<Vec<Record>, CommandError> {
         let mut records = self.records_of(id)?;
         let Some(count) = count else { return Ok(records) };
@@ -236,7 +238,7 @@ impl Runs {
         Ok(records)
     }
 
-    /// The command that takes a run up, with the addresses that it was started with.
+    /// The command that resumes a run, with the addresses that it was started with.
     pub(in crate::cli) fn resume_command(&self, id: &str) -> String {
         match self.try_manifest(id) {
             Ok(Ok(manifest)) if !manifest.addresses.is_empty() => {
@@ -247,7 +249,7 @@ impl Runs {
     }
 }
 
-/// Whose runs are, with each host looked at once.
+/// Ownership of runs, with each host checked once.
 #[derive(Default)]
 pub(in crate::cli) struct OwnershipCache(pub(in crate::cli) BTreeMap<u64, Option<Owner>>);
 
@@ -267,13 +269,13 @@ impl OwnershipCache {
     }
 }
 
-/// What the host says of a run that runs it.
+/// The answer of the host that owns a run.
 pub(in crate::cli) enum LiveStatus {
     /// This.
     Status(Box<RunStatus>),
-    /// Nothing any more: it has ended, or no longer runs it.
+    /// The host has ended, or no longer owns the run.
     Gone,
-    /// Nothing, though it lives: this process.
+    /// The host is alive and does not answer: this process.
     Silent(u32),
 }
 
@@ -283,7 +285,7 @@ impl LiveStatus {
     }
 }
 
-/// What the host says that runs it.
+/// Asks the host that owns a run for its status.
 pub(in crate::cli) fn live_status(
     runs: &Runs,
     stored: &Stored,

@@ -1,16 +1,16 @@
-//! Tables, durations and moments as people read them.
+//! Tables, durations and times as users read them.
 
 use crate::cli::terminal::{fit, printable};
 use crate::process::Micros;
 use std::time::Duration;
 
-/// Columns of a cell. Arbitrary: a name that is longer is cut.
+/// Columns of a cell. Arbitrary: a longer name is cut.
 const CELL_COLUMNS_MAX: usize = 48;
 
 /// Rows of texts, each column as wide as its widest cell.
 pub(in crate::cli) struct Table {
     rows: Vec<Vec<String>>,
-    /// The last column, where it has no edge.
+    /// The last column, if its width is unlimited.
     open: Option<usize>,
 }
 
@@ -19,7 +19,7 @@ impl Table {
         Self { rows: vec![head.iter().map(|&cell| cell.to_owned()).collect()], open: None }
     }
 
-    /// The same, where the last column is as wide as what is in it.
+    /// The same, with a last column of unlimited width.
     pub(in crate::cli) fn open(mut self) -> Self {
         self.open = self.rows[0].len().checked_sub(1);
         self
@@ -35,7 +35,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Takes out the columns that have nothing but a head.
+    /// Removes the columns that have only a head.
     pub(in crate::cli) fn without_empty_columns(mut self) -> Self {
         let columns = self.rows[0].len();
         for column in (0..columns).rev() {
@@ -46,7 +46,7 @@ impl Table {
         self
     }
 
-    /// All of it; what is empty at the end of a line is left out.
+    /// The whole table, without trailing blanks.
     pub(in crate::cli) fn text(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {

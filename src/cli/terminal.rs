@@ -1,4 +1,4 @@
-//! What a person sees: colours where they are wanted, text of guests made harmless, pipes that may close.
+//! Output for users: colours if wanted, text of guests made harmless, pipes that may close.
 
 use clap::ValueEnum;
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ pub(in crate::cli) enum Colour {
     Never,
 }
 
-/// How to talk to the person.
+/// What the terminal of the user can do.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct Terminal {
     /// Colours on standard error.
@@ -41,12 +41,12 @@ impl Terminal {
         }
     }
 
-    /// Text in a colour of SGR, on standard error.
+    /// Text in an SGR colour, for standard error.
     pub(in crate::cli) fn paint(self, sgr: &str, text: &str) -> String {
         if self.colour { format!("\x1b[{sgr}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// Text in a colour of SGR, on standard output.
+    /// Text in an SGR colour, for standard output.
     pub(in crate::cli) fn paint_out(self, sgr: &str, text: &str) -> String {
         if self.colour_out { format!("\x1b[{sgr}m{text}\x1b[0m") } else { text.to_owned() }
     }
@@ -59,7 +59,7 @@ impl Terminal {
         }
     }
 
-    /// `hint: …`: the way out.
+    /// `hint: …`: what the user can do.
     pub(in crate::cli) fn hint(self, hint: &str) {
         say(&format!("{}: {}", self.paint("1;36", "hint"), printable(hint)));
     }
@@ -74,15 +74,16 @@ impl Terminal {
     }
 }
 
-/// Talk: a line on standard error. Where that is closed there is nobody to tell.
+/// Prints a line on standard error, if that is open.
 pub(in crate::cli) fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// Data: a text and a line end on standard output. A reader that has gone away has what it wanted: that is success.
+/// Prints data, a text and a line end, on standard output. A closed pipe is success: its reader has
+/// what it wanted.
 ///
 /// # Errors
-/// Where the output cannot be written, a full disk say.
+/// Fails if the output cannot be written, for example on a full disk.
 pub(in crate::cli) fn print(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| {
@@ -94,29 +95,30 @@ pub(in crate::cli) fn print(text: &str) -> std::io::Result<()> {
     }
 }
 
-/// Data as JSON, for programs and for people: indented, and with nothing in it that could steer a terminal.
+/// Prints data as JSON, for programs and users: indented, and without anything that could control a
+/// terminal.
 ///
 /// # Errors
-/// Where the output cannot be written.
+/// Fails if the output cannot be written.
 pub(in crate::cli) fn print_json(value: &impl serde::Serialize) -> std::io::Result<()> {
     print(&printable_json(&serde_json::to_string_pretty(value)?))
 }
 
-/// The same JSON value with what could steer a terminal or reorder a line written as JSON's own escapes. serde_json escapes nothing but
-/// what it must; the rest stands in strings alone.
+/// The same JSON value, with characters that could control a terminal or reorder a line as JSON
+/// escapes. serde_json escapes only what it must; the others occur only in strings.
 pub(in crate::cli) fn printable_json(text: &str) -> Cow<'_, str> {
     escaped(text, |character, safe| write!(safe, "\\u{:04x}", u32::from(character)))
 }
 
-/// That standard output takes nothing, with its name.
+/// The error, with the name of standard output.
 pub(in crate::cli) fn unwritable(error: std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
 }
 
-/// Characters of what a person gave that are told again. Arbitrary: most of a line.
+/// Characters of a user's text that are quoted. Arbitrary: most of a line.
 const QUOTED_MAX: usize = 60;
 
-/// What a person gave, so much of it that it is known again.
+/// A user's text, cut so that it can still be recognized.
 pub(in crate::cli) fn quoted(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(QUOTED_MAX) {
         Some((end, _)) => Cow::Owned(format!("{}… ({} bytes)", &text[..end], text.len())),
@@ -124,12 +126,13 @@ pub(in crate::cli) fn quoted(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Text of a guest or a file, with what could steer a terminal or reorder a line written as an escape. Line ends stay.
+/// Text of a guest or a file, with characters that could control a terminal or reorder a line as
+/// escapes. Line ends stay.
 pub(in crate::cli) fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |character, safe| write!(safe, "\\u{{{:x}}}", u32::from(character)))
 }
 
-/// The text, with an escape for each character that steers.
+/// The text, with an escape for each control character.
 fn escaped(text: &str, escape: impl Fn(char, &mut String) -> std::fmt::Result) -> Cow<'_, str> {
     if !text.chars().any(steers) {
         return Cow::Borrowed(text);
@@ -145,7 +148,7 @@ fn escaped(text: &str, escape: impl Fn(char, &mut String) -> std::fmt::Result) -
     Cow::Owned(safe)
 }
 
-/// The same of a text that is told in a line with others: its line ends are escapes too, and so much of it is told that it fits.
+/// The same for a text within a line: line ends are escaped too, and a long text is cut.
 pub(in crate::cli) fn in_line(text: &str) -> Cow<'_, str> {
     let safe = match text.char_indices().nth(LINE_MAX) {
         Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
@@ -158,10 +161,10 @@ pub(in crate::cli) fn in_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Characters of a text that is told in a line. Arbitrary: some lines of a terminal.
+/// Characters of a text within a line. Arbitrary: some lines of a terminal.
 const LINE_MAX: usize = 1_000;
 
-/// The text, cut where it does not fit.
+/// The text, cut to fit.
 pub(in crate::cli) fn fit(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();
@@ -169,7 +172,8 @@ pub(in crate::cli) fn fit(text: &str, columns: usize) -> String {
     text.chars().take(columns.saturating_sub(1)).chain(std::iter::once('…')).collect()
 }
 
-/// Control characters but line feed and tab, and those that change the direction of text (Unicode Standard Annex 9).
+/// Control characters except line feed and tab, and those that change the direction of text
+/// (Unicode Standard Annex 9).
 fn steers(character: char) -> bool {
     match character {
         '\n' | '\t' => false,

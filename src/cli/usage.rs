@@ -1,4 +1,4 @@
-//! A command line that cannot be understood: what is said of it, for people and for programs.
+//! Errors of the command line itself, as text and as JSON.
 
 use crate::cli::args::values::InvalidValue;
 use crate::cli::command_line::CommandLine;
@@ -12,7 +12,7 @@ use std::error::Error as _;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 
-/// Tells of an error of the command line, or gives the help that was asked for.
+/// Reports an error of the command line, or prints the requested help.
 pub(in crate::cli) fn report(error: clap::Error) -> Exit {
     let error = &with_tip(error);
     if !error.use_stderr() {
@@ -42,7 +42,7 @@ pub(in crate::cli) fn report(error: clap::Error) -> Exit {
     Exit::Usage
 }
 
-/// Tells why a command cannot be used as it was given, for people or for programs.
+/// Reports why a command cannot be used as given, as text or as JSON.
 pub(in crate::cli) fn report_user_error(refused: UserError, terminal: Terminal) -> Exit {
     if wants_json(std::env::args_os().skip(1)) {
         return if refused.print().is_ok() { Exit::Usage } else { Exit::Failed };
@@ -51,7 +51,7 @@ pub(in crate::cli) fn report_user_error(refused: UserError, terminal: Terminal) 
     Exit::Usage
 }
 
-/// Commands of other tools, and what they are called here.
+/// Commands of other tools, and their names here.
 const MEANT: &[(&[&str], &str)] = &[
     (&["show", "info", "describe", "get"], "status"),
     (&["list", "runs", "jobs"], "ls"),
@@ -70,7 +70,7 @@ const MEANT: &[(&[&str], &str)] = &[
     (&["completion"], "completions"),
 ];
 
-/// The same error with the command that was probably meant, where there is none of the name that was given.
+/// The same error with the command that was probably meant, if the given one is unknown.
 fn with_tip(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) {
         let aliased = MEANT.iter().find(|(names, _)| names.contains(&given.as_str())).map(|(_, meant)| *meant);
@@ -101,10 +101,10 @@ fn refused(error: &clap::Error) -> UserError {
     let title = paragraphs.next().unwrap_or_default();
     let tip = paragraphs.find_map(|part| part.strip_prefix("tip: ").map(str::to_owned));
     let refused = UserError::new(kind::USAGE, title.strip_prefix("error: ").unwrap_or(&title));
-    refused.hint_maybe(tip.or_else(|| Some("`--help` shows what there is".to_owned())))
+    refused.hint_maybe(tip.or_else(|| Some("`--help` shows the usage".to_owned())))
 }
 
-/// Whether the words ask for JSON: they could not be understood as a whole, so they are looked at one by one.
+/// Returns whether the words request JSON: they do not parse as a whole, so each is checked.
 fn wants_json(words: impl Iterator<Item = OsString>) -> bool {
     words.take_while(|word| word != "--").any(|word| word == "--json")
 }

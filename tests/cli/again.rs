@@ -127,7 +127,11 @@ fn what_is_left_for_a_run_reaches_it() {
     let signal = |body: &str, id: &str| world.does(&["signal", "signalled", "answer", body, "--id", id]);
     let left = signal("\"Ann\"", "s-1");
     assert!(left.status.success(), "{}", transcript(&left));
-    assert!(String::from_utf8_lossy(&left.stderr).contains("it is kept until somebody does"), "{}", transcript(&left));
+    assert!(
+        String::from_utf8_lossy(&left.stderr).contains("this is stored until it is resumed"),
+        "{}",
+        transcript(&left)
+    );
     assert!(signal("\"Ann\"", "s-1").status.success(), "it is the same");
     let other = signal("\"Bob\"", "s-1");
     assert_eq!(other.status.code(), Some(2), "{}", transcript(&other));

@@ -408,7 +408,7 @@ fn doctor_finds_a_cache_that_cannot_be_used() {
     std::fs::write(&file, "").unwrap();
     let output = command(&["doctor", "--slots", "100"]).env("WFHOST_CACHE", &file).output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(stdout.contains("problem: compiled code is not kept"), "{stdout}");
+    assert!(stdout.contains("problem: compiled code is not stored"), "{stdout}");
     assert!(stdout.contains("pool.slots                   100\n"), "{stdout}");
     assert!(stdout.lines().last().unwrap().contains(" problem"), "{stdout}");
     assert_eq!(output.status.code(), Some(1));

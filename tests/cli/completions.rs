@@ -77,7 +77,7 @@ fn a_workflow_comes_from_standard_input() {
     }
     let output = piped(&world, &["run", "-"], "steps: [{ id: a, set: \"${ .run | error }\" }]");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("to go on once FILE is corrected") && said.contains("--workflow FILE"), "{said}");
+    assert!(said.contains("to continue once FILE is corrected") && said.contains("--workflow FILE"), "{said}");
     let output = piped(&world, &["validate", "-"], "steps: []");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && said.contains("stdin:1:8"), "{said}");

@@ -41,7 +41,7 @@ fn a_run_that_was_killed_goes_on_with_the_same_outputs() {
     // It is over, and is told of as what it was.
     let status = world.tells(&["status", "--json", "killed"]);
     assert_eq!((&status["status"], &status["outputs"]), (&json!("succeeded"), &whole["outputs"]));
-    assert!(world.refuses(&["resume", "killed"]).contains("is over: succeeded"));
+    assert!(world.refuses(&["resume", "killed"]).contains("has ended: succeeded"));
 }
 
 #[test]
@@ -91,7 +91,9 @@ fn all_that_nobody_runs_is_taken_up_but_what_is_paused() {
     assert!(String::from_utf8_lossy(&all.stdout).starts_with("free "), "{said}");
     for id in ["one", "two"] {
         assert!(
-            said.contains(&format!("the run {id} is paused, and stays so\nhint: to resume it: wfhost resume {id}\n")),
+            said.contains(&format!(
+                "the run {id} is paused, and stays paused\nhint: to resume it: wfhost resume {id}\n"
+            )),
             "{said}"
         );
     }
@@ -111,7 +113,7 @@ fn a_start_that_is_given_again_is_about_the_same_run() {
     // While it goes on it is followed; what is not the same is told.
     let followed = world.spawn(&["run", "--json", "--run-id", "it", &world.file, "-i", "n=10"]);
     let other = world.refuses(&["run", "--run-id", "it", &world.file, "-i", "n=11"]);
-    assert!(other.contains("there is a run it already, with other inputs"), "{other}");
+    assert!(other.contains("a run it already exists, with other inputs"), "{other}");
     let (_folder, path) = scratch("steps: [{ id: a, set: 1 }]\n");
     let other = world.refuses(&["run", "--run-id", "it", &path]);
     assert!(other.contains("with another version of the workflow") && other.contains("another --run-id"), "{other}");
@@ -199,7 +201,7 @@ fn a_file_that_is_no_journal_is_told_as_that() {
     for arguments in [&["ls"][..], &["run", &world.file], &["resume", "--all"]] {
         let refused = world.refuses(arguments);
         assert!(
-            refused.contains("journal.db") && refused.contains("the file is damaged, or is no journal"),
+            refused.contains("journal.db") && refused.contains("the file is damaged, or is not a journal"),
             "{refused}"
         );
         assert!(!refused.contains("full"), "{refused}");

@@ -213,7 +213,7 @@ fn a_cache_that_cannot_be_used_is_a_warning_and_no_error() {
     let run = |arguments: &[&str]| command(arguments).env("WFHOST_CACHE", &file).output().unwrap();
     let output = run(&["run", &path]);
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(stderr.matches("warning: compiled code is not kept").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("warning: compiled code is not stored").count(), 1, "{stderr}");
     assert!(stderr.contains("a-file") && stderr.contains("hint: --cache DIR"), "{stderr}");
     assert_eq!(output.status.code(), Some(0));
     let (value, code) = told(&run(&["run", "--json", &path]));

@@ -84,7 +84,7 @@ steps:
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("error[timed-out]: the step `slow` failed"), "{stderr}");
     assert!(stderr.contains("flow.yaml:3:9"), "{stderr}");
-    assert!(stderr.contains("hint: write under the step `slow`: timeout: 2us, or retry: { max: 3 }"), "{stderr}");
+    assert!(stderr.contains("hint: add under the step `slow`: timeout: 2us, or retry: { max: 3 }"), "{stderr}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn who_finds_a_run_in_another_process_is_told_what_was() {
     // It is taken whether or not the other one follows by then.
     world.says(&["signal", "it", "answer", "7"]);
     let output = second.output();
-    if !lines(&output).contains(&"the run it is over".to_owned()) {
+    if !lines(&output).contains(&"the run it has ended".to_owned()) {
         let all = ["✓ first: succeeded", "asks: waits for signal answer", "✓ asks: succeeded", "  said info: heard"];
         assert_in_order(&output, &all);
     }
@@ -71,7 +71,7 @@ outputs: { it: \"${ .steps.asks.output }\" }
         let both = [(); 2].map(|()| world.spawn(&["run", "--run-id", &id, &world.file]));
         super::support::eventually(|| world.does(&["signal", &id, "answer", "7"]).status.success().then_some(()));
         for output in both.map(super::support::Going::output) {
-            if !lines(&output).contains(&format!("the run {id} is over")) {
+            if !lines(&output).contains(&format!("the run {id} has ended")) {
                 assert_in_order(&output, &["✓ first: succeeded", "✓ asks: succeeded"]);
             }
         }

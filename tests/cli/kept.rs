@@ -140,7 +140,7 @@ fn a_journal_that_is_gone_while_its_log_is_there_is_not_begun_anew() {
     let before = std::fs::read(&log).unwrap();
     for command in [&["ls"][..], &["status", "one"], &["resume", "--all"], &["run", &world.file]] {
         let talk = world.refuses(command);
-        assert!(talk.contains("journal.db is gone") && talk.contains("put the journal.db back"), "{talk}");
+        assert!(talk.contains("journal.db is gone") && talk.contains("restore the journal.db"), "{talk}");
     }
     let doctor = world.does(&["doctor"]);
     let told = String::from_utf8(doctor.stdout).unwrap();
@@ -163,8 +163,8 @@ fn a_journal_that_is_gone_from_a_folder_that_was_used_is_missed() {
     let told = String::from_utf8(doctor.stdout).unwrap();
     assert!(!doctor.status.success() && told.contains("problem: ") && told.contains("journal.db is gone"), "{told}");
     let talk = said(&["run", "--durability", "journal", &world.file]);
-    assert!(talk.contains("a new journal is begun"), "{talk}");
-    assert!(!said(&["run", "--durability", "journal", &world.file]).contains("a new journal is begun"));
+    assert!(talk.contains("a new journal was created"), "{talk}");
+    assert!(!said(&["run", "--durability", "journal", &world.file]).contains("a new journal was created"));
 }
 
 #[test]
@@ -179,8 +179,8 @@ fn a_log_that_lost_its_end_is_missed() {
     assert!(talk.contains("the journal is damaged") && talk.contains("journal.db-wal.damaged-"), "{talk}");
     let doctor = world.does(&["doctor"]);
     let told = String::from_utf8(doctor.stdout).unwrap();
-    assert!(!doctor.status.success() && told.contains("what was written last then is lost"), "{told}");
-    assert!(told.contains("both of one time"), "{told}");
+    assert!(!doctor.status.success() && told.contains("the last writes before that are lost"), "{told}");
+    assert!(told.contains("both from the same time"), "{told}");
 }
 
 #[test]

@@ -126,7 +126,7 @@ outputs: {{ a: \"${{ .steps.a.status }}\", sum: \"${{ .steps.sum.output }}\", al
         .collect();
     assert_eq!(taken, ["beside"], "{status}");
     assert!(world.says(&["logs", "s2"]).contains("beside: succeeded, taken over"));
-    assert!(world.says(&["status", "s2"]).contains("taken over from the run before"));
+    assert!(world.says(&["status", "s2"]).contains("taken over from the former run"));
     // And the other way round: a reaction that is due this time happens.
     server.next("/flip", Does::Answers(404));
     let (told, code) = does(&world, &["retry", "s2", "--from", "a", "--run-id", "s3"]);
@@ -188,7 +188,7 @@ fn a_server_hears_a_new_key_for_another_request_and_the_old_one_for_the_same() {
     assert_eq!(server.seen(), other, "so it is where the first run is repeated once more");
     let talk = world.does(&[&["retry", "known", "--input", "amount=3", "--run-id", "told"][..], &ALLOW].concat());
     let told = String::from_utf8_lossy(&talk.stderr).into_owned();
-    let wanted = "/pay/0/0: the arguments are others than under known/pay/0/0";
+    let wanted = "/pay/0/0: the arguments differ from those under known/pay/0/0";
     assert!(
         told.contains("new key known~") && told.contains(wanted) && told.contains("0 steps taken over, 2 to run again"),
         "{told}"
@@ -202,7 +202,7 @@ fn a_server_hears_a_new_key_for_another_request_and_the_old_one_for_the_same() {
     assert_eq!(run("unknown").1, Some(1));
     assert_eq!(server.seen(), request("unknown", 1));
     let dry = world.says(&["retry", "unknown", "--dry-run", "--input", "amount=5"]);
-    assert!(dry.contains("pay: unknown/pay/0/0\n  used again whatever the arguments"), "{dry}");
+    assert!(dry.contains("pay: unknown/pay/0/0\n  reused whatever the arguments"), "{dry}");
     assert!(server.seen().is_empty(), "nothing was begun");
     server.next("/pay", Does::Drops);
     assert_eq!(does(&world, &["retry", "unknown", "--run-id", "u2"]).1, Some(1));
@@ -215,7 +215,7 @@ fn a_server_hears_a_new_key_for_another_request_and_the_old_one_for_the_same() {
     assert_eq!(run("refused").1, Some(1));
     server.seen();
     let dry = world.says(&["retry", "refused", "--dry-run"]);
-    assert!(dry.contains("pay: refused…/pay/0/1\n  new: the call before is known not to have happened"), "{dry}");
+    assert!(dry.contains("pay: refused…/pay/0/1\n  new: the former call is known not to have happened"), "{dry}");
     assert_eq!(does(&world, &["retry", "refused", "--run-id", "r2"]).1, Some(0));
     let key = server.seen()[0].1.clone();
     assert!(key.starts_with("refused~") && key.ends_with("/pay/0/1"), "{key}");
@@ -258,7 +258,7 @@ fn a_run_goes_on_with_a_corrected_file() {
     let output = world.does(&[&["retry", "f1"][..], &ALLOW].concat());
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     let wanted = format!("to use the new one: wfhost retry f1 --workflow {}", world.file);
-    assert!(told.contains("is another one now") && told.contains(&wanted), "{told}");
+    assert!(told.contains("has changed; this retry") && told.contains(&wanted), "{told}");
     server.seen();
 
     let dry = world.says(&["retry", "f1", "--workflow", &world.file, "--dry-run"]);
@@ -281,8 +281,8 @@ fn a_run_goes_on_with_a_corrected_file() {
     let words = ["retry", "f2", "--input", "amount=3", "--run-id", "f4", "--json"];
     assert!(does(&world, &words[..6]).0["outputs"].is_object());
     let dry = world.says(&["retry", "f4", "--workflow", &world.file, "--dry-run"]);
-    assert!(dry.contains("not declare any more are left out: amount"), "{dry}");
-    assert!(dry.contains("does not have any more: before (succeeded)") && dry.contains("a new step"), "{dry}");
+    assert!(dry.contains("no longer declares are dropped: amount"), "{dry}");
+    assert!(dry.contains("no longer has: before (succeeded)") && dry.contains("a new step"), "{dry}");
     let refused = world.refuses(&["retry", "f2", "--input", "amount=x"]);
     assert!(refused.contains("amount"), "{refused}");
     let refused = world.refuses(&["retry", "f2"]);
@@ -338,7 +338,7 @@ fn of_two_retries_of_one_run_each_has_the_keys_of_what_it_asks_for() {
     let status = world.tells(&["status", "xa", "--json"]);
     assert_eq!(status["made-from"], json!({ "run": "x", "by": "retry" }), "{status}");
     assert!(world.says(&["status", "xa"]).contains("made from  x, by retry"));
-    // A run that has taken something over is not forked with other inputs: nobody could compare.
+    // A run that has taken something over is not forked with changed inputs: nobody could compare.
     let refused = world.refuses(&["fork", "xa", "--at", "1", "--input", "amount=3", ALLOW[0], ALLOW[1]]);
     assert!(refused.contains("with its own workflow and inputs only"), "{refused}");
 }
@@ -358,7 +358,7 @@ outputs: { got: \"${ .steps.get.output }\" }
     let run = world.spawn(&["run", &world.file, "--run-id", "it", "--json"]);
     assert_eq!(run.told().1, Some(1));
     let dry = world.says(&["retry", "it", "--input", "n=2", "--dry-run"]);
-    assert!(dry.contains("it may have written to kv, which begins empty"), "{dry}");
+    assert!(dry.contains("it may have written to kv, which starts empty"), "{dry}");
     // A default that was corrected is the new one.
     std::fs::write(&world.file, text.replace("default: 1", "default: 2").replace(", timeout: 1s", ", timeout: 1ms"))
         .unwrap();

@@ -7,7 +7,7 @@ use super::transcript;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 
-const FULL: &str = "warning: the disk with the data folder is full: all runs wait until there is room";
+const FULL: &str = "warning: the disk with the data folder is full: all runs wait until there is space";
 
 /// A run with a disk and a clock that can be set, when it is at its step.
 fn begun(world: &World, shim: &Shim, step: &str) -> Going {

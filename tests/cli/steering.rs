@@ -75,7 +75,7 @@ fn a_run_is_steered_from_elsewhere() {
 
     for (arguments, grace) in [
         (&["cancel", "it-2", "--reason", "no more"][..], "no more"),
-        (&["cancel", "--now", "it-2"], "somebody asked for it"),
+        (&["cancel", "--now", "it-2"], "requested by the operator"),
     ] {
         let world = World::new(ASKS);
         let run = world.begin("it-2", "asks", &[]);
@@ -84,7 +84,7 @@ fn a_run_is_steered_from_elsewhere() {
         let (told, code) = run.told();
         assert_eq!((told["status"].as_str(), code), (Some("cancelled"), Some(3)));
         assert!(told["problem"].to_string().contains(grace), "{told}");
-        assert!(world.refuses(&["signal", "it-2", "answer"]).contains("is over: cancelled"));
+        assert!(world.refuses(&["signal", "it-2", "answer"]).contains("has ended: cancelled"));
     }
 }
 

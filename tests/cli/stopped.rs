@@ -40,8 +40,8 @@ fn of_a_host_that_does_not_answer_the_records_are_told() {
         });
         scope.spawn(|| {
             let talk = world.refuses(&["signal", "stopped", "answer", "1", "--id", "only"]);
-            assert!(talk.contains("what was asked may still be done"), "{talk}");
-            assert!(talk.contains("the same again with --id only counts once"), "{talk}");
+            assert!(talk.contains("the request may still be carried out"), "{talk}");
+            assert!(talk.contains("the same request with --id only counts once"), "{talk}");
         });
         // Who ends a command that waits ends nothing else, and is told that.
         scope.spawn(|| {

@@ -65,14 +65,14 @@ steps:
             std::fs::remove_file(kept).unwrap();
         }
         let output = world.does(&[&["cancel", id, "--reason", "no more"], flags].concat());
-        assert_eq!(said(&output), format!("{id} is cancelled: nobody ran it, and no step of it was run for that\n"));
+        assert_eq!(said(&output), format!("{id} is cancelled: it was not running, and no step of it was executed\n"));
         assert_eq!(output.status.code(), Some(0));
         let status = world.tells(&["status", "--json", id]);
         assert_eq!((&status["status"], &status["problem"]["detail"]), (&json!("cancelled"), &json!("no more")));
         let steps: Vec<_> = status["steps"].as_array().unwrap().iter().map(|step| &step["status"]).collect();
         assert_eq!(steps, ["succeeded", "cancelled", "cancelled"]);
         assert!(world.says(&["ls", "--status", "cancelled"]).contains(id));
-        assert!(world.refuses(&["cancel", id]).contains("is over: cancelled"));
+        assert!(world.refuses(&["cancel", id]).contains("has ended: cancelled"));
     }
     // It can be run again as any other that was cancelled.
     assert_eq!(world.tells(&["ls", "--json", "--status", "suspended"]), json!([]));
@@ -160,9 +160,9 @@ fn a_log_that_is_followed_tells_whether_the_run_is_over() {
     let run = world.begin("left", "asks", &[]);
     let followed = follow("left");
     run.send("-TERM");
-    assert_eq!(ends(followed), unfinished("the host let go of it", "left"));
+    assert_eq!(ends(followed), unfinished("the host released it", "left"));
     let nobody = world.does(&["logs", "-f", "left"]);
-    assert_eq!((said(&nobody), nobody.status.code()), unfinished("nobody runs it", "left"));
+    assert_eq!((said(&nobody), nobody.status.code()), unfinished("it is not running", "left"));
 
     let run = world.begin("over", "asks", &[]);
     let followed = follow("over");
@@ -263,7 +263,7 @@ fn what_is_paused_while_nobody_runs_it_is_not_told_to_be_resumed() {
     let world = World::new(ASKS);
     world.begin("it", "asks", &[]).kill();
     let paused = world.does(&["pause", "it"]);
-    assert!(said(&paused).contains("`wfhost resume --all` leaves it alone; `wfhost resume it` resumes it"));
+    assert!(said(&paused).contains("`wfhost resume --all` skips it; `wfhost resume it` resumes it"));
 }
 
 /// `doctor` reads what others would only stumble upon.
@@ -304,7 +304,7 @@ fn a_damaged_journal_is_found_by_doctor() {
     std::os::unix::fs::FileExt::write_all_at(&file, &vec![0xff; size as usize], (page - 1) * size).unwrap();
     let output = world.does(&["doctor"]);
     let told = String::from_utf8_lossy(&output.stdout);
-    assert!(told.contains("journal.db is damaged: ") && told.contains("put copies"), "{told}");
+    assert!(told.contains("journal.db is damaged: ") && told.contains("restore copies"), "{told}");
     assert_eq!(output.status.code(), Some(1));
 }
 

@@ -70,7 +70,7 @@ fn as_a_job(world: &World, place: &str, id: &str, script: &[&str]) -> Option<Str
     Some(shown)
 }
 
-const ASKED: &str = "wait:d leaves it for `wfhost resume`";
+const ASKED: &str = "wait:d suspends it until `wfhost resume`";
 
 #[test]
 fn a_run_can_be_left_for_others() {

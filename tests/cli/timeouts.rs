@@ -24,7 +24,7 @@ fn a_run_that_took_too_long_is_that_wherever_it_is_told_of() {
     let again = world.does(&["run", "--json", "--run-id", "it", &world.file]);
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!((&again["status"], &again["problem"]["kind"]), (&json!("timed-out"), &json!("timed-out")));
-    assert!(world.refuses(&["resume", "it"]).contains("is over: timed-out"));
+    assert!(world.refuses(&["resume", "it"]).contains("has ended: timed-out"));
     let retried = world.spawn(&["retry", "it", "--run-id", "other", "--json"]);
     eventually(|| world.does(&["signal", "other", "answer", "1"]).status.success().then_some(()));
     assert_eq!(retried.told().0["outputs"], json!({ "got": 1 }));
@@ -45,7 +45,7 @@ fn a_timeout_is_that_of_the_command() {
     let follows = follow("--color=never");
     let said = String::from_utf8_lossy(&follows.stderr).into_owned();
     let why =
-        format!("5s are over: the run it keeps running in process {}, and is not followed any more", resumed.id());
+        format!("5s have passed: the run it keeps running in process {}, and is no longer followed", resumed.id());
     assert!(said.contains(&why) && said.contains("wfhost logs -f it"), "{said}");
     world.says(&["signal", "it", "answer", "1"]);
     assert_eq!(resumed.told().0["outputs"], json!({ "got": 1 }));

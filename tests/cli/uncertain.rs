@@ -162,7 +162,7 @@ fn a_fork_says_that_calls_wait_or_sends_them_again() {
         String::from_utf8_lossy(&shown.stderr).contains("resolve waits 1/").then_some(shown)
     });
     let said = String::from_utf8_lossy(&status.stderr).into_owned();
-    assert!(said.contains(", and 1 more call happened; say it: wfhost resolve waits "), "{said}");
+    assert!(said.contains(", and 1 more call is unknown; to settle it: wfhost resolve waits "), "{said}");
     // It has been taken up when it says so itself.
     eventually(|| world.says(&["ps"]).contains("waits").then_some(()));
     world.says(&["cancel", "waits", "--now"]);
@@ -191,7 +191,7 @@ fn that_calls_wait_for_a_person_is_said_where_little_is_said() {
     let (says, said) = channel();
     let lines = BufReader::new(resumed.stderr()).lines().map(Result::unwrap);
     std::thread::spawn(move || lines.for_each(|line| says.send(line).unwrap()));
-    let waits = "warning: the outcome of 2 calls is unknown, and they wait for somebody to settle them";
+    let waits = "warning: the outcome of 2 calls is unknown, and they wait to be settled";
     eventually(|| said.try_iter().any(|line| line == waits).then_some(()));
     world.says(&["cancel", "--now", "it"]);
     assert_eq!(resumed.ends(), Some(3));
@@ -207,14 +207,14 @@ fn a_call_is_resolved_once_also_before_its_run_goes_on() {
     world.says(&["resolve", "it", &call(0), "--failed", "--id", "first"]);
     for other in [&["--again"][..], &["--completed", "{}"]] {
         let refused = world.refuses(&[&["resolve", "it", &call(0)], other].concat());
-        assert!(refused.contains("it is resolved already: `failed`, kept for the run"), "{refused}");
+        assert!(refused.contains("it is already resolved as `failed`, stored for the run"), "{refused}");
     }
     // The same again is the same, and another call another one.
     world.says(&["resolve", "it", &call(0), "--failed"]);
     world.says(&["resolve", "it", &call(0), "--failed", "--id", "first"]);
     world.says(&["resolve", "it", &call(1), "--completed", "{\"paid\": 1}"]);
     let refused = world.refuses(&["resolve", "it", &call(1), "--completed", "{\"paid\": 2}"]);
-    assert!(refused.contains("it is resolved already: `completed`"), "{refused}");
+    assert!(refused.contains("it is already resolved as `completed`"), "{refused}");
     assert_eq!(world.tells(&["status", "--json", "it"])["left"].as_array().unwrap().len(), 2);
 
     // It ends as what was said, and how it goes on is told.
@@ -222,14 +222,17 @@ fn a_call_is_resolved_once_also_before_its_run_goes_on() {
     let shown = world.does(&["status", "it"]);
     assert!(String::from_utf8_lossy(&shown.stderr).contains("wfhost retry it"), "{}", transcript(&shown));
     let refused = world.refuses(&["resume", "it"]);
-    assert!(refused.contains("the run it is over: failed") && refused.contains("wfhost retry it"), "{refused}");
+    assert!(refused.contains("the run it has ended: failed") && refused.contains("wfhost retry it"), "{refused}");
 }
 
 #[test]
 fn help_says_which_calls_are_sent_again() {
     let world = World::new("steps: []");
     let help = world.says(&["resume", "--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(help.contains("repeated under its key if that is safe") && help.contains("waits for `wfhost resolve`"));
+    assert!(
+        help.contains("repeated under its idempotency key if that is safe")
+            && help.contains("waits for `wfhost resolve`")
+    );
     assert!(!help.contains("nobody knows whether it happened is repeated"), "{help}");
 }
 
@@ -328,7 +331,7 @@ fn a_call_that_was_in_flight_when_its_run_was_cancelled_may_have_happened() {
         }
         let shown = world.does(&["status", id]);
         let talk = String::from_utf8_lossy(&shown.stderr);
-        assert!(talk.contains("happened: the run ended before the answer"), "{}", transcript(&shown));
+        assert!(talk.contains("is unknown: the run ended before the answer"), "{}", transcript(&shown));
     }
     // The same start again tells the same end.
     let again = world.does(&[

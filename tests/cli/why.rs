@@ -98,7 +98,7 @@ fn after_a_failure_that_is_uncertain_everybody_gives_the_same_advice() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("`retry` did not repeat it: it may have happened, and is not safe to repeat"), "{said}");
-    let advice = "nobody knows whether it has happened: look before you run it again: wfhost retry it";
+    let advice = "whether it happened is unknown: check before you run it again: wfhost retry it";
     assert!(said.contains(advice), "{said}");
     assert!(said.contains("(connection-lost), may have happened"), "{said}");
     let status = transcript(&world.does(&["status", "it"]));

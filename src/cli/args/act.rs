@@ -1,14 +1,14 @@
-//! What commands have that change a run.
+//! The arguments of commands that change a run.
 
 use crate::cli::args::data::DataArguments;
 use crate::cli::args::values;
 use clap::Args;
 
-/// What commands have that change a run.
+/// The arguments of commands that change a run.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct ActArguments {
-    /// Idempotency id: a request with the same id counts once, unless the run has received a thousand others since
-    /// [default: a fresh id].
+    /// Idempotency id: a request with the same id counts once, unless the run has received a
+    /// thousand others since [default: a fresh id].
     #[arg(long, value_name = "ID", value_parser = values::act_id)]
     pub(in crate::cli) id: Option<String>,
     #[command(flatten)]

@@ -1,6 +1,6 @@
-//! The configuration file of an operator: what flags say on every command otherwise.
+//! The configuration file of an operator: settings that would otherwise be flags on every command.
 //!
-//! It may permit addresses, so a file that other users could change is refused.
+//! It may permit addresses, so a file that other users could change is rejected.
 
 use crate::base::guarded_file;
 use crate::cli::args::host::MemoryProfile;
@@ -27,7 +27,8 @@ const KEYS: KnownKeys = KnownKeys {
     ],
 };
 
-/// What one source says: the environment, or a file. What it does not mention is absent.
+/// The settings of one source: the environment or a file. Settings that it does not mention are
+/// absent.
 #[derive(Default)]
 pub(in crate::cli) struct Config {
     pub(in crate::cli) allow_addresses: Option<Addresses>,
@@ -38,8 +39,8 @@ pub(in crate::cli) struct Config {
     pub(in crate::cli) workers: Option<usize>,
 }
 
-/// Where the file is that nobody has named: `wfhost/config.yaml` in `$XDG_CONFIG_HOME` or
-/// `~/.config`. None without a home.
+/// The default path of the file: `wfhost/config.yaml` in `$XDG_CONFIG_HOME` or `~/.config`. `None`
+/// without a home directory.
 pub(in crate::cli) fn default_path() -> Option<PathBuf> {
     let absolute = |dir: PathBuf| dir.is_absolute().then_some(dir);
     let base = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).and_then(absolute);
@@ -119,7 +120,7 @@ fn parsed<T>(
 /// A folder: relative ones are taken from the file's folder, `~/` is the user's home.
 fn path(node: &Node, what: &str, folder: &Path, problems: &mut Diagnostics) -> Option<PathBuf> {
     let text = parsed(node, what, problems, |text| match text {
-        "" => Err(InvalidValue::new("an empty path is no folder", "leave the key out for the default")),
+        "" => Err(InvalidValue::new("an empty path is no folder", "omit the key for the default")),
         text => Ok(text.to_owned()),
     })?;
     match text.strip_prefix("~/").zip(std::env::home_dir()) {

@@ -14,7 +14,8 @@ pub(in crate::cli) struct DataArguments {
 }
 
 impl DataArguments {
-    /// The folder: `--data`, `$WFHOST_DATA`, or `wfhost` in `$XDG_DATA_HOME` or `~/.local/share`. None where there is no home.
+    /// The folder: `--data`, `$WFHOST_DATA`, or `wfhost` in `$XDG_DATA_HOME` or `~/.local/share`.
+    /// `None` without a home directory.
     pub(in crate::cli) fn folder(&self) -> Option<PathBuf> {
         if let Some(folder) = self.data.as_ref().filter(|folder| !folder.as_os_str().is_empty()) {
             return Some(folder.clone());
@@ -28,7 +29,7 @@ impl DataArguments {
     /// The folder, or why there is none.
     pub(in crate::cli) fn required(&self) -> Result<PathBuf, UserError> {
         self.folder().ok_or_else(|| {
-            UserError::new(kind::USAGE, "there is no folder for durable runs: you have no home")
+            UserError::new(kind::USAGE, "there is no folder for durable runs: there is no home directory")
                 .hint("--data DIR or WFHOST_DATA names one")
         })
     }

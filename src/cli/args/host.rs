@@ -10,11 +10,12 @@ use crate::host::{Host, HostBuilder};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 
-/// The engine of guests, for commands that start some.
+/// The engine of guests, for commands that start guests.
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Host")]
 pub(in crate::cli) struct EngineArguments {
-    /// Instance slots: how many guests may be live at once; others wait or are evicted [default: 64].
+    /// Instance slots: how many guests may be live at once; others wait or are evicted [default:
+    /// 64].
     #[arg(long, value_name = "N", value_parser = values::slots)]
     pub(in crate::cli) slots: Option<u32>,
     /// Memory profile of guests [default: fast].
@@ -31,8 +32,8 @@ pub(in crate::cli) struct HostArguments {
     /// Worker threads [default: one for each processor].
     #[arg(long, value_name = "N", value_parser = values::workers)]
     pub(in crate::cli) workers: Option<usize>,
-    /// Permit `http` to reach an address although it is loopback or private: an address, a network (`10.0.0.0/8`), `localhost`, or
-    /// a name. Repeatable; `none` permits none [default: public addresses only].
+    /// Permit `http` to reach a loopback or private address: an address, a network (`10.0.0.0/8`),
+    /// `localhost`, or a name. Repeatable; `none` permits none [default: public addresses only].
     #[arg(long = "allow-address", value_name = "ADDRESS", value_parser = values::addresses)]
     pub(in crate::cli) allow: Vec<Addresses>,
     /// Those in effect, wherever they come from.
@@ -45,11 +46,12 @@ pub(in crate::cli) struct HostArguments {
     pub(in crate::cli) engine: EngineArguments,
 }
 
-/// What every command may say that loads components.
+/// The arguments of every command that loads components.
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Host")]
 pub(in crate::cli) struct CacheArguments {
-    /// Folder of compiled code; an empty one: none is kept [default: `wfhost` in the user's cache folder].
+    /// Folder of compiled code; an empty name stores none [default: `wfhost` in the user's cache
+    /// folder].
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     #[arg(value_parser = OsStringValueParser::new().map(CacheDir::from))]
     pub(in crate::cli) cache: Option<CacheDir>,
@@ -57,9 +59,9 @@ pub(in crate::cli) struct CacheArguments {
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum MemoryProfile {
-    /// 4 GiB of address space each, no bounds checks.
+    /// 4 GiB of address space per guest, no bounds checks.
     Fast,
-    /// 64 MiB of address space each, explicit bounds checks: more guests in one host.
+    /// 64 MiB of address space per guest, explicit bounds checks: more guests in one host.
     Dense,
 }
 
@@ -74,7 +76,7 @@ impl MemoryProfile {
 }
 
 impl CacheArguments {
-    /// A host that keeps compiled code where the arguments say. `slots` is what the command needs.
+    /// A host that stores compiled code where the arguments say. `slots` is what the command needs.
     pub(in crate::cli) fn builder(&self, slots: u32) -> HostBuilder {
         Host::builder().guests(self.options(slots))
     }
@@ -87,14 +89,14 @@ impl CacheArguments {
         options
     }
 
-    /// Whether the person wants no compiled code to be kept.
+    /// Returns whether the user wants no compiled code to be stored.
     pub(in crate::cli) fn is_off(&self) -> bool {
         self.cache.as_ref().is_some_and(|cache| cache.0.is_none())
     }
 }
 
 impl EngineArguments {
-    /// A host as the arguments want it. `slots_default` is what the command needs.
+    /// A host as the arguments configure it. `slots_default` is what the command needs.
     pub(in crate::cli) fn builder(&self, slots_default: u32) -> HostBuilder {
         let mut options = self.cache.options(self.slots.unwrap_or(slots_default));
         if let Some(profile) = self.profile {
@@ -108,40 +110,40 @@ impl EngineArguments {
 }
 
 impl HostArguments {
-    /// A host with so many workers where nobody says how many.
+    /// A host with this many workers unless the arguments say otherwise.
     pub(in crate::cli) fn host(&self, workers: usize) -> HostBuilder {
         let mut http = HttpConfig::default();
         http.permissions.clone_from(&self.allow_addresses);
         self.engine.builder(SLOTS_DEFAULT).http(http).workers(self.workers.unwrap_or(workers))
     }
 
-    /// Finds out whether the host has what was asked for.
+    /// Warns if the host has fewer slots than requested.
     pub(in crate::cli) fn check(&self, host: &Host, warnings: &mut Warnings) {
         let asked = self.engine.slots.unwrap_or(SLOTS_DEFAULT);
         if host.guests().slots() < asked {
-            let message = format!("the machine gave {} of {asked} slots", host.guests().slots());
+            let message = format!("the machine provides {} of {asked} slots", host.guests().slots());
             warnings.push((message, "`wfhost doctor` shows the limits".to_owned()));
         }
     }
 
-    /// Finds out whether compiled code is kept.
+    /// Warns if compiled code is not stored.
     pub(in crate::cli) fn check_cache(&self, host: &Host, warnings: &mut Warnings) {
         if let Err(reason) = host.guests().cache().dir()
             && !self.engine.cache.is_off()
         {
-            let message = format!("compiled code is not kept, so each start compiles anew: {reason}");
+            let message = format!("compiled code is not stored, so each start compiles again: {reason}");
             warnings.push((message, "--cache DIR or WFHOST_CACHE names another folder".to_owned()));
         }
     }
 
-    /// Finds out whether the folder of durable runs is this user's alone.
+    /// Warns if other users can access the folder of durable runs.
     pub(in crate::cli) fn check_data(host: &Host, warnings: &mut Warnings) {
         if let Some(reason) = host.data_exposed() {
             warnings.push((exposed(&reason), ANOTHER_FOLDER.to_owned()));
         }
     }
 
-    /// The command that was given, with the addresses that it has from elsewhere.
+    /// The invocation, with the addresses that the environment or a file permits.
     pub(in crate::cli) fn invocation(&self, invocation: Invocation) -> Invocation {
         let others = if self.chosen_addresses { &[][..] } else { &self.allow_addresses };
         invocation.permitting(others.iter().map(ToString::to_string).collect())

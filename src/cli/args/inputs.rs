@@ -5,17 +5,17 @@ use serde_json::{Map, Value};
 use std::io::Read as _;
 use std::path::Path;
 
-/// How inputs are given.
+/// How to give inputs.
 pub(in crate::cli) const INPUT_HINT: &str = "--input key=value, --input key=@file, or --input @file.json";
 
 /// Larger than any payload may be; what fits is decided when the run starts.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// What else there is for data that is too large.
+/// The hint for data that is too large.
 const ELSEWHERE: &str =
-    "what a run is given has at most 16 MiB: put it where a step can get it, and hand on its address";
+    "the inputs of a run have at most 16 MiB: put large data where a step can fetch it, and pass its address";
 
-/// Why something cannot be read, and the way out where it is another than writing it otherwise.
+/// Why something cannot be read, and a hint if rewriting it does not help.
 #[derive(Debug)]
 pub(in crate::cli) struct Unread {
     pub(in crate::cli) message: String,
@@ -28,10 +28,11 @@ impl From<String> for Unread {
     }
 }
 
-/// Reads the specifications in order; later ones win. `parse` makes a value of an input's name and text, as its declaration wants it.
+/// Reads the specifications in order; later ones win. `parse` makes a value of an input's name and
+/// text, according to its declaration.
 ///
 /// # Errors
-/// A sentence for the person.
+/// A sentence for the user.
 pub(in crate::cli) fn read(
     specifications: &[String],
     parse: impl Fn(&str, &str) -> Result<Value, String>,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What a setting is taken from where neither a flag nor a variable has it.
+/// The sources of a setting that neither a flag nor a variable has.
 const FILE: &str = "configuration file";
 const DEFAULT: &str = "default";
 
@@ -30,9 +30,9 @@ pub(in crate::cli) struct Unset<'a> {
 pub(in crate::cli) struct Settings {
     environment: Config,
     file: Config,
-    /// The configuration file, and whether it is there. None: it is left out.
+    /// The configuration file, and whether it exists. `None` if it is not to be read.
     path: Option<(PathBuf, bool)>,
-    /// Key, value, and source.
+    /// Key, value and source.
     rows: Vec<(&'static str, Value, &'static str)>,
 }
 
@@ -42,10 +42,12 @@ impl Settings {
         Self { environment: Config::default(), file: Config::default(), path: None, rows: Vec::new() }
     }
 
-    /// Reads the environment and the configuration file, the one that is `named` on the command line if any.
+    /// Reads the environment and the configuration file, the one that is `named` on the command
+    /// line if any.
     ///
     /// # Errors
-    /// A variable cannot be used, or the configuration file. If `goes_on`, that file is left out and its error returned with the rest.
+    /// A variable cannot be used, or the configuration file. If `goes_on`, that file is ignored and
+    /// its error is returned with the rest.
     pub(in crate::cli) fn read(named: Option<PathBuf>, goes_on: bool) -> Result<(Self, Option<UserError>), UserError> {
         let named = named.or_else(|| std::env::var_os(config::VARIABLE).map(PathBuf::from));
         let is_named = named.is_some();
@@ -63,7 +65,7 @@ impl Settings {
         Ok((Self { environment, file, path, rows: Vec::new() }, unusable))
     }
 
-    /// Fills in what the flags of a command leave open.
+    /// Fills in what the flags of a command do not set.
     ///
     /// # Errors
     /// The addresses of several flags contradict each other.
@@ -130,7 +132,7 @@ impl Settings {
         data.data = self.choose("data", data.data.take(), environment, file, show);
     }
 
-    /// The first of the three that is there; what is in effect is noted.
+    /// The first of the three that is set; the setting in effect is noted for `doctor`.
     fn choose<T>(
         &mut self,
         key: &'static str,
@@ -165,7 +167,7 @@ impl Settings {
     }
 }
 
-/// The variables that stand for flags.
+/// The variables that stand in for flags.
 const VARIABLES: [(&str, &str); 6] = [
     ("allow-address", "WFHOST_ALLOW_ADDRESS"),
     ("cache", "WFHOST_CACHE"),
@@ -179,7 +181,8 @@ fn variable(key: &str) -> &'static str {
     VARIABLES.iter().find(|(known, _)| *known == key).map_or("", |(_, variable)| variable)
 }
 
-/// What the environment says. An empty variable counts as absent, but for the cache, where it means that none is kept.
+/// The settings of the environment. An empty variable counts as absent, except for the cache, where
+/// it means that none is stored.
 fn environment(get: impl Fn(&str) -> Option<OsString>) -> Result<Config, UserError> {
     let value = |key| get(variable(key)).filter(|value| !value.is_empty());
     Ok(Config {

@@ -1,4 +1,5 @@
-//! Values of the command line that have rules of their own. What cannot be is refused together with the way out.
+//! Values of the command line that have rules of their own. An invalid value is rejected with a
+//! hint.
 
 use crate::cli::terminal::quoted;
 use crate::dispatch::http::Permission;
@@ -16,7 +17,7 @@ pub(in crate::cli) const SLOTS_DEFAULT: u32 = 64;
 /// Worker threads. Arbitrary: far above what any machine has in processors.
 const WORKERS_MAX: u128 = 1_024;
 
-/// Why a value is not taken.
+/// Why a value is rejected.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub(in crate::cli) struct InvalidValue {
@@ -45,7 +46,7 @@ fn slots_within(text: &str, most: u32) -> Result<u32, InvalidValue> {
             Ok(slots) if slots <= most => Ok(slots),
             _ => Err(InvalidValue::new(
                 format!("this machine has room for {most}"),
-                "guests that wait give their slot to others, so few will do; the kernel's vm.max_map_count sets the bound: \
+                "guests that wait give up their slots, so few are enough; the kernel's vm.max_map_count sets the bound: \
                  `wfhost doctor` shows it",
             )),
         },
@@ -55,11 +56,11 @@ fn slots_within(text: &str, most: u32) -> Result<u32, InvalidValue> {
 
 /// `--workers`.
 pub(in crate::cli) fn workers(text: &str) -> Result<usize, InvalidValue> {
-    let hint = || format!("without it there is one for each processor: {} here", crate::base::processors());
+    let hint = || format!("the default is one per processor: {} here", crate::base::processors());
     match whole(text) {
         Some(workers @ 1..=WORKERS_MAX) => Ok(workers as usize),
         Some(0) => Err(InvalidValue::new("without a worker nothing runs", hint())),
-        Some(_) => Err(InvalidValue::new(format!("at most {WORKERS_MAX} can be had"), hint())),
+        Some(_) => Err(InvalidValue::new(format!("the maximum is {WORKERS_MAX}"), hint())),
         None => Err(InvalidValue::new("this is not a whole number", hint())),
     }
 }
@@ -74,7 +75,7 @@ fn whole(text: &str) -> Option<u128> {
 pub(in crate::cli) fn timeout(text: &str) -> Result<Duration, InvalidValue> {
     match parse_duration(text) {
         Ok(micros) if micros.0 == 0 => {
-            Err(InvalidValue::new("no run is over before it has begun", "leave --timeout out where none is wanted"))
+            Err(InvalidValue::new("a run cannot end before it begins", "omit --timeout for none"))
         }
         Ok(micros) => Ok(micros.into()),
         Err(why) => Err(InvalidValue::new(
@@ -95,7 +96,7 @@ pub(in crate::cli) fn duration(text: &str) -> Result<Duration, InvalidValue> {
         .map_err(|why| InvalidValue::new(short(why), "write 30s, 5m, 24h, 30d, or ISO 8601: P30D"))
 }
 
-/// A moment: so long ago, or at a time.
+/// A time, given as such or as how long ago.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::cli) struct Since(pub(in crate::cli) Micros);
 
@@ -117,7 +118,7 @@ pub(in crate::cli) fn since(text: &str) -> Result<Since, InvalidValue> {
     })
 }
 
-/// Bytes of an id that a person gives. Arbitrary.
+/// Bytes of an id that a user gives. Arbitrary.
 const ID_BYTES_MAX: usize = 128;
 
 /// `--run-id`.
@@ -132,9 +133,8 @@ pub(in crate::cli) fn act_id(text: &str) -> Result<String, InvalidValue> {
 
 fn id(text: &str) -> Result<String, InvalidValue> {
     let takes = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:+@".contains(&byte);
-    let hint = format!(
-        "letters, digits and - _ . : + @ make an id, at most {ID_BYTES_MAX} of them, the first a letter or digit"
-    );
+    let hint =
+        format!("an id has at most {ID_BYTES_MAX} letters, digits and - _ . : + @, and begins with a letter or digit");
     let is_id = text.bytes().all(takes) && text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric());
     if is_id && text.len() <= ID_BYTES_MAX {
         Ok(text.to_owned())
@@ -170,12 +170,12 @@ pub(in crate::cli) fn json(text: &str) -> Result<serde_json::Value, InvalidValue
     };
     let text = text.strip_prefix('@').map_or_else(|| Ok(text.to_owned()), read)?;
     let hint = || match text.parse::<f64>() {
-        _ if text.trim().is_empty() => "leave it out where nothing is to be said; JSON for nothing is null".to_owned(),
+        _ if text.trim().is_empty() => "omit it to send nothing; JSON for nothing is null".to_owned(),
         Ok(_) => "write numbers as JSON has them: 1, -1.5, 1e3".to_owned(),
         Err(_) if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" -_.".contains(&byte)) => {
             match quoted(text.trim_end()) {
-                std::borrow::Cow::Borrowed(text) => format!("a text is in quotes: '\"{text}\"'"),
-                std::borrow::Cow::Owned(_) => "a text is in quotes: '\"…\"'".to_owned(),
+                std::borrow::Cow::Borrowed(text) => format!("a string needs quotes: '\"{text}\"'"),
+                std::borrow::Cow::Owned(_) => "a string needs quotes: '\"…\"'".to_owned(),
             }
         }
         Err(_) => "write JSON, in single quotes for the shell: '{\"a\": 1}'".to_owned(),
@@ -196,7 +196,7 @@ pub(in crate::cli) fn other(text: &str) -> Result<Substitution, InvalidValue> {
     }
 }
 
-/// Another component in the place of one of the workflow.
+/// A file that replaces a component of the workflow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::cli) struct Substitution {
     /// The name that the workflow gives it.
@@ -213,7 +213,7 @@ pub(in crate::cli) fn by_name(others: &[Substitution]) -> BTreeMap<String, PathB
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(in crate::cli) struct Addresses(pub(in crate::cli) Vec<Permission>);
 
-/// The word that stands for no address at all, so that it can be said explicitly.
+/// The word for no address at all.
 const NO_ADDRESS: &str = "none";
 
 impl Addresses {
@@ -225,14 +225,14 @@ impl Addresses {
         Ok(Self(flags.into_iter().flat_map(|flag| flag.0).collect()))
     }
 
-    /// As they are written.
+    /// As users write them.
     pub(in crate::cli) fn texts(&self) -> Vec<String> {
         self.0.iter().map(ToString::to_string).collect()
     }
 }
 
 fn none_among_others() -> InvalidValue {
-    InvalidValue::new("`none` permits no address, and there are others", "leave out `none`, or the others")
+    InvalidValue::new("`none` permits no address, and there are others", "omit `none`, or the others")
 }
 
 /// `--allow-address`: addresses with commas or blanks between them, or `none`.
@@ -241,7 +241,7 @@ pub(in crate::cli) fn addresses(text: &str) -> Result<Addresses, InvalidValue> {
     match &words[..] {
         [NO_ADDRESS] => Ok(Addresses::default()),
         words if words.contains(&NO_ADDRESS) => Err(none_among_others()),
-        // A blank text is no address either; what is wrong with it is said by whoever reads one.
+        // A blank text is no address either: parsing it says what is wrong.
         [] => Ok(Addresses(vec![address(text)?])),
         words => words.iter().map(|word| address(word)).collect::<Result<_, _>>().map(Addresses),
     }
@@ -251,7 +251,7 @@ fn address(text: &str) -> Result<Permission, InvalidValue> {
     text.parse().map_err(|error: crate::dispatch::http::PermissionError| InvalidValue::new(error.message, error.hint))
 }
 
-/// `--cache`: an empty one is none.
+/// `--cache`: an empty name is none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::cli) struct CacheDir(pub(in crate::cli) Option<PathBuf>);
 
@@ -294,8 +294,8 @@ mod tests {
     fn workers_are_some_and_not_too_many() {
         assert_eq!(workers("1"), Ok(1));
         assert_eq!(workers("1024"), Ok(1024));
-        assert!(message_of(workers("0")).starts_with("without a worker nothing runs / without it there is one"));
-        assert!(message_of(workers("1025")).starts_with("at most 1024 can be had / "));
+        assert!(message_of(workers("0")).starts_with("without a worker nothing runs / the default is one"));
+        assert!(message_of(workers("1025")).starts_with("the maximum is 1024 / "));
         assert!(message_of(workers("many")).starts_with("this is not a whole number / "));
     }
 
@@ -309,7 +309,7 @@ mod tests {
             "`soon` is not a duration / write 500ms, 30s, 5m, 24h, or ISO 8601: PT5M"
         );
         assert!(message_of(timeout("-5s")).contains("is not a duration / write 500ms"));
-        assert!(message_of(timeout("0s")).contains("leave --timeout out"));
+        assert!(message_of(timeout("0s")).contains("omit --timeout"));
     }
 
     #[test]
@@ -321,7 +321,7 @@ mod tests {
             assert!(message_of(addresses(odd)).contains("write an address (127.0.0.1, ::1)"), "{odd}");
         }
         for odd in [addresses("none,::1"), Addresses::of_flags(vec![Addresses::default(), addresses("::1").unwrap()])] {
-            assert!(message_of(odd).ends_with("leave out `none`, or the others"));
+            assert!(message_of(odd).ends_with("omit `none`, or the others"));
         }
     }
 
@@ -340,7 +340,7 @@ mod tests {
     fn ids_are_words() {
         assert_eq!(run_id("order-4711").as_deref(), Ok("order-4711"));
         for odd in ["", "-x", "a b", "a/b", "ä", &"x".repeat(129)] {
-            assert!(message_of(run_id(odd)).starts_with("not a valid id / letters"), "{odd}");
+            assert!(message_of(run_id(odd)).starts_with("not a valid id / an id has"), "{odd}");
         }
     }
 
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn what_is_no_json_is_told_with_what_was_meant() {
         assert_eq!(json("{\"a\": [1]}").unwrap()["a"][0], 1);
-        assert!(message_of(json("Ann B")).ends_with("a text is in quotes: '\"Ann B\"'"));
+        assert!(message_of(json("Ann B")).ends_with("a string needs quotes: '\"Ann B\"'"));
         assert!(message_of(json(" ")).contains("JSON for nothing is null"));
         assert!(message_of(json("{a: 1}")).contains("single quotes"));
         assert!(message_of(json("@/does/not/exist")).contains("/does/not/exist"));

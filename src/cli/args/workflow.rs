@@ -11,7 +11,7 @@ use std::path::Path;
 /// Slots of a host that runs nothing.
 pub(in crate::cli) const NO_SLOTS: u32 = 1;
 
-/// Loads a workflow file, or what comes from standard input: then paths are taken from the current folder.
+/// Loads a workflow file, or standard input, with paths relative to the current folder.
 pub(in crate::cli) fn load_file(host: &Host, file: &Path) -> Result<Workflow, LoadError> {
     if file != Path::new("-") {
         return host.load(file);
@@ -20,7 +20,7 @@ pub(in crate::cli) fn load_file(host: &Host, file: &Path) -> Result<Workflow, Lo
     host.parse(STDIN, &text, ".")
 }
 
-/// Loads a workflow that is looked at and not run. None where it has problems: they have been told.
+/// Loads a workflow to inspect it. `None` if it has problems, which have been reported.
 pub(in crate::cli) fn load(
     host: &CacheArguments,
     file: &Path,

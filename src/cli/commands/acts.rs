@@ -1,7 +1,8 @@
-//! Commands that change a run: `cancel`, `pause`, `signal`, `resolve`. The host that runs it does
-//! what is asked, and answers when it is durable. For a run that nobody runs it is written down,
-//! and done when the run is taken up; a cancel of it ends it here. Each act has an id, so that it
-//! is done once even where a host ends in the middle of it and another is asked.
+//! What `cancel`, `pause`, `signal` and `resolve` share. The host of the run carries out the
+//! request and answers once that is durable. For a run that is not running the request is stored in
+//! the run's inbox and takes effect when the run is recovered; `cancel` ends such a run here. Each
+//! act has an id, so that it takes effect once even if a host ends in the middle of it and another
+//! is asked.
 
 use crate::cli::args::data::DataArguments;
 use crate::cli::commands::listing::status_name;
@@ -17,13 +18,13 @@ use crate::journal::{Journal as _, MAIL_BYTES_MAX, Posted, Stored};
 use crate::run::Act;
 use std::time::Duration;
 
-/// How often a run is looked for whose host ends, or has just begun.
+/// Attempts to reach the host of a run, which may be ending or starting.
 const TRIES_MAX: u32 = 100;
 
-/// How long to wait between.
+/// The pause between attempts.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// Has something done, and says that it is.
+/// Carries out a request and reports it.
 pub(in crate::cli) fn perform(
     data: &DataArguments,
     given: &str,
@@ -33,12 +34,12 @@ pub(in crate::cli) fn perform(
     request_or_post(data, given, request, says, pending_note)
 }
 
-/// What is said of an act that waits for whoever runs the run.
+/// The message about an act that is stored for a run.
 pub(in crate::cli) fn pending_note(id: &str) -> String {
-    format!("nobody runs {id}: it is kept until somebody does (wfhost resume {id})")
+    format!("{id} is not running: this is stored until it is resumed (wfhost resume {id})")
 }
 
-/// Has something done, and says that it is, or what becomes of it where nobody runs the run.
+/// Carries out a request and reports that, or that it was stored because the run is not running.
 pub(in crate::cli) fn request_or_post(
     data: &DataArguments,
     given: &str,
@@ -53,30 +54,30 @@ pub(in crate::cli) fn request_or_post(
     Ok(Exit::Success)
 }
 
-/// Whether a host did what was asked. False: nobody runs the run, and it is left for whoever does.
+/// Returns whether a host carried out the request; otherwise it is stored for the run.
 pub(in crate::cli) fn was_performed(asked: RequestOutcome) -> Result<bool, CommandError> {
     match asked {
         RequestOutcome::Answered(Answer::Done) => Ok(true),
         RequestOutcome::Answered(other) => {
-            Err(UserError::new(kind::HOST_FAULT, format!("the host gave another answer: {other:?}")).into())
+            Err(UserError::new(kind::HOST_FAULT, format!("the host gave an unexpected answer: {other:?}")).into())
         }
         RequestOutcome::Posted => Ok(false),
         RequestOutcome::Silent(_) => unreachable!("invariant: only questions are not waited for"),
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 pub(in crate::cli) enum RequestOutcome {
-    /// The host that runs the run answered.
+    /// The host of the run answered.
     Answered(Answer),
-    /// Nobody runs it, and it is left for whoever takes the run up.
+    /// The run is not running, and the request is stored in its inbox.
     Posted,
-    /// The process that runs it does not tell what was asked.
+    /// The host of the run does not answer: this process.
     Silent(u32),
 }
 
-/// Asks the host that runs a run, as long as there is one, else leaves it for the run. A host may end while it is asked, and a run may change
-/// hosts.
+/// Asks the host of a run, if it has one, and otherwise stores the request for the run. A host may
+/// end while it is asked, and a run may change hosts.
 pub(in crate::cli) fn ask(
     runs: &Runs,
     mut stored: Stored,
@@ -115,13 +116,13 @@ pub(in crate::cli) fn ask(
     Err(not_listening(&id).into())
 }
 
-/// Whether a run that is over has taken the act.
+/// Returns whether a run that has ended has recorded the act.
 fn was_recorded(runs: &Runs, id: &str, request: &Request) -> Result<bool, CommandError> {
     let (Some(act), Some(act_id)) = (request.act(), request.id()) else { return Ok(false) };
     Ok(runs.store.post(id, &act.to_mail(act_id))? == Posted::Duplicate)
 }
 
-/// Leaves an act for a run that nobody runs. False: somebody does by now.
+/// Stores an act for a run that is not running. Returns false if a host owns the run by now.
 fn post(runs: &Runs, id: &str, mut request: Request) -> Result<bool, CommandError> {
     if let Request::Resolve { pid: pid @ None, tag, .. } = &mut request {
         let projection = runs.projection(id)?;
@@ -140,45 +141,47 @@ fn post(runs: &Runs, id: &str, mut request: Request) -> Result<bool, CommandErro
         if earlier.is_act(&act) {
             return Ok(true);
         }
-        let title = format!("it is resolved already: `{}`, kept for the run", earlier.outcome().unwrap_or_default());
-        let hint =
-            format!("`wfhost status {id}` shows what is kept; it is done when the run is taken up: wfhost resume {id}");
+        let title =
+            format!("it is already resolved as `{}`, stored for the run", earlier.outcome().unwrap_or_default());
+        let hint = format!(
+            "`wfhost status {id}` shows what is stored; it takes effect when the run is resumed: wfhost resume {id}"
+        );
         return Err(UserError::new(kind::CONFLICT, title).hint(hint).into());
     }
     let mail = act.to_mail(act_id);
     if mail.body.len() > MAIL_BYTES_MAX as usize {
         let most = MAIL_BYTES_MAX >> 20;
         let refused =
-            UserError::new(kind::USAGE, format!("it is too large: {} bytes, and {most} MiB may be", mail.body.len()));
-        return Err(refused.hint("put what is large where a step can get it, and send its address").into());
+            UserError::new(kind::USAGE, format!("it is too large: {} bytes; the limit is {most} MiB", mail.body.len()));
+        return Err(refused.hint("put large data where a step can fetch it, and send its address").into());
     }
     match runs.store.post(id, &mail)? {
         Posted::Stored | Posted::Duplicate => Ok(true),
-        // The next look tells which.
+        // The next attempt finds out which.
         Posted::Owned(_) | Posted::Ended | Posted::Unknown => Ok(false),
         Posted::Conflict => Err(ControlError::Refused(Refusal::Conflict { id: act_id.to_owned() }).into()),
         Posted::Full => {
-            let refused = UserError::new(kind::WRONG_STATE, format!("as much is left for {id} as may be"));
+            let refused = UserError::new(kind::WRONG_STATE, format!("no more can be stored for {id}"));
             Err(refused.hint(format!("to resume it: wfhost resume {id}")).into())
         }
     }
 }
 
-/// What is left for a run and says already what became of the call that an act is about.
+/// The stored act that already resolves the call of an act.
 fn pending_resolution(runs: &Runs, id: &str, act: &Act) -> Result<Option<PendingAct>, CommandError> {
     let Act::Resolve { pid, tag, .. } = act else { return Ok(None) };
     let pending = runs.store.inbox_of(id)?;
     Ok(pending.iter().map(PendingAct::from).find(|pending| pending.resolves() == Some((*pid, *tag))))
 }
 
-/// What is said where a run has ended.
+/// The error for a run that has ended.
 pub(in crate::cli) fn ended_error(stored: &Stored) -> UserError {
     let status = status_name(stored, &Ownership::Ended);
-    UserError::new(kind::WRONG_STATE, format!("the run {} is over: {status}", stored.id))
+    UserError::new(kind::WRONG_STATE, format!("the run {} has ended: {status}", stored.id))
         .hint(format!("`wfhost status {}` shows how it ended", stored.id))
 }
 
-/// What is said where nobody runs a run.
+/// The error for a run that is not running.
 fn not_running_error(id: &str) -> UserError {
-    UserError::new(kind::WRONG_STATE, format!("nobody runs {id}")).hint(format!("to resume it: wfhost resume {id}"))
+    UserError::new(kind::WRONG_STATE, format!("{id} is not running")).hint(format!("to resume it: wfhost resume {id}"))
 }

@@ -21,16 +21,16 @@ Examples:
   wfhost cancel 0198
   wfhost cancel order-4711 --reason 'the order was withdrawn'
 
-RUN is a run's id, or a unique prefix of it. A run that nobody runs is ended at once, and no \
-step of it is run for that: where its guests are to have the grace in which they could clean up, \
-resume it and cancel it then. Calls whose outcome is unknown are told.")]
+A run that is not running ends at once, without executing any step: \
+to give its guests their grace period for cleaning up, resume it and then cancel it. \
+Calls whose outcome is unknown are reported.")]
 pub(in crate::cli) struct Arguments {
-    /// The run.
+    /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
     /// The reason, recorded with the run.
-    #[arg(long, default_value = "somebody asked for it")]
+    #[arg(long, default_value = "requested by the operator")]
     pub(in crate::cli) reason: String,
-    /// End it at once, without the grace in which its steps could clean up.
+    /// End it at once, without the grace period in which its steps could clean up.
     #[arg(long)]
     pub(in crate::cli) now: bool,
     #[command(flatten)]
@@ -52,20 +52,20 @@ pub(in crate::cli) fn cancel(command: &Arguments, terminal: Terminal) -> Result<
         say(&format!("{id} is {}", if *now { "ended" } else { "asked to end" }));
         return Ok(Exit::Success);
     }
-    // Its host has its own.
+    // The host opens its own store.
     let folder = runs.folder.clone();
     drop(runs);
     let ended = end(folder, &id, reason);
     let (runs, stored) = act.data.find(&id)?;
     match (ended, stored.status) {
         (_, Some(status)) => {
-            say(&format!("{id} is {}: nobody ran it, and no step of it was run for that", status.name()));
+            say(&format!("{id} is {}: it was not running, and no step of it was executed", status.name()));
         }
         (Err(why), None) if runs.ownership(&stored)? == Ownership::Orphaned => {
             say(&terminal.warning_text(&format!("{id} cannot be ended: {}", why.title), why.hint.as_deref()));
             say(&pending_note(&id));
         }
-        // Somebody was quicker to take it up, and does it.
+        // Another host has recovered it and carries the request out.
         (_, None) => say(&format!("{id} is asked to end")),
     }
     let given_up = if stored.status.is_some() { runs.projection(&id)?.given_up().len() } else { 0 };
@@ -78,7 +78,8 @@ pub(in crate::cli) fn cancel(command: &Arguments, terminal: Terminal) -> Result<
     Ok(Exit::Success)
 }
 
-/// Ends a run that nobody runs, and waits until that is durable. Nothing of it is loaded or run.
+/// Ends a run that is not running, and waits until that is durable. Nothing of it is loaded or
+/// executed.
 fn end(folder: PathBuf, id: &str, reason: &str) -> Result<(), UserError> {
     let host = Host::builder().guests(EngineOptions { slots: Some(NO_SLOTS), ..Default::default() });
     let host = host.data(folder).workers(1).build()?;

@@ -1,7 +1,7 @@
-//! Completion scripts, and what they ask this program: ids of runs, and the steps of one.
+//! Completion scripts, and the candidates that they request: ids of runs, and the steps of a run.
 //!
-//! The script of clap completes commands and flags. Around it stands a function that first asks
-//! `wfhost complete` for what only this program knows.
+//! The script of clap completes commands and flags. A function around it first asks `wfhost
+//! complete` for what only this program knows.
 
 use crate::cli::args::settings::Settings;
 use crate::cli::exit::Exit;
@@ -60,8 +60,8 @@ pub(in crate::cli) fn completions(shell: Shell, mut command: clap::Command) -> a
     Ok(Exit::Success)
 }
 
-/// `wfhost complete`: what begins as the last word does, a line each. Nothing where there is
-/// nothing, or something is wrong: whoever presses a key is told no error.
+/// `wfhost complete`: the candidates that begin as the last word does, a line each. Prints nothing
+/// if there are none or on any error: completion must not disturb the prompt.
 pub(in crate::cli) fn complete(words: &[String]) -> anyhow::Result<Exit> {
     let found = candidates(words).unwrap_or_default();
     if !found.is_empty() {
@@ -84,7 +84,7 @@ fn candidates(words: &[String]) -> Option<Vec<String>> {
     None
 }
 
-/// The runs of the folder that the words name, or of the one that settings do.
+/// The runs of the folder that the words name, or else the settings.
 fn runs_of(words: &[String]) -> Option<Runs> {
     let mut data = Settings::default_data().ok()?;
     let flag = words.windows(2).find(|pair| pair[0] == "--data").map(|pair| pair[1].clone());

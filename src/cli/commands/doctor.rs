@@ -1,4 +1,4 @@
-//! `wfhost doctor`: what this machine gives, and whether a run would go well on it.
+//! `wfhost doctor`: what this machine provides, and whether a run would succeed on it.
 
 use crate::base::processors;
 use crate::cli::args::data::DataArguments;
@@ -30,7 +30,7 @@ Examples:
 
 Exit codes: 0 all is well, 1 there are problems.")]
 pub(in crate::cli) struct Arguments {
-    /// Print it as JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
@@ -39,19 +39,20 @@ pub(in crate::cli) struct Arguments {
     pub(in crate::cli) host: HostArguments,
 }
 
-/// Damages that are told of a kind. Arbitrary: some lines.
+/// Damaged items listed of each kind. Arbitrary: some lines.
 const DAMAGES_MAX: u32 = 10;
 
 /// The newest runs that are read to see whether they are damaged. Arbitrary.
 const RUNS_READ_MAX: u32 = 1_000;
 
-/// Records of them that are read at most. Arbitrary: a second or so.
+/// At most this many of their records are read. Arbitrary: a second or so.
 const RECORDS_READ_MAX: u64 = 100_000;
 
-/// Bytes that are written to see whether that is possible: more than a transaction of a small run takes.
+/// Bytes written as a probe: more than a transaction of a small run takes.
 const PROBE_BYTES: usize = 64 << 10;
 
-/// Free bytes of a disk below which it is said to be nearly full. Arbitrary: the journals of some thousand small runs.
+/// Free bytes below which a disk is reported as nearly full. Arbitrary: the journals of some
+/// thousand small runs.
 const FREE_BYTES_MIN: u64 = 64 << 20;
 
 /// A workflow that needs nothing but the host itself: an expression in its sandbox, and a worker.
@@ -64,7 +65,7 @@ pub(in crate::cli) fn doctor(
     unusable: Option<UserError>,
 ) -> anyhow::Result<Exit> {
     let mut problems = Vec::new();
-    problems.extend(unusable.map(|refused| Problem::of(refused, "mend the file, or leave it out with --config ''")));
+    problems.extend(unusable.map(|refused| Problem::of(refused, "correct the file, or ignore it with --config ''")));
     let engine = &command.host.engine;
     let mut report = json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -81,7 +82,7 @@ pub(in crate::cli) fn doctor(
         Err(error) => problems.push(unbuildable(error)),
     }
     report["data"] = data(&command.data, &mut problems);
-    // The pool of a service, so that what the kernel refuses shows here too.
+    // Build the pool of a service too, so that kernel limits show here.
     let most = slots_max();
     let service = engine.cache.builder(most).workers(1).build();
     report["service"] =
@@ -113,7 +114,7 @@ pub(in crate::cli) fn doctor(
     Ok(if is_well { Exit::Success } else { Exit::Failed })
 }
 
-/// Something that would go wrong, or less well than it could, and what a person could do about it.
+/// Something that would fail, or work less well than it could, and what to do about it.
 struct Problem {
     message: String,
     hint: String,
@@ -127,8 +128,7 @@ impl Problem {
     fn slots(ownership: &str, given: u32, asked: u32) -> Self {
         Self {
             message: format!("{ownership} gets {given} of {asked} slots"),
-            hint: "more are to be had with: sysctl -w vm.max_map_count=1000000, and without a limit of address space (ulimit -v)"
-                .to_owned(),
+            hint: "for more: sysctl -w vm.max_map_count=1000000, and no limit on address space (ulimit -v)".to_owned(),
         }
     }
 }
@@ -136,14 +136,14 @@ impl Problem {
 fn unbuildable(error: HostError) -> Problem {
     let hint = match &error {
         HostError::Guests(_) => {
-            "try --profile dense, which takes 64 MiB of addresses for a guest in place of 4 GiB; look at ulimit -v"
+            "try --profile dense, which takes 64 MiB of address space per guest instead of 4 GiB; check ulimit -v"
         }
-        _ => "look at the limits of processes and threads: ulimit -u",
+        _ => "check the limits on processes and threads: ulimit -u",
     };
     Problem { message: format!("no run can start: {:#}", anyhow::Error::from(error)), hint: hint.to_owned() }
 }
 
-/// What a host for `run` turns out to be.
+/// Examines a host like that of `run`.
 fn examine(host: &Host, asked: u32, command: &Arguments, report: &mut Value, problems: &mut Vec<Problem>) {
     let guests = host.guests();
     let (capacity, cache) = (guests.capacity(), guests.cache());
@@ -171,7 +171,7 @@ fn examine(host: &Host, asked: u32, command: &Arguments, report: &mut Value, pro
         && !command.host.engine.cache.is_off()
     {
         problems.push(Problem {
-            message: format!("compiled code is not kept, so each start compiles anew: {reason}"),
+            message: format!("compiled code is not stored, so each start compiles again: {reason}"),
             hint: "--cache DIR or WFHOST_CACHE names another folder".to_owned(),
         });
     }
@@ -182,7 +182,7 @@ fn examine(host: &Host, asked: u32, command: &Arguments, report: &mut Value, pro
     if let Err(reason) = tested {
         problems.push(Problem {
             message: format!("a workflow of one expression failed: {reason}"),
-            hint: "this is a fault of the host or of the machine: please report it".to_owned(),
+            hint: "the host or the machine is at fault: please report it".to_owned(),
         });
     }
 }
@@ -224,7 +224,7 @@ fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
     if let Some(reason) = exposed_data(&folder) {
         problems.push(Problem { message: exposed(&reason), hint: ANOTHER_FOLDER.to_owned() });
     }
-    // The nearest folder that is there is the one in which it would be made.
+    // The nearest existing ancestor is where the folder would be created.
     if let Some(place) = folder.ancestors().find(|place| place.exists()) {
         report["free-bytes"] = json!(free_bytes(place));
         problems.extend(unwritable(place, refused));
@@ -232,7 +232,7 @@ fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
     report
 }
 
-/// Why the folder cannot be written, or not for long.
+/// The problem of a folder that cannot be written, or not for long.
 fn unwritable(folder: &Path, refused: impl Fn(UserError) -> Problem) -> Option<Problem> {
     let is_stalled = || Client::hosts(folder).is_ok_and(|hosts| hosts.iter().any(Client::is_stalled));
     let full = || Problem { message: FULL.to_owned(), hint: FULL_HINT.to_owned() };
@@ -244,14 +244,14 @@ fn unwritable(folder: &Path, refused: impl Fn(UserError) -> Problem) -> Option<P
     }
 }
 
-/// That there is little room left, where that is so.
+/// The problem of little free space, if there is one.
 fn nearly_full(free: u64) -> Option<Problem> {
     let message = || format!("the disk with the data folder is nearly full: {} MiB are free", free >> 20);
-    let hint = || "where there is no room runs wait for it; make room".to_owned();
+    let hint = || "runs wait while the disk is full; free some space".to_owned();
     (free < FREE_BYTES_MIN).then(|| Problem { message: message(), hint: hint() })
 }
 
-/// Bytes that a user may still write to the file system of a folder. None where it does not tell.
+/// Bytes that a user may still write to the file system of a folder. `None` if unknown.
 fn free_bytes(folder: &Path) -> Option<u64> {
     let told = rustix::fs::statvfs(folder).ok()?;
     Some(told.f_bavail.saturating_mul(told.f_frsize))
@@ -298,58 +298,57 @@ fn damage(runs: &Runs) -> Result<Vec<Problem>, UserError> {
         let more = if damaged.len() > listed.len() { ", and more" } else { "" };
         let verb = if damaged.len() == 1 { "run is" } else { "runs are" };
         let message = format!("{} {verb} damaged: {}{more}", damaged.len(), listed.join(", "));
-        let hint = format!("`wfhost status {first}` tells what is wrong; {}", removal_hint(first));
+        let hint = format!("`wfhost status {first}` shows what is wrong; {}", removal_hint(first));
         problems.push(Problem { message, hint });
     }
     Ok(problems)
 }
 
-/// Whether what there is of a run cannot be read. It is noted, so that lists say it too.
+/// Returns whether a run cannot be read. The damage is noted in the store, so that lists show it
+/// too.
 fn is_unreadable(runs: &Runs, run: &Stored) -> Result<bool, UserError> {
     let damage =
         || -> Result<_, UserError> { Ok(runs.try_manifest(&run.id)?.err().or(runs.each_record(&run.id, drop)?.err())) };
     match damage() {
         Ok(Some(why)) => {
             if !matches!(runs.ownership(run)?, Ownership::Owned(_)) {
-                // Where it cannot be written lists do not say it.
+                // If the note cannot be written, lists do not show it.
                 let _ = runs.store.note_damage(&run.id, &why);
             }
             Ok(true)
         }
         Ok(None) => Ok(false),
-        // It may have been removed meanwhile.
+        // It may have been removed in the meantime.
         Err(_) => Ok(runs.store.run(&run.id)?.is_some()),
     }
 }
 
-/// SQLite's logs that were found damaged.
+/// Logs of SQLite that were found damaged.
 fn torn_logs(runs: &Runs) -> Result<Vec<Problem>, UserError> {
     let problem = |(path, commits): (PathBuf, u64)| {
         let kept = path.display();
         let message = match commits {
             0 => format!(
-                "the journal's log was damaged or gone: what was written last then is lost; what there was of the log is kept in {kept}"
+                "the journal's log was damaged or missing: the last writes before that are lost; what remained of the log is in {kept}"
             ),
-            1 => format!(
-                "the journal was damaged: the last transaction written then is not in it, and is kept in {kept}"
-            ),
+            1 => format!("the journal was damaged: the last transaction before that is not in it, but in {kept}"),
             _ => format!(
-                "the journal was damaged: the last {commits} transactions written then are not in it, and are kept in {kept}"
+                "the journal was damaged: the last {commits} transactions before that are not in it, but in {kept}"
             ),
         };
-        Problem { message, hint: format!("{RESTORE_HINT}; or remove the kept file where nothing is missed") }
+        Problem { message, hint: format!("{RESTORE_HINT}; or remove that file if nothing is missing") }
     };
     Ok(runs.store.torn()?.into_iter().map(problem).collect())
 }
 
-/// Components that were kept for runs and cannot be used.
+/// Stored components of runs that cannot be used.
 fn components(runs: &Runs) -> Result<Vec<Problem>, UserError> {
     let kept = ComponentStore::of(&runs.folder);
     let problem = |(hash, run): (String, Arc<str>)| {
         let error = kept.read(&hash).err()?;
         Some(Problem {
-            message: format!("a component that was kept for runs, {run} among them, cannot be used: {error}"),
-            hint: "put a copy of the file there; a run of the workflow with the component as it was does so too"
+            message: format!("a stored component of runs, {run} among them, cannot be used: {error}"),
+            hint: "put a copy of the file there; running the workflow with the original component does so too"
                 .to_owned(),
         })
     };
@@ -363,7 +362,7 @@ fn probe(folder: &Path) -> std::io::Result<()> {
     }
     let path = folder.join(format!(".wfhost-probe-{}", std::process::id()));
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
-    // Some file systems find out that there is no room when it is brought to the disk.
+    // Some file systems report a full disk only on sync.
     let written = file.write_all(&vec![0; PROBE_BYTES]).and_then(|()| file.sync_all());
     std::fs::remove_file(&path)?;
     written
@@ -382,7 +381,7 @@ fn self_test(host: &Host) -> Result<(), String> {
     match (outcome.outputs(), &outcome.result) {
         (Some(outputs), _) if outputs == json!({ "sum": 3 }) => Ok(()),
         (_, Err(problem)) => Err(problem.to_string()),
-        (other, _) => Err(format!("it gave {other:?}")),
+        (other, _) => Err(format!("it returned {other:?}")),
     }
 }
 

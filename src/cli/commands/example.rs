@@ -1,5 +1,5 @@
-//! `wfhost example`: workflows to begin with, out of the program itself, so that there is something
-//! to run when nothing but it is at hand.
+//! `wfhost example`: workflows to start from, embedded in the program, so that there is something
+//! to run when only the program is at hand.
 
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
@@ -19,11 +19,11 @@ Examples:
   wfhost example hello
   wfhost example weather some/folder
 
-Without a name the examples are listed. Files that are there already are never overwritten.")]
+Without a name the examples are listed. Existing files are never overwritten.")]
 pub(in crate::cli) struct Arguments {
-    /// Which one.
+    /// Name of the example.
     pub(in crate::cli) name: Option<String>,
-    /// The folder that it is written to; it is made if it does not exist [default: one with the example's name].
+    /// The folder to write to, created if it does not exist [default: the example's name].
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(in crate::cli) folder: Option<PathBuf>,
     /// Print the list, or what was written and the commands to run it, as JSON.
@@ -38,7 +38,7 @@ struct Sample {
     about: &'static str,
     /// The workflow first.
     files: &'static [File],
-    /// What to do with it: `{}` is the path of its folder and a slash.
+    /// The commands that run it: `{}` is the path of its folder and a slash.
     commands: &'static [&'static str],
 }
 
@@ -84,7 +84,7 @@ const SAMPLES: &[Sample] = &[
     },
     Sample {
         name: "approval",
-        about: "waits for a person, also while no process runs it",
+        about: "waits for a person, even while no process executes it",
         files: &[workflow!("approval.yaml", "approval.yaml"), guest!("fib.wasm"), guest!("hello.wasm")],
         commands: &[
             "wfhost run {}approval.yaml --run-id order-1 &",
@@ -160,11 +160,11 @@ fn list(json: bool) -> Result<Exit, CommandError> {
 }
 
 impl Sample {
-    /// Writes its files into a folder, which is made where it is not there. Nothing that is there is changed.
+    /// Writes its files into a folder, created if missing. No existing file is changed.
     fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, UserError> {
         let paths: Vec<PathBuf> = self.files.iter().map(|file| folder.join(file.name)).collect();
         if let Some(there) = paths.iter().find(|path| path.symlink_metadata().is_ok()) {
-            let title = format!("{} is there already, and nothing is overwritten", there.display());
+            let title = format!("{} already exists, and nothing is overwritten", there.display());
             let hint = format!("name another folder: wfhost example {} DIR", self.name);
             return Err(UserError::new(kind::CONFLICT, title).hint(hint));
         }
@@ -189,7 +189,8 @@ impl Sample {
 }
 
 impl File {
-    /// What is written: a workflow has its components beside it, in place of where they are in the project.
+    /// The bytes to write: a workflow finds its components beside it, instead of where they are in
+    /// the project.
     fn content(&self) -> Vec<u8> {
         match std::str::from_utf8(self.bytes) {
             Ok(text) if Path::new(self.name).extension().is_some_and(|ending| ending == "yaml") => {

@@ -17,19 +17,18 @@ Examples:
   wfhost fork order-4711 --at 12 --with ship=fixed.wasm
   wfhost fork order-4711 --at 12 --workflow order.yaml
 
-RUN is a run's id, or a unique prefix of it. The new run has the first records of the other, an id and idempotency keys \
-of its own, and goes on by itself from there. It ends as `wfhost run` ends. What is another in it, a component, the workflow or an input, \
-must have done the same up to the cut.")]
+The new run has the first records of RUN and its own id and idempotency keys, and continues by itself from there. \
+The command ends as `wfhost run` does. A changed component, workflow or input must have done the same up to the cut.")]
 pub(in crate::cli) struct Arguments {
-    /// The run.
+    /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
-    /// The number of the last record that the new run has too: `wfhost history` shows them.
+    /// The number of the last record that the new run shares: `wfhost history` shows them.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) at: u64,
-    /// Another file in the place of a component of the workflow.
+    /// Replace a component of the workflow by another file.
     #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
     pub(in crate::cli) others: Vec<Substitution>,
-    /// Send calls again that were in flight at the cut [default: they wait for `wfhost resolve`].
+    /// Send calls that were in flight at the cut again [default: they wait for `wfhost resolve`].
     #[arg(long)]
     pub(in crate::cli) resend: bool,
     #[command(flatten)]

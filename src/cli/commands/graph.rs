@@ -14,8 +14,8 @@ Examples:
   wfhost graph flow.yaml --format dot | dot -Tsvg > flow.svg
   wfhost graph flow.yaml --json | jq -r '.edges[] | \"\\(.from) \\(.to)\"' | tsort
 
-Where the file cannot be used, --json gives status (refused), problem, and problems as `wfhost run --json` does. \
-With --json it is one object:
+If the file cannot be used, --json prints status (refused), problem, and problems as `wfhost run --json` does. \
+Otherwise it prints one object:
   name
   nodes   id, action (uses, call, wait, set), label, stage (from 1),
           conditional, for-each (true or false)

@@ -22,27 +22,27 @@ Examples:
   wfhost inspect component.wasm --json | jq '.mismatches'
   wfhost inspect *.wasm
 
-With --json it is one object, of several files a list of them:
+--json prints one object, or a list of them for several files:
   file, fits    whether it can be a step
-  why, hint     where it cannot
-  mismatches    where it cannot for its exports or imports: at, expected and
-                found (as in WIT; null: nothing)
+  why, hint     if it cannot
+  mismatches    if its exports or imports do not fit: at, expected and found
+                (as in WIT; null: nothing)
   digest, bytes, functions, exports, imports
-  entries       what it says of its entry points, by name: description, input,
-                output; null where it says nothing
-  description   all that it says of itself; description-failure: why it could
-                not
-  pool          core-instances, memories, tables that each of its guests takes
-  snapshots     fits, refused-for: whether it can give its slot to others while
-                it waits without its help; saves-itself: whether it has the
-                export `snapshot`, which helps where it does not fit
+  entries       its entry points as it describes them, by name: description,
+                input, output; null if it describes none
+  description   its whole description of itself; description-failure: why it
+                has none
+  pool          core-instances, memories, tables that each of its guests uses
+  snapshots     fits, refused-for: whether it can give up its slot while it
+                waits, without its help, and why not; saves-itself: whether it
+                has the export `snapshot`, which helps if it does not fit
 
-Exit codes: 0 each of them fits, 2 one does not.")]
+Exit codes: 0 all of them fit, 2 one does not.")]
 pub(in crate::cli) struct Arguments {
     /// Components.
     #[arg(required = true, value_name = "COMPONENT", value_hint = ValueHint::FilePath)]
     pub(in crate::cli) components: Vec<PathBuf>,
-    /// Print it as JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
@@ -117,7 +117,7 @@ impl Unfit {
         for misfit in &self.misfits {
             say(&printable(&describe_misfit(misfit)));
         }
-        let hint = "wit/process.wit has the whole contract, docs/guests.md how it is met in some languages";
+        let hint = "wit/process.wit has the whole contract, docs/guests.md how to meet it in several languages";
         terminal.hint(hint);
     }
 
@@ -206,14 +206,14 @@ fn describe(path: &str, report: &Value) -> String {
     let refusals = list("/snapshots/refused-for");
     let saves_itself = report["snapshots"]["saves-itself"] == true;
     out.push_str(match (refusals.is_empty(), saves_itself) {
-        (true, false) => "  snapshots  yes: it gives its slot to others while it waits\n",
+        (true, false) => "  snapshots  yes: it gives up its slot while it waits\n",
         (true, true) => {
-            "  snapshots  yes: it gives its slot to others while it waits; its own export `snapshot` is not needed for it\n"
+            "  snapshots  yes: it gives up its slot while it waits; its own export `snapshot` is not needed for it\n"
         }
         (false, true) => {
-            "  snapshots  by its own export `snapshot`: so it gives its slot to others while it waits. Without, it would not, for it has\n"
+            "  snapshots  by its own export `snapshot`: with it, it gives up its slot while it waits; without it, it would not, because it has\n"
         }
-        (false, false) => "  snapshots  no: it keeps its slot while it waits, for it has\n",
+        (false, false) => "  snapshots  no: it keeps its slot while it waits, because it has\n",
     });
     for reason in refusals {
         out.push_str(&format!("             {reason}\n"));
@@ -224,22 +224,22 @@ fn describe(path: &str, report: &Value) -> String {
     out
 }
 
-/// What it would have to be granted.
+/// The grants that it would need.
 fn grants(has_wasi: bool) -> String {
     let wasi = if has_wasi {
-        "             What it imports of WASI is deterministic and empty: no files, no sockets, no environment.\n"
+        "             What it imports from WASI is deterministic and empty: no files, no sockets, no environment.\n"
     } else {
         ""
     };
     format!(
-        "  grants     Without any it runs, and reaches nothing outside.\n{wasi}\
-         \u{20}            What it asks of handlers it asks for by name while it runs, so it does not show here; a step that\n\
-         \u{20}            uses it must grant that, and a call without its grant fails as `not-granted`. For example:\n\
+        "  grants     It runs without any, and then reaches nothing outside.\n{wasi}\
+         \u{20}            It calls handlers by name while it runs, so these do not show here; a step that\n\
+         \u{20}            uses it must grant them, and a call without its grant fails as `not-granted`. For example:\n\
          \u{20}            allow: {{ http: [ \"GET https://example.com/*\" ], kv: [ \"*\" ] }}    (`log` needs none)\n"
     )
 }
 
-/// What it says of its entry points.
+/// The entry points as it describes them.
 fn entries(report: &Value) -> String {
     let mut out = String::new();
     if let Some(failure) = report["description-failure"].as_str() {
@@ -271,12 +271,13 @@ fn entries(report: &Value) -> String {
     out
 }
 
-/// What a description has for people.
+/// The text of a description.
 fn documentation(described: &Value) -> &str {
     ["description", "doc"].iter().find_map(|key| described[*key].as_str()).unwrap_or_default().trim()
 }
 
-/// A schema in a line: the keys of an object with their types, `?` after those that may be absent; else its type, or all of it.
+/// A schema in a line: the keys of an object with their types, `?` after those that may be absent;
+/// else its type, or all of it.
 fn brief(schema: &Value) -> String {
     let Some(properties) = schema["properties"].as_object().filter(|all| !all.is_empty()) else {
         return schema["type"].as_str().map_or_else(|| schema.to_string(), str::to_owned);

@@ -1,8 +1,8 @@
 //! What the commands that execute a run share.
 //!
 //! A run that was started with permitted addresses goes on with the same, or with a deliberate
-//! choice of others: a permission is never taken from a run, whoever resumes it grants it anew.
-//! Without it the run would fail for good, so that is refused before anything runs.
+//! choice of others: a permission is never taken from a run, it is granted anew with each resume.
+//! Without it the run would fail for good, so the command rejects that before anything runs.
 
 use crate::cli::args::host::HostArguments;
 use crate::cli::report::error::{UserError, kind};
@@ -14,20 +14,20 @@ use crate::host::{Outcome, RunHandle, RunManifest, Status};
 use crate::process::problem;
 use std::time::Duration;
 
-/// How long the note of a run's start waits for that start to be durable. Arbitrary.
+/// How long the note of a run's start waits until that start is durable. Arbitrary.
 pub(in crate::cli) const ANNOUNCE_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Whether the run turned out to be another host's.
+/// Returns whether the run turned out to belong to another host.
 pub(in crate::cli) fn belongs_to_another_host(outcome: &Outcome) -> bool {
     outcome.status == Status::Failed
         && outcome.result.as_ref().is_err_and(|problem| problem.kind == problem::kind::RUN_TAKEN)
 }
 
 impl HostArguments {
-    /// Refuses to go on with a run without an address that it was started with, unless the command
+    /// Refuses to continue a run without an address that it was started with, unless the command
     /// chose its addresses itself.
     pub(in crate::cli) fn check_addresses(&self, runs: &Runs, id: &str, again: &Invocation) -> Result<(), UserError> {
-        // A run whose start cannot be read is refused as a damaged one where it is loaded.
+        // A run with an unreadable manifest is rejected as damaged when it is loaded.
         let Ok(Ok(about)) = runs.try_manifest(id) else { return Ok(()) };
         let missing = self.missing(&about);
         if self.chosen_addresses || missing.is_empty() {
@@ -37,7 +37,7 @@ impl HostArguments {
         let title = format!("the run {id} was started with {flag}, and would fail without it");
         let permit = again.with_addresses(&missing).unwrap_or_else(|| format!("add {flag}"));
         Err(UserError::new(kind::USAGE, title)
-            .hint(format!("to permit it again: {permit}\nto go on without it: {ALLOW_ADDRESS} none")))
+            .hint(format!("to permit it again: {permit}\nto continue without it: {ALLOW_ADDRESS} none")))
     }
 
     /// The addresses that a run was started with and that are not permitted now.
@@ -49,17 +49,17 @@ impl HostArguments {
     }
 }
 
-/// Says that calls of a run that was taken up wait for somebody.
+/// Warns that calls of a recovered run wait to be settled.
 pub(in crate::cli) fn warn_of_uncertain(run: &RunHandle, session: &Session) {
     let uncertain = run.inner().uncertain();
     let Some(first) = uncertain.first() else { return };
     let warning = match uncertain.len() {
-        1 => "the outcome of a call is unknown, and the call waits for somebody to settle it".to_owned(),
-        count => format!("the outcome of {count} calls is unknown, and they wait for somebody to settle them"),
+        1 => "the outcome of a call is unknown, and the call waits to be settled".to_owned(),
+        count => format!("the outcome of {count} calls is unknown, and they wait to be settled"),
     };
     let (id, call) = (run.id(), format!("{}/{}", first.pid, first.tag));
     let hint = format!(
-        "`wfhost status {id}` tells more; to settle it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
+        "`wfhost status {id}` shows more; to settle it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
     );
     session.note_always(session.terminal.warning_text(&warning, Some(&hint)));
 }

@@ -1,14 +1,14 @@
-//! What `ls`, `ps` and `status` say of a run in the same words.
+//! What `ls`, `ps` and `status` show of a run in the same words.
 
 use crate::cli::store::Ownership;
 use crate::cli::table::rfc3339;
 use crate::journal::Stored;
 use serde_json::{Value, json};
 
-/// The state of a run whose host lives and does not answer.
+/// The state of a run whose host is alive and does not answer.
 pub(in crate::cli) const SILENT: &str = "silent";
 
-/// What lists say of a run.
+/// A run as JSON, as lists print it.
 pub(in crate::cli) fn run_json(stored: &Stored, ownership: &Ownership) -> Value {
     let mut value = json!({
         "run": stored.id,
@@ -16,7 +16,7 @@ pub(in crate::cli) fn run_json(stored: &Stored, ownership: &Ownership) -> Value 
         "status": status_name(stored, ownership),
         "started": rfc3339(stored.created),
         "ended": stored.ended.map(rfc3339),
-        // What the store says of a run that has an owner is from some time ago.
+        // The stored number is stale while a run has an owner.
         "records": stored.owner.is_none().then_some(stored.records),
     });
     if let Ownership::Owned(owner) = ownership {
@@ -28,7 +28,7 @@ pub(in crate::cli) fn run_json(stored: &Stored, ownership: &Ownership) -> Value 
     value
 }
 
-/// What a run is.
+/// The status of a run, as lists show it.
 pub(in crate::cli) fn status_name(stored: &Stored, ownership: &Ownership) -> &'static str {
     match (stored.status, ownership) {
         (Some(status), _) => status.name(),

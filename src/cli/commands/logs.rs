@@ -25,16 +25,15 @@ Examples:
   wfhost logs -f order-4711
   wfhost logs 0198 --json | jq -r 'select(.level == \"error\") | .text'
 
-RUN is a run's id, or a unique prefix of it.
-With --json there is an object in each line:
-  at        as in RFC 3339
-  process   the step that the line is of; empty: the workflow itself
+--json prints one object per line:
+  at        in RFC 3339
+  process   the step that wrote the line; empty for the workflow itself
   pid, level, text, fields
 
-Exit codes with -f: 0 the run is over, however it ended; 3 it is unfinished and nobody tells of it any more, since its host died or \
-let go of it.")]
+Exit codes with -f: 0 the run has ended, whatever its status; 3 it is unfinished and no longer followed, because its host died or \
+released it.")]
 pub(in crate::cli) struct Arguments {
-    /// The run.
+    /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
     /// Follow the log until the run ends.
     #[arg(short, long)]
@@ -42,7 +41,7 @@ pub(in crate::cli) struct Arguments {
     /// Include `trace` and `debug` lines.
     #[arg(short, long)]
     pub(in crate::cli) all: bool,
-    /// Print them as JSON, an object in a line.
+    /// Print JSON, one object per line.
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
@@ -53,7 +52,7 @@ pub(in crate::cli) fn logs(command: &Arguments, terminal: Terminal) -> Result<Ex
     let (runs, stored) = command.data.find(&command.run)?;
     let writer = Writer { json: command.json, all: command.all, terminal };
     match show(&runs, &stored, command, &writer) {
-        // Whoever read it has what was wanted.
+        // The reader has what it wanted.
         Err(CommandError::Internal(error)) if is_broken_pipe(&error) => Ok(Exit::Success),
         other => other,
     }
@@ -65,7 +64,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 fn show(runs: &Runs, stored: &Stored, command: &Arguments, writer: &Writer) -> Result<Exit, CommandError> {
     let mut projection = RunProjection::default();
-    // Watching begins first: what is told is what was not yet written by then.
+    // Watching begins first, so that it covers what was not yet written.
     let mut watched = if command.follow { watch(runs, &stored.id, writer.terminal)? } else { None };
     let recorded = watched.as_ref().map(Answers::records);
     for record in runs.records(&stored.id, recorded)? {
@@ -91,9 +90,11 @@ fn show(runs: &Runs, stored: &Stored, command: &Arguments, writer: &Writer) -> R
                     writer.line(&line)?;
                 }
             }
-            Answer::Dropped(count) => say(&format!("({count} events were dropped: this was slower than the run)")),
+            Answer::Dropped(count) => {
+                say(&format!("({count} events were dropped: the output was slower than the run)"));
+            }
             Answer::Ended(outcome) if outcome.status == Status::Suspended => {
-                return Ok(unfinished("the host let go of it", &stored.id));
+                return Ok(unfinished("the host released it", &stored.id));
             }
             Answer::Ended(outcome) => {
                 say(&format!("the run {}", json!(outcome.status).as_str().unwrap_or_default()));
@@ -102,15 +103,15 @@ fn show(runs: &Runs, stored: &Stored, command: &Arguments, writer: &Writer) -> R
             _ => {}
         }
     }
-    // The host has ended; how the run stands, the store knows.
+    // The host has ended; the store knows the state of the run.
     match settled(runs, &stored.id)? {
         (now, Ownership::Orphaned) => Ok(unfinished("the host died", &now.id)),
         (now, ownership) => Ok(unwatched(&now, &ownership)),
     }
 }
 
-/// A run and who has it, when its host has ended or answers: one that ends closes its socket before it lets go of its runs, and one that begins
-/// has a run before it listens.
+/// A run and its ownership, once its host has ended or answers: a host that ends closes its socket
+/// before it releases its runs, and a host that starts owns a run before it listens.
 fn settled(runs: &Runs, id: &str) -> Result<(Stored, Ownership), CommandError> {
     let mut looks = 0;
     loop {
@@ -132,7 +133,7 @@ fn settled(runs: &Runs, id: &str) -> Result<(Stored, Ownership), CommandError> {
     }
 }
 
-/// Tells of a run that nobody tells of, and that is to be followed.
+/// Reports a run that was to be followed and cannot be watched.
 fn unwatched(stored: &Stored, ownership: &Ownership) -> Exit {
     let id = &stored.id;
     match (stored.status, ownership) {
@@ -141,14 +142,14 @@ fn unwatched(stored: &Stored, ownership: &Ownership) -> Exit {
             Exit::Success
         }
         (None, Ownership::Owned(owner)) => {
-            say(&format!("the run goes on in process {}; to follow it there: wfhost logs -f {id}", owner.pid));
+            say(&format!("the run continues in process {}; to follow it there: wfhost logs -f {id}", owner.pid));
             Exit::Cancelled
         }
-        (None, _) => unfinished("nobody runs it", id),
+        (None, _) => unfinished("it is not running", id),
     }
 }
 
-/// Says that nobody goes on with a run.
+/// Reports that a run is unfinished and not running.
 fn unfinished(why: &str, id: &str) -> Exit {
     say(&format!("{why}; the run is unfinished: wfhost resume {id}"));
     Exit::Cancelled
@@ -204,7 +205,7 @@ impl Writer {
     }
 }
 
-/// What is known of a failure that a line tells of, beyond its text.
+/// The detail of a failure that a line reports, beyond its text.
 fn details(line: &Line) -> Vec<String> {
     match line.progress() {
         Some(Progress::Node(node)) => reasons::details(&node.error),

@@ -20,15 +20,15 @@ use std::time::Duration;
 /// The status of a run.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum State {
-    /// A host runs it, also where it only waits.
+    /// A host executes it, even if it only waits.
     Running,
-    /// A host runs it, and all of it waits: for a signal, a time, an answer.
+    /// A host executes it, and all of it waits: for a signal, a time, an answer.
     Waiting,
-    /// It has not ended, and no process runs it.
+    /// It has not ended and is not running: `wfhost resume` continues it.
     Suspended,
-    /// It has not ended, and cannot be resumed: its records are damaged.
+    /// It has not ended and cannot be resumed: its records are damaged.
     Damaged,
-    /// It gave its outputs.
+    /// It produced its outputs.
     Succeeded,
     /// It ended with a problem.
     Failed,
@@ -44,19 +44,18 @@ Examples:
   wfhost ls --status suspended
   wfhost ls --name billing --since 24h --json | jq -r '.[].run'
 
-With --json it is a list with an object for each run:
+--json prints a list with one object per run:
   run, workflow     its id, and the name of its workflow
-  status            running, suspended (nobody runs it), damaged (nobody can, as
-                    far as that was seen), succeeded, failed, cancelled,
-                    timed-out
-  started, ended    as in RFC 3339; ended is null where it has not
-  records           how many there are; of a run that goes on how many there
-                    were some time ago
-  state             of a running one: running, waiting, paused, stalled, as
-                    `wfhost ps` has it
-  host              of a running one: the id of the process
-  damage            of a damaged one, be it over or not: what is wrong, as far
-                    as that was seen")]
+  status            running, suspended (not running: `wfhost resume`), damaged
+                    (it cannot be resumed, as far as checked), succeeded,
+                    failed, cancelled, timed-out
+  started, ended    in RFC 3339; ended is null until it has
+  records           how many there are; null while a host has the run
+  state             of a running one: running, waiting, paused or stalled, as
+                    in `wfhost ps`
+  host              of a running one: the id of its process
+  damage            of a damaged one, ended or not: what is wrong, as far as
+                    checked")]
 pub(in crate::cli) struct Arguments {
     /// Only runs with this status.
     #[arg(long, value_enum)]
@@ -64,20 +63,20 @@ pub(in crate::cli) struct Arguments {
     /// Only runs of the workflow with this name.
     #[arg(long)]
     pub(in crate::cli) name: Option<String>,
-    /// Only runs started since: `24h` ago, or at a time like 2026-01-31 or 2026-01-31T12:00:00Z.
+    /// Only runs started since then: `24h` ago, or a time like 2026-01-31 or 2026-01-31T12:00:00Z.
     #[arg(long, value_name = "WHEN", value_parser = values::since)]
     pub(in crate::cli) since: Option<Since>,
-    /// At most so many [default: 50; with --json all].
+    /// Show at most N runs [default: 50; with --json all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(in crate::cli) limit: Option<u32>,
-    /// Print them as JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
     pub(in crate::cli) data: DataArguments,
 }
 
-/// Runs that people are shown where they do not say how many.
+/// Runs shown without `--limit`.
 const ROWS_DEFAULT: u32 = 50;
 
 pub(in crate::cli) fn ls(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
@@ -120,15 +119,13 @@ pub(in crate::cli) fn ls(command: &Arguments, terminal: Terminal) -> Result<Exit
     if let Some(Row { stored, .. }) =
         rows.iter().find(|row| row.ownership == Ownership::Orphaned && row.stored.damage.is_some())
     {
-        terminal.hint(&format!("`wfhost status {}` tells what is damaged", stored.id));
+        terminal.hint(&format!("`wfhost status {}` shows what is damaged", stored.id));
     }
     let suspended =
         rows.iter().filter(|row| row.ownership == Ownership::Orphaned && row.stored.damage.is_none()).count();
     if suspended > 0 {
         let whom = if suspended == 1 { "the suspended run" } else { "suspended runs" };
-        terminal.hint(&format!(
-            "`wfhost resume RUN` takes up {whom}, `wfhost resume --all` all of them but what is paused"
-        ));
+        terminal.hint(&format!("`wfhost resume RUN` resumes {whom}, `wfhost resume --all` all except paused ones"));
     }
     Ok(Exit::Success)
 }
@@ -137,11 +134,11 @@ fn is_filtered(command: &Arguments) -> bool {
     command.status.is_some() || command.name.is_some() || command.since.is_some()
 }
 
-/// A run, and who has it.
+/// A run and its ownership.
 struct Row {
     stored: Stored,
     ownership: Ownership,
-    /// What it does, where its host says so.
+    /// Its state, if its host reports one.
     state: Option<&'static str>,
 }
 
@@ -155,11 +152,11 @@ impl Row {
     }
 }
 
-/// How long a host may take to say what its runs do. Arbitrary: a list is not worth more; without
-/// an answer they are running.
+/// How long a host may take to report the states of its runs. Arbitrary: a list is not worth more;
+/// without an answer they are running.
 const STATES_WITHIN: Duration = Duration::from_secs(1);
 
-/// What the runs of hosts that live do, by their ids.
+/// The states of the runs of live hosts, by id.
 fn states(owners: &OwnershipCache) -> BTreeMap<Arc<str>, &'static str> {
     let ask = |host: Client| match host.ask_within(STATES_WITHIN, Request::Runs) {
         Ok(Answer::Runs(facts)) => facts,
@@ -173,21 +170,22 @@ fn states(owners: &OwnershipCache) -> BTreeMap<Arc<str>, &'static str> {
     })
 }
 
-/// Checks that the workflow and inputs of a suspended run can still be read, and notes the damage in
-/// the journal if not. They are small and have a digest; the records are left to `status` and `doctor`.
+/// Checks that the workflow and inputs of a suspended run can still be read, and notes the damage
+/// in the journal if not. They are small and have a digest; the records are left to `status` and
+/// `doctor`.
 fn examine(runs: &Runs, stored: &mut Stored, ownership: &Ownership) {
-    // It may have been removed meanwhile.
+    // It may have been removed in the meantime.
     if *ownership == Ownership::Orphaned
         && stored.damage.is_none()
         && let Ok(Err(why)) = runs.try_manifest(&stored.id)
     {
-        // Where it cannot be written it is found again.
+        // If the note cannot be written, the damage is found again next time.
         let _ = runs.store.note_damage(&stored.id, &why);
         stored.damage = Some(why.into());
     }
 }
 
-/// The runs that are asked for, and how many there would be without the limit.
+/// The requested runs, and how many there would be without the limit.
 fn rows(runs: &Runs, command: &Arguments, limit: Option<u32>) -> Result<(Vec<Row>, u64), CommandError> {
     let mut filter = Filter { name: command.name.clone(), ..Filter::default() };
     filter.created_min = command.since.map(|since| since.0);
@@ -200,7 +198,7 @@ fn rows(runs: &Runs, command: &Arguments, limit: Option<u32>) -> Result<(Vec<Row
         Some(State::Cancelled) => filter.status = Some(EndStatus::Cancelled),
         Some(State::TimedOut) => filter.status = Some(EndStatus::TimedOut),
     }
-    // Whether somebody runs an unfinished one is not known to the store.
+    // The store does not know whether an unfinished run has a live host.
     let is_wanted = |stored: &Stored, ownership: &Ownership| match command.status {
         Some(State::Running | State::Waiting) => matches!(ownership, Ownership::Owned(_)),
         Some(State::Suspended) => *ownership == Ownership::Orphaned && stored.damage.is_none(),

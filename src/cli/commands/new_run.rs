@@ -1,4 +1,4 @@
-//! `wfhost retry` and `wfhost fork`: new runs out of one that was.
+//! What `retry` and `fork` share: a new run made from an earlier one.
 
 use crate::base::processors;
 use crate::cli::args::data::DataArguments;
@@ -21,13 +21,13 @@ use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What of a run is another in the new one.
+/// What changes in the new run.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct ChangeArguments {
-    /// A workflow file in the place of the one that the run was started with: a corrected one.
+    /// Replace the workflow by this file, a corrected one for example.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "others")]
     pub(in crate::cli) workflow: Option<PathBuf>,
-    /// An input that is another than it was: `key=value`, `key=@file` (its text), `@file.json` (an object of inputs).
+    /// Change an input: `key=value`, `key=@file` (its text), `@file.json` (an object of inputs).
     #[arg(short, long = "input", value_name = "INPUT")]
     pub(in crate::cli) inputs: Vec<String>,
 }
@@ -50,25 +50,25 @@ pub(in crate::cli) struct NewArguments {
     pub(in crate::cli) host: HostArguments,
 }
 
-/// The run that a new one is made of, and what is another in that.
+/// The run that a new one is made from, and what changes.
 pub(in crate::cli) struct Original<'a> {
     pub(in crate::cli) id: &'a str,
     /// The workflow of the new run.
     pub(in crate::cli) workflow: &'a Workflow,
-    /// Inputs that are others.
+    /// Changed inputs.
     pub(in crate::cli) inputs: Map<String, Value>,
 }
 
-/// What a command has done with it.
+/// What a command did with it.
 pub(in crate::cli) enum Started {
     Run(RunHandle, Watch),
-    /// It was to say what it would do.
+    /// It only showed what it would do.
     DryRun(Exit),
 }
 
 pub(in crate::cli) type Start<'a> = &'a dyn Fn(&Session, &Host, &Original<'_>) -> Result<Started, CommandError>;
 
-/// Begins a new run, and follows it to its end.
+/// Starts a new run and follows it to its end.
 pub(in crate::cli) fn new_run(
     given: &str,
     changes: (&[Substitution], &ChangeArguments),
@@ -120,7 +120,7 @@ fn follow(
             return Ok(exit);
         }
     };
-    // Who is told of it can count on it. A disk that is full is told of otherwise.
+    // A run that is announced is durable. A full disk is reported elsewhere.
     if run.started(ANNOUNCE_WAIT_MAX) || run.outcome().is_none() {
         session.note(format!("run {}", run.id()));
     }
@@ -128,8 +128,7 @@ fn follow(
     session.show(&run, &workflow, watch);
     let ended = session.wait_to_the_end(host, &run, true);
     if belongs_to_another_host(&ended.outcome) && !run.started(Duration::ZERO) {
-        // Somebody began one of its id at the same time, and was quicker: nothing of this one left
-        // the host.
+        // Another process started a run of this id first: nothing of this one left the host.
         return Err(UserError::from(LoadError::Exists { id: run.id().to_string() }).into());
     }
     Ok(session.report(&ended, &workflow, host.guests().slots()))
@@ -138,14 +137,15 @@ fn follow(
 pub(in crate::cli) fn rerun_error(error: RerunError, id: &str) -> UserError {
     let hint = match &error {
         RerunError::Repeat(RepeatError::NotEnded) => Some(format!("`wfhost status {id}` shows how far it is")),
-        RerunError::Repeat(RepeatError::NothingFailed) => {
-            Some("--from STEP runs that step and what depends on it again; --workflow FILE and --input take what was changed".to_owned())
-        }
+        RerunError::Repeat(RepeatError::NothingFailed) => Some(
+            "--from STEP runs that step and what depends on it again; --workflow FILE and --input apply changes"
+                .to_owned(),
+        ),
         RerunError::Fork(ForkError::NoRecord { .. } | ForkError::Ended { .. }) => {
             Some(format!("`wfhost history {id}` shows the records with their numbers"))
         }
         RerunError::Fork(ForkError::Diverged(_)) => Some(format!(
-            "what is another must have done the same up to the cut: fork {id} before that record; `wfhost replay {id} --with NAME=FILE` shows the difference of a component"
+            "what has changed must have done the same up to the cut: fork {id} before that record; `wfhost replay {id} --with NAME=FILE` shows how a component differs"
         )),
         _ => None,
     };

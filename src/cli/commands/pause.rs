@@ -15,9 +15,9 @@ Examples:
   wfhost pause 0198
   wfhost resume 0198
 
-RUN is a run's id, or a unique prefix of it. While a run is paused its steps are not stepped; what comes for them waits.")]
+While a run is paused, its steps do not execute; what arrives for them waits.")]
 pub(in crate::cli) struct Arguments {
-    /// The run.
+    /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
     #[command(flatten)]
     pub(in crate::cli) act: ActArguments,
@@ -28,6 +28,6 @@ pub(in crate::cli) fn pause(command: &Arguments, _: Terminal) -> Result<Exit, Co
     let id = act.id();
     let request = |run: &Stored| Request::Pause { run: run.id.to_string(), id: Some(id.clone()) };
     let go_on = |id: &str| format!("`wfhost resume {id}` resumes it");
-    let left = |id: &str| format!("nobody runs {id}, and now `wfhost resume --all` leaves it alone; {}", go_on(id));
+    let left = |id: &str| format!("{id} is not running, and now `wfhost resume --all` skips it; {}", go_on(id));
     request_or_post(&act.data, run, &request, |id| format!("{id} is paused; {}", go_on(id)), left)
 }

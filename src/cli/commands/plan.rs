@@ -24,21 +24,21 @@ Examples:
   wfhost plan workflows/weather/workflow.yaml
   wfhost plan flow.yaml --json | jq '.steps[] | select(.[\"timeout-ms\"] == null) | .id'
 
-Where the file cannot be used, --json gives status (refused), problem, and problems as `wfhost run --json` does. \
-With --json it is one object. Durations are milliseconds, sizes are bytes; null is none, or no bound.
-  name, digest   what the workflow is called, and what a run of it is pinned to
+If the file cannot be used, --json prints status (refused), problem, and problems as `wfhost run --json` does. \
+Otherwise it prints one object. Durations are milliseconds, sizes are bytes; null means none, or no bound.
+  name, digest   the workflow's name, and the digest that its runs are pinned to
   inputs         name, required, schema (JSON Schema, with the default)
   components     name, source, digest
-  steps          in an order in which each follows what it needs:
+  steps          in an order in which each comes after what it needs:
     id, pointer, stage          pointer leads to it in the file; those of one
                                 stage can run together
     action                      uses, call, wait or set
     component, entry, with      of uses
     handler, with               of call
-    wait, set                   their values, as the file has them
+    wait, set                   their values, as in the file
     needs, when, if             ids; an ending or [failed, unreached]; an
                                 expression
-    for-each, max-parallel      the list; how many items run at one time
+    for-each, max-parallel      the list; how many items run at once
     timeout-ms                  of one attempt
     retry                       max, backoff-min-ms, backoff-max-ms
     continue-on-error
@@ -48,14 +48,14 @@ With --json it is one object. Durations are milliseconds, sizes are bytes; null 
                                 spawn-depth, processes, links,
                                 log-per-step-bytes, grace-ms
     allow                       for each capability its patterns
-  outputs        names with values, as the file has them
+  outputs        names with values, as in the file
   durability     journal or none"
 )]
 pub(in crate::cli) struct Arguments {
     /// The workflow file.
     #[arg(value_hint = ValueHint::FilePath)]
     pub(in crate::cli) file: PathBuf,
-    /// Print the plan as JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
@@ -96,7 +96,7 @@ fn describe(plan: &Plan) -> String {
             let _ = writeln!(out, "  {:width$}  {}  {digest}", component.name, component.source);
         }
     }
-    out.push_str("\nsteps, in an order in which each follows what it needs\n");
+    out.push_str("\nsteps, each after what it needs\n");
     for &index in &plan.order {
         let node = &plan.nodes[index];
         let mut lines = step(plan, node).into_iter();
@@ -119,7 +119,7 @@ fn describe_input(input: &Input) -> String {
     let mut text = match (&input.schema.default, input.required) {
         (Some(default), _) => format!("{what}; default {}", cut(&default.to_string())),
         (None, true) => format!("{what}; required"),
-        (None, false) => format!("{what}; null where it is absent"),
+        (None, false) => format!("{what}; null if absent"),
     };
     if let Some(description) = &input.schema.description {
         let _ = write!(text, "; {description}");
@@ -127,7 +127,7 @@ fn describe_input(input: &Input) -> String {
     text
 }
 
-/// What it does, then all that bears on it, a line each.
+/// The action of a step, then all that affects it, a line each.
 fn step(plan: &Plan, node: &Node) -> Vec<String> {
     let mut lines = vec![match &node.action {
         Action::Uses { component, entry, .. } => format!("uses {component}, entry {entry}"),
@@ -148,14 +148,14 @@ fn step(plan: &Plan, node: &Node) -> Vec<String> {
         When::Failed => lines.push("when one of them failed".to_owned()),
         When::Unreached => lines.push("when one of them was not reached".to_owned()),
         When::FailedOrUnreached => lines.push("when one of them failed or was not reached".to_owned()),
-        When::Done => lines.push("when they have ended, however".to_owned()),
+        When::Done => lines.push("when they have ended, whatever their status".to_owned()),
         When::Any => lines.push("when one of them succeeded".to_owned()),
     }
     if let Some(condition) = &node.condition {
         lines.push(format!("if {}", shown(condition)));
     }
     if let Some(list) = &node.for_each {
-        lines.push(format!("for each of {}, at most {} at one time", shown(list), node.max_parallel));
+        lines.push(format!("for each of {}, at most {} at once", shown(list), node.max_parallel));
     }
     if let Action::Uses { with, .. } | Action::Call { with, .. } = &node.action
         && *with != Template::Literal(Value::Null)
@@ -189,7 +189,7 @@ fn step(plan: &Plan, node: &Node) -> Vec<String> {
     lines
 }
 
-/// A value as the file has it, on one line.
+/// A value as written in the file, on one line.
 fn shown(value: &Template) -> String {
     match value.to_value() {
         Value::String(text) => cut(&text.split_whitespace().collect::<Vec<_>>().join(" ")),

@@ -22,29 +22,29 @@ Examples:
   wfhost ps
   wfhost ps --json | jq '.[] | select(.uncertain > 0) | .run'
 
-With --json it is a list with an object for each run:
-  run, workflow     its id, and the name of its workflow; null where it is not
-                    durable: such a run is seen only beside durable ones of the
+--json prints a list with one object per run:
+  run, workflow     its id, and the name of its workflow; null if it is not
+                    durable: such a run shows only beside durable ones of the
                     same process, so never one of `wfhost run --durability none`
   state             running, waiting (all its processes wait), paused
-  host              the id of the process that runs it
-  processes         that live
+  host              the id of the process that executes it
+  processes         how many live
   uncertain         calls whose outcome is unknown: `wfhost resolve`
-  counts            what has happened, in numbers")]
+  counts            totals of what has happened")]
 pub(in crate::cli) struct Arguments {
-    /// Print them as JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
     pub(in crate::cli) data: DataArguments,
 }
 
-/// A run that is being run.
+/// A run that a host executes.
 struct Row {
     run: Arc<str>,
     workflow: Option<Arc<str>>,
     process: u32,
-    /// None: its host does not answer.
+    /// `None` if its host does not answer.
     facts: Option<RunFacts>,
 }
 
@@ -63,11 +63,11 @@ pub(in crate::cli) fn ps(command: &Arguments, terminal: Terminal) -> Result<Exit
                     rows.push(Row { run: facts.run.clone(), workflow, process: facts.host, facts: Some(facts) });
                 }
             }
-            // It ended since it was found.
+            // It has ended since it was listed.
             Err(ControlError::Gone) => {}
             Err(ControlError::Silent { .. }) => silent.extend(host.process()),
             Ok(other) => {
-                say(&terminal.warning_text(&format!("a host gave an answer to another question: {other:?}"), None));
+                say(&terminal.warning_text(&format!("a host gave an unexpected answer: {other:?}"), None));
             }
             Err(error) => say(&terminal.warning_text(&format!("{:#}", anyhow::Error::from(error)), None)),
         }
@@ -88,7 +88,7 @@ pub(in crate::cli) fn ps(command: &Arguments, terminal: Terminal) -> Result<Exit
         return Ok(Exit::Success);
     }
     if rows.is_empty() {
-        say(&format!("nothing is being run in {}", folder.display()));
+        say(&format!("no run is executing in {}", folder.display()));
         return Ok(Exit::Success);
     }
     let mut table = Table::new(&["RUN", "WORKFLOW", "STATE", "HOST", "PROCESSES", "STEPS", "UNCERTAIN"]);
@@ -109,7 +109,8 @@ pub(in crate::cli) fn ps(command: &Arguments, terminal: Terminal) -> Result<Exit
     Ok(Exit::Success)
 }
 
-/// The hosts of a folder: those whose sockets are where this process would have its own, and those of which the store tells.
+/// The hosts of a folder: those whose sockets are where this process would have its own, and those
+/// listed in the store.
 fn hosts(folder: &Path, runs: Option<&Runs>) -> Result<Vec<Client>, CommandError> {
     let mut hosts = if folder.is_dir() { Client::hosts(folder)? } else { Vec::new() };
     let owners = runs.map(|runs| runs.store.hosts()).transpose()?.unwrap_or_default();
@@ -121,7 +122,7 @@ fn hosts(folder: &Path, runs: Option<&Runs>) -> Result<Vec<Client>, CommandError
     Ok(hosts)
 }
 
-/// Asks all hosts at one time: one that does not answer delays the others no longer than it is waited for.
+/// Asks all hosts at once: a host that does not answer delays the others by one timeout at most.
 fn ask_all(hosts: Vec<Client>) -> Vec<(Client, Result<Answer, ControlError>)> {
     let process = if let [host] = &hosts[..] { host.process() } else { None };
     waiting_for(process, Vec::new(), || {

@@ -1,4 +1,5 @@
-//! `wfhost query`: what the processes of a run last exposed. Of a run that nobody runs the records tell it.
+//! `wfhost query`: the values that the processes of a run last exposed. For a run that is not
+//! running they come from its records.
 
 use crate::cli::args::data::DataArguments;
 use crate::cli::commands::acts;
@@ -21,11 +22,11 @@ Examples:
   wfhost query 0198
   wfhost query order-4711 progress | jq .done
 
-RUN is a run's id, or a unique prefix of it. Without a name the names are listed, with it its value is printed as JSON.")]
+Without NAME the names are listed; with it, its value is printed as JSON.")]
 pub(in crate::cli) struct Arguments {
-    /// The run.
+    /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
-    /// The name under which something is exposed.
+    /// The name of an exposed value.
     pub(in crate::cli) name: Option<String>,
     #[command(flatten)]
     pub(in crate::cli) data: DataArguments,
@@ -39,7 +40,7 @@ pub(in crate::cli) fn query(command: &Arguments, terminal: Terminal) -> Result<E
             let request = |run: &Stored| Request::Query { run: run.id.to_string(), name: name.clone() };
             match acts::ask(&runs, stored.clone(), &request)? {
                 RequestOutcome::Answered(answer) => answer,
-                // Its host ended meanwhile.
+                // Its host has ended in the meantime.
                 RequestOutcome::Posted => written(&runs, &stored, command.name.as_deref())?,
                 RequestOutcome::Silent(process) => {
                     let (title, hint) = from_records(process);
@@ -61,12 +62,12 @@ pub(in crate::cli) fn query(command: &Arguments, terminal: Terminal) -> Result<E
             }
             print(&crate::cli::terminal::printable(&text))?;
         }
-        other => return Err(anyhow::anyhow!("the host gave another answer: {other:?}").into()),
+        other => return Err(anyhow::anyhow!("the host gave an unexpected answer: {other:?}").into()),
     }
     Ok(Exit::Success)
 }
 
-/// What the records say.
+/// The answer according to the records.
 fn written(runs: &Runs, stored: &Stored, name: Option<&str>) -> Result<Answer, CommandError> {
     let projection = runs.projection(&stored.id)?;
     let names = || projection.state().exposed().map(|(name, _)| Arc::clone(name)).collect();

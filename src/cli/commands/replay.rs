@@ -1,4 +1,4 @@
-//! `wfhost replay` and `wfhost verify`: whether a run does again what it did.
+//! `wfhost replay`: whether a run repeats what it recorded.
 
 use crate::cli::args::data::DataArguments;
 use crate::cli::args::host::HostArguments;
@@ -20,33 +20,33 @@ Examples:
   wfhost replay order-4711 --with ship=fixed.wasm
   wfhost replay 0198 --until 12 --verbose
 
-RUN is a run's id, or a unique prefix of it. Nothing leaves the host: calls get the answers that were recorded. The first step that \
-does otherwise is shown. A step that this host cannot repeat, as where a limit ends it that did not end it then, is a third answer: it \
-says nothing of the component. \
-With --json it is one object:
+Nothing leaves the host: calls get their recorded answers. The first step that diverges is shown. \
+If this host cannot repeat a step, for example because a limit ends it now that did not then, the answer is a third one: it \
+says nothing about the component. \
+--json prints one object:
   answer                same, diverged, or cannot-replay
   steps, fuel-differs, records
-                        where it is the same: how many of each
+                        if it is the same: how many of each
   record, pid, step, scope, component
-                        else: where it is otherwise
-  expected, got, line   lines of what was recorded, and of what is; the first
-                        one that differs
+                        otherwise: where it diverges
+  expected, got, line   lines as recorded and as replayed; the first one that
+                        differs
   problem               how this host ends the step
 
-Exit codes: 0 the same, 1 it is not, or cannot be said.")]
+Exit codes: 0 the same, 1 it diverged or cannot be replayed.")]
 pub(in crate::cli) struct Arguments {
-    /// The run.
+    /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
-    /// Stop after the record of this number.
+    /// Stop after record N.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) until: Option<u64>,
     /// Show each step.
     #[arg(short, long)]
     pub(in crate::cli) verbose: bool,
-    /// Another file in the place of a component of the workflow.
+    /// Replace a component of the workflow by another file.
     #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
     pub(in crate::cli) others: Vec<Substitution>,
-    /// Print it as JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
@@ -99,8 +99,11 @@ fn to_json(answer: &Answer) -> Value {
 fn tell(answer: &Answer, terminal: Terminal) -> std::io::Result<()> {
     match answer {
         Answer::Same { steps, fuel_differs, records } => {
-            let fuel =
-                if *fuel_differs > 0 { format!("; {fuel_differs} used other amounts of fuel") } else { String::new() };
+            let fuel = if *fuel_differs > 0 {
+                format!("; {fuel_differs} used different amounts of fuel")
+            } else {
+                String::new()
+            };
             print(&format!("the same: {steps} steps, {records} records{fuel}"))
         }
         Answer::Diverged(difference) => print(&difference_of(difference, terminal)),
@@ -109,14 +112,15 @@ fn tell(answer: &Answer, terminal: Terminal) -> std::io::Result<()> {
             let place = place(*pid, scope.as_deref());
             print(&in_line(&format!("cannot be replayed here: record {record}, {place}, step {step}: {problem}")))?;
             terminal.hint(
-                "that says nothing of the component: another wfhost, or other limits, ended the step otherwise then",
+                "that says nothing about the component: another wfhost, or other limits, ended the step differently then",
             );
             Ok(())
         }
     }
 }
 
-/// The lines around the first that differs: what was recorded with a minus, what is with a plus.
+/// The lines around the first that differs: the recorded ones with a minus, the replayed ones with
+/// a plus.
 fn difference_of(difference: &Difference, terminal: Terminal) -> String {
     let Difference { record, pid, step, scope, expected, got, line, .. } = difference;
     let mut text = format!("diverged: record {record}, {}, step {step}\n", place(*pid, scope.as_deref()));

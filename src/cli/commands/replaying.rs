@@ -22,5 +22,5 @@ pub(in crate::cli) fn place(pid: Pid, scope: Option<&str>) -> String {
 }
 
 pub(in crate::cli) fn unreadable(error: &RebuildError) -> UserError {
-    UserError::new(kind::JOURNAL, format!("the run cannot be stepped again: {error}"))
+    UserError::new(kind::JOURNAL, format!("the run cannot be replayed: {error}"))
 }

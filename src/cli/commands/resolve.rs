@@ -19,19 +19,20 @@ Examples:
   wfhost resolve 0198 7 --completed '{\"id\": 4711}'
   wfhost resolve 0198 3/7 --again
 
-RUN is a run's id, or a unique prefix of it. `wfhost status` lists its uncertain calls: those that may have happened when a \
-host died, and must not be repeated without being asked.")]
+`wfhost status` lists the uncertain calls of a run: they may have happened before a \
+host died, and are not repeated unless you say so.")]
 #[command(group = clap::ArgGroup::new("outcome").required(true))]
 pub(in crate::cli) struct Arguments {
-    /// The run.
+    /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
     /// The call: its tag, or PID/TAG if several calls have the same tag.
     #[arg(value_name = "TAG", value_parser = values::call)]
     pub(in crate::cli) call: Call,
-    /// It happened, and this is its answer: JSON, or a file with @.
+    /// It happened, and this is its answer: JSON, or @ and a file of JSON.
     #[arg(long, value_name = "JSON", value_parser = values::json, group = "outcome")]
     pub(in crate::cli) completed: Option<serde_json::Value>,
-    /// It did not happen: that attempt has failed, and the step's `retry` may make another, under a new key.
+    /// It did not happen: that attempt has failed, and the step's `retry` may make another, under a
+    /// new key.
     #[arg(long, group = "outcome")]
     pub(in crate::cli) failed: bool,
     /// Send it again, under its key.
@@ -56,5 +57,5 @@ pub(in crate::cli) fn resolve(command: &Arguments, _: Terminal) -> Result<Exit, 
         outcome: outcome.clone(),
         id: Some(id.clone()),
     };
-    perform(&act.data, run, &request, |id| format!("{id} has been told"))
+    perform(&act.data, run, &request, |id| format!("{id} has received the outcome of the call"))
 }

@@ -33,13 +33,12 @@ Examples:
   wfhost resume 0198
   wfhost resume --all
 
-RUN is a run's id, or a unique prefix of it. A run whose process is gone goes on here, from its records:
-nothing that was done is done again. A call without an answer is repeated under its key if that is safe; otherwise it waits for \
-`wfhost resolve`. \
-A paused run is unpaused. Outputs and exit codes are those of `wfhost run`. With --all there is a line for each run, and the \
+A run whose process is gone continues here from its records; completed work is not repeated. A call without an answer is repeated \
+under its idempotency key if that is safe; otherwise it waits for `wfhost resolve`. \
+A paused run is unpaused. Outputs and exit codes are those of `wfhost run`. With --all each run gets a line, and the \
 highest exit code counts; paused runs stay paused, and are listed.")]
 pub(in crate::cli) struct Arguments {
-    /// The run.
+    /// Id of the run, or a unique prefix of it.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub(in crate::cli) run: Option<String>,
     /// Resume all suspended runs, except paused ones.
@@ -73,7 +72,7 @@ pub(in crate::cli) fn resume(command: &Arguments, terminal: Terminal) -> anyhow:
     done.or_else(|stop| session.report_error(stop))
 }
 
-/// A host for what is taken up.
+/// A host for the runs to recover.
 fn host<'a>(command: &Arguments, session: &mut Session, slot: &'a mut Option<Host>) -> Result<&'a Host, CommandError> {
     let mut warnings = Warnings::new();
     let builder = command
@@ -105,7 +104,7 @@ fn one(command: &Arguments, given: &str, session: &mut Session, slot: &mut Optio
         Ownership::Orphaned => {}
     }
     command.host.check_addresses(&runs, &id, &session.invocation)?;
-    // The host has its own.
+    // The host opens its own store.
     drop(runs);
     let host = host(command, session, slot)?;
     let workflow = host.workflow_of(&id).map_err(|error| recovery_error(&id, error))?;
@@ -117,11 +116,11 @@ fn one(command: &Arguments, given: &str, session: &mut Session, slot: &mut Optio
     Ok(session.follow(host, &workflow, &run, watch))
 }
 
-/// Lets a paused run of a living host go on.
+/// Unpauses a run of another host.
 fn unpause(runs: &Runs, stored: Stored, process: u32, session: &Session) -> Result<Exit, CommandError> {
     let id = stored.id.to_string();
     let ownership = runs.ownership(&stored)?;
-    // Whoever ends this command meanwhile ends nothing else.
+    // Ending this command ends nothing else.
     session.signals.guard(|| session.signals.enter(Stage::Attached { run: id.clone(), process }));
     let live = match live_status(runs, &stored, &ownership)? {
         LiveStatus::Silent(process) => {
@@ -141,7 +140,7 @@ fn unpause(runs: &Runs, stored: Stored, process: u32, session: &Session) -> Resu
     Ok(Exit::Success)
 }
 
-/// Takes up a run, and lets it go on where it was paused.
+/// Recovers a run, and unpauses it.
 fn recover(host: &Host, workflow: &Workflow, id: &str, watcher: Option<Watcher>) -> Result<RunHandle, RecoverError> {
     let run = host.recover(workflow, id, RunOptions { watcher, ..RunOptions::default() })?;
     // It may have ended at once.
@@ -149,7 +148,7 @@ fn recover(host: &Host, workflow: &Workflow, id: &str, watcher: Option<Watcher>)
     Ok(run)
 }
 
-/// Takes up all that nobody runs, but what somebody has paused.
+/// Recovers all runs that are not running, except paused ones.
 fn all(command: &Arguments, session: &mut Session, slot: &mut Option<Host>) -> Result<Exit, CommandError> {
     let waiting = match command.data.open()? {
         Some(runs) => waiting(&runs)?,
@@ -180,7 +179,7 @@ fn all(command: &Arguments, session: &mut Session, slot: &mut Option<Host>) -> R
             let options = RunOptions { unless_paused: true, ..RunOptions::default() };
             match host.recover(&workflow, &stored.id, options) {
                 Ok(run) => taken.push((run, workflow)),
-                // Somebody else was quicker.
+                // Another host was quicker.
                 Err(RecoverError::Journal(StoreError::Owned(_) | StoreError::Ended(_) | StoreError::Unknown(_))) => {}
                 Err(error) => {
                     let why = recovery_error(&stored.id, error);
@@ -204,7 +203,8 @@ fn all(command: &Arguments, session: &mut Session, slot: &mut Option<Host>) -> R
 /// The workflows of runs, each loaded once.
 struct Workflows {
     runs: Runs,
-    /// By the file's name, its text, and its components: what a run was started with beside its inputs.
+    /// By the file's name, its text and its components: what a run was started with besides its
+    /// inputs.
     loaded: HashMap<(String, String, BTreeMap<String, String>), Workflow>,
 }
 
@@ -218,7 +218,7 @@ impl Workflows {
     }
 }
 
-/// The unfinished runs that nobody runs, the oldest first.
+/// The runs that are suspended, the oldest first.
 fn waiting(runs: &Runs) -> Result<Vec<Stored>, CommandError> {
     let mut owners = OwnershipCache::default();
     let mut waiting = Vec::new();
@@ -240,7 +240,7 @@ fn nothing(json: bool) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// Tells what became of several runs.
+/// Reports the outcomes of several runs.
 fn report(
     ended: &[(EndedRun, Workflow)],
     refused: Vec<(std::sync::Arc<str>, UserError)>,
@@ -286,7 +286,9 @@ fn report(
     reports.for_each(|report| report.say_uncertain(session.terminal));
     for (id, refused) in refused {
         if refused.is_suspended() {
-            say(&session.terminal.warning_text(&format!("{}, and stays so", refused.title), refused.hint.as_deref()));
+            say(&session
+                .terminal
+                .warning_text(&format!("{}, and stays paused", refused.title), refused.hint.as_deref()));
             continue;
         }
         session.terminal.error(&format!("{id} is not resumed: {}", refused.title), refused.hint.as_deref());

@@ -20,18 +20,18 @@ Examples:
   wfhost retry order-4711 --from ship
   wfhost retry order-4711 --with ship=fixed.wasm
 
-RUN is a run's id, or a unique prefix of it. The new run has an id of its own, and ends as `wfhost run` ends.
+The new run has its own id; the command ends as `wfhost run` does.
 
-A step is taken over where it succeeded or was skipped, and nothing that it depends on is another: the steps that it needs or reads are \
-taken over, its definition and its component are the same, and so are the inputs that it reads. All other steps run again. `retry`, \
-`timeout`, `max-parallel`, `continue-on-error`, `limits` and `allow` of a step are no part of that. Items of a `for-each` are known by \
-their place in its list. A run's store `kv` begins empty: steps that may write to it run again, and what depends on them.
+A step is taken over if it succeeded or was skipped and nothing that it depends on has changed: the steps that it needs or reads are \
+taken over, and its definition, its component and the inputs that it reads are the same. All other steps run again. A change of a \
+step's `retry`, `timeout`, `max-parallel`, `continue-on-error`, `limits` or `allow` does not count. Items of a `for-each` are matched \
+by their position in its list. The new run's store `kv` starts empty: steps that may write to it run again, and what depends on them.
 
-A call that is made again has the idempotency key that it had, with two exceptions: where it is known that the former call did not \
-happen, and where the outcome of the former call is known and the arguments are others now. A new key has a digest of what is asked for \
-in it: two retries of one run that ask for the same have the same key.
+A repeated call has its former idempotency key, with two exceptions: the former call is known not to have happened, or its outcome \
+is known and the arguments have changed. A new key contains a digest of the request: two retries of one run that request the same have \
+the same key.
 
-With --dry-run --json it prints:
+--dry-run --json prints:
   run         the run
   steps       in the order of the file:
     id, before, now   before: how it ended, null for a new step;
@@ -39,28 +39,29 @@ With --dry-run --json it prints:
     why               kind: ended, asked, needs, changed, inputs, store or new,
                       with step, keys or inputs
     items             of a for-each that runs again: taken-over, total
-    keys, keys-total  of the first 20 items: item, key, reuse (always: nobody
-                      knows of its outcome; same: with the same arguments;
+    keys, keys-total  of the first 20 items: item, key, reuse (always: its
+                      outcome is unknown; same: with the same arguments;
                       never: it is a new one)
-  gone        steps that there are no more: id, before
-  undeclared  inputs that are left out: the workflow does not declare them
-  signals     signals that nobody took: the new run is not sent them")]
+  gone        steps that no longer exist: id, before
+  undeclared  inputs that are dropped: the workflow does not declare them
+  signals     unclaimed signals, which are not sent to the new run")]
 pub(in crate::cli) struct Arguments {
-    /// The run.
+    /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
-    /// Run this step again, and all that depend on it.
+    /// Run this step and all that depend on it again.
     #[arg(long, value_name = "STEP", conflicts_with = "failed")]
     pub(in crate::cli) from: Option<String>,
-    /// Run what did not succeed again: the default.
+    /// Run the steps that did not succeed again: the default.
     #[arg(long)]
     pub(in crate::cli) failed: bool,
-    /// Say what would be taken over and what would run again, and begin nothing.
+    /// Show what would be taken over and what would run again, and start nothing.
     #[arg(long)]
     pub(in crate::cli) dry_run: bool,
-    /// Use no idempotency key of the run again: each call that is made again is a new one.
+    /// Reuse no idempotency key of the run: each repeated call is a new one.
     #[arg(long)]
     pub(in crate::cli) new_keys: bool,
-    /// Another file in the place of a component of the workflow. What succeeded with the former one is taken over.
+    /// Replace a component of the workflow by another file. What succeeded with the former one is
+    /// taken over.
     #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
     pub(in crate::cli) others: Vec<Substitution>,
     #[command(flatten)]
@@ -109,13 +110,13 @@ pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::
     new_run(&command.run, (&command.others, &command.changes), &command.new, terminal, &start)
 }
 
-/// What is said where the file that a run was started with is another one now.
+/// The notes about a file that has changed since the run was started.
 fn other_file(workflow: &Workflow, id: &str, from: Option<&str>) -> Vec<String> {
     let (file, kept) = (workflow.source().name(), workflow.source().text());
     let is_other = Workflow::read(file).is_ok_and(|text| text != kept);
     let from = from.map_or_else(String::new, |step| format!(" --from {step}"));
     let lines = [
-        format!("{file} is another one now; this retry uses the text that the run was started with"),
+        format!("{file} has changed; this retry uses the text that the run was started with"),
         format!("to use the new one: wfhost retry {id}{from} --workflow {file}"),
     ];
     if is_other { lines.into() } else { Vec::new() }

@@ -21,20 +21,20 @@ Examples:
   wfhost rm --older-than 30d
   wfhost rm --keep 1000
 
-A run is named by its whole id here. --older-than and --keep remove only runs that have ended. Components that no run uses are \
-removed too once they are an hour old. An unfinished run that no process runs is removed if it is named, with --unfinished. The \
-journal file does not shrink: its free space is used for new runs.")]
+A run must be named by its whole id. --older-than and --keep remove only runs that have ended. Components that no run uses are \
+removed too once they are an hour old. An unfinished run that is not running is removed if it is named and --unfinished is given. The \
+journal file does not shrink: new runs use its free space.")]
 pub(in crate::cli) struct Arguments {
-    /// Runs.
+    /// Ids of runs.
     #[arg(required_unless_present_any = ["older_than", "keep"])]
     pub(in crate::cli) runs: Vec<String>,
-    /// All that ended longer ago than this.
+    /// Remove all runs that ended longer ago than this.
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub(in crate::cli) older_than: Option<Duration>,
-    /// Of the others, all that are over but the newest so many.
+    /// Of the others that have ended, keep only the newest N.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) keep: Option<u32>,
-    /// Also where they have not ended: they can never be taken up then.
+    /// Remove them even if they have not ended; they can never be resumed then.
     #[arg(long, requires = "runs")]
     pub(in crate::cli) unfinished: bool,
     /// Print how many were removed as JSON: `{"removed": 3}`.
@@ -48,7 +48,7 @@ pub(in crate::cli) fn rm(command: &Arguments, _: Terminal) -> Result<Exit, Comma
     let removed = match (command.data.open()?, command.runs.first()) {
         (Some(runs), _) => remove(&runs, command)?,
         (None, None) => Removed::default(),
-        // It says that there is no such run.
+        // This reports that the run does not exist.
         (None, Some(given)) => command.data.find(given).map(|_| Removed::default())?,
     };
     if command.json {
@@ -59,7 +59,7 @@ pub(in crate::cli) fn rm(command: &Arguments, _: Terminal) -> Result<Exit, Comma
     Ok(Exit::Success)
 }
 
-/// Ids that are told of those that were removed. Arbitrary: some lines.
+/// Removed ids that are listed. Arbitrary: some lines.
 const LISTED_MAX: usize = 20;
 
 /// What was removed.
@@ -88,14 +88,14 @@ impl Removed {
 
 fn remove(runs: &Runs, command: &Arguments) -> Result<Removed, CommandError> {
     let mut meant = Vec::new();
-    // What cannot be removed is told before anything is.
+    // Report what cannot be removed before removing anything.
     for given in &command.runs {
         let stored = runs.find(given)?;
         if *stored.id != **given {
-            // What cannot be taken back is not done to a run that may be another one.
-            let title = format!("there is no run `{}`, and what is removed is named by its whole id", quoted(given));
+            // Removal is final, so it never acts on a guess.
+            let title = format!("there is no run `{}`, and a run to remove is named by its whole id", quoted(given));
             let refused = UserError::new(kind::UNKNOWN_RUN, title);
-            return Err(refused.hint(format!("one begins so: wfhost rm {}", stored.id)).into());
+            return Err(refused.hint(format!("one id begins so: wfhost rm {}", stored.id)).into());
         }
         check(runs, &stored, command.unfinished)?;
         meant.push(stored.id);
@@ -104,13 +104,13 @@ fn remove(runs: &Runs, command: &Arguments) -> Result<Removed, CommandError> {
     for id in meant {
         match runs.store.remove(&id) {
             Ok(()) => removed.add(id),
-            // Somebody else was quicker, or it was named twice.
+            // Another process was quicker, or the run was named twice.
             Err(StoreError::Unknown(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }
     let before = |age| Micros(system_time().0.saturating_sub(Micros::from(age).0));
-    // Where nothing is too old and nothing too many, it is what only the removed ones needed that goes.
+    // With no bound given, the sweep removes only what the removed runs needed.
     let retention = Retention { ended_before: command.older_than.map(before), runs_max: command.keep.map(u64::from) };
     removed.count += runs.store.sweep(&retention)?;
     Ok(removed)

@@ -26,15 +26,15 @@ Examples:
   wfhost signal order-4711 approve '{\"by\": \"Ann\"}' --id approval-1
   wfhost signal order-4711 document @document.json
 
-RUN is a run's id, or a unique prefix of it. A signal is kept until somebody in the run takes it, whether or not a host \
-runs it now. It is durable when the command ends. Where nothing waits for it now, and no step of the workflow ever does, you are \
-warned: that may be a slip in the name.")]
+A signal is stored until the run claims it, whether or not the run is executing now. \
+It is durable when the command ends. If nothing waits for it now and no step of the workflow ever does, the command warns: the name \
+may be misspelled.")]
 pub(in crate::cli) struct Arguments {
-    /// The run.
+    /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
     /// The signal's name.
     pub(in crate::cli) name: String,
-    /// What it carries: JSON, or a file with @ [default: null].
+    /// The value that it carries: JSON, or @ and a file of JSON [default: null].
     #[arg(value_parser = values::json)]
     pub(in crate::cli) body: Option<serde_json::Value>,
     #[command(flatten)]
@@ -51,19 +51,20 @@ pub(in crate::cli) fn signal(command: &Arguments, terminal: Terminal) -> Result<
         body: body.clone(),
         id: Some(id.clone()),
     };
-    let exit = perform(&act.data, run, &request, |id| format!("{id} has the signal"))?;
+    let exit = perform(&act.data, run, &request, |id| format!("{id} has received the signal"))?;
     if let Some(waited) = unclaimed(&act.data, run, name)? {
         let waits = match &waited[..] {
-            [] => "it waits for no signal".to_owned(),
+            [] => "the run waits for no signal".to_owned(),
             names => format!("the run waits for: {}", names.join(", ")),
         };
         let title = format!("nothing waits for {name} now; {waits}");
-        say(&terminal.warning_text(&title, Some("the signal is kept until something does")));
+        say(&terminal.warning_text(&title, Some("the signal is stored until something does")));
     }
     Ok(exit)
 }
 
-/// The signals that an unfinished run waits for, where nobody has taken the one of this name, and no step of the workflow would.
+/// The signals that an unfinished run waits for, if the one of this name is unclaimed and no step
+/// of the workflow would claim it.
 fn unclaimed(data: &DataArguments, given: &str, name: &str) -> Result<Option<Vec<String>>, CommandError> {
     let (runs, stored) = data.find(given)?;
     if may_wait_for(&runs.manifest(&stored.id)?, name) {
@@ -83,12 +84,13 @@ fn unclaimed(data: &DataArguments, given: &str, name: &str) -> Result<Option<Vec
             let state = projection.state();
             (!state.takes_signal(name)).then(|| waited(&state.signals()))
         }
-        // It has ended, or its host does not tell.
+        // It has ended, or its host does not answer.
         None => None,
     })
 }
 
-/// Whether a step of a run's workflow waits for a signal of this name, or of a name that only the run itself knows.
+/// Returns whether a step of a run's workflow waits for a signal of this name, or of a name that
+/// only the run itself knows.
 fn may_wait_for(about: &RunManifest, name: &str) -> bool {
     let source = Source::new(&about.file, &about.source);
     let mut problems = Diagnostics::new(source.clone());

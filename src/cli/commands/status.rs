@@ -30,33 +30,32 @@ Examples:
   wfhost status 0198
   wfhost status order-4711 --json | jq '.steps[] | select(.status == \"running\")'
 
-RUN is a run's id, or a unique prefix of it.
-With --json it is one object:
+--json prints one object:
   run, workflow, file, status, started, ended, records, host, damage     as
-    `wfhost ls --json` has them
+    in `wfhost ls --json`
   state              of a running one: running, waiting, paused; of a suspended
                      one only paused
   steps              node, status, total, done, failed, flying, attempts, and
-                     error where it failed; where it goes on also waiting and
+                     error if it failed; while it runs also waiting and
                      queued (items that wait for something, and for their turn),
                      deadline (when it times out), and waits: for (signal, time,
                      attempt), since, until, item, and name, or attempt,
                      attempts-max, kind, title
   processes          of a running one: pid, parent, component, entry, names,
                      doing, steps, fuel, mail, outstanding
-  signals            of one that has not ended: name, waiting (calls that wait
-                     for one), kept (that nobody has taken)
-  uncertain          of one that has not ended: pid, tag, handler, key
-  left               of a suspended one: what is done when it is taken up: act
-                     (signal, cancel, pause, resolve), id, and name and bytes,
-                     reason and now, or pid, tag and outcome
+  signals            of an unfinished one: name, waiting (calls that wait for
+                     it), kept (how many are unclaimed)
+  uncertain          calls whose outcome is unknown: pid, tag, handler, key
+  left               of a suspended one: what takes effect when it is resumed:
+                     act (signal, cancel, pause, resolve), id, and name and
+                     bytes, reason and now, or pid, tag and outcome
   queries            names for `wfhost query`
   outputs, problem   of one that has ended
-  counts             what has happened, in numbers")]
+  counts             totals of what has happened")]
 pub(in crate::cli) struct Arguments {
-    /// The run.
+    /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
-    /// Print it as JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
@@ -83,7 +82,7 @@ pub(in crate::cli) fn status(command: &Arguments, terminal: Terminal) -> Result<
     let is_readable = damage.is_none();
     let damage = damage.or_else(|| about.as_ref().err().cloned());
     if let Some(why) = damage.as_ref().filter(|_| !matches!(ownership, Ownership::Owned(_))) {
-        // So that lists say it too; where it cannot be written they do not.
+        // Lists show the damage too, if it can be written.
         let _ = runs.store.note_damage(&stored.id, why);
         stored.damage = Some(why.as_str().into());
     }
@@ -109,7 +108,7 @@ pub(in crate::cli) fn status(command: &Arguments, terminal: Terminal) -> Result<
     Ok(Exit::Success)
 }
 
-/// A step, with moments as programs read them, and what it waits for in one object.
+/// A step, with times in RFC 3339, and what it waits for in one object.
 fn step_json(node: &NodeProgress) -> Value {
     let mut value = json!(node);
     if let Some(step) = value.as_object_mut() {
@@ -138,17 +137,17 @@ fn wait_json(Wait { cause, item, since, until }: &Wait) -> Value {
     value
 }
 
-/// A run as it is known.
+/// All that is known of a run.
 struct RunView {
-    /// The command that takes it up.
+    /// The command that resumes it.
     resume: String,
     stored: Stored,
     ownership: Ownership,
     projection: RunProjection,
     live: Option<RunStatus>,
-    /// Its host lives and does not answer: the records are told in its place.
+    /// Its host is alive and does not answer: the records are shown instead.
     silent: bool,
-    /// Of a run that nobody runs: what is done when it is taken up.
+    /// For a run that is not running: what takes effect when it is recovered.
     pending: Vec<PendingAct>,
     /// Why its records, or what it was started with, cannot be read.
     damage: Option<String>,
@@ -157,7 +156,7 @@ struct RunView {
 }
 
 impl RunView {
-    /// The calls of which nobody knows whether they happened.
+    /// The calls whose outcome is unknown.
     fn uncertain(&self) -> Vec<Uncertain> {
         match (&self.live, &self.ownership) {
             (Some(live), _) => live.uncertain.clone(),
@@ -169,7 +168,7 @@ impl RunView {
         }
     }
 
-    /// The signals that are waited for, or kept.
+    /// The signals that have waiters or are unclaimed.
     fn signals(&self) -> Vec<SignalStatus> {
         match (&self.live, &self.ownership) {
             (Some(live), _) => live.signals.clone(),
@@ -231,7 +230,7 @@ impl RunView {
         }
         let counts = self.live.as_ref().map_or_else(|| self.projection.state().counts(), |live| live.facts.counts);
         if self.is_readable {
-            // The store itself knows how many only where its last host has said so.
+            // The store knows the number only if the last host released the run.
             value["records"] = json!(counts.records);
         }
         value["counts"] = json!(counts);
@@ -276,7 +275,7 @@ impl RunView {
                 let items = if node.total > 1 { node.items() } else { String::new() };
                 let attempts = if node.attempts > 1 { node.attempts.to_string() } else { String::new() };
                 let status = if node.only_waits() { "waiting" } else { &node.status };
-                let taken = || node.taken_over.then(|| "taken over from the run before".to_owned());
+                let taken = || node.taken_over.then(|| "taken over from the former run".to_owned());
                 let why = node.reason().or_else(|| waits::describe_in_full(node, now)).or_else(taken);
                 let why = why.into_iter().chain(self.queued(&node.node)).collect::<Vec<_>>().join("; ");
                 let why = in_line(&why).into_owned();
@@ -312,7 +311,7 @@ impl RunView {
         text
     }
 
-    /// Guests of a step that have no slot yet.
+    /// The guests of a step that wait for a slot.
     fn queued(&self, step: &str) -> Option<String> {
         let live = self.live.as_ref()?;
         let is_its = |pid: Pid| self.projection.step_of(pid).is_some_and(|(of, _)| of == step);
@@ -355,7 +354,7 @@ impl RunView {
         text
     }
 
-    /// What waits for somebody, and what waits for the run.
+    /// Signals, uncertain calls and stored acts.
     fn waiting_text(&self) -> String {
         let mut text = String::new();
         let signals = self.signals();
@@ -400,7 +399,7 @@ impl RunView {
             _ => {}
         }
         if self.ownership == Ownership::Orphaned {
-            hints.push(format!("nobody runs it; to resume it: {}", self.resume));
+            hints.push(format!("not running; to resume it: {}", self.resume));
         }
         let is_settled =
             |call: &Uncertain| self.pending.iter().any(|pending| pending.resolves() == Some((call.pid, call.tag)));
@@ -415,11 +414,11 @@ impl RunView {
             hints.push(if self.ownership == Ownership::Ended {
                 let again = match self.stored.status {
                     Some(EndStatus::Cancelled) => String::new(),
-                    _ => format!("; look, and then: wfhost retry {id}"),
+                    _ => format!("; check, and then: wfhost retry {id}"),
                 };
-                format!("nobody knows whether {call}{more} happened: the run ended before the answer{again}")
+                format!("the outcome of {call}{more} is unknown: the run ended before the answer{again}")
             } else { format!(
-                "nobody knows whether {call}{more} happened; say it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
+                "the outcome of {call}{more} is unknown; to settle it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
             )});
         } else if let Some(signal) = self.signals().iter().find(|signal| signal.waiting > 0) {
             hints.push(format!("it waits for a signal: wfhost signal {id} {} JSON", signal.name));

@@ -20,21 +20,21 @@ Examples:
   wfhost validate workflows/*.yaml
   wfhost validate flow.yaml --json | jq -r '.[].problems[] | \"\\(.at.file):\\(.at.line):\\(.at.column): \\(.message)\"'
 
-With --json it is a list with an object for each file:
+--json prints a list with one object per file:
   file, valid
-  steps      how many; null where the file is not valid
+  steps      how many; null if the file is not valid
   count      how many problems there are; the first 100 are listed
-  problems   code (a word that stays), message, hint (or null), at (file, line,
-             column, end-line, end-column, from 1; null where the file cannot be
-             read), related (other places of the same problem, where there are
-             some: label, at)
+  problems   code (a stable word), message, hint (or null), at (file, line,
+             column, end-line, end-column, from 1; null if the file cannot be
+             read), related (other positions of the same problem, if any: label,
+             at)
 
 Exit codes: 0 all files are valid, 2 they are not.")]
 pub(in crate::cli) struct Arguments {
     /// Workflow files; `-` is standard input.
     #[arg(required = true, value_hint = ValueHint::FilePath)]
     pub(in crate::cli) files: Vec<PathBuf>,
-    /// Print the problems as JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]

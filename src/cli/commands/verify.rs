@@ -18,17 +18,17 @@ Examples:
   wfhost verify 0198
   wfhost verify order-4711 --json | jq '.snapshots[] | select(.verdict != \"equal\")'
 
-RUN is a run's id, or a unique prefix of it. Every step is stepped again from the first record on, without any snapshot. \
-With --json it is one object:
-  steps       that were stepped again, all as recorded
+Every step is replayed from the first record on, without any snapshot. \
+--json prints one object:
+  steps       how many were replayed, all as recorded
   snapshots   pid, step, bytes, verdict: equal, differs, or ignored with the
               reason
 
-Exit codes: 0 the run is what its records say, and so are its snapshots; 1 it is not.")]
+Exit codes: 0 the run and its snapshots are what its records say, 1 they are not.")]
 pub(in crate::cli) struct Arguments {
-    /// The run.
+    /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
-    /// Print it as JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
@@ -53,8 +53,7 @@ pub(in crate::cli) fn verify(command: &Arguments, terminal: Terminal) -> Result<
     } else {
         print(&printable(&text_of(&verified)))?;
         if differs {
-            terminal
-                .error("a snapshot is not what the run was", Some("the next resume does without it; please report it"));
+            terminal.error("a snapshot differs from the run", Some("the next resume ignores it; please report it"));
         }
     }
     Ok(if differs { Exit::Failed } else { Exit::Success })
@@ -78,7 +77,7 @@ fn text_of(verified: &Verified) -> String {
     text
 }
 
-/// A run that does otherwise than its records say.
+/// Reports a run that diverges from its records.
 fn otherwise(error: &RebuildError, json: bool, terminal: Terminal) -> Result<Exit, CommandError> {
     if !matches!(error, RebuildError::Diverged { .. } | RebuildError::CannotReplay { .. }) {
         return Err(unreadable(error).into());

@@ -1,9 +1,9 @@
-//! Saying that a component is compiled: the first time that it is used it takes a large one half a minute.
+//! Reporting that a component is being compiled: the first use of a large one takes half a minute.
 
 use crate::cli::terminal::{in_line, say};
 use crate::host::CompileNotice;
 
-/// A component of fewer bytes is compiled in a second or so, and nothing is said of it. Arbitrary.
+/// A smaller component compiles in a second or so, without a message. Arbitrary.
 pub(in crate::cli) const SAID_BYTES_MIN: u64 = 1 << 20;
 
 /// `compiling order.wasm (12 MB)`.

@@ -1,4 +1,5 @@
-//! What ends a command before anything was run: for people as text, for programs as the same JSON object that a run gives.
+//! Errors that end a command before anything was run: as text, or as the same JSON object that a
+//! run prints.
 
 use crate::cli::exit::Exit;
 use crate::cli::terminal::{Terminal, print_json, say};
@@ -10,7 +11,7 @@ use crate::workflow::diagnostics::Diagnostics;
 use crate::workflow::diagnostics::closest;
 use serde_json::{Value, json};
 
-/// The kinds of problem that only the command line makes.
+/// Problem kinds of the command line.
 pub(in crate::cli) mod kind {
     /// The words of the command line.
     pub(in crate::cli) const USAGE: &str = "usage";
@@ -20,15 +21,15 @@ pub(in crate::cli) mod kind {
     pub(in crate::cli) const UNREADABLE: &str = "unreadable";
     /// The inputs do not fit the workflow.
     pub(in crate::cli) const BAD_INPUT: &str = crate::workflow::interpreter::kind::BAD_INPUT;
-    /// There is no such run, or several are meant.
+    /// There is no such run, or several match.
     pub(in crate::cli) const UNKNOWN_RUN: &str = "unknown-run";
-    /// There is one already, and it is another.
+    /// One already exists, and it differs.
     pub(in crate::cli) const CONFLICT: &str = "conflict";
-    /// The run is not in a state in which it can be done: it has ended, or somebody else runs it.
+    /// The run is not in the right state: it has ended, or another host owns it.
     pub(in crate::cli) const WRONG_STATE: &str = "wrong-state";
     /// The folder of durable runs cannot be used, or a run in it is damaged.
     pub(in crate::cli) const JOURNAL: &str = "journal";
-    /// The host cannot be made, or takes no run.
+    /// The host cannot be built, or accepts no run.
     pub(in crate::cli) const HOST_FAULT: &str = crate::process::problem::kind::HOST_FAULT;
 }
 
@@ -38,9 +39,9 @@ pub(in crate::cli) struct UserError {
     kind: &'static str,
     pub(in crate::cli) title: String,
     pub(in crate::cli) hint: Option<String>,
-    /// Of a file: every problem of it.
+    /// For a file: all its problems.
     definition: Option<Diagnostics>,
-    /// Of inputs: a JSON Pointer and a sentence each.
+    /// For inputs: a JSON Pointer and a sentence each.
     inputs: Vec<(String, String)>,
 }
 
@@ -49,7 +50,7 @@ impl UserError {
         Self { status: "refused", kind, title: title.into(), hint: None, definition: None, inputs: Vec::new() }
     }
 
-    /// Of a file that has problems.
+    /// For a file that has problems.
     pub(in crate::cli) fn of_definition(definition: Diagnostics) -> Self {
         let count = definition.count();
         let plural = if count == 1 { "" } else { "s" };
@@ -57,25 +58,25 @@ impl UserError {
         Self { definition: Some(definition), ..Self::new(kind::BAD_DEFINITION, title) }
     }
 
-    /// The same, where nothing was wrong but that a person ended it.
+    /// The same, if the user ended the command.
     pub(in crate::cli) fn cancelled(mut self) -> Self {
         self.status = "cancelled";
         self
     }
 
-    /// The same, where nothing was wrong but that it took too long.
+    /// The same, if the command ran out of time.
     pub(in crate::cli) fn timed_out(mut self) -> Self {
         self.status = "timed-out";
         self
     }
 
-    /// The same of a run that goes on elsewhere.
+    /// The same for a run that continues in another process.
     pub(in crate::cli) fn running(mut self) -> Self {
         self.status = "running";
         self
     }
 
-    /// The same of a run that somebody may take up.
+    /// The same for a run that can be resumed.
     pub(in crate::cli) fn suspended(mut self) -> Self {
         self.status = "suspended";
         self
@@ -90,17 +91,17 @@ impl UserError {
         self
     }
 
-    /// The same with a hint, where it is the inputs that do not fit.
+    /// The same with a hint, if the inputs do not fit.
     pub(in crate::cli) fn hint_on_inputs(self, hint: &str) -> Self {
         if self.inputs.is_empty() { self } else { self.hint(hint) }
     }
 
-    /// How a command ends with it.
+    /// The exit code of the command.
     fn exit(&self) -> Exit {
         if self.status == "refused" { Exit::Usage } else { Exit::Cancelled }
     }
 
-    /// Whether it is about a run that was left as it is.
+    /// Returns whether it is about a run that stays suspended.
     pub(in crate::cli) fn is_suspended(&self) -> bool {
         self.status == "suspended"
     }
@@ -111,7 +112,7 @@ impl UserError {
         Ok(())
     }
 
-    /// `status`, `problem`, and `problems` where there can be several.
+    /// `status`, `problem`, and `problems` if there can be several.
     pub(in crate::cli) fn to_json(&self) -> Value {
         let mut problem = json!({ "kind": self.kind, "title": self.title, "class": "definite" });
         if let Some(hint) = &self.hint {
@@ -129,7 +130,7 @@ impl UserError {
         value
     }
 
-    /// In one text: of a file all its problems, each with its place.
+    /// As one text: for a file all its problems, each with its position.
     pub(in crate::cli) fn in_full(self) -> String {
         match self.definition {
             Some(definition) => definition.render(false).trim_end().to_owned(),
@@ -164,23 +165,21 @@ impl From<LoadError> for UserError {
                 if source.kind() == std::io::ErrorKind::NotFound && !path.is_absolute() =>
             {
                 let folder = std::env::current_dir().map_or_else(|_| ".".to_owned(), |dir| dir.display().to_string());
-                Self::new(kind::UNREADABLE, title).hint(format!("the path is taken from {folder}"))
+                Self::new(kind::UNREADABLE, title).hint(format!("the path is relative to {folder}"))
             }
             LoadError::Read { .. } => Self::new(kind::UNREADABLE, title),
             LoadError::Journal(error) => {
                 let error = Self::from(error);
-                let durability = "--durability none runs it without";
+                let durability = "--durability none runs it without a journal";
                 let hint =
                     error.hint.as_ref().map_or_else(|| durability.to_owned(), |hint| format!("{hint}; {durability}"));
                 error.hint(hint)
             }
             LoadError::StoreComponent { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error)))
-                .hint("--data DIR or WFHOST_DATA names another folder; --durability none runs it without"),
+                .hint("--data DIR or WFHOST_DATA names another folder; --durability none runs it without a journal"),
             LoadError::StoredComponent { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error)))
-                .hint("put a copy of the file there; a run of the workflow with the component as it was does so too"),
-            LoadError::Exists { id } => {
-                Self::new(kind::CONFLICT, title).hint(format!("`wfhost status {id}` tells of it"))
-            }
+                .hint("put a copy of the file there; running the workflow with the original component does so too"),
+            LoadError::Exists { id } => Self::new(kind::CONFLICT, title).hint(format!("`wfhost status {id}` shows it")),
             _ => Self::new(kind::HOST_FAULT, title),
         }
     }
@@ -204,7 +203,7 @@ impl From<RecoverError> for UserError {
             error => {
                 let hint = error
                     .damage()
-                    .map(|_| "other runs are not touched by it; `wfhost ls --status damaged` lists it".to_owned());
+                    .map(|_| "other runs are not affected; `wfhost ls --status damaged` lists it".to_owned());
                 Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error))).hint_maybe(hint)
             }
         }
@@ -213,14 +212,14 @@ impl From<RecoverError> for UserError {
 
 /// Why a command ends before its end.
 pub(in crate::cli) enum CommandError {
-    /// It is not done, and the person is told why.
+    /// The command is refused, and the user sees why.
     User(UserError),
-    /// It cannot be done: the output cannot be written, say.
+    /// The command failed: for example, the output cannot be written.
     Internal(anyhow::Error),
 }
 
 impl CommandError {
-    /// Tells of it, and gives how the command ends.
+    /// Reports it, and returns how the command ends.
     pub(in crate::cli) fn report(self, json: bool, terminal: Terminal) -> anyhow::Result<Exit> {
         let error = match self {
             Self::Internal(error) => return Err(error),
@@ -302,7 +301,7 @@ impl From<ControlError> for UserError {
                 Some("`wfhost status` lists the uncertain calls of a run".to_owned())
             }
             ControlError::Refused(Refusal::NoSuchCall { .. }) => {
-                Some("write the process too, as in 3/7: `wfhost status` lists them".to_owned())
+                Some("give the process too, as in 3/7: `wfhost status` lists them".to_owned())
             }
             ControlError::Refused(Refusal::OtherVersion { .. }) => {
                 Some("use the wfhost of the release that runs it".to_owned())

@@ -1,5 +1,5 @@
-//! What a person could do about a problem of a run, by its kind: the flag to give, or the line to write. Where nothing is known that
-//! would help, nothing is said.
+//! What a user could do about a problem of a run, by its kind: the flag to give, or the line to add
+//! to the file. There is no hint if none is known to help.
 
 use crate::cli::report::invocation::Invocation;
 use crate::cli::report::units::{amount, exact_duration, size};
@@ -25,7 +25,7 @@ pub(in crate::cli) struct Failure<'a> {
 }
 
 impl Failure<'_> {
-    /// The way out, where one is known.
+    /// The hint, if one is known.
     pub(in crate::cli) fn hint(&self) -> Option<String> {
         let text = |key: &str| self.problem[key].as_str().unwrap_or_default();
         match text("kind") {
@@ -35,16 +35,16 @@ impl Failure<'_> {
             kind::TIMED_OUT => self.timeout(),
             kind::CANCELLED => None,
             kind::JOURNAL_FAILED => Some(
-                "what was recorded is kept: when the disk works again, `wfhost resume` continues the run".to_owned(),
+                "what was recorded is safe: when the disk works again, `wfhost resume` continues the run".to_owned(),
             ),
             TOO_EXPENSIVE => Some(
-                "the budget grows with what the expression reads: give a long list as an input, or make it in a guest (`uses`)".to_owned(),
+                "the budget grows with what the expression reads: pass a long list as an input, or build it in a guest (`uses`)".to_owned(),
             ),
             kind => match self.node.and_then(|node| raised(kind, text("title"), &node.limits)) {
                 Some((key, now, more)) => {
                     let step = self.step()?;
                     Some(format!(
-                        "if it needs more than {now}, write under the step {step}: limits: {{ {key}: {more} }}"
+                        "if it needs more than {now}, add under the step {step}: limits: {{ {key}: {more} }}"
                     ))
                 }
                 None => self.by_class(text("class")),
@@ -61,11 +61,11 @@ impl Failure<'_> {
         // A single word is a name only with a dot at its end.
         let is_word = host != "localhost" && !host.contains(['.', ':']);
         let place = if is_word { format!("{host}.") } else { host.to_owned() };
-        // A guest can fail with a problem of this kind too, and say what it likes in it.
+        // A guest can fail with this kind too and put anything into it.
         place.parse::<crate::dispatch::http::Permission>().ok()?;
         Some(match self.invocation.with_addresses(std::slice::from_ref(&place)) {
-            Some(command) => format!("if it is to be reached from here: {command}"),
-            None => format!("if it is to be reached from here, add --allow-address {place}"),
+            Some(command) => format!("if it should be reachable: {command}"),
+            None => format!("if it should be reachable, add --allow-address {place}"),
         })
     }
 
@@ -77,7 +77,7 @@ impl Failure<'_> {
         let pattern = data["pattern"].as_str().unwrap_or("*");
         // A pattern is a string of YAML as it is one of JSON.
         let pattern = serde_json::to_string(pattern).ok()?;
-        Some(format!("if the step {step} is to have it, write under it: allow: {{ {capability}: [ {pattern} ] }}"))
+        Some(format!("if the step {step} should have it, add under it: allow: {{ {capability}: [ {pattern} ] }}"))
     }
 
     fn slots(&self) -> Option<String> {
@@ -91,7 +91,7 @@ impl Failure<'_> {
     /// Of a step, or of the whole run.
     fn timeout(&self) -> Option<String> {
         let Some(node) = self.node else {
-            // Who runs the rest of it again has no timeout.
+            // A retry has no timeout.
             let Some(timeout) = self.invocation.timeout() else { return self.by_class("retryable") };
             let longer = exact_duration(timeout.saturating_mul(2));
             let command = self.invocation.with("--timeout", &longer, false);
@@ -99,19 +99,19 @@ impl Failure<'_> {
         };
         let longer = exact_duration(Duration::from(node.timeout?).saturating_mul(2));
         let retry = if node.retry.is_none() { ", or retry: { max: 3 }" } else { "" };
-        Some(format!("write under the step `{}`: timeout: {longer}{retry}", node.id))
+        Some(format!("add under the step `{}`: timeout: {longer}{retry}", node.id))
     }
 
     fn by_class(&self, class: &str) -> Option<String> {
         match class {
             "retryable" => {
                 let invocation = self.invocation.text().map_or_else(String::new, |command| format!(": {command}"));
-                let hint = format!("this may pass; run it again{invocation}");
+                let hint = format!("this may be temporary; run it again{invocation}");
                 let can_retry = |node: &&Node| {
                     node.retry.is_none() && matches!(node.action, Action::Uses { .. } | Action::Call { .. })
                 };
                 Some(match self.node.filter(can_retry) {
-                    Some(node) => format!("{hint}\nor write under the step `{}`: retry: {{ max: 3 }}", node.id),
+                    Some(node) => format!("{hint}\nor add under the step `{}`: retry: {{ max: 3 }}", node.id),
                     None => hint,
                 })
             }
@@ -123,15 +123,15 @@ impl Failure<'_> {
     }
 }
 
-/// What is to be done about a call of which nobody knows whether it happened, with the command that repeats it.
+/// The hint for a call whose outcome is unknown, with the command that repeats it.
 pub(in crate::cli) fn check_first(retry: Option<&str>) -> String {
-    let look = "nobody knows whether it has happened: look before you run it again";
-    retry.map_or_else(|| look.to_owned(), |retry| format!("{look}: {retry} (under the key that it had)"))
+    let look = "whether it happened is unknown: check before you run it again";
+    retry.map_or_else(|| look.to_owned(), |retry| format!("{look}: {retry} (with its former key)"))
 }
 
 /// How to go on with a run that did not succeed.
 pub(in crate::cli) fn retry_hint(id: &str) -> String {
-    format!("to run again what did not succeed: wfhost retry {id}")
+    format!("to run the steps that did not succeed again: wfhost retry {id}")
 }
 
 /// The key under `limits:` that a problem comes from, what it is now, and twice as much.
@@ -140,12 +140,13 @@ fn raised(kind: &str, title: &str, limits: &Limits) -> Option<(&'static str, Str
     let count = |key, now: u64| Some((key, amount(now), amount(now.saturating_mul(2))));
     match kind {
         kind::MEMORY_EXHAUSTED => bytes("memory", limits.memory_bytes),
-        // A guest that has used up the fuel of a step trapped; the fuel of all steps is counted by the run. What there is outside of steps
-        // no limit sets.
+        // A guest that has used up the fuel of a step trapped; the fuel of all steps is counted by
+        // the run. No limit sets the fuel outside of steps.
         kind::FUEL_EXHAUSTED if title == OUT_OF_FUEL => count("fuel-per-step", limits.fuel_per_step),
         kind::FUEL_EXHAUSTED if title.contains("process") => count("fuel", limits.fuel_total),
         kind::TOO_LARGE if title.contains("step may give") => bytes("output", limits.output_bytes),
-        // Of what else is too large, a name or what the run exposes, no limit is a step's.
+        // Anything else that is too large, such as a name or an exposed value, has no limit of a
+        // step.
         kind::TOO_LARGE if is_payload(title) && limits.payload_bytes < PAYLOAD_BYTES_MAX => {
             bytes("payload", limits.payload_bytes)
         }
@@ -159,7 +160,7 @@ fn raised(kind: &str, title: &str, limits: &Limits) -> Option<(&'static str, Str
     }
 }
 
-/// Whether a problem with this title is about the size of a payload.
+/// Returns whether a problem with this title is about the size of a payload.
 fn is_payload(title: &str) -> bool {
     ["payload", "value is too large", "larger than allowed"].iter().any(|part| title.contains(part))
 }
@@ -189,7 +190,7 @@ mod tests {
         Failure { problem, node, invocation: &invocation, slots: 64 }.hint()
     }
 
-    /// A step `s` that is nothing special.
+    /// An ordinary step `s`.
     fn node() -> Node {
         Node {
             id: "s".into(),
@@ -216,7 +217,7 @@ mod tests {
         let refused = |host: &str| hint(&json!({ "kind": "address-refused", "data": { "host": host } })).unwrap();
         assert_eq!(
             refused("127.0.0.1"),
-            "if it is to be reached from here: wfhost run f.yaml --timeout=5s --allow-address 127.0.0.1"
+            "if it should be reachable: wfhost run f.yaml --timeout=5s --allow-address 127.0.0.1"
         );
         assert!(refused("localhost").ends_with("--allow-address localhost"));
         assert!(refused("db.internal").ends_with("--allow-address db.internal"));
@@ -231,7 +232,7 @@ mod tests {
     fn a_missing_grant_is_the_line_to_write() {
         let problem =
             json!({ "kind": "not-granted", "data": { "capability": "http", "pattern": "GET https://a.b/c" } });
-        let expected = r#"if the step `s` is to have it, write under it: allow: { http: [ "GET https://a.b/c" ] }"#;
+        let expected = r#"if the step `s` should have it, add under it: allow: { http: [ "GET https://a.b/c" ] }"#;
         assert_eq!(hint_of(&problem, Some(&node())).as_deref(), Some(expected));
     }
 
@@ -242,7 +243,7 @@ mod tests {
         };
         assert_eq!(
             raised("memory-exhausted", ""),
-            "if it needs more than 64MiB, write under the step `s`: limits: { memory: 128MiB }"
+            "if it needs more than 64MiB, add under the step `s`: limits: { memory: 128MiB }"
         );
         assert!(raised("fuel-exhausted", "The guest used up its fuel").ends_with("limits: { fuel-per-step: 2G }"));
         assert!(raised("too-large", "A payload is too large").ends_with("limits: { payload: 2MiB }"));
@@ -269,10 +270,10 @@ mod tests {
         assert_eq!(hint(&problem).as_deref(), Some("to give it longer: wfhost run f.yaml --timeout 10s"));
         let invocation = Invocation::of(["retry", "it"].map(Into::into), None);
         let rest = Failure { problem: &problem, node: None, invocation: &invocation, slots: 64 }.hint();
-        assert_eq!(rest.as_deref(), Some("this may pass; run it again: wfhost retry it"));
+        assert_eq!(rest.as_deref(), Some("this may be temporary; run it again: wfhost retry it"));
         assert_eq!(
             hint_of(&problem, Some(&node())).as_deref(),
-            Some("write under the step `s`: timeout: 1m, or retry: { max: 3 }")
+            Some("add under the step `s`: timeout: 1m, or retry: { max: 3 }")
         );
     }
 
@@ -280,9 +281,11 @@ mod tests {
     fn again_is_said_only_of_what_may_pass() {
         let class = |class: &str| hint_of(&json!({ "kind": "x", "class": class }), Some(&node()));
         assert_eq!(class("definite"), None);
-        assert!(class("uncertain").unwrap().contains("look before you run it again"));
+        assert!(class("uncertain").unwrap().contains("check before you run it again"));
         let retryable = class("retryable").unwrap();
-        assert!(retryable.starts_with("this may pass; run it again: wfhost run f.yaml --timeout=5s\nor write under"));
+        assert!(
+            retryable.starts_with("this may be temporary; run it again: wfhost run f.yaml --timeout=5s\nor add under")
+        );
         assert_eq!(hint(&json!({ "kind": "cancelled", "class": "retryable" })), None);
     }
 

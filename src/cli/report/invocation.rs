@@ -1,10 +1,10 @@
-//! The command that was given, to be given again.
+//! The command line as typed, so that hints can show the command to type next.
 
 use crate::cli::report::units::exact_duration;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-/// A longer command is not repeated to the person who wrote it. Arbitrary: some lines of a terminal.
+/// A longer command is not repeated in hints. Arbitrary: some lines of a terminal.
 const COMMAND_BYTES_MAX: usize = 400;
 
 /// The words of a command line.
@@ -12,22 +12,23 @@ const COMMAND_BYTES_MAX: usize = 400;
 pub(in crate::cli) struct Invocation {
     words: Vec<String>,
     timeout: Option<Duration>,
-    /// Since when that counts.
+    /// When the timeout began.
     begun: Instant,
-    /// A word is no text.
+    /// A word is not valid Unicode.
     has_non_text: bool,
-    /// Addresses that are permitted although no word of the command says so.
+    /// Addresses permitted by the environment or a file.
     addresses: Vec<String>,
 }
 
 /// The flag that permits addresses.
 pub(in crate::cli) const ALLOW_ADDRESS: &str = "--allow-address";
 
-/// Flags with a value that say how a run is carried out and not what it is: they do not stand beside a durable run.
+/// Flags with a value that say how a run is executed, not what it is: they are not stored with a
+/// durable run.
 const HOST_FLAGS: [&str; 7] = ["--data", ALLOW_ADDRESS, "--slots", "--workers", "--profile", "--cache", "--config"];
 
 impl Invocation {
-    /// This process's own words; `timeout` is what they say of it.
+    /// This process's own words; `timeout` is their `--timeout`.
     pub(in crate::cli) fn new(timeout: Option<Duration>) -> Self {
         Self::of(std::env::args_os().skip(1), timeout)
     }
@@ -44,8 +45,8 @@ impl Invocation {
         }
     }
 
-    /// The same where the environment or a file permits these addresses: a flag takes their place,
-    /// so it has to name them too.
+    /// The same with addresses that the environment or a file permits: a flag overrides these, so
+    /// it has to name them too.
     pub(in crate::cli) fn permitting(mut self, addresses: Vec<String>) -> Self {
         self.addresses = addresses;
         self
@@ -57,13 +58,14 @@ impl Invocation {
         self.with(ALLOW_ADDRESS, &all.join(","), true)
     }
 
-    /// Whether the command has a flag.
+    /// Returns whether the command has a flag.
     pub(in crate::cli) fn has_flag(&self, flag: &str) -> bool {
         let mut words = self.words.iter().take_while(|word| *word != "--");
         words.any(|word| word.split('=').next() == Some(flag))
     }
 
-    /// What to do with a durable run of this command: its words name it, and carry on with what does not stand beside it.
+    /// A command for a durable run of this one: it names the run, with the host's flags of this
+    /// command.
     pub(in crate::cli) fn for_run(&self, verb: &str, run: &str) -> Self {
         let mut words = vec![verb.to_owned(), run.to_owned()];
         let mut given = self.words.iter().take_while(|word| *word != "--");
@@ -85,7 +87,7 @@ impl Invocation {
         }
     }
 
-    /// A command about a durable run that runs nothing: only the folder of the runs goes with it.
+    /// A command about a durable run that executes nothing: it takes along only `--data`.
     pub(in crate::cli) fn for_stored_run(&self, verb: &str, run: &str) -> Self {
         let mut words = vec![verb.to_owned(), run.to_owned()];
         let mut given = self.words.iter().take_while(|word| *word != "--");
@@ -105,14 +107,14 @@ impl Invocation {
         }
     }
 
-    /// The command with these words behind its first two.
+    /// The command with these words after its first two.
     pub(in crate::cli) fn with_words(mut self, words: &[&str]) -> Self {
         let at = self.words.len().min(2);
         self.words.splice(at..at, words.iter().map(|&word| word.to_owned()));
         self
     }
 
-    /// Whether it is this command.
+    /// Returns whether it is this command.
     pub(in crate::cli) fn is_command(&self, verb: &str) -> bool {
         self.words.first().is_some_and(|first| first == verb)
     }
@@ -122,29 +124,30 @@ impl Invocation {
         self.timeout
     }
 
-    /// What is left of it: the command itself began it, with whatever it had to do before the run.
+    /// The rest of the timeout, which began with the command.
     pub(in crate::cli) fn time_left(&self) -> Option<Duration> {
         Some(self.timeout?.saturating_sub(self.begun.elapsed()))
     }
 
-    /// The way out for whoever gave the command too little time.
+    /// The hint for a command that had too little time.
     pub(in crate::cli) fn longer(&self) -> Option<String> {
         let longer = exact_duration(self.timeout?.saturating_mul(2));
         Some(format!("to give it longer: {}", self.with("--timeout", &longer, false)?))
     }
 
-    /// The command as it was. None where it is too long to be of use.
+    /// The command as it was. `None` if it is too long to be useful.
     pub(in crate::cli) fn text(&self) -> Option<String> {
         self.render(&self.words)
     }
 
-    /// The command with a flag, in place of what it says of the flag, or beside it where a flag may be repeated.
+    /// The command with a flag, which replaces the same flag, or is added if the flag may be
+    /// repeated.
     pub(in crate::cli) fn with(&self, flag: &str, value: &str, repeated: bool) -> Option<String> {
         let mut words = Vec::with_capacity(self.words.len() + 2);
         let mut given = self.words.iter();
         while let Some(word) = given.next() {
             if word == "--" {
-                // What follows is no flag: ours goes before it.
+                // No flag follows `--`: ours goes before it.
                 let rest = std::iter::once(word).chain(given).cloned();
                 return self
                     .render(&words.into_iter().chain([flag.into(), value.into()]).chain(rest).collect::<Vec<_>>());

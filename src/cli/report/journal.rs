@@ -1,4 +1,4 @@
-//! What is said of the journal, its folder, and runs in it that cannot be read.
+//! Messages about the journal, its folder, and runs in it that cannot be read.
 
 use crate::cli::report::error::{UserError, kind};
 use crate::host::RecoverError;
@@ -7,44 +7,44 @@ use std::path::Path;
 
 pub(in crate::cli) const ANOTHER_FOLDER: &str = "--data DIR or WFHOST_DATA names another folder";
 
-/// What is said where a part of the journal was damaged that SQLite does not read then.
+/// The message about a journal of which SQLite ignored a damaged part.
 pub(in crate::cli) fn torn(kept: &Path) -> String {
-    format!("the journal is damaged: what was written last is not in it, and is kept in {}", kept.display())
+    format!("the journal is damaged: the last writes are not in it, but in {}", kept.display())
 }
 
-pub(in crate::cli) const TORN_HINT: &str = "`wfhost doctor` tells how much that is; end the hosts of the folder, and put copies of journal.db and journal.db-wal in their place, both of one time";
+pub(in crate::cli) const TORN_HINT: &str = "`wfhost doctor` shows how much that is; stop the hosts of the folder, and restore copies of journal.db and journal.db-wal, both from the same time";
 
-/// What is said where the journal of a host waits for room.
-pub(in crate::cli) const FULL: &str = "the disk with the data folder is full: all runs wait until there is room";
+/// The warning while the journal of a host waits for free space.
+pub(in crate::cli) const FULL: &str = "the disk with the data folder is full: all runs wait until there is space";
 
-pub(in crate::cli) const FULL_HINT: &str = "nothing is lost; make room";
+pub(in crate::cli) const FULL_HINT: &str = "nothing is lost; free some space";
 
-/// What is said of a folder that was in use and has no journal.
+/// The message about a folder that was in use and has no journal.
 pub(in crate::cli) fn gone(journal: &Path) -> String {
-    format!("{} is gone: the folder was in use, and the runs that were in it are not there", journal.display())
+    format!("{} is gone: the folder was in use, and its runs are not there", journal.display())
 }
 
-/// The same, where a new journal was begun.
+/// The same, if a new journal was created.
 pub(in crate::cli) fn recreated(journal: &Path) -> String {
-    format!("{}; a new journal is begun", gone(journal))
+    format!("{}; a new journal was created", gone(journal))
 }
 
 pub(in crate::cli) const RECREATED_HINT: &str =
-    "put a copy of journal.db there, where there is one; --data DIR or WFHOST_DATA names another folder";
+    "put a copy of journal.db there, if there is one; --data DIR or WFHOST_DATA names another folder";
 
-/// How a copy is put in the place of a journal: SQLite would apply a log that is of another time to the file.
-pub(in crate::cli) const RESTORE_HINT: &str = "end the hosts of the folder, and put copies of journal.db and journal.db-wal in their place, both of one time; where the copy is journal.db alone, move journal.db-wal away first";
+/// How to restore a journal from a copy: SQLite would apply a log of another time to the file.
+pub(in crate::cli) const RESTORE_HINT: &str = "stop the hosts of the folder, and restore copies of journal.db and journal.db-wal, both from the same time; if the copy is journal.db alone, move journal.db-wal away first";
 
-/// What is said of a run whose records are damaged.
+/// The hint for a run whose records are damaged.
 pub(in crate::cli) fn removal_hint(id: &str) -> String {
-    format!("other runs are not touched by it; `wfhost rm {id} --unfinished` removes it for good")
+    format!("other runs are not affected; `wfhost rm {id} --unfinished` removes it for good")
 }
 
-/// Why a run cannot be read or taken up. Where the file is damaged, it may be this run alone.
+/// Why a run cannot be read or recovered. If the file is damaged, this run alone may be affected.
 pub(in crate::cli) fn recovery_error(id: &str, error: RecoverError) -> UserError {
     let hint = match &error {
         RecoverError::Journal(store @ StoreError::Sqlite { .. }) if store.is_of_the_file() => Some(format!(
-            "the file is damaged: {RESTORE_HINT}; where it is this run alone, `wfhost rm {id} --unfinished` removes it for good"
+            "the file is damaged: {RESTORE_HINT}; if it is this run alone, `wfhost rm {id} --unfinished` removes it for good"
         )),
         error => error.damage().map(|_| removal_hint(id)),
     };
@@ -54,15 +54,15 @@ pub(in crate::cli) fn recovery_error(id: &str, error: RecoverError) -> UserError
     }
 }
 
-/// Whether a file could not be read or written although it is open.
+/// Returns whether an open file could not be read or written.
 fn is_of_the_disk(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::SystemIoFailure)
 }
 
-/// What is said where the host that has a run never answers.
+/// The error for a host that owns a run and never answers.
 pub(in crate::cli) fn not_listening(id: &str) -> UserError {
-    UserError::new(kind::HOST_FAULT, format!("the host that runs {id} does not listen"))
-        .hint(format!("`wfhost status {id}` tells which process it is"))
+    UserError::new(kind::HOST_FAULT, format!("the host of {id} does not listen"))
+        .hint(format!("`wfhost status {id}` shows which process it is"))
 }
 
 impl From<StoreError> for UserError {
@@ -70,11 +70,11 @@ impl From<StoreError> for UserError {
         let hint = match &error {
             StoreError::Io { .. } | StoreError::Foreign { .. } => Some(ANOTHER_FOLDER.to_owned()),
             StoreError::Sqlite { path, .. } if error.is_of_the_file() => Some(format!(
-                "the file is damaged, or is no journal: {RESTORE_HINT}; or move {} away; {ANOTHER_FOLDER}",
+                "the file is damaged, or is not a journal: {RESTORE_HINT}; or move {} away; {ANOTHER_FOLDER}",
                 path.display()
             )),
             StoreError::Lost { log, .. } => Some(format!(
-                "put the journal.db back that belongs to it; or move {} away, and what was in the two is lost; {ANOTHER_FOLDER}",
+                "restore the journal.db that belongs to it; or move {} away, which loses what was in both; {ANOTHER_FOLDER}",
                 log.display()
             )),
             StoreError::Sqlite { error: reason, .. } if is_of_the_disk(reason) => {
@@ -84,7 +84,7 @@ impl From<StoreError> for UserError {
                 Some(format!("is the disk full, or the folder not writable? {ANOTHER_FOLDER}"))
             }
             StoreError::Format { .. } => Some(format!("use a wfhost of that release; {ANOTHER_FOLDER}")),
-            StoreError::Owned(run) => Some(format!("`wfhost status {run}` tells whose it is")),
+            StoreError::Owned(run) => Some(format!("`wfhost status {run}` shows which process has it")),
             StoreError::Damaged { run, .. } => Some(removal_hint(run)),
             _ => None,
         };

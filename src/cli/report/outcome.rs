@@ -1,4 +1,4 @@
-//! What a run came to: for people as text, for programs as JSON.
+//! The outcome of a run, as text and as JSON.
 
 use crate::cli::exit::Exit;
 use crate::cli::report::hints::Failure;
@@ -11,14 +11,14 @@ use crate::run::Uncertain;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Steps that failed beside the first one, as far as people are told of them. Arbitrary: some lines.
+/// Failed steps that are listed besides the first. Arbitrary: some lines.
 const ALSO_MAX: usize = 20;
 
-/// A run that is over, and what is needed to tell of it.
+/// A run that has ended, and what is needed to report it.
 #[derive(Clone)]
 pub(in crate::cli) struct Report<'a> {
     pub(in crate::cli) outcome: &'a Outcome,
-    /// The calls that may have happened although it ended without their answers.
+    /// Calls that may have happened: the run ended before their answers.
     pub(in crate::cli) uncertain: &'a [Uncertain],
     pub(in crate::cli) workflow: &'a Workflow,
     pub(in crate::cli) invocation: &'a Invocation,
@@ -35,7 +35,8 @@ impl Report<'_> {
         }
     }
 
-    /// The run as a JSON object: that of [`Outcome::to_json`], with uncertain calls, places and a hint.
+    /// The run as a JSON object: that of [`Outcome::to_json`], with uncertain calls, places and a
+    /// hint.
     pub(in crate::cli) fn to_json(&self) -> Value {
         let mut value = self.outcome.to_json();
         if !self.uncertain.is_empty() {
@@ -62,7 +63,7 @@ impl Report<'_> {
         value
     }
 
-    /// Tells people why there are no outputs.
+    /// Reports why there are no outputs.
     pub(in crate::cli) fn say(&self, terminal: Terminal) {
         let Err(problem) = &self.outcome.result else { return };
         let failure = FailedRun::of(problem, self.workflow);
@@ -103,7 +104,7 @@ impl Report<'_> {
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
-    /// How a run goes on whose file, or what it gives a step, has to be another.
+    /// How to continue a run whose file has to change.
     fn retry_with_file(&self, failure: &FailedRun<'_>) -> Option<String> {
         let text = |key: &str| failure.cause[key].as_str().unwrap_or_default();
         let is_definite = text("class") == "definite" && self.outcome.status == Status::Failed;
@@ -114,22 +115,22 @@ impl Report<'_> {
             return None;
         }
         let file = match self.workflow.source().name() {
-            // What came through a pipe stands in no file of that name.
+            // A workflow from a pipe has no file of that name.
             STDIN => "FILE",
             file => file,
         };
         let command = self.invocation.with("--workflow", file, false)?;
-        Some(format!("to go on once {file} is corrected: {command}"))
+        Some(format!("to continue once {file} is corrected: {command}"))
     }
 }
 
-/// A problem of a run, taken apart.
+/// A problem of a run, split into its parts.
 struct FailedRun<'a> {
     /// The step that failed first, in the order of the plan.
     step: Option<String>,
     /// Which item, which attempt.
     attempt: String,
-    /// What the step failed with; the problem itself where no step did.
+    /// The problem of the failed step, or the problem itself if no step failed.
     cause: Value,
     /// All steps that failed, with their pointers.
     failed: Vec<(String, Option<&'a str>)>,
@@ -180,7 +181,7 @@ impl<'a> FailedRun<'a> {
         let offset = data["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok());
         let step = self.failed.first().and_then(|(_, pointer)| *pointer);
         match data["pointer"].as_str() {
-            // What a guest says of pointers is not about this file.
+            // A pointer that a guest made is not about this file.
             Some(pointer) if step.is_none_or(|step| pointer.starts_with(&format!("{step}/"))) => {
                 Some(map.find(pointer, offset))
             }

@@ -1,4 +1,4 @@
-//! What was left for a run that nobody runs: acts that are done when it is taken up.
+//! Acts that are stored for a run that is not running, and take effect when it is recovered.
 
 use crate::cli::report::brief::{cut, shown};
 use crate::cli::table::Table;
@@ -6,13 +6,13 @@ use crate::process::{Micros, Pid, Tag};
 use crate::run::{Act, Mail, Resolution};
 use serde_json::{Value, json};
 
-/// Acts that people are shown; programs see all of them. Arbitrary: some lines.
+/// Acts shown in the table; the JSON has all of them. Arbitrary: some lines.
 const SHOWN_MAX: usize = 20;
 
-/// An act that was left.
+/// A stored act.
 pub(in crate::cli) struct PendingAct {
     id: String,
-    /// None: it is of a release that this one does not know.
+    /// `None`: it is from a release that this one does not know.
     act: Option<Act>,
 }
 
@@ -23,7 +23,7 @@ impl From<&Mail> for PendingAct {
 }
 
 impl PendingAct {
-    /// The call of which it says what became.
+    /// The call that it resolves.
     pub(in crate::cli) fn resolves(&self) -> Option<(Pid, Tag)> {
         match &self.act {
             Some(Act::Resolve { pid, tag, .. }) => Some((*pid, *tag)),
@@ -31,12 +31,12 @@ impl PendingAct {
         }
     }
 
-    /// Whether it is this act.
+    /// Returns whether it is this act.
     pub(in crate::cli) fn is_act(&self, act: &Act) -> bool {
         self.act.as_ref() == Some(act)
     }
 
-    /// What it says of a call.
+    /// The outcome that it gives a call.
     pub(in crate::cli) fn outcome(&self) -> Option<&'static str> {
         match &self.act {
             Some(Act::Resolve { resolution, .. }) => Some(outcome(resolution)),
@@ -44,7 +44,7 @@ impl PendingAct {
         }
     }
 
-    /// `act` is the command; what it was given stands beside.
+    /// `act` is the command; its arguments are members beside it.
     pub(in crate::cli) fn to_json(&self) -> Value {
         let (act, described) = self.described();
         let mut value = json!({ "act": act, "id": self.id });
@@ -77,7 +77,7 @@ impl PendingAct {
             Some(Act::Pause) => ("pause", String::new()),
             Some(Act::Resume) => ("resume", String::new()),
             Some(Act::Resolve { pid, tag, resolution }) => ("resolve", format!("{pid}/{tag} {}", outcome(resolution))),
-            None => ("unknown", "it is of another release".to_owned()),
+            None => ("unknown", "it is from another release".to_owned()),
         }
     }
 }
@@ -90,7 +90,7 @@ fn outcome(resolution: &Resolution) -> &'static str {
     }
 }
 
-/// A table, with a line below it where there are more.
+/// A table, with a line below it if there are more.
 pub(in crate::cli) fn text(pending: &[PendingAct]) -> String {
     let mut table = Table::new(&["WAITS TO BE DELIVERED", "WITH"]);
     for one in pending.iter().take(SHOWN_MAX) {

@@ -1,18 +1,18 @@
-//! RerunReason a step failed, beyond its title: what is special about it, and what a server said.
+//! Why a step failed, beyond its title: its detail, and what a server said.
 
 use crate::cli::terminal::{fit, in_line};
 use serde_json::Value;
 
-/// Characters of a server's answer that people are shown. Arbitrary: some lines of a terminal.
+/// Characters of a server's answer that are shown. Arbitrary: some lines of a terminal.
 const BODY_CHARS_MAX: usize = 300;
 
-/// What is known of a failure beside its title and kind, as expressions see it: a line each.
+/// The detail of a failure besides its title and kind, as expressions see it: a line each.
 pub(in crate::cli) fn details(error: &Value) -> Vec<String> {
     let detail = error["detail"].as_str().map(|detail| in_line(detail).into_owned());
     detail.into_iter().chain(said(error)).collect()
 }
 
-/// What the server said that answered with a status which counts as a failure, so much of it that it helps.
+/// The answer of a server whose status counts as a failure, cut to a useful length.
 pub(in crate::cli) fn said(error: &Value) -> Option<String> {
     if error["kind"] != crate::dispatch::kind::HTTP_STATUS {
         return None;

@@ -1,4 +1,4 @@
-//! What a retry would do, for people and for scripts.
+//! What a retry would do, as text and as JSON.
 
 use crate::cli::exit::Exit;
 use crate::cli::table::Table;
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 /// Prints it.
 ///
 /// # Errors
-/// Where it cannot be printed.
+/// Fails if the output cannot be written.
 pub(in crate::cli) fn print_plan(run: &str, retrial: &PreparedRetry, is_json: bool) -> anyhow::Result<Exit> {
     if is_json {
         print_json(&view(run, retrial))?;
@@ -22,7 +22,7 @@ pub(in crate::cli) fn print_plan(run: &str, retrial: &PreparedRetry, is_json: bo
     Ok(Exit::Success)
 }
 
-/// What is worth knowing before it begins: how much is taken over, and what is left out.
+/// A summary before it starts: how much is taken over, and what is dropped.
 pub(in crate::cli) fn summary(retrial: &PreparedRetry) -> Vec<String> {
     let steps = &retrial.repetition.steps;
     let again = steps.iter().filter(|step| step.reason.is_some()).count();
@@ -35,16 +35,16 @@ fn remarks(retrial: &PreparedRetry) -> Vec<String> {
     let mut lines = Vec::new();
     if !retrial.undeclared.is_empty() {
         let names = retrial.undeclared.join(", ");
-        lines.push(format!("inputs that the workflow does not declare any more are left out: {names}"));
+        lines.push(format!("inputs that the workflow no longer declares are dropped: {names}"));
     }
     if !retrial.repetition.signals.is_empty() {
         let names = retrial.repetition.signals.join(", ");
-        lines.push(format!("signals that nobody took are not sent to the new run: {names}"));
+        lines.push(format!("unclaimed signals are not sent to the new run: {names}"));
     }
     if !retrial.repetition.gone.is_empty() {
         let gone = retrial.repetition.gone.iter().map(|(id, status)| format!("{id} ({status})"));
         let gone = gone.collect::<Vec<_>>().join(", ");
-        lines.push(format!("steps that the workflow does not have any more: {gone}"));
+        lines.push(format!("steps that the workflow no longer has: {gone}"));
     }
     lines
 }
@@ -69,13 +69,13 @@ fn text(retrial: &PreparedRetry) -> String {
     for step in with_keys {
         for ItemKeys { key, reuse, .. } in &step.keys {
             let key = match key.strip_suffix('/') {
-                Some(key) => format!("{key}/… (the calls of its guest that were made)"),
+                Some(key) => format!("{key}/… (the calls that its guest made)"),
                 None => key.clone(),
             };
             let when = match reuse {
-                Reuse::Always => "used again whatever the arguments: nobody knows whether that call happened",
-                Reuse::Same => "used again with the same arguments; with others the key is new",
-                Reuse::Never => "new: the call before is known not to have happened",
+                Reuse::Always => "reused whatever the arguments: the outcome of that call is unknown",
+                Reuse::Same => "reused with the same arguments; with others the key is new",
+                Reuse::Never => "new: the former call is known not to have happened",
             };
             let _ = writeln!(text, "{}: {}\n  {when}", step.id, printable(&key));
         }
@@ -96,8 +96,8 @@ fn reason(why: &RerunReason) -> String {
         RerunReason::Requested => "--from".to_owned(),
         RerunReason::Needs(step) => format!("{step} runs again"),
         RerunReason::Changed(keys) => format!("changed: {}", keys.join(", ")),
-        RerunReason::Inputs(names) => format!("other inputs: {}", names.join(", ")),
-        RerunReason::Store => "it may have written to kv, which begins empty".to_owned(),
+        RerunReason::Inputs(names) => format!("changed inputs: {}", names.join(", ")),
+        RerunReason::Store => "it may have written to kv, which starts empty".to_owned(),
         RerunReason::New => "a new step".to_owned(),
     }
 }

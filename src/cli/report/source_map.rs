@@ -1,4 +1,4 @@
-//! Where in the workflow file something happened: what a problem of a run knows is a JSON Pointer.
+//! From the JSON Pointer in a problem of a run to a position in the workflow file.
 
 use crate::cli::terminal::{Terminal, in_line, printable};
 use crate::workflow::expression::TextTemplate;
@@ -6,29 +6,29 @@ use crate::workflow::syntax::{self, Content, Node, ScalarOffsets, Source, Span};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value, json};
 
-/// What a workflow is called that comes from standard input.
+/// The name of a workflow from standard input.
 pub(in crate::cli) const STDIN: &str = "stdin";
 
-/// A workflow file, read again for the places in it.
+/// A workflow file, parsed again for positions in it.
 pub(in crate::cli) struct SourceMap<'a> {
     source: &'a Source,
     root: Node,
 }
 
-/// A place in the file.
+/// A range of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::cli) struct SourceSpan(Span);
 
 impl<'a> SourceMap<'a> {
-    /// None where the text is not the one that was loaded.
+    /// `None` if the text does not parse.
     pub(in crate::cli) fn of(source: &'a Source) -> Option<Self> {
         let mut problems = crate::workflow::diagnostics::Diagnostics::new(source.clone());
         let root = syntax::parse(source, &mut problems)?;
         Some(Self { source, root })
     }
 
-    /// What a pointer leads to, or the last part of the way that there is. Of a step it is the id. With an offset it is the expression that
-    /// begins there in the text of a string.
+    /// The range that a pointer leads to, or the last part of its path that exists. For a step it
+    /// is the id. With an offset it is the expression that begins there in a string.
     pub(in crate::cli) fn find(&self, pointer: &str, offset: Option<usize>) -> SourceSpan {
         let mut node = &self.root;
         for segment in pointer.split('/').skip(1) {
@@ -70,7 +70,7 @@ impl<'a> SourceMap<'a> {
         })
     }
 
-    /// The error with the line that it is in, underlined, and what belongs to it below.
+    /// The error with its line, underlined, and its notes and hint below.
     pub(in crate::cli) fn excerpt(&self, span: SourceSpan, error: &Message<'_>, terminal: Terminal) -> String {
         let (start, end) = (span.0.start as usize, span.0.end as usize);
         let line = self.source.text().get(start..end).unwrap_or("").split('\n').next().unwrap_or("").trim_end();
@@ -81,7 +81,7 @@ impl<'a> SourceMap<'a> {
     }
 }
 
-/// What is said of a problem.
+/// A problem as users read it.
 pub(in crate::cli) struct Message<'a> {
     pub(in crate::cli) kind: &'a str,
     pub(in crate::cli) title: String,
@@ -90,7 +90,7 @@ pub(in crate::cli) struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// Without a place in the file.
+    /// Rendered without a position in the file.
     pub(in crate::cli) fn plain(&self, terminal: Terminal) -> String {
         let error = terminal.paint("1;31", &format!("error[{}]", in_line(self.kind)));
         let mut out = format!("{error}: {}", in_line(&self.title));

@@ -1,4 +1,4 @@
-//! What a step waits for, and how long it may still take, in words.
+//! What a step waits for, and how long it may still take, as text.
 
 use crate::cli::table::{duration, moment};
 use crate::cli::terminal::in_line;
@@ -6,13 +6,13 @@ use crate::process::Micros;
 use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
 use std::time::Duration;
 
-/// What a step waits for, as people are told while they look on: `waits for signal approve, 23 h 58
-/// min left`. None where it waits for nothing and may take as long as it likes.
+/// What a step waits for, as progress shows it: `waits for signal approve, 23 h 58 min left`.
+/// `None` if it waits for nothing and has no deadline.
 pub(in crate::cli) fn describe_briefly(node: &NodeProgress, now: Micros) -> Option<String> {
     describe(node, now, false)
 }
 
-/// The same with the moments since when and until when.
+/// The same with the times since when and until when.
 pub(in crate::cli) fn describe_in_full(node: &NodeProgress, now: Micros) -> Option<String> {
     describe(node, now, true)
 }
@@ -30,7 +30,7 @@ fn describe(node: &NodeProgress, now: Micros, in_full: bool) -> Option<String> {
     if let Some(first) = node.waits.first() {
         let item = first.item.map_or_else(String::new, |item| format!("item {item} "));
         parts.push(format!("{item}{}", wait(first, now, in_full)));
-        // Guests that wait are under way.
+        // Guests that wait count as running.
         let more = node.waiting.max(node.waits.len()) - 1;
         if more > 0 {
             parts.push(format!("{more} more {}", if more == 1 { "item waits" } else { "items wait" }));
@@ -76,7 +76,7 @@ fn wait(Wait { cause, since, until, .. }: &Wait, now: Micros, in_full: bool) -> 
     }
 }
 
-/// How long it is until then; none where that is over.
+/// The time until then; `None` if it has passed.
 fn rest(until: Micros, now: Micros) -> Option<String> {
     let rest = until.0.checked_sub(now.0).filter(|rest| *rest > 0)?;
     Some(duration(Duration::from_micros(rest)))

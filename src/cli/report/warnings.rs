@@ -1,21 +1,21 @@
-//! What was found out about a host or a workflow that works, but not as well as it could.
+//! Warnings about a host or a workflow that works, but not as well as it could.
 
 use crate::cli::report::source_map::SourceMap;
 use crate::host::Workflow;
 use crate::workflow::plan::Warning;
 
-/// A sentence, and the way out.
+/// Sentences, each with a hint.
 pub(in crate::cli) type Warnings = Vec<(String, String)>;
 
-/// What is said of a data folder that others can write.
+/// The warning about a data folder that others can access.
 pub(in crate::cli) fn exposed(reason: &str) -> String {
-    format!("others can read or change what runs are given and give: {reason}")
+    format!("others can read or change the inputs and outputs of runs: {reason}")
 }
 
-/// What a workflow says and was hardly meant, each with its place, and what probably was.
+/// Parts of a workflow that were probably not meant, each with its position and what probably was.
 pub(in crate::cli) fn plan_warnings(workflow: &Workflow) -> Vec<(String, String)> {
     let doubts = workflow.plan().warnings();
-    // Reading the file again for the places in it is of use only where there is something to say.
+    // Parse the file again for positions only if there is something to report.
     let Some(map) = (!doubts.is_empty()).then(|| SourceMap::of(workflow.source())).flatten() else { return Vec::new() };
     let placed = |doubt: Warning| {
         let place = map.short(map.find(&doubt.pointer, None));

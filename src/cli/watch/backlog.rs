@@ -1,4 +1,4 @@
-//! What was reported of a run before somebody began to follow it: it stands in the run's records.
+//! What happened in a run before this command follows it, from the run's records.
 
 use crate::cli::store::{Runs, runs_of};
 use crate::host::{Host, Line, RunProjection};
@@ -8,10 +8,11 @@ use crate::run::Record;
 use crate::workflow::interpreter::progress::Progress;
 use std::collections::BTreeSet;
 
-/// Lines that are reported again. Arbitrary: more than a person reads; of a longer run only the steps that still run are reported.
+/// Lines that are shown again. Arbitrary: more than a user reads; for a longer run only the steps
+/// still running are shown.
 const LINES_MAX: usize = 1_000;
 
-/// Lines of a run, in their order, and how many are left out.
+/// Lines of a run, in order, and how many are omitted.
 #[derive(Default)]
 pub(in crate::cli) struct Backlog {
     pub(in crate::cli) lines: Vec<Line>,
@@ -19,8 +20,8 @@ pub(in crate::cli) struct Backlog {
 }
 
 impl Backlog {
-    /// All that the records of a run say, as far as it is not too much. A run that was forked has
-    /// its steps from the time on when it was.
+    /// All lines of a run's records, unless there are too many. A forked run has its steps from the
+    /// time of the fork on.
     pub(in crate::cli) fn of(records: &[Record], created: Micros) -> Self {
         let mut reported = ReportedLines { created, ..ReportedLines::default() };
         for record in records {
@@ -31,9 +32,10 @@ impl Backlog {
         Self { omitted: all - lines.len(), lines }
     }
 
-    /// What a host needs to be reported that is about to take a run up: the steps that run. What is over was reported where it happened.
+    /// The steps still running when a run is recovered. Finished ones were reported by the previous
+    /// host.
     pub(in crate::cli) fn of_recovered(host: &Host, id: &str) -> Self {
-        // Where they cannot be read, taking the run up says why.
+        // If they cannot be read, recovering the run says why.
         let read_all = |runs: Runs| {
             let mut reported = ReportedLines { created: runs.store.run(id).ok()??.created, ..ReportedLines::default() };
             runs.each_record(id, |record| reported.apply(&record)).ok()?.ok()?;
@@ -48,7 +50,8 @@ impl Backlog {
 struct ReportedLines {
     lines: Vec<Line>,
     projection: RunProjection,
-    /// When the run was created: what its records say of a time before was said in another run.
+    /// When the run was created: earlier times in its records are those of the run that it was
+    /// forked from.
     created: Micros,
 }
 
@@ -72,7 +75,7 @@ mod tests {
     use super::*;
     use crate::host::RunOptions;
 
-    /// Its first records are the other run's, from whenever that was.
+    /// Its first records are copies of the other run's, with their earlier times.
     #[test]
     fn a_run_that_was_forked_has_its_steps_from_the_fork_on() {
         let guests = crate::guest::EngineOptions { slots: Some(1), ..Default::default() };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Events of another process that may wait to be shown. Arbitrary: those that do not fit wait in the other process.
+/// Events of another process that may wait to be shown. Arbitrary: more wait in the other process.
 const WAITING_MAX: usize = 1_000;
 
 /// Where events come from.
@@ -40,16 +40,16 @@ impl EventSource {
     }
 }
 
-/// What is heard of a run of another process.
+/// The events of a run of another process.
 pub(in crate::cli) struct RemoteEvents {
     events: Receiver<RunEvent>,
-    /// Written by this side when all was taken; by nobody else.
+    /// Written only by this side, when all events were taken.
     ended: AtomicBool,
-    /// Written by the other side, read when all was taken.
+    /// Written by the other side, read when all events were taken.
     dropped: Arc<AtomicU64>,
 }
 
-/// The side that hears. Dropping it ends what is followed.
+/// The sending side. Dropping it ends the stream.
 pub(in crate::cli) struct RemoteSender {
     events: SyncSender<RunEvent>,
     dropped: Arc<AtomicU64>,
@@ -57,7 +57,7 @@ pub(in crate::cli) struct RemoteSender {
 
 impl RemoteEvents {
     pub(in crate::cli) fn new() -> (Self, RemoteSender) {
-        // A terminal that is slow lets the other process wait, which drops events and says how many.
+        // A slow terminal makes the other process wait, which drops events and says how many.
         let (sender, events) = sync_channel(WAITING_MAX);
         let dropped = Arc::new(AtomicU64::new(0));
         let ended = AtomicBool::new(false);
@@ -78,7 +78,7 @@ impl RemoteEvents {
 
 impl RemoteSender {
     pub(in crate::cli) fn send(&self, event: RunEvent) {
-        // Where nothing is shown nobody listens.
+        // Without a display there is no receiver.
         let _ = self.events.send(event);
     }
 

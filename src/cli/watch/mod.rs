@@ -1,6 +1,7 @@
 //! Following a run: its progress on the terminal, and the signals that reach the command meanwhile.
 //!
-//! A [`session`] lives as long as its command. It has two threads: one writes, one waits for signals.
+//! A [`session`] lives as long as its command. It has two threads: one writes, one waits for
+//! signals.
 
 pub(in crate::cli) mod backlog;
 pub(in crate::cli) mod events;

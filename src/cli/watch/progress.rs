@@ -1,8 +1,9 @@
-//! What a person sees of a run while it goes on: on a terminal a line for each step that runs, redrawn, and a line that stays for each that
-//! has ended. Without a terminal there are only lines, each written once.
+//! What a user sees of a run in progress: on a terminal, a redrawn line for each running step and a
+//! permanent line for each ended one. Without a terminal there are only lines that are written
+//! once.
 //!
-//! One thread writes all of it, what others have to say included, so that nothing is torn; a terminal that blocks holds nothing
-//! else.
+//! One thread writes all output, including notes of other threads, so that lines are never torn; a
+//! terminal that blocks stalls nothing else.
 
 use crate::cli::report::invocation::Invocation;
 use crate::cli::report::waits;
@@ -24,13 +25,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Events that may wait for this thread. A terminal that is slower than the run loses some, and says how many.
+/// Events that may wait for this thread. A terminal that is slower than the run loses some, and
+/// says how many.
 pub(in crate::cli) const EVENTS_MAX: usize = 65_536;
 
-/// How often the lines that change are redrawn, and how soon what others say is written.
+/// How often changing lines are redrawn, and how soon notes of other threads are written.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Events between two looks at the clock. Arbitrary.
+/// Events between two checks of the clock. Arbitrary.
 const BATCH_MAX: usize = 1_000;
 
 /// Steps that are redrawn at one time; the rest is counted. Arbitrary: half a terminal.
@@ -47,9 +49,9 @@ const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '�
 enum Notice {
     /// A line, or several.
     Line(String),
-    /// This is compiled; or nothing any more.
+    /// This is being compiled; `None` if nothing is any more.
     Compiling(Option<String>),
-    /// The run has begun, or been found.
+    /// The run has started, or was found.
     Follow(Box<Followed>),
     /// Nothing more will come.
     Close,
@@ -60,9 +62,9 @@ struct Followed {
     source: EventSource,
     /// The names of steps that run for each item.
     lists: BTreeSet<String>,
-    /// What was told before.
+    /// What happened before.
     backlog: Backlog,
-    /// The command that hands a signal to it, up to the signal's name. None where nobody else can.
+    /// The command that sends it a signal, up to the signal's name. `None` if no other process can.
     signal: Option<Invocation>,
 }
 
@@ -76,7 +78,7 @@ struct Handle {
 }
 
 impl Follower {
-    /// Starts the thread. Where there is none to be had, nothing is shown.
+    /// Starts the thread. If that fails, nothing is shown.
     pub(in crate::cli) fn start(terminal: Terminal) -> Self {
         let (notices, received) = channel();
         let thread = std::thread::Builder::new().name("progress".to_owned());
@@ -89,13 +91,13 @@ impl Follower {
         let _ = self.0.notices.send(Notice::Line(lines));
     }
 
-    /// Shows what is compiled, until that is done: on a terminal with the time that it takes,
-    /// elsewhere in a line that stays.
+    /// Shows what is being compiled: on a terminal with the elapsed time until it is done,
+    /// elsewhere in a permanent line.
     pub(in crate::cli) fn compiling(&self, what: Option<String>) {
         let _ = self.0.notices.send(Notice::Compiling(what));
     }
 
-    /// Shows a run until it is over.
+    /// Shows a run until it ends.
     pub(in crate::cli) fn follow(
         &self,
         events: Events,
@@ -106,7 +108,7 @@ impl Follower {
         self.follow_source(EventSource::Local(events), workflow, backlog, signal);
     }
 
-    /// Shows a run of another process until it is over.
+    /// Shows a run of another process until it ends.
     pub(in crate::cli) fn follow_remote(
         &self,
         remote: RemoteEvents,
@@ -123,7 +125,7 @@ impl Follower {
         let _ = self.0.notices.send(Notice::Follow(Box::new(Followed { source, lists, backlog, signal })));
     }
 
-    /// Waits until everything is written and what changes is gone from the screen.
+    /// Waits until everything is written and the changing lines are erased.
     pub(in crate::cli) fn close(&self) {
         let _ = self.0.notices.send(Notice::Close);
         if let Some(thread) = self.0.thread.lock().take() {
@@ -140,24 +142,25 @@ struct Progress {
     pending: String,
     /// When what changes was last drawn.
     drawn: Instant,
-    /// Nothing is drawn before the first tick: most runs are over by then.
+    /// Nothing is drawn before the first tick: most runs have ended by then.
     is_drawing: bool,
-    /// The terminal is this command's. In the background it is somebody else's, who writes on it too.
+    /// This command is in the foreground. In the background another process writes to the terminal
+    /// too.
     is_in_front: bool,
     /// In the order in which they began.
     running: Vec<Running>,
     is_loading: bool,
-    /// What is compiled meanwhile, and since when.
+    /// What is being compiled, and since when.
     compiling: Option<(String, Instant)>,
     lists: BTreeSet<String>,
-    /// What processes are called: the step that they belong to, or the entry that they run.
+    /// Names of processes: the step that they belong to, or the entry that they run.
     names: BTreeMap<Pid, String>,
-    /// How a signal is sent, until that was said.
+    /// The command that sends a signal, until it was shown.
     signal: Option<Invocation>,
 }
 
 struct Running {
-    /// How far it is.
+    /// Its progress.
     node: NodeProgress,
     /// When it began, as its record says.
     began: Micros,
@@ -216,7 +219,7 @@ impl Progress {
         self.compiling = what.map(|what| (what, Instant::now()));
     }
 
-    /// Follows a run until it is over. False: nothing more will come.
+    /// Follows a run until it ends. Returns false if no more notices will come.
     fn follow(&mut self, followed: Followed, notices: &Receiver<Notice>) -> bool {
         let Followed { source: events, lists, backlog, signal } = followed;
         self.is_loading = false;
@@ -229,9 +232,9 @@ impl Progress {
                 match notice {
                     Notice::Line(lines) => self.line(&lines),
                     Notice::Compiling(what) => self.compiles(what),
-                    // What has happened is shown to its end all the same.
+                    // The remaining events are still shown.
                     Notice::Close => goes_on = false,
-                    // The end of this one is to be shown before.
+                    // The end of the current run is shown first.
                     Notice::Follow(followed) => next = Some(followed),
                 }
             }
@@ -254,10 +257,10 @@ impl Progress {
         }
     }
 
-    /// What was told before.
+    /// What happened before.
     fn show_backlog(&mut self, backlog: Backlog) {
         if backlog.omitted > 0 {
-            self.line(&format!("({} lines from before are left out: `wfhost logs` has them)", backlog.omitted));
+            self.line(&format!("({} earlier lines are omitted: `wfhost logs` shows them)", backlog.omitted));
         }
         for line in backlog.lines {
             match line.progress() {
@@ -272,7 +275,7 @@ impl Progress {
         }
     }
 
-    /// Writes what stays, and draws what changes anew where it is time for that.
+    /// Writes permanent lines, and redraws the changing ones when that is due.
     fn draw(&mut self) {
         let is_due = self.drawn.elapsed() >= TICK;
         if is_due || !self.pending.is_empty() {
@@ -285,7 +288,7 @@ impl Progress {
         let lasting = std::mem::take(&mut self.pending);
         self.drawn = Instant::now();
         if self.is_in_front != is_in_front() {
-            // What was drawn is where somebody else writes by now.
+            // Another process writes over the drawn lines by now.
             self.is_in_front = !self.is_in_front;
             self.redraw = Redraw::default();
         }
@@ -299,17 +302,17 @@ impl Progress {
         if frame.is_empty() {
             return;
         }
-        // Where standard error is closed there is nobody to tell.
+        // A closed standard error is ignored.
         let mut stderr = std::io::stderr().lock();
         let _ = stderr.write_all(frame.as_bytes()).and_then(|()| stderr.flush());
     }
 
-    /// Whether what is going on is drawn, and not only told.
+    /// Returns whether running steps are drawn, instead of only reported.
     fn can_draw(&self) -> bool {
         self.terminal.live && self.is_in_front
     }
 
-    /// The lines of what is going on.
+    /// The lines of running steps.
     fn changing(&self, size: Size) -> Vec<String> {
         let tick = (self.began.elapsed().as_millis() / TICK.as_millis()) as usize;
         let sign = SPINNER[tick % SPINNER.len()];
@@ -357,10 +360,10 @@ impl Progress {
             }
             RunEvent::Rekeyed { former, key, .. } => {
                 let (former, key) = (in_line(&former), in_line(&key));
-                self.line(&format!("new key {key}: the arguments are others than under {former}"));
+                self.line(&format!("new key {key}: the arguments differ from those under {former}"));
             }
             RunEvent::Logged { pid, scope, at, line } => match StepProgress::of(&line) {
-                // Only the root tells of nodes: a guest that writes such lines is just a guest that writes lines.
+                // Only the root reports nodes: such lines from a guest are ordinary log lines.
                 Some(StepProgress::Node(node)) if pid == Pid::ROOT && scope.is_none() => self.node(&node, at),
                 Some(StepProgress::Retry(retry)) if pid == Pid::ROOT && scope.is_none() => self.retry(&retry),
                 Some(StepProgress::Item(failure)) if pid == Pid::ROOT && scope.is_none() => self.item(&failure),
@@ -374,7 +377,7 @@ impl Progress {
         }
     }
 
-    /// The step of a place, `<step>/<item>/<n>`, with the item where it runs for each.
+    /// The step of a scope, `<step>/<item>/<n>`, with the item if the step runs for each.
     fn step(&self, scope: &str) -> String {
         let mut parts = scope.split('/');
         let step = parts.next().unwrap_or_default();
@@ -384,7 +387,7 @@ impl Progress {
         }
     }
 
-    /// A step is so from that time on.
+    /// The new state of a step, from that time on.
     fn node(&mut self, node: &NodeProgress, at: Micros) {
         match node.status.as_str() {
             "waiting" => {}
@@ -453,7 +456,7 @@ impl Progress {
         let delay = duration(Duration::from_micros(retry.delay_us));
         let RetryProgress { node, attempt, title, .. } = retry;
         let line = format!(
-            "{} {}{item}: attempt {attempt} failed, again in {delay}: {}",
+            "{} {}{item}: attempt {attempt} failed, next in {delay}: {}",
             self.terminal.paint("33", "!"),
             in_line(node),
             in_line(title)
@@ -475,26 +478,26 @@ impl Progress {
         self.line(&format!("  {} {level}: {text}", in_line(name)));
     }
 
-    /// A line that stays. What comes from a guest has been made harmless.
+    /// Adds a permanent line. Text of guests has been escaped before.
     fn line(&mut self, line: &str) {
         self.pending.push_str(line);
         self.pending.push('\n');
     }
 }
 
-/// Whether this process is in the foreground of its terminal, or has none.
+/// Returns whether this process is in the foreground of its terminal, or has none.
 fn is_in_front() -> bool {
     let stderr = std::io::stderr();
     rustix::termios::tcgetpgrp(&stderr).map_or(true, |group| group == rustix::process::getpgrp())
 }
 
-/// The moment of this process's clock that is as long ago as that time is by the system's.
+/// The instant of this process's clock that is as long ago as that time by the system's clock.
 fn since(at: Micros) -> Instant {
     let now = Instant::now();
     now.checked_sub(Duration::from_micros(system_time().0.saturating_sub(at.0))).unwrap_or(now)
 }
 
-/// A duration that is redrawn: its digits change with each tick, and its width seldom.
+/// A duration that is redrawn: its digits change with each tick, its width rarely.
 fn seconds(elapsed: Duration) -> String {
     if elapsed.as_secs() < 60 { tenths(elapsed) } else { duration(elapsed) }
 }

@@ -1,4 +1,4 @@
-//! What is shown of events, without a terminal.
+//! Output for events, without a terminal.
 
 use super::*;
 use crate::process::{Ending, Json};
@@ -11,7 +11,7 @@ fn progress(live: bool) -> Progress {
     progress
 }
 
-/// What the root tells of a step.
+/// A step as the root reports it.
 fn node(name: &str, status: &str, done: usize, total: usize) -> RunEvent {
     let node = json!({ "wfhost.node": {
         "node": name, "status": status, "total": total, "done": done, "failed": 0, "flying": 0, "attempts": 1,
@@ -100,7 +100,7 @@ fn what_runs_is_a_line_each_as_far_as_there_is_room() {
     assert!(!progress.changing(Size { columns: 40, rows: 8 })[0].contains("list"));
 }
 
-/// What is heard late took no longer for that.
+/// A late event does not lengthen a step.
 #[test]
 fn what_a_step_took_is_what_its_records_say() {
     let mut progress = progress(true);
@@ -121,7 +121,7 @@ fn durations_are_as_precise_as_they_are_short() {
     assert_eq!([shown(60_000), shown(3_599_999), shown(3_720_000)], ["1 min 00 s", "59 min 59 s", "1 h 02 min"]);
 }
 
-/// A step that waits for a signal, as the root tells of it.
+/// A step that waits for a signal, as the root reports it.
 fn asks(name: &str) -> RunEvent {
     let wait = json!({ "for": { "signal": { "name": "approve" } }, "since": 1, "until": system_time().0 + 90_500_000 });
     let node = json!({ "wfhost.node": {

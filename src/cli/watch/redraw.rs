@@ -1,13 +1,14 @@
-//! Lines at the bottom of a terminal that are drawn again and again, below lines that stay.
+//! Lines at the bottom of a terminal that are redrawn, below permanent lines.
 //!
-//! Every frame is one write: it goes up over what it drew before and writes over it, so nothing flickers, and what was there for a
-//! moment (an echoed `^C`, say) is gone with the next frame. The cursor stays visible, at the beginning of the line below: whatever ends the
-//! process leaves a terminal that is in order.
+//! Every frame is one write: it moves up to the lines of the last frame and overwrites them, so
+//! nothing flickers, and stray output (such as an echoed `^C`) disappears with the next frame. The
+//! cursor stays visible at the start of the line below, so the terminal is in order however the
+//! process ends.
 
 use crate::cli::terminal::fit;
 use std::fmt::Write as _;
 
-/// What is assumed of a terminal that does not tell its size.
+/// The assumed size of a terminal that does not report one.
 const COLUMNS_DEFAULT: usize = 80;
 const ROWS_DEFAULT: usize = 24;
 
@@ -30,7 +31,7 @@ impl Size {
     }
 }
 
-/// What is drawn at the moment.
+/// The lines that are drawn now.
 #[derive(Default)]
 pub(in crate::cli) struct Redraw {
     /// The characters of each line.
@@ -38,16 +39,16 @@ pub(in crate::cli) struct Redraw {
 }
 
 impl Redraw {
-    /// The text that puts these lines in the place of those that are drawn, below lines that stay. Each of the latter ends with a line
-    /// end. Empty where nothing changes.
+    /// The text that replaces the drawn lines by these, below permanent lines. Each permanent line
+    /// ends with a line end. Empty if nothing changes.
     ///
-    /// A character is taken for a column: the lines that are redrawn are ours.
+    /// A character counts as one column: only our own lines are redrawn.
     pub(in crate::cli) fn frame(&mut self, lasting: &str, lines: &[String], size: Size) -> String {
         let mut out = String::new();
         if lasting.is_empty() && lines.is_empty() && self.drawn.is_empty() {
             return out;
         }
-        // The terminal may be narrower than it was: then what was drawn takes more rows.
+        // The terminal may have become narrower: then the drawn lines take more rows.
         let rows: usize = self.drawn.iter().map(|&length| length.div_ceil(size.columns).max(1)).sum();
         if rows > 0 {
             let _ = write!(out, "\x1b[{rows}A\r");
@@ -79,7 +80,7 @@ mod tests {
         lines.iter().map(|&line| line.to_owned()).collect()
     }
 
-    /// What a terminal of so many columns shows after such frames, as far as it understands them.
+    /// The content of a terminal with this many columns after these frames.
     fn screen(frames: &[String], columns: usize) -> Vec<String> {
         let mut rows: Vec<Vec<char>> = vec![Vec::new()];
         let (mut row, mut column) = (0usize, 0usize);
@@ -164,7 +165,7 @@ mod tests {
         let mut redraw = Redraw::default();
         let first = redraw.frame("", &lines(&["0123456789", "xyz"]), WIDE);
         assert!(first.starts_with("0123456789"));
-        // What was one row is two by now.
+        // One row has become two.
         assert!(redraw.frame("", &[], Size { columns: 5, rows: 5 }).starts_with("\x1b[3A\r"));
     }
 }

@@ -1,4 +1,4 @@
-//! Following a run to its end, and telling what it came to.
+//! Following a run to its end, and reporting its outcome.
 
 use crate::cli::exit::Exit;
 use crate::cli::report::compiling;
@@ -21,13 +21,14 @@ use crate::run::{Events, Uncertain, Watcher};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What is seen of a run, from before it begins or is taken up, so that nothing in between is missed.
+/// The events of a run, from before it starts or is recovered, so that none is missed.
 pub(in crate::cli) struct Watch {
     events: Events,
     backlog: Backlog,
 }
 
-/// What a run came to, and the calls that may have happened although it ended without their answers.
+/// The outcome of a run, and the calls that may have happened although it ended before their
+/// answers.
 pub(in crate::cli) struct EndedRun {
     pub(in crate::cli) outcome: Outcome,
     pub(in crate::cli) uncertain: Vec<Uncertain>,
@@ -40,18 +41,18 @@ impl EndedRun {
     }
 }
 
-/// How a command talks of a run.
+/// How a command reports a run.
 pub(in crate::cli) struct Session {
     pub(in crate::cli) json: bool,
     pub(in crate::cli) quiet: bool,
     pub(in crate::cli) terminal: Terminal,
-    /// None where nothing is shown while the run goes on.
+    /// `None` if no progress is shown.
     pub(in crate::cli) follower: Option<Follower>,
     pub(in crate::cli) signals: Signals,
     pub(in crate::cli) warnings: Warnings,
     /// The command that was given.
     pub(in crate::cli) invocation: Invocation,
-    /// What it runs outlives it.
+    /// The run outlives the command.
     pub(in crate::cli) durable: bool,
 }
 
@@ -63,14 +64,14 @@ impl Session {
         Self { json, quiet, terminal, follower, signals, warnings: Vec::new(), invocation, durable: true }
     }
 
-    /// A line for people, where they want to be talked to.
+    /// A line that is shown unless the command is quiet.
     pub(in crate::cli) fn note(&self, line: String) {
         if let Some(follower) = &self.follower {
             follower.note(line);
         }
     }
 
-    /// A line without which people would wait for nothing, also where they want to hear little.
+    /// A line that is shown even with `--quiet`: without it users would wait in vain.
     pub(in crate::cli) fn note_always(&self, line: String) {
         match &self.follower {
             Some(follower) => follower.note(line),
@@ -79,16 +80,17 @@ impl Session {
         }
     }
 
-    /// Says when the disk is full and when it is not any more, also where little is said: meanwhile nothing goes on.
+    /// Reports when the disk is full and when it no longer is, even with `--quiet`: meanwhile no
+    /// run proceeds.
     pub(in crate::cli) fn storage(&self) -> impl Fn(&StorageNotice) + Send + Sync + 'static {
         let (follower, terminal) = (self.follower.clone(), self.terminal);
         move |news| {
             let line = match news {
                 StorageNotice::Full => terminal.warning_text(FULL, Some(FULL_HINT)),
-                StorageNotice::Room => "there is room on the disk again: runs continue".to_owned(),
+                StorageNotice::Room => "the disk has space again: runs continue".to_owned(),
                 StorageNotice::Torn(kept) => terminal.warning_text(&torn(kept), Some(TORN_HINT)),
                 StorageNotice::Recreated(path) => terminal.warning_text(&recreated(path), Some(RECREATED_HINT)),
-                // The runs' outcomes tell.
+                // The outcomes of the runs report it.
                 StorageNotice::Failed(_) => return,
             };
             match &follower {
@@ -98,7 +100,7 @@ impl Session {
         }
     }
 
-    /// Says what is compiled: on a terminal as long as it takes, elsewhere in a line.
+    /// Reports what is being compiled: on a terminal while it lasts, elsewhere in one line.
     pub(in crate::cli) fn compiling(&self) -> impl Fn(&CompileNotice<'_>) + Send + Sync + 'static {
         let follower = self.follower.clone();
         move |news| {
@@ -120,26 +122,26 @@ impl Session {
         self.warnings.extend(warnings);
     }
 
-    /// Nothing more changes on the screen.
+    /// Ends the progress display.
     pub(in crate::cli) fn close(&self) {
         if let Some(follower) = &self.follower {
             follower.close();
         }
     }
 
-    /// Ends a command that was stopped.
+    /// Ends a command with an error.
     pub(in crate::cli) fn report_error(&self, error: CommandError) -> anyhow::Result<Exit> {
         self.close();
         error.report(self.json, self.terminal)
     }
 
-    /// Who is to watch a run from its first step on, and what is shown of it then.
+    /// A watcher for a run from its first step on, and the events that it receives.
     pub(in crate::cli) fn watcher(&self) -> (Watch, Option<Watcher>) {
         let (events, watcher) = Events::of_new_run(EVENTS_MAX);
         (Watch { events, backlog: Backlog::default() }, self.follower.is_some().then_some(watcher))
     }
 
-    /// As [`Self::watcher`], of a run that is taken up: its steps that run are shown too.
+    /// As [`Self::watcher`], for a run to be recovered: its running steps are shown too.
     pub(in crate::cli) fn watcher_of(&self, host: &Host, run: &str) -> (Watch, Option<Watcher>) {
         let (mut watch, watcher) = self.watcher();
         if watcher.is_some() {
@@ -148,7 +150,7 @@ impl Session {
         (watch, watcher)
     }
 
-    /// Shows a run of this host to its end, and tells what it came to.
+    /// Shows a run of this host to its end, and reports its outcome.
     pub(in crate::cli) fn follow(&self, host: &Host, workflow: &Workflow, run: &RunHandle, watch: Watch) -> Exit {
         self.show(run, workflow, watch);
         let ended = self.wait_to_the_end(host, run, true);
@@ -163,7 +165,7 @@ impl Session {
         }
     }
 
-    /// Waits until a run of this host is over, whatever ends it.
+    /// Waits until a run of this host ends, whatever the cause.
     pub(in crate::cli) fn wait_to_the_end(&self, host: &Host, run: &RunHandle, is_durable: bool) -> EndedRun {
         let running = Running { runs: vec![run.clone()], host: is_durable.then(|| host.clone()) };
         self.signals.enter(Stage::Running(running));
@@ -178,11 +180,12 @@ impl Session {
         ended
     }
 
-    /// Tells what a run came to.
+    /// Reports the outcome of a run.
     pub(in crate::cli) fn report(&self, ended: &EndedRun, workflow: &Workflow, slots: u32) -> Exit {
         self.close();
         let EndedRun { outcome, uncertain } = ended;
-        // What succeeded is kept; and with an id the same command once more only tells the end again. A timeout is the command's own.
+        // A retry reuses what succeeded; the same command with the same id would only report the
+        // end again. A timeout is the command's own.
         let is_retried = self.durable && (outcome.status != Status::TimedOut || self.invocation.has_flag("--run-id"));
         let invocation =
             if is_retried { self.invocation.for_run("retry", &outcome.run) } else { self.invocation.clone() };
@@ -206,12 +209,13 @@ impl Session {
         let abandoned = outcome.abandoned.len();
         if abandoned > 0 && !self.quiet {
             let plural = if abandoned == 1 { " was" } else { "s were" };
-            say(&format!("{abandoned} call{plural} abandoned: nobody waited for the answer"));
+            say(&format!("{abandoned} call{plural} abandoned: nothing waited for the answer"));
         }
         report.exit()
     }
 
-    /// How the command ends, by whether the outcome could be written. Where it could not, the run came to something all the same.
+    /// The exit of the command: failure if the outcome could not be printed, whatever the run's
+    /// status.
     fn exit_after(&self, printed: std::io::Result<()>, outcome: &Outcome, exit: Exit) -> Exit {
         let Err(error) = printed else { return exit };
         let (id, status) = (&outcome.run, json!(outcome.status));
@@ -221,7 +225,7 @@ impl Session {
         Exit::Failed
     }
 
-    /// The object that programs get.
+    /// The JSON object of the outcome.
     pub(in crate::cli) fn to_json(&self, report: &Report<'_>) -> Value {
         let mut value = report.to_json();
         if report.outcome.status == Status::Suspended {
@@ -244,19 +248,19 @@ impl Session {
     }
 }
 
-/// How a run has ended that was to be suspended: its end may have been durable by then.
+/// The outcome of a run that was to be suspended but whose end is durable.
 fn ended(runs: &Runs, outcome: &Outcome) -> Option<Outcome> {
     runs.store.run(&outcome.run).ok()??.status?;
     runs.projection(&outcome.run).ok()?.outcome(&outcome.run)
 }
 
-/// Waits until the run is over, and asks it to end where the command takes too long.
+/// Waits until the run ends, and asks it to end when the command's time is up.
 fn wait(run: &RunHandle, command: &Invocation) -> Outcome {
     let (Some(timeout), Some(left)) = (command.timeout(), command.time_left()) else { return run.wait() };
     if run.inner().wait_for(left).is_some() {
         return run.wait();
     }
-    // It may have ended at this very moment.
+    // It may have just ended.
     let _ = run.time_out(timeout);
     run.wait()
 }

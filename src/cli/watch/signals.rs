@@ -1,13 +1,14 @@
-//! Ctrl-C, SIGTERM, and the end of the command's time. A thread of its own waits for them, so that nobody else has to: neither the compiler, which may take seconds,
-//! nor whoever waits for the run.
+//! Ctrl-C, SIGTERM, and the end of the command's time. A thread of its own waits for them, so that
+//! neither the compiler, which may take seconds, nor the thread that waits for the run has to.
 //!
-//! Before the run there is nothing to cancel: the process ends, and the compilers with it that it started. The first Ctrl-C of a run cancels it, the second ends it at once, and
-//! the third ends the process, whatever state it is in. A durable run need not be cancelled: on a terminal the first Ctrl-C asks, and the
-//! others count from there; SIGTERM leaves it for whoever takes it up, and a second one ends the process. A run that is not durable takes
-//! SIGTERM as Ctrl-C.
+//! Before the run there is nothing to cancel: the process ends, with the compilers that it started.
+//! The first Ctrl-C of a run cancels it, the second ends it at once, and the third ends the
+//! process, whatever state it is in. A durable run need not be cancelled: on a terminal the first
+//! Ctrl-C asks, and the others count from there; SIGTERM suspends it, and a second one ends the
+//! process. For a run that is not durable, SIGTERM acts as Ctrl-C.
 //!
-//! A command that was asked to end has [`TELLING_MAX`] to write its output, then it exits even if
-//! nobody has read it.
+//! A command that was asked to end has [`REPORTING_MAX`] to write its output, then it exits even if
+//! the output was not read.
 
 use crate::cli::exit::Exit;
 use crate::cli::report::error::UserError;
@@ -23,33 +24,34 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long calls in flight have to be answered when a durable run is left. Arbitrary: those that have not are repeated under their keys.
+/// How long calls in flight may take to be answered when a durable run is suspended. Arbitrary:
+/// unanswered ones are repeated under their keys.
 const SUSPEND_GRACE: Duration = Duration::from_secs(2);
 
 /// How long a command that was asked to end, or has timed out, may take to write its outcome.
 /// Arbitrary: ample for any reader that is still reading.
 const REPORTING_MAX: Duration = Duration::from_secs(5);
 
-/// How far the command is.
+/// The stage of the command.
 #[derive(Clone)]
 pub(in crate::cli) enum Stage {
-    /// Files are read and compiled.
+    /// Files are being read and compiled.
     Loading,
-    /// The run is being started: its signals wait.
+    /// The run is being started: signals wait.
     Starting,
-    /// The run goes on.
+    /// The run is executing.
     Running(Running),
-    /// The run goes on in another process.
+    /// The run is executing in another process.
     Attached { run: String, process: u32 },
-    /// The run is over. `late`: because it timed out.
+    /// The run has ended. `late`: because it timed out.
     Ended { late: bool },
 }
 
-/// What goes on here.
+/// The runs that execute here.
 #[derive(Clone)]
 pub(in crate::cli) struct Running {
     pub(in crate::cli) runs: Vec<RunHandle>,
-    /// Of durable ones: their host.
+    /// Their host, if they are durable.
     pub(in crate::cli) host: Option<Host>,
 }
 
@@ -63,25 +65,25 @@ struct Shared {
     json: bool,
     terminal: Terminal,
     follower: Option<Follower>,
-    /// What is left of the command's time, and what to say when it is over.
+    /// The rest of the command's time, and the hint for when it is up.
     time: Option<(Duration, Option<String>)>,
 }
 
 struct State {
     stage: Stage,
-    /// Signals are heard, or it is known that they cannot be.
+    /// The thread listens, or cannot.
     ready: bool,
     counts: SignalCounts,
 }
 
-/// What was heard so far.
+/// The signals so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct SignalCounts {
     interrupts: u32,
     terminations: u32,
 }
 
-/// What is asked for.
+/// What the signals request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reaction {
     Ask,
@@ -92,7 +94,7 @@ enum Reaction {
 }
 
 impl SignalCounts {
-    /// What so many signals ask for of a run, the last one being the newest.
+    /// What these signals request of a run; `is_termination` is about the newest.
     fn reaction(self, is_durable: bool, can_ask: bool, is_termination: bool) -> Reaction {
         if is_durable && is_termination {
             return if self.terminations == 1 { Reaction::Suspend } else { Reaction::Exit };
@@ -109,7 +111,7 @@ impl SignalCounts {
 }
 
 impl Signals {
-    /// Begins to listen.
+    /// Starts to listen.
     pub(in crate::cli) fn listen(
         json: bool,
         terminal: Terminal,
@@ -133,7 +135,8 @@ impl Signals {
         signals
     }
 
-    /// Starts the run, by when signals are heard: those that come meanwhile wait until it is known what they cancel.
+    /// Starts the run once the thread listens: signals that arrive meanwhile wait until the run
+    /// exists.
     pub(in crate::cli) fn guard<T>(&self, start: impl FnOnce() -> T) -> T {
         let mut state = self.0.state.lock();
         while !state.ready {
@@ -162,7 +165,8 @@ impl Signals {
     }
 
     fn wait(&self) -> std::io::Result<()> {
-        // Tokio panics where it gets no pair of sockets for signals: there must be room for it, and for what else it opens.
+        // Tokio panics if it gets no socket pair for signals: check that descriptors are free for
+        // it.
         let room = [(); 3].map(|()| std::os::unix::net::UnixStream::pair());
         for pair in room {
             pair?;
@@ -172,7 +176,7 @@ impl Signals {
             let mut interrupt = signal(SignalKind::interrupt())?;
             let mut terminate = signal(SignalKind::terminate())?;
             self.is_ready();
-            // One that never comes is as good as none.
+            // A deadline that never comes equals none.
             let time_left = self.0.time.as_ref().map_or(Duration::MAX, |(time_left, _)| *time_left);
             let mut time = std::pin::pin!(tokio::time::sleep(time_left));
             let mut is_late = false;
@@ -197,17 +201,18 @@ impl Signals {
         })
     }
 
-    /// Ends the process where the command's time is over before there is a run. Whoever waits for a run sees to its time.
+    /// Ends the process if the command's time is up before there is a run. After that, the thread
+    /// that waits for the run sees to its timeout.
     fn time_out(&self) {
         if !matches!(self.0.state.lock().stage, Stage::Loading) {
             return;
         }
         let hint = self.0.time.as_ref().and_then(|(_, hint)| hint.clone());
-        let refused = UserError::new(problem::kind::TIMED_OUT, "the time was over before the run began").timed_out();
+        let refused = UserError::new(problem::kind::TIMED_OUT, "the time was up before the run began").timed_out();
         self.close_and_end(&refused.hint_maybe(hint));
     }
 
-    /// Does what the signals so far ask for.
+    /// Reacts to the signals so far.
     fn react(&self, counts: SignalCounts, is_termination: bool) {
         let stage = self.0.state.lock().stage.clone();
         match stage {
@@ -222,9 +227,9 @@ impl Signals {
                 Reaction::Kill => {
                     let is_full = running.host.as_ref().is_some_and(Host::is_full);
                     let what = if is_full {
-                        "the disk is full, and the run is ended when there is room; again to leave it as it is"
+                        "the disk is full, and the run is killed when there is space; interrupt again to exit at once"
                     } else {
-                        "the run is ended"
+                        "killing the run"
                     };
                     self.announce(what, || running.runs.iter().for_each(|run| run.kill("it was interrupted twice")));
                 }
@@ -232,7 +237,7 @@ impl Signals {
                 Reaction::Exit => {
                     if running.host.is_some() {
                         say(&format!(
-                            "{}: what is not written yet is lost",
+                            "{}: what is not yet written is lost",
                             self.0.terminal.paint("33", "interrupted")
                         ));
                     }
@@ -242,32 +247,31 @@ impl Signals {
         }
     }
 
-    /// Whether there is somebody who could be asked.
+    /// Returns whether there is a user to ask.
     fn can_ask(&self) -> bool {
         self.0.follower.is_some() && self.0.terminal.live && std::io::stdin().is_terminal()
     }
 
     fn cancel(&self, running: &Running) {
         let what = if running.host.as_ref().is_some_and(Host::is_full) {
-            "the disk is full: the run is cancelled as soon as there is room; interrupt again to kill it"
+            "the disk is full: the run is cancelled as soon as there is space; interrupt again to kill it"
         } else {
             "cancelling the run; interrupt again to kill it"
         };
         self.announce(what, || {
             for run in &running.runs {
-                // It may have ended meanwhile: then its end is told.
+                // It may have ended in the meantime: then its end is reported.
                 let _ = run.cancel("it was interrupted", None);
             }
         });
     }
 
-    /// Asks what is to become of a durable run. It goes on until that is said.
+    /// Asks whether to cancel or suspend a durable run. It keeps running until the answer.
     fn ask(&self, running: Running) {
-        let what =
-            "c or Ctrl-C cancels the run, d leaves it for `wfhost resume` (then Enter); until then it keeps running";
+        let what = "c or Ctrl-C cancels the run, d suspends it until `wfhost resume` (then Enter); until then it keeps running";
         self.announce(what, || {});
         let signals = self.clone();
-        // A person who answers nothing holds nothing but this thread.
+        // Without an answer only this thread waits.
         let _ = std::thread::Builder::new().name("answers".to_owned()).spawn(move || {
             let Ok(terminal) = std::fs::File::open("/dev/tty") else { return };
             for line in BufReader::new(terminal).lines() {
@@ -281,12 +285,12 @@ impl Signals {
         });
     }
 
-    /// Leaves durable runs as they are. Whoever waits for their outcome hears it.
+    /// Suspends durable runs. The threads that wait for their outcomes receive that.
     fn suspend(&self, running: Running) {
         let Some(host) = running.host else { return };
-        // It waits for calls in flight, and further signals are to be heard meanwhile.
+        // Suspending waits for calls in flight, and further signals must be handled meanwhile.
         let spawned = std::thread::Builder::new().name("suspending".to_owned()).spawn(move || {
-            // Where the journal cannot be written, the runs have heard that.
+            // If the journal cannot be written, the runs' outcomes say so.
             let _ = host.suspend(SUSPEND_GRACE);
         });
         if spawned.is_err() {
@@ -294,31 +298,32 @@ impl Signals {
         }
     }
 
-    /// Ends the process, and not the run.
+    /// Ends the process, but not the run.
     fn detach(&self, run: &str, process: u32) {
-        // What is shown ends with what the other process tells, which nobody waits for.
+        // The progress display would end with the other process, so it is not awaited.
         let title = format!("the run {run} keeps running in process {process}");
         let refused = UserError::new(problem::kind::CANCELLED, title).running();
         end_soon();
         self.end(&refused.hint(format!("to end it: wfhost cancel {run}")));
     }
 
-    /// Ends the process because it was to follow the run no longer, and not the run.
+    /// Ends the process, but not the run, because the time to follow it is up.
     pub(in crate::cli) fn stop_following(&self, run: &str, process: u32, after: Duration) {
         if !matches!(self.0.state.lock().stage, Stage::Attached { .. }) {
             return;
         }
         let after = exact_duration(after);
         let title =
-            format!("{after} are over: the run {run} keeps running in process {process}, and is not followed any more");
+            format!("{after} have passed: the run {run} keeps running in process {process}, and is no longer followed");
         let refused = UserError::new(problem::kind::TIMED_OUT, title).running();
         let hint = format!("to follow it: wfhost logs -f {run}; to end it: wfhost cancel {run}");
-        // As where it is detached: what is shown ends with what the other process tells.
+        // As in `detach`, the progress display is not awaited.
         end_soon();
         self.end(&refused.hint(hint));
     }
 
-    /// Does something, and says so: before it where that takes no time, since what follows from it is shown too.
+    /// Does something and announces it: before it if there is a progress display, which shows the
+    /// effects too.
     fn announce(&self, what: &str, act: impl FnOnce()) {
         let line = format!("{}: {what}", self.0.terminal.paint("33", "interrupted"));
         if let Some(follower) = &self.0.follower {
@@ -330,8 +335,8 @@ impl Signals {
         }
     }
 
-    /// Ends the process. What is in the way of a clean end is in the way of telling about it too, so the terminal is left in order
-    /// only where nothing ran.
+    /// Ends the process. An obstacle to a clean end would also block the report, so the terminal is
+    /// restored only if nothing ran.
     fn exit(&self, in_order: bool) {
         if in_order {
             self.close_and_end(
@@ -351,7 +356,7 @@ impl Signals {
 
     fn end(&self, refused: &UserError) {
         if self.0.json {
-            // Where it cannot be written there is nobody to tell.
+            // A failure to print is ignored.
             let _ = refused.print();
         } else {
             refused.say(self.0.terminal);
@@ -360,7 +365,7 @@ impl Signals {
     }
 }
 
-/// Ends the process after [`TELLING_MAX`]: its output may go to a pipe that nobody reads.
+/// Ends the process after [`REPORTING_MAX`]: its output may go to a pipe without a reader.
 fn end_soon() {
     let end = || {
         std::thread::sleep(REPORTING_MAX);

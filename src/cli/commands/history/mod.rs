@@ -25,9 +25,8 @@ Examples:
   wfhost history 0198 --step approval --tail 20
   wfhost history order-4711 --json | jq -c 'select(.stepped.pid == 2)'
 
-RUN is a run's id, or a unique prefix of it.
-With --json there is an object in each line: version (1), number, and the record under its kind.
-The version grows where something that is there changes its meaning or goes; more may come \
+--json prints one object per line: version (1), number, and the record under its kind.
+The version grows when a member changes its meaning or is removed; new members may come \
 without that.
   started   run, at, seed, root, programs, entry, input, limits, grants, bounds,
             and origin of a retry or fork: run, record (0: a retry), keys,
@@ -53,34 +52,33 @@ A command has tag, command, what was asked for, decision, and what was decided:
   decision  done, answered and took (output or problem), due (due), spawned,
             delivered, meant (pid), called (key), gone (pid and an ending),
             waits
-What people and guests gave is { json: ... }, { base64: ... } or { blob: { digest, size, \
+Values from users and guests are { json: ... }, { base64: ... } or { blob: { digest, size, \
 media-type } }. A target or sender is { process: pid }, { child: tag }, { call: tag }, { tag: \
-tag }, { name: ... }, { run: ..., name: ... } or { outside: ... }. A problem is kind, title, \
-class, and as far as they are known status, detail, may-have-happened, retry-after-us, data. \
-Times (at, due) are microseconds since 1970: of a step when it began, so that a record may have \
-an earlier time than the one before it, which was written while the step went on. A number \
-beyond 2^53 is a text of its digits, and null where it means that there is no limit; digests are \
-hexadecimal.")]
+tag }, { name: ... }, { run: ..., name: ... } or { outside: ... }. A problem has kind, title, \
+class, and if known status, detail, may-have-happened, retry-after-us, data. \
+Times (at, due) are microseconds since 1970. A step has the time at which it began, so a record may \
+be earlier than the one before it, written while the step ran. A number beyond 2^53 is a string of \
+its digits, or null if it means no limit; digests are hexadecimal.")]
 pub(in crate::cli) struct Arguments {
-    /// The run.
+    /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
     /// Only records about this step.
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) step: Option<String>,
-    /// Only the last so many of them.
+    /// Only the last N of them.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) tail: Option<u32>,
-    /// Only the first so many of them.
+    /// Only the first N of them.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) limit: Option<u32>,
-    /// Print the records as JSON, an object in a line.
+    /// Print JSON, one object per line.
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
     pub(in crate::cli) data: DataArguments,
 }
 
-/// Steps that are named where another was meant. Arbitrary: what a person reads.
+/// Steps listed in a hint. Arbitrary: what a user reads.
 const STEPS_MAX: usize = 20;
 
 pub(in crate::cli) fn history(command: &Arguments, _: Terminal) -> Result<Exit, CommandError> {
@@ -105,7 +103,7 @@ fn write_json(out: &mut impl Write, chosen: &[Numbered<'_>]) -> io::Result<()> {
 /// A record and its number, from 1.
 type Numbered<'a> = (usize, &'a Record);
 
-/// The records that are asked for, in their order.
+/// The requested records, in order.
 fn choose<'a>(command: &Arguments, records: &'a [Record]) -> Result<Vec<Numbered<'a>>, CommandError> {
     let mut chosen: Vec<Numbered<'_>> = records.iter().enumerate().map(|(index, record)| (index + 1, record)).collect();
     if let Some(step) = &command.step {
@@ -120,7 +118,7 @@ fn choose<'a>(command: &Arguments, records: &'a [Record]) -> Result<Vec<Numbered
             let known = projection.nodes().iter().map(|node| node.node.as_str());
             let hint = match closest(step, known.clone()) {
                 Some(meant) => format!("did you mean {meant}?"),
-                None => format!("it has {}", known.take(STEPS_MAX).collect::<Vec<_>>().join(", ")),
+                None => format!("its steps are {}", known.take(STEPS_MAX).collect::<Vec<_>>().join(", ")),
             };
             return Err(UserError::new(kind::USAGE, format!("the run has no step `{}`", quoted(step)))
                 .hint(hint)
@@ -136,8 +134,8 @@ fn choose<'a>(command: &Arguments, records: &'a [Record]) -> Result<Vec<Numbered
     Ok(chosen)
 }
 
-/// Which records are about a step: of its processes and theirs, of its calls, and those in which
-/// the workflow tells of it.
+/// Selects the records about a step: those of its processes and their children, of its calls, and
+/// those in which the workflow reports it.
 struct OfStep<'a> {
     step: &'a str,
     /// Calls and spawns of it.
@@ -151,7 +149,7 @@ impl<'a> OfStep<'a> {
         Self { step, tags: BTreeSet::new(), signals: BTreeSet::new() }
     }
 
-    /// Whether what people call a process, or the place of a call, is of the step: `step`,
+    /// Returns whether the name of a process, or the scope of a call, belongs to the step: `step`,
     /// `step[3]`, `step > entry`, `step/3/0`.
     fn is_its(&self, name: &str) -> bool {
         name.strip_prefix(self.step).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '/', ' ']))
@@ -215,7 +213,7 @@ fn write_text(out: &mut impl Write, records: &[Record], chosen: &[Numbered<'_>])
             projection.apply(record, &mut |_| {});
             continue;
         }
-        // A process has its name until its own last record.
+        // A process keeps its name until its last record.
         let name = |pid: Pid| match projection.name(pid) {
             Some("") => "the workflow".to_owned(),
             Some(name) => format!("{name} ({pid})"),
@@ -256,7 +254,7 @@ fn text_of(record: &Record, name: &dyn Fn(Pid) -> String) -> String {
                 Status::Ready | Status::Blocked | Status::Idle => String::new(),
                 Status::Complete(output) => format!("\nends with {}", shown(output)),
                 Status::Failed(problem) => format!("\nfails: {problem}"),
-                Status::Renew { entry, .. } => format!("\ngoes on as {entry}"),
+                Status::Renew { entry, .. } => format!("\ncontinues as {entry}"),
             };
             let decided = stepped.decided.iter().map(|one| format!("\n{}", decided(one, name)));
             let lines = stepped.log.iter().map(|line| format!("\nlog: {}", cut(&line.text)));
@@ -265,14 +263,14 @@ fn text_of(record: &Record, name: &dyn Fn(Pid) -> String) -> String {
         }
         Record::Died(died) => format!("{} {}", name(died.pid), ending(&died.ending)),
         Record::Arrived(arrived) => news(&arrived.news, name),
-        Record::Leaving { pid, tag } => format!("{}: call {tag} leaves", name(*pid)),
+        Record::Leaving { pid, tag } => format!("{}: call {tag} is sent", name(*pid)),
     }
 }
 
 fn news(news: &News, name: &dyn Fn(Pid) -> String) -> String {
     match news {
         News::Answered { pid, tag, answer: given } => format!("{}: {tag} is answered: {}", name(*pid), answer(given)),
-        News::Due { pid, tag } => format!("{}: sleep {tag} is over", name(*pid)),
+        News::Due { pid, tag } => format!("{}: sleep {tag} ends", name(*pid)),
         News::Message { pid, message } => {
             format!("{}: a message {}: {}", name(*pid), message.topic, shown(&message.body))
         }
@@ -282,7 +280,7 @@ fn news(news: &News, name: &dyn Fn(Pid) -> String) -> String {
         }
         News::Signal { name, body } => format!("signal {name}: {}", shown(body)),
         News::Paused(true) => "paused".to_owned(),
-        News::Paused(false) => "goes on".to_owned(),
+        News::Paused(false) => "unpaused".to_owned(),
         News::Again { pid, tag } => format!("{}: call {tag} is to be sent again", name(*pid)),
     }
 }
@@ -307,7 +305,7 @@ fn decided(decided: &Decided, name: &dyn Fn(Pid) -> String) -> String {
         Action::Monitor(_) => format!("{tag}: monitors a process"),
         Action::Link(_) => format!("{tag}: links a process"),
         Action::Unlink(_) => format!("{tag}: unlinks a process"),
-        Action::Register(name) => format!("{tag}: is called {name}"),
+        Action::Register(name) => format!("{tag}: registers the name {name}"),
         Action::Expose { query, value } => format!("{tag}: exposes {query}: {}", shown(value)),
     };
     let became = match decision {

@@ -1,9 +1,10 @@
-//! Records as JSON, for programs: the shape that `wfhost history --help` promises, whatever records are within.
+//! Records as JSON, for programs: the shape that `wfhost history --help` documents, whatever the
+//! internal records are.
 //!
-//! Words are kebab-case. A number is one that any reader of JSON keeps; a larger one is the text of
-//! its digits, and the largest of all, which stands for no limit, is null. Digests and seeds are
-//! hexadecimal texts. Every struct is taken apart whole, so that what is added to a record is not
-//! forgotten here.
+//! Words are kebab-case. A number is one that every JSON reader represents exactly; a larger one is
+//! a string of its digits, and the maximum, which means no limit, is null. Digests and seeds are
+//! hexadecimal texts. Every struct is destructured completely, so that a new field of a record
+//! cannot be forgotten here.
 
 use crate::process::{
     Action, Answer, Call, Command, Ending, Grants, Level, LogLine, Message, Payload, Placement, Problem, Send, Sender,
@@ -15,10 +16,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
-/// The version of the shape. It grows when something that is there changes its meaning or goes.
+/// The version of the shape. It grows when a member changes its meaning or is removed.
 pub(in crate::cli) const VERSION: u32 = 1;
 
-/// The largest integer that a reader keeps which has but floating-point numbers (RFC 8259, section 6).
+/// The largest integer that a reader with only floating-point numbers represents exactly (RFC 8259,
+/// section 6).
 const INTEGER_MAX: u64 = (1 << 53) - 1;
 
 /// A record and its number, from 1.
@@ -53,7 +55,7 @@ fn with(mut object: Value, more: Value) -> Value {
     object
 }
 
-/// What has no structure of its own here: settings, by their names.
+/// Settings by their names, which have no structure of their own here.
 fn settings(value: &impl serde::Serialize) -> Value {
     let Value::Object(members) = json!(value) else { return Value::Null };
     let plain = |(name, value): (String, Value)| {

@@ -1,4 +1,4 @@
-//! Every kind of record, and of what is in one, in the shape that programs get.
+//! Every kind of record and of its members, in the shape that programs read.
 
 use super::*;
 use crate::process::{Blob, Json, Micros, Pid, Tag};
@@ -105,7 +105,7 @@ fn all_news() -> Vec<News> {
     all
 }
 
-/// A record of each kind, with everything in it that there may be.
+/// A record of each kind, with every member set.
 fn records() -> Vec<Record> {
     let at = Micros(1_700_000_000_000_000);
     let former: FormerKeys = serde_json::from_value(json!({ "5": { "beginning": "before", "asked": 7 } })).unwrap();
@@ -170,7 +170,7 @@ fn records() -> Vec<Record> {
     all
 }
 
-/// Goes through all of a value but what people and guests gave.
+/// Visits all of a value except what users and guests gave.
 fn walk(value: &Value, visit: &mut dyn FnMut(&str, &Value)) {
     match value {
         Value::Object(members) => members.iter().for_each(|(name, value)| {
@@ -205,7 +205,7 @@ fn every_record_is_in_words_and_numbers_that_every_reader_keeps() {
             assert!(!(name == "status" && *value == json!(0)), "a problem without a status has none");
         });
     }
-    // What is promised is written down where people look for it.
+    // The help documents every member.
     let help = super::super::Arguments::augment_args(clap::Command::new("history"));
     let help = help.get_after_help().unwrap().to_string();
     let settings = |name: &String| {

@@ -1,5 +1,6 @@
-//! The same start again: there is a run of the id that `wfhost run --run-id` names. Where it is of the same workflow and inputs, the command
-//! is about that run: it follows it, takes it up, or tells its end again. Where it is of others, that is a conflict.
+//! `wfhost run --run-id` with the id of an existing run. If that run has the same workflow and
+//! inputs, the command follows it, recovers it, or reports its end again. Otherwise it is a
+//! conflict.
 
 use crate::cli::args::host::HostArguments;
 use crate::cli::exit::Exit;
@@ -17,13 +18,13 @@ use crate::process::Micros;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// How often it is looked who has the run: hosts come and go, and one that has just begun does not listen yet.
+/// Attempts to reach the host of the run: hosts come and go, and a new one does not listen yet.
 const TRIES_MAX: u32 = 200;
 
-/// How long to wait between.
+/// The pause between attempts.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// What is to be run.
+/// An existing run, and what `wfhost run` was given.
 pub(in crate::cli) struct ExistingRun<'a> {
     pub(in crate::cli) host: &'a Host,
     pub(in crate::cli) workflow: &'a Workflow,
@@ -34,7 +35,7 @@ pub(in crate::cli) struct ExistingRun<'a> {
 }
 
 impl ExistingRun<'_> {
-    /// Goes on with the run that there is.
+    /// Continues with the existing run.
     pub(in crate::cli) fn continue_run(&self, runs: &Runs, session: &Session) -> Result<Exit, CommandError> {
         self.compare(&runs.manifest(self.id)?)?;
         for _ in 0..TRIES_MAX {
@@ -45,8 +46,8 @@ impl ExistingRun<'_> {
                 Ownership::Ended => {
                     let outcome = runs.projection(self.id)?.outcome(self.id);
                     let outcome = outcome
-                        .ok_or_else(|| UserError::new(kind::JOURNAL, "the records do not tell how the run ended"))?;
-                    session.note(format!("the run {} is over", self.id));
+                        .ok_or_else(|| UserError::new(kind::JOURNAL, "the records do not say how the run ended"))?;
+                    session.note(format!("the run {} has ended", self.id));
                     return Ok(self.report(runs, session, outcome));
                 }
                 Ownership::Orphaned => {
@@ -61,13 +62,13 @@ impl ExistingRun<'_> {
                             });
                             return Ok(session.follow(self.host, self.workflow, &run, watch));
                         }
-                        // Somebody else was quicker, or it has just ended.
+                        // Another host was quicker, or the run has just ended.
                         Err(RecoverError::Journal(StoreError::Owned(_) | StoreError::Ended(_))) => {}
                         Err(error) => return Err(recovery_error(self.id, error).into()),
                     }
                 }
                 Ownership::Owned(owner) => {
-                    // Whoever ends this command ends nothing else.
+                    // Ending this command ends nothing else.
                     session.signals.enter(Stage::Attached { run: self.id.to_owned(), process: owner.pid });
                     let watch = |host: &Client| Ok((host.clone(), host.watch(self.id)?));
                     if let Some((host, answers)) = runs.ask(&owner, watch)? {
@@ -88,7 +89,7 @@ impl ExistingRun<'_> {
         Err(not_listening(self.id).into())
     }
 
-    /// Says what is not the same.
+    /// Reports what differs from the existing run.
     fn compare(&self, there: &RunManifest) -> Result<(), UserError> {
         let here = RunManifest::new(self.workflow, &self.inputs);
         if here.start == there.start {
@@ -105,12 +106,12 @@ impl ExistingRun<'_> {
         } else {
             "with other inputs".to_owned()
         };
-        let refused = UserError::new(kind::CONFLICT, format!("there is a run {} already, {what}", self.id));
-        Err(refused.hint(format!("another --run-id starts another run; `wfhost status {}` tells of that one", self.id)))
+        let refused = UserError::new(kind::CONFLICT, format!("a run {} already exists, {what}", self.id));
+        Err(refused.hint(format!("another --run-id starts another run; `wfhost status {}` shows that one", self.id)))
     }
 
-    /// Ends this command, and not the run, when what is left of its time is over: whoever runs the
-    /// run gave it the time that it has.
+    /// Ends this command, and not the run, when the command's time is up: the run has the timeout
+    /// that its own host was given.
     fn stop_following(
         &self,
         process: u32,
@@ -134,7 +135,7 @@ impl ExistingRun<'_> {
         let (remote, events) = RemoteEvents::new();
         let show = |remote, records| {
             if let Some(follower) = &session.follower {
-                // Where what was cannot be told, what is can.
+                // If the backlog cannot be read, new events still show.
                 let created = runs.find(self.id).map_or(Micros(0), |stored| stored.created);
                 let backlog = runs
                     .records(self.id, records)
@@ -147,7 +148,8 @@ impl ExistingRun<'_> {
                 );
             }
         };
-        // Of a run that was over by then nothing is told: all of it has records when its outcome comes.
+        // A run that had ended by then sends no events: all of it is recorded when its outcome
+        // arrives.
         let before = answers.records();
         let unseen = if before > 0 {
             show(remote, Some(before));
@@ -172,7 +174,7 @@ impl ExistingRun<'_> {
         session.signals.enter(Stage::Ended { late: is_late });
         session.close();
         if outcome.is_none() {
-            // The process may have ended before it could tell.
+            // The process may have ended before it could report.
             let ended = runs.find(self.id)?.status.is_some();
             outcome = if ended { runs.projection(self.id)?.outcome(self.id) } else { None };
         }

@@ -39,11 +39,11 @@ Outputs go to standard output; progress, logs and problems go to standard error.
 
 
  \
-A run is durable: whatever ends this process, `wfhost resume RUN` continues the run where it was. With --run-id the \
-same command may be given again: it follows or resumes the existing run, or reports how it ended.
+A run is durable: whatever ends this process, `wfhost resume RUN` continues the run where it stopped. With --run-id the \
+same command can be repeated: it follows or resumes the existing run, or reports how it ended.
 
-Ctrl-C cancels the run cleanly; pressed twice it ends the run at once. On a terminal a durable run is asked about first: c cancels \
-it, d leaves it for `wfhost resume`. SIGTERM leaves a durable run for `wfhost resume`, and cancels any other.
+Ctrl-C cancels the run cleanly; a second one ends it at once. On a terminal, Ctrl-C asks first if the run is durable: c cancels \
+it, d suspends it until `wfhost resume`. SIGTERM suspends a durable run, and cancels any other.
 
 Exit codes: 0 success, 1 the run failed, 2 usage or definition error, 3 cancelled, timed out, or suspended."
     };
@@ -55,42 +55,42 @@ Exit codes: 0 success, 1 the run failed, 2 usage or definition error, 3 cancelle
         run_help!(),
         "
 
-With --json standard output is one object, however the run ends:
-  status     succeeded, failed, cancelled, timed-out, suspended (somebody may
-             take it up), or refused: nothing was run (exit code 2)
-  run        the run's id, where one was started
-  outputs    where it succeeded
-  problem    else: kind, title, class, and as far as they are known detail,
-             data, hint, at; where a step failed kind is step-failed, and the
-             step's own problem is data.cause
+--json prints one object, however the run ends:
+  status     succeeded, failed, cancelled, timed-out, suspended (`wfhost
+             resume` continues it), or refused: nothing was run (exit code 2)
+  run        the run's id, if one was started
+  outputs    if it succeeded
+  problem    otherwise: kind, title, class, and if known detail, data, hint,
+             at; if a step failed, kind is step-failed and the step's own
+             problem is data.cause
   failed     steps that failed: step, at (file, line, column)
   problems   of a refused workflow, or of its inputs: message, at or pointer,
              hint
-  warnings   sentences, where there is something to say
+  warnings   sentences, if there are any
   abandoned, counts
-What guests and `call: log` write is not shown with it, nor with -q."
+Lines that guests and `call: log` write are shown neither with --json nor with -q."
     )
 )]
 pub(in crate::cli) struct Arguments {
     /// The workflow file; `-` reads it from standard input.
     #[arg(value_hint = ValueHint::FilePath)]
     pub(in crate::cli) file: PathBuf,
-    /// An input: `key=value`, `key=@file` (its text), `@file.json` (an object of inputs). A value is JSON where the input's type
-    /// is not string. Later ones win.
+    /// An input: `key=value`, `key=@file` (its text), `@file.json` (an object of inputs). A value
+    /// is read as JSON unless the input's type is string. Later ones win.
     #[arg(short, long = "input", value_name = "INPUT")]
     pub(in crate::cli) inputs: Vec<String>,
     /// Print one JSON object: status, outputs or problem, statistics.
     #[arg(long)]
     pub(in crate::cli) json: bool,
-    /// Cancel the run after this time, loading included: `500ms`, `30s`, `5m`, `24h`, `PT1H`. A run
-    /// of another process is only no longer followed then [default: never].
+    /// Cancel the run after this time, loading included: `500ms`, `30s`, `5m`, `24h`, `PT1H`. If
+    /// another process executes the run, this command stops following it instead [default: never].
     #[arg(long, value_name = "DURATION", value_parser = values::timeout)]
     pub(in crate::cli) timeout: Option<Duration>,
     /// No progress, no logs, no warnings: only outputs and problems.
     #[arg(short, long)]
     pub(in crate::cli) quiet: bool,
-    /// The id of the run. If there is a run with that id, it must have the same workflow and
-    /// inputs, and is followed, resumed, or reported again [default: a fresh id].
+    /// The id of the run. An existing run with that id must have the same workflow and inputs; it
+    /// is followed, resumed, or its end reported again [default: a fresh id].
     #[arg(long = "run-id", value_name = "ID", value_parser = values::run_id)]
     pub(in crate::cli) id: Option<String>,
     /// Whether the run outlives this process [default: as the workflow says, else journal].
@@ -104,13 +104,13 @@ pub(in crate::cli) struct Arguments {
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum DurabilityChoice {
-    /// It does: every step is recorded before anything follows from it.
+    /// It does: every step is recorded before it has any effect.
     Journal,
     /// It does not.
     None,
 }
 
-/// Runs that nobody runs, as far as they are counted at each start. Arbitrary.
+/// Suspended runs are counted up to this number at each start. Arbitrary.
 const UNFINISHED_MAX: u32 = 1_000;
 
 pub(in crate::cli) fn run(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
@@ -122,9 +122,9 @@ pub(in crate::cli) fn run(command: &Arguments, terminal: Terminal) -> anyhow::Re
     };
     session.durable = is_durable(command, &host, &workflow);
     let done = begin(command, &session, &host, &workflow);
-    // Whoever watches hears the end, and nobody finds a socket of a process that is no more.
+    // Watchers receive the end, and the socket of this process disappears.
     host.settle_folder();
-    // The process ends: its memory need not be given back piece by piece, and no thread has anything left to do.
+    // The process ends: its memory need not be freed piece by piece, and no thread has work left.
     std::mem::forget((host, workflow));
     done.or_else(|stop| session.report_error(stop))
 }
@@ -139,7 +139,7 @@ fn prepare(command: &Arguments, session: &mut Session) -> Result<(Host, Workflow
                 command.data.required()?;
             }
             None => warnings.push((
-                "the run is not durable: you have no home, and so there is no folder for it".to_owned(),
+                "the run is not durable: there is no home directory, and so no folder for it".to_owned(),
                 "--data DIR or WFHOST_DATA names one".to_owned(),
             )),
         }
@@ -154,7 +154,7 @@ fn prepare(command: &Arguments, session: &mut Session) -> Result<(Host, Workflow
     Ok((host, workflow))
 }
 
-/// Whether the run is to be durable.
+/// Returns whether the run is to be durable.
 fn is_durable(command: &Arguments, host: &Host, workflow: &Workflow) -> bool {
     match command.durability {
         Some(DurabilityChoice::Journal) => true,
@@ -167,9 +167,9 @@ fn begin(command: &Arguments, session: &Session, host: &Host, workflow: &Workflo
     let is_durable = session.durable;
     if command.id.is_some() && !is_durable {
         let refused = UserError::new(kind::USAGE, "a run that is not durable cannot be started again by its id");
-        return Err(refused.hint("leave --run-id out, or give --durability journal").into());
+        return Err(refused.hint("omit --run-id, or use --durability journal").into());
     }
-    // From here on a signal cancels the run, or leaves it for another.
+    // From here on a signal cancels or suspends the run.
     let (watch, watcher) = session.watcher();
     let started = session.signals.guard(|| start(command, host, workflow, is_durable, watcher));
     let (run, inputs) = match started {
@@ -180,12 +180,12 @@ fn begin(command: &Arguments, session: &Session, host: &Host, workflow: &Workflo
         Err(refused) => return Err(refused.into()),
     };
     if is_durable && session.follower.is_some() {
-        // Who is told of it can count on it. A disk that is full is told of otherwise.
+        // A run that is announced is durable. A full disk is reported elsewhere.
         let is_known = run.started(ANNOUNCE_WAIT_MAX);
-        // Where it never will be, its outcome comes at once, and says why.
+        // If it never becomes durable, its outcome says why at once.
         let ended = if is_known { run.outcome() } else { run.inner().wait_for(ANNOUNCE_WAIT_MAX).map(|_| run.wait()) };
         if command.id.is_some() && ended.is_some_and(|outcome| belongs_to_another_host(&outcome)) {
-            // What this one did until then counts for nothing.
+            // The work of this run until then is discarded.
             return existing(command, host, workflow, &inputs)?.continue_run(&runs_of(host)?, session);
         }
         session.note(format!("run {}", run.id()));
@@ -196,13 +196,13 @@ fn begin(command: &Arguments, session: &Session, host: &Host, workflow: &Workflo
     session.show(&run, workflow, watch);
     let ended = session.wait_to_the_end(host, &run, is_durable);
     if command.id.is_some() && belongs_to_another_host(&ended.outcome) {
-        // Somebody began it at the same time, and was quicker.
+        // Another process started it first.
         return existing(command, host, workflow, &inputs)?.continue_run(&runs_of(host)?, session);
     }
     Ok(session.report(&ended, workflow, host.guests().slots()))
 }
 
-/// The run, with its inputs; no run where there is one of its id already.
+/// The run with its inputs; no run if one with its id already exists.
 fn start(
     command: &Arguments,
     host: &Host,
@@ -221,7 +221,7 @@ fn start(
     }
 }
 
-/// What is to be run, where there is a run of its id.
+/// The run of that id, which already exists.
 fn existing<'a>(
     command: &'a Arguments,
     host: &'a Host,
@@ -234,7 +234,7 @@ fn existing<'a>(
     Ok(ExistingRun { host, workflow, inputs, id, arguments: &command.host })
 }
 
-/// Says how many runs there are that nobody runs.
+/// Notes how many runs are suspended.
 fn note_suspended(host: &Host, session: &Session) -> Result<(), CommandError> {
     if session.follower.is_none() {
         return Ok(());
@@ -244,7 +244,7 @@ fn note_suspended(host: &Host, session: &Session) -> Result<(), CommandError> {
     let mut owners = OwnershipCache::default();
     let mut count = 0;
     for stored in runs.store.list(&filter)? {
-        // One that ends meanwhile is nobody's too.
+        // A run that has just ended has no owner either.
         let is_left = owners.ownership(&runs, &stored)? == crate::cli::store::Ownership::Orphaned
             && runs.store.run(&stored.id)?.is_some_and(|run| run.ended.is_none());
         count += u32::from(is_left);
