@@ -1,7 +1,7 @@
 //! Monotonic time, from the machine or from a simulator.
 
-use super::Micros;
 use super::sync::{AtomicU64, Ordering};
+use super::{Micros, Monotonic};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use std::time::Instant;
 #[derive(Clone, Debug)]
 pub enum Clock {
     /// The machine's.
-    Wall(Instant),
+    Machine(Instant),
     /// One that stands still until it is moved.
     Virtual(VirtualClock),
 }
@@ -17,15 +17,15 @@ pub enum Clock {
 impl Clock {
     /// The machine's clock, zero now.
     #[must_use]
-    pub fn wall() -> Self {
-        Self::Wall(Instant::now())
+    pub fn machine() -> Self {
+        Self::Machine(Instant::now())
     }
 
     /// The time.
     #[must_use]
-    pub fn now(&self) -> Micros {
+    pub fn now(&self) -> Monotonic {
         match self {
-            Self::Wall(start) => start.elapsed().into(),
+            Self::Machine(start) => Monotonic(Micros::from(start.elapsed()).0),
             Self::Virtual(clock) => clock.now(),
         }
     }
@@ -33,7 +33,7 @@ impl Clock {
 
 impl Default for Clock {
     fn default() -> Self {
-        Self::wall()
+        Self::machine()
     }
 }
 
@@ -44,12 +44,12 @@ pub struct VirtualClock(Arc<AtomicU64>);
 impl VirtualClock {
     /// The time.
     #[must_use]
-    pub fn now(&self) -> Micros {
-        Micros(self.0.load(Ordering::Acquire))
+    pub fn now(&self) -> Monotonic {
+        Monotonic(self.0.load(Ordering::Acquire))
     }
 
     /// Moves the clock to `time`, never back.
-    pub fn advance_to(&self, time: Micros) {
+    pub fn advance_to(&self, time: Monotonic) {
         self.0.fetch_max(time.0, Ordering::AcqRel);
     }
 }

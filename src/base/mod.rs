@@ -19,4 +19,5 @@ pub(crate) use guarded::guarded;
 pub(crate) use guarded::guarded_file;
 pub(crate) use panics::message_of;
 pub(crate) use processors::processors;
-pub use time::Micros;
+pub(crate) use time::arithmetic;
+pub use time::{Micros, Monotonic, Timestamp};

@@ -12,7 +12,7 @@ use std::sync as imp;
 
 pub(crate) use imp::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
-use super::{Clock, Micros};
+use super::{Clock, Monotonic};
 use std::time::Duration;
 
 #[cfg(not(any(loom, shuttle)))]
@@ -146,8 +146,8 @@ impl Signal {
 
     /// Waits for the flag, or until the clock says `deadline`, and clears it. False: the deadline
     /// has come.
-    pub(crate) fn wait_until(&self, clock: &Clock, deadline: Micros) -> bool {
-        self.wait(Some(Micros(deadline.0.saturating_sub(clock.now().0)).into()))
+    pub(crate) fn wait_until(&self, clock: &Clock, deadline: Monotonic) -> bool {
+        self.wait(Some(deadline.since(clock.now()).into()))
     }
 }
 
@@ -166,7 +166,7 @@ impl Signal {
 
     /// The time comes when the model says so, by moving the clock and telling whoever waits: in one
     /// schedule before this thread sleeps, in another while it does, or never.
-    pub(crate) fn wait_until(&self, clock: &Clock, deadline: Micros) -> bool {
+    pub(crate) fn wait_until(&self, clock: &Clock, deadline: Monotonic) -> bool {
         self.wait_while(|| clock.now() < deadline)
     }
 

@@ -1,9 +1,18 @@
-//! Time.
+//! Times and durations, all in microseconds: one type for each clock, so that no two are mixed.
 
-/// A time since 1970, or a duration, in microseconds.
+/// A duration in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Micros(pub u64);
+
+/// A time of the wall clock: microseconds since 1970, UTC.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub u64);
+
+/// A time of a monotonic [`Clock`](super::Clock): microseconds since the clock was made.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Monotonic(pub u64);
 
 impl Micros {
     /// The longest: the largest number that every engine of the contract holds exactly.
@@ -26,5 +35,38 @@ impl From<std::time::Duration> for Micros {
 impl From<Micros> for std::time::Duration {
     fn from(micros: Micros) -> Self {
         Self::from_micros(micros.0)
+    }
+}
+
+/// Declares the arithmetic of a type of times.
+macro_rules! arithmetic {
+    ($time:ident, $visibility:vis) => {
+        impl $time {
+            /// The time that much later, at most [`Micros::MAX`](crate::base::Micros::MAX) after zero.
+            #[inline]
+            #[must_use]
+            $visibility fn saturating_add(self, duration: $crate::base::Micros) -> Self {
+                Self(self.0.saturating_add(duration.0).min($crate::base::Micros::MAX.0))
+            }
+
+            /// How long this is after `earlier`; zero if it is before.
+            #[inline]
+            #[must_use]
+            $visibility fn since(self, earlier: Self) -> $crate::base::Micros {
+                $crate::base::Micros(self.0.saturating_sub(earlier.0))
+            }
+        }
+    };
+}
+
+pub(crate) use arithmetic;
+arithmetic!(Timestamp, pub);
+arithmetic!(Monotonic, pub);
+
+impl Timestamp {
+    /// The time that much earlier, at least zero.
+    #[must_use]
+    pub fn saturating_sub(self, duration: Micros) -> Self {
+        Self(self.0.saturating_sub(duration.0))
     }
 }

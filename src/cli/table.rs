@@ -1,7 +1,7 @@
 //! Tables, durations and times as users read them.
 
 use crate::cli::terminal::{fit, printable};
-use crate::process::Micros;
+use crate::process::Timestamp;
 use std::time::Duration;
 
 /// Columns of a cell. Arbitrary: a longer name is cut.
@@ -70,25 +70,25 @@ pub(in crate::cli) fn counted(count: impl Into<u64>, one: &str, many: &str) -> S
 }
 
 /// A moment in RFC 3339, in UTC.
-pub(in crate::cli) fn rfc3339(at: Micros) -> String {
+pub(in crate::cli) fn rfc3339(at: Timestamp) -> String {
     let at = jiff::Timestamp::from_microsecond(at.0.cast_signed()).unwrap_or_default();
     format!("{at:.3}")
 }
 
 /// A moment to the second, in UTC.
-pub(in crate::cli) fn moment(at: Micros) -> String {
+pub(in crate::cli) fn moment(at: Timestamp) -> String {
     let at = jiff::Timestamp::from_microsecond(at.0.cast_signed()).unwrap_or_default();
     format!("{at:.0}").replace('T', " ")
 }
 
 /// The time of a day to the millisecond, in UTC.
-pub(in crate::cli) fn clock(at: Micros) -> String {
+pub(in crate::cli) fn clock(at: Timestamp) -> String {
     rfc3339(at).split('T').nth(1).unwrap_or_default().trim_end_matches('Z').to_owned()
 }
 
 /// How long something took.
-pub(in crate::cli) fn took(from: Micros, to: Micros) -> String {
-    duration(Duration::from(Micros(to.0.saturating_sub(from.0))))
+pub(in crate::cli) fn took(from: Timestamp, to: Timestamp) -> String {
+    duration(Duration::from(to.since(from)))
 }
 
 pub(in crate::cli) fn duration(duration: Duration) -> String {
@@ -129,10 +129,10 @@ mod tests {
 
     #[test]
     fn moments_are_in_utc() {
-        let at = Micros(1_700_000_000_123_456);
+        let at = Timestamp(1_700_000_000_123_456);
         assert_eq!(rfc3339(at), "2023-11-14T22:13:20.123Z");
         assert_eq!(moment(at), "2023-11-14 22:13:20Z");
         assert_eq!(clock(at), "22:13:20.123");
-        assert_eq!(took(Micros(0), Micros(1_500_000)), "1.5 s");
+        assert_eq!(took(Timestamp(0), Timestamp(1_500_000)), "1.5 s");
     }
 }

@@ -12,8 +12,8 @@ use super::spares;
 use super::stored::{self, Encoding, Evicted, RawGuest, Stored};
 use crate::process::problem::kind;
 use crate::process::{
-    Allocation, Body, Death, Event, Eviction, Form, Micros, Output, Owed, Problem, ProcessInit, ProcessSnapshot,
-    Progress, RawSnapshot, SnapshotError, SnapshotSupport, Status,
+    Allocation, Body, Death, Event, Eviction, Form, Output, Owed, Problem, ProcessInit, ProcessSnapshot, Progress,
+    RawSnapshot, SnapshotError, SnapshotSupport, Status, Timestamp,
 };
 use bytes::Bytes;
 use std::pin::Pin;
@@ -39,7 +39,7 @@ pub(crate) struct Guest {
     /// Where its next instance is made.
     allocation: Allocation,
     fuel: FuelMeter,
-    now: Micros,
+    now: Timestamp,
     events: Vec<Event>,
     /// The parts of the last step that are still to be given.
     rest: Option<Box<RemainingParts>>,
@@ -112,7 +112,7 @@ impl Guest {
             init: Arc::new(init),
             allocation: Allocation::default(),
             fuel: FuelMeter::default(),
-            now: Micros(0),
+            now: Timestamp(0),
             events: Vec::new(),
             rest: None,
             state: State::Fresh,
@@ -260,7 +260,7 @@ impl Guest {
 }
 
 impl Body for Guest {
-    fn begin(&mut self, now: Micros, events: &mut Vec<Event>) {
+    fn begin(&mut self, now: Timestamp, events: &mut Vec<Event>) {
         self.now = now;
         self.events.append(events);
     }
@@ -405,7 +405,7 @@ fn is_large(store: &Store<Context>) -> bool {
 }
 
 /// Obtains an instance, calls `init`, and steps.
-async fn first(source: Source, now: Micros, budget: u64, events: Vec<Event>) -> FirstStep {
+async fn first(source: Source, now: Timestamp, budget: u64, events: Vec<Event>) -> FirstStep {
     let Instance { mut store, binding } = match source.instance(now).await {
         Ok(instance) => instance,
         Err((store, error)) => {
@@ -432,7 +432,7 @@ async fn restored(
     source: Source,
     loaded: Arc<Loaded>,
     evicted: Evicted,
-    now: Micros,
+    now: Timestamp,
     budget: u64,
     events: Vec<Event>,
 ) -> FirstStep {

@@ -5,7 +5,7 @@ use super::options::EngineOptions;
 use super::snapshot::{Handles, SnapshotView};
 use super::wasi::{Wasi, WasiView};
 use super::work::HostWork;
-use crate::process::{Limits, LogLine, Micros, Output, ProcessInit, Random, Tag};
+use crate::process::{Limits, LogLine, Output, ProcessInit, Random, Tag, Timestamp};
 use std::sync::Arc;
 use std::task::Poll;
 use wasmtime::{Store, StoreContextMut, Trap};
@@ -14,7 +14,7 @@ use wasmtime::{Store, StoreContextMut, Trap};
 /// [`HostState`].
 pub(crate) struct Context {
     init: Arc<ProcessInit>,
-    now: Micros,
+    now: Timestamp,
     next_tag: Tag,
     /// Made on first use: most guests never ask for it.
     random: Option<Random>,
@@ -67,7 +67,7 @@ impl Context {
         let memory_bytes_max = options.profile.memory_bytes_max();
         Self {
             work: HostWork::new(options.slice_fuel),
-            now: Micros(0),
+            now: Timestamp(0),
             next_tag: init.next_tag,
             random: None,
             log: Log::default(),
@@ -92,7 +92,7 @@ impl Context {
     }
 
     /// Sets what the next step sees.
-    pub(crate) fn begin_step(&mut self, now: Micros) {
+    pub(crate) fn begin_step(&mut self, now: Timestamp) {
         self.now = now;
         self.limiter.begin_step();
         self.work.take();
@@ -116,7 +116,7 @@ impl Context {
         self.hostcall_bytes_max
     }
 
-    pub(crate) fn now(&self) -> Micros {
+    pub(crate) fn now(&self) -> Timestamp {
         self.now
     }
 
@@ -205,7 +205,7 @@ impl Context {
 }
 
 /// Sets what the next calls see, and their fuel.
-pub(super) fn prepare(store: &mut Store<Context>, now: Micros, fuel: u64) {
+pub(super) fn prepare(store: &mut Store<Context>, now: Timestamp, fuel: u64) {
     store.data_mut().begin_step(now);
     store.set_fuel(fuel).expect("invariant: engines of guests count fuel");
 }
@@ -246,7 +246,7 @@ impl WasiView for Context {
         &mut self.wasi
     }
 
-    fn now(&self) -> Micros {
+    fn now(&self) -> Timestamp {
         self.now
     }
 

@@ -5,7 +5,7 @@ use super::context::{Context, prepare};
 use super::loaded::Loaded;
 use super::metering::INSTANTIATE_FUEL;
 use super::spares;
-use crate::process::{Allocation, Grants, Limits, Micros, Payload, Pid, ProcessInit, Tag};
+use crate::process::{Allocation, Grants, Limits, Payload, Pid, ProcessInit, Tag, Timestamp};
 use std::sync::Arc;
 use wasmtime::Store;
 
@@ -68,7 +68,7 @@ impl Source {
     ///
     /// # Errors
     /// Returns why it cannot be made, with the store.
-    pub(super) async fn instance(self, now: Micros) -> Result<Instance, (Store<Context>, wasmtime::Error)> {
+    pub(super) async fn instance(self, now: Timestamp) -> Result<Instance, (Store<Context>, wasmtime::Error)> {
         match self {
             Self::Spare(mut instance) => {
                 prepare(&mut instance.store, now, INSTANTIATE_FUEL);

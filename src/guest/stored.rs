@@ -14,7 +14,7 @@ use super::loaded::Loaded;
 use super::metering::{FuelMeter, SAVE_FUEL};
 use super::poll::block_on;
 use super::snapshot::{CompactError, Handles, Search, Snapshot, Template, Unfit};
-use crate::process::{Form, Limits, Micros, Problem, ProcessSnapshot, RawSnapshot, SnapshotError};
+use crate::process::{Form, Limits, Problem, ProcessSnapshot, RawSnapshot, SnapshotError, Timestamp};
 use bytes::Bytes;
 use std::sync::Arc;
 use wasmtime::Store;
@@ -116,7 +116,7 @@ pub(crate) fn pack(loaded: &Loaded, snapshot: &Snapshot) -> Option<(Bytes, usize
 }
 
 /// Asks a guest to encode its state.
-pub(crate) fn encode(binding: &dyn Binding, mut store: Store<Context>, now: Micros) -> (Store<Context>, Encoding) {
+pub(crate) fn encode(binding: &dyn Binding, mut store: Store<Context>, now: Timestamp) -> (Store<Context>, Encoding) {
     let host = store.data().save();
     prepare(&mut store, now, SAVE_FUEL);
     let usual = store.data().hostcall_bytes_max();

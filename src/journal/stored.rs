@@ -1,6 +1,6 @@
 //! What a journal says of runs.
 
-use crate::process::{Micros, Pid};
+use crate::process::{Pid, Timestamp};
 use crate::run::{EndStatus, Log, Mail};
 use bytes::Bytes;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub struct NewRun {
     /// The name of its workflow.
     pub name: Arc<str>,
     /// When the run was created, in microseconds since 1970.
-    pub created: Micros,
+    pub created: Timestamp,
     /// What a host needs to recover it: JSON.
     pub manifest: String,
     /// The BLAKE3 of the bytes of its components, in hexadecimal: their files in `components/` are
@@ -30,11 +30,11 @@ pub struct Stored {
     /// The name of its workflow.
     pub name: Arc<str>,
     /// When the run was created, in microseconds since 1970.
-    pub created: Micros,
+    pub created: Timestamp,
     /// How it ended; `None` while it has not.
     pub status: Option<EndStatus>,
     /// When it ended, in microseconds since 1970.
-    pub ended: Option<Micros>,
+    pub ended: Option<Timestamp>,
     /// The number of its records; an earlier number if a host owns the run.
     pub records: u64,
     /// The host that owns it, living or not; `None` if it is suspended or has ended.
@@ -55,9 +55,9 @@ pub struct Filter {
     /// Only those of the workflow of this name.
     pub name: Option<String>,
     /// Only those created at that time or later.
-    pub created_min: Option<Micros>,
+    pub created_min: Option<Timestamp>,
     /// Only those created before that time.
-    pub created_before: Option<Micros>,
+    pub created_before: Option<Timestamp>,
     /// At most this many.
     pub limit: Option<u32>,
 }
@@ -79,7 +79,7 @@ impl Filter {
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Retention {
     /// Runs that ended before this time are removed.
-    pub ended_before: Option<Micros>,
+    pub ended_before: Option<Timestamp>,
     /// At most this many of the others stay: the newest.
     pub runs_max: Option<u64>,
 }

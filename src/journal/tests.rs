@@ -1,14 +1,14 @@
 //! What every journal does.
 
 use super::*;
-use crate::process::{Micros, Pid};
+use crate::process::{Pid, Timestamp};
 use crate::run::{EndStatus, RunEnd};
 
 fn new(id: &str) -> NewRun {
     NewRun {
         id: id.into(),
         name: "work".into(),
-        created: Micros(5),
+        created: Timestamp(5),
         manifest: format!("about {id}"),
         components: Vec::new(),
     }
@@ -52,12 +52,12 @@ fn a_run_is_one_owners_and_ends_once() {
         let mut taken = journal.recover("run").unwrap();
         assert_eq!((taken.records, taken.manifest.as_str()), (vec![Bytes::from("one")], "about run"));
         let _ = taken.log.append(b"two");
-        let _ = taken.log.ended(&RunEnd { status: EndStatus::Cancelled, at: Micros(8) });
+        let _ = taken.log.ended(&RunEnd { status: EndStatus::Cancelled, at: Timestamp(8) });
         journal.flush().unwrap();
         assert!(matches!(journal.recover("run"), Err(StoreError::Ended(_))));
         assert_eq!(journal.owner_of("run").unwrap(), None);
         let run = journal.run("run").unwrap().unwrap();
-        assert_eq!((run.status, run.ended, run.records), (Some(EndStatus::Cancelled), Some(Micros(8)), 2));
+        assert_eq!((run.status, run.ended, run.records), (Some(EndStatus::Cancelled), Some(Timestamp(8)), 2));
         assert_eq!(journal.records("run").unwrap(), ["one", "two"]);
         assert_eq!(journal.unfinished().unwrap(), []);
         assert_eq!(journal.list(&Filter { ended: Some(true), ..Filter::default() }).unwrap(), [run]);
@@ -119,7 +119,7 @@ fn mail_is_left_once_and_is_gone_with_its_record() {
         }
         assert_eq!(journal.post("run", &mail("more", "")).unwrap(), Posted::Full);
         let mut taken = journal.recover("run").unwrap();
-        let _ = taken.log.ended(&RunEnd { status: EndStatus::Failed, at: Micros(8) });
+        let _ = taken.log.ended(&RunEnd { status: EndStatus::Failed, at: Timestamp(8) });
         journal.flush().unwrap();
         assert_eq!(journal.post("run", &mail("more", "")).unwrap(), Posted::Ended);
         journal.remove("run").unwrap();

@@ -1,8 +1,8 @@
 //! What a run steps, whatever family it is of: a wasm guest, or a native process behind [`Native`](super::Native).
 
 use super::{
-    Allocation, Command, Event, Grants, Json, Limits, Micros, Payload, Permit, Pid, Problem, ProcessSnapshot,
-    RawSnapshot, SnapshotError, SnapshotSupport, Status, Tag,
+    Allocation, Command, Event, Grants, Json, Limits, Payload, Permit, Pid, Problem, ProcessSnapshot, RawSnapshot,
+    SnapshotError, SnapshotSupport, Status, Tag, Timestamp,
 };
 use std::sync::Arc;
 
@@ -142,7 +142,7 @@ pub struct ProcessInit {
 pub trait Body: Send {
     /// Hands over the events of the next step and the time of their batch. The first `begin` follows the creation of the body, perhaps with no events.
     /// The events are taken out of the vector.
-    fn begin(&mut self, now: Micros, events: &mut Vec<Event>);
+    fn begin(&mut self, now: Timestamp, events: &mut Vec<Event>);
 
     /// Runs one slice of the step.
     fn poll(&mut self, output: &mut Output) -> Progress;

@@ -24,7 +24,7 @@ pub mod problem;
 mod random;
 mod snapshot;
 
-pub use crate::base::Micros;
+pub use crate::base::{Micros, Timestamp};
 pub use body::{Body, Death, Eviction, Level, LogLine, Output, Owed, ProcessInit, Program, Progress};
 pub use budget::Budget;
 pub use command::{Action, Call, Command, Placement, Send, Spawn, Status, Target};

@@ -1,8 +1,8 @@
 //! Processes written in Rust, within the host.
 
 use super::{
-    Action, Body, Command, Event, LogLine, Micros, Output, Payload, Problem, ProcessInit, Program, Progress, Status,
-    Tag,
+    Action, Body, Command, Event, LogLine, Output, Payload, Problem, ProcessInit, Program, Progress, Status, Tag,
+    Timestamp,
 };
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct Context<'a> {
     /// What the process is. Its input was given to [`Process::init`], and is null here.
     pub init: &'a ProcessInit,
     /// The time of this batch; never goes back within a run.
-    pub now: Micros,
+    pub now: Timestamp,
     next_tag: &'a mut Tag,
     output: &'a mut Output,
 }
@@ -58,7 +58,7 @@ pub struct Native<P> {
     process: P,
     init: ProcessInit,
     next_tag: Tag,
-    now: Micros,
+    now: Timestamp,
     events: Vec<Event>,
     begun: bool,
 }
@@ -66,12 +66,12 @@ pub struct Native<P> {
 impl<P: Process> Native<P> {
     /// A body that has not run yet.
     pub fn new(process: P, init: ProcessInit) -> Self {
-        Self { process, next_tag: init.next_tag, init, now: Micros(0), events: Vec::new(), begun: false }
+        Self { process, next_tag: init.next_tag, init, now: Timestamp(0), events: Vec::new(), begun: false }
     }
 }
 
 impl<P: Process> Body for Native<P> {
-    fn begin(&mut self, now: Micros, events: &mut Vec<Event>) {
+    fn begin(&mut self, now: Timestamp, events: &mut Vec<Event>) {
         self.now = now;
         if self.events.is_empty() && events.capacity() <= KEPT_MAX {
             std::mem::swap(&mut self.events, events);

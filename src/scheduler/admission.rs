@@ -40,8 +40,9 @@ use super::place::{Place, Standing};
 use super::seats::{Seat, Seats, Way, place};
 use super::slots::Table;
 use super::state::Eviction;
+use crate::base::Monotonic;
 use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
-use crate::process::{Allocation, Budget, Micros, Permit};
+use crate::process::{Allocation, Budget, Permit};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -228,7 +229,7 @@ impl Admission {
     }
 
     /// The holder of a permit rests since `now`: its word says so already, or has said so.
-    pub(crate) fn comes_to_rest<P, E>(&self, table: &Table<P, E>, slot: Slot, seat: Seat, now: Micros) {
+    pub(crate) fn comes_to_rest<P, E>(&self, table: &Table<P, E>, slot: Slot, seat: Seat, now: Monotonic) {
         // Partner: the fence in `Seats::search`. Either we see the pressure, or the search there sees that we rest.
         fence(Ordering::SeqCst);
         if self.pressed.load(Ordering::Acquire) {

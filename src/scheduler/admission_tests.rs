@@ -7,7 +7,8 @@ use super::seats::Seat;
 use super::slots::{FreeSlots, Table};
 use super::state::{Before, Eviction, Finished, Heard, State};
 use super::{Interrupt, Next, Slot, Wake};
-use crate::process::{Budget, Micros, Permit};
+use crate::base::Monotonic;
+use crate::process::{Budget, Permit};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -84,7 +85,7 @@ impl Rig {
     }
 
     fn says(&self, (slot, seat): (Slot, Seat), since: u64) {
-        self.admission.comes_to_rest(&self.table, slot, seat, Micros(since));
+        self.admission.comes_to_rest(&self.table, slot, seat, Monotonic(since));
     }
 
     fn next(&self) -> Duty {

@@ -1,6 +1,7 @@
 //! The seam between the scheduler and whoever decides what a step's output means.
 
 use super::TimerId;
+use crate::base::Monotonic;
 use crate::process::{Allocation, Micros, Permit};
 
 /// A place in the slot table: what the scheduler knows a process by. In memory only; it never mixes with a pid.
@@ -81,7 +82,7 @@ pub struct Turn {
     /// Whether it has its permit.
     pub permitted: Permitted,
     /// The monotonic time at the slice's start, as of [`Port::monotonic`]; zero where [`Commit::TIMED`] is false.
-    pub now: Micros,
+    pub now: Monotonic,
 }
 
 impl Turn {
@@ -210,7 +211,7 @@ pub trait Port<C: Commit> {
     fn pause(&mut self, slot: Slot, pause: Pause);
 
     /// Calls [`Commit::fired`] with `timer` when the monotonic clock reaches `due`.
-    fn timer(&mut self, due: Micros, timer: C::Timer) -> TimerId;
+    fn timer(&mut self, due: Monotonic, timer: C::Timer) -> TimerId;
 
     /// Takes a timer back, where it has not fired yet. One that fires at this moment may still reach [`Commit::fired`].
     fn unset_timer(&mut self, timer: TimerId);
@@ -221,5 +222,5 @@ pub trait Port<C: Commit> {
     }
 
     /// The monotonic time that `timer` is measured by: microseconds since the scheduler started.
-    fn monotonic(&self) -> Micros;
+    fn monotonic(&self) -> Monotonic;
 }

@@ -4,7 +4,8 @@ use super::place::Posted;
 use super::shared::{Job, Placed, Shared};
 use super::state::Before;
 use super::{Commit, Interrupt, Next, Pause, Port, Slot, Stats, TimerId, Wake};
-use crate::process::{Micros, Permit};
+use crate::base::Monotonic;
+use crate::process::Permit;
 use std::sync::Arc;
 
 /// A [`Port`] for any thread. What it wakes goes to the global queue. Clones are the same handle.
@@ -94,7 +95,7 @@ impl<C: Commit> Port<C> for Handle<C> {
         }
     }
 
-    fn timer(&mut self, due: Micros, timer: C::Timer) -> TimerId {
+    fn timer(&mut self, due: Monotonic, timer: C::Timer) -> TimerId {
         let (timer, is_first) = self.0.timers.set(due, timer);
         if is_first {
             self.0.sleep.notify();
@@ -106,7 +107,7 @@ impl<C: Commit> Port<C> for Handle<C> {
         self.0.timers.unset(timer);
     }
 
-    fn monotonic(&self) -> Micros {
+    fn monotonic(&self) -> Monotonic {
         self.0.clock.now()
     }
 }

@@ -4,6 +4,7 @@
 //! doubled or halved until the looks are some microseconds apart. Where the ends of turns are known anyway, because the commit point is
 //! [timed](super::Commit::TIMED), the looks are never further apart than that and one turn; otherwise by up to 64 turns.
 
+use crate::base::Monotonic;
 use crate::process::Micros;
 
 /// Looks at the clock are to be this far apart. Arbitrary: they cost less than 1 %.
@@ -18,12 +19,12 @@ const FINE: u32 = 8;
 pub(crate) struct Pace {
     interval: u32,
     left: u32,
-    last: Micros,
+    last: Monotonic,
 }
 
 impl Pace {
     pub(crate) fn new() -> Self {
-        Self { interval: 1, left: 1, last: Micros(0) }
+        Self { interval: 1, left: 1, last: Monotonic(0) }
     }
 
     /// Whether the clock is to be read in this turn.
@@ -34,11 +35,11 @@ impl Pace {
     }
 
     /// The clock was read because it was due.
-    pub(crate) fn read(&mut self, now: Micros) {
-        let apart = now.0.saturating_sub(self.last.0);
-        if apart > APART_MAX.0 {
+    pub(crate) fn read(&mut self, now: Monotonic) {
+        let apart = now.since(self.last);
+        if apart > APART_MAX {
             self.interval = (self.interval / 2).max(1);
-        } else if apart < APART_MIN.0 {
+        } else if apart < APART_MIN {
             self.interval = (self.interval * 2).min(INTERVAL_MAX);
         }
         self.restart(now);
@@ -46,17 +47,17 @@ impl Pace {
 
     /// A turn has ended. One that was long is the first of many, as far as one can tell.
     #[inline]
-    pub(crate) fn ended(&mut self, start: Micros, end: Micros) {
-        if end.0.saturating_sub(self.last.0) > APART_MAX.0 {
+    pub(crate) fn ended(&mut self, start: Monotonic, end: Monotonic) {
+        if end.since(self.last) > APART_MAX {
             self.left = 1;
-            if end.0.saturating_sub(start.0) > APART_MAX.0 {
+            if end.since(start) > APART_MAX {
                 self.interval = 1;
             }
         }
     }
 
     /// The clock was read after a rest, which says nothing about turns.
-    pub(crate) fn restart(&mut self, now: Micros) {
+    pub(crate) fn restart(&mut self, now: Monotonic) {
         self.last = now;
         self.left = self.interval;
     }
@@ -87,7 +88,7 @@ mod tests {
                 time += turn_ns;
                 let due = pace.is_due();
                 if due {
-                    pace.read(Micros(time / 1000));
+                    pace.read(Monotonic(time / 1000));
                 }
                 due && *turn >= 1000
             })
@@ -99,11 +100,11 @@ mod tests {
         let mut pace = Pace::new();
         for turn in 0..1000 {
             if pace.is_due() {
-                pace.read(Micros(turn / 30));
+                pace.read(Monotonic(turn / 30));
             }
         }
         assert!(pace.is_fine());
-        pace.ended(Micros(40), Micros(60));
+        pace.ended(Monotonic(40), Monotonic(60));
         assert!(pace.is_due() && !pace.is_fine());
     }
 
@@ -113,11 +114,11 @@ mod tests {
         // Turns become slower and slower, but none of them is long.
         for turn in 0..5000 {
             if pace.is_due() {
-                pace.read(Micros(now));
+                pace.read(Monotonic(now));
                 last = now;
             }
             let took = turn / 1000;
-            pace.ended(Micros(now), Micros(now + took));
+            pace.ended(Monotonic(now), Monotonic(now + took));
             now += took;
             assert!(now - last <= APART_MAX.0 + took, "{} after {took}", now - last);
         }

@@ -12,10 +12,10 @@ use super::state::{Before, Eviction, Heard};
 use super::stats::{Counters, Stats};
 use super::timers::Timers;
 use super::{Commit, Config, Interrupt, Next, Pause, Permitted, Slot, Wake};
-use crate::base::Clock;
 use crate::base::foreign;
 use crate::base::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, Signal};
-use crate::process::{Micros, Permit};
+use crate::base::{Clock, Monotonic};
+use crate::process::Permit;
 use std::sync::{Arc, Weak};
 
 /// What lies in a run queue: a process that is ready, and perhaps the event that woke it.
@@ -342,7 +342,7 @@ impl<C: Commit> Shared<C> {
     }
 
     /// Whether a worker must not go to sleep that saw `next` as the nearest due time.
-    pub(crate) fn is_worker_needed(&self, next: Option<Micros>) -> bool {
+    pub(crate) fn is_worker_needed(&self, next: Option<Monotonic>) -> bool {
         self.has_jobs()
             || self.phase() == Phase::Stopped
             || self.admission.needs_attention()

@@ -22,9 +22,8 @@
 //!   the worker itself.
 //! - **P3** a signal may be late or left over: what happened is read from the list.
 
-use crate::base::Clock;
 use crate::base::sync::{AtomicU64, Mutex, Ordering, Signal, fence};
-use crate::process::Micros;
+use crate::base::{Clock, Monotonic};
 use std::time::Duration;
 
 const SEARCHING: u64 = 1;
@@ -148,7 +147,7 @@ impl Sleep {
         &self,
         worker: usize,
         was_searching: bool,
-        deadline: Option<(&Clock, Micros)>,
+        deadline: Option<(&Clock, Monotonic)>,
         is_needed: impl FnOnce() -> bool,
     ) -> Awake {
         if !self.lie_down(worker, was_searching, deadline.is_some(), is_needed) {

@@ -5,9 +5,9 @@ use super::local::Local;
 use super::shared::{Job, Phase, Shared};
 use super::worker::{Bed, Turned, Worker};
 use super::{Commit, Stats};
-use crate::base::Clock;
 use crate::base::sync::thread;
-use crate::process::{Budget, Micros, Permit};
+use crate::base::{Clock, Monotonic};
+use crate::process::{Budget, Permit};
 use std::sync::{Arc, Weak};
 
 /// What a scheduler is started with.
@@ -37,7 +37,7 @@ impl Default for Config {
             outside: None,
             seed: 0,
             slice_fuel: u64::MAX,
-            clock: Clock::wall(),
+            clock: Clock::machine(),
             // Arbitrary: 16 million places are some gigabytes.
             processes_max: 1 << 24,
         }
@@ -184,13 +184,13 @@ impl<C: Commit> VirtualScheduler<C> {
 
     /// When the first of the workers that sleep wakes by itself. None: none does.
     #[must_use]
-    pub fn next_waking(&self) -> Option<Micros> {
+    pub fn next_waking(&self) -> Option<Monotonic> {
         self.workers.iter().filter_map(|(_, bed)| bed.as_ref()?.deadline).min()
     }
 
     /// When the first timer is due.
     #[must_use]
-    pub fn next_timer(&self) -> Option<Micros> {
+    pub fn next_timer(&self) -> Option<Monotonic> {
         self.shared.timers.next()
     }
 

@@ -12,6 +12,7 @@
 //!
 //! When the only awake worker is in the middle of a slice, a timer is late by the rest of that slice.
 
+use crate::base::Monotonic;
 use crate::base::sync::{AtomicU64, Mutex, Ordering};
 use crate::process::Micros;
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ const NEVER: u64 = u64::MAX;
 /// Names a timer that was set, so that it can be taken back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TimerId {
-    due: Micros,
+    due: Monotonic,
     /// Decides between timers of the same due time.
     number: u64,
 }
@@ -31,13 +32,13 @@ pub struct TimerId {
 impl TimerId {
     /// For whoever keeps timers in another way than the scheduler does.
     #[must_use]
-    pub fn new(due: Micros, number: u64) -> Self {
+    pub fn new(due: Monotonic, number: u64) -> Self {
         Self { due, number }
     }
 
     /// When it is due.
     #[must_use]
-    pub fn due(self) -> Micros {
+    pub fn due(self) -> Monotonic {
         self.due
     }
 }
@@ -78,7 +79,7 @@ impl<T> Timers<T> {
     }
 
     /// Sets a timer. True: it is the first now.
-    pub(crate) fn set(&self, due: Micros, what: T) -> (TimerId, bool) {
+    pub(crate) fn set(&self, due: Monotonic, what: T) -> (TimerId, bool) {
         let mut queue = self.queue.lock();
         let timer = TimerId { due, number: queue.number };
         queue.number += 1;
@@ -103,13 +104,13 @@ impl<T> Timers<T> {
     }
 
     /// The nearest due time.
-    pub(crate) fn next(&self) -> Option<Micros> {
+    pub(crate) fn next(&self) -> Option<Monotonic> {
         let next = self.next.load(Ordering::Acquire);
-        (next != NEVER).then_some(Micros(next))
+        (next != NEVER).then_some(Monotonic(next))
     }
 
     /// Moves all timers that are due into `batch`, in order.
-    pub(crate) fn drain(&self, now: Micros, batch: &mut Vec<T>) {
+    pub(crate) fn drain(&self, now: Monotonic, batch: &mut Vec<T>) {
         if self.next.load(Ordering::Acquire) > now.0 {
             return;
         }
@@ -124,18 +125,18 @@ impl<T> Timers<T> {
     }
 
     /// The deadline of a worker that is about to park, if it has to keep the timers.
-    pub(crate) fn keep(&self) -> Option<Micros> {
+    pub(crate) fn keep(&self) -> Option<Monotonic> {
         let next = self.next.load(Ordering::Acquire);
         if next == NEVER {
             return None;
         }
         let deadline = next.max(self.drained.load(Ordering::Relaxed).saturating_add(REST.0));
         let takes_over = |kept| (deadline < kept).then_some(deadline);
-        self.kept.fetch_update(Ordering::AcqRel, Ordering::Acquire, takes_over).ok().map(|_| Micros(deadline))
+        self.kept.fetch_update(Ordering::AcqRel, Ordering::Acquire, takes_over).ok().map(|_| Monotonic(deadline))
     }
 
     /// The worker that parked until `deadline` is awake again.
-    pub(crate) fn release(&self, deadline: Micros) {
+    pub(crate) fn release(&self, deadline: Monotonic) {
         // Somebody with an earlier deadline may have taken over; then there is nothing to take back.
         let _ = self.kept.compare_exchange(deadline.0, NEVER, Ordering::AcqRel, Ordering::Relaxed);
     }
@@ -153,35 +154,35 @@ mod tests {
     fn due_timers_come_in_order_as_one_batch() {
         let timers = Timers::new();
         for (due, what) in [(30, 'd'), (10, 'a'), (20, 'b'), (20, 'c'), (40, 'e')] {
-            let _ = timers.set(Micros(due), what);
+            let _ = timers.set(Monotonic(due), what);
         }
         let mut batch = Vec::new();
-        timers.drain(Micros(9), &mut batch);
+        timers.drain(Monotonic(9), &mut batch);
         assert!(batch.is_empty());
-        timers.drain(Micros(30), &mut batch);
+        timers.drain(Monotonic(30), &mut batch);
         assert_eq!(batch, ['a', 'b', 'c', 'd']);
-        assert_eq!((timers.next(), timers.len()), (Some(Micros(40)), 1));
+        assert_eq!((timers.next(), timers.len()), (Some(Monotonic(40)), 1));
     }
 
     #[test]
     fn only_the_first_timer_is_news() {
         let timers = Timers::new();
-        assert!(timers.set(Micros(50), ()).1 && !timers.set(Micros(60), ()).1 && timers.set(Micros(40), ()).1);
+        assert!(timers.set(Monotonic(50), ()).1 && !timers.set(Monotonic(60), ()).1 && timers.set(Monotonic(40), ()).1);
     }
 
     #[test]
     fn a_timer_that_is_taken_back_does_not_fire_and_takes_no_room() {
         let timers = Timers::new();
-        let (first, _) = timers.set(Micros(10), 'a');
-        let (second, _) = timers.set(Micros(20), 'b');
-        timers.set(Micros(20), 'c');
+        let (first, _) = timers.set(Monotonic(10), 'a');
+        let (second, _) = timers.set(Monotonic(20), 'b');
+        timers.set(Monotonic(20), 'c');
         timers.unset(first);
-        assert_eq!(timers.next(), Some(Micros(20)), "nobody wakes for it");
+        assert_eq!(timers.next(), Some(Monotonic(20)), "nobody wakes for it");
         timers.unset(first);
         timers.unset(second);
-        assert_eq!((timers.next(), timers.len()), (Some(Micros(20)), 1));
+        assert_eq!((timers.next(), timers.len()), (Some(Monotonic(20)), 1));
         let mut batch = Vec::new();
-        timers.drain(Micros(20), &mut batch);
+        timers.drain(Monotonic(20), &mut batch);
         assert_eq!((batch, timers.next()), (vec!['c'], None));
     }
 
@@ -189,22 +190,22 @@ mod tests {
     fn one_keeper_unless_an_earlier_deadline_comes() {
         let timers = Timers::new();
         assert_eq!(timers.keep(), None);
-        let _ = timers.set(Micros(5_000), ());
-        assert_eq!((timers.keep(), timers.keep()), (Some(Micros(5_000)), None));
-        let _ = timers.set(Micros(4_000), ());
-        assert_eq!(timers.keep(), Some(Micros(4_000)));
-        timers.release(Micros(5_000));
+        let _ = timers.set(Monotonic(5_000), ());
+        assert_eq!((timers.keep(), timers.keep()), (Some(Monotonic(5_000)), None));
+        let _ = timers.set(Monotonic(4_000), ());
+        assert_eq!(timers.keep(), Some(Monotonic(4_000)));
+        timers.release(Monotonic(5_000));
         assert_eq!(timers.keep(), None, "the later keeper's waking changes nothing");
-        timers.release(Micros(4_000));
-        assert_eq!(timers.keep(), Some(Micros(4_000)));
+        timers.release(Monotonic(4_000));
+        assert_eq!(timers.keep(), Some(Monotonic(4_000)));
     }
 
     #[test]
     fn a_keeper_rests_between_dense_timers() {
         let timers = Timers::new();
-        let _ = timers.set(Micros(1_000), ());
-        let _ = timers.set(Micros(1_010), ());
-        timers.drain(Micros(1_000), &mut Vec::new());
-        assert_eq!(timers.keep(), Some(Micros(1_000 + REST.0)));
+        let _ = timers.set(Monotonic(1_000), ());
+        let _ = timers.set(Monotonic(1_010), ());
+        timers.drain(Monotonic(1_000), &mut Vec::new());
+        assert_eq!(timers.keep(), Some(Monotonic(1_000 + REST.0)));
     }
 }

@@ -27,6 +27,7 @@ use super::state::{Before, Finished, Started};
 use super::stats::Counters;
 use super::victim::{Random, victims};
 use super::{Commit, Config, Interrupt, Next, Pause, Permitted, Port, Slot, TimerId, Turn, Wake};
+use crate::base::Monotonic;
 use crate::base::foreign;
 use crate::base::sync::{Ordering, spin_loop, thread};
 use crate::process::{Micros, Permit};
@@ -105,7 +106,7 @@ pub(crate) struct Core<C: Commit> {
     patient: bool,
     closing: bool,
     /// The end of the last slice, which is the start of the next one; nothing after a rest.
-    now: Option<Micros>,
+    now: Option<Monotonic>,
 }
 
 /// A worker as a step sees it.
@@ -246,9 +247,9 @@ impl<C: Commit> Worker<C> {
 #[derive(Debug)]
 pub(crate) struct Bed {
     /// When the first timer was due, as it saw it.
-    next: Option<Micros>,
+    next: Option<Monotonic>,
     /// Up to when it sleeps, where it keeps the timers.
-    pub(crate) deadline: Option<Micros>,
+    pub(crate) deadline: Option<Monotonic>,
 }
 
 impl<C: Commit> Core<C> {
@@ -285,7 +286,7 @@ impl<C: Commit> Core<C> {
     }
 
     /// Tells the commit point about timers that are due. False: none is.
-    fn fire(&mut self, shared: &Shared<C>, now: Micros) -> bool {
+    fn fire(&mut self, shared: &Shared<C>, now: Monotonic) -> bool {
         if shared.timers.next().is_none_or(|next| next > now) {
             return false;
         }
@@ -492,7 +493,7 @@ impl<C: Commit> Core<C> {
         let started = place.start(None, &mut events, &mut self.buffers);
         let mut opened = place.body.open().expect("invariant: a running process is its worker's");
         let body = opened.as_mut().expect("invariant: an occupied place has a body");
-        let now = if C::TIMED { self.now.unwrap_or_else(|| shared.clock.now()) } else { Micros(0) };
+        let now = if C::TIMED { self.now.unwrap_or_else(|| shared.clock.now()) } else { Monotonic(0) };
         let Started { resumed, interrupted } = started;
         let turn = Turn { slot, resumed, interrupted, permitted: body.standing.permitted(), now };
 
@@ -507,7 +508,7 @@ impl<C: Commit> Core<C> {
             let end = shared.clock.now();
             self.now = Some(end);
             self.pace.ended(now, end);
-            let took = Micros(end.0.saturating_sub(now.0));
+            let took = end.since(now);
             if took > SLOW {
                 self.counters(shared).slow_steps.add(1);
                 self.note(shared, foreign::call(|| shared.commit.slow(slot, &body.process, took)));
@@ -694,7 +695,7 @@ impl<C: Commit> Port<C> for Context<'_, C> {
         }
     }
 
-    fn timer(&mut self, due: Micros, timer: C::Timer) -> TimerId {
+    fn timer(&mut self, due: Monotonic, timer: C::Timer) -> TimerId {
         // This worker looks at the timers before it parks: nobody else has to know.
         self.shared.timers.set(due, timer).0
     }
@@ -707,7 +708,7 @@ impl<C: Commit> Port<C> for Context<'_, C> {
         self.core.fairness.used(fuel);
     }
 
-    fn monotonic(&self) -> Micros {
+    fn monotonic(&self) -> Monotonic {
         self.shared.clock.now()
     }
 }

@@ -2,8 +2,8 @@
 
 use super::worker::PATIENT_ROUNDS;
 use super::*;
-use crate::base::{Clock, VirtualClock};
-use crate::process::{Budget, Micros, Permit};
+use crate::base::{Clock, Monotonic, VirtualClock};
+use crate::process::{Budget, Permit};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -84,7 +84,7 @@ impl Rig {
     }
 
     pub(super) fn advance(&self) {
-        self.time.advance_to(Micros(self.handle.monotonic().0 + 1));
+        self.time.advance_to(Monotonic(self.handle.monotonic().0 + 1));
     }
 
     pub(super) fn spawn(&mut self, actor: Actor, permit: Permit) -> Slot {
@@ -252,7 +252,7 @@ fn a_timer_is_late_by_one_turn_at_most_although_turns_were_short_before() {
         let (is_long, time) = (Arc::clone(&is_long), rig.time.clone());
         let step = move |port: &mut dyn Port<World>, _, _: &mut Vec<u64>| {
             if is_long.load(SeqCst) {
-                time.advance_to(Micros(port.monotonic().0 + LONG));
+                time.advance_to(Monotonic(port.monotonic().0 + LONG));
             }
             Next::Ready
         };
@@ -265,7 +265,7 @@ fn a_timer_is_late_by_one_turn_at_most_although_turns_were_short_before() {
             let _ = rig.scheduler.turn(0);
         }
         let due = rig.handle.monotonic().0 + 1;
-        rig.handle.timer(Micros(due), sleeper);
+        rig.handle.timer(Monotonic(due), sleeper);
         rig.handle.commit().fired.store(0, SeqCst);
         is_long.store(true, SeqCst);
         while rig.handle.commit().fired.load(SeqCst) == 0 {
@@ -362,7 +362,7 @@ fn a_job_that_another_goes_before_is_told_of() {
                 let (time, handle, hears) = (time.clone(), handle.clone(), Arc::clone(&hears));
                 let step = move |port: &mut dyn Port<World>, _, _: &mut Vec<u64>| {
                     hears.fetch_or(wakes_the_other(&handle), SeqCst);
-                    time.advance_to(Micros(port.monotonic().0 + 20));
+                    time.advance_to(Monotonic(port.monotonic().0 + 20));
                     Next::Preempted
                 };
                 assert!(port.spawn(actor(step), Permit::NONE).is_ok());
@@ -375,8 +375,8 @@ fn a_job_that_another_goes_before_is_told_of() {
     assert!(rig.scheduler.turn(1) == Turned::Nothing && rig.scheduler.sleep(1), "there is something for the other");
     // Nobody is woken for timers that are set so.
     let timers = &rig.handle.0.timers;
-    let _ = timers.set(Micros(0), sleeper);
-    let _ = timers.set(Micros(50), sleeper);
+    let _ = timers.set(Monotonic(0), sleeper);
+    let _ = timers.set(Monotonic(50), sleeper);
     while !told.load(SeqCst) {
         let _ = rig.scheduler.turn(0);
         assert!(steps.load(SeqCst) < 6, "it waited for a slice while the other worker slept");
@@ -396,7 +396,7 @@ fn one_that_said_ready_is_told_of_when_a_timer_goes_before_it() {
                 1 => {
                     let time = time.clone();
                     let step = move |port: &mut dyn Port<World>, _, _: &mut Vec<u64>| {
-                        time.advance_to(Micros(port.monotonic().0 + 20));
+                        time.advance_to(Monotonic(port.monotonic().0 + 20));
                         Next::Ready
                     };
                     assert!(port.spawn(actor(step), Permit::NONE).is_ok());
@@ -412,8 +412,8 @@ fn one_that_said_ready_is_told_of_when_a_timer_goes_before_it() {
     assert!(rig.scheduler.turn(1) == Turned::Nothing && rig.scheduler.sleep(1), "there is something for the other");
     // Nobody is woken for timers that are set so.
     let timers = &rig.handle.0.timers;
-    let _ = timers.set(Micros(0), sleeper);
-    let _ = timers.set(Micros(20), sleeper);
+    let _ = timers.set(Monotonic(0), sleeper);
+    let _ = timers.set(Monotonic(20), sleeper);
     while steps.load(SeqCst) < 3 {
         let _ = rig.scheduler.turn(0);
     }

@@ -3,6 +3,7 @@
 //! A timer of a run fires in two steps: the run is looked up, and its lock is taken. A worker of another thread can park the run between
 //! the two. Here no other thread is; but the commit point asks for the time just before it takes the lock, and the world is let act then.
 
+use crate::base::Monotonic;
 use crate::process::{Allocation, Event, Micros, Permit};
 use crate::run::{Kernel, Ports, Task, Timer};
 use crate::scheduler::{Commit, Handle, Interrupt, Next, Pause, Port, Slot, TimerId, Turn, Wake};
@@ -54,7 +55,7 @@ impl<P: Port<Hosted>> Port<Kernel> for Seam<'_, P> {
         self.port.pause(slot, pause);
     }
 
-    fn timer(&mut self, due: Micros, timer: Timer) -> TimerId {
+    fn timer(&mut self, due: Monotonic, timer: Timer) -> TimerId {
         self.port.timer(due, timer)
     }
 
@@ -66,7 +67,7 @@ impl<P: Port<Hosted>> Port<Kernel> for Seam<'_, P> {
         self.port.used(fuel);
     }
 
-    fn monotonic(&self) -> Micros {
+    fn monotonic(&self) -> Monotonic {
         if let Some(between) = self.between.take() {
             between();
         }

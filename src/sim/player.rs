@@ -4,7 +4,8 @@
 
 use crate::process::{
     Action, Allocation, Body, Call, Command, Death, Ending, Event, Eviction, Json, Micros, Output, Payload, Permit,
-    Pid, Problem, ProcessInit, Program, Progress, Random, Send, Sender, Spawn, Status, Tag, Target, problem::kind,
+    Pid, Problem, ProcessInit, Program, Progress, Random, Send, Sender, Spawn, Status, Tag, Target, Timestamp,
+    problem::kind,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,7 +122,7 @@ struct Player {
     last_from: BTreeMap<Pid, u64>,
     sent: u64,
     exits: BTreeSet<(Pid, Tag)>,
-    now: Micros,
+    now: Timestamp,
     cancelled: bool,
     stubborn: bool,
 }
@@ -147,7 +148,7 @@ impl Player {
             last_from: BTreeMap::new(),
             sent: init.next_tag.0 * 1_000,
             exits: BTreeSet::new(),
-            now: Micros(0),
+            now: Timestamp(0),
             cancelled: false,
             stubborn: false,
             init,
@@ -342,7 +343,7 @@ impl Player {
 }
 
 impl Body for Player {
-    fn begin(&mut self, now: Micros, events: &mut Vec<Event>) {
+    fn begin(&mut self, now: Timestamp, events: &mut Vec<Event>) {
         if now < self.now {
             self.breach(format!("time went back from {:?} to {now:?}", self.now));
         }

@@ -13,7 +13,7 @@ use super::{Dice, World};
 use crate::journal::Memory;
 use crate::process::{
     Action, Answer, Budget, Grants, Limits, Message, Micros, Payload, Permit, Pid, Problem, ProblemClass, Program,
-    Sender, Status,
+    Sender, Status, Timestamp,
 };
 use crate::run::{
     Act, Arrived, Bounds, Clock, Decided, Kernel, Log, News, ParkingPolicy, Programs, Record, Resolution, ResumeError,
@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// When the wall clock of the worlds starts.
-const EPOCH: Micros = Micros(1_700_000_000_000_000);
+const EPOCH: Timestamp = Timestamp(1_700_000_000_000_000);
 
 /// Runs of players that ask for anything.
 ///
@@ -136,7 +136,7 @@ impl Runs {
     }
 
     /// A host comes up, at this time of its wall clock.
-    fn renew_kernel(&mut self, wall: Micros) {
+    fn renew_kernel(&mut self, wall: Timestamp) {
         self.kernel = Kernel::new(Clock::starting_at(wall));
         self.kernel.wake_by_hand();
         self.kernel.park_when(self.parking.unwrap_or(ParkingPolicy::NEVER));
@@ -388,7 +388,7 @@ impl World for Runs {
         self.effects.waiting.lock().clear();
         // The clock of the next host may be behind or ahead.
         let wall = if dice.chance(50) { EPOCH.0 - dice.below(1 << 40) } else { EPOCH.0 + dice.below(1 << 40) };
-        self.renew_kernel(Micros(wall));
+        self.renew_kernel(Timestamp(wall));
         true
     }
 

@@ -2,8 +2,8 @@
 
 use super::ledger::{Heard, Ledger};
 use super::{Dice, World};
-use crate::base::VirtualClock;
-use crate::process::{Allocation, Budget, Micros, Permit};
+use crate::base::{Monotonic, VirtualClock};
+use crate::process::{Allocation, Budget, Permit};
 use crate::scheduler::{Commit, Handle, Interrupt, Next, Pause, Permitted, Port, Slot, Stats, Turn, Wake};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -311,7 +311,7 @@ impl Script {
                     }
                 }
                 6..8 => {
-                    let due = Micros(port.monotonic().0 + actor.dice.below(5_000));
+                    let due = Monotonic(port.monotonic().0 + actor.dice.below(5_000));
                     port.timer(due, ((actor.id, me), actor.tag()));
                 }
                 _ => {
@@ -369,7 +369,7 @@ impl Commit for Script {
             if let Some(time) = &books.time
                 && actor.dice.chance(20)
             {
-                time.advance_to(Micros(time.now().0 + actor.dice.below(20_000)));
+                time.advance_to(Monotonic(time.now().0 + actor.dice.below(20_000)));
             }
         }
         if turn.permitted == Permitted::Never {

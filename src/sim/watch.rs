@@ -1,7 +1,7 @@
 //! Watches the workers of a simulation: who sleeps over work, and which timer is late.
 
 use super::Dice;
-use crate::base::VirtualClock;
+use crate::base::{Monotonic, VirtualClock};
 use crate::process::Micros;
 use crate::scheduler::{Commit, Turned, VirtualScheduler};
 
@@ -45,10 +45,10 @@ impl Watch {
     }
 
     pub(super) fn pass(&self, time: Micros) {
-        self.time.advance_to(Micros(self.time.now().0 + time.0));
+        self.time.advance_to(self.time.now().saturating_add(time));
     }
 
-    pub(super) fn pass_to(&self, time: Micros) {
+    pub(super) fn pass_to(&self, time: Monotonic) {
         self.time.advance_to(time);
     }
 
@@ -82,7 +82,7 @@ impl Watch {
         scheduler: &VirtualScheduler<C>,
         worker: usize,
         was_due: bool,
-        begun: Micros,
+        begun: Monotonic,
     ) -> Result<(), String> {
         let fired = scheduler.stats().timers_fired;
         if !was_due || fired != self.fired {
@@ -92,7 +92,7 @@ impl Watch {
         }
         let (turns, long) = &mut self.late[worker];
         *turns += 1;
-        *long += u32::from(self.time.now().0 - begun.0 >= LONG.0);
+        *long += u32::from(self.time.now().since(begun) >= LONG);
         if *turns > LATE_MAX || *long > LATE_LONG_MAX {
             let due = scheduler.next_timer();
             return Err(format!(
@@ -113,7 +113,7 @@ impl Watch {
     }
 
     /// Where all workers sleep: when the first of them wakes by itself.
-    pub(super) fn waking<C: Commit>(&self, scheduler: &VirtualScheduler<C>) -> Result<Option<Micros>, String> {
+    pub(super) fn waking<C: Commit>(&self, scheduler: &VirtualScheduler<C>) -> Result<Option<Monotonic>, String> {
         let jobs = jobs(scheduler);
         if jobs > 0 {
             return Err(format!("all workers sleep over {jobs} jobs"));

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use wfhost::base::VirtualClock;
 use wfhost::journal::Nothing;
 use wfhost::process::{
-    Action, Context, Event, Grants, Limits, Micros, NativeProgram, Payload, Pid, Problem, Process, Send, Status, Target,
+    Action, Context, Event, Grants, Limits, Micros, NativeProgram, Payload, Pid, Problem, Process, Send, Status,
+    Target, Timestamp,
 };
 use wfhost::run::{Bounds, Clock, Kernel, RunSpec};
 use wfhost::scheduler::{Config, Turned, VirtualScheduler};
@@ -37,7 +38,7 @@ const MESSAGES: usize = 5_000;
 fn messages_of(bytes: usize) -> (f64, f64) {
     let time = VirtualClock::default();
     let wall = time.clone();
-    let kernel = Kernel::new(Clock::new(move || wall.now()));
+    let kernel = Kernel::new(Clock::new(move || Timestamp(wall.now().0)));
     let config = Config { workers: 1, clock: wfhost::base::Clock::Virtual(time), ..Config::default() };
     let mut scheduler = VirtualScheduler::new(Arc::new(kernel.clone()), &config);
     kernel.attach(scheduler.handle());

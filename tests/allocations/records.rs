@@ -6,8 +6,8 @@ use stats_alloc::Region;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wfhost::process::{
-    Action, Command, Ending, Grants, Level, Limits, LogLine, Micros, Payload, Pid, Placement, Problem, Spawn, Status,
-    Tag,
+    Action, Command, Ending, Grants, Level, Limits, LogLine, Payload, Pid, Placement, Problem, Spawn, Status, Tag,
+    Timestamp,
 };
 use wfhost::run::{Bounds, Decided, Decision, Died, Digest, FORMAT, Record, Started, Stepped};
 
@@ -31,7 +31,7 @@ fn records() -> Vec<Record> {
     };
     let command = Command { tag: Tag(1), action: Action::Spawn(spawn.into()) };
     let problem = Problem::new("trap", "The guest trapped").with_detail("detail");
-    let (pid, at) = (Pid(3), Micros(1_000_000));
+    let (pid, at) = (Pid(3), Timestamp(1_000_000));
     vec![
         Record::Started(Box::new(Started {
             run: "r1".into(),

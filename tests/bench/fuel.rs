@@ -4,7 +4,7 @@
 use super::{compare, engine, init, raw, wat_guest};
 use std::sync::Arc;
 use wfhost::guest::{Component, Profile};
-use wfhost::process::{Micros, Output, Program, Progress};
+use wfhost::process::{Output, Program, Progress, Timestamp};
 
 /// Its step takes a tenth of a second or more: a sieve, the lengths of Collatz sequences, and an
 /// interpreter of bytecode that adds up remainders.
@@ -99,7 +99,7 @@ pub(crate) fn fuel(profile: Profile) {
     let mut output = Output::default();
     let mut ours = || {
         output.clear();
-        body.begin(Micros(1), &mut Vec::new());
+        body.begin(Timestamp(1), &mut Vec::new());
         loop {
             match body.poll(&mut output) {
                 Progress::Preempted => {}

@@ -20,7 +20,7 @@ mod snapshots;
 use std::hint::black_box;
 use std::sync::Arc;
 use wfhost::guest::{Component, EngineOptions, GuestEngine, Profile};
-use wfhost::process::{Body, Event, Json, Micros, Output, Payload, ProcessInit, Program, Progress, Tag};
+use wfhost::process::{Body, Event, Json, Output, Payload, ProcessInit, Program, Progress, Tag, Timestamp};
 
 fn main() {
     let filter: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
@@ -98,7 +98,7 @@ fn init() -> ProcessInit {
 /// Steps once. The commands stay in `output`.
 fn step_body(body: &mut dyn Body, events: &mut Vec<Event>, output: &mut Output) {
     output.clear();
-    body.begin(Micros(1), events);
+    body.begin(Timestamp(1), events);
     match body.poll(output) {
         Progress::Stepped(status) => drop(black_box(status)),
         other => panic!("{other:?}"),

@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use wfhost::journal::{DurabilityListener, Journal as _, NewRun, Sqlite, StoreError};
 use wfhost::process::{
-    Action, Call, Context, Event, Grants, Limits, Micros, NativeProgram, Payload, Problem, Process, Program, Status,
+    Action, Call, Context, Event, Grants, Limits, NativeProgram, Payload, Problem, Process, Program, Status, Timestamp,
 };
 use wfhost::run::{Bounds, Clock, Effects, Kernel, ParkingPolicy, Programs, RunHandle, RunSpec};
 use wfhost::scheduler::{Config, Scheduler};
@@ -87,7 +87,7 @@ fn main() {
         let new = NewRun {
             id: Arc::clone(&id),
             name: "waiter".into(),
-            created: Micros(n as u64),
+            created: Timestamp(n as u64),
             manifest,
             components: Vec::new(),
         };

@@ -4,7 +4,7 @@
 use super::{cpu_ns, engine, init, wat_guest};
 use std::sync::Arc;
 use wfhost::guest::{Component, GuestEngine, Profile};
-use wfhost::process::{Micros, Output, Program, Progress};
+use wfhost::process::{Output, Program, Progress, Timestamp};
 
 /// Steps that are measured, after one that is not.
 const STEPS: usize = 5;
@@ -101,7 +101,7 @@ fn measure(engine: &Arc<GuestEngine>, component: &[u8]) -> (f64, f64, u64) {
     let (mut all, mut longest, mut fuel) = (0.0, 0.0_f64, 0);
     for step in 0..=STEPS {
         output.clear();
-        body.begin(Micros(1), &mut Vec::new());
+        body.begin(Timestamp(1), &mut Vec::new());
         loop {
             let start = cpu_ns();
             let progress = body.poll(&mut output);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 use wfhost::host::{Host, RecoverError, RunOptions, Status};
 use wfhost::journal::{Journal as _, NewRun, StoreError};
-use wfhost::process::Micros;
+use wfhost::process::Timestamp;
 use wfhost::run::EndStatus;
 
 /// Guests that spawn, sleep and return; the sleep is the middle.
@@ -51,7 +51,7 @@ fn a_run_with_damaged_records_is_marked_until_it_can_be_recovered() {
     let started = store.records("whole").unwrap().swap_remove(0);
     for (id, first) in [("rubbish", &b"rubbish"[..]), ("headless", &[1, 4, 1, 1]), ("renamed", &started)] {
         let (name, manifest) = ("".into(), store.manifest("whole").unwrap().unwrap());
-        let new = NewRun { id: id.into(), name, created: Micros(1), manifest, components: Vec::new() };
+        let new = NewRun { id: id.into(), name, created: Timestamp(1), manifest, components: Vec::new() };
         store.fork("whole", &new, 1, first).unwrap();
         assert!(store.run(id).unwrap().unwrap().damage.is_none());
         let error = host.recover(&workflow, id, options(id)).err().unwrap();

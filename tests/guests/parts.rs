@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use wfhost::dispatch::{CallContext, Declaration, from_inline_fn};
 use wfhost::host::{Host, RunOptions};
 use wfhost::journal::{Journal as _, NewRun};
-use wfhost::process::{Micros, Pid, Tag};
+use wfhost::process::{Pid, Tag, Timestamp};
 use wfhost::run::{Decision, News, Record};
 
 /// Three parts each: 256 calls are one, and so are 64 spawns.
@@ -110,7 +110,7 @@ fn a_run_that_is_cut_between_two_parts_of_a_step_does_everything_once() {
     let store = first.journal().unwrap().unwrap().store();
     store.flush().unwrap();
     let (name, manifest) = ("".into(), store.manifest("whole").unwrap().unwrap());
-    let new = NewRun { id: "whole".into(), name, created: Micros(1), manifest, components: Vec::new() };
+    let new = NewRun { id: "whole".into(), name, created: Timestamp(1), manifest, components: Vec::new() };
     let bytes = store.records("whole").unwrap();
     let records = Record::decode_all(bytes.clone()).unwrap();
     let decided_of_whole = decided(&records);

@@ -198,7 +198,7 @@ fn a_large_guest_is_restored_before_its_step() {
 fn nothing_is_evicted_in_the_middle_of_a_step_and_what_has_no_instance_gives_way() {
     let mut fresh = built("hostile").body(init("endless-loop", "null")).unwrap();
     assert!(fresh.evict().is_done());
-    fresh.begin(wfhost::process::Micros(1), &mut vec![]);
+    fresh.begin(wfhost::process::Timestamp(1), &mut vec![]);
     assert_eq!(fresh.poll(&mut wfhost::process::Output::default()), wfhost::process::Progress::Preempted);
     assert!(!fresh.evict().is_done());
 }

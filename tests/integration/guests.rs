@@ -5,7 +5,7 @@ use crate::wat_guest;
 use std::sync::Arc;
 use wfhost::guest::{Component, EngineOptions, GuestEngine, LoadError, Misfit, Profile};
 use wfhost::process::{
-    Action, Allocation, Death, Event, Limits, Micros, Output, Payload, Program, Progress, Status, Tag,
+    Action, Allocation, Death, Event, Limits, Output, Payload, Program, Progress, Status, Tag, Timestamp,
 };
 
 fn load(bytes: &[u8]) -> Component {
@@ -124,7 +124,7 @@ fn a_step_that_is_dropped_half_way_frees_its_slot() {
     let component = Component::load(&engine, &std::fs::read("guests/built/hostile.wasm").unwrap()).unwrap();
     for _ in 0..3 {
         let mut hog = component.body(init("endless-loop", "null")).unwrap();
-        hog.begin(Micros(1), &mut vec![]);
+        hog.begin(Timestamp(1), &mut vec![]);
         assert_eq!(hog.poll(&mut Output::default()), Progress::Preempted);
         assert_eq!(hog.poll(&mut Output::default()), Progress::Preempted);
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use wfhost::guest::{Component, EngineOptions, GuestEngine};
 use wfhost::process::{
-    Body, Death, Event, Message, Micros, Output, Payload, Pid, ProcessInit, Program, Progress, Sender, Status,
+    Body, Death, Event, Message, Output, Payload, Pid, ProcessInit, Program, Progress, Sender, Status, Timestamp,
 };
 
 /// One engine for all tests: a small pool, and code that is compiled once.
@@ -81,7 +81,7 @@ impl Stepper {
         self.now += 1_000;
         self.output.clear();
         self.preempted = 0;
-        self.body.begin(Micros(self.now), &mut events);
+        self.body.begin(Timestamp(self.now), &mut events);
         loop {
             match self.body.poll(&mut self.output) {
                 Progress::Preempted => self.preempted += 1,

@@ -7,7 +7,8 @@ use super::super::seats::Seat;
 use super::super::slots::{FreeSlots, Table};
 use super::super::state::{Before, Eviction, Finished, Heard, State};
 use super::super::{Next, Pause, Slot};
-use crate::process::{Budget, Micros, Permit};
+use crate::base::Monotonic;
+use crate::process::{Budget, Permit};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -89,7 +90,7 @@ fn comes_to_rest(model: &Model, holder: Slot, next: Next, finished: Finished) {
     let seat = model.place(holder).body.open().unwrap().as_ref().unwrap().standing.seat().unwrap();
     model.place(holder).since.store(5, loom::sync::atomic::Ordering::Relaxed);
     assert_eq!(model.place(holder).word.finish(next), finished);
-    model.admission.comes_to_rest(&model.table, holder, seat, Micros(5));
+    model.admission.comes_to_rest(&model.table, holder, seat, Monotonic(5));
 }
 
 fn begins_to_wait(model: &Model, holder: Slot) {

@@ -4,8 +4,8 @@ use super::super::shared::Shared;
 use super::super::start::build;
 use super::super::worker::Worker;
 use super::super::{Commit, Config, Handle, Next, Pause, Port, Scheduler, Slot, Turn, Turned, Wake};
-use crate::base::{Clock, VirtualClock};
-use crate::process::{Allocation, Budget, Micros, Permit};
+use crate::base::{Clock, Monotonic, VirtualClock};
+use crate::process::{Allocation, Budget, Permit};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(super) const ONE: Permit = Permit { instances: 1, core_instances: 1, memories: 1, tables: 1, bytes: 1 };
 
 /// The time at which a model begins: long after the last timers, so that keepers do not rest.
-const START: Micros = Micros(1_000);
+const START: Monotonic = Monotonic(1_000);
 
 /// A step: what it is told, and how the process goes on.
 type Step = Box<dyn FnMut(&mut dyn Port<World>, Turn, &[u32]) -> Next + Send>;
@@ -279,7 +279,7 @@ impl Bench {
     }
 
     pub(super) fn timer(&self, due: u64, slot: Slot) {
-        self.handle.clone().timer(Micros(START.0 + due), slot);
+        self.handle.clone().timer(Monotonic(START.0 + due), slot);
     }
 
     /// Steps whatever is ready, in the model's first thread, until nothing is.
@@ -289,7 +289,7 @@ impl Bench {
 
     /// Lets the time come.
     pub(super) fn advance_to(&self, time: u64) {
-        self.clock.advance_to(Micros(START.0 + time));
+        self.clock.advance_to(Monotonic(START.0 + time));
         self.shared.sleep.clock_was_moved();
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
+use wfhost::base::Monotonic;
 use wfhost::process::{Allocation, Micros, Permit};
 use wfhost::scheduler::{Commit, Config, Interrupt, Next, Port, Scheduler, Slot, Turn, Wake};
 
@@ -99,7 +100,7 @@ impl Commit for World {
             std::thread::sleep(Duration::from_millis(11));
         }
         if is_first && process.throws == Where::Fired {
-            port.timer(Micros(0), turn.slot);
+            port.timer(Monotonic(0), turn.slot);
         }
         if turn.interrupted.is_some_and(|why| why > Interrupt::Visit) {
             if process.throws == Where::Unheard {

@@ -6,8 +6,8 @@ mod world;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use wfhost::base::{Clock, VirtualClock};
-use wfhost::process::{Budget, Micros, Permit};
+use wfhost::base::{Clock, Monotonic, VirtualClock};
+use wfhost::process::{Budget, Permit};
 use wfhost::scheduler::{Config, Handle, Interrupt, Pause, Port, Scheduler, Slot, Turned, VirtualScheduler, Wake};
 use world::{Process, World};
 
@@ -182,7 +182,7 @@ fn a_shutdown_waits_for_what_is_dropped_aside() {
 fn ten_thousand_timers_fire_and_none_early() {
     let (world, scheduler) = start(2, 0);
     let mut handle = scheduler.handle();
-    let due = Micros(handle.monotonic().0 + 50_000);
+    let due = Monotonic(handle.monotonic().0 + 50_000);
     for _ in 0..10_000 {
         spawn(&mut handle, Process::sleeps_until(due), Permit::NONE);
     }
@@ -198,12 +198,12 @@ fn ten_thousand_timers_that_are_due_at_once_are_one_batch() {
     let world = Arc::new(World::default());
     let mut scheduler = VirtualScheduler::new(Arc::clone(&world), &config);
     for _ in 0..10_000 {
-        spawn(&mut scheduler.handle(), Process::sleeps_until(Micros(5)), Permit::NONE);
+        spawn(&mut scheduler.handle(), Process::sleeps_until(Monotonic(5)), Permit::NONE);
     }
     let run = |scheduler: &mut VirtualScheduler<World>| while scheduler.turn(0) != Turned::Nothing {};
     run(&mut scheduler);
     assert_eq!((scheduler.stats().timers, scheduler.stats().timer_batches), (10_000, 0));
-    time.advance_to(Micros(5));
+    time.advance_to(Monotonic(5));
     run(&mut scheduler);
     assert_eq!((scheduler.stats().timers_fired, scheduler.stats().timer_batches), (10_000, 1));
     assert_eq!(world.wait(10_000).len(), 10_000);

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+use wfhost::base::Monotonic;
 use wfhost::process::{Allocation, Micros, Permit};
 use wfhost::scheduler::{Commit, Interrupt, Next, Permitted, Port, Slot, Turn, Wake};
 
@@ -92,7 +93,7 @@ enum Role {
     Fib { n: u64, parent: Option<Slot>, need: usize, sum: u64 },
     Parent { children: usize, heard: usize },
     Child { parent: Slot },
-    SleepsUntil { due: Micros, is_set: bool },
+    SleepsUntil { due: Monotonic, is_set: bool },
     Waits,
     Deaf,
     WaitsInside(u64),
@@ -159,7 +160,7 @@ impl Process {
         Self::new(Role::Parent { children, heard: 0 }, permit)
     }
 
-    pub(crate) fn sleeps_until(due: Micros) -> Self {
+    pub(crate) fn sleeps_until(due: Monotonic) -> Self {
         Self::new(Role::SleepsUntil { due, is_set: false }, Permit::NONE)
     }
 

@@ -13,8 +13,8 @@ mod world;
 use shuttle::rand::Rng;
 use shuttle::thread;
 use std::time::Duration;
-use wfhost::base::{Clock, VirtualClock};
-use wfhost::process::{Budget, Micros, Permit};
+use wfhost::base::{Clock, Monotonic, VirtualClock};
+use wfhost::process::{Budget, Permit};
 use wfhost::scheduler::{Config, Interrupt, Next, Pause, Port, Scheduler, Slot, Wake};
 use world::{ONE, Process, SLOW, STAYS, World};
 
@@ -29,7 +29,7 @@ const ANY: &[usize] = &[1, 2, 3];
 
 /// The time at which a schedule begins: long after the last timers, so that nobody rests between
 /// two batches of them.
-const START: Micros = Micros(1_000);
+const START: Monotonic = Monotonic(1_000);
 
 /// Steps of an unfair schedule before it is given up. Arbitrary: fair ones take a few thousand.
 const STEPS_MAX: usize = 100_000;
@@ -51,12 +51,12 @@ impl Bench {
 
     /// So long after the start.
     fn timer(&self, due: u64, slot: Slot) {
-        self.scheduler.handle().timer(Micros(START.0 + due), slot);
+        self.scheduler.handle().timer(Monotonic(START.0 + due), slot);
     }
 
     /// Lets the time come for those who wait for it.
     fn advance_to(&self, time: u64) {
-        self.time.advance_to(Micros(START.0 + time));
+        self.time.advance_to(Monotonic(START.0 + time));
         self.scheduler.clock_was_moved();
     }
 
@@ -281,7 +281,7 @@ fn timers_fire_when_their_time_has_come() {
     check(ANY, 0, |bench| {
         let done = bench.scheduler.handle().commit().expect_results(2);
         for due in [5, 10] {
-            bench.spawn(Process::sleeper(Micros(START.0 + due)), Permit::NONE);
+            bench.spawn(Process::sleeper(Monotonic(START.0 + due)), Permit::NONE);
         }
         bench.advance_to(10);
         // Whoever set its timer after that may rest before it fires.

@@ -2,7 +2,8 @@
 
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use shuttle::sync::{Arc, Condvar, Mutex};
-use wfhost::process::{Allocation, Micros, Permit};
+use wfhost::base::Monotonic;
+use wfhost::process::{Allocation, Permit};
 use wfhost::scheduler::{Commit, Next, Permitted, Port, Slot, Turn, Wake};
 
 /// A permit that takes one of everything.
@@ -86,7 +87,7 @@ enum Role {
         sum: u64,
     },
     Sleeper {
-        due: Micros,
+        due: Monotonic,
         set: bool,
     },
     /// Waits to be woken, unless it is already, and then ends its step when so many are in theirs.
@@ -136,7 +137,7 @@ impl Process {
         Self { is_slow: permit == SLOW, ..Self::new(Role::Fib { n, permit, parent, need: 0, sum: 0 }) }
     }
 
-    pub(crate) fn sleeper(due: Micros) -> Self {
+    pub(crate) fn sleeper(due: Monotonic) -> Self {
         Self::new(Role::Sleeper { due, set: false })
     }
 

@@ -1,7 +1,8 @@
 //! Who runs what, when two workers compute fib(4) by spawning: the rules of fork and join, turn by turn.
 
 use std::sync::{Arc, Mutex};
-use wfhost::process::{Micros, Permit};
+use wfhost::base::Monotonic;
+use wfhost::process::Permit;
 use wfhost::scheduler::{Commit, Config, Next, Port, Slot, Turn, Turned, VirtualScheduler, Wake};
 
 /// Notes what is stepped, and what came of it.
@@ -97,5 +98,5 @@ fn fib_of_4_on_two_workers() {
     turn(2, "fib(4) = 3");
     turn(2, "main = 3");
     assert_eq!((scheduler.turn(0), scheduler.turn(1)), (Turned::Nothing, Turned::Nothing));
-    assert_eq!(scheduler.next_timer(), None::<Micros>);
+    assert_eq!(scheduler.next_timer(), None::<Monotonic>);
 }

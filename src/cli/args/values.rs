@@ -3,7 +3,7 @@
 
 use crate::cli::terminal::quoted;
 use crate::dispatch::http::Permission;
-use crate::process::{Micros, Pid, Tag};
+use crate::process::{Pid, Tag, Timestamp};
 use crate::run::system_time;
 use crate::workflow::model::parse_duration;
 use std::collections::BTreeMap;
@@ -98,12 +98,12 @@ pub(in crate::cli) fn duration(text: &str) -> Result<Duration, InvalidValue> {
 
 /// A time, given as such or as how long ago.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::cli) struct Since(pub(in crate::cli) Micros);
+pub(in crate::cli) struct Since(pub(in crate::cli) Timestamp);
 
 /// `--since`.
 pub(in crate::cli) fn since(text: &str) -> Result<Since, InvalidValue> {
     if let Ok(ago) = parse_duration(text) {
-        return Ok(Since(Micros(system_time().0.saturating_sub(ago.0))));
+        return Ok(Since(system_time().saturating_sub(ago)));
     }
     let day = || {
         let day = text.parse::<jiff::civil::Date>().ok()?;
@@ -111,7 +111,7 @@ pub(in crate::cli) fn since(text: &str) -> Result<Since, InvalidValue> {
     };
     let time = text.parse::<jiff::Timestamp>().ok().or_else(day);
     let micros = time.and_then(|time| u64::try_from(time.as_microsecond()).ok());
-    micros.map(|micros| Since(Micros(micros))).ok_or_else(|| {
+    micros.map(|micros| Since(Timestamp(micros))).ok_or_else(|| {
         let hint =
             "write how long ago (30m, 24h, 7d), a day (2026-01-31) or a time (2026-01-31T12:00:00Z); both are in UTC";
         InvalidValue::new(format!("`{}` is not a time", quoted(text)), hint)
@@ -327,8 +327,8 @@ mod tests {
 
     #[test]
     fn a_moment_is_so_long_ago_or_a_time() {
-        assert_eq!(since("1970-01-02"), Ok(Since(Micros(86_400_000_000))));
-        assert_eq!(since("1970-01-01T00:00:01.5Z"), Ok(Since(Micros(1_500_000))));
+        assert_eq!(since("1970-01-02"), Ok(Since(Timestamp(86_400_000_000))));
+        assert_eq!(since("1970-01-01T00:00:01.5Z"), Ok(Since(Timestamp(1_500_000))));
         let (hour, day) = (since("1h").unwrap().0, since("24h").unwrap().0);
         assert!(day < hour && hour.0 - day.0 < 23 * 3_600_000_000 + 60_000_000);
         for odd in ["yesterday", "2026-13-01", "", "12", "1969-01-01"] {

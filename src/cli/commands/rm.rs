@@ -109,7 +109,7 @@ fn remove(runs: &Runs, command: &Arguments) -> Result<Removed, CommandError> {
             Err(error) => return Err(error.into()),
         }
     }
-    let before = |age| Micros(system_time().0.saturating_sub(Micros::from(age).0));
+    let before = |age| system_time().saturating_sub(Micros::from(age));
     // With no bound given, the sweep removes only what the removed runs needed.
     let retention = Retention { ended_before: command.older_than.map(before), runs_max: command.keep.map(u64::from) };
     removed.count += runs.store.sweep(&retention)?;

@@ -2,18 +2,18 @@
 
 use crate::cli::table::{duration, moment};
 use crate::cli::terminal::in_line;
-use crate::process::Micros;
+use crate::process::Timestamp;
 use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
 use std::time::Duration;
 
 /// What a step waits for, as progress shows it: `waits for signal approve, 23 h 58 min left`.
 /// `None` if it waits for nothing and has no deadline.
-pub(in crate::cli) fn describe_briefly(node: &NodeProgress, now: Micros) -> Option<String> {
+pub(in crate::cli) fn describe_briefly(node: &NodeProgress, now: Timestamp) -> Option<String> {
     describe(node, now, false)
 }
 
 /// The same with the times since when and until when.
-pub(in crate::cli) fn describe_in_full(node: &NodeProgress, now: Micros) -> Option<String> {
+pub(in crate::cli) fn describe_in_full(node: &NodeProgress, now: Timestamp) -> Option<String> {
     describe(node, now, true)
 }
 
@@ -25,7 +25,7 @@ pub(in crate::cli) fn signal(node: &NodeProgress) -> Option<&str> {
     })
 }
 
-fn describe(node: &NodeProgress, now: Micros, in_full: bool) -> Option<String> {
+fn describe(node: &NodeProgress, now: Timestamp, in_full: bool) -> Option<String> {
     let mut parts = Vec::new();
     if let Some(first) = node.waits.first() {
         let item = first.item.map_or_else(String::new, |item| format!("item {item} "));
@@ -51,7 +51,7 @@ fn describe(node: &NodeProgress, now: Micros, in_full: bool) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-fn wait(Wait { cause, since, until, .. }: &Wait, now: Micros, in_full: bool) -> String {
+fn wait(Wait { cause, since, until, .. }: &Wait, now: Timestamp, in_full: bool) -> String {
     let rest = until.and_then(|until| rest(until, now));
     let mut text = match cause {
         Cause::Signal { name } => format!("waits for signal {}", in_line(name)),
@@ -77,7 +77,7 @@ fn wait(Wait { cause, since, until, .. }: &Wait, now: Micros, in_full: bool) -> 
 }
 
 /// The time until then; `None` if it has passed.
-fn rest(until: Micros, now: Micros) -> Option<String> {
+fn rest(until: Timestamp, now: Timestamp) -> Option<String> {
     let rest = until.0.checked_sub(now.0).filter(|rest| *rest > 0)?;
     Some(duration(Duration::from_micros(rest)))
 }
@@ -102,20 +102,26 @@ mod tests {
         let signal =
             json!({ "for": { "signal": { "name": "approve" } }, "since": NOW - hour, "until": NOW + 2 * hour });
         let signal = node(json!({ "waiting": 1, "waits": [signal] }));
-        assert_eq!(describe_briefly(&signal, Micros(NOW)).unwrap(), "waits for signal approve, 2 h 00 min left");
+        assert_eq!(describe_briefly(&signal, Timestamp(NOW)).unwrap(), "waits for signal approve, 2 h 00 min left");
         assert_eq!(
-            describe_in_full(&signal, Micros(NOW)).unwrap(),
+            describe_in_full(&signal, Timestamp(NOW)).unwrap(),
             "waits for signal approve since 2023-11-14 21:13:20Z, until 2023-11-15 00:13:20Z, 2 h 00 min left"
         );
-        assert_eq!(describe_briefly(&signal, Micros(NOW + 3 * hour)).unwrap(), "waits for signal approve");
+        assert_eq!(describe_briefly(&signal, Timestamp(NOW + 3 * hour)).unwrap(), "waits for signal approve");
         let time = node(json!({ "waiting": 1, "waits": [{ "for": "time", "since": NOW, "until": NOW + hour }] }));
-        assert_eq!(describe_briefly(&time, Micros(NOW)).unwrap(), "waits until 2023-11-14 23:13:20Z, 1 h 00 min left");
+        assert_eq!(
+            describe_briefly(&time, Timestamp(NOW)).unwrap(),
+            "waits until 2023-11-14 23:13:20Z, 1 h 00 min left"
+        );
         let again = json!({
             "for": { "attempt": { "attempt": 2, "attempts-max": 4, "kind": "k", "title": "it broke" } },
             "since": NOW, "until": NOW + 3_000_000,
         });
         let again = node(json!({ "waiting": 1, "waits": [again] }));
-        assert_eq!(describe_briefly(&again, Micros(NOW)).unwrap(), "waits 3.0 s for attempt 2 of 4, after: it broke");
+        assert_eq!(
+            describe_briefly(&again, Timestamp(NOW)).unwrap(),
+            "waits 3.0 s for attempt 2 of 4, after: it broke"
+        );
     }
 
     #[test]
@@ -125,9 +131,9 @@ mod tests {
             json!({ "total": 9, "waiting": 3, "queued": 4, "waits": waits, "flying": 1, "deadline": NOW + 5_000_000 }),
         );
         assert_eq!(
-            describe_briefly(&list, Micros(NOW)).unwrap(),
+            describe_briefly(&list, Timestamp(NOW)).unwrap(),
             "item 2 waits for signal a; 2 more items wait; 4 wait for their turn; times out in 5.0 s"
         );
-        assert_eq!(describe_briefly(&node(json!({ "flying": 1 })), Micros(NOW)), None);
+        assert_eq!(describe_briefly(&node(json!({ "flying": 1 })), Timestamp(NOW)), None);
     }
 }

@@ -3,7 +3,7 @@
 use crate::cli::store::{Runs, runs_of};
 use crate::host::{Host, Line, RunProjection};
 use crate::journal::Journal as _;
-use crate::process::Micros;
+use crate::process::Timestamp;
 use crate::run::Record;
 use crate::workflow::interpreter::progress::Progress;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ pub(in crate::cli) struct Backlog {
 impl Backlog {
     /// All lines of a run's records, unless there are too many. A forked run has its steps from the
     /// time of the fork on.
-    pub(in crate::cli) fn of(records: &[Record], created: Micros) -> Self {
+    pub(in crate::cli) fn of(records: &[Record], created: Timestamp) -> Self {
         let mut reported = ReportedLines { created, ..ReportedLines::default() };
         for record in records {
             reported.apply(record);
@@ -52,7 +52,7 @@ struct ReportedLines {
     projection: RunProjection,
     /// When the run was created: earlier times in its records are those of the run that it was
     /// forked from.
-    created: Micros,
+    created: Timestamp,
 }
 
 impl ReportedLines {
@@ -87,8 +87,8 @@ mod tests {
         run.wait();
         let records = run.records().unwrap();
         let times =
-            |created: Micros| Backlog::of(&records, created).lines.iter().map(|line| line.at).collect::<Vec<_>>();
-        let (own, last) = (times(Micros(0)), times(Micros(0)).into_iter().max().unwrap());
+            |created: Timestamp| Backlog::of(&records, created).lines.iter().map(|line| line.at).collect::<Vec<_>>();
+        let (own, last) = (times(Timestamp(0)), times(Timestamp(0)).into_iter().max().unwrap());
         assert!(own.len() > 2 && own.iter().any(|at| *at < last), "{own:?}");
         assert_eq!(times(last), vec![last; own.len()]);
     }

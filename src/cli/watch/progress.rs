@@ -13,7 +13,7 @@ use crate::cli::watch::backlog::Backlog;
 use crate::cli::watch::events::{EventSource, RemoteEvents};
 use crate::cli::watch::redraw::{Redraw, Size};
 use crate::host::{Line, Workflow};
-use crate::process::{Level, LogLine, Micros, Pid};
+use crate::process::{Level, LogLine, Pid, Timestamp};
 use crate::run::{Events, RunEvent, system_time};
 use crate::workflow::interpreter::progress::{ItemFailure, NodeProgress, Progress as StepProgress, RetryProgress};
 use parking_lot::Mutex;
@@ -163,7 +163,7 @@ struct Running {
     /// Its progress.
     node: NodeProgress,
     /// When it began, as its record says.
-    began: Micros,
+    began: Timestamp,
     /// The same by this process's clock.
     since: Instant,
 }
@@ -388,7 +388,7 @@ impl Progress {
     }
 
     /// The new state of a step, from that time on.
-    fn node(&mut self, node: &NodeProgress, at: Micros) {
+    fn node(&mut self, node: &NodeProgress, at: Timestamp) {
         match node.status.as_str() {
             "waiting" => {}
             "running" => self.runs(node, at),
@@ -396,7 +396,7 @@ impl Progress {
         }
     }
 
-    fn runs(&mut self, node: &NodeProgress, at: Micros) {
+    fn runs(&mut self, node: &NodeProgress, at: Timestamp) {
         let known = self.running.iter().position(|running| running.node.node == node.node);
         match known {
             Some(known) => self.running[known].node = node.clone(),
@@ -417,7 +417,7 @@ impl Progress {
         }
     }
 
-    fn ended(&mut self, node: &NodeProgress, at: Micros) {
+    fn ended(&mut self, node: &NodeProgress, at: Timestamp) {
         let running = self.running.iter().position(|running| running.node.node == node.node);
         let took = running.map(|index| took(self.running.remove(index).began, at));
         let (sign, colour) = match node.status.as_str() {
@@ -492,7 +492,7 @@ fn is_in_front() -> bool {
 }
 
 /// The instant of this process's clock that is as long ago as that time by the system's clock.
-fn since(at: Micros) -> Instant {
+fn since(at: Timestamp) -> Instant {
     let now = Instant::now();
     now.checked_sub(Duration::from_micros(system_time().0.saturating_sub(at.0))).unwrap_or(now)
 }

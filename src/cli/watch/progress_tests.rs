@@ -107,7 +107,7 @@ fn what_a_step_took_is_what_its_records_say() {
     for (status, time) in [("running", 5_000_000), ("succeeded", 5_700_000)] {
         let mut event = node("a", status, 1, 1);
         let RunEvent::Logged { at, .. } = &mut event else { unreachable!() };
-        *at = Micros(time);
+        *at = Timestamp(time);
         progress.show_event(event);
     }
     assert_eq!(progress.pending, "✓ a: succeeded in 700 ms\n");

@@ -29,7 +29,7 @@ mod sockets;
 mod tests;
 mod work;
 
-use crate::process::{LogLine, Micros};
+use crate::process::{LogLine, Timestamp};
 use lines::Captured;
 use std::marker::PhantomData;
 use wasmtime::StoreContextMut;
@@ -88,7 +88,7 @@ pub(crate) trait WasiView: Send + 'static {
     fn wasi(&mut self) -> &mut Wasi;
 
     /// The time of the batch of events that the guest is stepped with.
-    fn now(&self) -> Micros;
+    fn now(&self) -> Timestamp;
 
     /// Fills `bytes` from the guest's random stream.
     fn fill_random(&mut self, bytes: &mut [u8]);

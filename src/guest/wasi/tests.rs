@@ -2,7 +2,7 @@
 
 use super::{BlockingCall, INTERFACES, Wasi, WasiView, link};
 use crate::guest::problem::Breach;
-use crate::process::{Level, LogLine, Micros, Pid, Random, problem::kind};
+use crate::process::{Level, LogLine, Pid, Random, Timestamp, problem::kind};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use wasmtime::component::{Component, Linker};
@@ -157,7 +157,7 @@ const IMPORTS: &str = r#"
 "#;
 
 /// 2001-09-09T01:46:40.123456Z
-const NOW: Micros = Micros(1_000_000_000_123_456);
+const NOW: Timestamp = Timestamp(1_000_000_000_123_456);
 
 struct Data {
     wasi: Wasi,
@@ -170,7 +170,7 @@ impl WasiView for Data {
         &mut self.wasi
     }
 
-    fn now(&self) -> Micros {
+    fn now(&self) -> Timestamp {
         NOW
     }
 

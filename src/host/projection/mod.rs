@@ -10,7 +10,7 @@ mod steps;
 
 use super::Outcome;
 use crate::process::handler::LOG;
-use crate::process::{Action, Answer, Ending, Json, Level, LogLine, Micros, Payload, Pid, Status};
+use crate::process::{Action, Answer, Ending, Json, Level, LogLine, Payload, Pid, Status, Timestamp};
 use crate::run::{
     Decided, Decision, Origin, Outcome as RunOutcome, Projection, Record, RunEvent, Stepped, Uncertain, answer_of,
 };
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Line {
     /// When it was written, in microseconds since 1970.
-    pub at: Micros,
+    pub at: Timestamp,
     /// The process that wrote it.
     pub pid: Pid,
     /// The name of that process for people: the step that it belongs to, with the number of its
@@ -83,7 +83,7 @@ impl RunProjection {
             }
             Record::Arrived(arrived) => {
                 if let (Some(since), None) = (paused, self.state.paused()) {
-                    self.shift(Micros(arrived.at.0.saturating_sub(since.0)));
+                    self.shift(arrived.at.since(since));
                 }
             }
             Record::Leaving { .. } => {}
@@ -154,7 +154,7 @@ impl RunProjection {
     }
 
     /// The time by which deadlines of calls and signals count: that of a paused run stands still.
-    pub fn time(&self, now: Micros) -> Micros {
+    pub fn time(&self, now: Timestamp) -> Timestamp {
         self.state.paused().unwrap_or(now)
     }
 
@@ -211,7 +211,7 @@ impl RunProjection {
         }
     }
 
-    fn lines(&mut self, pid: Pid, at: Micros, lines: &[LogLine], report: &mut dyn FnMut(Line)) {
+    fn lines(&mut self, pid: Pid, at: Timestamp, lines: &[LogLine], report: &mut dyn FnMut(Line)) {
         let process = self.names.get(&pid).cloned().unwrap_or_default();
         for line in lines {
             let line = Line { at, pid, process: process.clone(), line: line.clone() };

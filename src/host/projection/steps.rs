@@ -2,7 +2,7 @@
 //! the run changes that.
 
 use super::RunProjection;
-use crate::process::{Micros, Pid};
+use crate::process::{Micros, Pid, Timestamp};
 use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
 
 impl RunProjection {
@@ -28,7 +28,7 @@ impl RunProjection {
 
     /// Moves the ends of the waits that stood still while the run was paused.
     pub(super) fn shift(&mut self, by: Micros) {
-        let later = |until: &mut Micros| *until = until.saturating_add(by);
+        let later = |until: &mut Timestamp| *until = until.saturating_add(by);
         for node in &mut self.nodes {
             node.deadline.iter_mut().filter(|_| node.deadline_pauses).for_each(later);
             let signals = node.waits.iter_mut().filter(|wait| matches!(wait.cause, Cause::Signal { .. }));

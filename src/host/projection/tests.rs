@@ -80,9 +80,9 @@ fn a_pause_moves_what_stands_still_and_an_end_leaves_nothing_waiting() {
     let [signal, time] = until(&projection);
     let now = projection.state().at().0;
     projection.apply(&arrived(now + 10, News::Paused(true)), &mut |_| {});
-    assert_eq!(projection.time(Micros(now + 500)), Micros(now + 10));
+    assert_eq!(projection.time(Timestamp(now + 500)), Timestamp(now + 10));
     projection.apply(&arrived(now + 1_010, News::Paused(false)), &mut |_| {});
-    assert_eq!(until(&projection), [Micros(signal.0 + 1_000), time], "a wait for a time goes on");
+    assert_eq!(until(&projection), [Timestamp(signal.0 + 1_000), time], "a wait for a time goes on");
     run.kill("enough");
     run.wait();
     let projection = RunProjection::of(&run.records().unwrap());
@@ -156,7 +156,7 @@ fn a_call_that_was_leaving_is_uncertain_and_then_given_up() {
     records.push(stepped(2, 1, vec![Decided { command: cancel, decision: Decision::Done }]));
     assert_eq!(tags(RunProjection::of(&records).given_up()), [1]);
     let ending = Ending::Cancelled("enough".into());
-    let died = Died { pid: Pid::ROOT, step: 3, at: Micros(9), fuel: 0, ending, log: Vec::new(), log_dropped: 0 };
+    let died = Died { pid: Pid::ROOT, step: 3, at: Timestamp(9), fuel: 0, ending, log: Vec::new(), log_dropped: 0 };
     records.push(Record::Died(Box::new(died)));
     let projection = RunProjection::of(&records);
     assert_eq!((tags(projection.given_up()), projection.has_ended()), (vec![1, 3], true));
@@ -171,7 +171,7 @@ fn began() -> Started {
     Started {
         run: "it".into(),
         seed: [0; 32],
-        at: Micros(1),
+        at: Timestamp(1),
         root: "program".into(),
         programs: Vec::new(),
         entry: "main".into(),
@@ -188,7 +188,7 @@ fn stepped(step: u64, took: u32, decided: Vec<Decided>) -> Record {
     Record::Stepped(Box::new(Stepped {
         pid: Pid::ROOT,
         step,
-        at: Micros(step),
+        at: Timestamp(step),
         took,
         fuel: 0,
         digest: Digest(0),
@@ -201,5 +201,5 @@ fn stepped(step: u64, took: u32, decided: Vec<Decided>) -> Record {
 }
 
 fn arrived(at: u64, news: News) -> Record {
-    Record::Arrived(Box::new(Arrived { at: Micros(at), news, act: None }))
+    Record::Arrived(Box::new(Arrived { at: Timestamp(at), news, act: None }))
 }

@@ -3,7 +3,7 @@
 use super::error::sqlite;
 use super::{Sqlite, StoreError};
 use crate::journal::{Filter, Owner, Stored};
-use crate::process::Micros;
+use crate::process::Timestamp;
 use crate::run::EndStatus;
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, params_from_iter};
@@ -142,7 +142,7 @@ fn clauses(filter: &Filter) -> (String, Vec<Value>) {
 }
 
 fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
-    let micros = |at: i64| Micros(at.cast_unsigned());
+    let micros = |at: i64| Timestamp(at.cast_unsigned());
     Ok(Stored {
         id: Arc::from(row.get::<_, String>(0)?),
         name: Arc::from(row.get::<_, String>(1)?),

@@ -3,7 +3,7 @@
 use super::kernel::Kernel;
 use super::observe::Wakers;
 use super::run::{Inner, Run};
-use crate::process::{LogLine, Micros, Pid};
+use crate::process::{LogLine, Pid, Timestamp};
 use crate::run::seam::log::LogOrigin;
 use crate::run::state::events::RunEvent;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Run {
         &self,
         inner: &mut Inner,
         (pid, step): (Pid, u64),
-        at: Micros,
+        at: Timestamp,
         (lines, dropped): (&[LogLine], u64),
     ) {
         if !lines.is_empty() || dropped > 0 {
@@ -33,7 +33,13 @@ impl Run {
         }
     }
 
-    fn tell_lines(&self, inner: &mut Inner, (pid, step): (Pid, u64), at: Micros, (lines, dropped): (&[LogLine], u64)) {
+    fn tell_lines(
+        &self,
+        inner: &mut Inner,
+        (pid, step): (Pid, u64),
+        at: Timestamp,
+        (lines, dropped): (&[LogLine], u64),
+    ) {
         inner.state.counts.log_dropped += dropped;
         for line in lines {
             inner.state.tell(|| RunEvent::Logged { pid, scope: None, at, line: line.clone() });
@@ -50,7 +56,7 @@ impl Run {
         let mut inner = self.inner.lock();
         let Some(entry) = inner.state.living(pid) else { return };
         let (component, step) = (entry.component.clone(), entry.steps);
-        let at = Micros(self.last_at.load(Relaxed));
+        let at = Timestamp(self.last_at.load(Relaxed));
         if inner.state.observed {
             let event = RunEvent::Logged { pid, scope: scope.clone(), at, line: line.clone() };
             inner.watchers.retain(|watcher| watcher.push(event.clone(), &mut wakers));

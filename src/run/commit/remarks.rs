@@ -1,7 +1,7 @@
 //! What a run has to say of itself that is no record: snapshots that were not used.
 
 use crate::base::foreign;
-use crate::process::{Level, LogLine, Micros};
+use crate::process::{Level, LogLine, Timestamp};
 use crate::run::seam::log::{LogOrigin, LogSink};
 use crate::run::seam::snapshot_store::Ignored;
 use parking_lot::Mutex;
@@ -33,7 +33,7 @@ impl Remarks {
                 scope: None,
                 component: None,
                 step: *step,
-                at: Micros(0),
+                at: Timestamp(0),
             };
             // Snapshots are looked at with the run's lock too.
             let line = LogLine { level: Level::Warn, text, fields: None };

@@ -12,8 +12,11 @@ use super::parking::Looked;
 use super::parking::residence::{Outcomes, Place};
 use super::remarks::Remarks;
 use super::task::{Scratch, Step};
+use crate::base::Monotonic;
 use crate::base::brief::Brief;
-use crate::process::{Answer, Body, Ending, LogLine, Micros, Output, Owed, Pid, Problem, Status, Tag, problem::kind};
+use crate::process::{
+    Answer, Body, Ending, LogLine, Output, Owed, Pid, Problem, Status, Tag, Timestamp, problem::kind,
+};
 use crate::run::record::kinds::{ActId, Arrived, Died, Digest, News, Record, SteppedHead, put_log, whole_bytes};
 use crate::run::record::wire::Wire;
 use crate::run::seam::backlog::Backlog;
@@ -25,7 +28,7 @@ use crate::run::state::events::Outcome;
 use crate::run::state::exit::answer_of;
 use crate::run::state::news::Unwanted;
 use crate::run::state::outstanding::Pending;
-use crate::run::state::run_state::{Moment, State};
+use crate::run::state::run_state::{Moment, RunTime, State};
 use crate::run::state::table::Waits;
 use crate::scheduler::{Next, Port, Slot};
 use parking_lot::Mutex;
@@ -202,7 +205,7 @@ impl Inner {
     }
 
     /// The run is over.
-    pub(in crate::run) fn finish(&mut self, at: Micros, after: &mut After) {
+    pub(in crate::run) fn finish(&mut self, at: Timestamp, after: &mut After) {
         self.over = true;
         let state = &mut self.state;
         let result = state.result.clone().expect("invariant: a finished run has its result");
@@ -233,7 +236,7 @@ impl Run {
     pub(in crate::run) fn new(
         fixed: Fixed,
         kernel: Kernel,
-        (started, mono): (Micros, Micros),
+        (started, mono): (Timestamp, Monotonic),
         state: State,
         log: Box<dyn Log>,
     ) -> Self {
@@ -246,20 +249,26 @@ impl Run {
     pub(in crate::run) fn taken_up(
         fixed: Fixed,
         kernel: Kernel,
-        (last_at, mono, ahead): (Micros, Micros, Option<i64>),
+        (last_at, mono, ahead): (Timestamp, Monotonic, Option<i64>),
         state: State,
         log: Box<dyn Log>,
         outcome: Arc<Outcomes>,
     ) -> Self {
-        let own = ahead.map_or(Micros(0), |ahead| Micros(mono.0.saturating_add_signed(ahead)));
+        let own = ahead.map_or(Timestamp(0), |ahead| Timestamp(mono.0.saturating_add_signed(ahead)));
         let now = kernel.clock().at(mono).max(last_at).max(own);
         let mut inner = Inner::new(state, log, kernel.room());
         inner.durable = inner.state.counts.records;
         Self::of(fixed, kernel, (now, mono), inner, outcome)
     }
 
-    fn of(fixed: Fixed, kernel: Kernel, (now, mono): (Micros, Micros), inner: Inner, outcome: Arc<Outcomes>) -> Self {
-        let signed = |time: Micros| i64::try_from(time.0).unwrap_or(i64::MAX);
+    fn of(
+        fixed: Fixed,
+        kernel: Kernel,
+        (now, mono): (Timestamp, Monotonic),
+        inner: Inner,
+        outcome: Arc<Outcomes>,
+    ) -> Self {
+        let signed = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
         Self {
             serial: kernel.next_serial(),
             place: Mutex::default(),
@@ -272,24 +281,24 @@ impl Run {
             fixed,
             kernel,
             last_at: AtomicU64::new(now.0),
-            ahead: signed(now) - signed(mono),
+            ahead: signed(now.0) - signed(mono.0),
             inner: Brief::new(inner),
             outcome,
         }
     }
 
-    /// A time of the run's monotonic clock, by the host's.
-    pub(in crate::run) fn host_time(&self, time: Micros) -> Micros {
-        Micros(time.0.saturating_add_signed(-self.ahead))
+    /// A time of the run's own clock, by the host's monotonic one.
+    pub(in crate::run) fn host_time(&self, time: RunTime) -> Monotonic {
+        Monotonic(time.0.saturating_add_signed(-self.ahead))
     }
 
     /// The time of a batch that begins now.
-    pub(in crate::run) fn moment(&self, mono: Micros) -> Moment {
+    pub(in crate::run) fn moment(&self, mono: Monotonic) -> Moment {
         let own = mono.0.saturating_add_signed(self.ahead);
         // Where the wall clock was set back, time passes all the same.
         let wall = self.kernel.clock().at(mono).0.max(own);
         // A batch that was caused by another begins after it has been committed, and so reads what that one has written here.
-        Moment { at: Micros(wall.max(self.last_at.load(Relaxed))), mono: Micros(own) }
+        Moment { at: Timestamp(wall.max(self.last_at.load(Relaxed))), mono: RunTime(own) }
     }
 
     /// Commits a step.

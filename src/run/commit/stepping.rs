@@ -7,6 +7,7 @@ use super::kernel::{Kernel, Timer};
 use super::outbox::After;
 use super::snapshot_writer::When;
 use super::task::{Scratch, Task};
+use crate::base::Monotonic;
 use crate::process::{
     Allocation, Death, Ending, Event, Eviction, Level, LogLine, Micros, Pid, Problem, ProblemClass, Progress,
     problem::kind,
@@ -32,7 +33,7 @@ impl Commit for Kernel {
 
     fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, task: &mut Task, events: &mut Vec<Event>) -> Next {
         if turn.permitted == Permitted::Never {
-            task.step.mono = turn.now;
+            task.step.mono = task.run.moment(turn.now).mono;
             return task.died(port, no_instance());
         }
         if let Some(why) = turn.interrupted {
@@ -64,7 +65,7 @@ impl Commit for Kernel {
         let scratch = step.scratch.get_or_insert_with(Scratch::get);
         let progress = step.body.poll(&mut scratch.output);
         if let Some(tail) = &mut step.tail {
-            tail.took += port.monotonic().0.saturating_sub(turn.now.0);
+            tail.took += port.monotonic().since(turn.now).0;
         }
         match progress {
             Progress::Preempted => Next::Preempted,
@@ -170,7 +171,7 @@ impl Commit for Kernel {
 
 impl Task {
     /// Begins a step with a batch.
-    fn begin(&mut self, mono: Micros, events: &mut Vec<Event>) {
+    fn begin(&mut self, mono: Monotonic, events: &mut Vec<Event>) {
         let Self { run, step } = self;
         if !step.begun {
             step.begun = true;

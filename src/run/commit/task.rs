@@ -2,8 +2,9 @@
 
 use super::run::Run;
 use super::snapshot_writer::Tail;
-use crate::process::{Allocation, Body, Event, Micros, Output, Pid, Program};
+use crate::process::{Allocation, Body, Event, Output, Pid, Program, Timestamp};
 use crate::run::state::config::may_be_saved;
+use crate::run::state::run_state::RunTime;
 use crate::run::state::table::Waits;
 use crate::run::state::weight::{Took, event_bytes};
 use crate::scheduler::Next;
@@ -32,8 +33,8 @@ pub(in crate::run) struct Step {
     /// What the last committed step said.
     pub(in crate::run) waits: Waits,
     /// The time of the step's batch, recorded and monotonic.
-    pub(in crate::run) at: Micros,
-    pub(in crate::run) mono: Micros,
+    pub(in crate::run) at: Timestamp,
+    pub(in crate::run) mono: RunTime,
     /// What the step took from the queue.
     pub(in crate::run) took: Took,
     /// What came and was not stepped for: messages alone while it was blocked, what was too much for one batch, and anything while it had
@@ -71,8 +72,8 @@ impl Task {
             native,
             steps: 0,
             waits: Waits::Not,
-            at: Micros(0),
-            mono: Micros(0),
+            at: Timestamp(0),
+            mono: RunTime(0),
             took: Took::default(),
             held: Vec::new(),
             held_wakes: false,

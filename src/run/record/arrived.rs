@@ -2,14 +2,14 @@
 
 use super::kinds::Digest;
 use super::wire::{Damaged, Source, Wire, unknown};
-use crate::process::{Answer, Message, Micros, Payload, Pid, Tag};
+use crate::process::{Answer, Message, Micros, Payload, Pid, Tag, Timestamp};
 use std::sync::Arc;
 
 /// Something from outside a step.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Arrived {
     /// When.
-    pub at: Micros,
+    pub at: Timestamp,
     /// Which act of somebody it was, where that has an id.
     pub act: Option<ActId>,
     /// What.

@@ -6,7 +6,7 @@
 pub use super::arrived::{ActId, Arrived, News};
 pub use super::started::{Bounds, Origin, Started};
 use super::wire::{Damaged, Source, Wire, put_number, unknown};
-use crate::process::{Answer, Command, Ending, LogLine, Micros, Pid, Status, Tag};
+use crate::process::{Answer, Command, Ending, LogLine, Pid, Status, Tag, Timestamp};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub struct Stepped {
     /// The number of the step, from 1.
     pub step: u64,
     /// The time of its batch.
-    pub at: Micros,
+    pub at: Timestamp,
     /// How many events it took from the front of its queue.
     pub took: u32,
     /// Fuel used. No part of the digest.
@@ -80,7 +80,7 @@ pub enum Decision {
     /// It has its answer at once.
     Answered(Answer),
     /// A sleep ends at this time.
-    Due(Micros),
+    Due(Timestamp),
     /// The child has this pid.
     Spawned(Pid),
     /// The call goes to its handler under this key.
@@ -110,7 +110,7 @@ pub struct Died {
     /// The number of the step in which it died, or before which it was ended.
     pub step: u64,
     /// When.
-    pub at: Micros,
+    pub at: Timestamp,
     /// Fuel that the step had used.
     pub fuel: u64,
     /// Failed or cancelled.
@@ -181,7 +181,7 @@ pub(in crate::run) fn whole_bytes(out: &mut Vec<u8>, status: &Status, parts: [&[
 pub(in crate::run) struct SteppedHead {
     pub(in crate::run) pid: Pid,
     pub(in crate::run) step: u64,
-    pub(in crate::run) at: Micros,
+    pub(in crate::run) at: Timestamp,
     pub(in crate::run) took: u32,
     pub(in crate::run) fuel: u64,
     pub(in crate::run) digest: Digest,
@@ -220,7 +220,7 @@ impl SteppedHead {
         Ok(Self {
             pid: Wire::take(from)?,
             step: Wire::take(from)?,
-            at: Micros(at),
+            at: Timestamp(at),
             took: Wire::take(from)?,
             fuel: Wire::take(from)?,
             digest: Digest(digest),

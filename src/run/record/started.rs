@@ -2,7 +2,7 @@
 
 use super::former_keys::FormerKeys;
 use super::wire::{Damaged, Source, Wire, put_number, unknown};
-use crate::process::{Grants, Limits, Micros, Payload};
+use crate::process::{Grants, Limits, Payload, Timestamp};
 use std::sync::Arc;
 
 /// How a run began.
@@ -13,7 +13,7 @@ pub struct Started {
     /// What its random streams are keyed by.
     pub seed: [u8; 32],
     /// When.
-    pub at: Micros,
+    pub at: Timestamp,
     /// The digest of the root's program.
     pub root: Arc<str>,
     /// Names and digests of the programs that its processes may spawn, in the order of the names.

@@ -1,6 +1,6 @@
 //! Bytes of records: numbers, texts and lists. Numbers are LEB128, least significant group first; a text is its length and its bytes.
 
-use crate::process::{Json, Micros, Pid, Tag};
+use crate::process::{Json, Micros, Pid, Tag, Timestamp};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -182,6 +182,16 @@ impl Wire for Tag {
 }
 
 impl Wire for Micros {
+    #[inline]
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        from.number().map(Self)
+    }
+}
+
+impl Wire for Timestamp {
     #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);

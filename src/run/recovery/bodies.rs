@@ -113,7 +113,7 @@ impl Drop for Bodies {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::process::{Event, Eviction, Micros, Output, Progress};
+    use crate::process::{Event, Eviction, Output, Progress, Timestamp};
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
     const BYTES: u64 = 10;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     impl Body for Counted {
-        fn begin(&mut self, _: Micros, _: &mut Vec<Event>) {}
+        fn begin(&mut self, _: Timestamp, _: &mut Vec<Event>) {}
 
         fn poll(&mut self, _: &mut Output) -> Progress {
             Progress::Preempted

@@ -4,8 +4,8 @@
 //! then does otherwise than its records say, the snapshot is not believed: an older one is, or none.
 
 use crate::process::{
-    Allocation, Body, Death, Event, Eviction, Micros, Output, Owed, Pid, Problem, ProcessInit, ProcessSnapshot,
-    Program, Progress, RawSnapshot, SnapshotError, Status, problem::kind,
+    Allocation, Body, Death, Event, Eviction, Output, Owed, Pid, Problem, ProcessInit, ProcessSnapshot, Program,
+    Progress, RawSnapshot, SnapshotError, Status, Timestamp, problem::kind,
 };
 use crate::run::commit::remarks::Remarks;
 use crate::run::record::kinds::Digest;
@@ -27,7 +27,7 @@ pub(in crate::run) struct Past {
 /// A step that was committed.
 pub(in crate::run) struct PastStep {
     pub(in crate::run) number: u64,
-    pub(in crate::run) at: Micros,
+    pub(in crate::run) at: Timestamp,
     pub(in crate::run) events: Vec<Event>,
     pub(in crate::run) digest: Digest,
 }
@@ -53,7 +53,7 @@ pub(in crate::run) struct Replayed {
     /// The last of those steps is half done.
     again: bool,
     /// The step that was begun while there was a past to do first.
-    next: Option<(Micros, Vec<Event>)>,
+    next: Option<(Timestamp, Vec<Event>)>,
     output: Output,
 }
 
@@ -197,7 +197,7 @@ fn restored(
 }
 
 impl Body for Replayed {
-    fn begin(&mut self, now: Micros, events: &mut Vec<Event>) {
+    fn begin(&mut self, now: Timestamp, events: &mut Vec<Event>) {
         match &mut self.body {
             Some(body) if self.past.steps.is_empty() => body.begin(now, events),
             _ => self.next = Some((now, std::mem::take(events))),

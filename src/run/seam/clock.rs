@@ -1,16 +1,17 @@
 //! The wall clock of the host, as runs see it.
 
-use crate::process::Micros;
+use crate::base::Monotonic;
+use crate::process::{Micros, Timestamp};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How long the wall clock is taken to run with the monotonic one before it is read again. Arbitrary: setting the clock by hand is
 /// heard of so late.
-const ANCHOR_MICROS: u64 = 100_000;
+const ANCHOR: Micros = Micros(100_000);
 
 /// Tells the wall clock from the monotonic one, which is read anyway: one clock is read for a step instead of two.
 pub struct Clock {
-    wall: Box<dyn Fn() -> Micros + Send + Sync>,
+    wall: Box<dyn Fn() -> Timestamp + Send + Sync>,
     /// Wall minus monotonic. Any worker writes it; a reader that sees an old one is wrong by what the clocks have drifted since.
     offset: AtomicI64,
     /// The monotonic time from which the wall clock is read again.
@@ -19,7 +20,7 @@ pub struct Clock {
 
 impl Clock {
     /// A clock of this wall clock, which says the microseconds since 1970.
-    pub fn new(wall: impl Fn() -> Micros + Send + Sync + 'static) -> Self {
+    pub fn new(wall: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self { wall: Box::new(wall), offset: AtomicI64::new(0), stale: AtomicU64::new(0) }
     }
 
@@ -31,26 +32,26 @@ impl Clock {
 
     /// A wall clock that was at this time when the monotonic one was zero, and goes as fast: for simulation.
     #[must_use]
-    pub fn starting_at(time: Micros) -> Self {
+    pub fn starting_at(time: Timestamp) -> Self {
         let offset = AtomicI64::new(time.0.cast_signed());
         Self { wall: Box::new(move || time), offset, stale: AtomicU64::new(u64::MAX) }
     }
 
     /// The wall clock at a moment of the monotonic clock that has just been read.
-    pub(in crate::run) fn at(&self, mono: Micros) -> Micros {
+    pub(in crate::run) fn at(&self, mono: Monotonic) -> Timestamp {
         if mono.0 >= self.stale.load(Relaxed) {
             let offset = (self.wall)().0.cast_signed() - mono.0.cast_signed();
             self.offset.store(offset, Relaxed);
-            self.stale.store(mono.0 + ANCHOR_MICROS, Relaxed);
-            return Micros(mono.0.saturating_add_signed(offset));
+            self.stale.store(mono.0 + ANCHOR.0, Relaxed);
+            return Timestamp(mono.0.saturating_add_signed(offset));
         }
-        Micros(mono.0.saturating_add_signed(self.offset.load(Relaxed)))
+        Timestamp(mono.0.saturating_add_signed(self.offset.load(Relaxed)))
     }
 }
 
 /// The time by the system's clock, in microseconds since 1970.
 #[must_use]
-pub fn system_time() -> Micros {
+pub fn system_time() -> Timestamp {
     // Before 1970 the clock is not set: then it starts at 1970.
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into()
+    Timestamp(Micros::from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()).0)
 }

@@ -3,7 +3,7 @@
 use super::backlog::Backlog;
 use super::snapshot_store::Shelf;
 use crate::process::problem::kind;
-use crate::process::{Answer, Ending, LogLine, Micros, Pid};
+use crate::process::{Answer, Ending, LogLine, Micros, Pid, Timestamp};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ pub struct RunEnd {
     /// How.
     pub status: EndStatus,
     /// When.
-    pub at: Micros,
+    pub at: Timestamp,
 }
 
 /// An act upon a run from outside that was left for it: it is taken once.
@@ -183,7 +183,7 @@ pub struct LogOrigin {
     /// The number of its step.
     pub step: u64,
     /// The time of the step's batch.
-    pub at: Micros,
+    pub at: Timestamp,
 }
 
 /// Takes the log lines of runs, beside the records that keep them, when these are in the log. A panic of it

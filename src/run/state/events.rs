@@ -1,7 +1,7 @@
 //! What observers of a run hear, and what a run comes to.
 
 use super::run_state::{Abandoned, Counts};
-use crate::process::{Answer, Ending, LogLine, Micros, Pid, Problem, Tag};
+use crate::process::{Answer, Ending, LogLine, Micros, Pid, Problem, Tag, Timestamp};
 use std::sync::Arc;
 
 /// Something that happened in a run, in the order of its log.
@@ -66,7 +66,7 @@ pub enum RunEvent {
         /// Of a handler's line: the call's place in the workflow, where the process gave it one.
         scope: Option<Arc<str>>,
         /// When, in microseconds since 1970: the time of the record that has the line.
-        at: Micros,
+        at: Timestamp,
         /// The line.
         line: LogLine,
     },

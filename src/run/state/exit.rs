@@ -94,7 +94,7 @@ impl State {
             Phase::Cancelling { deadline, until, heard, .. } => {
                 self.timers.unset(deadline);
                 self.unheard -= u32::from(!heard);
-                Some(Micros(until.0.saturating_sub(moment.at.0)))
+                Some(until.since(moment.at))
             }
             _ => None,
         };

@@ -2,7 +2,7 @@
 
 use super::decide::{NAME_BYTES_MAX, too_large};
 use super::outstanding::Pending;
-use super::run_state::{Consequence, Moment, State};
+use super::run_state::{Consequence, Elapsed, Moment, State};
 use super::table::Phase;
 use super::timers::{Alarm, TimerKey};
 use super::weight::message_bytes;
@@ -231,7 +231,7 @@ impl State {
     }
 
     /// Puts them back for later.
-    fn shift_timers(&mut self, pid: Pid, by: Moment) {
+    fn shift_timers(&mut self, pid: Pid, by: Elapsed) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         let timers = &mut self.timers;
         let mut shift = |key: &mut TimerKey, alarm| {

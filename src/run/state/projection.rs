@@ -11,7 +11,7 @@ use super::run_state::{Abandoned, Consequence, Counts, Moment, Post, State};
 use super::signals::{PendingSignal, SignalStatus};
 use super::table::Waits;
 use super::weight::Took;
-use crate::process::{Action, Event, Micros, Payload, Pid, Status, Tag};
+use crate::process::{Action, Event, Micros, Payload, Pid, Status, Tag, Timestamp};
 use crate::run::record::kinds::{Arrived, Decided, Decision, Died, Record, Started, Stepped};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -47,9 +47,9 @@ pub struct SignalWait {
     /// The signal's name.
     pub name: Arc<str>,
     /// Since when, in microseconds since 1970.
-    pub since: Micros,
+    pub since: Timestamp,
     /// Until when at most, in microseconds since 1970, if the run is not paused meanwhile.
-    pub until: Option<Micros>,
+    pub until: Option<Timestamp>,
 }
 
 /// A run as its records give it.
@@ -68,7 +68,7 @@ pub(in crate::run) struct Projected {
     /// Events that no step has taken yet.
     pub(in crate::run) queues: BTreeMap<Pid, VecDeque<Event>>,
     /// The greatest time in a record.
-    pub(in crate::run) at: Micros,
+    pub(in crate::run) at: Timestamp,
 }
 
 impl std::fmt::Debug for Projection {
@@ -114,8 +114,8 @@ impl Projection {
 
     /// The greatest time in a record, in microseconds since 1970.
     #[must_use]
-    pub fn at(&self) -> Micros {
-        self.run.as_ref().map_or(Micros(0), |run| run.at)
+    pub fn at(&self) -> Timestamp {
+        self.run.as_ref().map_or(Timestamp(0), |run| run.at)
     }
 
     /// What has happened, in numbers. What came too late, and what was tried again, has no record.
@@ -126,7 +126,7 @@ impl Projection {
 
     /// Since when the run is paused, in microseconds since 1970; `None` if it is not.
     #[must_use]
-    pub fn paused(&self) -> Option<Micros> {
+    pub fn paused(&self) -> Option<Timestamp> {
         self.state()?.paused.map(|since| since.at)
     }
 
@@ -203,7 +203,7 @@ impl Projection {
             name: Arc::clone(&signal.name),
             since: signal.since,
             // Here timers go by the recorded time.
-            until: signal.timer.map(|(due, _)| due),
+            until: signal.timer.map(|(due, _)| Timestamp(due.0)),
         };
         waits.into_iter().map(wait).collect()
     }
@@ -301,7 +301,7 @@ impl Projection {
         let Projected { started, state, queues, at: latest } = self.begun()?;
         let is_before_fork = started.origin.as_ref().is_some_and(|origin| record <= origin.record);
         *latest = at.max(*latest);
-        let moment = Moment { at, mono: at };
+        let moment = Moment::recorded(at);
         state.take(pid, took, stepped.fuel, stepped.decided.last().map(|decided| decided.command.tag));
         state.counts.log_dropped = state.counts.log_dropped.saturating_add(stepped.log_dropped);
         for decided in &stepped.decided {
@@ -335,7 +335,7 @@ impl Projection {
         }
         *at = died.at.max(*at);
         state.counts.log_dropped = state.counts.log_dropped.saturating_add(died.log_dropped);
-        let moment = Moment { at: died.at, mono: died.at };
+        let moment = Moment::recorded(died.at);
         state.exit(moment, died.pid, died.ending.clone(), answer_of(&died.ending));
         queues.remove(&died.pid);
         Ok(())
@@ -354,7 +354,7 @@ impl Projection {
             run.state.acts.remember(act.clone(), unwanted.record);
         }
         run.at = run.at.max(*at);
-        run.state.apply_news(Moment { at: *at, mono: *at }, news.clone());
+        run.state.apply_news(Moment::recorded(*at), news.clone());
         Ok(())
     }
 

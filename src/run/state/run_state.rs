@@ -13,8 +13,9 @@ use super::spawn::Newborn;
 use super::table::{Entry, Family, Phase, Table, Waits};
 use super::timers::Timers;
 use super::weight::{Took, message_bytes};
+use crate::base::arithmetic;
 use crate::process::{
-    Answer, Ending, Event, Limits, Message, Micros, Payload, Pid, Problem, Status, Tag, problem::kind,
+    Answer, Ending, Event, Limits, Message, Micros, Payload, Pid, Problem, Status, Tag, Timestamp, problem::kind,
 };
 use crate::run::record::former_keys::{FormerKeys, REPEATS};
 use crate::run::record::kinds::{Bounds, Started};
@@ -22,18 +23,36 @@ use crate::scheduler::Next;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// When something is decided: the recorded time, and the monotonic one that timers are measured by.
+/// A time of the run's own clock, which timers are measured by: microseconds. It shows the recorded
+/// time when the run starts or is recovered, and advances with the host's monotonic clock.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(in crate::run) struct RunTime(pub(in crate::run) u64);
+
+arithmetic!(RunTime, pub(in crate::run));
+
+/// When something is decided: the recorded time, and that of the run's own clock.
 #[derive(Clone, Copy)]
 pub(in crate::run) struct Moment {
+    pub(in crate::run) at: Timestamp,
+    pub(in crate::run) mono: RunTime,
+}
+
+/// The time between two moments, by each clock.
+#[derive(Clone, Copy)]
+pub(in crate::run) struct Elapsed {
     pub(in crate::run) at: Micros,
     pub(in crate::run) mono: Micros,
 }
 
 impl Moment {
-    /// How long ago another moment was, by each of its clocks.
-    pub(in crate::run) fn since(self, earlier: Self) -> Self {
-        let passed = |now: Micros, then: Micros| Micros(now.0.saturating_sub(then.0));
-        Self { at: passed(self.at, earlier.at), mono: passed(self.mono, earlier.mono) }
+    /// The moment of a record that is applied again.
+    pub(in crate::run) fn recorded(at: Timestamp) -> Self {
+        Self { at, mono: RunTime(at.0) }
+    }
+
+    /// The time since an earlier moment.
+    pub(in crate::run) fn since(self, earlier: Self) -> Elapsed {
+        Elapsed { at: self.at.since(earlier.at), mono: self.mono.since(earlier.mono) }
     }
 }
 

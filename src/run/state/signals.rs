@@ -16,7 +16,9 @@ use super::run_state::{Moment, State};
 use super::timers::{Alarm, TimerKey};
 use super::weight::message_bytes;
 pub(crate) use crate::process::handler::SIGNAL as NAME;
-use crate::process::{Answer, Call, Message, Micros, Payload, Pid, Problem, ProblemClass, Sender, Tag, problem::kind};
+use crate::process::{
+    Answer, Call, Message, Payload, Pid, Problem, ProblemClass, Sender, Tag, Timestamp, problem::kind,
+};
 use crate::run::record::kinds::Decision;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -44,7 +46,7 @@ pub(in crate::run) struct PendingSignal {
     /// Its place among those that wait.
     pub(in crate::run) number: u64,
     /// The recorded time of the step that asked.
-    pub(in crate::run) since: Micros,
+    pub(in crate::run) since: Timestamp,
     pub(in crate::run) timer: Option<TimerKey>,
     pub(in crate::run) bytes: u64,
 }

@@ -3,7 +3,7 @@
 use super::idempotency::Place;
 use super::outstanding::Outstanding;
 use super::timers::TimerKey;
-use crate::process::{Answer, Grants, Limits, Micros, Pid, Tag};
+use crate::process::{Answer, Grants, Limits, Pid, Tag, Timestamp};
 use crate::scheduler::Slot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ pub(in crate::run) enum Phase {
     /// Nobody has asked it to end.
     Live,
     /// It was asked to end, has `heard` so in a committed step or not, and is killed when this timer fires: at `until` by the recorded time.
-    Cancelling { reason: Arc<str>, deadline: TimerKey, until: Micros, heard: bool },
+    Cancelling { reason: Arc<str>, deadline: TimerKey, until: Timestamp, heard: bool },
     /// It has ended, and its answer waits for its attached descendants.
     Ended(Answer),
 }

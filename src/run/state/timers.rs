@@ -1,14 +1,15 @@
-//! The timers of a run, by the monotonic clock.
+//! The timers of a run, by the run's own clock.
 //!
 //! The scheduler has one timer for all of them, which fires when the earliest is due, or before: where the earliest is taken back, the
 //! scheduler's stays. When it fires, it is set anew for what is left.
 
-use crate::process::{Micros, Pid, Tag};
+use crate::process::{Pid, Tag};
+use crate::run::state::run_state::RunTime;
 use crate::scheduler::TimerId;
 use std::collections::BTreeMap;
 
 /// Names a timer: when it is due, and its number.
-pub(in crate::run) type TimerKey = (Micros, u64);
+pub(in crate::run) type TimerKey = (RunTime, u64);
 
 /// What a timer is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,13 +28,13 @@ pub(in crate::run) struct Timers {
     due: BTreeMap<TimerKey, (Pid, Alarm)>,
     next: u64,
     /// When the scheduler's timer fires, and which that is.
-    armed: Option<(Micros, TimerId)>,
+    armed: Option<(RunTime, TimerId)>,
     /// A timer was set, or the scheduler's has fired, since it was last asked for.
     changed: bool,
 }
 
 impl Timers {
-    pub(in crate::run) fn set(&mut self, due: Micros, pid: Pid, alarm: Alarm) -> TimerKey {
+    pub(in crate::run) fn set(&mut self, due: RunTime, pid: Pid, alarm: Alarm) -> TimerKey {
         self.next += 1;
         self.changed = true;
         self.due.insert((due, self.next), (pid, alarm));
@@ -45,12 +46,12 @@ impl Timers {
     }
 
     /// When the earliest is due.
-    pub(in crate::run) fn next_due(&self) -> Option<Micros> {
+    pub(in crate::run) fn next_due(&self) -> Option<RunTime> {
         self.due.first_key_value().map(|((due, _), _)| *due)
     }
 
     /// Takes out the earliest that is due.
-    pub(in crate::run) fn pop(&mut self, now: Micros) -> Option<(Pid, Alarm)> {
+    pub(in crate::run) fn pop(&mut self, now: RunTime) -> Option<(Pid, Alarm)> {
         let first = self.due.first_entry()?;
         if first.key().0 > now { None } else { Some(first.remove()) }
     }
@@ -61,7 +62,7 @@ impl Timers {
     }
 
     /// When the scheduler's timer is to fire, where it does not fire by then: [`Self::armed`] follows.
-    pub(in crate::run) fn arm(&mut self) -> Option<Micros> {
+    pub(in crate::run) fn arm(&mut self) -> Option<RunTime> {
         self.changed = false;
         let due = self.next_due()?;
         self.armed.is_none_or(|(armed, _)| due < armed).then_some(due)
@@ -69,7 +70,7 @@ impl Timers {
 
     /// The scheduler's timer was set. Gives the one that was set before, which is to be taken back.
     #[must_use]
-    pub(in crate::run) fn armed(&mut self, due: Micros, timer: TimerId) -> Option<TimerId> {
+    pub(in crate::run) fn armed(&mut self, due: RunTime, timer: TimerId) -> Option<TimerId> {
         self.armed.replace((due, timer)).map(|(_, before)| before)
     }
 
@@ -80,7 +81,7 @@ impl Timers {
     }
 
     /// The scheduler's timers up to `now` have fired.
-    pub(in crate::run) fn fired(&mut self, now: Micros) {
+    pub(in crate::run) fn fired(&mut self, now: RunTime) {
         self.changed = true;
         self.armed.take_if(|(armed, _)| *armed <= now);
     }
@@ -89,19 +90,20 @@ impl Timers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::Monotonic;
 
     fn id(number: u64) -> TimerId {
-        TimerId::new(Micros(0), number)
+        TimerId::new(Monotonic(0), number)
     }
 
     #[test]
     fn an_earlier_timer_is_armed_instead_of_a_later_one_and_a_later_one_is_not() {
         let mut timers = Timers::default();
         for (due, armed) in [(100, Some(100)), (50, Some(50)), (70, None), (50, None), (49, Some(49))] {
-            timers.set(Micros(due), Pid(1), Alarm::Sleep(Tag(due)));
-            assert_eq!(timers.arm(), armed.map(Micros), "{due}");
+            timers.set(RunTime(due), Pid(1), Alarm::Sleep(Tag(due)));
+            assert_eq!(timers.arm(), armed.map(RunTime), "{due}");
             if armed.is_some() {
-                let _ = timers.armed(Micros(due), id(due));
+                let _ = timers.armed(RunTime(due), id(due));
             }
         }
         let mut fired = Vec::new();
@@ -118,19 +120,19 @@ mod tests {
     #[test]
     fn the_scheduler_has_one_timer_for_the_earliest() {
         let mut timers = Timers::default();
-        let first = timers.set(Micros(20), Pid(1), Alarm::Grace);
-        assert_eq!(timers.arm(), Some(Micros(20)));
-        assert_eq!(timers.armed(Micros(20), id(1)), None);
-        timers.set(Micros(30), Pid(1), Alarm::Sleep(Tag(1)));
+        let first = timers.set(RunTime(20), Pid(1), Alarm::Grace);
+        assert_eq!(timers.arm(), Some(RunTime(20)));
+        assert_eq!(timers.armed(RunTime(20), id(1)), None);
+        timers.set(RunTime(30), Pid(1), Alarm::Sleep(Tag(1)));
         assert_eq!(timers.arm(), None, "a later one is none of its business yet");
-        timers.set(Micros(10), Pid(1), Alarm::Sleep(Tag(2)));
-        assert_eq!(timers.arm(), Some(Micros(10)));
-        assert_eq!(timers.armed(Micros(10), id(2)), Some(id(1)), "the one before is taken back");
+        timers.set(RunTime(10), Pid(1), Alarm::Sleep(Tag(2)));
+        assert_eq!(timers.arm(), Some(RunTime(10)));
+        assert_eq!(timers.armed(RunTime(10), id(2)), Some(id(1)), "the one before is taken back");
         timers.unset(first);
-        timers.fired(Micros(10));
-        assert_eq!(timers.pop(Micros(10)), Some((Pid(1), Alarm::Sleep(Tag(2)))));
-        assert_eq!(timers.arm(), Some(Micros(30)));
-        assert_eq!(timers.armed(Micros(30), id(3)), None);
+        timers.fired(RunTime(10));
+        assert_eq!(timers.pop(RunTime(10)), Some((Pid(1), Alarm::Sleep(Tag(2)))));
+        assert_eq!(timers.arm(), Some(RunTime(30)));
+        assert_eq!(timers.armed(RunTime(30), id(3)), None);
         assert_eq!((timers.disarm(), timers.disarm()), (Some(id(3)), None));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::desk::Desk;
 use super::support::*;
+use crate::base::Monotonic;
 use crate::journal::Memory;
 use crate::process::{Action, Micros, Payload, Pid, Program, Status, Tag};
 use crate::run::{ACTS_MAX, Act, Durability, EndStatus, Log, NotDurable, Record, Refused, Resolution, RunHandle};
@@ -262,7 +263,7 @@ fn a_run_that_is_killed_is_over_although_its_processes_are_about_to_start_others
         bench.run.kill("enough");
         let outcome = bench.run.outcome().expect("it is over");
         assert_eq!(outcome.result.as_ref().unwrap_err().detail.as_deref(), Some("enough"));
-        assert_eq!(bench.desk.now(), Micros(0), "nobody had a grace");
+        assert_eq!(bench.desk.now(), Monotonic(0), "nobody had a grace");
         let _ = bench.finish();
     }
 }

@@ -2,7 +2,7 @@
 
 use super::desk::Desk;
 use super::support::*;
-use crate::process::{Action, Json, Micros, Payload, Pid, Program, Status, Tag, Target};
+use crate::process::{Action, Json, Micros, Payload, Pid, Program, Status, Tag, Target, Timestamp};
 use crate::run::{Bounds, News, Projection, Record};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -155,7 +155,7 @@ fn damaged_records_are_projected_as_far_as_they_follow() {
         let mut records = whole.clone();
         if let Record::Started(started) = &mut records[0] {
             let mut number = || [0, 1, u64::from(u32::MAX), u64::MAX / 2, u64::MAX][pick(5)];
-            started.at = Micros(number());
+            started.at = Timestamp(number());
             started.bounds = Bounds { bytes: number(), ties: number(), item_bytes: number(), ..started.bounds };
             started.limits.grace = Micros(number());
             started.limits.mailbox_bytes = number();

@@ -1,8 +1,8 @@
 //! The desk at which the processes of a test are stepped: the scheduler itself, with virtual workers, in virtual time. A seed chooses whose
 //! turn it is.
 
-use crate::base::VirtualClock;
-use crate::process::{Micros, Permit};
+use crate::base::{Monotonic, VirtualClock};
+use crate::process::{Micros, Permit, Timestamp};
 use crate::run::{Clock, Kernel};
 use crate::scheduler::{Commit, Config, Handle, Turned, VirtualScheduler};
 use parking_lot::Mutex;
@@ -37,8 +37,9 @@ impl Desk {
     pub(super) fn with(seed: u64, config: Config) -> Self {
         let (time, jump) = (VirtualClock::default(), Arc::new(AtomicI64::new(0)));
         let (wall, jumped) = (time.clone(), Arc::clone(&jump));
-        let kernel =
-            Kernel::new(Clock::new(move || Micros((EPOCH + wall.now().0).saturating_add_signed(jumped.load(Relaxed)))));
+        let kernel = Kernel::new(Clock::new(move || {
+            Timestamp((EPOCH + wall.now().0).saturating_add_signed(jumped.load(Relaxed)))
+        }));
         let pool = Permit { instances: 1_000, core_instances: 1_000, memories: 1_000, tables: 1_000, bytes: 0 };
         let config = Config {
             workers: 1 + (seed % 3) as usize,
@@ -67,12 +68,12 @@ impl Desk {
         self.time.clone()
     }
 
-    pub(super) fn now(&self) -> Micros {
+    pub(super) fn now(&self) -> Monotonic {
         self.time.now()
     }
 
     pub(super) fn advance(&self, by: Micros) {
-        self.time.advance_to(Micros(self.now().0 + by.0));
+        self.time.advance_to(self.now().saturating_add(by));
     }
 
     /// Sets the wall clock: so many microseconds from where it should be.
@@ -102,7 +103,7 @@ impl Desk {
     }
 
     /// Takes the earliest timers out, as a worker does for which they are due, and says when that is.
-    pub(super) fn take_timer(&mut self) -> Micros {
+    pub(super) fn take_timer(&mut self) -> Monotonic {
         let scheduler = self.scheduler.lock();
         let due = scheduler.next_timer().expect("a timer is set");
         scheduler.shared.timers.drain(due, &mut Vec::new());

@@ -5,7 +5,7 @@ use super::support::*;
 use crate::journal::Memory;
 use crate::process::{
     Action, Allocation, Body, Budget, Context, Death, Ending, Event, Grants, Micros, Output, Payload, Permit,
-    Placement, Problem, ProblemClass, Progress, Status, Tag,
+    Placement, Problem, ProblemClass, Progress, Status, Tag, Timestamp,
 };
 use crate::run::{Durability, Log, News, Record};
 use crate::scheduler::Config;
@@ -216,7 +216,7 @@ struct Shaky {
 }
 
 impl Body for Shaky {
-    fn begin(&mut self, _: Micros, events: &mut Vec<Event>) {
+    fn begin(&mut self, _: Timestamp, events: &mut Vec<Event>) {
         self.heard.extend(events.drain(..).map(|event| tell(&event)));
     }
     fn allocate(&mut self, allocation: Allocation) {

@@ -5,8 +5,8 @@ use super::desk::Desk;
 use super::support::*;
 use crate::journal::Memory;
 use crate::process::{
-    Action, Allocation, Body, Event, Grants, Json, Level, LogLine, Micros, Output, Payload, Permit, Pid, Problem,
-    ProcessInit, Program, Progress, Status, Tag, Target,
+    Action, Allocation, Body, Event, Grants, Json, Level, LogLine, Output, Payload, Permit, Pid, Problem, ProcessInit,
+    Program, Progress, Status, Tag, Target, Timestamp,
 };
 use crate::run::{Dispatched, Durability, Effects, Log, LogOrigin, LogSink, Outgoing, Reply, RunSpec, rebuild};
 use bytes::Bytes;
@@ -114,7 +114,7 @@ fn what_effects_do_not_say_is_taken_to_be_no() {
 fn one_whose_instance_cannot_be_housed_when_it_is_renewed_ends_as_that() {
     struct Homeless(bool);
     impl Body for Homeless {
-        fn begin(&mut self, _: Micros, _: &mut Vec<Event>) {}
+        fn begin(&mut self, _: Timestamp, _: &mut Vec<Event>) {}
         fn poll(&mut self, _: &mut Output) -> Progress {
             Progress::Stepped(Status::Renew { entry: "renewed".into(), input: Payload::NULL })
         }

@@ -5,7 +5,7 @@ use super::desk::Desk;
 use super::support::*;
 use crate::process::{
     Action, Body, Budget, Command, Event, Eviction, Micros, Output, Payload, Permit, Problem, ProcessInit, Program,
-    Progress, Status, Tag,
+    Progress, Status, Tag, Timestamp,
 };
 use crate::run::{Backlog, Programs, Record, RunHandle, rebuild};
 use crate::scheduler::Config;
@@ -50,7 +50,7 @@ impl Program for Guests {
 }
 
 impl Body for Guest {
-    fn begin(&mut self, _: Micros, events: &mut Vec<Event>) {
+    fn begin(&mut self, _: Timestamp, events: &mut Vec<Event>) {
         self.slices = self.script.slices;
         for event in events.drain(..) {
             match event {

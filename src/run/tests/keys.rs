@@ -2,6 +2,7 @@
 
 use super::desk::Desk;
 use super::support::*;
+use crate::base::Monotonic;
 use crate::process::{Action, Event, Micros, Payload, Pid, Placement, Problem, ProblemClass, Program, Status, Tag};
 use crate::run::{
     ForkSpec, FormerKeys, Origin, Programs, Rebuild, Record, Resolution, RunHandle, Started, fork, rebuild, repeats,
@@ -251,7 +252,7 @@ fn the_time_of_a_call_that_a_fork_sends_again_goes_on_from_host_to_host() {
         records = run.records().unwrap();
         assert_eq!(run.counts().records, records.len() as u64);
         desk.settle();
-        assert_eq!((output(&run.outcome().unwrap()).contains("timed-out"), desk.now()), (true, Micros(left)));
+        assert_eq!((output(&run.outcome().unwrap()).contains("timed-out"), desk.now()), (true, Monotonic(left)));
     }
 }
 

@@ -4,7 +4,7 @@ use super::desk::Desk;
 use super::support::*;
 use crate::process::{
     Action, Blob, Command, Ending, Event, Limits, Micros, NUMBER_MAX, Payload, Permit, Pid, Problem, Status, Tag,
-    Target,
+    Target, Timestamp,
 };
 use crate::run::{Bounds, Outcome, RunSpec};
 use bytes::Bytes;
@@ -395,7 +395,7 @@ fn bounds_of_links_monitors_names_and_queries() {
 fn fuel_of_all_steps_together() {
     struct Burner;
     impl crate::process::Body for Burner {
-        fn begin(&mut self, _: Micros, events: &mut Vec<Event>) {
+        fn begin(&mut self, _: Timestamp, events: &mut Vec<Event>) {
             events.clear();
         }
         fn poll(&mut self, output: &mut crate::process::Output) -> crate::process::Progress {
@@ -415,7 +415,7 @@ fn fuel_of_all_steps_together() {
 fn breaches_of_the_contract() {
     struct Liar(Vec<Command>);
     impl crate::process::Body for Liar {
-        fn begin(&mut self, _: Micros, _: &mut Vec<Event>) {}
+        fn begin(&mut self, _: Timestamp, _: &mut Vec<Event>) {}
         fn poll(&mut self, output: &mut crate::process::Output) -> crate::process::Progress {
             output.commands.append(&mut self.0);
             crate::process::Progress::Stepped(Status::Blocked)

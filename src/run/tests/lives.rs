@@ -3,6 +3,7 @@
 use super::support::*;
 use crate::process::{
     Action, Context, Death, Ending, Event, Micros, Output, Payload, Pid, Problem, Progress, Status, Tag, Target,
+    Timestamp,
 };
 use crate::run::{Doing, RunEvent};
 use std::sync::Arc;
@@ -350,7 +351,7 @@ fn a_shorter_grace_counts_and_kill_is_at_once() {
 struct Hog;
 
 impl crate::process::Body for Hog {
-    fn begin(&mut self, _: Micros, _: &mut Vec<Event>) {}
+    fn begin(&mut self, _: Timestamp, _: &mut Vec<Event>) {}
     fn poll(&mut self, _: &mut Output) -> Progress {
         Progress::Preempted
     }
@@ -387,7 +388,7 @@ fn what_never_began_is_killed_without_being_stepped() {
         fn body(&self, _: crate::process::ProcessInit) -> Result<Box<dyn crate::process::Body>, Problem> {
             struct Count(Arc<AtomicU64>);
             impl crate::process::Body for Count {
-                fn begin(&mut self, _: Micros, _: &mut Vec<Event>) {
+                fn begin(&mut self, _: Timestamp, _: &mut Vec<Event>) {
                     self.0.fetch_add(1, Relaxed);
                 }
                 fn poll(&mut self, _: &mut Output) -> Progress {
@@ -521,7 +522,7 @@ fn a_panic_or_a_trap_ends_only_its_process() {
 
     struct Trap;
     impl crate::process::Body for Trap {
-        fn begin(&mut self, _: Micros, _: &mut Vec<Event>) {}
+        fn begin(&mut self, _: Timestamp, _: &mut Vec<Event>) {}
         fn poll(&mut self, output: &mut Output) -> Progress {
             output.commands.push(crate::process::Command { tag: Tag(1), action: Action::Sleep(Micros(1)) });
             Progress::Died(Death::Guest(Problem::new("trap", "The guest trapped")))

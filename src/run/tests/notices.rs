@@ -6,6 +6,7 @@ use super::support::*;
 use crate::journal::Memory;
 use crate::process::{
     Body, Event, Level, LogLine, Micros, Output, Payload, Pid, Problem, ProcessInit, Program, Progress, Status,
+    Timestamp,
 };
 use crate::run::commit::offload::Aside;
 use crate::run::{Act, Durability, Kernel, Log, NotDurable, ParkedLog, ParkingPolicy, RunHandle};
@@ -127,7 +128,7 @@ struct Renewing {
 }
 
 impl Body for Renewing {
-    fn begin(&mut self, _: Micros, _: &mut Vec<Event>) {}
+    fn begin(&mut self, _: Timestamp, _: &mut Vec<Event>) {}
 
     fn poll(&mut self, _: &mut Output) -> Progress {
         Progress::Stepped(if self.renews {

@@ -2,6 +2,7 @@
 
 use super::desk::Desk;
 use super::support::*;
+use crate::base::Monotonic;
 use crate::journal::Memory;
 use crate::process::{Action, Event, Micros, Payload, Program, Status};
 use crate::run::{
@@ -121,7 +122,7 @@ fn a_run_that_waits_is_parked_and_comes_back_for_a_signal() {
     assert!(is_parked(&desk, "run") && desk.kernel.runs().is_empty());
     assert_eq!(desk.living(), 0, "its processes are gone");
     assert_eq!(weak.strong_count(), 0, "nothing of the run is left");
-    assert_eq!(desk.now(), Micros(2 * AFTER));
+    assert_eq!(desk.now(), Monotonic(2 * AFTER));
     let (_, facts) = desk.kernel.parked()[0];
     assert_eq!((facts.processes, facts.uncertain, facts.is_paused, facts.counts.steps), (1, 0, false, 1));
 
@@ -247,7 +248,7 @@ fn a_run_in_its_grace_stays_to_the_end_of_that() {
         assert!(!is_parked(&desk, "run") && desk.fire());
         desk.drain();
     }
-    assert!(desk.now() >= Micros(60_000_000));
+    assert!(desk.now() >= Monotonic(60_000_000));
 }
 
 #[test]
@@ -356,7 +357,7 @@ fn where_too_many_are_in_memory_those_that_wait_leave_at_once() {
             run
         })
         .collect();
-    assert_eq!(desk.now(), Micros(0), "no time has passed");
+    assert_eq!(desk.now(), Monotonic(0), "no time has passed");
     assert!(desk.kernel.runs().len() <= 11, "{}", desk.kernel.runs().len());
     assert_eq!(desk.kernel.runs().len() + desk.kernel.parked().len(), 100);
     for (n, run) in runs.iter().enumerate() {
@@ -407,7 +408,7 @@ fn a_sleep_goes_on_while_its_run_is_parked_though_the_wall_clock_is_behind() {
         desk.drain();
     }
     assert!(log.taken_up.load(Relaxed) > 0, "it was parked");
-    assert_eq!(desk.now(), Micros(minute));
+    assert_eq!(desk.now(), Monotonic(minute));
 }
 
 /// Threads that send, ask and look while runs are parked all the time: nothing is lost, nothing is done twice, and everything is in order.

@@ -3,6 +3,7 @@
 use super::desk::Desk;
 use super::parking::{Parkable, start, waits};
 use super::support::*;
+use crate::base::Monotonic;
 use crate::process::{Action, Micros, Payload, Problem, Program, Status, Tag};
 use crate::run::{Clock, Kernel, ParkingPolicy, RunHandle};
 use crate::scheduler::{Config, Scheduler};
@@ -42,12 +43,12 @@ fn a_timer_that_fires_while_its_run_is_parked_wakes_it() {
     let armed = desk.take_timer();
     here.park_now(&mut desk.port());
     assert_eq!(desk.kernel.parked().len(), 1, "it was quiet");
-    desk.advance(armed);
+    desk.time().advance_to(armed);
     here.fired(&mut desk.port());
     drop(here);
     settle(&mut desk);
     assert_eq!(output(&run.outcome().expect("it has slept")), r#"["1 null"]"#);
-    assert!(desk.now() >= Micros(1_000));
+    assert!(desk.now() >= Monotonic(1_000));
 }
 
 /// What it was set for was taken back before.
@@ -72,15 +73,15 @@ fn a_timer_that_comes_early_for_a_parked_run_does_not_wake_it() {
     let (mut desk, run) = before(&root);
     let here = desk.kernel.here("run").unwrap();
     let armed = desk.take_timer();
-    assert_eq!(armed, Micros(1_000));
+    assert_eq!(armed, Monotonic(1_000));
     here.park_now(&mut desk.port());
-    desk.advance(armed);
+    desk.time().advance_to(armed);
     here.fired(&mut desk.port());
     drop(here);
     desk.kernel.flush_waking();
     assert_eq!(desk.kernel.parked().len(), 1);
     settle(&mut desk);
-    assert!(run.outcome().is_some() && desk.now() >= Micros(3_000_000));
+    assert!(run.outcome().is_some() && desk.now() >= Monotonic(3_000_000));
 }
 
 /// The timer is set before the run is known to be parked: whoever it fires for finds it in memory.
@@ -91,7 +92,7 @@ fn a_timer_of_a_parked_run_that_is_found_in_memory_wakes_it() {
     let here = desk.kernel.here("run").unwrap();
     here.park_now(&mut desk.port());
     let due = desk.take_timer();
-    desk.advance(due);
+    desk.time().advance_to(due);
     here.fired(&mut desk.port());
     drop(here);
     settle(&mut desk);

@@ -4,6 +4,7 @@ use super::desk::Desk;
 use super::support::*;
 use crate::process::{
     Action, Body, Command, Event, Limits, Micros, Output, Owed, Payload, Pid, Program, Progress, Status, Tag, Target,
+    Timestamp,
 };
 use crate::run::{Bounds, ForkSpec, Programs, RebuildError, Record, RunHandle, fork, rebuild};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ struct Parted {
 }
 
 impl Body for Parted {
-    fn begin(&mut self, _: Micros, events: &mut Vec<Event>) {
+    fn begin(&mut self, _: Timestamp, events: &mut Vec<Event>) {
         assert!(events.is_empty() || !self.begun || self.owes().is_none(), "a part takes no events");
         self.heard.append(events);
     }

@@ -4,7 +4,7 @@ use super::support::*;
 use crate::journal::Memory;
 use crate::process::{
     Action, Body, Command, Event, Eviction, Form, Micros, Output, Payload, Permit, Problem, ProcessInit,
-    ProcessSnapshot, Program, Progress, RawSnapshot, SnapshotError, SnapshotSupport, Status, Tag,
+    ProcessSnapshot, Program, Progress, RawSnapshot, SnapshotError, SnapshotSupport, Status, Tag, Timestamp,
 };
 use crate::run::{Clock, Durability, Kernel, Log, MemoryShelf, RunHandle, Shelf};
 use crate::scheduler::{Config, Turned, VirtualScheduler};
@@ -55,7 +55,7 @@ impl Program for Arc<Guests> {
 }
 
 impl Body for Guest {
-    fn begin(&mut self, _: Micros, events: &mut Vec<Event>) {
+    fn begin(&mut self, _: Timestamp, events: &mut Vec<Event>) {
         self.heard.append(events);
     }
 

@@ -2,7 +2,9 @@
 
 use super::desk::{Desk, EPOCH};
 use super::support::*;
-use crate::process::{Action, Event, Grants, Limits, Micros, Payload, Pid, Program, Send, Status, Tag, Target};
+use crate::process::{
+    Action, Event, Grants, Limits, Micros, Payload, Pid, Program, Send, Status, Tag, Target, Timestamp,
+};
 use crate::run::{self as runs, Record, Resolution, RunHandle, rebuild};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -245,13 +247,13 @@ fn recorded(seed: u64, root: &Arc<dyn Program>, ends: bool) -> Vec<Record> {
     run.records().unwrap()
 }
 
-fn time(record: &Record) -> Micros {
+fn time(record: &Record) -> Timestamp {
     match record {
         Record::Started(started) => started.at,
         Record::Stepped(stepped) => stepped.at,
         Record::Died(died) => died.at,
         Record::Arrived(arrived) => arrived.at,
-        Record::Leaving { .. } => Micros(0),
+        Record::Leaving { .. } => Timestamp(0),
     }
 }
 
@@ -282,7 +284,7 @@ fn takes_up(
     assert_eq!(rebuilt.result(), Some(&outcome.result), "{what}");
     assert!(rebuilt.is_finished(), "{what}");
     // No process's time goes back, whatever the clock said.
-    let mut last: BTreeMap<Pid, Micros> = BTreeMap::new();
+    let mut last: BTreeMap<Pid, Timestamp> = BTreeMap::new();
     for record in &all {
         if let Record::Stepped(stepped) = record {
             let before = last.insert(stepped.pid, stepped.at).unwrap_or_default();
@@ -340,7 +342,7 @@ fn a_run_that_began_before_the_clock_was_set_goes_on() {
     let bench = Bench::of(desk, Arc::default(), &setup(), &root);
     attend(&mut bench.desk.clone(), &bench.handlers, &bench.run, false);
     let records = bench.run.records().unwrap();
-    assert_eq!(time(&records[0]), Micros(0));
+    assert_eq!(time(&records[0]), Timestamp(0));
     // The host that takes it up has been there for longer than the run.
     for (jump, count) in [(i64::MIN, 10), (0, 10), (i64::MIN, 40)] {
         let mut desk = Desk::new(1);

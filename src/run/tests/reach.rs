@@ -1,9 +1,10 @@
 //! Whom a process may end: itself, what is below it, and who has accepted it. How much a run may write.
 
 use super::support::*;
+use crate::base::Monotonic;
 use crate::journal::{InMemory, Journal, NewRun};
 use crate::process::{
-    Action, Context, Ending, Event, Level, LogLine, Micros, Payload, Pid, Problem, Spawn, Status, Target,
+    Action, Context, Ending, Event, Level, LogLine, Micros, Payload, Pid, Problem, Spawn, Status, Target, Timestamp,
 };
 use crate::run::{Decision, Record};
 use std::sync::Arc;
@@ -89,7 +90,7 @@ fn who_has_accepted_it_and_who_is_below_can_be_ended() {
             }
         });
         bench.desk.drain();
-        while bench.desk.now() < Micros(5) {
+        while bench.desk.now() < Monotonic(5) {
             bench.desk.fire();
         }
         bench.desk.drain();
@@ -209,7 +210,7 @@ fn journal(id: &str) -> (InMemory, NewRun) {
     let new = NewRun {
         id: id.into(),
         name: "work".into(),
-        created: Micros(1),
+        created: Timestamp(1),
         manifest: String::new(),
         components: Vec::new(),
     };

@@ -2,7 +2,7 @@
 
 use crate::process::{
     Action, Answer, Blob, Call, Command, Ending, Grants, Json, Level, Limits, LogLine, Message, Micros, Payload, Pid,
-    Placement, Problem, ProblemClass, Send, Sender, Spawn, Status, Tag, Target,
+    Placement, Problem, ProblemClass, Send, Sender, Spawn, Status, Tag, Target, Timestamp,
 };
 use crate::run::record::former_keys::FormerKey;
 use crate::run::{
@@ -39,6 +39,10 @@ fn tag() -> impl Strategy<Value = Tag> {
 
 fn micros() -> impl Strategy<Value = Micros> {
     number().prop_map(Micros)
+}
+
+fn timestamp() -> impl Strategy<Value = Timestamp> {
+    number().prop_map(Timestamp)
 }
 
 fn json() -> impl Strategy<Value = Json> {
@@ -187,7 +191,7 @@ fn decision() -> impl Strategy<Value = Decision> {
     prop_oneof![
         Just(Decision::Done),
         answer().prop_map(Decision::Answered),
-        micros().prop_map(Decision::Due),
+        timestamp().prop_map(Decision::Due),
         pid().prop_map(Decision::Spawned),
         name().prop_map(Decision::Called),
         pid().prop_map(Decision::Delivered),
@@ -215,7 +219,7 @@ fn started() -> impl Strategy<Value = Started> {
         item_bytes: n[7],
     });
     let names = (name(), name(), name(), vec((name(), name()), 0..3));
-    (names, any::<[u8; 32]>(), micros(), payload(), limits(), grants(), bounds, option::of(origin())).prop_map(
+    (names, any::<[u8; 32]>(), timestamp(), payload(), limits(), grants(), bounds, option::of(origin())).prop_map(
         |((run, root, entry, programs), seed, at, input, limits, grants, bounds, origin)| Started {
             run,
             seed,
@@ -235,7 +239,7 @@ fn started() -> impl Strategy<Value = Started> {
 fn stepped() -> impl Strategy<Value = Stepped> {
     let decided = (tag(), action(), decision())
         .prop_map(|(tag, action, decision)| Decided { command: Command { tag, action }, decision });
-    let head = (pid(), number(), micros(), any::<u32>(), number(), any::<u128>());
+    let head = (pid(), number(), timestamp(), any::<u32>(), number(), any::<u128>());
     (head, (status(), any::<bool>()), vec(decided, 0..4), log(), number()).prop_map(
         |((pid, step, at, took, fuel, digest), (status, owes), decided, log, log_dropped)| Stepped {
             pid,
@@ -280,7 +284,7 @@ fn origin() -> impl Strategy<Value = Origin> {
 }
 
 fn record() -> impl Strategy<Value = Record> {
-    let died = ((pid(), number(), micros(), number()), ending(), log(), number()).prop_map(
+    let died = ((pid(), number(), timestamp(), number()), ending(), log(), number()).prop_map(
         |((pid, step, at, fuel), ending, log, log_dropped)| Died { pid, step, at, fuel, ending, log, log_dropped },
     );
     // In boxes: the values of a tree of strategies lie on the stack otherwise, all beside each other.
@@ -288,7 +292,7 @@ fn record() -> impl Strategy<Value = Record> {
         1 => started().prop_map(|started| Record::Started(started.into())).boxed(),
         4 => stepped().prop_map(|stepped| Record::Stepped(stepped.into())).boxed(),
         1 => died.prop_map(|died| Record::Died(died.into())).boxed(),
-        3 => (micros(), option::of(act()), news())
+        3 => (timestamp(), option::of(act()), news())
             .prop_map(|(at, act, news)| Record::Arrived(Arrived { at, act, news }.into()))
             .boxed(),
         1 => (pid(), tag()).prop_map(|(pid, tag)| Record::Leaving { pid, tag }).boxed(),

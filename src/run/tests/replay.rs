@@ -4,7 +4,7 @@ use super::desk::Desk;
 use super::support::*;
 use crate::process::{
     Action, Allocation, Body, Command, Death, Event, Eviction, Micros, NativeProgram, Output, Owed, Payload, Pid,
-    Problem, ProblemClass, ProcessInit, Program, Progress, Status, Tag,
+    Problem, ProblemClass, ProcessInit, Program, Progress, Status, Tag, Timestamp,
 };
 use crate::run::{
     ForkError, ForkSpec, News, Programs, RebuildError, Record, Replay, ReplaySpec, Resolution, ResumeSpec, RunHandle,
@@ -139,7 +139,7 @@ fn another_program_that_was_not_meant_is_refused() {
 struct Dies;
 
 impl Body for Dies {
-    fn begin(&mut self, _: Micros, _: &mut Vec<crate::process::Event>) {}
+    fn begin(&mut self, _: Timestamp, _: &mut Vec<crate::process::Event>) {}
 
     fn poll(&mut self, _: &mut Output) -> Progress {
         Progress::Died(Death::Guest(Problem::new("trap", "The guest trapped")))
@@ -358,7 +358,7 @@ struct Wide {
 }
 
 impl Body for Wide {
-    fn begin(&mut self, _: Micros, events: &mut Vec<Event>) {
+    fn begin(&mut self, _: Timestamp, events: &mut Vec<Event>) {
         self.heard = events.drain(..).count() > 0;
     }
 

@@ -74,13 +74,13 @@ fn the_time_of_a_wait_stands_still_while_the_run_is_paused() {
     bench.desk.drain();
     let waits = |bench: &Bench| project(&bench.run.records().unwrap()).signal_waits();
     let [before] = &waits(&bench)[..] else { panic!("one call waits") };
-    assert_eq!((&*before.name, before.until), ("a", Some(Micros(before.since.0 + 5_000))));
+    assert_eq!((&*before.name, before.until), ("a", Some(before.since.saturating_add(Micros(5_000)))));
     bench.run.pause().unwrap();
     assert_eq!(waits(&bench), [before.clone()], "it does not know for how long");
     bench.desk.advance(Micros(50_000));
     while bench.desk.fire() {}
     bench.run.resume().unwrap();
-    assert_eq!(waits(&bench)[0].until, Some(Micros(before.since.0 + 55_000)));
+    assert_eq!(waits(&bench)[0].until, Some(before.since.saturating_add(Micros(55_000))));
     bench.run.signal("a", number(1)).unwrap();
     assert_eq!(output(&bench.finish()), r#"["1 1"]"#);
 }

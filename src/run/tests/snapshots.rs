@@ -2,11 +2,11 @@
 
 use super::desk::Desk;
 use super::support::*;
-use crate::base::VirtualClock;
+use crate::base::{Monotonic, VirtualClock};
 use crate::journal::Memory;
 use crate::process::{
     Action, Body, Command, Event, Form, Micros, Output, Payload, Pid, Problem, ProcessInit, ProcessSnapshot, Program,
-    Progress, RawSnapshot, SnapshotError, SnapshotSupport, Status, Tag,
+    Progress, RawSnapshot, SnapshotError, SnapshotSupport, Status, Tag, Timestamp,
 };
 use crate::run::{
     Decision, Durability, Log, MemoryShelf, Record, ResumeSpec, RunHandle, Shelf, Shelved, SnapshotPolicy, Verdict,
@@ -88,14 +88,14 @@ impl RawSnapshot for TakenMixer {
 }
 
 impl Body for Mixer {
-    fn begin(&mut self, _: Micros, events: &mut Vec<Event>) {
+    fn begin(&mut self, _: Timestamp, events: &mut Vec<Event>) {
         self.heard.append(events);
     }
 
     fn poll(&mut self, output: &mut Output) -> Progress {
         self.steps.fetch_add(1, Relaxed);
         if let Some(time) = &self.time {
-            time.advance_to(Micros(time.now().0 + 10));
+            time.advance_to(Monotonic(time.now().0 + 10));
         }
         let is_root = self.init.pid == Pid::ROOT;
         let is_renewed = &*self.init.entry == "renewed";

@@ -3,6 +3,7 @@
 use super::desk::Desk;
 use super::parking::{Parkable, start, waits};
 use super::support::*;
+use crate::base::Monotonic;
 use crate::process::{Action, Micros, Problem, Program};
 use crate::run::{Clock, Kernel, ParkingPolicy, Record, ResumeError, RunHandle};
 use crate::scheduler::{Config, Scheduler};
@@ -118,7 +119,7 @@ fn a_parked_run_for_which_there_is_no_place_comes_back_when_there_is_one() {
         desk.kernel.flush_waking();
         desk.drain();
     }
-    assert!(desk.now() >= Micros(HOUR.0 + 5_000_000), "{:?}", desk.now());
+    assert!(desk.now() >= Monotonic(HOUR.0 + 5_000_000), "{:?}", desk.now());
     assert!(log.taken_up.load(Relaxed) > 5);
     assert_eq!(records(&log), before);
     assert!(run.outcome().is_none());

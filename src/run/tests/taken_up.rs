@@ -3,7 +3,7 @@
 use super::desk::Desk;
 use super::parking::Parkable;
 use super::support::*;
-use crate::process::{Body, Budget, Event, Eviction, Micros, Output, Payload, Permit, Program, Progress, Status};
+use crate::process::{Body, Budget, Event, Eviction, Output, Payload, Permit, Program, Progress, Status, Timestamp};
 use crate::run::{Log as _, Record, RunHandle};
 use crate::scheduler::Config;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ struct Stays {
 }
 
 impl Body for Stays {
-    fn begin(&mut self, _: Micros, events: &mut Vec<Event>) {
+    fn begin(&mut self, _: Timestamp, events: &mut Vec<Event>) {
         self.heard |= !events.is_empty();
         events.clear();
     }

@@ -3,6 +3,7 @@
 use super::desk::Desk;
 use super::parking::{Parkable, start};
 use super::support::*;
+use crate::base::Monotonic;
 use crate::process::{Action, Micros, Payload, Program};
 use std::sync::Arc;
 
@@ -58,7 +59,7 @@ fn a_run_that_is_parked_and_taken_up_again_and_again_has_one_timer() {
         desk.drain();
         assert_eq!(desk.timers(), 2, "its sleep and the next look");
     }
-    assert!(desk.now() < HOUR && run.outcome().is_none());
+    assert!(desk.now() < Monotonic(HOUR.0) && run.outcome().is_none());
     run.signal("go", Payload::NULL).unwrap();
     desk.drain();
     assert!(run.outcome().is_some());

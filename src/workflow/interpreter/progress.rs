@@ -18,7 +18,7 @@
 
 use super::state::{NodeState, Stage, Status};
 use super::{Interpreter, ItemKey};
-use crate::process::{Context, Json, Level, LogLine, Micros, Problem};
+use crate::process::{Context, Json, Level, LogLine, Micros, Problem, Timestamp};
 use crate::workflow::plan::Action;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -71,7 +71,7 @@ pub struct NodeProgress {
     pub waits: Vec<Wait>,
     /// When the first of the attempts in flight times out, in microseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub deadline: Option<Micros>,
+    pub deadline: Option<Timestamp>,
     /// Whether the deadline pauses with the run: that of calls does, that of guests does not.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub deadline_pauses: bool,
@@ -100,10 +100,10 @@ pub struct Wait {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub item: Option<usize>,
     /// Since when, in microseconds since 1970.
-    pub since: Micros,
+    pub since: Timestamp,
     /// The end of the wait at the latest, in microseconds since 1970. `None` if there is no bound.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub until: Option<Micros>,
+    pub until: Option<Timestamp>,
 }
 
 /// What an item waits for.
@@ -263,7 +263,7 @@ impl Interpreter {
         let mut in_flight = 0;
         let mut waiting = 0;
         let mut waits = Vec::new();
-        let mut deadline = None::<Micros>;
+        let mut deadline = None::<Timestamp>;
         for item in running.iter().flat_map(|running| running.live.values()) {
             match (&item.wait, item.stage) {
                 (Some(wait), _) => {

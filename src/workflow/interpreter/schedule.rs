@@ -5,7 +5,7 @@ use super::scope::payload;
 use super::state::{Failure, Item, Running, Stage, Status};
 use super::timers::TimerKind;
 use super::{ITEMS_MAX, Interpreter, ItemKey, kind};
-use crate::process::{Action as Ask, Call, Context, Micros, Payload, Placement, Problem, Spawn};
+use crate::process::{Action as Ask, Call, Context, Micros, Payload, Placement, Problem, Spawn, Timestamp};
 use crate::workflow::expression::Size;
 use crate::workflow::model::{When, parse_duration};
 use crate::workflow::plan::Action;
@@ -200,7 +200,7 @@ impl Interpreter {
     }
 
     /// Lets an item wait, until its next attempt or its end.
-    pub(super) fn waits(&mut self, key: ItemKey, since: Micros, until: Option<Micros>, cause: Cause) {
+    pub(super) fn waits(&mut self, key: ItemKey, since: Timestamp, until: Option<Timestamp>, cause: Cause) {
         let item = self.plan.nodes[key.0].for_each.is_some().then_some(key.1);
         self.item(key).wait = Some(Box::new(Wait { cause, item, since, until }));
         self.changed.insert(key.0);

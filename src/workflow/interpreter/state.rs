@@ -3,7 +3,7 @@
 use super::progress::Wait;
 use super::taken_over::{EndedItems, PriorStep};
 use super::timers::TimerKey;
-use crate::process::{Micros, Payload, Problem, Tag};
+use crate::process::{Payload, Problem, Tag, Timestamp};
 use crate::workflow::expression::Size;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,7 +170,7 @@ pub(super) struct Item {
     pub(super) timed_out: bool,
     pub(super) deadline: Option<TimerKey>,
     /// When the attempt in flight times out.
-    pub(super) until: Option<Micros>,
+    pub(super) until: Option<Timestamp>,
     /// What it waits for, if it waits.
     pub(super) wait: Option<Box<Wait>>,
 }

@@ -1,7 +1,7 @@
 //! All timers of the process, behind one outstanding sleep.
 
 use super::ItemKey;
-use crate::process::{Action, Context, Micros, Tag};
+use crate::process::{Action, Context, Tag, Timestamp};
 use std::collections::BTreeSet;
 
 /// What a timer is for.
@@ -14,21 +14,21 @@ pub(super) enum TimerKind {
 }
 
 /// Identifies a timer, to cancel it.
-pub(super) type TimerKey = (Micros, ItemKey, TimerKind);
+pub(super) type TimerKey = (Timestamp, ItemKey, TimerKind);
 
 #[derive(Default, Debug)]
 pub(super) struct Timers {
     set: BTreeSet<TimerKey>,
     /// The outstanding sleep and when it is due: never later than the first timer.
-    armed: Option<(Tag, Micros)>,
+    armed: Option<(Tag, Timestamp)>,
     /// Cancelled sleeps: their answers are ignored.
     abandoned: BTreeSet<Tag>,
     /// Timers up to this time are due, since a sleep has ended, even if the clock is behind.
-    horizon: Micros,
+    horizon: Timestamp,
 }
 
 impl Timers {
-    pub(super) fn set(&mut self, due: Micros, item: ItemKey, why: TimerKind) -> TimerKey {
+    pub(super) fn set(&mut self, due: Timestamp, item: ItemKey, why: TimerKind) -> TimerKey {
         let key = (due, item, why);
         self.set.insert(key);
         key
@@ -44,7 +44,7 @@ impl Timers {
     }
 
     /// Returns whether an answer was that of a sleep.
-    pub(super) fn fired(&mut self, tag: Tag, now: Micros) -> bool {
+    pub(super) fn fired(&mut self, tag: Tag, now: Timestamp) -> bool {
         match self.armed {
             Some((armed, due)) if armed == tag => {
                 self.armed = None;
@@ -56,7 +56,7 @@ impl Timers {
     }
 
     /// Takes out the next due timer, in the order of due times.
-    pub(super) fn next_due(&mut self, now: Micros) -> Option<(ItemKey, TimerKind)> {
+    pub(super) fn next_due(&mut self, now: Timestamp) -> Option<(ItemKey, TimerKind)> {
         let (at, item, why) = self.set.first().copied()?;
         if at > self.horizon.max(now) {
             return None;
@@ -74,7 +74,7 @@ impl Timers {
             }
             self.abandon(context, tag);
         }
-        let tag = context.command(Action::Sleep(Micros(first.0.saturating_sub(context.now.0))));
+        let tag = context.command(Action::Sleep(first.since(context.now)));
         self.armed = Some((tag, first));
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wfhost::guest::{Component, EngineOptions, GuestEngine};
 use wfhost::host::{Host, Workflow};
-use wfhost::process::{Event, Micros, Output, ProcessInit, Program, Progress};
+use wfhost::process::{Event, Output, ProcessInit, Program, Progress, Timestamp};
 
 const ROUNDS: usize = 7;
 const WORKFLOWS: u32 = 1_000;
@@ -52,7 +52,7 @@ fn three_guests(component: &Component, init: &ProcessInit, output: &mut Output) 
         let mut events: Vec<Event> = Vec::new();
         let mut body = component.body(init.clone()).expect("a body");
         output.clear();
-        body.begin(Micros(1), &mut events);
+        body.begin(Timestamp(1), &mut events);
         match body.poll(output) {
             Progress::Stepped(status) => drop(std::hint::black_box(status)),
             other => panic!("{other:?}"),

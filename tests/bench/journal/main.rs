@@ -19,7 +19,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wfhost::journal::{DurabilityListener, Journal, NewRun, Sqlite, StoreError};
-use wfhost::process::Micros;
+use wfhost::process::Timestamp;
 use wfhost::run::{EndStatus, Log, RunEnd};
 
 /// Records have this size, and runs take turns in writing them.
@@ -39,7 +39,13 @@ impl DurabilityListener for Quiet {
 }
 
 fn new(id: String) -> NewRun {
-    NewRun { id: id.into(), name: "bench".into(), created: Micros(0), manifest: String::new(), components: Vec::new() }
+    NewRun {
+        id: id.into(),
+        name: "bench".into(),
+        created: Timestamp(0),
+        manifest: String::new(),
+        components: Vec::new(),
+    }
 }
 
 struct Store {
@@ -202,7 +208,7 @@ fn whole_runs(folder: &Path, span: Duration) {
                 for log in &mut logs {
                     let _ = log.append(&[number; RECORD_BYTES]);
                     if number == 2 {
-                        let _ = log.ended(&RunEnd { status: EndStatus::Succeeded, at: Micros(1) });
+                        let _ = log.ended(&RunEnd { status: EndStatus::Succeeded, at: Timestamp(1) });
                     }
                 }
                 store.flush().expect("it is durable");

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
-use wfhost::process::{Micros, Permit};
+use wfhost::base::Monotonic;
+use wfhost::process::Permit;
 use wfhost::scheduler::{Commit, Next, Port, Slot, Turn, Wake};
 
 /// Signals that a workload has ended, with its result.
@@ -177,7 +178,7 @@ pub(crate) struct Latency {
     until: Duration,
     paced: bool,
     start: Instant,
-    due: Micros,
+    due: Monotonic,
     sent: Instant,
     found: Found,
     done: Done,
@@ -223,7 +224,7 @@ impl Machine {
     pub(crate) fn latency(until: Duration, paced: bool, done: Done) -> Self {
         let now = Instant::now();
         let found = Found::default();
-        let latency = Latency { pong: None, until, paced, start: now, due: Micros(0), sent: now, found, done };
+        let latency = Latency { pong: None, until, paced, start: now, due: Monotonic(0), sent: now, found, done };
         Self::Latency(Box::new(latency))
     }
 
@@ -391,7 +392,7 @@ impl Commit for Bench {
             Machine::Latency(latency) => latency.step(port, turn.slot, events),
             Machine::Sleeper { due_us, done } => {
                 if events.is_empty() {
-                    port.timer(Micros(*due_us), turn.slot);
+                    port.timer(Monotonic(*due_us), turn.slot);
                     return Next::Blocked;
                 }
                 let late = port.monotonic().0.saturating_sub(*due_us);
@@ -502,7 +503,7 @@ impl Latency {
         if !self.paced {
             return self.ping(port, pong);
         }
-        self.due = Micros(port.monotonic().0 + 1000);
+        self.due = Monotonic(port.monotonic().0 + 1000);
         port.timer(self.due, me);
         Next::Idle
     }

@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use wfhost::guest::{Component, GuestEngine};
 use wfhost::process::{
-    Body, Event, Form, Message, Micros, Output, Payload, Pid, ProcessInit, ProcessSnapshot, Program, Progress, Random,
-    Sender, Tag,
+    Body, Event, Form, Message, Output, Payload, Pid, ProcessInit, ProcessSnapshot, Program, Progress, Random, Sender,
+    Tag, Timestamp,
 };
 
 const STEPS: usize = 1_000;
@@ -151,12 +151,12 @@ impl Case {
 
     fn step(&self, body: &mut dyn Body, at: usize) -> Step {
         let mut output = Output::default();
-        body.begin(Micros(1_000_000 + at as u64 * 1_000), &mut self.batches[at].clone());
+        body.begin(Timestamp(1_000_000 + at as u64 * 1_000), &mut self.batches[at].clone());
         let status = loop {
             match body.poll(&mut output) {
                 Progress::Preempted => {}
                 Progress::Stepped(_) if body.owes().is_some() => {
-                    body.begin(Micros(1_000_000 + at as u64 * 1_000), &mut Vec::new());
+                    body.begin(Timestamp(1_000_000 + at as u64 * 1_000), &mut Vec::new());
                 }
                 Progress::Stepped(status) => break format!("{status:?}"),
                 Progress::Died(death) => break format!("{death:?}"),

@@ -10,7 +10,7 @@ use crate::cli::report::units::exact_duration;
 use crate::cli::table::{clock, moment, rfc3339};
 use crate::cli::terminal::{Terminal, printable, printable_json, quoted, unwritable};
 use crate::host::RunProjection;
-use crate::process::{Action, Answer, Ending, Micros, Pid, Status, Tag};
+use crate::process::{Action, Answer, Ending, Pid, Status, Tag, Timestamp};
 use crate::run::{Decided, Decision, News, Record};
 use crate::workflow::diagnostics::closest;
 use crate::workflow::interpreter::progress::{Cause, Progress};
@@ -236,7 +236,7 @@ fn write_text(out: &mut impl Write, records: &[Record], chosen: &[Numbered<'_>])
     Ok(())
 }
 
-fn at(record: &Record) -> Option<Micros> {
+fn at(record: &Record) -> Option<Timestamp> {
     match record {
         Record::Started(started) => Some(started.at),
         Record::Stepped(stepped) => Some(stepped.at),

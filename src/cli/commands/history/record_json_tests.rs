@@ -1,7 +1,7 @@
 //! Every kind of record and of its members, in the shape that programs read.
 
 use super::*;
-use crate::process::{Blob, Json, Micros, Pid, Tag};
+use crate::process::{Blob, Json, Micros, Pid, Tag, Timestamp};
 use crate::run::{Bounds, FormerKeys};
 use clap::Args as _;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ fn decisions() -> Vec<Decision> {
         Decision::Done,
         Decision::Answered(Ok(json_payload())),
         Decision::Answered(failed()),
-        Decision::Due(Micros(10)),
+        Decision::Due(Timestamp(10)),
         Decision::Spawned(Pid(4)),
         Decision::Called("run/step/3/0".into()),
         Decision::Delivered(Pid(5)),
@@ -107,7 +107,7 @@ fn all_news() -> Vec<News> {
 
 /// A record of each kind, with every member set.
 fn records() -> Vec<Record> {
-    let at = Micros(1_700_000_000_000_000);
+    let at = Timestamp(1_700_000_000_000_000);
     let former: FormerKeys = serde_json::from_value(json!({ "5": { "beginning": "before", "asked": 7 } })).unwrap();
     let origin = Origin {
         run: "before".into(),

@@ -14,7 +14,7 @@ use crate::cli::watch::signals::Stage;
 use crate::host::control::{Answer, Answers, Client};
 use crate::host::{Host, Outcome, RecoverError, RunManifest, RunOptions, Status, StorageNotice, Workflow};
 use crate::journal::{Journal as _, StoreError};
-use crate::process::Micros;
+use crate::process::Timestamp;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
@@ -136,7 +136,7 @@ impl ExistingRun<'_> {
         let show = |remote, records| {
             if let Some(follower) = &session.follower {
                 // If the backlog cannot be read, new events still show.
-                let created = runs.find(self.id).map_or(Micros(0), |stored| stored.created);
+                let created = runs.find(self.id).map_or(Timestamp(0), |stored| stored.created);
                 let backlog = runs
                     .records(self.id, records)
                     .map_or_else(|_| Backlog::default(), |all| Backlog::of(&all, created));

@@ -192,13 +192,13 @@ fn old_and_many_runs_go_and_what_unfinished_ones_need_stays() {
     drop(begin("waits", &[]));
     for at in 0..100 {
         let mut log = begin(&format!("run {at}"), if at < 50 { &["ended", "both"] } else { &[] });
-        let _ = log.ended(&RunEnd { status: EndStatus::Failed, at: Micros(100 + at) });
+        let _ = log.ended(&RunEnd { status: EndStatus::Failed, at: Timestamp(100 + at) });
         store.put_snapshot(&format!("run {at}"), Pid(1), 1, b"", Vec::new());
     }
     store.flush().unwrap();
     assert_eq!(store.sweep(&Retention::default()).unwrap(), 0);
     assert!(!hash("nobody").exists() && hash("young").exists() && hash("ended").exists());
-    assert_eq!(store.sweep(&Retention { ended_before: Some(Micros(140)), runs_max: Some(1_000) }).unwrap(), 40);
+    assert_eq!(store.sweep(&Retention { ended_before: Some(Timestamp(140)), runs_max: Some(1_000) }).unwrap(), 40);
     assert!(store.run("run 39").unwrap().is_none() && store.run("run 40").unwrap().is_some());
     assert!(hash("ended").exists());
     assert_eq!(store.sweep(&Retention { ended_before: None, runs_max: Some(7) }).unwrap(), 53);
@@ -255,7 +255,7 @@ fn a_snapshot_of_the_same_number_in_another_journal_is_none() {
     let folder = tempfile::tempdir().unwrap();
     for created in [5, 6] {
         let (store, _) = open(folder.path());
-        let mut log = store.begin(&NewRun { created: Micros(created), ..new("run") }).unwrap();
+        let mut log = store.begin(&NewRun { created: Timestamp(created), ..new("run") }).unwrap();
         let _ = log.append(b"one");
         store.flush().unwrap();
         if created == 5 {

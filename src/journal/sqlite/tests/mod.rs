@@ -10,7 +10,7 @@ mod sharing;
 
 use super::{Sqlite, StoreError};
 use crate::journal::{DurabilityListener, Filter, Journal, NewRun};
-use crate::process::{Micros, Pid};
+use crate::process::{Pid, Timestamp};
 use crate::run::{EndStatus, Log, RunEnd};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -70,14 +70,14 @@ fn new(id: &str) -> NewRun {
     NewRun {
         id: id.into(),
         name: "work".into(),
-        created: Micros(5),
+        created: Timestamp(5),
         manifest: format!("{{\"of\":\"{id}\"}}"),
         components: Vec::new(),
     }
 }
 
 fn ended(log: &mut dyn Log, status: EndStatus) {
-    let _ = log.ended(&RunEnd { status, at: Micros(9) });
+    let _ = log.ended(&RunEnd { status, at: Timestamp(9) });
 }
 
 fn record(run: usize, number: usize) -> Vec<u8> {
@@ -130,7 +130,7 @@ fn lists_are_filtered_and_the_newest_come_first() {
     let mut logs = Vec::new();
     for at in 0..40_u64 {
         let name = if at % 2 == 0 { "even" } else { "odd" };
-        let run = NewRun { created: Micros(100 + at), name: name.into(), ..new(&format!("run {at}")) };
+        let run = NewRun { created: Timestamp(100 + at), name: name.into(), ..new(&format!("run {at}")) };
         let mut log = store.begin(&run).unwrap();
         let _ = log.append(b"one");
         match at % 4 {
@@ -151,12 +151,15 @@ fn lists_are_filtered_and_the_newest_come_first() {
     assert_eq!(numbers(&Filter { limit: Some(2), ended: Some(true), ..all.clone() }), [37, 36]);
     assert_eq!(numbers(&Filter { limit: Some(2), ended: Some(false), ..all.clone() }), [39, 38]);
     assert_eq!(
-        numbers(&Filter { status: Some(EndStatus::TimedOut), created_min: Some(Micros(130)), ..all.clone() }),
+        numbers(&Filter { status: Some(EndStatus::TimedOut), created_min: Some(Timestamp(130)), ..all.clone() }),
         [37, 33]
     );
-    assert_eq!(numbers(&Filter { name: Some("odd".into()), created_before: Some(Micros(104)), ..all.clone() }), [3, 1]);
+    assert_eq!(
+        numbers(&Filter { name: Some("odd".into()), created_before: Some(Timestamp(104)), ..all.clone() }),
+        [3, 1]
+    );
     let run = store.run("run 37").unwrap().unwrap();
-    assert_eq!((run.status, run.ended, run.records), (Some(EndStatus::TimedOut), Some(Micros(9)), 1));
+    assert_eq!((run.status, run.ended, run.records), (Some(EndStatus::TimedOut), Some(Timestamp(9)), 1));
     assert_eq!(store.run("run 40").unwrap(), None);
     // None of this reads the whole table.
     let db = rusqlite::Connection::open(folder.path().join("journal.db")).unwrap();

@@ -41,12 +41,13 @@ use super::kernel::{Kernel, Timer};
 use super::parking::residence::Place;
 use super::parking::waking::{Parked, WAKE_AGAIN};
 use super::run::{Inner, Run};
+use crate::base::Monotonic;
 use crate::base::brief::BriefGuard;
 use crate::process::{Micros, Problem, problem::kind};
 use crate::run::seam::log::{Durability, Log, ParkedLog};
 use crate::run::state::events::Outcome;
 use crate::run::state::outstanding::Pending;
-use crate::run::state::run_state::{Counts, State};
+use crate::run::state::run_state::{Counts, RunTime, State};
 use crate::run::state::table::{Phase, Waits};
 use crate::scheduler::{Interrupt, Pause, Port, Slot, TimerId};
 use bytes::Bytes;
@@ -128,7 +129,7 @@ pub(in crate::run) fn stopped() -> Problem {
 
 impl Inner {
     /// Whether the run waits, and nothing is on its way into it or out of it.
-    fn is_quiet(&mut self, soon: Micros) -> bool {
+    fn is_quiet(&mut self, soon: RunTime) -> bool {
         self.watchers.retain(|watcher| !watcher.is_deaf());
         if self.over || self.parked || self.is_lost() || !self.watchers.is_empty() || self.has_undurable() {
             return false;
@@ -240,7 +241,7 @@ impl Run {
     /// Steps 2 and 3 of the protocol, of a run that is quiet. False: its log cannot be parked.
     fn park<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, mut inner: BriefGuard<'_, Inner>, port: &mut P) -> bool {
         let Some(log) = inner.log.park() else { return false };
-        self.park_as(log, Micros(0), inner, port);
+        self.park_as(log, Monotonic(0), inner, port);
         true
     }
 
@@ -273,7 +274,7 @@ impl Run {
     fn park_as<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         log: Box<dyn ParkedLog>,
-        earliest: Micros,
+        earliest: Monotonic,
         mut inner: BriefGuard<'_, Inner>,
         port: &mut P,
     ) {

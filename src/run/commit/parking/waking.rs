@@ -2,6 +2,7 @@
 
 use super::residence::{Outcomes, Place};
 use super::{ParkedRun, ParkingPolicy};
+use crate::base::Monotonic;
 use crate::base::message_of;
 use crate::process::{Micros, Problem, ProblemClass, Program, problem::kind};
 use crate::run::commit::kernel::{Kernel, Timer};
@@ -42,7 +43,7 @@ pub(in crate::run) struct Parked {
     pub(in crate::run) log: Box<dyn ParkedLog>,
     pub(in crate::run) outcome: Weak<Outcomes>,
     /// When its first timer is due, by the host's monotonic clock, and the scheduler's timer for that.
-    pub(in crate::run) wakes: Option<(Micros, TimerId)>,
+    pub(in crate::run) wakes: Option<(Monotonic, TimerId)>,
     /// What its clock was ahead of the host's: it goes on, however long the run is parked.
     pub(in crate::run) ahead: i64,
     pub(in crate::run) facts: ParkedRun,
@@ -154,7 +155,7 @@ impl Kernel {
 
     /// When the first timer of an unfinished run is due, by the host's monotonic clock. It looks at all of them: for simulation.
     #[must_use]
-    pub fn next_due(&self) -> Option<Micros> {
+    pub fn next_due(&self) -> Option<Monotonic> {
         let (mut here, mut dues) = (Vec::new(), Vec::new());
         for known in self.shared().runs.lock().values() {
             here.extend(known.here());

@@ -8,7 +8,7 @@ use super::bodies::Bodies;
 use super::replaying::Past;
 use super::verify::Checks;
 use crate::process::{
-    Allocation, Answer, Body, Budget, Command, Event, Micros, Output, Pid, Problem, Program, Status, Tag,
+    Allocation, Answer, Body, Budget, Command, Event, Output, Pid, Problem, Program, Status, Tag, Timestamp,
 };
 use crate::run::record::former_keys::FormerKeys;
 use crate::run::record::kinds::{Digest, Record, Started};
@@ -132,7 +132,7 @@ pub(in crate::run) struct TakenUp {
     /// The calls without an answer.
     pub(in crate::run) departures: BTreeMap<(Pid, Tag), Box<Departure>>,
     /// The greatest time in a record.
-    pub(in crate::run) at: Micros,
+    pub(in crate::run) at: Timestamp,
 }
 
 impl Rebuild {

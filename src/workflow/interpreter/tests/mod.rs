@@ -11,7 +11,9 @@ mod waits;
 
 use super::progress::Progress;
 use super::*;
-use crate::process::{Answer, Command, Grants, Level, Limits, LogLine, Micros, Output, Pid, ProblemClass, Target};
+use crate::process::{
+    Answer, Command, Grants, Level, Limits, LogLine, Micros, Output, Pid, ProblemClass, Target, Timestamp,
+};
 use crate::process::{Native, Progress as Slice};
 use crate::workflow::expression::EngineConfig;
 use crate::workflow::plan::{Unchecked, load};
@@ -154,7 +156,7 @@ impl World {
             assert!(self.end.is_none(), "stepped after its end");
             let mut output = Output::default();
             self.steps += 1;
-            self.body.begin(Micros(self.now), &mut events);
+            self.body.begin(Timestamp(self.now), &mut events);
             let Slice::Stepped(status) = self.body.poll(&mut output) else { panic!("native steps are whole") };
             self.reported.extend(output.log.iter().filter_map(Progress::of));
             self.lines.append(&mut output.log);

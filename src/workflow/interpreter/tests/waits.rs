@@ -25,10 +25,10 @@ steps:
   - { id: each, for-each: ['a', 'b'], wait: { signal: 'go-${ .item }' } }
   - { id: one, wait: { signal: go, timeout: 24h } }";
     let mut world = World::new(yaml, json!({}));
-    let since = Micros(world.now);
+    let since = Timestamp(world.now);
     let signal = |name: &str| Cause::Signal { name: name.to_owned() };
     let one = last(&world, "one");
-    let until = Some(Micros(since.0 + 86_400_000_000));
+    let until = Some(Timestamp(since.0 + 86_400_000_000));
     assert_eq!(one.waits, [Wait { cause: signal("go"), item: None, since, until }]);
     assert!(one.only_waits() && one.in_flight == 0);
     let each = last(&world, "each");
@@ -49,11 +49,11 @@ steps:
   - { id: call, call: http, timeout: 7s }
   - { id: free, call: http }";
     let world = World::new(yaml, json!({}));
-    let since = Micros(world.now);
+    let since = Timestamp(world.now);
     let time = last(&world, "time");
     assert_eq!(
         time.waits,
-        [Wait { cause: Cause::Time, item: None, since, until: Some(Micros(since.0 + 3_600_000_000)) }]
+        [Wait { cause: Cause::Time, item: None, since, until: Some(Timestamp(since.0 + 3_600_000_000)) }]
     );
     let deadline = |node: &str| last(&world, node).deadline.map(|deadline| deadline.0 - since.0);
     assert_eq!([deadline("guest"), deadline("call"), deadline("free")], [Some(5_000_000), Some(7_000_000), None]);
