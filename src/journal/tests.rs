@@ -18,7 +18,7 @@ fn mail(id: &str, body: &'static str) -> Mail {
     Mail { id: id.into(), kind: "signal".into(), body: body.as_bytes().into() }
 }
 
-/// Tries something with each kind of journal.
+/// Runs a test with each kind of journal.
 fn each(test: impl Fn(&dyn Journal)) {
     test(&InMemory::default());
     #[cfg(feature = "sqlite")]
@@ -39,7 +39,7 @@ fn each(test: impl Fn(&dyn Journal)) {
 }
 
 #[test]
-fn a_run_is_one_owners_and_ends_once() {
+fn a_run_has_one_owner_and_ends_once() {
     each(|journal| {
         assert!(matches!(journal.recover("run"), Err(StoreError::Unknown(_))));
         let mut log = journal.begin(&new("run")).unwrap();
@@ -61,7 +61,7 @@ fn a_run_is_one_owners_and_ends_once() {
         assert_eq!(journal.records("run").unwrap(), ["one", "two"]);
         assert_eq!(journal.unfinished().unwrap(), []);
         assert_eq!(journal.list(&Filter { ended: Some(true), ..Filter::default() }).unwrap(), [run]);
-        // What comes too late changes nothing, and its log is no run's any more.
+        // A late record changes nothing, and its log belongs to no run any more.
         let _ = taken.log.append(b"late");
         journal.flush().unwrap();
         journal.remove("run").unwrap();
@@ -75,7 +75,7 @@ fn a_run_is_one_owners_and_ends_once() {
 }
 
 #[test]
-fn mail_is_left_once_and_is_gone_with_its_record() {
+fn mail_is_stored_once_and_is_gone_with_its_record() {
     each(|journal| {
         assert_eq!(journal.post("run", &mail("a", "1")).unwrap(), Posted::Unknown);
         let mut log = journal.begin(&new("run")).unwrap();
@@ -95,13 +95,13 @@ fn mail_is_left_once_and_is_gone_with_its_record() {
         let both = [mail("a", "1"), mail("b", "2")];
         let taken = journal.recover("run").unwrap();
         assert_eq!(taken.inbox, both);
-        // Nothing was made of it: it is there the next time.
+        // It became no record: it is there the next time.
         drop(taken);
         let mut taken = journal.recover("run").unwrap();
         assert_eq!(taken.inbox, both);
         taken.log.consume(&both[0]);
         let _ = taken.log.append(b"signal a");
-        // Mail that came otherwise.
+        // Mail that came through a living host.
         taken.log.consume(&mail("live", "3"));
         let _ = taken.log.append(b"signal live");
         // No record follows this.
@@ -128,7 +128,7 @@ fn mail_is_left_once_and_is_gone_with_its_record() {
 }
 
 #[test]
-fn the_newest_snapshots_of_each_process_are_kept() {
+fn the_newest_snapshots_of_each_process_are_retained() {
     each(|journal| {
         journal.put_snapshot("run", Pid(1), 1, b"key", vec![1; 100]);
         assert!(matches!(journal.snapshots("run"), Err(StoreError::Unknown(_))));
@@ -150,7 +150,7 @@ fn the_newest_snapshots_of_each_process_are_kept() {
         assert_eq!(one(1, 5), Some(Some(vec![5; 100].into())));
         assert_eq!((one(1, 4).is_some(), one(1, 6), one(2, 3)), (steps().contains(&(1, 4)), None, None));
         assert!(matches!(journal.snapshot("other", Pid(1), 5), Err(StoreError::Unknown(_))));
-        // They are there for who takes the run up, and go with it.
+        // They outlive the release of the run, and are removed with it.
         drop(log);
         journal.flush().unwrap();
         assert!(steps().ends_with(&[(1, 5), (7, 3)]), "{:?}", steps());
@@ -163,7 +163,7 @@ fn the_newest_snapshots_of_each_process_are_kept() {
 }
 
 #[test]
-fn a_copy_has_the_first_records_and_its_own_beginning() {
+fn a_fork_has_the_first_records_and_its_own_beginning() {
     each(|journal| {
         let mut log = journal.begin(&new("old")).unwrap();
         for record in ["one", "two", "three"] {

@@ -1,4 +1,5 @@
-//! Runs that write more than the disk takes: nobody waits where the journal's thread is to tell of what is durable.
+//! Runs that write more than the disk takes: nothing waits that the journal's thread needs to report
+//! durability.
 
 use super::*;
 use crate::journal::Nothing;
@@ -9,10 +10,10 @@ use crate::run::{Bounds, Clock, Dispatched, Effects, Kernel, Outgoing, Reply, Ru
 use crate::scheduler::{Config, Scheduler};
 use std::time::Duration;
 
-/// So long nobody waits but for ever.
+/// A wait this long would be a wait for ever.
 const EVER: Duration = Duration::from_mins(3);
 
-/// Tells a kernel what is durable, as a host does.
+/// Reports durability to a kernel, as a host does.
 struct Tells(Kernel);
 
 impl DurabilityListener for Tells {
@@ -87,7 +88,7 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_run_that_outruns_the_disk_is_told_of_what_is_durable_and_goes_on() {
+fn a_run_that_outruns_the_disk_gets_its_reports_and_continues() {
     let folder = tempfile::tempdir().unwrap();
     let kernel = Kernel::new(Clock::system());
     let scheduler = Scheduler::start(Arc::new(kernel.clone()), &Config { workers: 1, ..Config::default() }).unwrap();
@@ -96,7 +97,7 @@ fn a_run_that_outruns_the_disk_is_told_of_what_is_durable_and_goes_on() {
     let log = |id| store.begin(&new(id)).unwrap();
     let (long, endless) = (log("long"), log("endless"));
 
-    // The disk stands still, with a group on its way.
+    // The disk stands still while a group is being written.
     let write_lock = store.0.shared.write_lock.lock();
     let long = start(&kernel, "long", long, 1_500);
     let endless = start(&kernel, "endless", endless, u32::MAX);
@@ -105,7 +106,7 @@ fn a_run_that_outruns_the_disk_is_told_of_what_is_durable_and_goes_on() {
         std::thread::sleep(Duration::from_millis(50));
         before > 1_000 && before == long.counts().steps + endless.counts().steps
     });
-    // The one worker is free for others, and what comes from outside is taken.
+    // The only worker is free for others, and arrivals from outside are accepted.
     let other = start(&kernel, "other", Box::new(Nothing), 10);
     assert!(other.wait_for(EVER).is_some(), "its records go nowhere");
     endless.cancel("enough", None).unwrap();
@@ -120,14 +121,14 @@ fn a_run_that_outruns_the_disk_is_told_of_what_is_durable_and_goes_on() {
     kernel.detach();
 }
 
-/// Whoever begins a run waits until there is room: with no lock, and before anybody knows of the run.
+/// Beginning a run waits until there is room: without a lock, and before the run is known.
 #[test]
 fn a_run_begins_when_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path());
     let mut log = store.begin(&new("first")).unwrap();
     let write_lock = store.0.shared.write_lock.lock();
-    // One group is on its way, and the next one is too large.
+    // One group is being written, and the next one is too large.
     let _ = log.append(b"one");
     log.flush_soon();
     eventually("it is taken", || store.0.shared.queue.lock().is_empty());

@@ -1,4 +1,4 @@
-//! A writer that cannot go on, and one that can after all.
+//! A writer that cannot continue, and one that can after all.
 
 use super::super::schema::connect;
 use super::*;
@@ -16,10 +16,10 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
 #[test]
 fn a_transaction_of_another_process_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
-    let told = Arc::new(RecordingListener::default());
-    // It does not even wait before it tries again.
+    let listener = Arc::new(RecordingListener::default());
+    // It does not even wait between two tries.
     let tune = |db: &Connection| db.busy_timeout(Duration::ZERO);
-    let store = Sqlite::open_tuned(folder.path().into(), Arc::clone(&told) as _, tune).unwrap();
+    let store = Sqlite::open_tuned(folder.path().into(), Arc::clone(&listener) as _, tune).unwrap();
     let mut log = store.begin(&new("run")).unwrap();
     let _ = log.append(b"one");
     store.flush().unwrap();
@@ -29,17 +29,17 @@ fn a_transaction_of_another_process_is_waited_for() {
     log.flush_soon();
     eventually("it is taken", || store.0.shared.queue.lock().is_empty());
     std::thread::sleep(Duration::from_millis(20));
-    assert_eq!(*told.failed.lock(), Vec::<String>::new());
+    assert_eq!(*listener.failed.lock(), Vec::<String>::new());
     other.execute_batch("ROLLBACK").unwrap();
     store.flush().unwrap();
-    assert_eq!(told.durable.lock()["run"], 2);
+    assert_eq!(listener.durable.lock()["run"], 2);
 }
 
-/// As the thread does whose checkpoint failed: nobody knows what of the file is on the disk.
+/// As a failed checkpoint does: it is unknown what of the file is on disk.
 #[test]
-fn what_is_written_after_another_thread_has_failed_is_not_told_to_be_durable() {
+fn nothing_is_reported_as_durable_after_another_thread_has_failed() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, told) = open(folder.path());
+    let (store, listener) = open(folder.path());
     let mut log = store.begin(&new("run")).unwrap();
     let write_lock = store.0.shared.write_lock.lock();
     let _ = log.append(b"one");
@@ -48,15 +48,15 @@ fn what_is_written_after_another_thread_has_failed_is_not_told_to_be_durable() {
     store.0.shared.fail(StoreError::Stopped);
     drop(write_lock);
     assert!(store.flush().is_err());
-    // What comes now is for nobody.
+    // What comes now is dropped.
     let _ = log.append(b"two");
     assert_eq!(store.0.shared.queue.lock().bytes, 0);
     drop((log, store));
-    assert!(told.durable.lock().is_empty());
-    assert_eq!(told.failed.lock().len(), 1);
+    assert!(listener.durable.lock().is_empty());
+    assert_eq!(listener.failed.lock().len(), 1);
 }
 
-/// What it is told of when that has failed it drops.
+/// Drops what it gets when the store has failed.
 #[derive(Default)]
 struct Drops(Mutex<Option<(Sqlite, Box<dyn Log>)>>);
 
@@ -69,9 +69,9 @@ impl DurabilityListener for Drops {
     }
 }
 
-/// A checkpoint of what could not be synced would be told that all is well.
+/// A checkpoint of what could not be synced would succeed.
 #[test]
-fn a_journal_that_has_failed_is_left_as_it_is_though_its_writer_is_the_last_to_have_it() {
+fn a_failed_journal_is_not_written_although_its_writer_holds_it_last() {
     let folder = tempfile::tempdir().unwrap();
     let drops = Arc::<Drops>::default();
     let store = Sqlite::open(folder.path(), Arc::clone(&drops) as _).unwrap();
@@ -89,7 +89,7 @@ fn a_journal_that_has_failed_is_left_as_it_is_though_its_writer_is_the_last_to_h
 }
 
 #[test]
-fn who_waits_for_a_record_does_not_wait_for_company() {
+fn a_record_that_is_waited_for_does_not_gather_others() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path());
     let mut log = store.begin(&new("run")).unwrap();
@@ -106,7 +106,7 @@ fn who_waits_for_a_record_does_not_wait_for_company() {
 }
 
 #[test]
-fn a_run_that_goes_on_is_not_removed_though_nothing_of_it_is_written_yet() {
+fn a_run_that_continues_is_not_removed_although_nothing_of_it_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path());
     let log = store.begin(&new("run")).unwrap();

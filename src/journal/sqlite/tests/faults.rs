@@ -1,4 +1,4 @@
-//! Disks that are full or damaged, files of others.
+//! Full or damaged disks, and files of other applications.
 
 use super::super::schema::{connect, migrate, migrate_by};
 use super::*;
@@ -32,53 +32,53 @@ fn damage_is_found_and_named() {
     let (store, _) = open(folder.path());
     assert_eq!(store.recover("good").unwrap().records.len(), 3);
     for (run, why) in [("flipped", "checksum"), ("cut", "too short"), ("gone", "missing")] {
-        let told = store.recover(run).err().unwrap().to_string();
-        assert!(told.contains(why) && told.contains(run), "{told}");
+        let error = store.recover(run).err().unwrap().to_string();
+        assert!(error.contains(why) && error.contains(run), "{error}");
         let damage = store.run(run).unwrap().unwrap().damage;
         assert!(damage.is_some_and(|damage| damage.contains(why)), "lists say so too");
         store.remove(run).unwrap();
     }
     let db = rusqlite::Connection::open(folder.path().join("journal.db")).unwrap();
     let left: i64 = db.query_row("SELECT count(*) FROM log", [], |row| row.get(0)).unwrap();
-    assert_eq!(left, 3, "what stands behind the damage goes too");
+    assert_eq!(left, 3, "what is behind the damage goes too");
 }
 
 #[test]
 fn other_files_and_other_formats_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.db");
-    let told = || Arc::new(RecordingListener::default());
+    let listener = || Arc::new(RecordingListener::default());
     rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE x (y)").unwrap();
-    assert!(matches!(Sqlite::open(folder.path(), told()), Err(StoreError::Foreign { .. })));
+    assert!(matches!(Sqlite::open(folder.path(), listener()), Err(StoreError::Foreign { .. })));
     std::fs::write(&path, vec![7; 5_000]).unwrap();
-    assert!(matches!(Sqlite::open(folder.path(), told()), Err(StoreError::Sqlite { .. })));
+    assert!(matches!(Sqlite::open(folder.path(), listener()), Err(StoreError::Sqlite { .. })));
     std::fs::remove_file(&path).unwrap();
     drop(open(folder.path()));
     rusqlite::Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
-    assert!(matches!(Sqlite::open(folder.path(), told()), Err(StoreError::Format { found: 99, .. })));
-    assert!(matches!(Sqlite::open("/dev/null/x", told()), Err(StoreError::Io { .. })));
+    assert!(matches!(Sqlite::open(folder.path(), listener()), Err(StoreError::Format { found: 99, .. })));
+    assert!(matches!(Sqlite::open("/dev/null/x", listener()), Err(StoreError::Io { .. })));
 }
 #[test]
-fn a_panic_of_who_is_told_is_the_end_and_nobody_waits_for_ever() {
+fn a_panic_of_the_listener_fails_the_store_and_ends_all_waits() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, told) = open(folder.path());
+    let (store, listener) = open(folder.path());
     let mut log = store.begin(&new("panics")).unwrap();
     let _ = log.append(b"one");
     assert!(matches!(store.flush(), Err(StoreError::Stopped)));
-    while told.failed.lock().is_empty() {
+    while listener.failed.lock().is_empty() {
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn a_full_disk_is_waited_for_and_said() {
+fn a_full_disk_is_waited_for_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.db");
     drop(open(folder.path()));
     let db = connect(&path).unwrap();
     db.execute_batch("CREATE TABLE ballast (data); INSERT INTO ballast VALUES (zeroblob(1 << 20))").unwrap();
-    let told = Arc::new(RecordingListener::default());
-    let store = Sqlite::open_tuned(folder.path().into(), Arc::clone(&told) as _, |db| {
+    let listener = Arc::new(RecordingListener::default());
+    let store = Sqlite::open_tuned(folder.path().into(), Arc::clone(&listener) as _, |db| {
         let pages: i64 = db.query_row("PRAGMA page_count", [], |row| row.get(0))?;
         db.pragma_update(None, "max_page_count", pages + 8)
     })
@@ -88,37 +88,37 @@ fn a_full_disk_is_waited_for_and_said() {
     for record in &expected {
         let _ = log.append(record);
     }
-    while told.full.lock().is_empty() {
+    while listener.full.lock().is_empty() {
         std::thread::yield_now();
     }
-    let durable = told.durable.lock().get("run").copied().unwrap_or(0);
-    assert!(durable < 10 && told.failed.lock().is_empty(), "{durable}");
+    let durable = listener.durable.lock().get("run").copied().unwrap_or(0);
+    assert!(durable < 10 && listener.failed.lock().is_empty(), "{durable}");
     assert_eq!(log.records().unwrap(), expected, "nothing is lost");
     db.execute_batch("DROP TABLE ballast").unwrap();
     store.flush().unwrap();
-    assert_eq!(*told.full.lock(), [true, false]);
+    assert_eq!(*listener.full.lock(), [true, false]);
     assert_eq!(store.records("run").unwrap(), expected);
 
-    // Who leaves meanwhile does not wait, and what is not durable is given up when it likes.
+    // A host that ends meanwhile does not wait, and may give up what is not durable.
     assert!(store.flush_while_room().unwrap() && !store.is_full());
     for record in &expected {
         let _ = log.append(&[&record[..]; 40].concat());
     }
     assert!(!store.flush_while_room().unwrap() && store.is_full());
-    assert!(told.failed.lock().is_empty());
+    assert!(listener.failed.lock().is_empty());
     store.give_up();
-    while told.failed.lock().is_empty() {
+    while listener.failed.lock().is_empty() {
         std::thread::yield_now();
     }
     drop((log, store));
-    assert_eq!(told.failed.lock().len(), 1);
+    assert_eq!(listener.failed.lock().len(), 1);
 }
 
 #[test]
-fn whoever_ends_while_the_disk_is_full_does_not_wait_for_ever() {
+fn a_host_that_ends_while_the_disk_is_full_does_not_wait_for_ever() {
     let folder = tempfile::tempdir().unwrap();
-    let told = Arc::new(RecordingListener::default());
-    let store = Sqlite::open_tuned(folder.path().into(), Arc::clone(&told) as _, |db| {
+    let listener = Arc::new(RecordingListener::default());
+    let store = Sqlite::open_tuned(folder.path().into(), Arc::clone(&listener) as _, |db| {
         let pages: i64 = db.query_row("PRAGMA page_count", [], |row| row.get(0))?;
         db.pragma_update(None, "max_page_count", pages + 8)
     })
@@ -128,17 +128,17 @@ fn whoever_ends_while_the_disk_is_full_does_not_wait_for_ever() {
     for _ in 0..50 {
         let _ = log.append(&record);
     }
-    while told.full.lock().is_empty() {
+    while listener.full.lock().is_empty() {
         std::thread::yield_now();
     }
     drop((log, store));
-    assert_eq!(told.failed.lock().len(), 1);
+    assert_eq!(listener.failed.lock().len(), 1);
 }
 
 #[test]
-fn an_error_of_a_commit_is_the_end() {
+fn an_error_of_a_commit_fails_the_store() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, told) = open(folder.path());
+    let (store, listener) = open(folder.path());
     let mut log = store.begin(&new("run")).unwrap();
     let _ = log.append(b"one");
     store.flush().unwrap();
@@ -146,31 +146,32 @@ fn an_error_of_a_commit_is_the_end() {
     db.execute_batch("ALTER TABLE log RENAME TO gone").unwrap();
     let _ = log.append(b"two");
     assert!(matches!(store.flush(), Err(StoreError::Sqlite { .. })));
-    // Nothing is tried again, though it could be.
+    // Nothing is tried again, although it would succeed.
     db.execute_batch("ALTER TABLE gone RENAME TO log").unwrap();
     let _ = log.append(b"three");
     assert!(store.flush().is_err());
-    while told.failed.lock().is_empty() {
+    while listener.failed.lock().is_empty() {
         std::thread::yield_now();
     }
-    assert_eq!(told.durable.lock()["run"], 1);
+    assert_eq!(listener.durable.lock()["run"], 1);
     drop((log, store));
-    assert_eq!(told.failed.lock().len(), 1);
+    assert_eq!(listener.failed.lock().len(), 1);
     assert_eq!(open(folder.path()).0.recover("run").unwrap().records, ["one"]);
 }
 
 #[test]
 fn a_folder_that_cannot_be_written_is_named() {
-    let told = || Arc::new(RecordingListener::default());
+    let listener = || Arc::new(RecordingListener::default());
     for folder in ["/dev/null/x", "/proc/wfhost"] {
-        let error = Sqlite::open(folder, told()).err().unwrap();
+        let error = Sqlite::open(folder, listener()).err().unwrap();
         assert!(matches!(error, StoreError::Io { .. }) && error.to_string().contains(folder), "{error}");
     }
 }
 
-/// What SQLite has not copied into the file yet is cut or changed anywhere, as a crash of the machine may leave it.
+/// What SQLite has not copied into the file yet is cut or changed anywhere, as a crash of the machine
+/// may leave it.
 #[test]
-fn whatever_is_left_of_the_last_commits_is_a_prefix() {
+fn what_remains_of_the_last_commits_is_a_prefix() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path());
     let mut logs: Vec<_> = (0..3).map(|run| store.begin(&new(&format!("run {run}"))).unwrap()).collect();
@@ -186,7 +187,7 @@ fn whatever_is_left_of_the_last_commits_is_a_prefix() {
 
     let mut lengths = std::collections::BTreeSet::new();
     for round in 0..60_usize {
-        // Spread over all of it, in no order.
+        // Spread over all of it, in arbitrary order.
         let at = (round * 0x9e37_79b1 + 77_777) % wal.len();
         let mut wal = wal.clone();
         match round {
@@ -197,7 +198,7 @@ fn whatever_is_left_of_the_last_commits_is_a_prefix() {
         let copy = tempfile::tempdir().unwrap();
         std::fs::write(copy.path().join("journal.db"), &file).unwrap();
         std::fs::write(copy.path().join("journal.db-wal"), &wal).unwrap();
-        // As it was before there was any table.
+        // As it was before it had any table.
         let Ok(store) = Sqlite::open(copy.path(), Arc::new(RecordingListener::default())) else {
             panic!("round {round}, byte {at}")
         };
@@ -261,7 +262,7 @@ fn an_older_store_is_brought_up_and_a_newer_one_names_who_reads_it() {
 }
 
 #[test]
-fn a_damaged_snapshot_is_seen_and_a_damaged_file_of_them_is_thrown_away() {
+fn a_damaged_snapshot_is_found_and_a_damaged_file_of_them_is_thrown_away() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshots.db");
     let (store, _) = open(folder.path());
@@ -277,9 +278,9 @@ fn a_damaged_snapshot_is_seen_and_a_damaged_file_of_them_is_thrown_away() {
     assert_eq!(snapshots[1].data.as_ref().unwrap().len(), 500);
     drop((log, store));
     std::fs::write(&path, vec![7; 5_000]).unwrap();
-    let (store, told) = open(folder.path());
+    let (store, listener) = open(folder.path());
     assert_eq!(store.snapshots("run").unwrap(), []);
-    assert_eq!(told.snapshots.lock().len(), 1);
+    assert_eq!(listener.snapshots.lock().len(), 1);
     let taken = store.recover("run").unwrap();
     store.put_snapshot("run", Pid(1), 1, b"key", vec![7; 500]);
     drop(taken);
@@ -287,7 +288,7 @@ fn a_damaged_snapshot_is_seen_and_a_damaged_file_of_them_is_thrown_away() {
     assert_eq!(store.snapshots("run").unwrap().len(), 1);
 }
 
-/// Reading one snapshot reads no other: one that is damaged in the file does no harm to those beside it.
+/// Reading one snapshot reads no other: a damaged one in the file does no harm to the others.
 #[test]
 fn one_snapshot_is_read_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -305,9 +306,9 @@ fn one_snapshot_is_read_alone() {
     let page = file.chunks_mut(4_096).find(|page| page[4..].iter().all(|byte| *byte == 7)).unwrap();
     page[..4].fill(0xff);
     std::fs::write(&path, file).unwrap();
-    let (store, told) = open(folder.path());
+    let (store, listener) = open(folder.path());
     assert_eq!(store.shelf("run").get(Pid(1), 1).unwrap().unwrap().len(), 500);
-    assert!(told.snapshots.lock().is_empty());
+    assert!(listener.snapshots.lock().is_empty());
     assert_eq!(store.snapshots("run").unwrap(), []);
-    assert_eq!(told.snapshots.lock().len(), 1, "and reading all of them finds the damage");
+    assert_eq!(listener.snapshots.lock().len(), 1, "and reading all of them finds the damage");
 }

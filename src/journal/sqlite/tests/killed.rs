@@ -1,4 +1,4 @@
-//! A process that writes is killed, again and again.
+//! An operating system process that writes is killed, again and again.
 
 use super::*;
 use std::io::{BufRead, BufReader, Write};
@@ -12,18 +12,18 @@ fn id(run: usize) -> String {
     format!("run {run}")
 }
 
-/// What the record of this number is, whichever process writes it.
+/// The record with this number, whichever process writes it.
 fn expected(run: usize, number: usize) -> Vec<u8> {
     let length = if number % 50 == 49 { 70_000 } else { number * 37 % 400 };
     [format!("{run} {number} ").into_bytes(), vec![number as u8; length]].concat()
 }
 
-/// Says on its output what is durable.
+/// Prints what is durable.
 struct Says;
 
 impl DurabilityListener for Says {
     fn durable(&self, run: &str, record: u64) {
-        // One write: what is said is said whole.
+        // One write, so that a line is whole.
         let _ = std::io::stdout().lock().write_all(format!("{run}={record}\n").as_bytes());
     }
 
@@ -32,7 +32,8 @@ impl DurabilityListener for Says {
     }
 }
 
-/// The process that is killed: takes up all runs, or begins them, and writes without end. In the tests themselves it does nothing.
+/// The process that is killed: it recovers or begins all runs, and writes without end. As a test of its
+/// own it does nothing.
 #[test]
 fn writes_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
@@ -52,7 +53,7 @@ fn writes_until_it_is_killed() {
             }
         }
         store.put_snapshot(&id(0), Pid(1), logs[0].1 as u64, b"key", vec![1; 10_000]);
-        // What ends is moved, while the others are written.
+        // Ended runs are moved while the others are written.
         let mut short = store.begin(&new(&format!("short {} {}", std::process::id(), logs[0].1))).unwrap();
         let _ = short.append(b"one");
         ended(&mut *short, EndStatus::Succeeded);
@@ -61,9 +62,9 @@ fn writes_until_it_is_killed() {
 }
 
 #[test]
-fn what_was_told_to_be_durable_outlives_any_kill() {
+fn what_was_reported_as_durable_outlives_any_kill() {
     let folder = tempfile::tempdir().unwrap();
-    let mut told = [0; RUNS];
+    let mut durable = [0; RUNS];
     for round in 0..12_u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "journal::sqlite::tests::killed::writes_until_it_is_killed", "--nocapture"])
@@ -73,28 +74,32 @@ fn what_was_told_to_be_durable_outlives_any_kill() {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut heard = 0;
+        let mut reports = 0;
         while let Some(Ok(line)) = lines.next() {
             let Some((run, record)) = line.split_once('=') else { continue };
             if let Some(run) = run.strip_prefix("run ") {
-                told[run.parse::<usize>().unwrap()] = record.parse().unwrap();
+                durable[run.parse::<usize>().unwrap()] = record.parse().unwrap();
             }
-            heard += 1;
+            reports += 1;
             // At another moment each time, and after checkpoints in the later rounds.
-            if heard == 40 + round * 157 {
+            if reports == 40 + round * 157 {
                 child.kill().unwrap();
             }
         }
         assert!(!child.wait().unwrap().success());
         let (store, _) = open(folder.path());
-        for (run, told) in told.iter_mut().enumerate() {
-            // Not taken up: the next process does.
+        for (run, durable) in durable.iter_mut().enumerate() {
+            // Not recovered: the next process does that.
             let records = store.records(&id(run)).unwrap();
-            assert!(records.len() >= *told, "round {round}: {told} were durable, and {} are there", records.len());
+            assert!(
+                records.len() >= *durable,
+                "round {round}: {durable} were durable, and {} are there",
+                records.len()
+            );
             for (number, record) in records.iter().enumerate() {
                 assert_eq!(*record, expected(run, number), "round {round}, run {run}");
             }
-            *told = records.len();
+            *durable = records.len();
         }
         for run in store.list(&Filter { ended: Some(true), ..Filter::default() }).unwrap() {
             assert_eq!(store.records(&run.id).unwrap(), ["one"]);

@@ -1,4 +1,4 @@
-//! Where things are in the file.
+//! The layout of the file.
 
 use super::super::schema::connect;
 use super::*;
@@ -37,7 +37,7 @@ fn ended_runs_leave_the_log_and_are_read_as_before() {
         ended(&mut *log, EndStatus::Failed);
     }
     store.flush().unwrap();
-    // The thread that does it may have begun.
+    // The checkpoint thread may have begun.
     assert!(store.0.shared.move_ended(&mut db, || false).unwrap() <= 101);
     assert_eq!(store.0.shared.move_ended(&mut db, || false).unwrap(), 0);
     assert_eq!(number(&db, "SELECT count(*) FROM log"), 1);
@@ -58,7 +58,7 @@ fn ended_runs_leave_the_log_and_are_read_as_before() {
     let seen: String = db.query_row(&format!("{view} 'goes on'"), [], |row| row.get(0)).unwrap();
     assert_eq!(seen, "1 0 1 unfinished");
 
-    // A run that is damaged where it is now, and one that is damaged before it can be moved.
+    // A run that is damaged in `done`, and one that is damaged before it can be moved.
     db.execute_batch("UPDATE done SET data = CAST(substr(data, 1, 40) AS BLOB) WHERE part >> 20 = (SELECT run FROM run WHERE id = 'run 3')")
         .unwrap();
     assert!(matches!(store.records("run 3"), Err(StoreError::Damaged { .. })));
@@ -79,7 +79,7 @@ fn ended_runs_leave_the_log_and_are_read_as_before() {
 }
 
 #[test]
-fn a_run_whose_rows_are_long_ago_is_found_from_the_end_of_the_log() {
+fn the_old_rows_of_a_run_are_found_from_the_end_of_the_log() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path());
     let mut early = store.begin(&new("early")).unwrap();
@@ -107,7 +107,7 @@ fn a_run_whose_rows_are_long_ago_is_found_from_the_end_of_the_log() {
     }
 }
 
-/// A writer that never rests does not keep SQLite's log from being begun anew.
+/// A writer that never rests does not prevent SQLite's log from being begun anew.
 #[test]
 fn the_log_of_pages_stays_short_while_much_is_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,17 +122,17 @@ fn the_log_of_pages_stays_short_while_much_is_written() {
         ended(&mut *log, EndStatus::Succeeded);
         longest = longest.max(std::fs::metadata(folder.path().join("journal.db-wal")).unwrap().len());
     }
-    // It lags behind where all processors are busy.
+    // It lags behind if all processors are busy.
     assert!(longest < 60 << 20, "{longest} bytes of 72 MB");
     let db = file(folder.path());
-    // The thread that does it is on its way.
+    // The checkpoint thread is at work.
     while number(&db, "SELECT count(*) FROM done") == 0 {
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn large_records_are_kept_once_and_as_long_as_a_run_has_them() {
+fn large_records_are_stored_once_and_as_long_as_a_run_has_them() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path());
     let mut db = file(folder.path());
@@ -170,7 +170,7 @@ fn large_records_are_kept_once_and_as_long_as_a_run_has_them() {
 }
 
 #[test]
-fn old_and_many_runs_go_and_what_unfinished_ones_need_stays() {
+fn old_and_surplus_runs_go_and_what_unfinished_ones_need_stays() {
     let folder = tempfile::tempdir().unwrap();
     let components = folder.path().join("components");
     std::fs::create_dir(&components).unwrap();
@@ -207,7 +207,7 @@ fn old_and_many_runs_go_and_what_unfinished_ones_need_stays() {
     assert!((93..100).all(|at| left.contains(&format!("run {at}"))), "{left:?}");
     assert!(!hash("ended").exists() && hash("unfinished").exists() && hash("both").exists());
     let snapshots = rusqlite::Connection::open(folder.path().join("snapshots.db")).unwrap();
-    // Of a run that was removed by somebody who then died.
+    // Of a run that was removed by a process that then died.
     snapshots
         .execute("INSERT INTO snapshot (run, pid, step, key, data, sum) VALUES (4711, 1, 1, x'', x'', x'')", [])
         .unwrap();
@@ -240,7 +240,7 @@ fn only_its_owner_reads_what_is_in_a_store() {
 }
 
 #[test]
-fn a_link_to_a_file_that_is_not_there_leads_to_one_that_is_the_owners_alone() {
+fn a_link_to_a_missing_file_leads_to_one_that_only_its_owner_reads() {
     use std::os::unix::fs::PermissionsExt as _;
     let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let file = elsewhere.path().join("journal.db");
@@ -249,9 +249,9 @@ fn a_link_to_a_file_that_is_not_there_leads_to_one_that_is_the_owners_alone() {
     assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-/// A number is a run's in one journal alone.
+/// A row names a run in one journal only.
 #[test]
-fn a_snapshot_of_the_same_number_in_another_journal_is_none() {
+fn a_snapshot_with_the_same_row_in_another_journal_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     for created in [5, 6] {
         let (store, _) = open(folder.path());

@@ -1,10 +1,10 @@
-//! SQLite's log of pages: whole, cut short, damaged; and what is left of it by who ends.
+//! SQLite's log of pages: whole, cut short, damaged, and settled.
 
 use super::super::wal::retain_if_torn;
 use super::*;
 use std::path::PathBuf;
 
-/// What a store leaves that was killed after so many commits: the file, and SQLite's log.
+/// The file and SQLite's log of a store that was killed after so many commits.
 fn killed(commits: usize) -> tempfile::TempDir {
     killed_with(commits, &["journal.db", "journal.db-wal"])
 }
@@ -13,7 +13,7 @@ fn killed(commits: usize) -> tempfile::TempDir {
 fn killed_with(commits: usize, files: &[&str]) -> tempfile::TempDir {
     let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (store, _) = open(folder.path());
-    // Whoever lets go of a run writes that, too: nothing is being written while the files are copied.
+    // Releasing a run is written too: nothing is being written while the files are copied.
     let mut logs = Vec::new();
     for run in 0..commits {
         let mut log = store.begin(&new(&format!("run {run}"))).unwrap();
@@ -31,7 +31,7 @@ fn log_of(folder: &Path) -> PathBuf {
     folder.join("journal.db-wal")
 }
 
-fn kept(folder: &Path) -> Option<PathBuf> {
+fn retained(folder: &Path) -> Option<PathBuf> {
     retain_if_torn(&folder.join("journal.db")).unwrap()
 }
 
@@ -41,36 +41,38 @@ fn a_log_that_a_crash_has_cut_short_is_whole() {
     let whole = std::fs::read(log_of(folder.path())).unwrap();
     for length in (0..=whole.len()).step_by(97).chain([whole.len()]) {
         std::fs::write(log_of(folder.path()), &whole[..length]).unwrap();
-        assert_eq!(kept(folder.path()), None, "{length} of {} bytes", whole.len());
+        assert_eq!(retained(folder.path()), None, "{length} of {} bytes", whole.len());
     }
-    // What was being written last may be anything.
+    // The latest bytes may be anything.
     let mut last = whole.clone();
     let at = last.len() - 100;
     last[at] ^= 1;
     std::fs::write(log_of(folder.path()), &last).unwrap();
-    assert_eq!(kept(folder.path()), None);
+    assert_eq!(retained(folder.path()), None);
     std::fs::remove_file(log_of(folder.path())).unwrap();
-    assert_eq!(kept(folder.path()), None);
+    assert_eq!(retained(folder.path()), None);
 }
 
 #[test]
-fn a_log_with_whole_transactions_behind_a_damaged_bit_is_kept_and_told() {
+fn a_log_with_whole_transactions_behind_a_damaged_bit_is_retained_and_reported() {
     let folder = killed(6);
     let whole = std::fs::read(log_of(folder.path())).unwrap();
-    // In the header's magic, page size, salt and checksum, and in the header, the checksum and the page of frames.
+    // In the header's magic, page size, salt and checksum, and in the header, the checksum and the
+    // page of frames.
     for at in [0, 9, 17, 25, 40, 52, 1_000, whole.len() / 2] {
         let mut bad = whole.clone();
         bad[at] ^= 1;
         std::fs::write(log_of(folder.path()), &bad).unwrap();
-        let copy = kept(folder.path()).unwrap_or_else(|| panic!("byte {at}"));
+        let copy = retained(folder.path()).unwrap_or_else(|| panic!("byte {at}"));
         assert_eq!(std::fs::read(&copy).unwrap(), bad, "byte {at}");
         std::fs::remove_file(copy).unwrap();
     }
-    // Whoever opens the store is told before SQLite has thrown it away, and finds what was before the damage.
-    let (store, told) = open(folder.path());
+    // The listener gets a report before SQLite throws the log away, and the store has what was before
+    // the damage.
+    let (store, listener) = open(folder.path());
     let torn = store.torn().unwrap();
     assert!(torn.len() == 1 && torn[0].1 > 0, "{torn:?}");
-    assert_eq!(*told.torn.lock(), [torn[0].0.clone()]);
+    assert_eq!(*listener.torn.lock(), [torn[0].0.clone()]);
     let left = store.list(&Filter::default()).unwrap().len();
     assert!(left < 6, "{left}");
 }
@@ -86,7 +88,7 @@ fn a_store_that_is_settled_is_one_file() {
         store.flush().unwrap();
     }
     assert!(std::fs::metadata(log_of(folder.path())).unwrap().len() > 0);
-    // Somebody else who reads is not waited for.
+    // Another process that reads is not waited for.
     let other = rusqlite::Connection::open(folder.path().join("journal.db")).unwrap();
     other.execute_batch("BEGIN; SELECT count(*) FROM run;").unwrap();
     store.settle();
@@ -96,17 +98,17 @@ fn a_store_that_is_settled_is_one_file() {
     let copy = tempfile::tempdir().unwrap();
     std::fs::copy(folder.path().join("journal.db"), copy.path().join("journal.db")).unwrap();
     assert_eq!(open(copy.path()).0.list(&Filter::default()).unwrap().len(), 3);
-    // It goes on.
+    // It continues.
     let mut log = store.begin(&new("more")).unwrap();
     let _ = log.append(&record(1, 1));
     store.flush().unwrap();
 }
 
 #[test]
-fn nothing_is_durable_in_a_file_that_somebody_has_removed_or_replaced() {
+fn nothing_is_durable_in_a_file_that_was_removed_or_replaced() {
     for (name, replace) in [("journal.db", false), ("journal.db-wal", false), ("journal.db", true)] {
         let folder = tempfile::tempdir().unwrap();
-        let (store, told) = open(folder.path());
+        let (store, listener) = open(folder.path());
         let mut log = store.begin(&new("run")).unwrap();
         let _ = log.append(&record(1, 1));
         store.flush().unwrap();
@@ -121,33 +123,33 @@ fn nothing_is_durable_in_a_file_that_somebody_has_removed_or_replaced() {
         let _ = log.append(&record(1, 2));
         let error = store.flush().unwrap_err();
         assert!(matches!(error, StoreError::Gone(_)), "{error}");
-        assert_eq!(told.durable.lock().get("run"), Some(&1));
+        assert_eq!(listener.durable.lock().get("run"), Some(&1));
     }
 }
 
 #[test]
-fn whoever_leaves_sees_whether_what_was_durable_is_still_there() {
+fn a_host_that_ends_checks_that_what_was_durable_is_still_there() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, told) = open(folder.path());
+    let (store, listener) = open(folder.path());
     let mut log = store.begin(&new("run")).unwrap();
     let _ = log.append(&record(1, 1));
     assert!(store.flush_while_room().unwrap());
     std::fs::remove_file(folder.path().join("journal.db")).unwrap();
     assert!(matches!(store.flush_while_room(), Err(StoreError::Gone(_))));
-    assert_eq!(told.failed.lock().len(), 1, "the runs are told, too");
+    assert_eq!(listener.failed.lock().len(), 1, "the failure is reported too");
 }
 
-/// The same with the index of the log, as it stands in memory that processes share.
+/// The same with the index of the log, which is memory that processes share.
 fn killed_with_index(commits: usize) -> tempfile::TempDir {
     killed_with(commits, &["journal.db", "journal.db-wal", "journal.db-shm"])
 }
 
 #[test]
-fn what_the_end_of_a_log_has_lost_is_known_from_its_index() {
+fn what_a_log_has_lost_at_its_end_is_known_from_its_index() {
     let folder = killed_with_index(4);
     let log = log_of(folder.path());
     let whole = std::fs::read(&log).unwrap();
-    assert_eq!(kept(folder.path()), None);
+    assert_eq!(retained(folder.path()), None);
     let lost = |what: &str, left: Option<&[u8]>| {
         let Some(left) = left else { return std::fs::remove_file(&log).unwrap() };
         std::fs::write(&log, left).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -165,18 +167,18 @@ fn what_the_end_of_a_log_has_lost_is_known_from_its_index() {
     ];
     for (what, left) in cases {
         lost(what, left);
-        let copy = kept(folder.path()).unwrap_or_else(|| panic!("{what}"));
+        let copy = retained(folder.path()).unwrap_or_else(|| panic!("{what}"));
         assert_eq!(std::fs::read(&copy).unwrap(), left.unwrap_or_default(), "{what}");
         std::fs::remove_file(copy).unwrap();
     }
-    // The log of another time is none that has lost anything.
+    // An older log has lost nothing.
     let mut other = whole.clone();
     other[16] ^= 1;
     let sums = sum_of_header(&other);
     other[24..32].copy_from_slice(&sums);
     std::fs::write(&log, &other[..32]).unwrap();
-    assert_eq!(kept(folder.path()), None);
-    // An index that is damaged, cut, or from before the machine was started, says nothing.
+    assert_eq!(retained(folder.path()), None);
+    // An index that is damaged, cut, or from before the start of the machine says nothing.
     std::fs::write(&log, []).unwrap();
     let path = folder.path().join("journal.db-shm");
     let index = std::fs::read(&path).unwrap();
@@ -184,23 +186,23 @@ fn what_the_end_of_a_log_has_lost_is_known_from_its_index() {
         let mut bad = index.clone();
         bad[at] ^= 1;
         std::fs::write(&path, &bad).unwrap();
-        assert_eq!(kept(folder.path()), None, "byte {at}");
+        assert_eq!(retained(folder.path()), None, "byte {at}");
     }
     std::fs::write(&path, &index[..90]).unwrap();
-    assert_eq!(kept(folder.path()), None);
+    assert_eq!(retained(folder.path()), None);
     std::fs::write(&path, &index).unwrap();
     let file = std::fs::File::options().write(true).open(&path).unwrap();
     file.set_modified(std::time::UNIX_EPOCH).unwrap();
-    assert_eq!(kept(folder.path()), None);
+    assert_eq!(retained(folder.path()), None);
     // What was copied into the file is not lost with the log.
     let frames = <[u8; 4]>::try_from(&index[16..20]).unwrap();
     let mut copied = index;
     copied[96..100].copy_from_slice(&frames);
     std::fs::write(&path, &copied).unwrap();
-    assert_eq!(kept(folder.path()), None);
+    assert_eq!(retained(folder.path()), None);
 }
 
-/// The checksum of the header of a log, as the machines have it that write its words the other way round.
+/// The checksum of the header of a log, in the other byte order.
 fn sum_of_header(log: &[u8]) -> [u8; 8] {
     let number = |at: usize| {
         let bytes = log[at..at + 4].try_into().unwrap();
@@ -215,15 +217,15 @@ fn sum_of_header(log: &[u8]) -> [u8; 8] {
 }
 
 #[test]
-fn whoever_opens_a_store_whose_log_is_gone_is_told() {
+fn a_log_that_is_gone_is_reported() {
     let folder = killed_with_index(4);
     std::fs::remove_file(log_of(folder.path())).unwrap();
-    let (store, told) = open(folder.path());
+    let (store, listener) = open(folder.path());
     let torn = store.torn().unwrap();
     assert!(torn.len() == 1 && torn[0].1 == 0, "{torn:?}");
-    assert_eq!(*told.torn.lock(), [torn[0].0.clone()]);
+    assert_eq!(*listener.torn.lock(), [torn[0].0.clone()]);
     drop(store);
-    assert_eq!(open(folder.path()).1.torn.lock().len(), 0, "it is told once");
+    assert_eq!(open(folder.path()).1.torn.lock().len(), 0, "it is reported once");
 }
 
 #[test]
@@ -236,12 +238,12 @@ fn a_bit_in_the_checksum_of_a_frame_does_not_hide_the_frame_behind_it() {
     let at = bad.len() - 2 * frame + 16;
     bad[at] ^= 1;
     std::fs::write(log_of(folder.path()), &bad).unwrap();
-    let copy = kept(folder.path()).expect("a transaction is behind it");
+    let copy = retained(folder.path()).expect("a transaction is behind it");
     assert_eq!(std::fs::read(copy).unwrap(), bad);
 }
 
 #[test]
-fn a_log_without_its_file_is_left_as_it_is() {
+fn a_log_without_its_file_is_not_changed() {
     for is_empty in [false, true] {
         let folder = killed(4);
         let journal = folder.path().join("journal.db");
@@ -255,18 +257,18 @@ fn a_log_without_its_file_is_left_as_it_is() {
         assert!(matches!(refused, StoreError::Lost { .. }), "{refused}");
         assert!(Sqlite::is_lost(folder.path()).is_err());
         assert_eq!(std::fs::read(log_of(folder.path())).unwrap(), log);
-        // With the file all is there.
+        // With the file, everything is there.
         std::fs::write(&journal, file).unwrap();
         assert_eq!(open(folder.path()).0.list(&Filter::default()).unwrap().len(), 4);
     }
 }
 
 #[test]
-fn whoever_begins_a_store_anew_in_a_folder_that_was_used_is_told() {
+fn a_store_made_anew_in_a_folder_that_was_used_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     assert!(!Sqlite::is_lost(folder.path()).unwrap());
-    let (store, told) = open(folder.path());
-    assert!(told.anew.lock().is_empty());
+    let (store, listener) = open(folder.path());
+    assert!(listener.anew.lock().is_empty());
     drop(store.begin(&new("run")).unwrap());
     store.flush().unwrap();
     drop(store);

@@ -1,4 +1,4 @@
-//! What SQLite does beside what every journal does.
+//! What SQLite does besides what every journal does.
 
 mod backlog;
 mod failing;
@@ -33,7 +33,7 @@ impl DurabilityListener for RecordingListener {
     fn durable(&self, run: &str, record: u64) {
         let before = self.durable.lock().insert(run.to_owned(), record);
         assert!(record == 1 || before.is_none_or(|before| before < record), "they come in order");
-        assert!(run != "panics", "this is a defect of whoever is told");
+        assert!(run != "panics", "this is a defect of the listener");
     }
 
     fn lost(&self, run: &str, error: &StoreError) {
@@ -48,8 +48,8 @@ impl DurabilityListener for RecordingListener {
         self.full.lock().push(is_full);
     }
 
-    fn torn(&self, kept: &Path) {
-        self.torn.lock().push(kept.to_owned());
+    fn torn(&self, retained: &Path) {
+        self.torn.lock().push(retained.to_owned());
     }
 
     fn recreated(&self, path: &Path) {
@@ -62,8 +62,8 @@ impl DurabilityListener for RecordingListener {
 }
 
 fn open(folder: &Path) -> (Sqlite, Arc<RecordingListener>) {
-    let told = Arc::new(RecordingListener::default());
-    (Sqlite::open(folder, Arc::clone(&told) as _).unwrap(), told)
+    let listener = Arc::new(RecordingListener::default());
+    (Sqlite::open(folder, Arc::clone(&listener) as _).unwrap(), listener)
 }
 
 fn new(id: &str) -> NewRun {
@@ -88,7 +88,7 @@ fn record(run: usize, number: usize) -> Vec<u8> {
 fn records_of_many_runs_are_read_back_in_another_process_life() {
     let folder = tempfile::tempdir().unwrap();
     {
-        let (store, told) = open(folder.path());
+        let (store, listener) = open(folder.path());
         let mut logs: Vec<_> = (0..20).map(|run| store.begin(&new(&format!("run {run}"))).unwrap()).collect();
         for number in 0..200 {
             for (run, log) in logs.iter_mut().enumerate() {
@@ -97,15 +97,15 @@ fn records_of_many_runs_are_read_back_in_another_process_life() {
                 }
             }
         }
-        // The logs' records are those on disk, once they are there.
+        // The log reads its records from disk, once they are there.
         assert_eq!(logs[0].records().unwrap().len(), 200);
         store.flush().unwrap();
-        assert_eq!(told.durable.lock()["run 0"], 200);
+        assert_eq!(listener.durable.lock()["run 0"], 200);
         assert!(matches!(store.begin(&new("run 3")), Err(StoreError::Exists(_))));
         assert!(matches!(store.recover("run 3"), Err(StoreError::Owned(_))));
         ended(&mut *logs[4], EndStatus::Failed);
         store.flush().unwrap();
-        assert_eq!(told.durable.lock()["run 4"], 41, "the end counts as a record");
+        assert_eq!(listener.durable.lock()["run 4"], 41, "the end counts as a record");
     }
     let (store, _) = open(folder.path());
     let unfinished = store.unfinished().unwrap();

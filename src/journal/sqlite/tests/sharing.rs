@@ -1,29 +1,29 @@
-//! Several hosts of one folder.
+//! Several hosts that share a folder.
 
 use super::*;
 
 #[test]
-fn who_was_taken_for_dead_writes_nothing_more() {
+fn a_fenced_host_writes_nothing_more() {
     let folder = tempfile::tempdir().unwrap();
-    let (old, told) = open(folder.path());
+    let (old, listener) = open(folder.path());
     let mut log = old.begin(&new("run")).unwrap();
     let mut idle = old.begin(&new("another")).unwrap();
     let _ = log.append(b"one");
     let _ = idle.append(b"one");
     old.flush().unwrap();
-    // A lock that did not hold.
+    // As if the lock had not held.
     std::fs::remove_file(folder.path().join("hosts/1.lock")).unwrap();
     let (other, _) = open(folder.path());
     let mut taken = other.recover("run").unwrap();
     let _ = taken.log.append(b"two");
     assert_eq!(taken.log.records().unwrap(), [&b"one"[..], b"two"]);
     other.flush().unwrap();
-    // Not even what nobody has taken up.
+    // Not even runs that no host has recovered.
     let _ = idle.append(b"stale");
     assert!(matches!(old.flush(), Err(StoreError::HostFenced)));
     let _ = log.append(b"stale");
     assert_eq!(log.records().unwrap(), [&b"one"[..], b"two"]);
-    assert_eq!(told.durable.lock()["run"], 1);
+    assert_eq!(listener.durable.lock()["run"], 1);
     assert!(matches!(old.flush(), Err(StoreError::HostFenced)));
     assert_eq!(other.recover("another").unwrap().records, [&b"one"[..]]);
 }
@@ -43,9 +43,9 @@ fn a_host_that_the_others_have_forgotten_writes_nothing_more() {
 }
 
 #[test]
-fn a_run_of_another_epoch_is_lost_and_others_go_on() {
+fn a_run_of_another_epoch_is_lost_and_others_continue() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, told) = open(folder.path());
+    let (store, listener) = open(folder.path());
     let [mut lost, mut kept] = ["lost", "kept"].map(|run| store.begin(&new(run)).unwrap());
     for log in [&mut lost, &mut kept] {
         let _ = log.append(b"one");
@@ -53,23 +53,23 @@ fn a_run_of_another_epoch_is_lost_and_others_go_on() {
     store.flush().unwrap();
     let db = rusqlite::Connection::open(folder.path().join("journal.db")).unwrap();
     db.execute("UPDATE run SET epoch = epoch + 1 WHERE id = 'lost'", []).unwrap();
-    // Somebody began a run of this id in the meantime.
+    // Another host began a run with this id in the meantime.
     db.execute("INSERT INTO run (id, name, created) VALUES ('late', '', 0)", []).unwrap();
     for log in [&mut lost, &mut kept] {
         let _ = log.append(b"two");
     }
     store.flush().unwrap();
-    assert_eq!(*told.durable.lock(), BTreeMap::from([("kept".to_owned(), 2), ("lost".to_owned(), 1)]));
-    assert_eq!(told.lost.lock().iter().map(|(run, _)| run.as_str()).collect::<Vec<_>>(), ["lost"]);
+    assert_eq!(*listener.durable.lock(), BTreeMap::from([("kept".to_owned(), 2), ("lost".to_owned(), 1)]));
+    assert_eq!(listener.lost.lock().iter().map(|(run, _)| run.as_str()).collect::<Vec<_>>(), ["lost"]);
     assert_eq!(store.records("lost").unwrap().len(), 1);
     let _ = lost.append(b"three");
     store.flush().unwrap();
-    assert_eq!(told.lost.lock().len(), 1, "it is said once");
+    assert_eq!(listener.lost.lock().len(), 1, "it is reported once");
 }
 
-/// Whoever had the run before, and does not know yet, writes with the epoch of then.
+/// A former owner that does not know yet writes with its old epoch.
 #[test]
-fn each_time_that_a_run_is_taken_up_has_an_epoch_of_its_own() {
+fn each_recovery_of_a_run_has_an_epoch_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path());
     let mut log = store.begin(&new("run")).unwrap();
@@ -87,9 +87,9 @@ fn each_time_that_a_run_is_taken_up_has_an_epoch_of_its_own() {
 }
 
 #[test]
-fn two_hosts_share_a_folder_and_see_who_has_what() {
+fn two_hosts_share_a_folder_and_see_who_owns_what() {
     let folder = tempfile::tempdir().unwrap();
-    let ((one, told), (two, _)) = (open(folder.path()), open(folder.path()));
+    let ((one, listener), (two, _)) = (open(folder.path()), open(folder.path()));
     one.set_socket(Path::new("/run/one.sock")).unwrap();
     let mut logs = [(); 2].map(|()| None);
     for (at, id) in ["first", "second"].into_iter().enumerate() {
@@ -109,7 +109,7 @@ fn two_hosts_share_a_folder_and_see_who_has_what() {
     assert!(matches!(two.remove("first"), Err(StoreError::Owned(_))));
     assert!(matches!(one.remove("first"), Err(StoreError::Owned(_))));
 
-    // What is let go of is anybody's, with all that was written before.
+    // No host owns a released run, which has everything that was written before.
     let mut first = logs[0].take().unwrap();
     let _ = first.append(b"two");
     drop(first);
@@ -131,10 +131,10 @@ fn two_hosts_share_a_folder_and_see_who_has_what() {
         2
     );
 
-    // What a host leaves behind that ends without a word.
+    // What remains of a host that ends without releasing its runs.
     drop((logs, third));
     drop(one);
-    assert!(told.failed.lock().is_empty());
+    assert!(listener.failed.lock().is_empty());
     assert_eq!(two.recover("second").unwrap().records.len(), 1);
     assert_eq!(two.count(&Filter { ended: Some(false), ..Filter::default() }).unwrap(), 3);
 }
@@ -143,7 +143,7 @@ fn two_hosts_share_a_folder_and_see_who_has_what() {
 fn the_runs_of_a_dead_host_are_found_with_their_last_rows() {
     let folder = tempfile::tempdir().unwrap();
     let ((one, _), (two, _)) = (open(folder.path()), open(folder.path()));
-    // What a host leaves behind that dies: its rows, and no lock.
+    // What remains of a host that dies: its rows, and no lock.
     let mut logs: Vec<_> = (0..20).map(|at| one.begin(&new(&format!("run {at}"))).unwrap()).collect();
     for round in 0..3 {
         for (at, log) in logs.iter_mut().enumerate().filter(|(at, _)| at % 3 >= round) {
@@ -161,23 +161,23 @@ fn the_runs_of_a_dead_host_are_found_with_their_last_rows() {
     for (id, records) in [("run 0", 1), ("run 19", 2), ("run 8", 3)] {
         assert_eq!(two.recover(id).unwrap().records.len(), records);
     }
-    // It is not dead, and writes nothing more.
+    // It is alive, and writes nothing more.
     let _ = logs[0].append(b"late");
     assert!(matches!(one.flush(), Err(StoreError::HostFenced)));
 }
 
 #[test]
-fn a_run_that_was_begun_twice_is_one_hosts() {
+fn a_run_that_was_begun_twice_has_one_owner() {
     let folder = tempfile::tempdir().unwrap();
-    let ((one, _), (two, told)) = (open(folder.path()), open(folder.path()));
+    let ((one, _), (two, listener)) = (open(folder.path()), open(folder.path()));
     let [mut first, mut late] = [&one, &two].map(|store| store.begin(&new("run")).unwrap());
     let _ = first.append(b"first");
     one.flush().unwrap();
     let _ = late.append(b"late");
     two.flush().unwrap();
     assert_eq!(one.records("run").unwrap(), [&b"first"[..]]);
-    assert!(told.durable.lock().is_empty());
-    assert_eq!(told.lost.lock()[0].1, "there is a run with the id \"run\" already");
+    assert!(listener.durable.lock().is_empty());
+    assert_eq!(listener.lost.lock()[0].1, "there is a run with the id \"run\" already");
 }
 
 #[test]
@@ -198,12 +198,12 @@ fn two_hosts_write_at_the_same_time() {
         }
     });
     let (store, _) = open(folder.path());
-    for (host, (_, told)) in stores.iter().enumerate() {
+    for (host, (_, listener)) in stores.iter().enumerate() {
         let expected: Vec<_> = (0..100).map(|number| record(host, number)).collect();
         for run in 0..4 {
             assert_eq!(store.records(&format!("{host} {run}")).unwrap(), expected);
         }
-        assert!(told.failed.lock().is_empty());
+        assert!(listener.failed.lock().is_empty());
     }
 }
 
