@@ -1,6 +1,7 @@
 //! The code blocks of the documents. `CONTRIBUTING.md` has the convention: workflows are valid,
 //! commands print what the pages show, blocks that name a file of the repository have its text.
 
+mod names;
 mod page;
 mod post;
 mod session;
