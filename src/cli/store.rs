@@ -198,11 +198,11 @@ impl Runs {
     /// The calls that were in flight when a run ended without success: each may have taken effect.
     /// Empty if the records cannot be read.
     pub(in crate::cli) fn given_up(&self, outcome: &Outcome) -> Vec<Uncertain> {
-        let is_told = match outcome.status {
+        let is_reported = match outcome.status {
             Status::Failed | Status::Cancelled | Status::TimedOut => outcome.counts.calls > 0,
             Status::Succeeded | Status::Suspended => false,
         };
-        let projection = is_told.then(|| self.projection(&outcome.run).ok()).flatten();
+        let projection = is_reported.then(|| self.projection(&outcome.run).ok()).flatten();
         // A run that only this host has lost continues elsewhere.
         let ended = projection.filter(RunProjection::has_ended);
         ended.map_or_else(Vec::new, |projection| projection.given_up().to_vec())

@@ -29,7 +29,7 @@ pub(in crate::cli) struct EngineArguments {
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Host")]
 pub(in crate::cli) struct HostArguments {
-    /// Worker threads [default: one for each processor].
+    /// Worker threads [default: one per processor].
     #[arg(long, value_name = "N", value_parser = values::workers)]
     pub(in crate::cli) workers: Option<usize>,
     /// Permit `http` to reach a loopback or private address: an address, a network (`10.0.0.0/8`),

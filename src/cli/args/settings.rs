@@ -213,20 +213,20 @@ fn of_flag(what: &str, InvalidValue { message, hint }: InvalidValue) -> UserErro
 mod tests {
     use super::*;
 
-    fn told(variables: &[(&str, &str)]) -> Result<Config, String> {
+    fn read(variables: &[(&str, &str)]) -> Result<Config, String> {
         let get = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
         environment(get).map_err(|refused| refused.title)
     }
 
     #[test]
     fn variables_are_read_as_flags_are() {
-        let all = told(&[("WFHOST_ALLOW_ADDRESS", "localhost, 10.0.0.0/8 ::1"), ("WFHOST_SLOTS", "2")]).unwrap();
+        let all = read(&[("WFHOST_ALLOW_ADDRESS", "localhost, 10.0.0.0/8 ::1"), ("WFHOST_SLOTS", "2")]).unwrap();
         assert_eq!(all.allow_addresses.unwrap().texts(), ["localhost", "10.0.0.0/8", "::1"]);
         assert_eq!((all.slots, all.workers), (Some(2), None));
-        assert_eq!(told(&[("WFHOST_WORKERS", "x")]).err().unwrap(), "WFHOST_WORKERS=x: this is not a whole number");
-        assert_eq!(told(&[("WFHOST_SLOTS", "")]).unwrap().slots, None);
-        assert_eq!(told(&[("WFHOST_CACHE", "")]).unwrap().cache, Some(CacheDir(None)));
-        assert!(told(&[("WFHOST_ALLOW_ADDRESS", "none")]).unwrap().allow_addresses.unwrap().0.is_empty());
-        assert!(told(&[("WFHOST_ALLOW_ADDRESS", "none,::1")]).is_err());
+        assert_eq!(read(&[("WFHOST_WORKERS", "x")]).err().unwrap(), "WFHOST_WORKERS=x: this is not a whole number");
+        assert_eq!(read(&[("WFHOST_SLOTS", "")]).unwrap().slots, None);
+        assert_eq!(read(&[("WFHOST_CACHE", "")]).unwrap().cache, Some(CacheDir(None)));
+        assert!(read(&[("WFHOST_ALLOW_ADDRESS", "none")]).unwrap().allow_addresses.unwrap().0.is_empty());
+        assert!(read(&[("WFHOST_ALLOW_ADDRESS", "none,::1")]).is_err());
     }
 }

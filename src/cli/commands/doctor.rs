@@ -253,8 +253,8 @@ fn nearly_full(free: u64) -> Option<Problem> {
 
 /// Bytes that a user may still write to the file system of a folder. `None` if unknown.
 fn free_bytes(folder: &Path) -> Option<u64> {
-    let told = rustix::fs::statvfs(folder).ok()?;
-    Some(told.f_bavail.saturating_mul(told.f_frsize))
+    let stats = rustix::fs::statvfs(folder).ok()?;
+    Some(stats.f_bavail.saturating_mul(stats.f_frsize))
 }
 
 fn contents(runs: &Runs) -> Result<Value, UserError> {

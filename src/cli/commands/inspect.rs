@@ -39,7 +39,7 @@ Examples:
 
 Exit codes: 0 all of them fit, 2 one does not.")]
 pub(in crate::cli) struct Arguments {
-    /// Components.
+    /// Component files.
     #[arg(required = true, value_name = "COMPONENT", value_hint = ValueHint::FilePath)]
     pub(in crate::cli) components: Vec<PathBuf>,
     /// Print JSON.

@@ -21,7 +21,7 @@ Examples:
   wfhost replay 0198 --until 12 --verbose
 
 Nothing leaves the host: calls get their recorded answers. The first step that diverges is shown. \
-If this host cannot repeat a step, for example because a limit ends it now that did not then, the answer is a third one: it \
+If this host cannot repeat a step, for example because a limit ends it now that did not then, the answer is cannot-replay: it \
 says nothing about the component. \
 --json prints one object:
   answer                same, diverged, or cannot-replay

@@ -28,14 +28,14 @@ pub(in crate::cli) struct Arguments {
     /// The call: its tag, or PID/TAG if several calls have the same tag.
     #[arg(value_name = "TAG", value_parser = values::call)]
     pub(in crate::cli) call: Call,
-    /// It happened, and this is its answer: JSON, or @ and a file of JSON.
+    /// The call happened, and this is its answer: JSON, or @ and a file of JSON.
     #[arg(long, value_name = "JSON", value_parser = values::json, group = "outcome")]
     pub(in crate::cli) completed: Option<serde_json::Value>,
-    /// It did not happen: that attempt has failed, and the step's `retry` may make another, under a
+    /// The call did not happen: that attempt has failed, and the step's `retry` may make another, under a
     /// new key.
     #[arg(long, group = "outcome")]
     pub(in crate::cli) failed: bool,
-    /// Send it again, under its key.
+    /// Send the call again, under its key.
     #[arg(long, group = "outcome")]
     pub(in crate::cli) again: bool,
     #[command(flatten)]

@@ -13,10 +13,10 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost retry 0198                                     # what did not succeed
-  wfhost retry 0198 --dry-run                           # what would run again, why, and under which keys
-  wfhost retry order-4711 --workflow order.yaml         # the file was corrected
-  wfhost retry order-4711 --input limit=200             # an input was wrong
+  wfhost retry 0198                             # what did not succeed
+  wfhost retry 0198 --dry-run                   # what would run again, why, with which keys
+  wfhost retry order-4711 --workflow order.yaml # the file was corrected
+  wfhost retry order-4711 --input limit=200     # an input was wrong
   wfhost retry order-4711 --from ship
   wfhost retry order-4711 --with ship=fixed.wasm
 

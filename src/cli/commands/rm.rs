@@ -25,7 +25,7 @@ A run must be named by its whole id. --older-than and --keep remove only runs th
 removed too once they are an hour old. An unfinished run that is not running is removed if it is named and --unfinished is given. The \
 journal file does not shrink: new runs use its free space.")]
 pub(in crate::cli) struct Arguments {
-    /// Ids of runs.
+    /// Whole ids of the runs to remove.
     #[arg(required_unless_present_any = ["older_than", "keep"])]
     pub(in crate::cli) runs: Vec<String>,
     /// Remove all runs that ended longer ago than this.

@@ -56,11 +56,11 @@ pub(in crate::cli) fn validate(command: &Arguments, terminal: Terminal) -> anyho
                 warnings
                     .extend(plan_warnings(&workflow).into_iter().map(|(message, hint)| format!("{message}; {hint}")));
                 if command.json {
-                    let mut told = json!({ "file": file, "valid": true, "steps": steps, "count": 0, "problems": [] });
+                    let mut entry = json!({ "file": file, "valid": true, "steps": steps, "count": 0, "problems": [] });
                     if !warnings.is_empty() {
-                        told["warnings"] = json!(warnings);
+                        entry["warnings"] = json!(warnings);
                     }
-                    files.push(told);
+                    files.push(entry);
                 } else {
                     for warning in &warnings {
                         say(&terminal.warning_text(&in_line(warning), None));

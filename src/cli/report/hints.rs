@@ -180,8 +180,8 @@ mod tests {
 
     #[test]
     fn an_expression_that_makes_too_much_of_nothing() {
-        let told = hint(&json!({ "kind": TOO_EXPENSIVE, "title": "", "class": "definite" })).unwrap();
-        assert!(told.contains("as an input"), "{told}");
+        let hint = hint(&json!({ "kind": TOO_EXPENSIVE, "title": "", "class": "definite" })).unwrap();
+        assert!(hint.contains("as an input"), "{hint}");
     }
 
     fn hint_of(problem: &Value, node: Option<&Node>) -> Option<String> {

@@ -171,7 +171,7 @@ impl<'a> OfStep<'a> {
             },
             Record::Stepped(stepped) => {
                 let is_own = is_its_own(stepped.pid);
-                let mut is_told = false;
+                let mut is_selected = false;
                 for Decided { command, .. } in &stepped.decided {
                     let placement = match &command.action {
                         Action::Spawn(spawn) => spawn.placement.as_ref(),
@@ -180,24 +180,24 @@ impl<'a> OfStep<'a> {
                     };
                     if placement.is_some_and(|placement| self.is_its(&placement.scope)) {
                         self.tags.insert((stepped.pid, command.tag));
-                        is_told = true;
+                        is_selected = true;
                     }
                 }
-                for told in stepped.log.iter().filter(|_| stepped.pid == Pid::ROOT).filter_map(Progress::of) {
-                    let (node, waits) = match &told {
+                for progress in stepped.log.iter().filter(|_| stepped.pid == Pid::ROOT).filter_map(Progress::of) {
+                    let (node, waits) = match &progress {
                         Progress::Node(node) => (&node.node, &node.waits[..]),
                         Progress::Retry(retry) => (&retry.node, &[][..]),
                         Progress::Item(failure) => (&failure.node, &[][..]),
                     };
                     if node == self.step {
-                        is_told = true;
+                        is_selected = true;
                         self.signals.extend(waits.iter().filter_map(|wait| match &wait.cause {
                             Cause::Signal { name } => Some(name.clone()),
                             _ => None,
                         }));
                     }
                 }
-                is_own || is_told
+                is_own || is_selected
             }
         }
     }
