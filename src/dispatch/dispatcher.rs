@@ -1,7 +1,7 @@
 //! Hands calls to their handlers.
 
 use super::CallContext;
-use super::flight::{Counters, Duty, Flight, Flights, HandlerStatistics, Key};
+use super::flight::{AnswerObligation, Counters, Flight, Flights, HandlerStatistics, Key};
 use super::gate::{Gate, Permit, Turn};
 use super::handler::Handling;
 use super::problems;
@@ -37,11 +37,11 @@ struct Lane {
 }
 
 /// A call on its way.
-struct Journey {
+struct Dispatching {
     call: Outgoing,
     reply: Arc<dyn Reply>,
     abandoned: CancellationToken,
-    duty: Duty,
+    duty: AnswerObligation,
 }
 
 impl Dispatcher {
@@ -97,18 +97,18 @@ impl Dispatcher {
         let turn = lane.admit(&call, is_checked).inspect_err(|_| Counters::add(&lane.counters.refused))?;
         let abandoned = CancellationToken::new();
         let counters = Arc::clone(&lane.counters);
-        let duty = Duty::new(Arc::clone(&reply), counters, abandoned.clone(), call.limits.payload_bytes);
-        let journey = Journey { call, reply, abandoned, duty };
+        let duty = AnswerObligation::new(Arc::clone(&reply), counters, abandoned.clone(), call.limits.payload_bytes);
+        let dispatching = Dispatching { call, reply, abandoned, duty };
         Ok(match turn {
-            Turn::Now(permit) if is_checked => self.handle_here(&lane, journey, permit),
-            turn => self.handle_there(lane, journey, turn, is_checked),
+            Turn::Now(permit) if is_checked => self.handle_here(&lane, dispatching, permit),
+            turn => self.handle_there(lane, dispatching, turn, is_checked),
         })
     }
 
     /// Calls the handler on this thread.
-    fn handle_here(&self, lane: &Lane, journey: Journey, permit: Permit) -> Dispatched {
-        let key = journey.key();
-        let Journey { call, reply, abandoned, mut duty } = journey;
+    fn handle_here(&self, lane: &Lane, dispatching: Dispatching, permit: Permit) -> Dispatched {
+        let key = dispatching.key();
+        let Dispatching { call, reply, abandoned, mut duty } = dispatching;
         let token = abandoned.clone();
         let handling = catch_unwind(AssertUnwindSafe(|| lane.handle(call, reply, token, &mut duty)));
         let future = match handling {
@@ -124,9 +124,9 @@ impl Dispatcher {
     }
 
     /// Calls the handler on the runtime, when its turn has come and its arguments have been checked.
-    fn handle_there(&self, lane: Arc<Lane>, journey: Journey, turn: Turn, is_checked: bool) -> Dispatched {
-        let key = journey.key();
-        let Journey { call, reply, abandoned, duty } = journey;
+    fn handle_there(&self, lane: Arc<Lane>, dispatching: Dispatching, turn: Turn, is_checked: bool) -> Dispatched {
+        let key = dispatching.key();
+        let Dispatching { call, reply, abandoned, duty } = dispatching;
         let token = abandoned.clone();
         self.spawn(key, abandoned, duty, move |flight, mut duty| async move {
             let permit = match turn {
@@ -150,8 +150,8 @@ impl Dispatcher {
         &self,
         key: Key,
         abandoned: CancellationToken,
-        duty: Duty,
-        work: impl FnOnce(Flight, Duty) -> F,
+        duty: AnswerObligation,
+        work: impl FnOnce(Flight, AnswerObligation) -> F,
     ) -> Dispatched
     where
         F: Future<Output = ()> + Send + 'static,
@@ -199,14 +199,20 @@ impl Lane {
         self.entry.check_grant(&call.grants, &call.args)
     }
 
-    fn handle(&self, call: Outgoing, reply: Arc<dyn Reply>, abandoned: CancellationToken, duty: &mut Duty) -> Handling {
+    fn handle(
+        &self,
+        call: Outgoing,
+        reply: Arc<dyn Reply>,
+        abandoned: CancellationToken,
+        duty: &mut AnswerObligation,
+    ) -> Handling {
         duty.begin(self.entry.is_repeatable(&call.args));
         let (args, context) = CallContext::new(call, reply, abandoned);
         Arc::clone(&self.entry.handler).handle(args, context)
     }
 }
 
-impl Journey {
+impl Dispatching {
     fn key(&self) -> Key {
         Key { run: Arc::clone(&self.call.run), pid: self.call.pid, tag: self.call.tag }
     }

@@ -133,7 +133,7 @@ impl Counters {
 
 /// The duty to answer one call. Whatever becomes of the call, it is answered once: dropping the duty is answered `host-fault`,
 /// unless nobody waits.
-pub(super) struct Duty {
+pub(super) struct AnswerObligation {
     reply: Option<Arc<dyn Reply>>,
     counters: Arc<Counters>,
     abandoned: CancellationToken,
@@ -143,7 +143,7 @@ pub(super) struct Duty {
     has_begun: bool,
 }
 
-impl Duty {
+impl AnswerObligation {
     pub(super) fn new(
         reply: Arc<dyn Reply>,
         counters: Arc<Counters>,
@@ -208,7 +208,7 @@ impl Duty {
     }
 }
 
-impl Drop for Duty {
+impl Drop for AnswerObligation {
     fn drop(&mut self) {
         if self.has_begun {
             self.counters.running.fetch_sub(1, Ordering::Relaxed);

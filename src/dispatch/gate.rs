@@ -28,14 +28,14 @@ pub(super) struct Gate {
 pub(super) struct Permit(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
 
 /// A place among those who wait, given back on drop.
-pub(super) struct Place(Arc<Gate>);
+pub(super) struct QueueTicket(Arc<Gate>);
 
 /// What becomes of a call that comes.
 pub(super) enum Turn {
     /// It may run at once.
     Now(Permit),
     /// It waits for its turn.
-    Later(Place),
+    Later(QueueTicket),
 }
 
 impl Gate {
@@ -65,7 +65,7 @@ impl Gate {
             (waiting < self.waiting_max).then_some(waiting + 1)
         });
         match took {
-            Ok(_) => Ok(Turn::Later(Place(Arc::clone(self)))),
+            Ok(_) => Ok(Turn::Later(QueueTicket(Arc::clone(self)))),
             Err(_) => Err(problems::too_many_calls(self.waiting_max, self.retry_after())),
         }
     }
@@ -80,7 +80,7 @@ impl Gate {
     }
 }
 
-impl Place {
+impl QueueTicket {
     /// Waits for the call's turn.
     pub(super) async fn turn(self) -> Permit {
         let gate = &self.0;
@@ -93,7 +93,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueTicket {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }

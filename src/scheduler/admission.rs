@@ -26,7 +26,7 @@
 //!
 //! - **A1** permits of the pool are given in the order of the queue; who comes while somebody waits goes behind.
 //! - **A2** what is free plus what the holders in the pool hold is the capacity; what is taken of the budget is what the others hold.
-//! - **A3** while somebody waits (`pressed`), every holder that comes to rest is among the victims of its [`Seats`], oldest first, behind those that
+//! - **A3** while somebody waits (`pressed`), every holder that comes to rest is among the victims of its [`PermitHolders`], oldest first, behind those that
 //!   rested when the pressure began. An entry whose holder has run since is stale: the time in its place is another.
 //! - **A4** whoever changes something that may help one who waits sets `attention`; the next worker that begins a turn looks after it. So
 //!   where it is not set, a look finds nothing to do: [`VirtualScheduler::turn`](super::VirtualScheduler::turn) asserts it. (Who takes of the
@@ -36,8 +36,8 @@
 //! A process without a permit never comes here.
 
 use super::Slot;
+use super::permit_holders::{PermitHolder, PermitHolders, Reclaim, place};
 use super::place::{Place, Standing};
-use super::seats::{Seat, Seats, Way, place};
 use super::slots::Table;
 use super::state::Eviction;
 use crate::base::Monotonic;
@@ -90,8 +90,8 @@ struct Inner {
     entries: u64,
     /// Entries of processes that have left the queue by themselves, and are still in it. Below zero while one was found before it said so.
     left: isize,
-    pool: Seats,
-    outside: Seats,
+    pool: PermitHolders,
+    outside: PermitHolders,
     refused: u64,
     admitted_outside: u64,
 }
@@ -120,8 +120,8 @@ impl Admission {
             returning: VecDeque::new(),
             entries: 0,
             left: 0,
-            pool: Seats::new(Allocation::Pool),
-            outside: Seats::new(Allocation::OnDemand),
+            pool: PermitHolders::new(Allocation::Pool),
+            outside: PermitHolders::new(Allocation::OnDemand),
             refused: 0,
             admitted_outside: 0,
         };
@@ -143,7 +143,7 @@ impl Admission {
     }
 
     /// A permit of the pool for a newcomer that nobody has to wait for; gives its seat.
-    pub(crate) fn take(&self, slot: Slot, permit: Permit) -> Option<Seat> {
+    pub(crate) fn take(&self, slot: Slot, permit: Permit) -> Option<PermitHolder> {
         let mut inner = self.inner.lock();
         if !inner.waiting.is_empty() {
             return None;
@@ -198,7 +198,7 @@ impl Admission {
     }
 
     /// A permit comes back.
-    pub(crate) fn release(&self, permit: Permit, seat: Seat) {
+    pub(crate) fn release(&self, permit: Permit, seat: PermitHolder) {
         let mut inner = self.inner.lock();
         inner.seats(seat.allocation).give(seat);
         self.put_back(&mut inner, permit, seat);
@@ -210,7 +210,7 @@ impl Admission {
     }
 
     /// An eviction that [`Self::next`] asked for is over, and the word says so.
-    pub(crate) fn eviction_ended(&self, permit: Permit, seat: Seat, eviction: Eviction) {
+    pub(crate) fn eviction_ended(&self, permit: Permit, seat: PermitHolder, eviction: Eviction) {
         let mut inner = self.inner.lock();
         inner.seats(seat.allocation).eviction_ended(seat, eviction);
         if eviction == Eviction::Done {
@@ -221,7 +221,7 @@ impl Admission {
         self.call_attention();
     }
 
-    fn put_back(&self, inner: &mut Inner, permit: Permit, seat: Seat) {
+    fn put_back(&self, inner: &mut Inner, permit: Permit, seat: PermitHolder) {
         match (seat.allocation, &self.outside) {
             (Allocation::OnDemand, Some(budget)) => budget.give(permit.bytes),
             _ => inner.free = add(inner.free, permit),
@@ -229,8 +229,8 @@ impl Admission {
     }
 
     /// The holder of a permit rests since `now`: its word says so already, or has said so.
-    pub(crate) fn comes_to_rest<P, E>(&self, table: &Table<P, E>, slot: Slot, seat: Seat, now: Monotonic) {
-        // Partner: the fence in `Seats::search`. Either we see the pressure, or the search there sees that we rest.
+    pub(crate) fn comes_to_rest<P, E>(&self, table: &Table<P, E>, slot: Slot, seat: PermitHolder, now: Monotonic) {
+        // Partner: the fence in `PermitHolders::search`. Either we see the pressure, or the search there sees that we rest.
         fence(Ordering::SeqCst);
         if self.pressed.load(Ordering::Acquire) {
             self.inner.lock().seats(seat.allocation).comes_to_rest(table, seat, slot, now.0);
@@ -239,7 +239,7 @@ impl Admission {
     }
 
     /// The holder of a permit has used up a slice, and is about to be put back.
-    pub(crate) fn used_slice(&self, seat: Seat) {
+    pub(crate) fn used_slice(&self, seat: PermitHolder) {
         // Who misses the pressure sees it at the end of the next slice.
         if self.pressed.load(Ordering::Relaxed) && self.inner.lock().seats(seat.allocation).is_long(seat) {
             self.call_attention();
@@ -299,21 +299,21 @@ impl Admission {
             }
             if subtract(self.capacity, permit).is_some() {
                 match inner.pool.give_way(table, waiting) {
-                    Way::Evict(victim) => return Duty::Evict(victim),
-                    Way::Wait => return Duty::None,
-                    Way::Busy => return self.let_one_return(inner, table),
-                    Way::Held | Way::Stuck => {}
+                    Reclaim::Evict(victim) => return Duty::Evict(victim),
+                    Reclaim::Wait => return Duty::None,
+                    Reclaim::Busy => return self.let_one_return(inner, table),
+                    Reclaim::Held | Reclaim::Stuck => {}
                 }
             }
             let Some(budget) = &self.outside else { return Duty::None };
             let fits = budget.take(permit.bytes);
             if !fits {
                 match inner.outside.give_way(table, waiting) {
-                    Way::Evict(victim) => return Duty::Evict(victim),
-                    Way::Wait | Way::Busy => return Duty::None,
-                    Way::Held if joins == Joins::Evicted && budget.is_overdrawn() => return Duty::None,
-                    Way::Held | Way::Stuck if joins == Joins::Evicted => budget.overdraw(permit.bytes),
-                    Way::Held | Way::Stuck => {}
+                    Reclaim::Evict(victim) => return Duty::Evict(victim),
+                    Reclaim::Wait | Reclaim::Busy => return Duty::None,
+                    Reclaim::Held if joins == Joins::Evicted && budget.is_overdrawn() => return Duty::None,
+                    Reclaim::Held | Reclaim::Stuck if joins == Joins::Evicted => budget.overdraw(permit.bytes),
+                    Reclaim::Held | Reclaim::Stuck => {}
                 }
             }
             inner.pop();
@@ -349,7 +349,7 @@ impl Admission {
             if !budget.take(entry.permit.bytes) {
                 let waiting = inner.count();
                 return match inner.outside.give_way(table, waiting) {
-                    Way::Evict(victim) => Duty::Evict(victim),
+                    Reclaim::Evict(victim) => Duty::Evict(victim),
                     _ => Duty::None,
                 };
             }
@@ -377,25 +377,25 @@ impl Admission {
         }
         if subtract(self.capacity, permit).is_some() {
             match inner.pool.foresee(table, inner.count()) {
-                Way::Evict(_) => return true,
-                Way::Wait => return false,
-                Way::Busy => return self.foresees_a_return(&inner, table),
-                Way::Held | Way::Stuck => {}
+                Reclaim::Evict(_) => return true,
+                Reclaim::Wait => return false,
+                Reclaim::Busy => return self.foresees_a_return(&inner, table),
+                Reclaim::Held | Reclaim::Stuck => {}
             }
         }
         let Some(budget) = &self.outside else { return false };
         budget.has_room(permit.bytes)
             || match inner.outside.foresee(table, inner.count()) {
-                Way::Wait | Way::Busy => false,
-                Way::Held => joins == Joins::Newcomer || !budget.is_overdrawn(),
-                Way::Evict(_) | Way::Stuck => true,
+                Reclaim::Wait | Reclaim::Busy => false,
+                Reclaim::Held => joins == Joins::Newcomer || !budget.is_overdrawn(),
+                Reclaim::Evict(_) | Reclaim::Stuck => true,
             }
     }
 
     fn foresees_a_return<P, E>(&self, inner: &Inner, table: &Table<P, E>) -> bool {
         let first = inner.returning.iter().find(|entry| entry.waits(place(table, entry.slot)));
         let (Some(first), Some(budget)) = (first, &self.outside) else { return false };
-        budget.has_room(first.permit.bytes) || matches!(inner.outside.foresee(table, inner.count()), Way::Evict(_))
+        budget.has_room(first.permit.bytes) || matches!(inner.outside.foresee(table, inner.count()), Reclaim::Evict(_))
     }
 
     /// How long the queue is, with those that have left it.
@@ -436,7 +436,7 @@ impl Inner {
         self.waiting.len().saturating_add_signed(-self.left)
     }
 
-    fn seats(&mut self, allocation: Allocation) -> &mut Seats {
+    fn seats(&mut self, allocation: Allocation) -> &mut PermitHolders {
         match allocation {
             Allocation::Pool => &mut self.pool,
             Allocation::OnDemand => &mut self.outside,
@@ -444,7 +444,7 @@ impl Inner {
     }
 }
 
-fn sit<P, E>(place: &Place<P, E>, seat: Seat) {
+fn sit<P, E>(place: &Place<P, E>, seat: PermitHolder) {
     let mut body = place.body.open().expect("invariant: one that is admitted is in no queue yet");
     body.as_mut().expect("invariant: an occupied place has a body").standing = Standing::Seated(seat);
 }

@@ -2,8 +2,8 @@
 
 use super::admission::{Admission, Duty, Joins};
 use super::buffers::Buffers;
+use super::permit_holders::PermitHolder;
 use super::place::{Body, Place, Posted, Standing};
-use super::seats::Seat;
 use super::slots::{FreeSlots, Table};
 use super::state::{Before, Eviction, Finished, Heard, State};
 use super::{Interrupt, Next, Slot, Wake};
@@ -50,7 +50,7 @@ impl Rig {
     }
 
     /// One that has its permit, and runs.
-    fn holder(&mut self) -> (Slot, Seat) {
+    fn holder(&mut self) -> (Slot, PermitHolder) {
         let slot = self.enter(|admission, slot| Standing::Seated(admission.take(slot, permits(1)).unwrap()));
         self.run(slot);
         let seat = self.place(slot).body.open().unwrap().as_ref().unwrap().standing.seat().unwrap();
@@ -84,7 +84,7 @@ impl Rig {
         self.run(slot);
     }
 
-    fn says(&self, (slot, seat): (Slot, Seat), since: u64) {
+    fn says(&self, (slot, seat): (Slot, PermitHolder), since: u64) {
         self.admission.comes_to_rest(&self.table, slot, seat, Monotonic(since));
     }
 
@@ -93,7 +93,7 @@ impl Rig {
     }
 
     /// One that is Evicting gives its permit up, or does not.
-    fn evicted(&self, (slot, seat): (Slot, Seat), eviction: Eviction) {
+    fn evicted(&self, (slot, seat): (Slot, PermitHolder), eviction: Eviction) {
         if eviction == Eviction::Refused {
             self.place(slot).since.store(u64::MAX, Relaxed);
         }

@@ -61,10 +61,10 @@ mod local;
 #[path = "../../tests/loom/mod.rs"]
 mod loom;
 mod pace;
+mod permit_holders;
 mod place;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod place_tests;
-mod seats;
 mod shared;
 mod shutdown;
 mod sleep;
@@ -84,4 +84,4 @@ pub use shutdown::Shutdown;
 pub use start::{Config, Scheduler, VirtualScheduler};
 pub use stats::Stats;
 pub use timers::TimerId;
-pub use worker::Turned;
+pub use worker::TurnOutcome;

@@ -14,7 +14,7 @@
 
 use super::admission::Joins;
 use super::buffers::Buffers;
-use super::seats::Seat;
+use super::permit_holders::PermitHolder;
 use super::state::{Before, Claim, Heard, Started, Word};
 use super::{Permitted, Slot, Wake};
 use crate::base::sync::{AtomicU64, Exclusive, Mutex, Ordering};
@@ -37,7 +37,7 @@ pub(crate) enum Standing {
     /// It needs none.
     Free,
     /// It has it, and stands there among the holders.
-    Seated(Seat),
+    Seated(PermitHolder),
     /// It has none, and joins the admission queue as such a one.
     Waits(Joins),
     /// It can have none.
@@ -45,7 +45,7 @@ pub(crate) enum Standing {
 }
 
 impl Standing {
-    pub(crate) fn seat(self) -> Option<Seat> {
+    pub(crate) fn seat(self) -> Option<PermitHolder> {
         if let Self::Seated(seat) = self { Some(seat) } else { None }
     }
 

@@ -3,7 +3,7 @@
 use super::handle::Handle;
 use super::local::Local;
 use super::shared::{Job, Phase, Shared};
-use super::worker::{Bed, Turned, Worker};
+use super::worker::{Bed, TurnOutcome, Worker};
 use super::{Commit, Stats};
 use crate::base::sync::thread;
 use crate::base::{Clock, Monotonic};
@@ -145,7 +145,7 @@ impl<C: Commit> VirtualScheduler<C> {
     ///
     /// # Panics
     /// Where there is no such worker.
-    pub fn turn(&mut self, worker: usize) -> Turned {
+    pub fn turn(&mut self, worker: usize) -> TurnOutcome {
         let (worker, bed) = &mut self.workers[worker];
         if let Some(bed) = bed.take() {
             worker.rise(&bed);

@@ -3,12 +3,15 @@
 //! [`Worker::turn`] finds a process and runs one slice of it. It never waits, so that one thread can drive many workers in any order:
 //! that is the simulator. Waiting is in [`Worker::run`] only.
 //!
-//! **The hand.** While all workers are busy and turns are shorter than about a microsecond, the process that was woken or spawned last does
-//! not go through the deque: the worker keeps it *in hand* and runs it in its next turn. The order is that of the deque, for a second
-//! one pushes the first one to the bottom. With it a hop of a ping-pong takes 32 ns of one worker's time, without it 47 ns.
-//! A process in hand is out of a thief's reach until the slice that woke it is over; so there is no hand once anybody is idle or turns are longer, and each
-//! process goes to the deque at once. The same holds for the processes that said `ready`: up to 16 are put into the global queue
-//! together. Before each slice, which may be the first long one, a worker looks at what it holds back, and says what it has not said.
+//! **The LIFO slot.** While all workers are busy and turns are shorter than about a microsecond, the
+//! process that was woken or spawned last does not go through the deque: the worker keeps it in its
+//! *LIFO slot* and runs it in its next turn. The order is that of the deque, for a second process
+//! pushes the first one to the bottom. With the slot a hop of a ping-pong takes 32 ns of one worker's
+//! time, without it 47 ns. A process in the slot is out of a thief's reach until the slice that woke it
+//! ends; so the slot is not used once any worker is idle or turns are longer, and each process goes to
+//! the deque at once. The same holds for the processes that said `ready`: at most 16 are put into the
+//! global queue together. Before each slice, which may be the first long one, a worker checks what it
+//! holds back, and sends the wakes that it owes.
 //!
 //! *Rejected*: to put every woken process into the global queue, as some schedulers do. CPU time of the whole bench, own deque against
 //! global queue: ping-pong of two 71 against 147 ms (one worker), 98 against 150 (two); 1,000 pairs 92 against 158; ring 51 against 75;
@@ -51,7 +54,7 @@ const RETRIES: u32 = 8;
 /// What a turn came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub enum Turned {
+pub enum TurnOutcome {
     /// A slice of this process was run.
     Stepped(Slot),
     /// No process was ready, but timers or the admission queue were looked after.
@@ -86,11 +89,11 @@ impl Found {
 pub(crate) struct Core<C: Commit> {
     index: usize,
     local: Local<Job<C::Event>>,
-    hand: Option<Job<C::Event>>,
+    lifo_slot: Option<Job<C::Event>>,
     /// What said `ready`, and is on its way to the global queue.
     yielded: Vec<Slot>,
-    /// A job was put where others may take it, and nobody was told with a fence.
-    untold: bool,
+    /// A job was put where others may take it, and no worker has been woken with a fence yet.
+    wake_owed: bool,
     /// The same, but this worker was to take it next.
     reserved: bool,
     fairness: Fairness,
@@ -121,9 +124,9 @@ impl<C: Commit> Worker<C> {
         let core = Core {
             index,
             local,
-            hand: None,
+            lifo_slot: None,
             yielded: Vec::with_capacity(YIELDED_MAX),
-            untold: false,
+            wake_owed: false,
             reserved: false,
             fairness: Fairness::new(slice_fuel),
             pace: Pace::new(),
@@ -145,7 +148,7 @@ impl<C: Commit> Worker<C> {
         let mut rounds = 0;
         while self.shared.phase() != Phase::Stopped {
             self.has_searched_for(rounds);
-            if self.turn() != Turned::Nothing {
+            if self.turn() != TurnOutcome::Nothing {
                 rounds = 0;
                 continue;
             }
@@ -165,7 +168,7 @@ impl<C: Commit> Worker<C> {
     }
 
     /// Runs one slice of one process, if there is any to run.
-    pub(crate) fn turn(&mut self) -> Turned {
+    pub(crate) fn turn(&mut self) -> TurnOutcome {
         let (shared, core) = (&*self.shared, &mut self.core);
         // Not where the workers leave without a shutdown: a step that this one still begins is refused nothing.
         if !core.closing && shared.phase() == Phase::Closing {
@@ -181,7 +184,7 @@ impl<C: Commit> Worker<C> {
             served |= core.fire(shared, now);
         }
         let Some(found) = core.find(shared).or_else(|| core.find_late(shared, &mut served)) else {
-            return if served { Turned::Served } else { Turned::Nothing };
+            return if served { TurnOutcome::Served } else { TurnOutcome::Nothing };
         };
         core.take_up(shared, found.slot())
     }
@@ -263,14 +266,14 @@ impl<C: Commit> Core<C> {
     }
 
     #[inline]
-    fn take_up(&mut self, shared: &Shared<C>, slot: Slot) -> Turned {
+    fn take_up(&mut self, shared: &Shared<C>, slot: Slot) -> TurnOutcome {
         if self.searching {
             self.searching = false;
             shared.sleep.found(|| shared.has_jobs() || shared.admission.needs_attention());
         }
         self.lay_open(shared);
         self.slice(shared, slot);
-        Turned::Stepped(slot)
+        TurnOutcome::Stepped(slot)
     }
 
     /// Looks after the admission queue. False: somebody else does.
@@ -318,7 +321,7 @@ impl<C: Commit> Core<C> {
         {
             return Some(found);
         }
-        if let Some(job) = self.hand.take() {
+        if let Some(job) = self.lifo_slot.take() {
             self.fairness.popped(job.woken_here);
             return Some(self.unpack(job));
         }
@@ -376,15 +379,15 @@ impl<C: Commit> Core<C> {
 
     /// Takes from the global queue, into which goes what said `ready`.
     fn take_global(&mut self, shared: &Shared<C>) -> Option<Job<C::Event>> {
-        self.untold |= !self.yielded.is_empty();
+        self.wake_owed |= !self.yielded.is_empty();
         shared.global.take(self.yielded.drain(..).map(Job::ready), shared.workers(), &self.local)
     }
 
-    /// What is in hand goes to the bottom of the deque.
+    /// Moves the job in the LIFO slot to the bottom of the deque.
     fn put_down(&mut self) {
-        if let Some(job) = self.hand.take() {
+        if let Some(job) = self.lifo_slot.take() {
             self.local.push(job);
-            self.untold = true;
+            self.wake_owed = true;
         }
     }
 
@@ -421,20 +424,20 @@ impl<C: Commit> Core<C> {
             self.fairness.woken();
         }
         if self.may_hold_back(shared) {
-            if let Some(older) = self.hand.replace(job) {
+            if let Some(older) = self.lifo_slot.replace(job) {
                 self.local.push(older);
-                self.untold = true;
+                self.wake_owed = true;
             }
             return;
         }
         // Nobody is told at once of a job in the own deque that was empty: this worker will take it next.
-        let is_alone = self.hand.is_none() && self.local.is_empty();
+        let is_alone = self.lifo_slot.is_none() && self.local.is_empty();
         self.put_down();
         self.local.push(job);
         if is_alone {
             self.reserved = true;
         } else {
-            self.untold = true;
+            self.wake_owed = true;
             shared.sleep.hint();
         }
     }
@@ -444,7 +447,7 @@ impl<C: Commit> Core<C> {
         self.yielded.push(slot);
         let len = shared.global.append(self.yielded.drain(..).map(Job::ready));
         // Where there is nothing else, this worker will take it next.
-        if len > 1 || self.hand.is_some() || !self.local.is_empty() {
+        if len > 1 || self.lifo_slot.is_some() || !self.local.is_empty() {
             shared.sleep.notify();
         } else {
             self.reserved = true;
@@ -454,18 +457,18 @@ impl<C: Commit> Core<C> {
     /// Before a slice, which may take long: whatever others could run meanwhile is where they find it, and they are told.
     #[inline]
     fn lay_open(&mut self, shared: &Shared<C>) {
-        debug_assert!(self.hand.is_none(), "what is in hand is run first, or put down");
+        debug_assert!(self.lifo_slot.is_none(), "the job in the LIFO slot is run first, or put down");
         if !self.yielded.is_empty() && !self.may_hold_back(shared) {
             shared.global.append(self.yielded.drain(..).map(Job::ready));
-            self.untold = true;
+            self.wake_owed = true;
         }
         if self.reserved {
             self.reserved = false;
             // It took another one first, or there are more.
-            self.untold |= shared.has_jobs();
+            self.wake_owed |= shared.has_jobs();
         }
         self.tell(shared);
-        debug_assert!(!self.untold && (self.yielded.is_empty() || self.pace.is_fine()));
+        debug_assert!(!self.wake_owed && (self.yielded.is_empty() || self.pace.is_fine()));
     }
 
     /// Whether nobody could take more at once than this worker will.
@@ -477,8 +480,8 @@ impl<C: Commit> Core<C> {
     /// Says with a fence what was pushed since it was said last.
     #[inline]
     fn tell(&mut self, shared: &Shared<C>) {
-        if self.untold {
-            self.untold = false;
+        if self.wake_owed {
+            self.wake_owed = false;
             if shared.workers() > 1 {
                 shared.sleep.notify();
             }

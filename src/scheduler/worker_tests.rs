@@ -93,7 +93,7 @@ impl Rig {
 
     /// Turns until there is nothing to do.
     pub(super) fn settle(&mut self) {
-        while self.scheduler.turn(0) != Turned::Nothing {}
+        while self.scheduler.turn(0) != TurnOutcome::Nothing {}
     }
 
     fn panics(&self) -> u64 {
@@ -314,7 +314,7 @@ fn is_told_of_what_said_ready(turns: u32) -> Option<bool> {
     while steps.load(SeqCst) < 10 {
         let _ = rig.scheduler.turn(0);
     }
-    if rig.scheduler.turn(1) != Turned::Nothing || !rig.scheduler.sleep(1) {
+    if rig.scheduler.turn(1) != TurnOutcome::Nothing || !rig.scheduler.sleep(1) {
         return None;
     }
     let _ = rig.scheduler.turn(0);
@@ -338,7 +338,7 @@ fn a_thief_leaves_the_only_job_of_a_deque_for_some_rounds() {
         let _ = rig.scheduler.turn(0);
         let mut rounds = (0..=PATIENT_ROUNDS).filter(|rounds| {
             rig.scheduler.workers[1].0.has_searched_for(*rounds);
-            rig.scheduler.turn(1) != Turned::Nothing
+            rig.scheduler.turn(1) != TurnOutcome::Nothing
         });
         assert_eq!(rounds.next(), Some(if jobs == 1 { PATIENT_ROUNDS } else { 0 }));
     }
@@ -372,7 +372,10 @@ fn a_job_that_another_goes_before_is_told_of() {
         Permit::NONE,
     );
     let _ = rig.scheduler.turn(0);
-    assert!(rig.scheduler.turn(1) == Turned::Nothing && rig.scheduler.sleep(1), "there is something for the other");
+    assert!(
+        rig.scheduler.turn(1) == TurnOutcome::Nothing && rig.scheduler.sleep(1),
+        "there is something for the other"
+    );
     // Nobody is woken for timers that are set so.
     let timers = &rig.handle.0.timers;
     let _ = timers.set(Monotonic(0), sleeper);
@@ -409,7 +412,10 @@ fn one_that_said_ready_is_told_of_when_a_timer_goes_before_it() {
         Permit::NONE,
     );
     let _ = rig.scheduler.turn(0);
-    assert!(rig.scheduler.turn(1) == Turned::Nothing && rig.scheduler.sleep(1), "there is something for the other");
+    assert!(
+        rig.scheduler.turn(1) == TurnOutcome::Nothing && rig.scheduler.sleep(1),
+        "there is something for the other"
+    );
     // Nobody is woken for timers that are set so.
     let timers = &rig.handle.0.timers;
     let _ = timers.set(Monotonic(0), sleeper);

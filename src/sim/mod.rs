@@ -33,7 +33,7 @@ pub use scripted::{Actor, INJECTED, Script, Scripted};
 
 use crate::base::{Clock, VirtualClock};
 use crate::process::{Budget, Micros, Permit};
-use crate::scheduler::{Commit, Config, Handle, Stats, Turned, VirtualScheduler};
+use crate::scheduler::{Commit, Config, Handle, Stats, TurnOutcome, VirtualScheduler};
 use std::sync::Arc;
 use watch::Watch;
 
@@ -236,7 +236,7 @@ impl Simulation {
                         drawn = drawn.saturating_sub(*rate);
                         is_it
                     });
-                    let _: Turned = watch.work(scheduler, worker.unwrap_or(0), dice)?;
+                    let _: TurnOutcome = watch.work(scheduler, worker.unwrap_or(0), dice)?;
                 }
             }
             if dice.chance(30) {
@@ -257,7 +257,7 @@ impl Simulation {
         loop {
             let mut is_quiet = true;
             for worker in 0..self.workers {
-                is_quiet &= watch.work(scheduler, worker, dice)? == Turned::Nothing;
+                is_quiet &= watch.work(scheduler, worker, dice)? == TurnOutcome::Nothing;
             }
             world.aside();
             rounds += 1;

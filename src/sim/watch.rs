@@ -3,7 +3,7 @@
 use super::Dice;
 use crate::base::{Monotonic, VirtualClock};
 use crate::process::Micros;
-use crate::scheduler::{Commit, Turned, VirtualScheduler};
+use crate::scheduler::{Commit, TurnOutcome, VirtualScheduler};
 
 /// How many turns one worker may have while a timer is due. It looks at the clock every 64th turn at least.
 const LATE_MAX: u32 = 66;
@@ -58,20 +58,20 @@ impl Watch {
         scheduler: &mut VirtualScheduler<C>,
         worker: usize,
         dice: &mut Dice,
-    ) -> Result<Turned, String> {
+    ) -> Result<TurnOutcome, String> {
         if scheduler.is_asleep(worker) {
-            return Ok(Turned::Nothing);
+            return Ok(TurnOutcome::Nothing);
         }
         // Not at once: others have their turns between its last look at the queues and this.
         if self.idle[worker] && dice.chance(60) {
             self.idle[worker] = false;
             let _ = scheduler.sleep(worker);
-            return Ok(Turned::Nothing);
+            return Ok(TurnOutcome::Nothing);
         }
         let begun = self.time.now();
         let was_due = scheduler.next_timer().is_some_and(|due| due <= begun);
         let turned = scheduler.turn(worker);
-        self.idle[worker] = turned == Turned::Nothing;
+        self.idle[worker] = turned == TurnOutcome::Nothing;
         self.count_late(scheduler, worker, was_due, begun)?;
         self.count_sleep(scheduler)?;
         Ok(turned)

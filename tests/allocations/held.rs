@@ -11,7 +11,7 @@ use wfhost::process::{
     Target, Timestamp,
 };
 use wfhost::run::{Bounds, Clock, Kernel, RunSpec};
-use wfhost::scheduler::{Config, Turned, VirtualScheduler};
+use wfhost::scheduler::{Config, TurnOutcome, VirtualScheduler};
 
 /// Sends itself messages of this many bytes without receiving them: it waits for something else.
 struct Deaf(usize);
@@ -60,7 +60,7 @@ fn messages_of(bytes: usize) -> (f64, f64) {
         origin: None,
     };
     let run = kernel.start(spec).expect("it begins");
-    while scheduler.turn(0) != Turned::Nothing {}
+    while scheduler.turn(0) != TurnOutcome::Nothing {}
     let change = region.change();
     let held = kernel.held_bytes();
     assert_eq!(run.counts().messages, MESSAGES as u64);

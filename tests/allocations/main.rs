@@ -11,7 +11,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::sync::Arc;
 use wfhost::process::Permit;
-use wfhost::scheduler::{Commit, Config, Next, Port, Slot, Turn, Turned, VirtualScheduler, Wake};
+use wfhost::scheduler::{Commit, Config, Next, Port, Slot, Turn, TurnOutcome, VirtualScheduler, Wake};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -98,7 +98,7 @@ fn steady(scheduler: &mut VirtualScheduler<Exchange>, turns: usize) -> (u64, usi
     let mut run = || {
         for _ in 0..turns {
             for worker in 0..scheduler.workers() {
-                let _: Turned = scheduler.turn(worker);
+                let _: TurnOutcome = scheduler.turn(worker);
             }
         }
     };

@@ -2,8 +2,8 @@
 
 use super::super::admission::{Admission, Duty, Joins};
 use super::super::buffers::Buffers;
+use super::super::permit_holders::PermitHolder;
 use super::super::place::{Body, Standing};
-use super::super::seats::Seat;
 use super::super::slots::{FreeSlots, Table};
 use super::super::state::{Before, Eviction, Finished, Heard, State};
 use super::super::{Next, Pause, Slot};
@@ -59,7 +59,7 @@ fn check(gives_way: bool, rests: fn(&Model, Slot)) {
         let outside = (!gives_way).then(|| std::sync::Arc::new(Budget::new(1)));
         let model = Arc::new(Model { table: Table::new(4), admission: Admission::new(ONE, outside), gives_way });
         let mut free = FreeSlots::default();
-        let mut slot = |seat: fn(&Model, Slot) -> Option<Seat>| {
+        let mut slot = |seat: fn(&Model, Slot) -> Option<PermitHolder>| {
             let index = free.take(&model.table).unwrap();
             let slot = model.table.get(index).unwrap().next_slot(index);
             let seat = seat(&model, slot);

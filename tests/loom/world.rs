@@ -3,7 +3,7 @@
 use super::super::shared::Shared;
 use super::super::start::build;
 use super::super::worker::Worker;
-use super::super::{Commit, Config, Handle, Next, Pause, Port, Scheduler, Slot, Turn, Turned, Wake};
+use super::super::{Commit, Config, Handle, Next, Pause, Port, Scheduler, Slot, Turn, TurnOutcome, Wake};
 use crate::base::{Clock, Monotonic, VirtualClock};
 use crate::process::{Allocation, Budget, Permit};
 use loom::sync::{Condvar, Mutex};
@@ -284,7 +284,7 @@ impl Bench {
 
     /// Steps whatever is ready, in the model's first thread, until nothing is.
     pub(super) fn settle(&mut self) {
-        while self.workers[0].turn() != Turned::Nothing {}
+        while self.workers[0].turn() != TurnOutcome::Nothing {}
     }
 
     /// Lets the time come.
@@ -297,7 +297,7 @@ impl Bench {
     pub(super) fn hurry(&mut self) {
         for worker in &mut self.workers {
             for _ in 0..16 {
-                assert_eq!(worker.turn(), Turned::Nothing);
+                assert_eq!(worker.turn(), TurnOutcome::Nothing);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wfhost::base::{Clock, Monotonic, VirtualClock};
 use wfhost::process::{Budget, Permit};
-use wfhost::scheduler::{Config, Handle, Interrupt, Pause, Port, Scheduler, Slot, Turned, VirtualScheduler, Wake};
+use wfhost::scheduler::{Config, Handle, Interrupt, Pause, Port, Scheduler, Slot, TurnOutcome, VirtualScheduler, Wake};
 use world::{Process, World};
 
 const ONE: Permit = Permit { instances: 1, core_instances: 2, memories: 1, tables: 1, bytes: 1 };
@@ -200,7 +200,7 @@ fn ten_thousand_timers_that_are_due_at_once_are_one_batch() {
     for _ in 0..10_000 {
         spawn(&mut scheduler.handle(), Process::sleeps_until(Monotonic(5)), Permit::NONE);
     }
-    let run = |scheduler: &mut VirtualScheduler<World>| while scheduler.turn(0) != Turned::Nothing {};
+    let run = |scheduler: &mut VirtualScheduler<World>| while scheduler.turn(0) != TurnOutcome::Nothing {};
     run(&mut scheduler);
     assert_eq!((scheduler.stats().timers, scheduler.stats().timer_batches), (10_000, 0));
     time.advance_to(Monotonic(5));

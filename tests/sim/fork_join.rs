@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use wfhost::base::Monotonic;
 use wfhost::process::Permit;
-use wfhost::scheduler::{Commit, Config, Next, Port, Slot, Turn, Turned, VirtualScheduler, Wake};
+use wfhost::scheduler::{Commit, Config, Next, Port, Slot, Turn, TurnOutcome, VirtualScheduler, Wake};
 
 /// Notes what is stepped, and what came of it.
 #[derive(Default)]
@@ -81,7 +81,7 @@ fn fib_of_4_on_two_workers() {
 
     let mut turn = |worker: usize, expected: &str| {
         let steals = scheduler.stats().steals;
-        assert_ne!(scheduler.turn(worker - 1), Turned::Nothing, "worker {worker} has nothing to do: {expected}");
+        assert_ne!(scheduler.turn(worker - 1), TurnOutcome::Nothing, "worker {worker} has nothing to do: {expected}");
         let stole = if scheduler.stats().steals > steals { " (stolen)" } else { "" };
         let did = commit.log.lock().unwrap().drain(..).collect::<Vec<_>>().join("; ");
         assert_eq!(format!("W{worker}: {did}{stole}"), format!("W{worker}: {expected}"));
@@ -97,6 +97,6 @@ fn fib_of_4_on_two_workers() {
     turn(2, "fib(3) = 2");
     turn(2, "fib(4) = 3");
     turn(2, "main = 3");
-    assert_eq!((scheduler.turn(0), scheduler.turn(1)), (Turned::Nothing, Turned::Nothing));
+    assert_eq!((scheduler.turn(0), scheduler.turn(1)), (TurnOutcome::Nothing, TurnOutcome::Nothing));
     assert_eq!(scheduler.next_timer(), None::<Monotonic>);
 }

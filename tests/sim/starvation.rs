@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 use wfhost::process::Permit;
-use wfhost::scheduler::{Commit, Config, Next, Port, Slot, Turn, Turned, VirtualScheduler, Wake};
+use wfhost::scheduler::{Commit, Config, Next, Port, Slot, Turn, TurnOutcome, VirtualScheduler, Wake};
 use wfhost::sim::Dice;
 
 /// Notes since when each process is ready, in turns of all workers, and how long one of each kind has waited at most.
@@ -114,7 +114,7 @@ fn longest_waits(seed: u64, turns: u64) -> [u64; 4] {
             crowd.clock.lock().unwrap().becomes_ready(listener.0);
         }
         crowd.clock.lock().unwrap().now += 1;
-        let _: Turned = scheduler.turn(dice.below(workers as u64) as usize);
+        let _: TurnOutcome = scheduler.turn(dice.below(workers as u64) as usize);
     }
     // Those that wait still count, too.
     let clock = crowd.clock.lock().unwrap();

@@ -4,7 +4,7 @@
 use crate::base::{Monotonic, VirtualClock};
 use crate::process::{Micros, Permit, Timestamp};
 use crate::run::{Clock, Kernel};
-use crate::scheduler::{Commit, Config, Handle, Turned, VirtualScheduler};
+use crate::scheduler::{Commit, Config, Handle, TurnOutcome, VirtualScheduler};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -86,7 +86,7 @@ impl Desk {
         let mut scheduler = self.scheduler.lock();
         let workers = scheduler.workers();
         let first = self.pick(workers);
-        (first..first + workers).any(|worker| scheduler.turn(worker % workers) != Turned::Nothing)
+        (first..first + workers).any(|worker| scheduler.turn(worker % workers) != TurnOutcome::Nothing)
     }
 
     /// Fires the timers that are due, and steps nobody; where none is, time goes to the next one. False: there is none.

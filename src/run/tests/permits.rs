@@ -7,7 +7,7 @@ use crate::process::{
     ProcessSnapshot, Program, Progress, RawSnapshot, SnapshotError, SnapshotSupport, Status, Tag, Timestamp,
 };
 use crate::run::{Clock, Durability, Kernel, Log, MemoryShelf, RunHandle, Shelf};
-use crate::scheduler::{Config, Turned, VirtualScheduler};
+use crate::scheduler::{Config, TurnOutcome, VirtualScheduler};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -166,7 +166,7 @@ impl Rig {
     }
 
     fn settle(&mut self) {
-        while self.scheduler.turn(0) != Turned::Nothing {}
+        while self.scheduler.turn(0) != TurnOutcome::Nothing {}
     }
 
     /// How many processes have a snapshot.

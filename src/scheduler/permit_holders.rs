@@ -1,4 +1,5 @@
-//! Who holds permits of one allocation (the pool, or the memory outside it), and who of them is to give its own up.
+//! The processes that hold permits of one allocation (the pool, or the memory outside it), and which of
+//! them is to give its permit up.
 
 use super::Slot;
 use super::place::Place;
@@ -10,15 +11,15 @@ use std::collections::VecDeque;
 
 /// Where the holder of a permit stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct PermitHolder {
     pub(crate) allocation: Allocation,
     pub(super) index: u32,
 }
 
-/// What [`Seats::give_way`] came to.
+/// What [`PermitHolders::give_way`] came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub(super) enum Way {
+pub(super) enum Reclaim {
     /// It is Evicting: take its permit away.
     Evict(Slot),
     /// A holder runs, is ready or is being evicted: it will end, come to rest, or give way.
@@ -45,7 +46,7 @@ struct Holder {
 
 /// The holders of one allocation.
 #[derive(Debug)]
-pub(super) struct Seats {
+pub(super) struct PermitHolders {
     allocation: Allocation,
     holders: Vec<Option<Holder>>,
     free: Vec<u32>,
@@ -61,7 +62,7 @@ pub(super) struct Seats {
     evicting: usize,
 }
 
-impl Seats {
+impl PermitHolders {
     pub(super) fn new(allocation: Allocation) -> Self {
         Self {
             allocation,
@@ -75,7 +76,7 @@ impl Seats {
         }
     }
 
-    pub(super) fn take(&mut self, slot: Slot) -> Seat {
+    pub(super) fn take(&mut self, slot: Slot) -> PermitHolder {
         let holder = Some(Holder { slot, refused: false, long: false });
         let index = if let Some(index) = self.free.pop() {
             self.holders[index as usize] = holder;
@@ -84,10 +85,10 @@ impl Seats {
             self.holders.push(holder);
             self.holders.len() as u32 - 1
         };
-        Seat { allocation: self.allocation, index }
+        PermitHolder { allocation: self.allocation, index }
     }
 
-    pub(super) fn give(&mut self, seat: Seat) {
+    pub(super) fn give(&mut self, seat: PermitHolder) {
         self.mark(seat.index, |holder| (holder.refused, holder.long) = (false, false));
         self.holders[seat.index as usize] = None;
         self.free.push(seat.index);
@@ -95,7 +96,7 @@ impl Seats {
 
     /// A holder came to rest while somebody waits for a permit. It may have run since, or have ended: whoever says so is not the
     /// first to know. So what is kept here is only a hint, and the place says what is so.
-    pub(super) fn comes_to_rest<P, E>(&mut self, table: &Table<P, E>, seat: Seat, slot: Slot, since: u64) {
+    pub(super) fn comes_to_rest<P, E>(&mut self, table: &Table<P, E>, seat: PermitHolder, slot: Slot, since: u64) {
         if !self.searched {
             // The search will find it.
             return;
@@ -114,7 +115,7 @@ impl Seats {
     }
 
     /// A holder has used up a slice while somebody waits for a permit. Gives whether that was not known.
-    pub(super) fn is_long(&mut self, seat: Seat) -> bool {
+    pub(super) fn is_long(&mut self, seat: PermitHolder) -> bool {
         let before = self.long;
         self.mark(seat.index, |holder| (holder.refused, holder.long) = (false, true));
         self.long > before
@@ -127,7 +128,7 @@ impl Seats {
     }
 
     /// An eviction that [`Self::give_way`] asked for is over.
-    pub(super) fn eviction_ended(&mut self, seat: Seat, eviction: Eviction) {
+    pub(super) fn eviction_ended(&mut self, seat: PermitHolder, eviction: Eviction) {
         self.evicting -= 1;
         match eviction {
             Eviction::Done => self.give(seat),
@@ -146,9 +147,9 @@ impl Seats {
     }
 
     /// Who is to give its permit up, while `waiting` wait for one.
-    pub(super) fn give_way<P, E>(&mut self, table: &Table<P, E>, waiting: usize) -> Way {
+    pub(super) fn give_way<P, E>(&mut self, table: &Table<P, E>, waiting: usize) -> Reclaim {
         if self.evicting >= waiting {
-            return Way::Wait;
+            return Reclaim::Wait;
         }
         if !std::mem::replace(&mut self.searched, true) {
             self.search(table);
@@ -162,7 +163,7 @@ impl Seats {
                 Asked::Yields => {
                     self.mark(index, |holder| holder.refused = false);
                     self.evicting += 1;
-                    return Way::Evict(slot);
+                    return Reclaim::Evict(slot);
                 }
                 Asked::Stays => self.mark(index, |holder| holder.refused = true),
                 Asked::Moves => {}
@@ -171,8 +172,8 @@ impl Seats {
         let holders = self.holders.len() - self.free.len();
         match self.evicting {
             0 if self.refused == holders => self.check_refusals(table),
-            0 if self.refused + self.long == holders => Way::Busy,
-            _ => Way::Wait,
+            0 if self.refused + self.long == holders => Reclaim::Busy,
+            _ => Reclaim::Wait,
         }
     }
 
@@ -191,16 +192,16 @@ impl Seats {
 
     /// Whether all holders, which have refused to give way, have not run since. One that has run is forgotten as a refuser: it is asked
     /// again when it rests. So each look either finds all as they were or has less to do the next time.
-    fn check_refusals<P, E>(&mut self, table: &Table<P, E>) -> Way {
-        let mut way = Way::Stuck;
+    fn check_refusals<P, E>(&mut self, table: &Table<P, E>) -> Reclaim {
+        let mut way = Reclaim::Stuck;
         for index in 0..self.holders.len() {
             let Some(holder) = &self.holders[index] else { continue };
             match stays(table, holder.slot) {
-                Some(word) if word.has(HELD) => way = Way::Held,
+                Some(word) if word.has(HELD) => way = Reclaim::Held,
                 Some(_) => {}
                 None => {
                     self.mark(index as u32, |holder| (holder.refused, holder.long) = (false, false));
-                    return Way::Wait;
+                    return Reclaim::Wait;
                 }
             }
         }
@@ -208,17 +209,17 @@ impl Seats {
     }
 
     /// What [`Self::give_way`] has to say, as the holders themselves tell it: for an assertion.
-    pub(super) fn foresee<P, E>(&self, table: &Table<P, E>, waiting: usize) -> Way {
+    pub(super) fn foresee<P, E>(&self, table: &Table<P, E>, waiting: usize) -> Reclaim {
         if waiting <= self.evicting {
-            return Way::Wait;
+            return Reclaim::Wait;
         }
-        let mut way = if self.evicting == 0 { Way::Stuck } else { Way::Wait };
+        let mut way = if self.evicting == 0 { Reclaim::Stuck } else { Reclaim::Wait };
         for Holder { slot, long, .. } in self.holders.iter().flatten() {
             match (at_rest(table, *slot), stays(table, *slot)) {
-                (None, _) if *long && way != Way::Wait => way = Way::Busy,
-                (None, _) => way = Way::Wait,
-                (Some(_), None) => return Way::Evict(*slot),
-                (_, Some(word)) if word.has(HELD) && way == Way::Stuck => way = Way::Held,
+                (None, _) if *long && way != Reclaim::Wait => way = Reclaim::Busy,
+                (None, _) => way = Reclaim::Wait,
+                (Some(_), None) => return Reclaim::Evict(*slot),
+                (_, Some(word)) if word.has(HELD) && way == Reclaim::Stuck => way = Reclaim::Held,
                 _ => {}
             }
         }
