@@ -40,10 +40,11 @@ fn every_block_says_what_it_is() {
             if language == "sh" && block.runs() && block.file().is_none() {
                 problems.push(format!("{at}: what is run is `console`, with its output; anything else `sh not-run`"));
             }
-            if language == "json" && block.runs() {
-                if let Err(error) = serde_json::from_str::<serde_json::Value>(&block.text) {
-                    problems.push(format!("{at}: {error}"));
-                }
+            if language == "json"
+                && block.runs()
+                && let Err(error) = serde_json::from_str::<serde_json::Value>(&block.text)
+            {
+                problems.push(format!("{at}: {error}"));
             }
         }
     }
