@@ -23,9 +23,12 @@ Examples:
   wfhost validate workflows/*.yaml
   wfhost inspect guests/built/hello.wasm
 
-Settings: a flag overrides its environment variable (WFHOST_ALLOW_ADDRESS, WFHOST_SLOTS, WFHOST_WORKERS, WFHOST_PROFILE, \
-WFHOST_DATA, WFHOST_CACHE), and a variable overrides the configuration file, which has the same keys: `allow-address: [ localhost ]`. \
-The file is wfhost/config.yaml in $XDG_CONFIG_HOME or ~/.config, unless --config or WFHOST_CONFIG names another. `wfhost doctor` \
+Settings: a flag overrides its environment variable (WFHOST_ALLOW_ADDRESS, WFHOST_SLOTS, WFHOST_WORKERS, \
+WFHOST_PROFILE, \
+WFHOST_DATA, WFHOST_CACHE), and a variable overrides the configuration file, which has the same keys: \
+`allow-address: [ localhost ]`. \
+The file is wfhost/config.yaml in $XDG_CONFIG_HOME or ~/.config, unless --config or WFHOST_CONFIG names \
+another. `wfhost doctor` \
 shows the settings in effect.
 
 Exit codes: 0 success, 1 the run failed, 2 usage or definition error, 3 cancelled, timed out or suspended.")]

@@ -329,7 +329,8 @@ fn torn_logs(runs: &Runs) -> Result<Vec<Problem>, UserError> {
         let kept = path.display();
         let message = match commits {
             0 => format!(
-                "the journal's log was damaged or missing: the last writes before that are lost; what remained of the log is in {kept}"
+                "the journal's log was damaged or missing: the last writes before that are lost; what \
+                remained of the log is in {kept}"
             ),
             1 => format!("the journal was damaged: the last transaction before that is not in it, but in {kept}"),
             _ => format!(

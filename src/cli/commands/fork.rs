@@ -18,7 +18,8 @@ Examples:
   wfhost fork order-4711 --at 12 --workflow order.yaml
 
 The new run has the first records of RUN and its own id and idempotency keys, and continues by itself from there. \
-The command ends as `wfhost run` does. A changed component, workflow or input must reproduce the records up to the cut.")]
+The command ends as `wfhost run` does. A changed component, workflow or input must reproduce the records up \
+to the cut.")]
 pub(in crate::cli) struct Arguments {
     /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,

@@ -211,7 +211,8 @@ fn describe(path: &str, report: &Value) -> String {
             "  snapshots  yes: it gives up its slot while it waits; its own export `snapshot` is not needed for it\n"
         }
         (false, true) => {
-            "  snapshots  by its own export `snapshot`: with it, it gives up its slot while it waits; without it, it would not, because it has\n"
+            "  snapshots  by its own export `snapshot`: with it, it gives up its slot while it waits; \
+            without it, it would not, because it has\n"
         }
         (false, false) => "  snapshots  no: it keeps its slot while it waits, because it has\n",
     });

@@ -59,7 +59,8 @@ pub(in crate::cli) fn warn_of_uncertain(run: &RunHandle, session: &Session) {
     };
     let (id, call) = (run.id(), format!("{}/{}", first.pid, first.tag));
     let hint = format!(
-        "`wfhost status {id}` shows more; to settle it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
+        "`wfhost status {id}` shows more; to settle it: wfhost resolve {id} {call} --completed JSON, \
+        --failed or --again"
     );
     session.note_always(session.terminal.warning_text(&warning, Some(&hint)));
 }

@@ -30,7 +30,8 @@ Examples:
   process   the step that wrote the line; empty for the workflow itself
   pid, level, text, fields
 
-Exit codes with -f: 0 the run has ended, whatever its status; 3 it is unfinished and no longer followed, because its host died or \
+Exit codes with -f: 0 the run has ended, whatever its status; 3 it is unfinished and no longer followed, \
+because its host died or \
 released it.")]
 pub(in crate::cli) struct Arguments {
     /// Id of the run, or a unique prefix of it.

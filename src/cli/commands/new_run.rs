@@ -145,7 +145,8 @@ pub(in crate::cli) fn rerun_error(error: RerunError, id: &str) -> UserError {
             Some(format!("`wfhost history {id}` shows the records with their numbers"))
         }
         RerunError::Fork(ForkError::Diverged(_)) => Some(format!(
-            "a change must reproduce the records up to the cut: fork {id} before that record; `wfhost replay {id} --with NAME=FILE` shows how a component differs"
+            "a change must reproduce the records up to the cut: fork {id} before that record; `wfhost \
+            replay {id} --with NAME=FILE` shows how a component differs"
         )),
         _ => None,
     };

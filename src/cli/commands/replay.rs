@@ -21,7 +21,8 @@ Examples:
   wfhost replay 0198 --until 12 --verbose
 
 Nothing leaves the host: calls get their recorded answers. The first step that diverges is shown. \
-If this host cannot repeat a step, for example because a limit ends it now that did not then, the answer is cannot-replay: it \
+If this host cannot repeat a step, for example because a limit ends it now that did not then, the answer is \
+cannot-replay: it \
 says nothing about the component. \
 --json prints one object:
   answer                same, diverged, or cannot-replay
@@ -112,7 +113,8 @@ fn tell(answer: &Answer, terminal: Terminal) -> std::io::Result<()> {
             let place = place(*pid, scope.as_deref());
             print(&in_line(&format!("cannot be replayed here: record {record}, {place}, step {step}: {problem}")))?;
             terminal.hint(
-                "that says nothing about the component: another wfhost, or other limits, ended the step differently then",
+                "that says nothing about the component: another wfhost, or other limits, ended the step \
+                differently then",
             );
             Ok(())
         }

@@ -33,7 +33,8 @@ Examples:
   wfhost resume 0198
   wfhost resume --all
 
-A run whose process is gone continues here from its records; completed work is not repeated. A call without an answer is repeated \
+A run whose process is gone continues here from its records; completed work is not repeated. A call without \
+an answer is repeated \
 under its idempotency key if that is safe; otherwise it waits for `wfhost resolve`. \
 A paused run is unpaused. Outputs and exit codes are those of `wfhost run`. With --all each run gets a line, and the \
 highest exit code counts; paused runs stay paused, and are listed.")]

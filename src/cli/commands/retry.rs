@@ -22,13 +22,19 @@ Examples:
 
 The new run has its own id; the command ends as `wfhost run` does.
 
-A step is taken over if it succeeded or was skipped and nothing that it depends on has changed: the steps that it needs or reads are \
-taken over, and its definition, its component and the inputs that it reads are the same. All other steps run again. A change of a \
-step's `retry`, `timeout`, `max-parallel`, `continue-on-error`, `limits` or `allow` does not count. Items of a `for-each` are matched \
-by their position in its list. The new run's store `kv` starts empty: steps that may write to it run again, and what depends on them.
+A step is taken over if it succeeded or was skipped and nothing that it depends on has changed: the steps \
+that it needs or reads are \
+taken over, and its definition, its component and the inputs that it reads are the same. All other steps \
+run again. A change of a \
+step's `retry`, `timeout`, `max-parallel`, `continue-on-error`, `limits` or `allow` does not count. Items \
+of a `for-each` are matched \
+by their position in its list. The new run's store `kv` starts empty: steps that may write to it run again, \
+and what depends on them.
 
-A repeated call has its former idempotency key, with two exceptions: the former call is known not to have happened, or its outcome \
-is known and the arguments have changed. A new key contains a digest of the request: two retries of one run that request the same have \
+A repeated call has its former idempotency key, with two exceptions: the former call is known not to have \
+happened, or its outcome \
+is known and the arguments have changed. A new key contains a digest of the request: two retries of one run \
+that request the same have \
 the same key.
 
 --dry-run --json prints:

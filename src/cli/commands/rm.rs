@@ -21,8 +21,10 @@ Examples:
   wfhost rm --older-than 30d
   wfhost rm --keep 1000
 
-A run must be named by its whole id. --older-than and --keep remove only runs that have ended. Components that no run uses are \
-removed too once they are an hour old. An unfinished run that is not running is removed if it is named and --unfinished is given. The \
+A run must be named by its whole id. --older-than and --keep remove only runs that have ended. Components \
+that no run uses are \
+removed too once they are an hour old. An unfinished run that is not running is removed if it is named and \
+--unfinished is given. The \
 journal file does not shrink: new runs use its free space.")]
 pub(in crate::cli) struct Arguments {
     /// Whole ids of the runs to remove.

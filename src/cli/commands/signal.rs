@@ -27,7 +27,8 @@ Examples:
   wfhost signal order-4711 document @document.json
 
 A signal is stored until the run claims it, whether or not the run is executing now. \
-It is durable when the command ends. If nothing waits for it now and no step of the workflow ever does, the command warns: the name \
+It is durable when the command ends. If nothing waits for it now and no step of the workflow ever does, the \
+command warns: the name \
 may be misspelled.")]
 pub(in crate::cli) struct Arguments {
     /// Id of the run, or a unique prefix of it.

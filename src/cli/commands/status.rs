@@ -417,9 +417,12 @@ impl RunView {
                     _ => format!("; check, and then: wfhost retry {id}"),
                 };
                 format!("the outcome of {call}{more} is unknown: the run ended before the answer{again}")
-            } else { format!(
-                "the outcome of {call}{more} is unknown; to settle it: wfhost resolve {id} {call} --completed JSON, --failed or --again"
-            )});
+            } else {
+                format!(
+                    "the outcome of {call}{more} is unknown; to settle it: wfhost resolve {id} {call} \
+                --completed JSON, --failed or --again"
+                )
+            });
         } else if let Some(signal) = self.signals().iter().find(|signal| signal.waiting > 0) {
             hints.push(format!("it waits for a signal: wfhost signal {id} {} JSON", signal.name));
         }

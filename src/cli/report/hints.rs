@@ -38,14 +38,14 @@ impl Failure<'_> {
                 "what was recorded is safe: when the disk works again, `wfhost resume` continues the run".to_owned(),
             ),
             TOO_EXPENSIVE => Some(
-                "the budget grows with what the expression reads: pass a long list as an input, or build it in a guest (`uses`)".to_owned(),
+                "the budget grows with what the expression reads: pass a long list as an input, or build it \
+                in a guest (`uses`)"
+                    .to_owned(),
             ),
             kind => match self.node.and_then(|node| raised(kind, text("title"), &node.limits)) {
                 Some((key, now, more)) => {
                     let step = self.step()?;
-                    Some(format!(
-                        "if it needs more than {now}, add under the step {step}: limits: {{ {key}: {more} }}"
-                    ))
+                    Some(format!("if it needs more than {now}, add under the step {step}: limits: {{ {key}: {more} }}"))
                 }
                 None => self.by_class(text("class")),
             },

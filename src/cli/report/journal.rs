@@ -12,7 +12,8 @@ pub(in crate::cli) fn torn(kept: &Path) -> String {
     format!("the journal is damaged: the last writes are not in it, but in {}", kept.display())
 }
 
-pub(in crate::cli) const TORN_HINT: &str = "`wfhost doctor` shows how much that is; stop the hosts of the folder, and restore copies of journal.db and journal.db-wal, both from the same time";
+pub(in crate::cli) const TORN_HINT: &str = "`wfhost doctor` shows how much that is; stop the hosts of the \
+    folder, and restore copies of journal.db and journal.db-wal, both from the same time";
 
 /// The warning while the journal of a host waits for free space.
 pub(in crate::cli) const FULL: &str = "the disk with the data folder is full: all runs wait until there is space";
@@ -33,7 +34,9 @@ pub(in crate::cli) const RECREATED_HINT: &str =
     "put a copy of journal.db there, if there is one; --data DIR or WFHOST_DATA names another folder";
 
 /// How to restore a journal from a copy: SQLite would apply a log of another time to the file.
-pub(in crate::cli) const RESTORE_HINT: &str = "stop the hosts of the folder, and restore copies of journal.db and journal.db-wal, both from the same time; if the copy is journal.db alone, move journal.db-wal away first";
+pub(in crate::cli) const RESTORE_HINT: &str = "stop the hosts of the folder, and restore copies of \
+    journal.db and journal.db-wal, both from the same time; if the copy is \
+    journal.db alone, move journal.db-wal away first";
 
 /// The hint for a run whose records are damaged.
 pub(in crate::cli) fn removal_hint(id: &str) -> String {
@@ -44,7 +47,8 @@ pub(in crate::cli) fn removal_hint(id: &str) -> String {
 pub(in crate::cli) fn recovery_error(id: &str, error: RecoverError) -> UserError {
     let hint = match &error {
         RecoverError::Journal(store @ StoreError::Sqlite { .. }) if store.is_of_the_file() => Some(format!(
-            "the file is damaged: {RESTORE_HINT}; if it is this run alone, `wfhost rm {id} --unfinished` removes it for good"
+            "the file is damaged: {RESTORE_HINT}; if it is this run alone, `wfhost rm {id} --unfinished` \
+            removes it for good"
         )),
         error => error.damage().map(|_| removal_hint(id)),
     };
@@ -74,12 +78,15 @@ impl From<StoreError> for UserError {
                 path.display()
             )),
             StoreError::Lost { log, .. } => Some(format!(
-                "restore the journal.db that belongs to it; or move {} away, which loses what was in both; {ANOTHER_FOLDER}",
+                "restore the journal.db that belongs to it; or move {} away, which loses what was in both; \
+                {ANOTHER_FOLDER}",
                 log.display()
             )),
-            StoreError::Sqlite { error: reason, .. } if is_of_the_disk(reason) => {
-                Some("was journal.db-wal or journal.db-shm removed while the folder was in use? if so, stop the hosts that use it and try again; otherwise check the disk".to_owned())
-            }
+            StoreError::Sqlite { error: reason, .. } if is_of_the_disk(reason) => Some(
+                "was journal.db-wal or journal.db-shm removed while the folder was in use? if so, stop \
+                the hosts that use it and try again; otherwise check the disk"
+                    .to_owned(),
+            ),
             StoreError::Sqlite { .. } => {
                 Some(format!("is the disk full, or the folder not writable? {ANOTHER_FOLDER}"))
             }

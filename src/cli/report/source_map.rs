@@ -120,7 +120,8 @@ impl Message<'_> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "steps:\n  - id: one\n    set: \"a${ .inputs.x }b${ .inputs.y | error }\"\n  - { id: two, with: { a/b: [ 1, \"${ .x }\" ] } }\n";
+    const TEXT: &str = "steps:\n  - id: one\n    set: \"a${ .inputs.x }b${ .inputs.y | error }\"\n  - { id: \
+    two, with: { a/b: [ 1, \"${ .x }\" ] } }\n";
 
     fn find(pointer: &str, offset: Option<usize>) -> (String, &'static str) {
         let source = Source::new("flow.yaml", TEXT);

@@ -268,7 +268,8 @@ impl Signals {
 
     /// Asks whether to cancel or suspend a durable run. It keeps running until the answer.
     fn ask(&self, running: Running) {
-        let what = "c or Ctrl-C cancels the run, d suspends it until `wfhost resume` (then Enter); until then it keeps running";
+        let what = "c or Ctrl-C cancels the run, d suspends it until `wfhost resume` (then Enter); until \
+        then it keeps running";
         self.announce(what, || {});
         let signals = self.clone();
         // Without an answer only this thread waits.

@@ -39,10 +39,12 @@ Outputs go to standard output; progress, logs and problems go to standard error.
 
 
  \
-A run is durable: whatever ends this process, `wfhost resume RUN` continues the run where it stopped. With --run-id the \
+A run is durable: whatever ends this process, `wfhost resume RUN` continues the run where it stopped. With \
+--run-id the \
 same command can be repeated: it follows or resumes the existing run, or reports how it ended.
 
-Ctrl-C cancels the run cleanly; a second one ends it at once. On a terminal, Ctrl-C asks first if the run is durable: c cancels \
+Ctrl-C cancels the run cleanly; a second one ends it at once. On a terminal, Ctrl-C asks first if the run \
+is durable: c cancels \
 it, d suspends it until `wfhost resume`. SIGTERM suspends a durable run, and cancels any other.
 
 Exit codes: 0 success, 1 the run failed, 2 usage or definition error, 3 cancelled, timed out, or suspended."
