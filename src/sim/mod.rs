@@ -12,8 +12,9 @@
 //! A worker that finds nothing to do goes to sleep, and gets no turn before somebody wakes it or its time has come. So it is a breach
 //!
 //! - that all workers sleep while a job is in a queue, or while a timer is set and none of them wakes for it;
-//! - that one sleeps on while jobs lie about for others to take ([`IDLE_MAX`]);
-//! - that a timer is late by more turns of one worker than [`LATE_MAX`], or by more long ones than [`LATE_LONG_MAX`].
+//! - that one sleeps on while jobs lie about for others to take (`IDLE_MAX`);
+//! - that a timer is late by more turns of one worker than `LATE_MAX`, or by more long ones than
+//!   `LATE_LONG_MAX`.
 //!
 //! What it does not do: real time, real threads, or wasm.
 
