@@ -330,7 +330,7 @@ impl Host {
     /// Fails if the journal cannot be written: the runs are then as they are on disk.
     pub fn suspend(&self, grace: Duration) -> Result<usize, StoreError> {
         let shared = &self.shared;
-        shared.kernel.hold();
+        shared.kernel.hold_calls();
         shared.kernel.never_stall();
         // Dropped without that lock: a handler may read the statistics while its worker is joined.
         let scheduler = shared.scheduler.lock().take();

@@ -368,7 +368,7 @@ impl World for Runs {
             self.start(dice);
         }
         for run in self.started.iter().filter_map(|run| run.handle.as_ref()) {
-            let _ = run.resume();
+            let _ = run.unpause();
         }
     }
 

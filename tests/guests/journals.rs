@@ -238,7 +238,7 @@ fn drive(host: &Host, workflow: &Workflow, inputs: Map<String, Value>, name: &st
             let _ = run.inner().act(signal("more", json!([1])), Some("first")).unwrap();
             let _ = run.inner().act(Act::Pause, Some("pause")).unwrap();
             let _ = run.inner().act(signal("more", json!(2)), Some("second")).unwrap();
-            run.inner().resume().unwrap();
+            run.inner().unpause().unwrap();
         }
         "cancelled" => {
             wait_until(|| run.processes().len() == 3 && run.processes().iter().all(|process| process.steps > 0));

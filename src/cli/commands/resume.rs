@@ -145,7 +145,7 @@ fn unpause(runs: &Runs, stored: Stored, process: u32, session: &Session) -> Resu
 fn recover(host: &Host, workflow: &Workflow, id: &str, watcher: Option<Watcher>) -> Result<RunHandle, RecoverError> {
     let run = host.recover(workflow, id, RunOptions { watcher, ..RunOptions::default() })?;
     // It may have ended at once.
-    let _ = run.inner().resume();
+    let _ = run.inner().unpause();
     Ok(run)
 }
 

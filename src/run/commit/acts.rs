@@ -8,7 +8,7 @@
 use super::handle::{Refused, RunHandle};
 use super::kernel::Kernel;
 use super::observe::Once;
-use super::outbox::After;
+use super::outbox::AfterUnlock;
 use super::run::{Inner, Run};
 use crate::process::{Answer, Micros, Payload, Pid, Tag};
 use crate::run::record::arrived::{ActId, News};
@@ -201,7 +201,7 @@ impl Inner {
             }
             _ => {}
         }
-        match self.take_news(moment, news, act) {
+        match self.record_news(moment, news, act) {
             Ok(()) | Err(Unwanted::Idle) => Ok(self.acknowledge(self.state.counts.records)),
             Err(Unwanted::Late) => Err(Refused::Ended),
             Err(Unwanted::Full) => Err(Refused::Full),
@@ -218,7 +218,7 @@ impl Inner {
         let pids: Vec<Pid> = living.map(|(pid, _)| pid).collect();
         for &pid in &pids {
             let cancel = News::Cancel { pid, reason: Arc::clone(reason), grace: Some(Micros(0)) };
-            let _ = self.take_news(moment, cancel, None);
+            let _ = self.record_news(moment, cancel, None);
         }
         for pid in pids {
             self.state.kill(pid);
@@ -235,7 +235,7 @@ impl Run {
             return false;
         }
         inner.kill_all(moment, reason);
-        let mut after = After::default();
+        let mut after = AfterUnlock::default();
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
         self.after(port, after);
@@ -254,7 +254,7 @@ impl Run {
         if inner.parked {
             return None;
         }
-        let mut after = After::default();
+        let mut after = AfterUnlock::default();
         let acted = inner.act(moment, act.take()?, id);
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);

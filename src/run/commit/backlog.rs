@@ -11,13 +11,13 @@ use std::sync::{Arc, Weak};
 
 impl Task {
     /// Puts off a process that would begin a step with these events. False: there is room for what it may write.
-    pub(in crate::run) fn is_put_off<P: Port<Kernel>>(
+    pub(in crate::run) fn is_deferred<P: Port<Kernel>>(
         &mut self,
         port: &mut P,
         slot: Slot,
         events: &mut Vec<Event>,
     ) -> bool {
-        let Self { run, step } = self;
+        let Self { run, state } = self;
         let Some(backlog) = run.backlog.as_ref().filter(|backlog| backlog.is_full()) else { return false };
         // Whoever is to end does so whether or not there is room.
         if run.kernel.is_closing() {
@@ -25,8 +25,8 @@ impl Task {
         }
         port.pause(slot, Pause::On);
         let this: Weak<dyn PutOffRun> = Arc::downgrade(run) as _;
-        if backlog.enter(&this, slot, &mut step.put_off) {
-            step.take_back(events);
+        if backlog.enter(&this, slot, &mut state.backlog_entry) {
+            state.return_batch(events);
             return true;
         }
         run.go_on_with(port, slot);

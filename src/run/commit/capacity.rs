@@ -18,18 +18,18 @@ const BYTES_MAX: u64 = 2 << 30;
 
 /// The room of a host.
 #[derive(Debug)]
-pub(in crate::run) struct Room {
+pub(in crate::run) struct Capacity {
     bytes_max: AtomicU64,
     used: AtomicU64,
 }
 
-impl Default for Room {
+impl Default for Capacity {
     fn default() -> Self {
         Self { bytes_max: AtomicU64::new(BYTES_MAX), used: AtomicU64::new(0) }
     }
 }
 
-impl Room {
+impl Capacity {
     pub(in crate::run) fn set_max(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Relaxed);
     }
@@ -42,13 +42,13 @@ impl Room {
 
 /// What of it one run has. It is given back with it.
 #[derive(Debug)]
-pub(in crate::run) struct Share {
-    of: Arc<Room>,
+pub(in crate::run) struct CapacityShare {
+    of: Arc<Capacity>,
     bytes: u64,
 }
 
-impl Share {
-    pub(in crate::run) fn new(of: Arc<Room>) -> Self {
+impl CapacityShare {
+    pub(in crate::run) fn new(of: Arc<Capacity>) -> Self {
         Self { of, bytes: 0 }
     }
 
@@ -79,7 +79,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for CapacityShare {
     fn drop(&mut self) {
         self.set(0);
     }
@@ -89,47 +89,48 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
-    fn room(bytes_max: u64) -> Arc<Room> {
-        let room = Arc::new(Room::default());
-        room.set_max(bytes_max);
-        room
+    fn capacity(bytes_max: u64) -> Arc<Capacity> {
+        let capacity = Arc::new(Capacity::default());
+        capacity.set_max(bytes_max);
+        capacity
     }
 
     #[test]
     fn a_run_may_hold_what_it_leaves_free() {
-        let room = room(300 * GRAIN_BYTES);
-        let (mut one, mut other) = (Share::new(Arc::clone(&room)), Share::new(Arc::clone(&room)));
+        let capacity = capacity(300 * GRAIN_BYTES);
+        let (mut one, mut other) =
+            (CapacityShare::new(Arc::clone(&capacity)), CapacityShare::new(Arc::clone(&capacity)));
         assert_eq!(one.ceiling(), 150 * GRAIN_BYTES);
         one.hold(150 * GRAIN_BYTES);
         assert_eq!((one.ceiling(), other.ceiling()), (150 * GRAIN_BYTES, 75 * GRAIN_BYTES));
         other.hold(75 * GRAIN_BYTES);
-        assert_eq!(room.used(), 225 * GRAIN_BYTES);
+        assert_eq!(capacity.used(), 225 * GRAIN_BYTES);
         // Where answers have brought it more than there is, others may still hold a little.
         one.hold(1_000 * GRAIN_BYTES);
         assert_eq!(other.ceiling(), GRAIN_BYTES);
         drop(one);
-        assert_eq!(room.used(), 75 * GRAIN_BYTES);
+        assert_eq!(capacity.used(), 75 * GRAIN_BYTES);
         drop(other);
-        assert_eq!(room.used(), 0);
+        assert_eq!(capacity.used(), 0);
     }
 
     #[test]
     fn what_comes_and_goes_at_once_is_not_counted() {
-        let room = room(300 * GRAIN_BYTES);
-        let mut share = Share::new(Arc::clone(&room));
+        let capacity = capacity(300 * GRAIN_BYTES);
+        let mut share = CapacityShare::new(Arc::clone(&capacity));
         for held in [1, GRAIN_BYTES - 1, 0] {
             share.hold(held);
-            assert_eq!(room.used(), 0);
+            assert_eq!(capacity.used(), 0);
         }
         share.hold(GRAIN_BYTES);
         for held in [2 * GRAIN_BYTES - 1, 0, 1] {
             share.hold(held);
-            assert_eq!(room.used(), GRAIN_BYTES);
+            assert_eq!(capacity.used(), GRAIN_BYTES);
         }
         share.hold(5 * GRAIN_BYTES + 1);
         share.hold(3 * GRAIN_BYTES);
-        assert_eq!(room.used(), 3 * GRAIN_BYTES);
+        assert_eq!(capacity.used(), 3 * GRAIN_BYTES);
         share.hold(0);
-        assert_eq!(room.used(), 0);
+        assert_eq!(capacity.used(), 0);
     }
 }

@@ -3,7 +3,7 @@
 //! What reaches foreign code is put aside for when the lock is released, and what must be durable first waits for that ([`super::outbox`]).
 
 use super::kernel::{Kernel, Timer};
-use super::outbox::After;
+use super::outbox::AfterUnlock;
 use super::run::{Inner, Run};
 use super::task::{Scratch, Task};
 use crate::process::{Ending, Event, Problem, problem::kind};
@@ -34,7 +34,7 @@ impl Run {
         inner: &mut Inner,
         port: &mut P,
         moment: Moment,
-        after: &mut After,
+        after: &mut AfterUnlock,
     ) {
         if moment.at.0 > self.last_at.load(Relaxed) {
             self.last_at.store(moment.at.0, Relaxed);
@@ -47,17 +47,17 @@ impl Run {
             inner.post(port);
         }
         if inner.state.has_consequences() {
-            self.let_all_out(inner, port, moment, after);
+            self.flush_all(inner, port, moment, after);
         }
         inner.share.hold(inner.state.held());
     }
 
-    fn let_all_out<P: Port<Kernel> + ?Sized>(
+    fn flush_all<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         inner: &mut Inner,
         port: &mut P,
         moment: Moment,
-        after: &mut After,
+        after: &mut AfterUnlock,
     ) {
         loop {
             // Processes first, so that what is sent to them finds them.
@@ -67,7 +67,7 @@ impl Run {
             inner.post(port);
             inner.state.release_calls();
             if !inner.state.consequences.is_empty() {
-                inner.let_out(port, &self.fixed, after);
+                inner.send_consequences(port, &self.fixed, after);
             }
             if inner.state.doomed.is_empty() {
                 break;
@@ -86,7 +86,7 @@ impl Run {
                 port.unset_timer(timer);
             }
             if !inner.outbox.is_empty() {
-                self.kernel.keep_ending(self);
+                self.kernel.retain_ending(self);
             }
         }
     }
@@ -97,7 +97,7 @@ impl Run {
         inner: &mut Inner,
         port: &mut P,
         newborn: Newborn,
-        after: &mut After,
+        after: &mut AfterUnlock,
     ) {
         let Newborn { pid, body, program, permit, .. } = newborn;
         let native = permit.is_none();

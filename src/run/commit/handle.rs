@@ -2,7 +2,7 @@
 
 use super::acts::{Acknowledged, Act};
 use super::observe::{Events, Wakers};
-use super::parking::residence::Place;
+use super::parking::residence::Residence;
 use super::run::{Inner, Run};
 use crate::process::{LogLine, Payload, Pid, Problem};
 use crate::run::record::kinds::Record;
@@ -79,11 +79,11 @@ pub enum Doing {
 
 /// A run, for whoever has started it or asks for it. Cloning it is cheap, and dropping it changes nothing.
 #[derive(Clone)]
-pub struct RunHandle(pub(in crate::run) Arc<Place>);
+pub struct RunHandle(pub(in crate::run) Arc<Residence>);
 
 impl RunHandle {
     pub(in crate::run) fn new(run: Arc<Run>) -> Self {
-        Self(Place::of(run))
+        Self(Residence::of(run))
     }
 
     /// The run's id.
@@ -157,7 +157,7 @@ impl RunHandle {
     ///
     /// # Errors
     /// Where the run has ended.
-    pub fn resume(&self) -> Result<(), Refused> {
+    pub fn unpause(&self) -> Result<(), Refused> {
         self.act(Act::Resume, None).map(drop)
     }
 
@@ -259,7 +259,7 @@ impl RunHandle {
         let mut wakers = Wakers::default();
         let watching = Arc::clone(&shared);
         let records = self.with(|_, inner| {
-            inner.tell_of_processes(&watching, &mut wakers);
+            inner.report_processes(&watching, &mut wakers);
             inner.watch(watching, &mut wakers);
             inner.state.counts.records
         });

@@ -1,12 +1,12 @@
 //! Many runs on one scheduler.
 
-use super::capacity::Room;
+use super::capacity::Capacity;
 use super::handle::RunHandle;
-use super::offload::Aside;
+use super::offload::OffloadThread;
 use super::parking::ParkingPolicy;
-use super::parking::waking::{AllParts, Known};
+use super::parking::waking::{Residency, SharedSpecs};
 use super::run::Run;
-use super::snapshot_writer::{Keeper, SnapshotCounts, SnapshotPolicy};
+use super::snapshot_writer::{SnapshotCounts, SnapshotPolicy, SnapshotWriter};
 use super::stall::Stall;
 use crate::base::brief::Brief;
 use crate::process::Problem;
@@ -28,18 +28,18 @@ pub(in crate::run) struct Shared {
     /// whoever was refused sees it.
     pub(in crate::run) closing: AtomicBool,
     /// No further call leaves the host.
-    held: AtomicBool,
-    keeper: Keeper,
+    calls_held: AtomicBool,
+    snapshot_writer: SnapshotWriter,
     pub(in crate::run) stall: Stall,
     /// Why no run of this host will be durable any more.
     abandoned: Mutex<Option<Problem>>,
     pub(in crate::run) parking: Mutex<ParkingPolicy>,
     /// Takes up runs whose timers are due.
-    pub(in crate::run) waking: Aside,
+    pub(in crate::run) waking: OffloadThread,
     /// What parked runs have in common.
-    pub(in crate::run) parts: Mutex<AllParts>,
+    pub(in crate::run) shared_specs: Mutex<SharedSpecs>,
     /// Unfinished runs by their ids.
-    pub(in crate::run) runs: Brief<BTreeMap<Arc<str>, Known>>,
+    pub(in crate::run) runs: Brief<BTreeMap<Arc<str>, Residency>>,
     /// How many of those are in memory. Only a bound: it guards no other data.
     pub(in crate::run) resident: AtomicUsize,
     /// Those that can be parked, with their numbers, the one that was looked at last at the end. Some are not in memory any more.
@@ -47,7 +47,7 @@ pub(in crate::run) struct Shared {
     /// Bytes of the records of one run.
     journal_bytes_max: AtomicU64,
     /// Room for what runs hold.
-    room: Arc<Room>,
+    capacity: Arc<Capacity>,
     /// Numbers that were given to runs.
     serial: AtomicU64,
 }
@@ -78,7 +78,7 @@ impl Ports for Handle<Kernel> {
 
 /// That a run was entered into the list.
 #[must_use]
-pub(in crate::run) struct Entered {
+pub(in crate::run) struct Registered {
     /// It was abandoned before.
     abandoned: Option<Box<Problem>>,
 }
@@ -88,7 +88,7 @@ pub enum Timer {
     /// It has timers of its own behind it, one of which may be due.
     Due(Arc<str>),
     /// It is looked at whether it can be parked, if it has that number.
-    Look(Arc<str>, u64),
+    CheckParking(Arc<str>, u64),
 }
 
 impl Kernel {
@@ -99,18 +99,18 @@ impl Kernel {
             clock,
             ports: RwLock::new(None),
             closing: AtomicBool::new(false),
-            held: AtomicBool::new(false),
-            keeper: Keeper::new(),
+            calls_held: AtomicBool::new(false),
+            snapshot_writer: SnapshotWriter::new(),
             stall: Stall::default(),
             abandoned: Mutex::default(),
             parking: Mutex::default(),
-            waking: Aside::new("waking"),
-            parts: Mutex::default(),
+            waking: OffloadThread::new("waking"),
+            shared_specs: Mutex::default(),
             runs: Brief::default(),
             resident: AtomicUsize::new(0),
             residents: Mutex::default(),
             journal_bytes_max: AtomicU64::new(JOURNAL_BYTES_MAX),
-            room: Arc::default(),
+            capacity: Arc::default(),
             serial: AtomicU64::new(0),
         }))
     }
@@ -128,7 +128,7 @@ impl Kernel {
     /// The unfinished runs in memory, in the order of their ids; [`Self::parked`] has the others.
     #[must_use]
     pub fn runs(&self) -> Vec<RunHandle> {
-        let here: Vec<Arc<Run>> = self.0.runs.lock().values().filter_map(Known::here).collect();
+        let here: Vec<Arc<Run>> = self.0.runs.lock().values().filter_map(Residency::here).collect();
         here.into_iter().map(RunHandle::new).collect()
     }
 
@@ -137,29 +137,29 @@ impl Kernel {
     pub fn run(&self, id: &str) -> Option<RunHandle> {
         loop {
             let mut runs = self.0.runs.lock();
-            let (id, known) = (runs.get_key_value(id).map(|(id, _)| Arc::clone(id))?, runs.get_mut(id)?);
-            if let Some(place) = known.place(&id, self) {
-                return Some(RunHandle(place));
+            let (id, residency) = (runs.get_key_value(id).map(|(id, _)| Arc::clone(id))?, runs.get_mut(id)?);
+            if let Some(residence) = residency.residence(&id, self) {
+                return Some(RunHandle(residence));
             }
-            match known {
-                Known::Here(..) | Known::Ending(_) => {
-                    let here = known.here();
+            match residency {
+                Residency::InMemory(..) | Residency::Ending(_) => {
+                    let here = residency.here();
                     drop(runs);
                     return here.map(RunHandle::new);
                 }
-                Known::Waking { done, .. } => {
+                Residency::Waking { done, .. } => {
                     let done = Arc::clone(done);
                     drop(runs);
                     let _ = done.wait(None);
                 }
-                Known::Parked(_) => unreachable!("invariant: it has a place"),
+                Residency::Parked(_) => unreachable!("invariant: it has a residence"),
             }
         }
     }
 
     /// A run that is in memory.
-    pub(in crate::run) fn here(&self, id: &str) -> Option<Arc<Run>> {
-        self.0.runs.lock().get(id).and_then(Known::here)
+    pub(in crate::run) fn in_memory(&self, id: &str) -> Option<Arc<Run>> {
+        self.0.runs.lock().get(id).and_then(Residency::here)
     }
 
     pub(in crate::run) fn shared(&self) -> &Shared {
@@ -176,12 +176,12 @@ impl Kernel {
 
     /// Whether no further process may be made: the scheduler ends, or the host stops.
     pub(in crate::run) fn is_closing(&self) -> bool {
-        self.0.closing.load(Relaxed) || self.is_held()
+        self.0.closing.load(Relaxed) || self.are_calls_held()
     }
 
     /// The log says that a run's records up to this number, counted from 1, are durable.
     pub fn durable(&self, id: &str, record: u64) {
-        if let Some(run) = self.here(id) {
+        if let Some(run) = self.in_memory(id) {
             self.with_port(|port| run.durable(port, record));
         }
     }
@@ -205,7 +205,7 @@ impl Kernel {
             let mut runs = self.0.runs.lock();
             let here = match runs.get_mut(id) {
                 None => return,
-                Some(Known::Parked(_)) => {
+                Some(Residency::Parked(_)) => {
                     let parked = runs.remove(id);
                     drop(runs);
                     if let Some(parked) = parked {
@@ -213,11 +213,11 @@ impl Kernel {
                     }
                     return;
                 }
-                Some(Known::Waking { abandoned, .. }) => {
+                Some(Residency::Waking { abandoned, .. }) => {
                     *abandoned = Some(Box::new(problem.clone()));
                     return;
                 }
-                Some(known) => known.here(),
+                Some(residency) => residency.here(),
             };
             drop(runs);
             // One that was parked meanwhile is found where it is now.
@@ -229,9 +229,10 @@ impl Kernel {
 
     /// As [`Self::abandon`], for the runs that are parked: their logs let go of them.
     pub fn abandon_parked(&self, problem: &Problem) {
-        let parked: Vec<_> = self.0.runs.lock().extract_if(.., |_, known| matches!(known, Known::Parked(_))).collect();
-        for (_, known) in parked {
-            known.abandon(self, problem);
+        let parked: Vec<_> =
+            self.0.runs.lock().extract_if(.., |_, residency| matches!(residency, Residency::Parked(_))).collect();
+        for (_, residency) in parked {
+            residency.abandon(self, problem);
         }
     }
 
@@ -243,17 +244,17 @@ impl Kernel {
     /// Says how many bytes the processes of all runs together may make the host hold: what waits in queues or belongs to commands without an
     /// answer, names, queries, keys and values. A run may hold as much of it as it leaves free, and 16 KiB in any case. It is 2 GiB otherwise.
     pub fn bound_held(&self, bytes_max: u64) {
-        self.0.room.set_max(bytes_max);
+        self.0.capacity.set_max(bytes_max);
     }
 
     /// What they make it hold now, but for less than 16 KiB of each run.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
-        self.0.room.used()
+        self.0.capacity.used()
     }
 
-    pub(in crate::run) fn room(&self) -> Arc<Room> {
-        Arc::clone(&self.0.room)
+    pub(in crate::run) fn capacity(&self) -> Arc<Capacity> {
+        Arc::clone(&self.0.capacity)
     }
 
     pub(in crate::run) fn journal_bytes_max(&self) -> u64 {
@@ -261,28 +262,28 @@ impl Kernel {
     }
 
     /// Lets no further call leave: they leave when their runs are taken up again.
-    pub fn hold(&self) {
-        self.0.held.store(true, Relaxed);
+    pub fn hold_calls(&self) {
+        self.0.calls_held.store(true, Relaxed);
     }
 
     /// Says when snapshots of durable runs are taken.
     pub fn snapshot_when(&self, policy: SnapshotPolicy) {
-        self.0.keeper.set(policy);
+        self.0.snapshot_writer.set(policy);
     }
 
     /// What became of the snapshots of durable runs.
     #[must_use]
     pub fn snapshot_counts(&self) -> SnapshotCounts {
-        self.0.keeper.counts()
+        self.0.snapshot_writer.counts()
     }
 
     /// Waits on this thread until the snapshots that were taken are written.
     pub fn flush_snapshots(&self) {
-        self.0.keeper.flush();
+        self.0.snapshot_writer.flush();
     }
 
-    pub(in crate::run) fn keeper(&self) -> &Keeper {
-        &self.0.keeper
+    pub(in crate::run) fn snapshot_writer(&self) -> &SnapshotWriter {
+        &self.0.snapshot_writer
     }
 
     /// Lets no step begin, or lets them begin again: while the disk is full. Steps in their middle go on to their end.
@@ -301,8 +302,8 @@ impl Kernel {
         self.0.stall.end();
     }
 
-    pub(in crate::run) fn is_held(&self) -> bool {
-        self.0.held.load(Relaxed)
+    pub(in crate::run) fn are_calls_held(&self) -> bool {
+        self.0.calls_held.load(Relaxed)
     }
 
     pub(in crate::run) fn clock(&self) -> &Clock {
@@ -310,46 +311,46 @@ impl Kernel {
     }
 
     /// Takes a run into the list; it may be the one that is being taken up. None: there is one of its id.
-    pub(in crate::run) fn remember(&self, run: &Arc<Run>, is_woken: bool) -> Option<Entered> {
+    pub(in crate::run) fn register(&self, run: &Arc<Run>, is_woken: bool) -> Option<Registered> {
         let mut runs = self.0.runs.lock();
         let free = match runs.get(&run.fixed.id) {
             None => true,
-            Some(Known::Here(known, _)) => known.strong_count() == 0,
-            Some(Known::Waking { .. }) => is_woken,
-            Some(Known::Parked(_) | Known::Ending(_)) => false,
+            Some(Residency::InMemory(residency, _)) => residency.strong_count() == 0,
+            Some(Residency::Waking { .. }) => is_woken,
+            Some(Residency::Parked(_) | Residency::Ending(_)) => false,
         };
         if !free {
             return None;
         }
-        let before = runs.insert(Arc::clone(&run.fixed.id), Known::Here(Arc::downgrade(run), run.serial));
-        self.0.resident.fetch_add(usize::from(!matches!(before, Some(Known::Here(..)))), Relaxed);
-        let abandoned = if let Some(Known::Waking { abandoned, .. }) = before { abandoned } else { None };
-        Some(Entered { abandoned })
+        let before = runs.insert(Arc::clone(&run.fixed.id), Residency::InMemory(Arc::downgrade(run), run.serial));
+        self.0.resident.fetch_add(usize::from(!matches!(before, Some(Residency::InMemory(..)))), Relaxed);
+        let abandoned = if let Some(Residency::Waking { abandoned, .. }) = before { abandoned } else { None };
+        Some(Registered { abandoned })
     }
 
     /// The lock of a run that was entered into the list is free: if the others were abandoned before, or it was while it was taken up, it
     /// hears it.
-    pub(in crate::run) fn entered(&self, run: &Run, entered: Entered) {
+    pub(in crate::run) fn registered(&self, run: &Run, registered: Registered) {
         let others = || self.0.abandoned.lock().clone();
-        if let Some(problem) = entered.abandoned.map(|problem| *problem).or_else(others) {
+        if let Some(problem) = registered.abandoned.map(|problem| *problem).or_else(others) {
             self.abandon_run(&run.fixed.id, &problem);
         }
     }
 
     /// A run is over, and its outcome waits for a disk.
-    pub(in crate::run) fn keep_ending(&self, run: &Arc<Run>) {
-        if let Some(known @ Known::Here(..)) = self.0.runs.lock().get_mut(&run.fixed.id) {
-            *known = Known::Ending(Arc::clone(run));
+    pub(in crate::run) fn retain_ending(&self, run: &Arc<Run>) {
+        if let Some(residency @ Residency::InMemory(..)) = self.0.runs.lock().get_mut(&run.fixed.id) {
+            *residency = Residency::Ending(Arc::clone(run));
         }
     }
 
     /// A run is not in memory any more. Another of its id stays in the list.
-    pub(in crate::run) fn forget(&self, run: &Run) {
+    pub(in crate::run) fn unregister(&self, run: &Run) {
         let mut runs = self.0.runs.lock();
-        let is_it = runs.get(&run.fixed.id).is_some_and(|known| known.serial() == Some(run.serial));
-        let known = if is_it { runs.remove(&run.fixed.id) } else { None };
+        let is_it = runs.get(&run.fixed.id).is_some_and(|residency| residency.serial() == Some(run.serial));
+        let residency = if is_it { runs.remove(&run.fixed.id) } else { None };
         drop(runs);
-        self.0.resident.fetch_sub(usize::from(known.is_some()), Relaxed);
+        self.0.resident.fetch_sub(usize::from(residency.is_some()), Relaxed);
     }
 
     pub(in crate::run) fn with_port(&self, mut act: impl FnMut(&mut dyn Port<Self>)) {

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 impl Kernel {
     /// Takes a line that a handler writes for a call of a process. A run that has left the memory has no call at a handler.
     pub fn log(&self, run: &str, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
-        if let Some(run) = self.here(run) {
+        if let Some(run) = self.in_memory(run) {
             run.log(pid, scope, line);
         }
     }
@@ -21,7 +21,7 @@ impl Kernel {
 impl Run {
     /// Hands a step's lines to whoever takes them, and how many more were dropped. Its record is in the log.
     #[inline]
-    pub(in crate::run) fn tell_log(
+    pub(in crate::run) fn report_log(
         &self,
         inner: &mut Inner,
         (pid, step): (Pid, u64),
@@ -29,11 +29,11 @@ impl Run {
         (lines, dropped): (&[LogLine], u64),
     ) {
         if !lines.is_empty() || dropped > 0 {
-            self.tell_lines(inner, (pid, step), at, (lines, dropped));
+            self.report_lines(inner, (pid, step), at, (lines, dropped));
         }
     }
 
-    fn tell_lines(
+    fn report_lines(
         &self,
         inner: &mut Inner,
         (pid, step): (Pid, u64),

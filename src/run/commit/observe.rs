@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// A place for one value that many may wait for. The first that it is set to stays.
 pub(in crate::run) struct Once<T> {
-    place: Mutex<Expected<T>>,
+    cell: Mutex<Expected<T>>,
     set: Condvar,
 }
 
@@ -25,47 +25,47 @@ struct Expected<T> {
 
 impl<T: Clone> Once<T> {
     pub(in crate::run) fn new() -> Self {
-        Self { place: Mutex::new(Expected { value: None, wakers: BTreeMap::new(), next: 0 }), set: Condvar::new() }
+        Self { cell: Mutex::new(Expected { value: None, wakers: BTreeMap::new(), next: 0 }), set: Condvar::new() }
     }
 
     /// One that is set already.
     pub(in crate::run) fn of(value: T) -> Self {
         let once = Self::new();
-        once.place.lock().value = Some(value);
+        once.cell.lock().value = Some(value);
         once
     }
 
     /// Sets it, unless it is set already. It calls wakers, which are foreign code.
     pub(in crate::run) fn set(&self, value: T) {
         let wakers = {
-            let mut place = self.place.lock();
-            if place.value.is_some() {
+            let mut cell = self.cell.lock();
+            if cell.value.is_some() {
                 return;
             }
-            place.value = Some(value);
-            std::mem::take(&mut place.wakers)
+            cell.value = Some(value);
+            std::mem::take(&mut cell.wakers)
         };
         self.set.notify_all();
         wakers.into_values().collect::<Wakers>().wake();
     }
 
     pub(in crate::run) fn get(&self) -> Option<T> {
-        self.place.lock().value.clone()
+        self.cell.lock().value.clone()
     }
 
     /// Waits on this thread; none where the timeout comes first.
     pub(in crate::run) fn wait(&self, timeout: Option<Duration>) -> Option<T> {
         brief::waits();
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut place = self.place.lock();
-        while place.value.is_none() {
+        let mut cell = self.cell.lock();
+        while cell.value.is_none() {
             match until {
-                None => self.set.wait(&mut place),
-                Some(until) if self.set.wait_until(&mut place, until).timed_out() => break,
+                None => self.set.wait(&mut cell),
+                Some(until) if self.set.wait_until(&mut cell, until).timed_out() => break,
                 Some(_) => {}
             }
         }
-        place.value.clone()
+        cell.value.clone()
     }
 
     /// Waits until it is set.
@@ -76,7 +76,7 @@ impl<T: Clone> Once<T> {
     /// How many futures wait.
     #[cfg(test)]
     pub(in crate::run) fn waiting(&self) -> usize {
-        self.place.lock().wakers.len()
+        self.cell.lock().wakers.len()
     }
 }
 
@@ -92,16 +92,16 @@ impl<T: Clone> Future for Expecting<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let once = self.once;
-        let mut place = once.place.lock();
-        if let Some(value) = &place.value {
+        let mut cell = once.cell.lock();
+        if let Some(value) = &cell.value {
             return Poll::Ready(value.clone());
         }
         let number = *self.number.get_or_insert_with(|| {
-            place.next += 1;
-            place.next
+            cell.next += 1;
+            cell.next
         });
-        let before = place.wakers.insert(number, context.waker().clone());
-        drop(place);
+        let before = cell.wakers.insert(number, context.waker().clone());
+        drop(cell);
         drop(before);
         Poll::Pending
     }
@@ -110,7 +110,7 @@ impl<T: Clone> Future for Expecting<'_, T> {
 impl<T> Drop for Expecting<'_, T> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            let waker = self.once.place.lock().wakers.remove(&number);
+            let waker = self.once.cell.lock().wakers.remove(&number);
             drop(waker);
         }
     }
@@ -136,14 +136,14 @@ impl FromIterator<Waker> for Wakers {
 
 /// What happens in a run from now on, as far as there is room: what does not fit is dropped and counted, and the run goes on.
 pub struct Events {
-    shared: Arc<Shared>,
+    shared: Arc<EventChannel>,
 }
 
 /// The side that tells: given to a run that begins, it tells from the first step on.
 #[derive(Clone)]
-pub struct Watcher(pub(in crate::run) Arc<Shared>);
+pub struct Watcher(pub(in crate::run) Arc<EventChannel>);
 
-pub(in crate::run) struct Shared {
+pub(in crate::run) struct EventChannel {
     capacity: usize,
     queue: Mutex<Queue>,
     more: Condvar,
@@ -155,7 +155,7 @@ struct Queue {
     dropped: u64,
     closed: bool,
     /// The receiver is gone.
-    deaf: bool,
+    abandoned: bool,
     waker: Option<Waker>,
 }
 
@@ -167,8 +167,8 @@ impl Events {
         (events, Watcher(shared))
     }
 
-    pub(in crate::run) fn new(capacity: usize) -> (Self, Arc<Shared>) {
-        let shared = Arc::new(Shared { capacity, queue: Mutex::default(), more: Condvar::new() });
+    pub(in crate::run) fn new(capacity: usize) -> (Self, Arc<EventChannel>) {
+        let shared = Arc::new(EventChannel { capacity, queue: Mutex::default(), more: Condvar::new() });
         (Self { shared: Arc::clone(&shared) }, shared)
     }
 
@@ -236,20 +236,20 @@ impl Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        self.shared.queue.lock().deaf = true;
+        self.shared.queue.lock().abandoned = true;
     }
 }
 
-impl Shared {
+impl EventChannel {
     /// Whether nobody listens any more.
-    pub(in crate::run) fn is_deaf(&self) -> bool {
-        self.queue.lock().deaf
+    pub(in crate::run) fn is_abandoned(&self) -> bool {
+        self.queue.lock().abandoned
     }
 
     /// Tells of an event. False: nobody listens any more.
     pub(in crate::run) fn push(&self, event: RunEvent, wakers: &mut Wakers) -> bool {
         let mut queue = self.queue.lock();
-        if queue.deaf {
+        if queue.abandoned {
             return false;
         }
         if queue.events.len() >= self.capacity {
@@ -279,13 +279,13 @@ impl Inner {
     /// Tells a watcher of the processes that there are, and what happens from now on.
     pub(in crate::run) fn watched_by(&mut self, watcher: Option<Watcher>, wakers: &mut Wakers) {
         if let Some(Watcher(watcher)) = watcher {
-            self.tell_of_processes(&watcher, wakers);
+            self.report_processes(&watcher, wakers);
             self.watch(watcher, wakers);
         }
     }
 
     /// Tells a watcher of the processes that there are.
-    pub(in crate::run) fn tell_of_processes(&self, watcher: &Shared, wakers: &mut Wakers) {
+    pub(in crate::run) fn report_processes(&self, watcher: &EventChannel, wakers: &mut Wakers) {
         for (pid, entry) in self.state.table.iter() {
             let spawned = RunEvent::Spawned {
                 pid,
@@ -299,7 +299,7 @@ impl Inner {
     }
 
     /// Tells a watcher what happens from now on.
-    pub(in crate::run) fn watch(&mut self, watcher: Arc<Shared>, wakers: &mut Wakers) {
+    pub(in crate::run) fn watch(&mut self, watcher: Arc<EventChannel>, wakers: &mut Wakers) {
         if self.over {
             watcher.close(wakers);
         } else {

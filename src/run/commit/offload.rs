@@ -9,11 +9,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-type Work = Box<dyn FnOnce() + Send>;
+type Offloaded = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Queue {
-    work: VecDeque<Work>,
+    work: VecDeque<Offloaded>,
     busy: bool,
     closing: bool,
     /// There is to be no thread.
@@ -31,12 +31,12 @@ struct Shared {
 }
 
 /// The thread, for those who have work for it. Dropped, it drops what it has not begun.
-pub(in crate::run) struct Aside {
+pub(in crate::run) struct OffloadThread {
     name: &'static str,
     shared: Arc<Shared>,
 }
 
-impl Aside {
+impl OffloadThread {
     pub(in crate::run) fn new(name: &'static str) -> Self {
         Self { name, shared: Arc::default() }
     }
@@ -81,7 +81,7 @@ impl Aside {
     }
 }
 
-impl Drop for Aside {
+impl Drop for OffloadThread {
     fn drop(&mut self) {
         let (thread, work) = {
             let mut queue = self.shared.queue.lock();

@@ -7,7 +7,7 @@ use super::kernel::Kernel;
 use super::observe::Wakers;
 use super::reply::CallReply;
 use super::run::{Inner, Run};
-use super::snapshot_writer::Held;
+use super::snapshot_writer::PendingSnapshot;
 use super::task::Task;
 use crate::base::foreign;
 use crate::process::{Pid, Problem, Tag};
@@ -21,7 +21,7 @@ use crate::scheduler::{Pause, Port};
 use std::sync::Arc;
 
 /// What leaves the host when its record is durable.
-pub(in crate::run) enum Leave {
+pub(in crate::run) enum Outbound {
     /// A call. One that is not safe to repeat has a `leaving` record, which is durable too.
     Call {
         departure: Box<Departure>,
@@ -29,18 +29,18 @@ pub(in crate::run) enum Leave {
     },
     Outcome(Box<Outcome>),
     /// A snapshot of what a process was after that step.
-    Snapshot(Box<Held>),
+    Snapshot(Box<PendingSnapshot>),
 }
 
 /// What is done when the lock is released: all that reaches foreign code. Most commits leave
 /// nothing, so it is made when it is first needed.
 #[derive(Default)]
-pub(in crate::run) struct After(Option<Box<Afterwards>>);
+pub(in crate::run) struct AfterUnlock(Option<Box<UnlockedWork>>);
 
-/// What [`After`] holds.
+/// What [`AfterUnlock`] holds.
 #[derive(Default)]
-pub(in crate::run) struct Afterwards {
-    pub(in crate::run) leave: Vec<Leave>,
+pub(in crate::run) struct UnlockedWork {
+    pub(in crate::run) outbound: Vec<Outbound>,
     pub(in crate::run) abandoned: Vec<(Pid, Tag)>,
     /// Those who watch.
     pub(in crate::run) wakers: Wakers,
@@ -48,37 +48,37 @@ pub(in crate::run) struct Afterwards {
     pub(in crate::run) refused: Vec<Task>,
 }
 
-impl After {
+impl AfterUnlock {
     #[inline]
     pub(in crate::run) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    pub(in crate::run) fn add(&mut self) -> &mut Afterwards {
+    pub(in crate::run) fn add(&mut self) -> &mut UnlockedWork {
         self.0.get_or_insert_default()
     }
 
-    pub(in crate::run) fn into_leave(self) -> Vec<Leave> {
-        self.0.map(|after| after.leave).unwrap_or_default()
+    pub(in crate::run) fn into_outbound(self) -> Vec<Outbound> {
+        self.0.map(|after| after.outbound).unwrap_or_default()
     }
 }
 
 impl Inner {
     /// Lets something out, now or when the last record is durable. Nobody waits for a snapshot.
-    pub(in crate::run) fn leave(&mut self, what: Leave, after: &mut After) {
+    pub(in crate::run) fn send(&mut self, outbound: Outbound, after: &mut AfterUnlock) {
         if self.lost {
             // Nobody knows whether its record ever is.
             return;
         }
         let record = self.state.counts.records;
         if self.durable >= record {
-            after.add().leave.push(what);
+            after.add().outbound.push(outbound);
             return;
         }
-        if !matches!(what, Leave::Snapshot(_)) {
+        if !matches!(outbound, Outbound::Snapshot(_)) {
             self.log.flush_soon();
         }
-        self.outbox.push_back((record, what));
+        self.outbox.push_back((record, outbound));
     }
 
     /// Whether somebody still waits for a call's answer.
@@ -87,7 +87,12 @@ impl Inner {
     }
 
     /// Lets out what is neither an event nor a process.
-    pub(in crate::run) fn let_out<P: Port<Kernel> + ?Sized>(&mut self, port: &mut P, fixed: &Fixed, after: &mut After) {
+    pub(in crate::run) fn send_consequences<P: Port<Kernel> + ?Sized>(
+        &mut self,
+        port: &mut P,
+        fixed: &Fixed,
+        after: &mut AfterUnlock,
+    ) {
         for consequence in std::mem::take(&mut self.state.consequences) {
             match consequence {
                 Consequence::Call(departure) => {
@@ -102,7 +107,7 @@ impl Inner {
                         self.append(&Record::Leaving { pid, tag });
                         self.state.leave(pid, tag);
                     }
-                    self.leave(Leave::Call { departure, is_repeatable }, after);
+                    self.send(Outbound::Call { departure, is_repeatable }, after);
                 }
                 Consequence::Abandon { pid, tag } => after.add().abandoned.push((pid, tag)),
                 Consequence::Pause(pids, paused) => {
@@ -121,7 +126,7 @@ impl Inner {
 impl Run {
     /// Records up to this number are durable.
     pub(in crate::run) fn durable<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, record: u64) {
-        let mut after = After::default();
+        let mut after = AfterUnlock::default();
         let mut inner = self.inner.lock();
         if inner.lost {
             return;
@@ -129,10 +134,10 @@ impl Run {
         inner.durable = inner.durable.max(record);
         let acknowledged = inner.waiters.durable(record);
         while inner.outbox.front().is_some_and(|(number, _)| *number <= inner.durable) {
-            let (_, leave) = inner.outbox.pop_front().expect("invariant: its front was just seen");
-            match &leave {
-                Leave::Call { departure, .. } if !inner.is_wanted(departure.pid, departure.tag) => {}
-                _ => after.add().leave.push(leave),
+            let (_, outbound) = inner.outbox.pop_front().expect("invariant: its front was just seen");
+            match &outbound {
+                Outbound::Call { departure, .. } if !inner.is_wanted(departure.pid, departure.tag) => {}
+                _ => after.add().outbound.push(outbound),
             }
         }
         drop(inner);
@@ -143,25 +148,25 @@ impl Run {
     }
 
     /// Does what reaches foreign code.
-    pub(in crate::run) fn after<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, after: After) {
+    pub(in crate::run) fn after<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, after: AfterUnlock) {
         let Some(after) = after.0 else { return };
-        let Afterwards { leave, abandoned, wakers, refused } = *after;
+        let UnlockedWork { outbound, abandoned, wakers, refused } = *after;
         wakers.wake();
         drop(refused);
         for (pid, tag) in abandoned {
             let _ = foreign::call(|| self.fixed.effects.abandon(&self.fixed.id, pid, tag));
         }
-        for leave in leave {
-            match leave {
-                Leave::Outcome(outcome) => {
-                    self.kernel.forget(self);
+        for outbound in outbound {
+            match outbound {
+                Outbound::Outcome(outcome) => {
+                    self.kernel.unregister(self);
                     self.outcome.set(Arc::new(*outcome));
                 }
                 // It stays outstanding, and leaves when the run is taken up again. Of one that is not safe to repeat nobody could tell then
                 // that it did not leave.
-                Leave::Call { is_repeatable: true, .. } if self.kernel.is_held() => {}
-                Leave::Call { departure, .. } => self.dispatch(port, *departure),
-                Leave::Snapshot(held) => self.kernel.keeper().keep(held),
+                Outbound::Call { is_repeatable: true, .. } if self.kernel.are_calls_held() => {}
+                Outbound::Call { departure, .. } => self.dispatch(port, *departure),
+                Outbound::Snapshot(pending) => self.kernel.snapshot_writer().write(pending),
             }
         }
     }
@@ -213,7 +218,7 @@ impl Run {
         // Dropped, the waiters hear it.
         drop((waiters, outbox));
         wakers.wake();
-        self.kernel.forget(self);
+        self.kernel.unregister(self);
         self.outcome.set(Arc::new(Outcome::of_problem(problem.clone(), counts)));
         true
     }

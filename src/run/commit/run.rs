@@ -4,14 +4,14 @@
 //! timers under the lock, so that queues have the order of the log; calls and notices after it, since they reach foreign code.
 
 use super::acts::Waiters;
-use super::capacity::{Room, Share};
+use super::capacity::{Capacity, CapacityShare};
 use super::kernel::Kernel;
-use super::observe::{Once, Shared};
-use super::outbox::{After, Leave};
-use super::parking::Looked;
-use super::parking::residence::{Outcomes, Place};
+use super::observe::{EventChannel, Once};
+use super::outbox::{AfterUnlock, Outbound};
+use super::parking::ParkingCheck;
+use super::parking::residence::{Outcomes, Residence};
 use super::remarks::Remarks;
-use super::task::{Scratch, Step};
+use super::task::{Scratch, TaskState};
 use crate::base::Monotonic;
 use crate::base::brief::Brief;
 use crate::process::{
@@ -46,21 +46,21 @@ pub(in crate::run) struct Run {
     pub(in crate::run) last_at: AtomicU64,
     /// How far the run's own clock is ahead of the host's monotonic clock. It starts at the wall clock's
     /// time when the run begins or is taken up, so it keeps the time if the wall clock is set back.
-    pub(in crate::run) ahead: i64,
+    pub(in crate::run) clock_offset: i64,
     /// Where snapshots of its processes are kept.
     pub(in crate::run) shelf: Option<Arc<dyn Shelf>>,
     /// Of the journal that its records go to.
     pub(in crate::run) backlog: Option<Arc<Backlog>>,
     pub(in crate::run) remarks: Arc<Remarks>,
     /// How often its processes were asked to be saved. A process that reads an old number is visited after it.
-    pub(in crate::run) asked: AtomicU64,
+    pub(in crate::run) save_epoch: AtomicU64,
     pub(in crate::run) inner: Brief<Inner>,
     pub(in crate::run) outcome: Arc<Outcomes>,
     /// What its handles share, as long as there is one. A leaf among locks.
-    pub(in crate::run) place: Mutex<Weak<Place>>,
+    pub(in crate::run) residence: Mutex<Weak<Residence>>,
     /// The run was parked: its processes here have nothing to do but to end. Only a hint, so no ordering is needed; what counts is
     /// [`Inner::parked`].
-    pub(in crate::run) left: AtomicBool,
+    pub(in crate::run) parked_hint: AtomicBool,
     /// Whether its processes are paused, so that no step of them begins. Written under the commit lock, before the scheduler is told.
     pub(in crate::run) is_paused: AtomicBool,
     /// Which of the runs of its id it is: timers that look after another do not mean this one.
@@ -78,22 +78,22 @@ pub(in crate::run) struct Inner {
     /// Who waits for a record to be durable.
     pub(in crate::run) waiters: Waiters,
     /// What waits for its record to be durable.
-    pub(in crate::run) outbox: VecDeque<(u64, Leave)>,
-    pub(in crate::run) watchers: Vec<Arc<Shared>>,
+    pub(in crate::run) outbox: VecDeque<(u64, Outbound)>,
+    pub(in crate::run) watchers: Vec<Arc<EventChannel>>,
     /// The outcome is made.
     pub(in crate::run) over: bool,
     /// The run has left the memory: whoever finds this asks the kernel for the run anew.
     pub(in crate::run) parked: bool,
-    pub(in crate::run) looked: Looked,
+    pub(in crate::run) parking_check: ParkingCheck,
     /// What of the host's room it has.
-    pub(in crate::run) share: Share,
+    pub(in crate::run) share: CapacityShare,
     bytes: Vec<u8>,
 }
 
 impl Inner {
-    pub(in crate::run) fn new(state: State, log: Box<dyn Log>, room: Arc<Room>) -> Self {
+    pub(in crate::run) fn new(state: State, log: Box<dyn Log>, capacity: Arc<Capacity>) -> Self {
         Self {
-            share: Share::new(room),
+            share: CapacityShare::new(capacity),
             state,
             log,
             durable: 0,
@@ -103,7 +103,7 @@ impl Inner {
             watchers: Vec::new(),
             over: false,
             parked: false,
-            looked: Looked::default(),
+            parking_check: ParkingCheck::default(),
             bytes: Vec::new(),
         }
     }
@@ -165,7 +165,12 @@ impl Inner {
     }
 
     /// Records and applies news, where it counts.
-    pub(in crate::run) fn take_news(&mut self, moment: Moment, news: News, act: Option<ActId>) -> Result<(), Unwanted> {
+    pub(in crate::run) fn record_news(
+        &mut self,
+        moment: Moment,
+        news: News,
+        act: Option<ActId>,
+    ) -> Result<(), Unwanted> {
         let state = &mut self.state;
         let wants = state.wants(&news);
         // An act that changes nothing is recorded all the same where it has an id, so that its id is taken.
@@ -205,7 +210,7 @@ impl Inner {
     }
 
     /// The run is over.
-    pub(in crate::run) fn finish(&mut self, at: Timestamp, after: &mut After) {
+    pub(in crate::run) fn finish(&mut self, at: Timestamp, after: &mut AfterUnlock) {
         self.over = true;
         let state = &mut self.state;
         let result = state.result.clone().expect("invariant: a finished run has its result");
@@ -222,9 +227,9 @@ impl Inner {
         for watcher in self.watchers.drain(..) {
             watcher.close(&mut after.add().wakers);
         }
-        let outcome = Leave::Outcome(Box::new(outcome));
+        let outcome = Outbound::Outcome(Box::new(outcome));
         match durability {
-            Durability::Now => self.leave(outcome, after),
+            Durability::Now => self.send(outcome, after),
             Durability::Later if self.lost => {}
             Durability::Later => self.outbox.push_back((self.state.counts.records + 1, outcome)),
         }
@@ -240,23 +245,24 @@ impl Run {
         state: State,
         log: Box<dyn Log>,
     ) -> Self {
-        let inner = Inner::new(state, log, kernel.room());
+        let inner = Inner::new(state, log, kernel.capacity());
         Self::of(fixed, kernel, (started, mono), inner, Arc::new(Once::new()))
     }
 
     /// A run that goes on: its state is that of records whose last time is `last_at`, and its timers are due by the wall clock. One that
     /// was parked goes on by its own clock too: where the wall clock is behind, its time would stand still.
-    pub(in crate::run) fn taken_up(
+    pub(in crate::run) fn recovered(
         fixed: Fixed,
         kernel: Kernel,
-        (last_at, mono, ahead): (Timestamp, Monotonic, Option<i64>),
+        (last_at, mono, clock_offset): (Timestamp, Monotonic, Option<i64>),
         state: State,
         log: Box<dyn Log>,
         outcome: Arc<Outcomes>,
     ) -> Self {
-        let own = ahead.map_or(Timestamp(0), |ahead| Timestamp(mono.0.saturating_add_signed(ahead)));
+        let own =
+            clock_offset.map_or(Timestamp(0), |clock_offset| Timestamp(mono.0.saturating_add_signed(clock_offset)));
         let now = kernel.clock().at(mono).max(last_at).max(own);
-        let mut inner = Inner::new(state, log, kernel.room());
+        let mut inner = Inner::new(state, log, kernel.capacity());
         inner.durable = inner.state.counts.records;
         Self::of(fixed, kernel, (now, mono), inner, outcome)
     }
@@ -271,17 +277,17 @@ impl Run {
         let signed = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
         Self {
             serial: kernel.next_serial(),
-            place: Mutex::default(),
-            left: AtomicBool::new(false),
+            residence: Mutex::default(),
+            parked_hint: AtomicBool::new(false),
             is_paused: AtomicBool::new(inner.state.paused.is_some()),
             shelf: inner.log.shelf(),
             backlog: inner.log.backlog(),
             remarks: Arc::new(Remarks::new(Arc::clone(&fixed.id), fixed.sink.clone())),
-            asked: AtomicU64::new(0),
+            save_epoch: AtomicU64::new(0),
             fixed,
             kernel,
             last_at: AtomicU64::new(now.0),
-            ahead: signed(now.0) - signed(mono.0),
+            clock_offset: signed(now.0) - signed(mono.0),
             inner: Brief::new(inner),
             outcome,
         }
@@ -289,12 +295,12 @@ impl Run {
 
     /// A time of the run's own clock, by the host's monotonic one.
     pub(in crate::run) fn host_time(&self, time: RunTime) -> Monotonic {
-        Monotonic(time.0.saturating_add_signed(-self.ahead))
+        Monotonic(time.0.saturating_add_signed(-self.clock_offset))
     }
 
     /// The time of a batch that begins now.
     pub(in crate::run) fn moment(&self, mono: Monotonic) -> Moment {
-        let own = mono.0.saturating_add_signed(self.ahead);
+        let own = mono.0.saturating_add_signed(self.clock_offset);
         // Where the wall clock was set back, time passes all the same.
         let wall = self.kernel.clock().at(mono).0.max(own);
         // A batch that was caused by another begins after it has been committed, and so reads what that one has written here.
@@ -305,35 +311,35 @@ impl Run {
     pub(in crate::run) fn commit<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         port: &mut P,
-        step: &mut Step,
+        task: &mut TaskState,
         status: Status,
     ) -> Next {
-        let mut scratch = step.scratch.take().expect("invariant: a step has its buffers");
+        let mut scratch = task.scratch.take().expect("invariant: a step has its buffers");
         let head = SteppedHead {
-            pid: step.pid,
-            step: step.steps + 1,
-            at: step.at,
-            took: step.took.events,
+            pid: task.pid,
+            step: task.steps + 1,
+            at: task.at,
+            took: task.took.events,
             fuel: scratch.output.fuel,
             digest: Digest(0),
-            owes: step.body.owes().is_some(),
+            owes: task.body.owes().is_some(),
         };
         // What can be written before the lock is taken is written here.
         let act_bytes = head.put_with_act(&mut scratch.record, &status, &scratch.output.commands);
-        let owed = step.body.owes();
+        let owed = task.body.owes();
         let bytes = match owed {
-            Some(Owed { commands, status }) if step.waits != Waits::Owes => {
+            Some(Owed { commands, status }) if task.waits != Waits::Owes => {
                 whole_bytes(&mut scratch.record, status, [&scratch.output.commands, commands])
             }
             _ => act_bytes,
         };
-        let moment = Moment { at: step.at, mono: step.mono };
-        let pid = step.pid;
+        let moment = Moment { at: task.at, mono: task.mono };
+        let pid = task.pid;
         let read = Read::of(&scratch.output.commands);
 
         let mut inner = self.inner.lock();
         inner.state.ceiling = inner.share.ceiling();
-        let mut after = After::default();
+        let mut after = AfterUnlock::default();
         let mut former = None;
         let checked = inner.state.living(pid).map(|entry| {
             inner.has_room(&mut scratch.output, bytes, self.kernel.journal_bytes_max())?;
@@ -348,7 +354,7 @@ impl Run {
             }
             Some(Ok(())) => {
                 inner.state.promised.give(pid, &scratch.output.commands, owed);
-                self.apply_step(&mut inner, moment, step, read, (status, head.owes, &mut former), &mut scratch)
+                self.apply_step(&mut inner, moment, task, read, (status, head.owes, &mut former), &mut scratch)
             }
         };
         self.flush(&mut inner, port, moment, &mut after);
@@ -359,7 +365,7 @@ impl Run {
         }
 
         scratch.put();
-        step.waits = match next {
+        task.waits = match next {
             _ if head.owes => Waits::Owes,
             Next::Blocked => Waits::Blocked,
             Next::Idle => Waits::Idle,
@@ -375,17 +381,17 @@ impl Run {
         self: &Arc<Self>,
         inner: &mut Inner,
         moment: Moment,
-        step: &mut Step,
+        task: &mut TaskState,
         read: Option<Read>,
         (status, owes, former): (Status, bool, &mut Option<Box<dyn Body>>),
         scratch: &mut Scratch,
     ) -> Next {
-        let pid = step.pid;
+        let pid = task.pid;
         let state = &mut inner.state;
         let output = &mut scratch.output;
-        step.steps += 1;
-        state.take(pid, step.took, output.fuel, output.commands.last().map(|command| command.tag));
-        let mut asker = Asker { pid, program: &step.program, read, kv_bytes: 0 };
+        task.steps += 1;
+        state.take(pid, task.took, output.fuel, output.commands.last().map(|command| command.tag));
+        let mut asker = Asker { pid, program: &task.program, read, kv_bytes: 0 };
         for command in output.commands.drain(..) {
             let decision = state.decide(&self.fixed, &mut asker, moment, &command);
             decision.put(&mut scratch.record);
@@ -393,10 +399,10 @@ impl Run {
         }
         put_log(&mut scratch.record, &output.log, output.log_dropped);
         inner.append_bytes(&scratch.record);
-        self.tell_log(inner, (pid, step.steps), moment.at, (&output.log, output.log_dropped));
+        self.report_log(inner, (pid, task.steps), moment.at, (&output.log, output.log_dropped));
 
         let stuck = matches!(status, Status::Blocked) && !inner.state.can_wake(pid);
-        let renewed = self.renewed(&inner.state, step, &status);
+        let renewed = self.renewed(&inner.state, task, &status);
         let next = inner.state.apply_status(moment, pid, status, owes);
         let problem = match renewed.map(|body| *former = body) {
             Err(problem) => problem,
@@ -411,15 +417,20 @@ impl Run {
     }
 
     /// Makes the fresh body of a renewal. Gives the former one, which is closed and dropped when the lock is released.
-    fn renewed(&self, state: &State, step: &mut Step, status: &Status) -> Result<Option<Box<dyn Body>>, Box<Problem>> {
+    fn renewed(
+        &self,
+        state: &State,
+        task: &mut TaskState,
+        status: &Status,
+    ) -> Result<Option<Box<dyn Body>>, Box<Problem>> {
         let Status::Renew { entry, input } = status else { return Ok(None) };
-        let known = &state.table[step.pid];
+        let known = &state.table[task.pid];
         let next_tag = Tag(known.last_tag.0 + 1);
         let bounds = (&known.limits, &known.grants);
-        let mut body = self.fixed.body(&step.program, step.pid, next_tag, entry, input, bounds)?;
-        allocate(&mut *body, step.allocation)?;
-        let former = std::mem::replace(&mut step.body, body);
-        if let Some(tail) = &mut step.tail {
+        let mut body = self.fixed.body(&task.program, task.pid, next_tag, entry, input, bounds)?;
+        allocate(&mut *body, task.allocation)?;
+        let former = std::mem::replace(&mut task.body, body);
+        if let Some(tail) = &mut task.tail {
             tail.restart();
             tail.fresh = true;
         }
@@ -430,14 +441,14 @@ impl Run {
     pub(in crate::run) fn die<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         port: &mut P,
-        step: &mut Step,
+        task: &mut TaskState,
         moment: Moment,
         ending: Ending,
     ) {
-        let mut scratch = step.scratch.take().unwrap_or_default();
+        let mut scratch = task.scratch.take().unwrap_or_default();
         let mut inner = self.inner.lock();
-        let mut after = After::default();
-        self.end(&mut inner, moment, step.pid, ending, &mut scratch);
+        let mut after = AfterUnlock::default();
+        self.end(&mut inner, moment, task.pid, ending, &mut scratch);
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
         scratch.put();
@@ -462,7 +473,7 @@ impl Run {
         let record = Record::Died(Box::new(died));
         inner.append(&record);
         let Record::Died(died) = record else { unreachable!("invariant: it was just made") };
-        self.tell_log(inner, (pid, step), moment.at, (&died.log, died.log_dropped));
+        self.report_log(inner, (pid, step), moment.at, (&died.log, died.log_dropped));
         let answer = answer_of(&ending);
         inner.state.exit(moment, pid, ending, answer);
     }
@@ -487,8 +498,8 @@ impl Run {
         if inner.parked {
             return None;
         }
-        let mut after = After::default();
-        let taken = inner.take_news(moment, news.take()?, None);
+        let mut after = AfterUnlock::default();
+        let taken = inner.record_news(moment, news.take()?, None);
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
         self.after(port, after);
@@ -503,11 +514,11 @@ impl Run {
             drop(inner);
             return self.kernel.fired_parked(port, &self.fixed.id);
         }
-        let mut after = After::default();
+        let mut after = AfterUnlock::default();
         inner.state.timers.fired(moment.mono);
         while let Some((pid, alarm)) = inner.state.timers.pop(moment.mono) {
             if let Some(news) = inner.state.alarm(pid, alarm) {
-                let _ = inner.take_news(moment, news, None);
+                let _ = inner.record_news(moment, news, None);
             }
         }
         self.flush(&mut inner, port, moment, &mut after);

@@ -29,7 +29,7 @@
 //! less it saves: the columns to the right. Increments would pay for processes whose steps take milliseconds and change little, and for megabytes
 //! of state that stays as it is; neither was measured.
 
-use super::offload::Aside;
+use super::offload::OffloadThread;
 use crate::base::message_of;
 use crate::process::{Micros, Pid, Program, RawSnapshot};
 use crate::run::seam::snapshot_store::Shelf;
@@ -85,18 +85,18 @@ pub struct SnapshotCounts {
 
 /// Which moment it is for a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::run) enum When {
+pub(in crate::run) enum SnapshotTrigger {
     /// It has stepped.
     Stepped,
     /// It waits, and leaves the pool or the memory.
-    Leaving,
+    Unloading,
     /// Somebody asks for it.
-    Asked,
+    Requested,
 }
 
 /// What a process did since its last snapshot.
 #[derive(Default)]
-pub(in crate::run) struct Tail {
+pub(in crate::run) struct ReplayTail {
     /// How long it took.
     pub(in crate::run) took: u64,
     pub(in crate::run) steps: u64,
@@ -105,20 +105,20 @@ pub(in crate::run) struct Tail {
     /// It was renewed in its last step: there is nothing yet to be saved.
     pub(in crate::run) fresh: bool,
     /// It was asked to learn how its program is saved.
-    pub(in crate::run) learns: bool,
+    pub(in crate::run) learns_support: bool,
     /// The commit point was told that to replay it would be dear.
-    pub(in crate::run) told: bool,
+    pub(in crate::run) marked_expensive: bool,
     /// The last request to be saved that it has heard.
-    pub(in crate::run) asked: u64,
+    pub(in crate::run) save_epoch: u64,
 }
 
-impl Tail {
+impl ReplayTail {
     /// Whether a snapshot pays.
-    pub(in crate::run) fn is_dear(&self, policy: &SnapshotPolicy, when: When) -> bool {
-        let bound = match when {
-            When::Stepped => policy.tail,
-            When::Leaving => policy.parked_tail,
-            When::Asked => return self.steps > 0,
+    pub(in crate::run) fn is_expensive(&self, policy: &SnapshotPolicy, trigger: SnapshotTrigger) -> bool {
+        let bound = match trigger {
+            SnapshotTrigger::Stepped => policy.tail,
+            SnapshotTrigger::Unloading => policy.parked_tail,
+            SnapshotTrigger::Requested => return self.steps > 0,
         };
         let bound = Micros::from(bound).0.max(self.cost.load(Relaxed).saturating_mul(TAIL_PER_COST));
         self.steps > 0 && (self.took > bound || self.steps >= policy.steps_max)
@@ -131,22 +131,22 @@ impl Tail {
 }
 
 /// A snapshot on its way to a shelf.
-pub(in crate::run) struct Held {
+pub(in crate::run) struct PendingSnapshot {
     pub(in crate::run) shelf: Arc<dyn Shelf>,
     pub(in crate::run) pid: Pid,
     pub(in crate::run) step: u64,
-    pub(in crate::run) taken: Box<dyn RawSnapshot>,
+    pub(in crate::run) raw: Box<dyn RawSnapshot>,
     cost: Arc<AtomicU64>,
-    _room: Room,
+    _reservation: Reservation,
 }
 
 /// Room among the bytes that wait.
-struct Room {
+struct Reservation {
     shared: Arc<Shared>,
     bytes: usize,
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.shared.waiting_bytes.fetch_sub(self.bytes, Relaxed);
     }
@@ -160,15 +160,15 @@ struct Shared {
 }
 
 /// Writes snapshots down. Its thread starts with the first.
-pub(in crate::run) struct Keeper {
+pub(in crate::run) struct SnapshotWriter {
     policy: Mutex<SnapshotPolicy>,
-    aside: Aside,
+    thread: OffloadThread,
     shared: Arc<Shared>,
 }
 
-impl Keeper {
+impl SnapshotWriter {
     pub(in crate::run) fn new() -> Self {
-        Self { policy: Mutex::default(), aside: Aside::new("snapshots"), shared: Arc::default() }
+        Self { policy: Mutex::default(), thread: OffloadThread::new("snapshots"), shared: Arc::default() }
     }
 
     pub(in crate::run) fn set(&self, policy: SnapshotPolicy) {
@@ -193,25 +193,32 @@ impl Keeper {
     }
 
     /// Counts a snapshot among those that wait.
-    pub(in crate::run) fn hold(
+    pub(in crate::run) fn reserve(
         &self,
         shelf: &Arc<dyn Shelf>,
         pid: Pid,
         step: u64,
-        taken: Box<dyn RawSnapshot>,
-        tail: &Tail,
-    ) -> Held {
-        let bytes = taken.bytes();
+        raw: Box<dyn RawSnapshot>,
+        tail: &ReplayTail,
+    ) -> PendingSnapshot {
+        let bytes = raw.bytes();
         self.shared.waiting_bytes.fetch_add(bytes, Relaxed);
-        let room = Room { shared: Arc::clone(&self.shared), bytes };
-        Held { shelf: Arc::clone(shelf), pid, step, taken, cost: Arc::clone(&tail.cost), _room: room }
+        let reservation = Reservation { shared: Arc::clone(&self.shared), bytes };
+        PendingSnapshot {
+            shelf: Arc::clone(shelf),
+            pid,
+            step,
+            raw,
+            cost: Arc::clone(&tail.cost),
+            _reservation: reservation,
+        }
     }
 
     /// Writes a snapshot whose step is durable.
-    pub(in crate::run) fn keep(&self, held: Box<Held>) {
+    pub(in crate::run) fn write(&self, pending: Box<PendingSnapshot>) {
         let shared = Arc::clone(&self.shared);
         // Without a thread nothing is kept, and everything is replayed.
-        if !self.aside.push(move || shared.keep(*held)) {
+        if !self.thread.push(move || shared.write(*pending)) {
             self.shared.counts.lock().skipped += 1;
         }
     }
@@ -219,30 +226,30 @@ impl Keeper {
     /// Learns what it takes to save a program's bodies.
     pub(in crate::run) fn learn(&self, program: &Arc<dyn Program>) {
         let program = Arc::clone(program);
-        self.aside.push(move || program.learn_snapshot_support());
+        self.thread.push(move || program.learn_snapshot_support());
     }
 
     /// Waits until everything that was handed over is written.
     pub(in crate::run) fn flush(&self) {
-        self.aside.flush();
+        self.thread.flush();
     }
 }
 
 impl Shared {
-    fn keep(&self, held: Held) {
+    fn write(&self, pending: PendingSnapshot) {
         let begun = Instant::now();
-        let Held { shelf, pid, step, taken, cost, _room } = held;
-        let keep = || {
-            let packed = taken.pack().and_then(|saved| Ok((saved.encode()?, saved.program)));
+        let PendingSnapshot { shelf, pid, step, raw, cost, _reservation } = pending;
+        let write = || {
+            let packed = raw.pack().and_then(|saved| Ok((saved.encode()?, saved.program)));
             let (data, program) = packed.map_err(|error| error.to_string())?;
             let bytes = data.len() as u64;
             shelf.put(pid, step, program.as_bytes(), data.into()).map(|()| bytes)
         };
-        let kept = catch_unwind(AssertUnwindSafe(keep));
-        let kept = kept.unwrap_or_else(|cause| Err(format!("keeping it panicked: {}", message_of(&*cause))));
+        let written = catch_unwind(AssertUnwindSafe(write));
+        let written = written.unwrap_or_else(|cause| Err(format!("keeping it panicked: {}", message_of(&*cause))));
         cost.store(Micros::from(begun.elapsed()).0, Relaxed);
         let mut counts = self.counts.lock();
-        match kept {
+        match written {
             Ok(bytes) => {
                 counts.kept += 1;
                 counts.bytes += bytes;

@@ -1,10 +1,10 @@
 //! Saving the processes of a run.
 
 use super::handle::RunHandle;
-use super::outbox::{After, Leave};
+use super::outbox::{AfterUnlock, Outbound};
 use super::run::{Inner, Run};
-use super::snapshot_writer::When;
-use super::task::{Step, Task};
+use super::snapshot_writer::SnapshotTrigger;
+use super::task::{Task, TaskState};
 use crate::process::{Pid, SnapshotSupport};
 use crate::run::seam::snapshot_store::Ignored;
 use crate::scheduler::Interrupt;
@@ -13,19 +13,23 @@ use std::sync::atomic::Ordering::Relaxed;
 
 impl Run {
     /// A step of a process of which snapshots are kept was committed.
-    pub(in crate::run) fn stepped(&self, step: &mut Step) {
-        let Some(tail) = &mut step.tail else { return };
+    pub(in crate::run) fn stepped(&self, task: &mut TaskState) {
+        let Some(tail) = &mut task.tail else { return };
         if std::mem::take(&mut tail.fresh) {
             return;
         }
         tail.steps += 1;
-        let asked = self.asked.load(Relaxed);
-        let when = if std::mem::replace(&mut tail.asked, asked) == asked { When::Stepped } else { When::Asked };
-        self.save(step, when);
-        let Some(tail) = &mut step.tail else { return };
-        let is_dear = tail.is_dear(&self.kernel.keeper().policy(), When::Leaving);
-        if std::mem::replace(&mut tail.told, is_dear) != is_dear {
-            Self::mark(&mut self.inner.lock(), step.pid, is_dear);
+        let save_epoch = self.save_epoch.load(Relaxed);
+        let trigger = if std::mem::replace(&mut tail.save_epoch, save_epoch) == save_epoch {
+            SnapshotTrigger::Stepped
+        } else {
+            SnapshotTrigger::Requested
+        };
+        self.save(task, trigger);
+        let Some(tail) = &mut task.tail else { return };
+        let is_expensive = tail.is_expensive(&self.kernel.snapshot_writer().policy(), SnapshotTrigger::Unloading);
+        if std::mem::replace(&mut tail.marked_expensive, is_expensive) != is_expensive {
+            Self::mark(&mut self.inner.lock(), task.pid, is_expensive);
         }
     }
 
@@ -37,41 +41,41 @@ impl Run {
     }
 
     /// Saves a process between two steps, if it pays.
-    pub(in crate::run) fn save(&self, step: &mut Step, when: When) {
-        let (Some(tail), Some(shelf)) = (&mut step.tail, &self.shelf) else { return };
-        let keeper = self.kernel.keeper();
-        if !tail.is_dear(&keeper.policy(), when) || !keeper.has_room() {
+    pub(in crate::run) fn save(&self, task: &mut TaskState, trigger: SnapshotTrigger) {
+        let (Some(tail), Some(shelf)) = (&mut task.tail, &self.shelf) else { return };
+        let writer = self.kernel.snapshot_writer();
+        if !tail.is_expensive(&writer.policy(), trigger) || !writer.has_room() {
             return;
         }
-        match step.program.snapshot_support() {
+        match task.program.snapshot_support() {
             SnapshotSupport::Never => {
-                step.tail = None;
+                task.tail = None;
                 return;
             }
             // It is saved after one of its next steps. One that leaves, or was asked for, is evicted or waited for, and learns by that.
-            SnapshotSupport::ToLearn(_) if when == When::Stepped => {
-                if !std::mem::replace(&mut tail.learns, true) {
-                    keeper.learn(&step.program);
+            SnapshotSupport::ToLearn(_) if trigger == SnapshotTrigger::Stepped => {
+                if !std::mem::replace(&mut tail.learns_support, true) {
+                    writer.learn(&task.program);
                 }
                 return;
             }
             SnapshotSupport::ToLearn(_) | SnapshotSupport::Ready(_) => {}
         }
-        let taken = step.body.save();
-        let held = taken.map(|taken| keeper.hold(shelf, step.pid, step.steps, taken, tail));
+        let raw = task.body.save();
+        let pending = raw.map(|raw| writer.reserve(shelf, task.pid, task.steps, raw, tail));
         tail.restart();
-        let was_told = std::mem::take(&mut tail.told);
-        let mut after = After::default();
+        let was_marked = std::mem::take(&mut tail.marked_expensive);
+        let mut after = AfterUnlock::default();
         let mut inner = self.inner.lock();
-        if was_told {
-            Self::mark(&mut inner, step.pid, false);
+        if was_marked {
+            Self::mark(&mut inner, task.pid, false);
         }
-        let Some(held) = held else { return };
-        inner.leave(Leave::Snapshot(Box::new(held)), &mut after);
+        let Some(pending) = pending else { return };
+        inner.send(Outbound::Snapshot(Box::new(pending)), &mut after);
         drop(inner);
-        for leave in after.into_leave() {
-            if let Leave::Snapshot(held) = leave {
-                keeper.keep(held);
+        for outbound in after.into_outbound() {
+            if let Outbound::Snapshot(pending) = outbound {
+                writer.write(pending);
             }
         }
     }
@@ -80,11 +84,11 @@ impl Run {
 impl Task {
     /// Somebody had it interrupted between two steps: perhaps to be saved.
     pub(in crate::run) fn visit(&mut self) {
-        let asked = self.run.asked.load(Relaxed);
-        if let Some(tail) = &mut self.step.tail
-            && std::mem::replace(&mut tail.asked, asked) != asked
+        let save_epoch = self.run.save_epoch.load(Relaxed);
+        if let Some(tail) = &mut self.state.tail
+            && std::mem::replace(&mut tail.save_epoch, save_epoch) != save_epoch
         {
-            self.run.save(&mut self.step, When::Asked);
+            self.run.save(&mut self.state, SnapshotTrigger::Requested);
         }
     }
 }
@@ -98,7 +102,7 @@ impl RunHandle {
             (Arc::clone(run), begun.filter_map(|(_, entry)| entry.slot).collect::<Vec<_>>())
         });
         let Some((run, slots)) = visited.filter(|(run, _)| run.shelf.is_some()) else { return };
-        run.asked.fetch_add(1, Relaxed);
+        run.save_epoch.fetch_add(1, Relaxed);
         run.kernel.with_port(|port| slots.iter().for_each(|slot| port.interrupt(*slot, Interrupt::Visit)));
     }
 

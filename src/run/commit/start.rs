@@ -3,7 +3,7 @@
 use super::handle::RunHandle;
 use super::kernel::Kernel;
 use super::observe::Watcher;
-use super::outbox::After;
+use super::outbox::AfterUnlock;
 use super::run::Run;
 use super::task::Task;
 use crate::process::{Grants, Limits, Payload, Pid, Problem, Program, Tag};
@@ -130,16 +130,16 @@ impl Kernel {
         let permit = program.permit().within(root.0);
         let run = Arc::new(Run::new(fixed, self.clone(), (at, mono), state, log));
         let mut inner = run.inner.lock();
-        let Some(entered) = self.remember(&run, false) else { return Err(StartError::Exists(id)) };
-        let mut after = After::default();
+        let Some(registered) = self.register(&run, false) else { return Err(StartError::Exists(id)) };
+        let mut after = AfterUnlock::default();
         let task = Task::new(Arc::clone(&run), Pid::ROOT, program, body, permit.is_none());
-        let native = task.step.native;
+        let native = task.state.native;
         let slot = match port.spawn(task, permit) {
             Ok(slot) => slot,
             Err(task) => {
                 drop(inner);
                 drop(task);
-                self.forget(&run);
+                self.unregister(&run);
                 return Err(StartError::Refused);
             }
         };
@@ -149,10 +149,10 @@ impl Kernel {
         let root = inner.state.living_mut(Pid::ROOT).expect("invariant: the root was just entered");
         root.slot = Some(slot);
         root.begun = native;
-        run.begin_looks(&mut inner, port);
+        run.schedule_first_check(&mut inner, port);
         drop(inner);
         run.after(port, after);
-        self.entered(&run, entered);
+        self.registered(&run, registered);
         self.sweep(port, Some(&run));
         Ok(RunHandle::new(run))
     }

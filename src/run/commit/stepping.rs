@@ -4,8 +4,8 @@
 //! that shuts down, and a fault of the host, after which the step is taken again from the records.
 
 use super::kernel::{Kernel, Timer};
-use super::outbox::After;
-use super::snapshot_writer::When;
+use super::outbox::AfterUnlock;
+use super::snapshot_writer::SnapshotTrigger;
 use super::task::{Scratch, Task};
 use crate::base::Monotonic;
 use crate::process::{
@@ -33,15 +33,15 @@ impl Commit for Kernel {
 
     fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, task: &mut Task, events: &mut Vec<Event>) -> Next {
         if turn.permitted == Permitted::Never {
-            task.step.mono = task.run.moment(turn.now).mono;
-            return task.died(port, no_instance());
+            task.state.mono = task.run.moment(turn.now).mono;
+            return task.fail(port, no_instance());
         }
         if let Some(why) = turn.interrupted {
-            if why == Interrupt::End || !task.lives() {
-                debug_assert!(!task.lives(), "one that lives was interrupted to end");
+            if why == Interrupt::End || !task.is_living() {
+                debug_assert!(!task.is_living(), "one that lives was interrupted to end");
                 return Next::Complete;
             }
-            if why == Interrupt::Cancel && !task.warned(port) {
+            if why == Interrupt::Cancel && !task.notify_shutdown(port) {
                 return Next::Complete;
             }
             if !turn.resumed {
@@ -49,22 +49,22 @@ impl Commit for Kernel {
             }
         }
         if turn.permitted == Permitted::NotNow {
-            return task.puts_off(events);
+            return task.wait_for_permit(events);
         }
         if !turn.resumed {
             self.shared().stall.wait();
-            if !task.step.hears(events) {
-                return task.step.next();
+            if !task.state.prepare_batch(events) {
+                return task.state.next();
             }
-            if task.is_paused(events) || task.is_put_off(port, turn.slot, events) {
+            if task.is_paused(events) || task.is_deferred(port, turn.slot, events) {
                 return Next::Ready;
             }
             task.begin(turn.now, events);
         }
-        let Task { run, step } = task;
-        let scratch = step.scratch.get_or_insert_with(Scratch::get);
-        let progress = step.body.poll(&mut scratch.output);
-        if let Some(tail) = &mut step.tail {
+        let Task { run, state } = task;
+        let scratch = state.scratch.get_or_insert_with(Scratch::get);
+        let progress = state.body.poll(&mut scratch.output);
+        if let Some(tail) = &mut state.tail {
             tail.took += port.monotonic().since(turn.now).0;
         }
         match progress {
@@ -73,35 +73,35 @@ impl Commit for Kernel {
                 if scratch.output.fuel > 0 {
                     port.used(scratch.output.fuel);
                 }
-                let next = run.commit(port, step, status);
-                let next = step.follows(next);
+                let next = run.commit(port, state, status);
+                let next = state.after_step(next);
                 if next == Next::Complete {
-                    step.body.close();
-                } else if step.tail.is_some() {
-                    run.stepped(step);
+                    state.body.close();
+                } else if state.tail.is_some() {
+                    run.stepped(state);
                 }
                 next
             }
-            Progress::Died(Death::Guest(problem)) => task.died(port, problem),
-            Progress::Died(Death::Lost(problem) | Death::Host(problem)) => task.faulted(port, problem),
+            Progress::Died(Death::Guest(problem)) => task.fail(port, problem),
+            Progress::Died(Death::Lost(problem) | Death::Host(problem)) => task.retry_or_fail(port, problem),
         }
     }
 
     fn panicked<P: Port<Self>>(&self, port: &mut P, _: Slot, task: &mut Task, message: &str) {
         let problem = Problem::new(kind::HOST_FAULT, "A native process panicked").with_detail(message);
-        task.died(port, problem);
+        task.fail(port, problem);
     }
 
     fn slow(&self, _: Slot, task: &Task, took: Micros) {
         if let Some(sink) = &task.run.fixed.sink {
-            let text = format!("a slice of {} took {} ms", task.step.program.digest(), took.0 / 1_000);
+            let text = format!("a slice of {} took {} ms", task.state.program.digest(), took.0 / 1_000);
             let origin = LogOrigin {
                 run: Arc::clone(&task.run.fixed.id),
-                pid: task.step.pid,
+                pid: task.state.pid,
                 scope: None,
                 component: None,
                 step: 0,
-                at: task.step.at,
+                at: task.state.at,
             };
             sink.lines(&origin, &[LogLine { level: Level::Warn, text, fields: None }], 0);
         }
@@ -117,51 +117,51 @@ impl Commit for Kernel {
     }
 
     fn evict(&self, task: &mut Task) -> bool {
-        match task.step.body.evict() {
+        match task.state.body.evict() {
             Eviction::Done => {
-                if task.step.tail.is_some() {
-                    task.run.save(&mut task.step, When::Leaving);
+                if task.state.tail.is_some() {
+                    task.run.save(&mut task.state, SnapshotTrigger::Unloading);
                 }
                 true
             }
             Eviction::Stays => false,
             Eviction::Ends(problem) => {
-                self.with_port(|port| task.doomed(port, problem.clone()));
+                self.with_port(|port| task.fail_between_steps(port, problem.clone()));
                 false
             }
         }
     }
 
     fn evicts_slowly(&self, task: &Task) -> bool {
-        task.step.body.evicts_slowly()
+        task.state.body.evicts_slowly()
     }
 
     fn admitted(&self, task: &mut Task, allocation: Allocation) {
-        task.step.allocation = allocation;
+        task.state.allocation = allocation;
         // What only ends makes no instance.
-        if !task.run.left.load(Relaxed) {
-            task.step.body.allocate(allocation);
+        if !task.run.parked_hint.load(Relaxed) {
+            task.state.body.allocate(allocation);
         }
     }
 
     fn admits_slowly(&self, task: &Task, allocation: Allocation) -> bool {
-        !task.run.left.load(Relaxed) && task.step.body.allocates_slowly(allocation)
+        !task.run.parked_hint.load(Relaxed) && task.state.body.allocates_slowly(allocation)
     }
 
     fn drops_slowly(&self, task: &Task) -> bool {
-        task.step.body.drops_slowly()
+        task.state.body.drops_slowly()
     }
 
     fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Timer>) {
         for timer in timers.drain(..) {
             match timer {
-                Timer::Due(id) => match self.here(&id) {
+                Timer::Due(id) => match self.in_memory(&id) {
                     Some(run) => run.fired(port),
                     None => self.fired_parked(port, &id),
                 },
-                Timer::Look(id, serial) => {
-                    if let Some(run) = self.here(&id).filter(|run| run.serial == serial) {
-                        run.look(port);
+                Timer::CheckParking(id, serial) => {
+                    if let Some(run) = self.in_memory(&id).filter(|run| run.serial == serial) {
+                        run.check_parking(port);
                     }
                 }
             }
@@ -172,26 +172,26 @@ impl Commit for Kernel {
 impl Task {
     /// Begins a step with a batch.
     fn begin(&mut self, mono: Monotonic, events: &mut Vec<Event>) {
-        let Self { run, step } = self;
-        if !step.begun {
-            step.begun = true;
-            if !step.native
-                && let Some(entry) = run.inner.lock().state.living_mut(step.pid)
+        let Self { run, state } = self;
+        if !state.begun {
+            state.begun = true;
+            if !state.native
+                && let Some(entry) = run.inner.lock().state.living_mut(state.pid)
             {
                 entry.begun = true;
             }
         }
         let moment = run.moment(mono);
-        (step.at, step.mono) = (moment.at, moment.mono);
-        step.took = Took::of(events);
-        step.retries = 0;
-        step.body.begin(step.at, events);
+        (state.at, state.mono) = (moment.at, moment.mono);
+        state.took = Took::of(events);
+        state.retries = 0;
+        state.body.begin(state.at, events);
     }
 
     /// Without an instance no step begins: what has come is for the step that begins with one.
-    fn puts_off(&mut self, events: &mut Vec<Event>) -> Next {
-        self.step.hold(events);
-        self.step.follows(self.step.next())
+    fn wait_for_permit(&mut self, events: &mut Vec<Event>) -> Next {
+        self.state.defer(events);
+        self.state.after_step(self.state.next())
     }
 
     /// Whether no step may begin because the run is paused. The scheduler holds the process where it was told of the pause; it was not
@@ -199,63 +199,63 @@ impl Task {
     fn is_paused(&mut self, events: &mut Vec<Event>) -> bool {
         let is_paused = self.run.is_paused.load(Relaxed) && !self.run.kernel.is_closing();
         if is_paused {
-            self.step.take_back(events);
+            self.state.return_batch(events);
         }
         is_paused
     }
 
     /// Whether the run still knows it: what was killed ends when its worker next has it in hand.
-    fn lives(&self) -> bool {
-        self.run.inner.lock().state.living(self.step.pid).is_some()
+    fn is_living(&self) -> bool {
+        self.run.inner.lock().state.living(self.state.pid).is_some()
     }
 
     /// Ends a process that died in its step.
-    fn died<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
-        let Self { run, step } = self;
-        let moment = Moment { at: step.at.max(run.moment(port.monotonic()).at), mono: step.mono };
-        run.die(port, step, moment, Ending::Failed(problem.into()));
+    fn fail<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
+        let Self { run, state } = self;
+        let moment = Moment { at: state.at.max(run.moment(port.monotonic()).at), mono: state.mono };
+        run.die(port, state, moment, Ending::Failed(problem.into()));
         Next::Complete
     }
 
     /// Ends a process between two steps. It gives its slot back when its worker next has it in hand.
-    fn doomed(&self, port: &mut dyn Port<Kernel>, problem: Problem) {
-        let Self { run, step } = self;
+    fn fail_between_steps(&self, port: &mut dyn Port<Kernel>, problem: Problem) {
+        let Self { run, state } = self;
         let moment = run.moment(port.monotonic());
         let mut inner = run.inner.lock();
         // What a parked run is made of has left it already.
         if inner.parked {
             return;
         }
-        let mut after = After::default();
-        inner.state.doomed.push((step.pid, Ending::Failed(problem.into())));
+        let mut after = AfterUnlock::default();
+        inner.state.doomed.push((state.pid, Ending::Failed(problem.into())));
         run.flush(&mut inner, port, moment, &mut after);
         drop(inner);
         run.after(port, after);
     }
 
     /// Tells a run's root that the host is shutting down. False: it has ended, since it never began and has no permit to begin.
-    fn warned<P: Port<Kernel>>(&mut self, port: &mut P) -> bool {
-        let Self { run, step } = self;
+    fn notify_shutdown<P: Port<Kernel>>(&mut self, port: &mut P) -> bool {
+        let Self { run, state } = self;
         let reason: Arc<str> = "the host is shutting down".into();
-        if !step.begun && !step.native {
+        if !state.begun && !state.native {
             let moment = run.moment(port.monotonic());
-            run.die(port, step, moment, Ending::Cancelled(reason));
+            run.die(port, state, moment, Ending::Cancelled(reason));
             return false;
         }
-        if step.pid == Pid::ROOT && !std::mem::replace(&mut step.warned, true) {
-            let _ = run.arrive(port, News::Cancel { pid: step.pid, reason, grace: None });
+        if state.pid == Pid::ROOT && !std::mem::replace(&mut state.shutdown_notified, true) {
+            let _ = run.arrive(port, News::Cancel { pid: state.pid, reason, grace: None });
         }
         true
     }
 
     /// A step that failed by the host's fault, or by what is no step of the guest's, is taken again from the last committed state, where
     /// all records are at hand.
-    fn faulted<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
-        if self.step.retries < RETRIES_MAX && self.retry().is_some() {
-            self.step.retries += 1;
+    fn retry_or_fail<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
+        if self.state.retries < RETRIES_MAX && self.retry().is_some() {
+            self.state.retries += 1;
             return Next::Preempted;
         }
-        self.died(port, problem)
+        self.fail(port, problem)
     }
 
     /// Makes a new body from the records, and begins the step with its batch again.
@@ -268,15 +268,15 @@ impl Task {
         let fixed = &self.run.fixed;
         let mut rebuild = Rebuild::new(Arc::clone(&fixed.root), fixed.programs.clone());
         // Its instance is gone, and its permit is not: the new one has the place of the old.
-        rebuild = rebuild.only(self.step.pid, self.step.allocation);
+        rebuild = rebuild.only(self.state.pid, self.state.allocation);
         for record in records {
             rebuild.apply(&Record::decode(record).ok()?).ok()?;
         }
-        let (body, mut events) = rebuild.into_body(self.step.pid)?;
-        events.truncate(self.step.took.events as usize);
-        self.step.body = body;
-        self.step.scratch.get_or_insert_default().output.clear();
-        self.step.body.begin(self.step.at, &mut events);
+        let (body, mut events) = rebuild.into_body(self.state.pid)?;
+        events.truncate(self.state.took.events as usize);
+        self.state.body = body;
+        self.state.scratch.get_or_insert_default().output.clear();
+        self.state.body.begin(self.state.at, &mut events);
         self.run.inner.lock().state.counts.retried += 1;
         Some(())
     }

@@ -1,7 +1,7 @@
 //! A process as the scheduler holds it: its body, and what belongs to the step in progress.
 
 use super::run::Run;
-use super::snapshot_writer::Tail;
+use super::snapshot_writer::ReplayTail;
 use crate::process::{Allocation, Body, Event, Output, Pid, Program, Timestamp};
 use crate::run::state::config::may_be_saved;
 use crate::run::state::run_state::RunTime;
@@ -14,11 +14,11 @@ use std::sync::Arc;
 /// A process as the scheduler holds it.
 pub struct Task {
     pub(in crate::run) run: Arc<Run>,
-    pub(in crate::run) step: Step,
+    pub(in crate::run) state: TaskState,
 }
 
 /// A process beside its run.
-pub(in crate::run) struct Step {
+pub(in crate::run) struct TaskState {
     pub(in crate::run) pid: Pid,
     pub(in crate::run) program: Arc<dyn Program>,
     pub(in crate::run) body: Box<dyn Body>,
@@ -39,19 +39,19 @@ pub(in crate::run) struct Step {
     pub(in crate::run) took: Took,
     /// What came and was not stepped for: messages alone while it was blocked, what was too much for one batch, and anything while it had
     /// no permit, was put off, or owed a part of its last step.
-    pub(in crate::run) held: Vec<Event>,
+    pub(in crate::run) deferred: Vec<Event>,
     /// Something of it wakes a process that is blocked.
-    held_wakes: bool,
+    deferred_wakes: bool,
     /// Where the step's output is, while there is a step.
     pub(in crate::run) scratch: Option<Box<Scratch>>,
     /// How often the step in progress was tried again after a fault of the host.
     pub(in crate::run) retries: u8,
     /// Which list of those that are put off it has entered last.
-    pub(in crate::run) put_off: Option<u64>,
+    pub(in crate::run) backlog_entry: Option<u64>,
     /// It was told that the host is shutting down.
-    pub(in crate::run) warned: bool,
+    pub(in crate::run) shutdown_notified: bool,
     /// What it did since its last snapshot. None: no snapshots of it are kept.
-    pub(in crate::run) tail: Option<Box<Tail>>,
+    pub(in crate::run) tail: Option<Box<ReplayTail>>,
 }
 
 impl Task {
@@ -63,7 +63,7 @@ impl Task {
         native: bool,
     ) -> Self {
         let is_saved = run.shelf.is_some() && may_be_saved(&*program);
-        let step = Step {
+        let state = TaskState {
             pid,
             program,
             body,
@@ -75,19 +75,19 @@ impl Task {
             at: Timestamp(0),
             mono: RunTime(0),
             took: Took::default(),
-            held: Vec::new(),
-            held_wakes: false,
+            deferred: Vec::new(),
+            deferred_wakes: false,
             scratch: None,
             retries: 0,
-            put_off: None,
-            warned: false,
+            backlog_entry: None,
+            shutdown_notified: false,
             tail: is_saved.then(Box::default),
         };
-        Self { run, step }
+        Self { run, state }
     }
 }
 
-impl Step {
+impl TaskState {
     pub(in crate::run) fn next(&self) -> Next {
         match self.waits {
             Waits::Not | Waits::Owes => Next::Ready,
@@ -97,53 +97,53 @@ impl Step {
     }
 
     /// Whether there is a step to be taken: a process that waits is not stepped for nothing, and one that is blocked not for messages.
-    pub(in crate::run) fn hears(&mut self, events: &mut Vec<Event>) -> bool {
-        let hears = match self.waits {
+    pub(in crate::run) fn prepare_batch(&mut self, events: &mut Vec<Event>) -> bool {
+        let is_due = match self.waits {
             Waits::Owes => {
-                self.hold(events);
+                self.defer(events);
                 return true;
             }
             Waits::Not => true,
-            Waits::Idle => !events.is_empty() || !self.held.is_empty(),
-            Waits::Blocked => self.held_wakes || events.iter().any(wakes),
+            Waits::Idle => !events.is_empty() || !self.deferred.is_empty(),
+            Waits::Blocked => self.deferred_wakes || events.iter().any(wakes),
         };
-        if !hears {
-            self.held.append(events);
+        if !is_due {
+            self.deferred.append(events);
             return false;
         }
-        if !self.held.is_empty() {
-            self.held.append(events);
-            std::mem::swap(&mut self.held, events);
+        if !self.deferred.is_empty() {
+            self.deferred.append(events);
+            std::mem::swap(&mut self.deferred, events);
         }
         let batch = batch(events);
         if batch < events.len() {
-            self.held.extend(events.drain(batch..));
+            self.deferred.extend(events.drain(batch..));
         }
-        self.held_wakes = self.held.iter().any(wakes);
+        self.deferred_wakes = self.deferred.iter().any(wakes);
         true
     }
 
     /// Leaves what has come to a later step.
-    pub(in crate::run) fn hold(&mut self, events: &mut Vec<Event>) {
-        self.held_wakes |= events.iter().any(wakes);
-        self.held.append(events);
+    pub(in crate::run) fn defer(&mut self, events: &mut Vec<Event>) {
+        self.deferred_wakes |= events.iter().any(wakes);
+        self.deferred.append(events);
     }
 
     /// Takes a batch back with which no step is taken after all: it is the next again.
-    pub(in crate::run) fn take_back(&mut self, events: &mut Vec<Event>) {
-        events.append(&mut self.held);
-        std::mem::swap(&mut self.held, events);
-        self.held_wakes = self.held.iter().any(wakes);
+    pub(in crate::run) fn return_batch(&mut self, events: &mut Vec<Event>) {
+        events.append(&mut self.deferred);
+        std::mem::swap(&mut self.deferred, events);
+        self.deferred_wakes = self.deferred.iter().any(wakes);
     }
 
     /// What follows a step that said so, if what is held is to be heard at once.
-    pub(in crate::run) fn follows(&self, next: Next) -> Next {
-        let hears = match next {
-            Next::Idle => !self.held.is_empty(),
-            Next::Blocked => self.held_wakes,
+    pub(in crate::run) fn after_step(&self, next: Next) -> Next {
+        let is_due = match next {
+            Next::Idle => !self.deferred.is_empty(),
+            Next::Blocked => self.deferred_wakes,
             _ => false,
         };
-        if hears { Next::Ready } else { next }
+        if is_due { Next::Ready } else { next }
     }
 }
 

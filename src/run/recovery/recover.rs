@@ -20,9 +20,9 @@ use crate::run::commit::consequences::no_capacity;
 use crate::run::commit::handle::{Refused, RunHandle};
 use crate::run::commit::kernel::Kernel;
 use crate::run::commit::observe::{Once, Watcher};
-use crate::run::commit::outbox::After;
+use crate::run::commit::outbox::AfterUnlock;
 use crate::run::commit::parking::stopped;
-use crate::run::commit::parking::waking::Rests;
+use crate::run::commit::parking::waking::FromParked;
 use crate::run::commit::run::{Inner, Run};
 use crate::run::commit::task::Task;
 use crate::run::record::kinds::{News, Record};
@@ -106,7 +106,7 @@ impl Kernel {
         &self,
         spec: ResumeSpec,
         records: &[Record],
-        rests: Option<Rests>,
+        from_parked: Option<FromParked>,
         ends: Option<Arc<str>>,
     ) -> Result<Arc<Run>, ResumeError> {
         let ResumeSpec { root, programs, left, unless_paused, mut log, effects, sink, watcher } = spec;
@@ -130,32 +130,33 @@ impl Kernel {
         check_programs(&started.programs, &programs)?;
         let fixed = Fixed::new(&started, root, programs, effects, sink);
         let mut later = Snapshots::of(&*log, &state, &taken_up.pasts);
-        let is_woken = rests.is_some();
-        let (outcome, ahead) = rests.map(|rests| (rests.outcome, rests.ahead)).unzip();
+        let is_woken = from_parked.is_some();
+        let (outcome, clock_offset) =
+            from_parked.map(|from_parked| (from_parked.outcome, from_parked.clock_offset)).unzip();
         let outcome = outcome.unwrap_or_else(|| Arc::new(Once::new()));
         let mut rest = Some((fixed, state, taken_up, log, watcher));
         let mut resumed = Err(ResumeError::Refused);
         self.with_port(|port| {
             let Some((fixed, state, taken_up, log, watcher)) = rest.take() else { return };
-            let times = (taken_up.at, port.monotonic(), ahead);
-            let run = Arc::new(Run::taken_up(fixed, self.clone(), times, state, log, Arc::clone(&outcome)));
+            let times = (taken_up.at, port.monotonic(), clock_offset);
+            let run = Arc::new(Run::recovered(fixed, self.clone(), times, state, log, Arc::clone(&outcome)));
             // Whoever finds it in the list waits until its processes are there.
             let mut inner = run.inner.lock();
-            let Some(entered) = self.remember(&run, is_woken) else {
+            let Some(registered) = self.register(&run, is_woken) else {
                 resumed = Err(ResumeError::Exists(started.run.clone()));
                 return;
             };
-            let (mut after, mut taken_up) = (After::default(), taken_up);
+            let (mut after, mut taken_up) = (AfterUnlock::default(), taken_up);
             let is_taken = run.take_all_up(&mut inner, port, &mut taken_up.pasts, &mut later, &mut after);
             if is_taken {
                 inner.watched_by(watcher, &mut after.add().wakers);
                 later.tell(&run);
                 run.go_on(port, inner, taken_up, &left, ends.as_ref(), &mut after);
             } else {
-                run.take_back(is_woken, inner, port);
+                run.return_refused(is_woken, inner, port);
             }
             run.after(port, after);
-            self.entered(&run, entered);
+            self.registered(&run, registered);
             if is_taken {
                 self.sweep(port, Some(&run));
                 resumed = Ok(run);
@@ -177,7 +178,7 @@ impl Run {
         port: &mut P,
         pasts: &mut BTreeMap<Pid, Past>,
         later: &mut Snapshots,
-        after: &mut After,
+        after: &mut AfterUnlock,
     ) -> bool {
         let living: Vec<Pid> =
             inner.state.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
@@ -200,7 +201,7 @@ impl Run {
         taken_up: TakenUp,
         left: &[Mail],
         ends: Option<&Arc<str>>,
-        after: &mut After,
+        after: &mut AfterUnlock,
     ) {
         let TakenUp { queues, departures, .. } = taken_up;
         let moment = self.moment(port.monotonic());
@@ -208,7 +209,7 @@ impl Run {
             inner.state.posts.extend(events.into_iter().map(|event| Post { pid, event }));
         }
         for (pid, tag) in inner.state.depart_again(departures, &self.fixed) {
-            let _ = inner.take_news(moment, News::Again { pid, tag }, None);
+            let _ = inner.record_news(moment, News::Again { pid, tag }, None);
         }
         for mail in left {
             // What cannot be done stays where it is: there may be room for it when the run is next taken up, else it goes with the run.
@@ -220,7 +221,7 @@ impl Run {
             inner.kill_all(moment, reason);
         }
         self.flush(&mut inner, port, moment, after);
-        self.begin_looks(&mut inner, port);
+        self.schedule_first_check(&mut inner, port);
     }
 
     fn take_up<P: Port<Kernel> + ?Sized>(
@@ -229,7 +230,7 @@ impl Run {
         port: &mut P,
         pid: Pid,
         (past, later): (Past, Option<Later>),
-        after: &mut After,
+        after: &mut AfterUnlock,
     ) -> Result<(), Task> {
         let paused = inner.state.paused.is_some();
         let entry = inner.state.living_mut(pid).expect("invariant: it was just seen");
@@ -240,14 +241,14 @@ impl Run {
         let last_saved = later.as_ref().and_then(|later| later.steps.last()).map_or(0, |(step, _)| *step);
         let tail_steps = past.steps.iter().filter(|step| step.number > last_saved).count() as u64;
         let mut task = Task::new(Arc::clone(self), pid, program, Box::new(Replayed::new(past, later)), native);
-        if let Some(tail) = &mut task.step.tail {
+        if let Some(tail) = &mut task.state.tail {
             tail.steps = tail_steps;
         }
-        task.step.begun = !is_fresh;
-        task.step.steps = entry.steps;
-        task.step.waits = entry.waits;
+        task.state.begun = !is_fresh;
+        task.state.steps = entry.steps;
+        task.state.waits = entry.waits;
         entry.begun = native || !is_fresh;
-        let next = task.step.next();
+        let next = task.state.next();
         let slot = if is_fresh { port.spawn(task, permit) } else { port.take_up(task, permit, next) };
         let slot = match slot {
             Ok(slot) => slot,

@@ -112,7 +112,7 @@ fn whom_an_operator_has_paused_stays_so_when_there_is_room() {
     has_room(&backlog);
     desk.drain();
     assert_eq!(run.counts().steps, 1, "it is paused");
-    run.resume().unwrap();
+    run.unpause().unwrap();
     desk.drain();
     assert_eq!(run.counts().steps, 2);
 
@@ -120,7 +120,7 @@ fn whom_an_operator_has_paused_stays_so_when_there_is_room() {
     signal(&run, "b");
     run.pause().unwrap();
     backlog.set_full(true);
-    run.resume().unwrap();
+    run.unpause().unwrap();
     desk.drain();
     assert_eq!(run.counts().steps, 2);
     has_room(&backlog);
@@ -177,7 +177,7 @@ fn nobody_is_forgotten_who_was_put_off() {
             }
         });
         for run in &runs {
-            run.pause().and_then(|()| run.resume()).ok();
+            run.pause().and_then(|()| run.unpause()).ok();
         }
         let ended = runs.iter().all(|run| run.wait_for(Duration::from_mins(2)).is_some());
         done.store(true, Relaxed);

@@ -55,7 +55,7 @@ fn records(root: &Arc<dyn Program>) -> Vec<Record> {
     desk.fire();
     desk.drain();
     bench.run.pause().unwrap();
-    bench.run.resume().unwrap();
+    bench.run.unpause().unwrap();
     bench.run.cancel("enough", None).unwrap();
     desk.settle();
     bench.run.records().unwrap()

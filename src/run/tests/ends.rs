@@ -81,7 +81,7 @@ fn a_run_that_was_paused_when_its_host_died_stays_so() {
     run.signal("door", number(7)).unwrap();
     desk.settle();
     assert_eq!((run.counts().steps, run.outcome()), (steps, None));
-    run.resume().unwrap();
+    run.unpause().unwrap();
     desk.settle();
     assert_eq!(output(&run.outcome().unwrap()), r#"["1 null","outside door: 7"]"#);
 }

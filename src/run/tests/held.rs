@@ -171,7 +171,7 @@ fn a_paused_run_lets_others_in_and_goes_on_when_it_is_resumed() {
             rig.newcomer();
         }
         assert_eq!((run.counts().steps, guests.live.load(SeqCst)), (steps, 0));
-        run.resume().unwrap();
+        run.unpause().unwrap();
         rig.desk.drain();
         check(&run, &guests);
         assert_eq!(run.counts().steps, 5);
@@ -187,7 +187,7 @@ fn a_run_that_is_paused_in_the_middle_of_a_step_keeps_its_instance_and_others_go
         assert_eq!(run.counts().steps, 0);
         rig.newcomer();
         assert_eq!((run.counts().steps, guests.live.load(SeqCst)), (0, 1));
-        run.resume().unwrap();
+        run.unpause().unwrap();
         rig.desk.drain();
         check(&run, &guests);
     }
@@ -202,14 +202,14 @@ fn a_run_can_be_paused_again_wherever_its_resumption_is() {
             let run = rig.paused(&guests);
             rig.newcomer();
             run.pause().unwrap();
-            run.resume().unwrap();
+            run.unpause().unwrap();
             for _ in 0..turns {
                 rig.desk.turn();
             }
             let _ = run.pause();
             rig.desk.drain();
             rig.newcomer();
-            let _ = run.resume();
+            let _ = run.unpause();
             rig.desk.drain();
             check(&run, &guests);
         }
@@ -291,7 +291,7 @@ fn a_paused_run_that_is_taken_up_hears_nothing() {
     let resumed = resume(&desk, &root, &handlers, &records);
     desk.drain();
     assert!(resumed.outcome().is_none() && resumed.counts().steps == 1, "{:?}", resumed.outcome());
-    resumed.resume().unwrap();
+    resumed.unpause().unwrap();
     desk.drain();
     assert!(resumed.outcome().is_some(), "it did not go on");
 }
@@ -316,7 +316,7 @@ fn a_pause_ends_a_chain_of_processes_that_start_processes() {
     let before = run.counts().steps;
     bench.desk.drain();
     assert_eq!(run.counts().steps, before);
-    run.resume().unwrap();
+    run.unpause().unwrap();
     for _ in 0..50 {
         assert!(bench.desk.turn());
     }
@@ -335,7 +335,7 @@ fn one_that_gets_its_permit_while_its_run_is_paused_is_not_stepped() {
     rig.desk.drain();
     assert!(first.outcome().is_some() && second.is_paused());
     assert_eq!(second.counts().steps, 0);
-    second.resume().unwrap();
+    second.unpause().unwrap();
     rig.desk.drain();
     check(&second, &guests);
 }

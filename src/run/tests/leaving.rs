@@ -113,7 +113,7 @@ fn of_a_host_that_stops_no_call_leaves_that_may_be_repeated() {
     spec.log = Box::new(log);
     let run = desk.kernel.start(spec).unwrap();
     desk.drain();
-    desk.kernel.hold();
+    desk.kernel.hold_calls();
     run.durable(records.load(Relaxed));
     let left: Vec<Arc<str>> = handlers.waiting.lock().iter().map(|(call, _)| Arc::clone(&call.handler)).collect();
     assert_eq!(left, ["unsafe".into()]);

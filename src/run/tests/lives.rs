@@ -320,7 +320,7 @@ fn what_is_left_of_a_grace_stands_still_while_the_run_is_paused() {
     bench.run.cancel("enough", Some(Duration::from_millis(20))).unwrap();
     bench.run.pause().unwrap();
     bench.desk.advance(Micros(1_000_000));
-    bench.run.resume().unwrap();
+    bench.run.unpause().unwrap();
     bench.desk.settle();
     let outcome = bench.run.outcome().expect("it ends");
     // The root ends at once when it goes on, and its child has all of the grace.
@@ -552,7 +552,7 @@ fn a_paused_run_is_not_stepped_and_its_calls_keep_their_time() {
         assert!(!bench.desk.turn());
     }
     bench.desk.advance(Micros(1_000_000));
-    bench.run.resume().unwrap();
+    bench.run.unpause().unwrap();
     bench.desk.drain();
     assert_eq!(bench.run.processes()[0].outstanding, 1);
     let before = bench.desk.now();

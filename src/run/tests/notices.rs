@@ -8,7 +8,7 @@ use crate::process::{
     Body, Event, Level, LogLine, Micros, Output, Payload, Pid, Problem, ProcessInit, Program, Progress, Status,
     Timestamp,
 };
-use crate::run::commit::offload::Aside;
+use crate::run::commit::offload::OffloadThread;
 use crate::run::{Act, Durability, Kernel, Log, NotDurable, ParkedLog, ParkingPolicy, RunHandle};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -260,7 +260,7 @@ fn nothing_leaves_a_run_that_was_given_up() {
 
 #[test]
 fn work_that_panics_is_the_last_of_nobody_but_itself() {
-    let aside = Aside::new("test");
+    let aside = OffloadThread::new("test");
     let done = Arc::new(AtomicU32::new(0));
     for n in 0..6 {
         let done = Arc::clone(&done);
@@ -348,17 +348,22 @@ fn a_snapshot_that_panics_is_counted_and_keeps_no_other_from_being_kept() {
             panic!("a page of it is upside down")
         }
     }
-    let (keeper, shelf) =
-        (crate::run::commit::snapshot_writer::Keeper::new(), Arc::new(crate::run::MemoryShelf::default()));
+    let (writer, shelf) =
+        (crate::run::commit::snapshot_writer::SnapshotWriter::new(), Arc::new(crate::run::MemoryShelf::default()));
     let shelf: Arc<dyn crate::run::Shelf> = shelf;
     for step in 0..3 {
-        let held =
-            keeper.hold(&shelf, Pid::ROOT, step, Box::new(Bad), &crate::run::commit::snapshot_writer::Tail::default());
-        keeper.keep(Box::new(held));
+        let pending = writer.reserve(
+            &shelf,
+            Pid::ROOT,
+            step,
+            Box::new(Bad),
+            &crate::run::commit::snapshot_writer::ReplayTail::default(),
+        );
+        writer.write(Box::new(pending));
     }
-    keeper.flush();
-    let counts = keeper.counts();
+    writer.flush();
+    let counts = writer.counts();
     assert_eq!((counts.failed, counts.kept), (3, 0));
     assert!(counts.last_failure.unwrap().contains("upside down"));
-    assert!(keeper.has_room(), "what they took is given back");
+    assert!(writer.has_room(), "what they took is given back");
 }

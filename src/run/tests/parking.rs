@@ -165,7 +165,7 @@ fn whatever_is_asked_of_a_parked_run_is_answered() {
     ask(&|| assert_eq!(run.counts().processes, 1));
     ask(&|| run.pause().unwrap());
     ask(&|| assert!(run.is_paused()));
-    ask(&|| run.resume().unwrap());
+    ask(&|| run.unpause().unwrap());
     let act = || run.act(Act::Signal { name: "x".into(), body: number(1) }, Some("once"));
     ask(&|| drop(act().unwrap()));
     // The same one again, after a while on disk.
@@ -311,7 +311,7 @@ fn whoever_waits_for_a_parked_run_hears_that_the_host_let_go_of_it() {
     let mut desk = Desk::new(1);
     let run = start(&desk.kernel, "run", &collects(|| vec![waits("a")], 1), &Parkable::default());
     wait_long(&mut desk);
-    desk.kernel.hold();
+    desk.kernel.hold_calls();
     assert_eq!(run.signal("a", number(1)), Err(Refused::Ended), "nothing begins any more");
     assert!(is_parked(&desk, "run"));
     desk.kernel.abandon(&crate::process::Problem::new("suspended", "x"));

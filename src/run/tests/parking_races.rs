@@ -39,7 +39,7 @@ fn settle(desk: &mut Desk) {
 fn a_timer_that_fires_while_its_run_is_parked_wakes_it() {
     let root = program(|_| collect(|| vec![Action::Sleep(Micros(1_000))], 1));
     let (mut desk, run) = before(&root);
-    let here = desk.kernel.here("run").unwrap();
+    let here = desk.kernel.in_memory("run").unwrap();
     let armed = desk.take_timer();
     here.park_now(&mut desk.port());
     assert_eq!(desk.kernel.parked().len(), 1, "it was quiet");
@@ -71,7 +71,7 @@ fn a_timer_that_comes_early_for_a_parked_run_does_not_wake_it() {
         })
     });
     let (mut desk, run) = before(&root);
-    let here = desk.kernel.here("run").unwrap();
+    let here = desk.kernel.in_memory("run").unwrap();
     let armed = desk.take_timer();
     assert_eq!(armed, Monotonic(1_000));
     here.park_now(&mut desk.port());
@@ -89,7 +89,7 @@ fn a_timer_that_comes_early_for_a_parked_run_does_not_wake_it() {
 fn a_timer_of_a_parked_run_that_is_found_in_memory_wakes_it() {
     let root = program(|_| collect(|| vec![Action::Sleep(Micros(1_000))], 1));
     let (mut desk, run) = before(&root);
-    let here = desk.kernel.here("run").unwrap();
+    let here = desk.kernel.in_memory("run").unwrap();
     here.park_now(&mut desk.port());
     let due = desk.take_timer();
     desk.time().advance_to(due);
@@ -104,7 +104,7 @@ fn a_timer_of_a_parked_run_that_is_found_in_memory_wakes_it() {
 fn what_comes_for_a_run_that_is_parked_meanwhile_reaches_it() {
     let root = program(|_| collect(|| vec![waits("a")], 9));
     let (mut desk, run) = before(&root);
-    let here = desk.kernel.here("run").unwrap();
+    let here = desk.kernel.in_memory("run").unwrap();
     here.park_now(&mut desk.port());
     let mut news = Some(crate::run::News::Signal { name: "a".into(), body: number(7) });
     assert!(here.take_in(&mut desk.port(), &mut news).is_none() && news.is_some(), "it is still there");
@@ -119,7 +119,7 @@ fn what_comes_for_a_run_that_is_parked_meanwhile_reaches_it() {
 fn a_run_is_not_parked_while_an_event_or_a_message_waits_for_a_process() {
     let root = program(|_| collect(|| vec![waits("a"), Action::Register("hub".into())], 3));
     let (mut desk, run) = before(&root);
-    let here = desk.kernel.here("run").unwrap();
+    let here = desk.kernel.in_memory("run").unwrap();
     for name in ["a", "hub"] {
         run.signal(name, number(1)).unwrap();
         here.park_now(&mut desk.port());
@@ -138,7 +138,7 @@ fn a_run_that_is_lost_while_it_is_parked_or_taken_up_hears_it() {
 
     // Found in memory, and parked then.
     let (desk, run) = before(&root);
-    let here = desk.kernel.here("run").unwrap();
+    let here = desk.kernel.in_memory("run").unwrap();
     here.park_now(&mut desk.port());
     assert!(!here.abandon(&lost), "it is not there any more");
     assert!(run.outcome().is_none() && desk.kernel.parked().len() == 1);
@@ -147,7 +147,7 @@ fn a_run_that_is_lost_while_it_is_parked_or_taken_up_hears_it() {
 
     // Taken up anew meanwhile: the one that was there before does not speak for it.
     let (desk, run) = before(&root);
-    let here = desk.kernel.here("run").unwrap();
+    let here = desk.kernel.in_memory("run").unwrap();
     here.park_now(&mut desk.port());
     run.signal("b", number(1)).unwrap();
     here.abandon(&lost);

@@ -79,7 +79,7 @@ fn the_time_of_a_wait_stands_still_while_the_run_is_paused() {
     assert_eq!(waits(&bench), [before.clone()], "it does not know for how long");
     bench.desk.advance(Micros(50_000));
     while bench.desk.fire() {}
-    bench.run.resume().unwrap();
+    bench.run.unpause().unwrap();
     assert_eq!(waits(&bench)[0].until, Some(before.since.saturating_add(Micros(55_000))));
     bench.run.signal("a", number(1)).unwrap();
     assert_eq!(output(&bench.finish()), r#"["1 1"]"#);

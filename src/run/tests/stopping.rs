@@ -31,7 +31,7 @@ fn parked(desk: &mut Desk, log: &Parkable) -> RunHandle {
     desk.kernel.park_when(ParkingPolicy { after: Duration::from_hours(1_000), resident_max: usize::MAX });
     let run = start(&desk.kernel, "run", &family(), log);
     desk.drain();
-    desk.kernel.here("run").unwrap().park_now(&mut desk.port());
+    desk.kernel.in_memory("run").unwrap().park_now(&mut desk.port());
     desk.drain();
     assert_eq!((desk.kernel.parked().len(), desk.living()), (1, 0));
     run
@@ -192,7 +192,7 @@ fn no_run_that_wakes_while_its_host_stops_ends_for_that() {
         }
         while kernel.parked().len() < logs.len() && begun.elapsed() < Duration::from_millis(55) {
             for run in kernel.runs() {
-                if let Some(here) = kernel.here(run.id()) {
+                if let Some(here) = kernel.in_memory(run.id()) {
                     here.park_now(&mut scheduler.handle());
                 }
             }
@@ -200,7 +200,7 @@ fn no_run_that_wakes_while_its_host_stops_ends_for_that() {
         std::thread::sleep(Duration::from_millis(80 + round));
         kernel.never_stall();
         if is_suspended {
-            kernel.hold();
+            kernel.hold_calls();
             drop(scheduler);
         } else {
             let _ = scheduler.shutdown(Duration::from_secs(5));

@@ -68,7 +68,7 @@ fn a_run_that_was_parked_is_not_refused_the_instance_that_it_had() {
     let root = root(0, &steps);
     let run = start(&mut desk, "run", &root, &log);
     desk.drain();
-    desk.kernel.here("run").unwrap().park_now(&mut desk.port());
+    desk.kernel.in_memory("run").unwrap().park_now(&mut desk.port());
     desk.drain();
     // Another one has the slot now. A third is refused.
     let other = start(&mut desk, "other", &root, &Parkable::default());
@@ -146,7 +146,7 @@ fn a_paused_run_that_is_taken_up_is_not_stepped_for_what_came_before() {
     let resumed = resume(&desk, &root, &Arc::default(), &records);
     desk.drain();
     assert_eq!((resumed.counts().steps, resumed.outcome().is_some()), (1, false));
-    resumed.resume().unwrap();
+    resumed.unpause().unwrap();
     desk.drain();
     assert_eq!(output(&resumed.outcome().unwrap()), r#"["1 1"]"#);
 }

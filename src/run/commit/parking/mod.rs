@@ -38,7 +38,7 @@ pub(in crate::run) mod waking;
 
 use super::consequences::no_capacity;
 use super::kernel::{Kernel, Timer};
-use super::parking::residence::Place;
+use super::parking::residence::Residence;
 use super::parking::waking::{Parked, WAKE_AGAIN};
 use super::run::{Inner, Run};
 use crate::base::Monotonic;
@@ -77,7 +77,7 @@ impl ParkingPolicy {
 }
 
 /// Looks that find a run that does not change and cannot be parked are up to so many times as far apart.
-const LOOK_FACTOR_MAX: u32 = 64;
+const BACKOFF_MAX: u32 = 64;
 /// How long a run's processes have to be saved before it is looked at again.
 const SAVE_TIME: Micros = Micros(50_000);
 
@@ -96,13 +96,13 @@ pub struct ParkedRun {
 
 /// What was found when the run was last looked at.
 #[derive(Default)]
-pub(in crate::run) struct Looked {
+pub(in crate::run) struct ParkingCheck {
     /// How many records it had.
     records: u64,
     /// How much farther apart the looks are, since nothing changes and it cannot be parked.
-    factor: u32,
+    backoff: u32,
     /// Its processes were asked to be saved.
-    saving: bool,
+    save_requested: bool,
     /// The scheduler's timer for the next look.
     timer: Option<TimerId>,
 }
@@ -130,7 +130,7 @@ pub(in crate::run) fn stopped() -> Problem {
 impl Inner {
     /// Whether the run waits, and nothing is on its way into it or out of it.
     fn is_quiet(&mut self, soon: RunTime) -> bool {
-        self.watchers.retain(|watcher| !watcher.is_deaf());
+        self.watchers.retain(|watcher| !watcher.is_abandoned());
         if self.over || self.parked || self.is_lost() || !self.watchers.is_empty() || self.has_undurable() {
             return false;
         }
@@ -157,68 +157,72 @@ impl Inner {
 
     /// The scheduler's timers of this run, which nobody needs any more.
     pub(in crate::run) fn disarm(&mut self) -> impl Iterator<Item = TimerId> + use<> {
-        self.looked.timer.take().into_iter().chain(self.state.timers.disarm())
+        self.parking_check.timer.take().into_iter().chain(self.state.timers.disarm())
     }
 
     /// The processes of which replaying what they did would be dear.
-    fn unsaved(&self) -> Vec<Slot> {
+    fn expensive(&self) -> Vec<Slot> {
         self.state.table.iter().filter(|(_, entry)| entry.unsaved).filter_map(|(_, entry)| entry.slot).collect()
     }
 }
 
 impl Run {
     /// The first look at a run is a while away.
-    pub(in crate::run) fn begin_looks<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, inner: &mut Inner, port: &mut P) {
+    pub(in crate::run) fn schedule_first_check<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        port: &mut P,
+    ) {
         let policy = self.kernel.parking();
         if policy.after != Duration::MAX && inner.log.can_park() {
-            self.kernel.stays(self);
-            self.look_after(policy.after.into(), inner, port);
+            self.kernel.add_resident(self);
+            self.schedule_check(policy.after.into(), inner, port);
         }
     }
 
     /// Looks whether the run can be parked.
-    pub(in crate::run) fn look<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P) {
+    pub(in crate::run) fn check_parking<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P) {
         let policy = self.kernel.parking();
         let mut inner = self.inner.lock();
         if inner.over || inner.parked || inner.is_lost() {
             return;
         }
         let records = inner.state.counts.records;
-        let is_still = std::mem::replace(&mut inner.looked.records, records) == records;
+        let is_still = std::mem::replace(&mut inner.parking_check.records, records) == records;
         let now = port.monotonic();
         let after = Micros::from(policy.after);
         let mut next = after;
         if is_still {
             let soon = self.moment(now).mono.saturating_add(after);
             if inner.is_quiet(soon) {
-                let unsaved = inner.unsaved();
-                if unsaved.is_empty() || inner.looked.saving {
+                let expensive = inner.expensive();
+                if expensive.is_empty() || inner.parking_check.save_requested {
                     if self.park(inner, port) {
                         return;
                     }
                     inner = self.inner.lock();
                 } else {
-                    inner.looked.saving = true;
-                    self.asked.fetch_add(1, Relaxed);
-                    for slot in unsaved {
+                    inner.parking_check.save_requested = true;
+                    self.save_epoch.fetch_add(1, Relaxed);
+                    for slot in expensive {
                         port.interrupt(slot, Interrupt::Visit);
                     }
                     next = SAVE_TIME.min(after);
                 }
             } else {
-                inner.looked.factor = (inner.looked.factor * 2).clamp(1, LOOK_FACTOR_MAX);
-                next = Micros(after.0.saturating_mul(inner.looked.factor.into()));
+                inner.parking_check.backoff = (inner.parking_check.backoff * 2).clamp(1, BACKOFF_MAX);
+                next = Micros(after.0.saturating_mul(inner.parking_check.backoff.into()));
             }
         } else {
-            (inner.looked.factor, inner.looked.saving) = (0, false);
+            (inner.parking_check.backoff, inner.parking_check.save_requested) = (0, false);
         }
-        self.look_after(next, &mut inner, port);
+        self.schedule_check(next, &mut inner, port);
     }
 
     /// The next look is so far away. Under the lock, so that whoever ends the run finds the timer.
-    fn look_after<P: Port<Kernel> + ?Sized>(&self, time: Micros, inner: &mut Inner, port: &mut P) {
+    fn schedule_check<P: Port<Kernel> + ?Sized>(&self, time: Micros, inner: &mut Inner, port: &mut P) {
         let due = port.monotonic().saturating_add(time);
-        inner.looked.timer = Some(port.timer(due, Timer::Look(Arc::clone(&self.fixed.id), self.serial)));
+        inner.parking_check.timer = Some(port.timer(due, Timer::CheckParking(Arc::clone(&self.fixed.id), self.serial)));
     }
 
     /// Parks the run at once, if it is quiet and nothing of it has to be saved.
@@ -226,12 +230,12 @@ impl Run {
         let mut inner = self.inner.lock();
         let now = self.moment(port.monotonic()).mono;
         if inner.log.can_park() && inner.is_quiet(now) {
-            let unsaved = inner.unsaved();
-            if unsaved.is_empty() {
+            let expensive = inner.expensive();
+            if expensive.is_empty() {
                 self.park(inner, port);
             } else {
-                self.asked.fetch_add(1, Relaxed);
-                for slot in unsaved {
+                self.save_epoch.fetch_add(1, Relaxed);
+                for slot in expensive {
                     port.interrupt(slot, Interrupt::Visit);
                 }
             }
@@ -247,7 +251,7 @@ impl Run {
 
     /// Takes a run back that the scheduler takes no process of, or not all: it was being taken up, and nothing has been recorded since. One that
     /// was parked is parked again, and its timers wait for a while. Any other one, and each where the host stops, is nobody's.
-    pub(in crate::run) fn take_back<P: Port<Kernel> + ?Sized>(
+    pub(in crate::run) fn return_refused<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         was_parked: bool,
         mut inner: BriefGuard<'_, Inner>,
@@ -262,12 +266,12 @@ impl Run {
             return self.park_as(log, again, inner, port);
         }
         let (state, log) = self.vacate(&mut inner, port);
-        self.kernel.forget(self);
+        self.kernel.unregister(self);
         drop(inner);
         let problem = if is_closing { stopped() } else { no_capacity() };
         self.outcome.set(Arc::new(Outcome::of_problem(problem, state.counts)));
         drop(log);
-        self.dismiss(&state, port);
+        self.end_tasks(&state, port);
     }
 
     /// Parks the run with this log. No timer takes it up before that time of the host's clock.
@@ -281,11 +285,11 @@ impl Run {
         let (state, gone) = self.vacate(&mut inner, port);
         let due = state.timers.next_due().map(|due| self.host_time(due).max(earliest));
         let parked = Parked {
-            parts: self.kernel.parts_of(&self.fixed),
+            spec: self.kernel.shared_spec_of(&self.fixed),
             log,
             outcome: Arc::downgrade(&self.outcome),
             wakes: due.map(|due| (due, port.timer(due, Timer::Due(Arc::clone(&self.fixed.id))))),
-            ahead: self.ahead,
+            clock_offset: self.clock_offset,
             facts: ParkedRun {
                 processes: state.living,
                 uncertain: state.uncertain.len() as u32,
@@ -296,7 +300,7 @@ impl Run {
         self.kernel.put_parked(&self.fixed.id, parked);
         drop(inner);
         drop(gone);
-        self.dismiss(&state, port);
+        self.end_tasks(&state, port);
     }
 
     /// The run is in memory no more: whoever finds it from now on asks the kernel anew. Gives what it was made of, which is dropped without
@@ -307,14 +311,14 @@ impl Run {
         }
         let bounds = inner.state.bounds;
         inner.parked = true;
-        self.left.store(true, Relaxed);
+        self.parked_hint.store(true, Relaxed);
         (std::mem::replace(&mut inner.state, State::bare(bounds)), std::mem::replace(&mut inner.log, Box::new(Gone)))
     }
 
     /// The handles find the run no more, and the processes that it had in memory end.
-    fn dismiss<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, state: &State, port: &mut P) {
-        let place = self.place.lock().clone();
-        Place::leave(&place, self);
+    fn end_tasks<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, state: &State, port: &mut P) {
+        let residence = self.residence.lock().clone();
+        Residence::release(&residence, self);
         for slot in state.table.iter().filter_map(|(_, entry)| entry.slot) {
             port.pause(slot, Pause::Off);
             port.interrupt(slot, Interrupt::End);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 pub(in crate::run) type Outcomes = Once<Arc<Outcome>>;
 
 /// What handles of a run share.
-pub(in crate::run) struct Place {
+pub(in crate::run) struct Residence {
     pub(in crate::run) id: Arc<str>,
     pub(in crate::run) kernel: Kernel,
     pub(in crate::run) outcome: Arc<Outcomes>,
@@ -20,7 +20,7 @@ pub(in crate::run) struct Place {
     run: Mutex<Option<Arc<Run>>>,
 }
 
-impl Place {
+impl Residence {
     /// The place of a run that is parked.
     pub(in crate::run) fn parked(id: Arc<str>, kernel: Kernel, outcome: Arc<Outcomes>) -> Arc<Self> {
         Arc::new(Self { id, kernel, outcome, run: Mutex::default() })
@@ -28,24 +28,24 @@ impl Place {
 
     /// The place of a run in memory.
     pub(in crate::run) fn of(run: Arc<Run>) -> Arc<Self> {
-        let mut known = run.place.lock();
-        if let Some(place) = known.upgrade() {
-            return place;
+        let mut known = run.residence.lock();
+        if let Some(residence) = known.upgrade() {
+            return residence;
         }
-        let place = Arc::new(Self {
+        let residence = Arc::new(Self {
             id: Arc::clone(&run.fixed.id),
             kernel: run.kernel.clone(),
             outcome: Arc::clone(&run.outcome),
             run: Mutex::new(Some(Arc::clone(&run))),
         });
-        *known = Arc::downgrade(&place);
-        place
+        *known = Arc::downgrade(&residence);
+        residence
     }
 
     /// The run was parked.
-    pub(in crate::run) fn leave(place: &Weak<Self>, run: &Arc<Run>) {
-        if let Some(place) = place.upgrade() {
-            place.forget(run);
+    pub(in crate::run) fn release(residence: &Weak<Self>, run: &Arc<Run>) {
+        if let Some(residence) = residence.upgrade() {
+            residence.forget(run);
         }
     }
 

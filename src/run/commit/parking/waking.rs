@@ -1,6 +1,6 @@
 //! Runs for ids: in memory, parked, or being taken up again. The protocol is in [`crate::run::commit::parking`].
 
-use super::residence::{Outcomes, Place};
+use super::residence::{Outcomes, Residence};
 use super::{ParkedRun, ParkingPolicy};
 use crate::base::Monotonic;
 use crate::base::message_of;
@@ -23,14 +23,14 @@ use std::sync::{Arc, Weak};
 /// How long to wait before a thread, or places for processes, are asked for again.
 pub(in crate::run) const WAKE_AGAIN: Micros = Micros(1_000_000);
 /// Runs that each new one looks at where there are too many.
-const SWEEP: usize = 16;
+const SWEEP_RUNS: usize = 16;
 /// Entries of runs that are not in memory any more are let be up to so many.
-const RESIDENTS_MIN: usize = 1_024;
+const STALE_RESIDENTS_MAX: usize = 1_024;
 /// Sets of programs that are compared before those are forgotten that nobody uses.
-const PARTS_MAX: usize = 1_024;
+const SHARED_SPECS_MAX: usize = 1_024;
 
 /// What many runs have in common.
-pub(in crate::run) struct Parts {
+pub(in crate::run) struct SharedSpec {
     root: Arc<dyn Program>,
     programs: Programs,
     effects: Arc<dyn Effects>,
@@ -39,13 +39,13 @@ pub(in crate::run) struct Parts {
 
 /// What stays of a run that is parked.
 pub(in crate::run) struct Parked {
-    pub(in crate::run) parts: Arc<Parts>,
+    pub(in crate::run) spec: Arc<SharedSpec>,
     pub(in crate::run) log: Box<dyn ParkedLog>,
     pub(in crate::run) outcome: Weak<Outcomes>,
     /// When its first timer is due, by the host's monotonic clock, and the scheduler's timer for that.
     pub(in crate::run) wakes: Option<(Monotonic, TimerId)>,
     /// What its clock was ahead of the host's: it goes on, however long the run is parked.
-    pub(in crate::run) ahead: i64,
+    pub(in crate::run) clock_offset: i64,
     pub(in crate::run) facts: ParkedRun,
 }
 
@@ -59,9 +59,9 @@ impl Parked {
 }
 
 /// A run for an id.
-pub(in crate::run) enum Known {
+pub(in crate::run) enum Residency {
     /// It is in memory, and this is its number among the runs of its id and others.
-    Here(Weak<Run>, u64),
+    InMemory(Weak<Run>, u64),
     /// It is over, and its outcome waits for a disk. Nobody else may have it any more: no process, and no handle that was there while it was
     /// parked.
     Ending(Arc<Run>),
@@ -76,11 +76,11 @@ pub(in crate::run) enum Known {
     },
 }
 
-impl Known {
+impl Residency {
     /// The run in memory. Whoever has the list's lock does not drop it before it has let go of that: it may be the last to have it.
     pub(in crate::run) fn here(&self) -> Option<Arc<Run>> {
         match self {
-            Self::Here(run, _) => run.upgrade(),
+            Self::InMemory(run, _) => run.upgrade(),
             Self::Ending(run) => Some(Arc::clone(run)),
             Self::Parked(_) | Self::Waking { .. } => None,
         }
@@ -89,25 +89,25 @@ impl Known {
     /// The number of the run that is in memory.
     pub(in crate::run) fn serial(&self) -> Option<u64> {
         match self {
-            Self::Here(_, serial) => Some(*serial),
+            Self::InMemory(_, serial) => Some(*serial),
             Self::Ending(run) => Some(run.serial),
             Self::Parked(_) | Self::Waking { .. } => None,
         }
     }
 
-    pub(in crate::run) fn facts(&self) -> Option<ParkedRun> {
+    pub(in crate::run) fn parked_run(&self) -> Option<ParkedRun> {
         if let Self::Parked(parked) = self { Some(parked.facts) } else { None }
     }
 
     /// The place of a parked run.
-    pub(in crate::run) fn place(&mut self, id: &Arc<str>, kernel: &Kernel) -> Option<Arc<Place>> {
+    pub(in crate::run) fn residence(&mut self, id: &Arc<str>, kernel: &Kernel) -> Option<Arc<Residence>> {
         let Self::Parked(parked) = self else { return None };
         let outcome = parked.outcome.upgrade().unwrap_or_else(|| {
             let outcome = Arc::new(Once::new());
             parked.outcome = Arc::downgrade(&outcome);
             outcome
         });
-        Some(Place::parked(Arc::clone(id), kernel.clone(), outcome))
+        Some(Residence::parked(Arc::clone(id), kernel.clone(), outcome))
     }
 
     /// Nobody will take it up again: whoever waits for its outcome hears why.
@@ -140,7 +140,7 @@ impl Kernel {
     #[must_use]
     pub fn parked(&self) -> Vec<(Arc<str>, ParkedRun)> {
         let runs = self.shared().runs.lock();
-        runs.iter().filter_map(|(id, known)| Some((Arc::clone(id), known.facts()?))).collect()
+        runs.iter().filter_map(|(id, residency)| Some((Arc::clone(id), residency.parked_run()?))).collect()
     }
 
     /// Has runs whose timers are due taken up by whoever calls [`Self::flush_waking`], and by no thread of the kernel's. For simulation.
@@ -157,9 +157,13 @@ impl Kernel {
     #[must_use]
     pub fn next_due(&self) -> Option<Monotonic> {
         let (mut here, mut dues) = (Vec::new(), Vec::new());
-        for known in self.shared().runs.lock().values() {
-            here.extend(known.here());
-            dues.extend(if let Known::Parked(parked) = known { parked.wakes.map(|(due, _)| due) } else { None });
+        for residency in self.shared().runs.lock().values() {
+            here.extend(residency.here());
+            dues.extend(if let Residency::Parked(parked) = residency {
+                parked.wakes.map(|(due, _)| due)
+            } else {
+                None
+            });
         }
         let due = |run: &Arc<Run>| Some(run.host_time(run.inner.lock().state.timers.next_due()?));
         dues.into_iter().chain(here.iter().filter_map(due)).min()
@@ -171,28 +175,28 @@ impl Kernel {
     }
 
     /// What these runs have in common, kept once.
-    pub(in crate::run) fn parts_of(&self, fixed: &Fixed) -> Arc<Parts> {
+    pub(in crate::run) fn shared_spec_of(&self, fixed: &Fixed) -> Arc<SharedSpec> {
         let digest = fixed.root.digest();
-        let mut all = self.shared().parts.lock();
-        if let Some(parts) = all.get(&digest).and_then(Weak::upgrade).filter(|parts| parts.are_of(fixed)) {
-            return parts;
+        let mut all = self.shared().shared_specs.lock();
+        if let Some(spec) = all.get(&digest).and_then(Weak::upgrade).filter(|spec| spec.matches(fixed)) {
+            return spec;
         }
-        if all.len() >= PARTS_MAX {
-            all.retain(|_, parts| parts.strong_count() > 0);
+        if all.len() >= SHARED_SPECS_MAX {
+            all.retain(|_, spec| spec.strong_count() > 0);
         }
-        let parts = Arc::new(Parts {
+        let spec = Arc::new(SharedSpec {
             root: Arc::clone(&fixed.root),
             programs: fixed.programs.clone(),
             effects: Arc::clone(&fixed.effects),
             sink: fixed.sink.clone(),
         });
-        all.insert(digest, Arc::downgrade(&parts));
-        parts
+        all.insert(digest, Arc::downgrade(&spec));
+        spec
     }
 
     pub(in crate::run) fn put_parked(&self, id: &Arc<str>, parked: Parked) {
         let mut runs = self.shared().runs.lock();
-        runs.insert(Arc::clone(id), Known::Parked(Box::new(parked)));
+        runs.insert(Arc::clone(id), Residency::Parked(Box::new(parked)));
         self.shared().resident.fetch_sub(1, Relaxed);
     }
 
@@ -200,25 +204,25 @@ impl Kernel {
     pub(in crate::run) fn wake(&self, id: &str) -> Option<Arc<Run>> {
         loop {
             let mut runs = self.shared().runs.lock();
-            let known = runs.get_mut(id)?;
-            if matches!(known, Known::Parked(_)) && self.is_closing() {
+            let residency = runs.get_mut(id)?;
+            if matches!(residency, Residency::Parked(_)) && self.is_closing() {
                 // It stays what it is on disk.
                 return None;
             }
-            match known {
-                Known::Here(..) | Known::Ending(_) => return known.here(),
-                Known::Waking { done, .. } => {
+            match residency {
+                Residency::InMemory(..) | Residency::Ending(_) => return residency.here(),
+                Residency::Waking { done, .. } => {
                     let done = Arc::clone(done);
                     drop(runs);
                     let _ = done.wait(None);
                 }
-                Known::Parked(_) => {
+                Residency::Parked(_) => {
                     let waking = Waking { kernel: self, id, done: Arc::new(Once::new()) };
                     let done = Arc::clone(&waking.done);
-                    let known = std::mem::replace(known, Known::Waking { done, abandoned: None });
+                    let residency = std::mem::replace(residency, Residency::Waking { done, abandoned: None });
                     drop(runs);
-                    let Known::Parked(parked) = known else { unreachable!("invariant: it was just seen") };
-                    return waking.take_up(*parked);
+                    let Residency::Parked(parked) = residency else { unreachable!("invariant: it was just seen") };
+                    return waking.recover(*parked);
                 }
             }
         }
@@ -227,7 +231,7 @@ impl Kernel {
     /// A timer of a run has fired that was parked when it was last seen.
     pub(in crate::run) fn fired_parked<P: Port<Self> + ?Sized>(&self, port: &mut P, id: &Arc<str>) {
         let wakes = match self.shared().runs.lock().get(id) {
-            Some(Known::Parked(parked)) => parked.wakes,
+            Some(Residency::Parked(parked)) => parked.wakes,
             _ => None,
         };
         // One that was set before the run was parked may come early: that of the parked run is to come.
@@ -243,7 +247,7 @@ impl Kernel {
         if !is_pushed {
             // There is no thread to be had now.
             let again = port.monotonic().saturating_add(WAKE_AGAIN);
-            if let Some(Known::Parked(parked)) = self.shared().runs.lock().get_mut(id) {
+            if let Some(Residency::Parked(parked)) = self.shared().runs.lock().get_mut(id) {
                 parked.wakes = Some((again, port.timer(again, Timer::Due(Arc::clone(id)))));
             }
         }
@@ -256,10 +260,10 @@ impl Kernel {
         }
         let some: Vec<_> = {
             let mut queue = self.shared().residents.lock();
-            let count = SWEEP.min(queue.len());
+            let count = SWEEP_RUNS.min(queue.len());
             queue.drain(..count).collect()
         };
-        let here = |(id, serial): (Arc<str>, u64)| self.here(&id).filter(|run| run.serial == serial);
+        let here = |(id, serial): (Arc<str>, u64)| self.in_memory(&id).filter(|run| run.serial == serial);
         for run in some.into_iter().filter_map(here) {
             // It stays in the queue, at the end, until it is parked or over.
             self.shared().residents.lock().push_back((Arc::clone(&run.fixed.id), run.serial));
@@ -270,19 +274,19 @@ impl Kernel {
     }
 
     /// A run that can be parked is in memory.
-    pub(in crate::run) fn stays(&self, run: &Run) {
+    pub(in crate::run) fn add_resident(&self, run: &Run) {
         let mut queue = self.shared().residents.lock();
         queue.push_back((Arc::clone(&run.fixed.id), run.serial));
         // Those that were parked by themselves or are over are forgotten now and then.
-        if queue.len() > 2 * self.shared().resident.load(Relaxed) + RESIDENTS_MIN {
+        if queue.len() > 2 * self.shared().resident.load(Relaxed) + STALE_RESIDENTS_MAX {
             let runs = self.shared().runs.lock();
-            queue.retain(|(id, serial)| runs.get(id).and_then(Known::serial) == Some(*serial));
+            queue.retain(|(id, serial)| runs.get(id).and_then(Residency::serial) == Some(*serial));
         }
     }
 }
 
-impl Parts {
-    fn are_of(&self, fixed: &Fixed) -> bool {
+impl SharedSpec {
+    fn matches(&self, fixed: &Fixed) -> bool {
         let same_sink = match (&self.sink, &fixed.sink) {
             (None, None) => true,
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
@@ -300,10 +304,10 @@ impl Parts {
 }
 
 /// What a run that was parked is taken up with, beside its records.
-pub(in crate::run) struct Rests {
+pub(in crate::run) struct FromParked {
     pub(in crate::run) outcome: Arc<Outcomes>,
-    /// As [`Parked::ahead`].
-    pub(in crate::run) ahead: i64,
+    /// As [`Parked::clock_offset`].
+    pub(in crate::run) clock_offset: i64,
 }
 
 /// Who takes up a run. However that ends, those who wait for it go on.
@@ -314,14 +318,14 @@ struct Waking<'a> {
 }
 
 impl Waking<'_> {
-    fn take_up(self, parked: Parked) -> Option<Arc<Run>> {
+    fn recover(self, parked: Parked) -> Option<Arc<Run>> {
         parked.disarm(self.kernel);
-        let Parked { parts, log, outcome, facts, ahead, .. } = parked;
+        let Parked { spec, log, outcome, facts, clock_offset, .. } = parked;
         let outcome = outcome.upgrade().unwrap_or_else(|| Arc::new(Once::new()));
-        let rests = Rests { outcome: Arc::clone(&outcome), ahead };
+        let from_parked = FromParked { outcome: Arc::clone(&outcome), clock_offset };
         // What is wrong with one run, or with what takes it up, is that run's alone.
-        let taken = catch_unwind(AssertUnwindSafe(|| self.try_take_up(&parts, log, rests)));
-        match taken.unwrap_or_else(|cause| Err(format!("taking it up panicked: {}", message_of(&*cause)))) {
+        let recovered = catch_unwind(AssertUnwindSafe(|| self.try_recover(&spec, log, from_parked)));
+        match recovered.unwrap_or_else(|cause| Err(format!("taking it up panicked: {}", message_of(&*cause)))) {
             Ok(run) => run,
             Err(why) => {
                 let problem = Problem::new(kind::JOURNAL_FAILED, "The run was parked and cannot be taken up again")
@@ -334,20 +338,25 @@ impl Waking<'_> {
     }
 
     /// None: the host has no room for it, and it went back to where it was.
-    fn try_take_up(&self, parts: &Parts, log: Box<dyn ParkedLog>, rests: Rests) -> Result<Option<Arc<Run>>, String> {
+    fn try_recover(
+        &self,
+        spec: &SharedSpec,
+        log: Box<dyn ParkedLog>,
+        from_parked: FromParked,
+    ) -> Result<Option<Arc<Run>>, String> {
         let (log, records) = log.take_up()?;
         let records = Record::decode_all(records).map_err(|damaged| format!("{damaged}: {}", damaged.why))?;
         let spec = ResumeSpec {
-            root: Arc::clone(&parts.root),
-            programs: parts.programs.clone(),
+            root: Arc::clone(&spec.root),
+            programs: spec.programs.clone(),
             left: Vec::new(),
             unless_paused: false,
             log,
-            effects: Arc::clone(&parts.effects),
-            sink: parts.sink.clone(),
+            effects: Arc::clone(&spec.effects),
+            sink: spec.sink.clone(),
             watcher: None,
         };
-        match self.kernel.resume_as(spec, &records, Some(rests), None) {
+        match self.kernel.resume_as(spec, &records, Some(from_parked), None) {
             Ok(run) => Ok(Some(run)),
             Err(ResumeError::Refused) => Ok(None),
             Err(error) => Err(error.to_string()),
@@ -358,7 +367,7 @@ impl Waking<'_> {
 impl Drop for Waking<'_> {
     fn drop(&mut self) {
         let mut runs = self.kernel.shared().runs.lock();
-        if matches!(runs.get(self.id), Some(Known::Waking { done, .. }) if Arc::ptr_eq(done, &self.done)) {
+        if matches!(runs.get(self.id), Some(Residency::Waking { done, .. }) if Arc::ptr_eq(done, &self.done)) {
             runs.remove(self.id);
         }
         drop(runs);
@@ -366,5 +375,5 @@ impl Drop for Waking<'_> {
     }
 }
 
-/// The places of [`Parts`], by the digest of the root.
-pub(in crate::run) type AllParts = HashMap<Arc<str>, Weak<Parts>>;
+/// The places of [`SharedSpec`], by the digest of the root.
+pub(in crate::run) type SharedSpecs = HashMap<Arc<str>, Weak<SharedSpec>>;
